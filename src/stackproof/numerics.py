@@ -1,0 +1,89 @@
+"""The fp64-anchored rule: a device may err as much as the CPU does in the same dtype, and a little more.
+
+`error(device) <= min(m * error(CPU in that dtype), cap) + floor`, each error measured against a float64 reference. There is no table
+of tolerances per device. The rule is TorchBench's (`same(..., fp64_ref)` in torch/_dynamo/utils.py) with two additions: the floor is
+never below one unit in the last place of the computed dtype (a tolerance under one ulp fails correct kernels), and the
+anchor is capped, because on the CPU stack the device and the anchor are the same kernels and a wrong one would excuse itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+
+import torch
+
+from . import ROOT
+from .tables import Table
+
+
+@dataclass(frozen=True)
+class Rule:
+    """The constants of the rule, from `fixtures/numerics.toml`; errors are relative and have no unit."""
+
+    multiplier: float
+    floor_ulps: float
+    caps: Mapping[torch.dtype, float]
+
+    def bound(self, anchor: float, dtype: torch.dtype, cap: float | None = None) -> float:
+        """Return the largest relative error that is accepted for `dtype` given the CPU's own error."""
+        limit = self.caps[dtype] if cap is None else cap
+        return min(self.multiplier * anchor, limit) + self.floor_ulps * torch.finfo(dtype).eps
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """One comparison: the figure, the bound it had to meet, and the CPU's figure that set the bound."""
+
+    ok: bool
+    error: float
+    bound: float
+    anchor: float
+
+    def sentence(self, what: str) -> str:
+        """Say it in one sentence with the figure and the bound."""
+        relation = "within" if self.ok else "exceeds"
+        return f"{what}: error {self.error:.2g} against float64 {relation} the bound {self.bound:.2g} (CPU in that dtype: {self.anchor:.2g})"
+
+
+@cache
+def rule() -> Rule:
+    """Load the rule's constants once."""
+    with Table.load(ROOT / "fixtures" / "numerics.toml") as table:
+        multiplier, floor = table.take("multiplier", float), table.take("floor_ulps", float)
+        with table.table("caps") as caps:
+            names = ("float64", "float32", "bfloat16", "float16")
+            limits = {getattr(torch, name): caps.take(name, float) for name in names}
+    if floor < 1:
+        raise table.refuse("floor_ulps", f"is {floor}; a floor under one ulp of the computed dtype fails correct kernels")
+    return Rule(multiplier, floor, limits)
+
+
+def relative_error(actual: torch.Tensor, reference: torch.Tensor) -> float:
+    """Return ||actual - reference||2 / ||reference||2 in float64; infinite if shape or the places of NaN and inf differ.
+
+    Against a reference of zeros the absolute norm is returned, so that a zero that should be zero passes and nothing else does.
+    """
+    if actual.shape != reference.shape:
+        return float("inf")
+    wide = torch.complex128 if reference.is_complex() or actual.is_complex() else torch.float64
+    left, right = actual.detach().cpu().to(wide), reference.detach().cpu().to(wide)
+    finite = torch.isfinite(right)
+    if not torch.equal(torch.isfinite(left), finite):
+        return float("inf")
+    if not torch.allclose(left[~finite], right[~finite], equal_nan=True):
+        return float("inf")
+    left, right = left[finite], right[finite]
+    if left.numel() == 0:
+        return 0.0
+    scale = float(torch.linalg.vector_norm(right))
+    gap = float(torch.linalg.vector_norm(left - right))
+    return gap / scale if scale > 0 else gap
+
+
+def judge(actual: torch.Tensor, reference: torch.Tensor, anchor: torch.Tensor, dtype: torch.dtype, cap: float | None = None) -> Judgement:
+    """Compare a device's result with float64, anchored by the CPU's result in `dtype` (all of one shape)."""
+    error, allowed = relative_error(actual, reference), relative_error(anchor, reference)
+    bound = rule().bound(allowed, dtype, cap)
+    return Judgement(error <= bound, error, bound, allowed)
