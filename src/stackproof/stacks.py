@@ -1,0 +1,257 @@
+"""What a stack is: a folder under `stacks/`, read strictly. Adding a stack is adding a folder."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from . import ROOT
+from .errors import Refusal, suggestion
+from .tables import Table
+
+STACKS = ROOT / "stacks"
+PRECISIONS = ("float64", "float32", "bfloat16", "float16")
+TOOLKITS = ("cuda", "hip", "xpu")
+TOOLKIT_STATES = ("set", "unset", "any")
+
+
+@dataclass(frozen=True)
+class HostRequirement:
+    """One thing that a host must have for the stack; any one of the alternatives will do."""
+
+    what: str
+    paths: tuple[str, ...]
+    tools: tuple[str, ...]
+    pci_vendors: tuple[str, ...]
+    pci_skip: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Flavour:
+    """What `torch/version.py` must say: which toolkits are set, and what the version contains."""
+
+    toolkits: Mapping[str, str]
+    version_contains: str
+
+
+@dataclass(frozen=True)
+class Driver:
+    """Where the driver's version can be read without torch: files, and one vendor tool."""
+
+    files: tuple[str, ...]
+    command: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Vendor:
+    """A wheel that the package index does not serve: exact version, where it comes from, what it declares it needs."""
+
+    name: str
+    version: str
+    index: str
+    file: str
+    requires: tuple[str, ...]
+
+    @property
+    def pin(self) -> str:
+        """The requirement as the lock writes it."""
+        return f"{self.name}=={self.version}"
+
+
+@dataclass(frozen=True)
+class Rehearsal:
+    """The stack on a machine without its hardware: upstream builds of the same versions, on the CPU."""
+
+    device: str
+    backend: str
+    imports: tuple[str, ...]
+    substitutes: tuple[str, ...]
+    flavour: Flavour
+    environment: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Stack:
+    """One exact combination of device, driver, toolkit, PyTorch build and companion packages."""
+
+    name: str
+    folder: Path
+    title: str
+    pythons: tuple[str, ...]
+    hardware: str
+    """The torch device type that the stack is about; `device` differs from it in a rehearsal."""
+    device: str
+    backend: str
+    shared_card_backend: str
+    priority: int
+    imports: tuple[str, ...]
+    precisions: tuple[str, ...]
+    visibility: str
+    driver: Driver
+    environment: Mapping[str, str]
+    install_hint: str
+    host: tuple[HostRequirement, ...]
+    flavour: Flavour
+    vendor: tuple[Vendor, ...]
+    missing: Mapping[str, str]
+    expected: Mapping[str, int]
+    rehearsal: Rehearsal
+    rehearsed: bool = False
+
+    @property
+    def inputs(self) -> Path:
+        """The ranges that the lock is made from."""
+        return self.folder / "requirements.in"
+
+    @property
+    def lock(self) -> Path:
+        """The lock that this stack, or its rehearsal, is installed from."""
+        substituted = self.rehearsed and self.rehearsal.substitutes
+        return self.folder / ("rehearsal.lock" if substituted else "requirements.lock")
+
+    @property
+    def label(self) -> str:
+        """How tables and records call it; a rehearsal can never be mistaken for the stack."""
+        return f"{self.name} (rehearsed on {self.device}, not verified on {self.hardware})" if self.rehearsed else self.name
+
+    def rehearse(self) -> Stack:
+        """Return the stack as it is rehearsed: other device, backend, flavour, imports; same everything else."""
+        stand_in = self.rehearsal
+        return replace(
+            self,
+            rehearsed=True,
+            device=stand_in.device,
+            backend=stand_in.backend,
+            shared_card_backend=stand_in.backend,
+            imports=stand_in.imports,
+            visibility="",
+            environment=stand_in.environment,
+            flavour=stand_in.flavour,
+            host=(),
+            vendor=(),
+        )
+
+
+def names(folder: Path = STACKS) -> tuple[str, ...]:
+    """Return the stacks that exist, in alphabetical order."""
+    return tuple(sorted(path.parent.name for path in folder.glob("*/stack.toml")))
+
+
+def load(name: str, folder: Path = STACKS) -> Stack:
+    """Return the stack of that name, or refuse with the nearest name."""
+    known = names(folder)
+    if name not in known:
+        raise Refusal(f"there is no stack '{name}'{suggestion(name, known)}; known stacks: {', '.join(known)}")
+    return _definition(folder / name / "stack.toml")
+
+
+def load_all(folder: Path = STACKS) -> tuple[Stack, ...]:
+    """Return every stack, the one that a host should prefer first."""
+    return tuple(sorted((load(name, folder) for name in names(folder)), key=lambda stack: (-stack.priority, stack.name)))
+
+
+@functools.cache
+def _definition(path: Path) -> Stack:
+    with Table.load(path) as table:
+        stack = Stack(
+            name=path.parent.name,
+            folder=path.parent,
+            title=table.take("title", str),
+            pythons=_pythons(table),
+            hardware=(device := _word(table, "device")),
+            device=device,
+            backend=_word(table, "backend"),
+            shared_card_backend=table.take("shared_card_backend", str, "gloo"),
+            priority=table.take("priority", int),
+            imports=table.strings("imports"),
+            precisions=table.strings("precisions", allowed=PRECISIONS),
+            visibility=table.take("visibility", str),
+            driver=_driver(table),
+            environment=table.mapping("environment", {}),
+            install_hint=table.take("install_hint", str),
+            host=tuple(_requirement(row) for row in table.tables("host")),
+            flavour=_flavour(table),
+            vendor=tuple(_vendor(row) for row in table.tables("vendor")),
+            missing=table.mapping("missing", {}),
+            expected=_expected(table),
+            rehearsal=_rehearsal(table),
+        )
+    return stack
+
+
+def _pythons(table: Table) -> tuple[str, ...]:
+    versions = table.strings("python")
+    for version in versions:
+        if not re.fullmatch(r"3\.\d+", version):
+            raise table.refuse("python", f"contains {version!r}; allowed: versions such as '3.10', the preferred one first")
+    if not versions:
+        raise table.refuse("python", "is empty; name at least one version such as '3.10'")
+    return versions
+
+
+def _word(table: Table, key: str) -> str:
+    value = table.take(key, str)
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", value):
+        raise table.refuse(key, f"is {value!r}; allowed: one lower-case word as torch writes it, without an index")
+    return value
+
+
+def _requirement(table: Table) -> HostRequirement:
+    with table:
+        row = HostRequirement(
+            what=table.take("what", str),
+            paths=table.strings("paths", []),
+            tools=table.strings("tools", []),
+            pci_vendors=table.strings("pci_vendors", []),
+            pci_skip=table.strings("pci_skip", []),
+        )
+    if not (row.paths or row.tools or row.pci_vendors):
+        raise table.refuse("what", "says what is needed but not how it is seen; give 'paths', 'tools' or 'pci_vendors'")
+    return row
+
+
+def _driver(parent: Table) -> Driver:
+    with parent.table("driver", {}) as table:
+        return Driver(table.strings("files", []), table.strings("command", []))
+
+
+def _flavour(parent: Table) -> Flavour:
+    with parent.table("flavour") as table:
+        contains = table.take("version_contains", str, "")
+        states = {toolkit: table.take(toolkit, str, "any", TOOLKIT_STATES) for toolkit in TOOLKITS}
+    return Flavour({toolkit: state for toolkit, state in states.items() if state != "any"}, contains)
+
+
+def _vendor(table: Table) -> Vendor:
+    with table:
+        row = Vendor(
+            name=table.take("name", str),
+            version=table.take("version", str),
+            index=table.take("index", str, ""),
+            file=table.take("file", str, ""),
+            requires=table.strings("requires", []),
+        )
+    if bool(row.index) == bool(row.file):
+        raise table.refuse("index", "and 'file' exclude each other; give the index that serves the wheel, or the address to download it from by hand")
+    return row
+
+
+def _rehearsal(parent: Table) -> Rehearsal:
+    with parent.table("rehearsal") as table:
+        return Rehearsal(
+            device=_word(table, "device"),
+            backend=_word(table, "backend"),
+            imports=table.strings("imports"),
+            substitutes=table.strings("substitutes", []),
+            flavour=_flavour(table),
+            environment=table.mapping("environment", {}),
+        )
+
+
+def _expected(parent: Table) -> dict[str, int]:
+    """The fewest checks that a verb must have executed on this stack; a run with fewer fails."""
+    with parent.table("expected") as table:
+        return {verb: table.take(verb, int) for verb in ("smoke", "rehearse")}
