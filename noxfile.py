@@ -1,0 +1,122 @@
+"""Environments only: one session per stack and verb, generated from stacks/; no pins and no logic here."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import nox
+
+ROOT = Path(__file__).resolve().parent
+sys.path.insert(0, str(ROOT / "src"))
+
+from stackproof import environments, hosts, stacks  # noqa: E402
+from stackproof.errors import Refusal  # noqa: E402
+
+nox.needs_version = ">=2024.4.15"
+nox.options.sessions = ["smoke"]
+
+# After Ctrl-C a verb ends its ranks and writes its record; nox would give it 0.3 s.
+_PATIENCE_S = 15.0
+
+
+@dataclass(frozen=True)
+class Verb:
+    """A verb that every stack has a session for."""
+
+    name: str
+    summary: str
+    rehearsed: bool
+
+
+VERBS = (
+    Verb("smoke", "Prove that {stack} is alive: {title}", rehearsed=False),
+    Verb("rehearse", "Smoke run of {stack} on the CPU, with upstream builds of its versions", rehearsed=True),
+)
+
+
+def _run(session: nox.Session, stack: stacks.Stack, verb: Verb) -> None:
+    """Refuse a host without the device before anything is downloaded, build the environment, call the verb."""
+    chosen = stack.rehearse() if verb.rehearsed else stack
+    found = hosts.inspect(chosen)
+    if not found.present:
+        raise found.refusal()
+    python = environments.prepare(chosen, session.log)
+    command = [str(python), "-m", "stackproof", verb.name, "--stack", stack.name, *session.posargs]
+    session.run(*command, external=True, interrupt_timeout=_PATIENCE_S, terminate_timeout=_PATIENCE_S)
+
+
+def _refusing(session: nox.Session, action: Callable[[], None]) -> None:
+    """Let a refusal end the session with its one sentence."""
+    try:
+        action()
+    except Refusal as refusal:
+        session.error(f"{refusal} (exit code {refusal.exit_code})")
+
+
+def _generate(name: str, verb: Verb) -> None:
+    """Register the session NAME-VERB; a stack whose definition is broken still has its sessions, and they say why."""
+
+    def session_of_stack(session: nox.Session) -> None:
+        _refusing(session, lambda: _run(session, stacks.load(name), verb))
+
+    session_of_stack.__doc__ = verb.summary.format(stack=name, title=_title(name))
+    nox.session(name=f"{name}-{verb.name}", python=False, default=False)(session_of_stack)
+
+
+def _title(name: str) -> str:
+    try:
+        return stacks.load(name).title
+    except Refusal as refusal:
+        return f"broken: {refusal}"
+
+
+@nox.session(python=False)
+def smoke(session: nox.Session) -> None:
+    """Smoke run of the stack that this host has; the CPU if it has no card."""
+
+    def action() -> None:
+        stack = hosts.preferred().stack
+        session.log(f"this host has: {stack.name} ({stack.title})")
+        _run(session, stack, VERBS[0])
+
+    _refusing(session, action)
+
+
+for _verb in VERBS:
+    for _name in stacks.names():
+        _generate(_name, _verb)
+
+
+@nox.session(python=False, default=False)
+def doctor(session: nox.Session) -> None:
+    """Say which stacks this host has and why, and what is missing."""
+    session.run(sys.executable, "-m", "stackproof", "doctor", *session.posargs, external=True, env={"PYTHONPATH": str(ROOT / "src")})
+
+
+@nox.session(python=False, default=False)
+def lock(session: nox.Session) -> None:
+    """Re-pin stacks from their requirements.in: nox -s lock -- NAME ..."""
+    session.run(sys.executable, "-m", "stackproof", "lock", *session.posargs, external=True, env={"PYTHONPATH": str(ROOT / "src")})
+
+
+@nox.session(python=False, default=False)
+def tests(session: nox.Session) -> None:
+    """Test stackproof itself, in the environment of the cpu stack."""
+
+    def action() -> None:
+        python = environments.prepare(stacks.load("cpu"), session.log)
+        session.run(str(python), "-m", "pytest", *session.posargs, external=True, interrupt_timeout=_PATIENCE_S)
+
+    _refusing(session, action)
+
+
+@nox.session(default=False)
+def lint(session: nox.Session) -> None:
+    """Check style and types."""
+    session.install("ruff>=0.14,<1", "mypy>=1.18,<3", "packaging", "pytest", "rich", "nox")
+    session.run("ruff", "check", ".")
+    session.run("ruff", "format", "--check", ".")
+    session.run("mypy")

@@ -1,0 +1,7 @@
+"""`python -m stackproof VERB`."""
+
+import sys
+
+from .cli import main
+
+sys.exit(main())

@@ -1,0 +1,56 @@
+"""What a check may say: it fails with one sentence, hangs, cannot decide, or lacks a capability by a rule from data."""
+
+from __future__ import annotations
+
+from .numerics import Judgement
+from .records import Verdict
+
+
+class CheckEnded(Exception):  # noqa: N818 - not every end is an error
+    """A check that ends in another verdict than passed; the message is its reason."""
+
+    verdict = Verdict.FAILED
+
+
+class CheckFailed(CheckEnded):
+    """The stack is wrong."""
+
+
+class CheckHung(CheckEnded):
+    """Something did not end by its deadline and was ended."""
+
+    verdict = Verdict.HUNG
+
+
+class CheckCrashed(CheckEnded):
+    """A process of the check died."""
+
+    verdict = Verdict.CRASHED
+
+
+class CheckInconclusive(CheckEnded):
+    """The figures do not allow a verdict."""
+
+    verdict = Verdict.INCONCLUSIVE
+
+
+class CapabilityMissing(CheckEnded):
+    """A rule in data says that the stack cannot do this; the message names the rule and its reason."""
+
+    verdict = Verdict.SKIPPED
+
+
+def require(holds: bool, sentence: str) -> None:
+    """Fail the check with the sentence unless it holds."""
+    if not holds:
+        raise CheckFailed(sentence)
+
+
+def require_all(judgements: dict[str, Judgement], what: str) -> Judgement:
+    """Fail on the worst judgement that is out of bounds; return the worst of those that are within."""
+    require(bool(judgements), f"{what}: nothing was compared")
+    worst = max(judgements, key=lambda name: judgements[name].error / judgements[name].bound)
+    bad = [name for name, judgement in judgements.items() if not judgement.ok]
+    more = f" ({len(bad)} of {len(judgements)} out of bounds)" if len(bad) > 1 else ""
+    require(not bad, judgements[worst].sentence(f"{what} '{worst}'") + more)
+    return judgements[worst]

@@ -1,0 +1,121 @@
+"""Verbs: the only place that parses arguments or prints."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from . import __version__, stacks
+from .errors import Refusal
+
+Verb = Callable[[argparse.Namespace], int]
+
+_EPILOG = """exit codes: 0 passed, 1 a check failed, 2 bad arguments or a bad file, 3 the stack is not available on this host,
+4 the environment is not its lock, 5 something hung, 6 inconclusive, 130 interrupted"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one verb and return its exit code; a refusal is one sentence on stderr, a traceback is a bug of ours."""
+    _print_anything()
+    signal.signal(signal.SIGTERM, _interrupt)
+    options = _parser().parse_args(arguments)
+    try:
+        code: int = options.run(options)
+    except Refusal as refusal:
+        print(f"stackproof: {refusal}", file=sys.stderr)  # noqa: T201
+        return refusal.exit_code
+    except KeyboardInterrupt:
+        print("stackproof: interrupted", file=sys.stderr)  # noqa: T201
+        return 130
+    return code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="stackproof", description="Proves an accelerator stack.", epilog=_EPILOG)
+    parser.add_argument("--version", action="version", version=f"stackproof {__version__}")
+    verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
+    _add_run(verbs, "smoke", "is the stack alive: devices, operators, real workloads, two-rank DDP, indicative rates", _smoke)
+    _add_run(verbs, "rehearse", "the smoke run on the CPU with upstream builds of the stack's versions; proves nothing about the card", _rehearse)
+    doctor = verbs.add_parser("doctor", help="which stacks this host has and why; never changes anything", epilog=_EPILOG)
+    doctor.add_argument("--stack", help="look at one stack only")
+    doctor.set_defaults(run=_doctor)
+    lock = verbs.add_parser("lock", help="re-pin stacks from their requirements.in with uv", epilog=_EPILOG)
+    lock.add_argument("names", nargs="+", metavar="NAME", help="stacks to re-pin")
+    lock.set_defaults(run=_lock)
+    return parser
+
+
+def _add_run(verbs: argparse._SubParsersAction[argparse.ArgumentParser], name: str, help_: str, run: Verb) -> None:
+    verb = verbs.add_parser(name, help=help_, description=help_, epilog=_EPILOG)
+    verb.add_argument("--stack", required=True, metavar="NAME", help=f"one of: {', '.join(stacks.names())}")
+    verb.add_argument("--device", default="", help="the one device to use, such as xpu:1 (default: the first)")
+    verb.add_argument("--preset", default="tiny", choices=["tiny", "full"], help="tiny: seconds on two cores; full: the users' own configuration")
+    verb.add_argument("--only", action="append", default=[], metavar="CHECK", help="run only this check (a name or a pattern with *); may be repeated")
+    verb.add_argument("--json", type=Path, metavar="FILE", help="write the record there too")
+    verb.add_argument("--junit", type=Path, metavar="FILE", help="write JUnit XML there")
+    verb.add_argument("--results", type=Path, metavar="DIR", help="where records and logs are kept (default: results/local)")
+    verb.add_argument("--deadline-scale", type=_positive, default=1.0, metavar="X", help="multiply every check's deadline, for slow hosts")
+    verb.set_defaults(run=run)
+
+
+def _smoke(options: argparse.Namespace) -> int:
+    return _suite(options, "smoke", stacks.load(options.stack))
+
+
+def _rehearse(options: argparse.Namespace) -> int:
+    return _suite(options, "rehearse", stacks.load(options.stack).rehearse())
+
+
+def _suite(options: argparse.Namespace, verb: str, stack: stacks.Stack) -> int:
+    from . import console, runs
+    from .verify import Plan
+
+    plan = Plan(verb, stack, "smoke", options.device, options.preset, tuple(options.only), options.deadline_scale)
+    outputs = runs.Outputs(options.results or runs.LOCAL, options.json, options.junit)
+    with console.Terminal().watching(f"{verb} {stack.label}: {stack.title}") as terminal:
+        record, where = runs.conduct(plan, outputs, terminal)
+    console.show(record, stack, where)
+    return record.verdict.exit_code
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    from . import doctor
+
+    chosen = (stacks.load(options.stack),) if options.stack else stacks.load_all()
+    for line in doctor.report(chosen):
+        print(line)  # noqa: T201
+    return 0
+
+
+def _lock(options: argparse.Namespace) -> int:
+    from . import environments, locking
+
+    chosen = [stacks.load(name) for name in options.names]
+    uv = environments.find_uv()
+    for stack in chosen:
+        for path in locking.lock(stack, uv):
+            print(f"locked {path}")  # noqa: T201
+    return 0
+
+
+def _positive(text: str) -> float:
+    value = float(text)
+    if not 0 < value < 1000:
+        raise argparse.ArgumentTypeError(f"{text} must be above 0 and below 1000")
+    return value
+
+
+def _print_anything() -> None:
+    """A terminal that cannot show a character gets its escape, not a traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _interrupt(number: int, frame: object) -> NoReturn:
+    """Treat SIGTERM (nox, CI) like Ctrl-C, so that nothing is left running and the record is written."""
+    raise KeyboardInterrupt

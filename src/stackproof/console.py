@@ -1,0 +1,131 @@
+"""What a person sees: progress while a run goes on, a closing table, one sentence a failure."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from .records import Check, Measurement, Record, Verdict
+from .stacks import Stack
+
+_STYLES = {Verdict.PASSED: "green", Verdict.SKIPPED: "yellow", Verdict.INCONCLUSIVE: "yellow"}
+_BAD = "bold red"
+
+# Seconds are stored, rates are shown (asv is lower-is-better only, people are not).
+_RATES = {"s/sample": "samples/s", "s/token": "tokens/s", "s/iteration": "it/s", "s/GB": "GB/s"}
+
+
+def rate(row: Measurement) -> tuple[float, str]:
+    """Return the rate and its unit for a stored number of seconds per unit of work."""
+    return (1 / row.value, _RATES[row.unit]) if row.unit in _RATES and row.value else (row.value, row.unit)
+
+
+class Terminal:
+    """Shows a run as it goes: a live line on a terminal, one line a check in a log."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        self.console = console or Console(highlight=False, soft_wrap=False)
+        self._progress: Progress | None = None
+        self._task = TaskID(0)
+        self._done, self._total = 0, 0
+
+    @contextmanager
+    def watching(self, title: str) -> Iterator[Terminal]:
+        """Show progress inside the block."""
+        self.console.print(Text(title, style="bold"))
+        if not self.console.is_terminal:
+            yield self
+            return
+        columns = (SpinnerColumn("line"), TextColumn("{task.description}"), BarColumn(24), MofNCompleteColumn(), TimeElapsedColumn())
+        with Progress(*columns, console=self.console, transient=True) as self._progress:
+            self._task = self._progress.add_task("starting the suite", total=None)
+            yield self
+        self._progress = None
+
+    def collected(self, total: int) -> None:
+        """Say how many checks there are."""
+        self._total = self._done + total
+        if self._progress:
+            self._progress.update(self._task, total=self._total)
+
+    def started(self, identifier: str) -> None:
+        """Say which check is running."""
+        if self._progress:
+            self._progress.update(self._task, description=escape(identifier))
+
+    def finished(self, check: Check) -> None:
+        """Say how a check ended."""
+        self._done += 1
+        if self._progress:
+            self._progress.update(self._task, completed=self._done)
+        else:
+            of = f"/{self._total}" if self._total else ""
+            self.console.print(Text(f"[{self._done}{of}] {check.verdict.value:<9} {check.seconds:6.1f} s  {check.id}"))
+
+
+def show(record: Record, stack: Stack, where: Path, console: Console | None = None) -> None:
+    """Print the closing table, the figures, the failures and the verdict of a record."""
+    console = console or Console(highlight=False)
+    console.print(_checks_table(record, stack))
+    if record.measurements:
+        console.print(_measurements_table(record))
+    for check in record.checks:
+        if check.verdict.exit_code:
+            console.print(_failure(record, check))
+    console.print(_verdict(record, stack))
+    console.print(Text(f"record: {os.path.relpath(where)}", style="dim"), soft_wrap=True)
+
+
+def _checks_table(record: Record, stack: Stack) -> Table:
+    table = Table(title=Text(f"{record.verb}: {stack.label}"), title_justify="left", box=box.SIMPLE_HEAD, expand=False)
+    table.add_column("verdict", no_wrap=True)
+    table.add_column("check", overflow="fold")
+    table.add_column("s", justify="right", no_wrap=True)
+    table.add_column("what was seen", overflow="fold", ratio=1)
+    for check in record.checks:
+        seen = "see below" if check.verdict.exit_code else check.reason
+        table.add_row(Text(check.verdict.value, style=_style(check.verdict)), Text(check.id), f"{check.seconds:.1f}", Text(seen))
+    return table
+
+
+def _measurements_table(record: Record) -> Table:
+    table = Table(title="figures", title_justify="left", box=box.SIMPLE_HEAD)
+    for name in ("workload", "preset", "dtype", "ranks"):
+        table.add_column(name, no_wrap=True)
+    table.add_column("rate", justify="right", no_wrap=True)
+    table.add_column("note", overflow="fold")
+    for row in record.measurements:
+        value, unit = rate(row)
+        figure = Text(f"{value:,.2f} {unit}")
+        table.add_row(Text(f"{row.workload} {row.metric}"), row.preset, row.dtype, str(row.world_size), figure, Text(row.note))
+    return table
+
+
+def _failure(record: Record, check: Check) -> Text:
+    text = Text(f"{check.verdict.value}: {check.id}: ", style=_BAD)
+    text.append(check.reason, style="default")
+    if "/" in check.id:
+        text.append(f"\n  repeat just this: nox -s {record.stack}-{record.verb} -- --only '{check.id}'", style="dim")
+    return text
+
+
+def _verdict(record: Record, stack: Stack) -> Text:
+    counts = {verdict: sum(check.verdict is verdict for check in record.checks) for verdict in Verdict}
+    said = ", ".join(f"{count} {verdict.value}" for verdict, count in counts.items() if count)
+    warnings = "" if record.provenance.get("pinned", True) else " [unpinned environment]"
+    missing = record.provenance.get("unhashed", 0)
+    warnings += f" [unhashed: {missing}; `nox -s lock -- {stack.name}` completes the lock]" if missing else ""
+    return Text(f"{record.verdict.value.upper()}  {stack.label}: {said} in {record.seconds:.0f} s{warnings}", style=_style(record.verdict))
+
+
+def _style(verdict: Verdict) -> str:
+    return _STYLES.get(verdict, _BAD)

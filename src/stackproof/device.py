@@ -1,0 +1,364 @@
+"""The one seam over torch's devices: cpu, cuda (NVIDIA and HIP), xpu, and whatever registers itself with torch.
+
+This is the only module that names a device type. Everything works without `torch.accelerator` (2.6), which
+DCU's torch 2.4 lacks and which raises on CPU-only builds; `torch.get_device_module` serves every build.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from .errors import Refusal, StackUnavailableError, suggestion
+
+_FULL_WIDTH_COLON = "\uff1a"
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Memory of one device in bytes. On the CPU: resident set of this process, and the host's free and total."""
+
+    allocated: int
+    reserved: int
+    peak: int
+    free: int
+    total: int
+
+    def figures(self) -> dict[str, int]:
+        """Return the fields as figures for a record."""
+        return asdict(self)
+
+
+class Stopwatch(ABC):
+    """Times work on a device: seconds between `start` and `stop`, read after the device has finished."""
+
+    @abstractmethod
+    def start(self) -> None:
+        """Mark the beginning in the device's own order of work."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """Mark the end in the device's own order of work."""
+
+    @abstractmethod
+    def seconds(self) -> float:
+        """Wait for the end mark and return the seconds between the two."""
+
+
+@dataclass(frozen=True)
+class Device(ABC):
+    """One device of a type that torch knows."""
+
+    kind: str
+    index: int
+
+    @property
+    def shareable(self) -> bool:
+        """Whether two ranks of the stack's own backend may share it."""
+        return False
+
+    @property
+    def torch(self) -> torch.device:
+        """The `torch.device`, always with its index, so that nothing falls back to a current device."""
+        return torch.device(self.kind, self.index)
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.index}"
+
+    @abstractmethod
+    def name(self) -> str:
+        """Return the vendor's name of the device."""
+
+    @abstractmethod
+    def synchronize(self) -> None:
+        """Wait until all work queued on the device is done."""
+
+    @abstractmethod
+    def stopwatch(self) -> Stopwatch:
+        """Return a stopwatch in the device's own time."""
+
+    @abstractmethod
+    def memory(self) -> Memory:
+        """Return the memory counters in bytes."""
+
+    @abstractmethod
+    def reset_peak(self) -> None:
+        """Let the peak counter start again from what is allocated now."""
+
+    @abstractmethod
+    def empty_cache(self) -> None:
+        """Give cached memory back to the driver."""
+
+    @abstractmethod
+    def driver(self) -> dict[str, str]:
+        """Return the driver and toolkit versions that torch knows, under each of their names."""
+
+    @abstractmethod
+    @contextmanager
+    def current(self) -> Iterator[None]:
+        """Make this the current device inside the block and restore the previous one after it."""
+        yield
+
+    @abstractmethod
+    def bind(self) -> None:
+        """Make this the current device for the rest of the process (a rank does this before its group forms)."""
+
+    def seed(self, seed: int) -> None:
+        """Seed the CPU generator and those of all devices."""
+        torch.manual_seed(seed)
+
+    def group_options(self) -> dict[str, Any]:
+        """Return what `init_process_group` should know of the device: its id, unless the host's memory is the device."""
+        return {"device_id": self.torch}
+
+
+class _HostStopwatch(Stopwatch):
+    def start(self) -> None:
+        self._begin = time.perf_counter()
+
+    def stop(self) -> None:
+        self._end = time.perf_counter()
+
+    def seconds(self) -> float:
+        return self._end - self._begin
+
+
+class _EventStopwatch(Stopwatch):
+    def __init__(self, device: Card) -> None:
+        self._device = device
+        with device.current():
+            self._events = [device.module.Event(enable_timing=True) for _ in range(2)]
+
+    def start(self) -> None:
+        with self._device.current():
+            self._events[0].record()
+
+    def stop(self) -> None:
+        with self._device.current():
+            self._events[1].record()
+
+    def seconds(self) -> float:
+        self._events[1].synchronize()
+        return float(self._events[0].elapsed_time(self._events[1])) / 1000
+
+
+class Host(Device):
+    """The CPU. It has one 'card'; its memory is the process's and the machine's."""
+
+    def __str__(self) -> str:
+        return self.kind
+
+    @property
+    def shareable(self) -> bool:
+        """Ranks share a CPU's cores as any processes do."""
+        return True
+
+    @property
+    def torch(self) -> torch.device:
+        """The CPU has no index that means anything."""
+        return torch.device(self.kind)
+
+    def name(self) -> str:
+        """Return the processor's model name where the host tells it."""
+        found = re.search(r"^model name\s*:\s*(.+)$", _text("/proc/cpuinfo"), re.MULTILINE)
+        return found.group(1) if found else os.uname().machine
+
+    def synchronize(self) -> None:
+        """Do nothing: work on the CPU is done when its call returns."""
+
+    def stopwatch(self) -> Stopwatch:
+        """Return a wall-clock stopwatch."""
+        return _HostStopwatch()
+
+    def memory(self) -> Memory:
+        """Return the process's resident set and the host's memory."""
+        status, host = _kilobytes("/proc/self/status"), _kilobytes("/proc/meminfo")
+        resident = status.get("VmRSS", 0)
+        return Memory(resident, resident, status.get("VmHWM", resident), host.get("MemAvailable", 0), host.get("MemTotal", 0))
+
+    def reset_peak(self) -> None:
+        """Reset VmHWM where the kernel allows it (proc(5), clear_refs)."""
+        try:
+            Path("/proc/self/clear_refs").write_text("5")
+        except OSError:
+            return
+
+    def empty_cache(self) -> None:
+        """Do nothing: the allocator keeps no device cache."""
+
+    def driver(self) -> dict[str, str]:
+        """Return the kernel, which is what drives a CPU."""
+        return {"kernel": os.uname().release}
+
+    @contextmanager
+    def current(self) -> Iterator[None]:
+        """Do nothing: there is one CPU device."""
+        yield
+
+    def bind(self) -> None:
+        """Do nothing: there is one CPU device."""
+
+    def group_options(self) -> dict[str, Any]:
+        """Return nothing: c10d takes a device id for accelerators only."""
+        return {}
+
+
+class Card(Device):
+    """An accelerator, through the module that torch keeps for its type (`torch.cuda`, `torch.xpu` ...)."""
+
+    @property
+    def module(self) -> Any:
+        """`torch.cuda`, `torch.xpu` or the module of a registered device type."""
+        return torch.get_device_module(self.kind)
+
+    def name(self) -> str:
+        """Return the name that the driver gives."""
+        return str(self.module.get_device_properties(self.index).name)
+
+    def synchronize(self) -> None:
+        """Wait for all streams of this card."""
+        with self.current():
+            self.module.synchronize()
+
+    def stopwatch(self) -> Stopwatch:
+        """Return a stopwatch made of two timing events on this card."""
+        return _EventStopwatch(self)
+
+    def memory(self) -> Memory:
+        """Return the allocator's counters, and the driver's view of free and total."""
+        allocated, reserved = self.module.memory_allocated(self.index), self.module.memory_reserved(self.index)
+        free, total = self._free_and_total(reserved)
+        return Memory(allocated, reserved, self.module.max_memory_allocated(self.index), free, total)
+
+    def _free_and_total(self, reserved: int) -> tuple[int, int]:
+        if hasattr(self.module, "mem_get_info"):  # torch.xpu has it from 2.6
+            free, total = self.module.mem_get_info(self.index)
+            return int(free), int(total)
+        total = int(self.module.get_device_properties(self.index).total_memory)
+        return total - reserved, total
+
+    def reset_peak(self) -> None:
+        """Reset the allocator's peak."""
+        self.module.reset_peak_memory_stats(self.index)
+
+    def empty_cache(self) -> None:
+        """Release the allocator's cached blocks."""
+        self.module.empty_cache()
+
+    def driver(self) -> dict[str, str]:
+        """Return every version that torch or the device's properties give for driver and toolkit."""
+        properties = self.module.get_device_properties(self.index)
+        facts = {f"properties.{key}": getattr(properties, key, None) for key in _DRIVER_PROPERTIES}
+        facts |= {f"torch.version.{key}": getattr(torch.version, key, None) for key in ("cuda", "hip", "xpu")}
+        facts |= {name: _quietly(read) for name, read in _DRIVER_CALLS.get(self.kind, {}).items()}
+        return {name: str(value) for name, value in facts.items() if value not in (None, "")}
+
+    @contextmanager
+    def current(self) -> Iterator[None]:
+        """Make this card current; torch's own context restores the previous one, also after an error."""
+        with self.module.device(self.index):
+            yield
+
+    def bind(self) -> None:
+        """Make this card current for the rest of the process."""
+        self.module.set_device(self.index)
+
+
+_DRIVER_PROPERTIES = ("driver_version", "platform_name", "version", "gcnArchName", "major", "minor", "pci_bus_id", "uuid")
+
+# Versions that only a call of one vendor's module gives; a build without the call has no such fact.
+_DRIVER_CALLS: dict[str, dict[str, Callable[[], Any]]] = {
+    "cuda": {
+        "cuda driver api": lambda: torch._C._cuda_getDriverVersion(),
+        "nccl": lambda: ".".join(map(str, torch.cuda.nccl.version())),
+        "cudnn": lambda: torch.backends.cudnn.version(),
+    },
+    "xpu": {"level zero": lambda: torch.xpu.get_device_capability(0)["driver_version"]},
+}
+
+_KINDS: dict[str, type[Device]] = {"cpu": Host, "cuda": Card, "xpu": Card}
+
+
+def kinds() -> dict[str, type[Device]]:
+    """Return the device types of this torch: the known ones and the one that an extension registered."""
+    registered = torch._C._get_privateuse1_backend_name()
+    return _KINDS if registered == "privateuseone" else {**_KINDS, registered: Card}
+
+
+def count(kind: str) -> int:
+    """Return how many devices of the type are visible; 0 where this torch was built without it."""
+    return 1 if _class(kind) is Host else int(_quietly(lambda: torch.get_device_module(kind).device_count()) or 0)
+
+
+def visible(kind: str) -> tuple[Device, ...]:
+    """Return every visible device of the type."""
+    return tuple(_class(kind)(kind, index) for index in range(count(kind)))
+
+
+def default(kind: str) -> Device:
+    """Return the first visible device of the type, or refuse because there is none."""
+    found = visible(kind)
+    if not found:
+        raise StackUnavailableError(f"torch {torch.__version__} sees no '{kind}' device; check the driver, permissions and visibility variables")
+    return found[0]
+
+
+def parse(text: str, kind: str) -> Device:
+    """Return the one device that `text` names on a stack of type `kind`; anything else is refused with its reason."""
+    _refuse_slips(text, kind)
+    named, _, index = text.partition(":")
+    if named not in kinds():
+        raise Refusal(f"device '{text}': there is no device type '{named}'{suggestion(named, kinds())}; this stack uses '{kind}'")
+    if named != kind:
+        raise Refusal(f"device '{text}' is not of this stack, which uses '{kind}'; write '{kind}:0' or choose another stack")
+    total = count(kind)
+    if int(index or 0) >= total:
+        choice = f"{kind}:0" if total == 1 else f"{kind}:0 to {kind}:{total - 1}"
+        raise Refusal(f"device '{text}' does not exist: {total} visible; choose {choice}" if total else f"device '{text}': no '{kind}' device is visible")
+    return _class(kind)(kind, int(index or 0))
+
+
+def _refuse_slips(text: str, kind: str) -> None:
+    if _FULL_WIDTH_COLON in text:
+        raise Refusal(f"device '{text}' has a full-width colon (U+FF1A); type it as '{text.replace(_FULL_WIDTH_COLON, ':')}'")
+    if "," in text:
+        raise Refusal(f"device '{text}' names several devices where one is meant; write '{text.split(',')[0]}' and launch one rank per card")
+    if re.fullmatch(r"\d+", text):
+        raise Refusal(f"device '{text}' names no type; write '{kind}:{text}'")
+    if not re.fullmatch(r"[a-z][a-z0-9_]*(:(0|[1-9]\d*))?", text):
+        raise Refusal(f"device '{text}' is not a device; write a type and an index, such as '{kind}:0'")
+
+
+def _class(kind: str) -> type[Device]:
+    try:
+        return kinds()[kind]
+    except KeyError:
+        raise Refusal(f"there is no device type '{kind}'{suggestion(kind, kinds())}; known: {', '.join(kinds())}") from None
+
+
+def _quietly(read: Callable[[], Any]) -> Any:
+    """Return what the call gives, or None: a build without a toolkit raises all sorts of things when asked for it."""
+    try:
+        return read()
+    except Exception:
+        return None
+
+
+def _text(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def _kilobytes(path: str) -> dict[str, int]:
+    return {key: int(value) * 1024 for key, value in re.findall(r"^(\w+):\s+(\d+) kB$", _text(path), re.MULTILINE)}

@@ -1,0 +1,175 @@
+"""Builds the environment of a stack from its lock with uv; a second call reuses it. Runs under nox's own Python."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from . import ROOT, locks
+from .errors import EnvironmentMismatchError, Refusal, StackUnavailableError
+from .stacks import Stack
+
+HOME = ROOT / ".nox" / "stacks"
+TOOLS = ROOT / ".nox" / "tools"
+STAMP = "stackproof.json"
+_UV = "uv>=0.9,<1"
+
+Say = Callable[[str], None]
+
+
+def location(stack: Stack) -> Path:
+    """Return where the stack's environment lives; a rehearsal with substitutes has one of its own."""
+    return HOME / (stack.name if stack.lock.name == "requirements.lock" else f"{stack.name}.rehearsal")
+
+
+def python_of(environment: Path) -> Path:
+    """Return the interpreter of an environment."""
+    return environment / "bin" / "python"
+
+
+def prepare(stack: Stack, say: Say = print) -> Path:
+    """Return the interpreter of the stack's environment, built from the lock unless it already was.
+
+    Raises:
+        Refusal: the lock is broken, or a wheel cannot be had.
+        StackUnavailableError: no interpreter of the stack's version is installed.
+        EnvironmentMismatchError: a file does not have the hash that the lock gives it.
+    """
+    lock = locks.read(stack.lock)
+    environment = location(stack)
+    if stamp(environment).get("lock_digest") == lock.digest and python_of(environment).exists():
+        return python_of(environment)
+    interpreter = find_interpreter(stack)
+    with _only_builder(environment):
+        _build(stack, lock, environment, interpreter, say)
+    return python_of(environment)
+
+
+def stamp(environment: Path) -> dict[str, object]:
+    """Return what `prepare` left in an environment: stack and lock digest; empty for anybody else's environment."""
+    try:
+        found = json.loads((environment / STAMP).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def find_interpreter(stack: Stack) -> Path:
+    """Return an installed Python of a version that the stack names, the preferred one first."""
+    for version in stack.pythons:
+        for candidate in _candidates(version):
+            if _is_python(candidate, version):
+                return candidate
+    wanted = " or ".join(stack.pythons)
+    raise StackUnavailableError(
+        f"stack '{stack.name}' needs Python {wanted} and none is installed: looked on PATH, in pyenv's and in uv's folders; "
+        f"install one, for example with `uv python install {stack.pythons[0]}` or `pyenv install {stack.pythons[0]}`"
+    )
+
+
+def find_uv(say: Say = print) -> Path:
+    """Return uv: on PATH, beside this Python, or from an environment of our own that is made once."""
+    beside = Path(sys.executable).parent / "uv"
+    own = TOOLS / "bin" / "uv"
+    for candidate in (shutil.which("uv"), beside, own):
+        if candidate and Path(candidate).exists():
+            return Path(candidate)
+    say("uv is not installed; getting it once into .nox/tools")
+    _run([sys.executable, "-m", "virtualenv", "--quiet", str(TOOLS)], "cannot make an environment for uv")
+    _run([str(TOOLS / "bin" / "python"), "-m", "pip", "install", "--quiet", _UV], "cannot install uv")
+    return own
+
+
+def _build(stack: Stack, lock: locks.Lock, environment: Path, interpreter: Path, say: Say) -> None:
+    uv = find_uv(say)
+    say(f"building the environment of {stack.label} with {interpreter} from {stack.lock.relative_to(ROOT)} ({len(lock.pins)} packages)")
+    (environment / STAMP).unlink(missing_ok=True)
+    _run([str(uv), "venv", "--quiet", "--clear", "--python", str(interpreter), str(environment)], f"cannot create {environment}")
+    _sync(stack, lock, uv, environment)
+    _link_checkout(environment)
+    facts = {"stack": stack.name, "rehearsed": stack.rehearsed, "lock": stack.lock.name, "lock_digest": lock.digest, "uv": _version(uv)}
+    (environment / STAMP).write_text(json.dumps(facts, indent=1), encoding="utf-8")
+
+
+def _sync(stack: Stack, lock: locks.Lock, uv: Path, environment: Path) -> None:
+    """Install the hashed part with `--require-hashes`; vendor wheels without a hash follow by exact version."""
+    indexes = sorted({row.index for row in stack.vendor if row.index})
+    sources = [word for index in indexes for word in ("--index", index)]
+    strategy = ["--index-strategy", "unsafe-best-match"] if indexes else []  # every file is checked by hash or by exact local version
+    python = ["--python", str(python_of(environment))]
+    hashed = environment / "hashed.txt"
+    hashed.write_text(lock.hashed_text(), encoding="utf-8")
+    where = f"{stack.lock.relative_to(ROOT)}: uv could not install it"
+    _run([str(uv), "pip", "sync", *python, "--require-hashes", *sources, *strategy, str(hashed)], where, cwd=stack.folder)
+    vendor = [f"{pin.name}=={pin.version}" for pin in lock.unhashed]
+    if vendor:
+        wheelhouse = ["--find-links", str(stack.folder / "wheels")] if (stack.folder / "wheels").is_dir() else []
+        remedy = f"vendor wheels {', '.join(vendor)} could not be had; {_where_from(stack)}"
+        _run([str(uv), "pip", "install", *python, "--no-deps", *sources, *strategy, *wheelhouse, *vendor], remedy)
+
+
+def _where_from(stack: Stack) -> str:
+    by_hand = [row.file for row in stack.vendor if row.file]
+    if by_hand:
+        return f"download them by hand into stacks/{stack.name}/wheels/ ({by_hand[0]} and {len(by_hand) - 1} more in stack.toml), then `nox -s lock -- {stack.name}`"
+    return f"check that {', '.join(sorted({row.index for row in stack.vendor}))} can be reached, then `nox -s lock -- {stack.name}` completes the hashes"
+
+
+def _link_checkout(environment: Path) -> None:
+    """Make `python -m stackproof` work in the environment without installing anything that the lock does not name."""
+    (site_packages,) = environment.glob("lib/python3*/site-packages")
+    (site_packages / "stackproof.pth").write_text(f"{ROOT / 'src'}\n", encoding="utf-8")
+
+
+def _candidates(version: str) -> Iterator[Path]:
+    on_path = shutil.which(f"python{version}")
+    if on_path:
+        yield Path(on_path)
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    uv_data = Path(os.environ.get("UV_PYTHON_INSTALL_DIR", Path.home() / ".local" / "share" / "uv" / "python"))
+    for folder, pattern in ((pyenv, f"{version}*"), (uv_data, f"cpython-{version}*"), (Path("/opt/python"), f"cp{version.replace('.', '')}-*")):
+        yield from sorted(folder.glob(f"{pattern}/bin/python{version}"), reverse=True)
+    if f"{sys.version_info[0]}.{sys.version_info[1]}" == version:
+        yield Path(getattr(sys, "_base_executable", sys.executable))
+
+
+def _is_python(candidate: Path, version: str) -> bool:
+    """A pyenv shim exists on PATH for versions that are not active: only running it tells."""
+    try:
+        asked = subprocess.run([candidate, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"], capture_output=True, text=True, timeout=20)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return asked.returncode == 0 and asked.stdout.strip() == version
+
+
+def _version(uv: Path) -> str:
+    return subprocess.run([uv, "--version"], capture_output=True, text=True, check=False).stdout.strip()
+
+
+def _run(command: list[str], what: str, cwd: Path | None = None) -> None:
+    """Run a builder; its progress goes to the terminal, its last words into the sentence."""
+    ended = subprocess.run(command, stderr=subprocess.PIPE, text=True, errors="replace", cwd=cwd, check=False)
+    if ended.returncode == 0:
+        return
+    lines = [line.strip() for line in ended.stderr.splitlines() if line.strip()]
+    why = " / ".join(lines[-4:])
+    if "hash mismatch" in ended.stderr.lower():
+        raise EnvironmentMismatchError(f"{what}: a file does not have the hash that the lock gives it ({why}); do not use it, re-pin with `nox -s lock -- NAME` if the change is wanted")
+    raise Refusal(f"{what}: {why}")
+
+
+@contextmanager
+def _only_builder(environment: Path) -> Iterator[None]:
+    """Let two sessions that want one environment build it one after the other."""
+    import fcntl
+
+    environment.parent.mkdir(parents=True, exist_ok=True)
+    with environment.with_suffix(".building").open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,86 @@
+"""Which stacks this host can run, and why: read from device nodes, the PCI bus and tools; no torch, no downloads."""
+
+from __future__ import annotations
+
+import glob
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from .errors import StackUnavailableError
+from .stacks import HostRequirement, Stack, load_all
+
+PCI_DEVICES = Path("/sys/bus/pci/devices")
+
+# PCI base classes of things that compute: display controllers, co-processors, processing accelerators
+# (PCI Code and ID Assignment, section 1). A vendor's bridges and network cards must not pass for its cards.
+_COMPUTE_CLASSES = ("0x03", "0x0b40", "0x12")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One requirement of a stack, held against this host."""
+
+    what: str
+    found: bool
+    evidence: str
+
+
+@dataclass(frozen=True)
+class Availability:
+    """What was looked for on behalf of one stack."""
+
+    stack: Stack
+    findings: tuple[Finding, ...]
+
+    @property
+    def present(self) -> bool:
+        """Whether the host has everything that the stack needs."""
+        return all(finding.found for finding in self.findings)
+
+    def refusal(self) -> StackUnavailableError:
+        """Say in one sentence what was looked for and not found, and what to do."""
+        missing = "; ".join(f"{finding.what} (looked at {finding.evidence})" for finding in self.findings if not finding.found)
+        return StackUnavailableError(f"this host has no stack '{self.stack.name}': it lacks {missing}. To get it, {self.stack.install_hint}")
+
+
+def inspect(stack: Stack) -> Availability:
+    """Hold the host against what the stack needs; a stack that needs nothing is always there."""
+    return Availability(stack, tuple(_look(row) for row in stack.host))
+
+
+def preferred() -> Availability:
+    """Return the stack with the highest priority that this host has; the CPU's needs nothing, so there always is one."""
+    return next(found for found in map(inspect, load_all()) if found.present)
+
+
+def _look(row: HostRequirement) -> Finding:
+    seen = _existing(row.paths) + _tools(row.tools) + _cards(row)
+    if seen:
+        return Finding(row.what, True, ", ".join(seen[:4]))
+    looked = [*row.paths, *row.tools, *(f"{PCI_DEVICES} for vendor {vendor}" for vendor in row.pci_vendors)]
+    return Finding(row.what, False, ", ".join(looked))
+
+
+def _existing(patterns: tuple[str, ...]) -> list[str]:
+    return [path for pattern in patterns for path in sorted(glob.glob(pattern))]
+
+
+def _tools(names: tuple[str, ...]) -> list[str]:
+    return [path for name in names if (path := shutil.which(name))]
+
+
+def _cards(row: HostRequirement) -> list[str]:
+    found = []
+    for card in sorted(PCI_DEVICES.glob("*")) if row.pci_vendors else []:
+        vendor, kind = _read(card / "vendor"), _read(card / "class")
+        if vendor in row.pci_vendors and kind.startswith(_COMPUTE_CLASSES) and card.name not in row.pci_skip:
+            found.append(f"PCI {card.name} ({vendor})")
+    return found
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="ascii", errors="replace").strip()
+    except OSError:
+        return ""

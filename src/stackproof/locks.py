@@ -1,0 +1,184 @@
+"""Reads a stack's lock: what must be installed, with which hashes, and what nobody could hash yet.
+
+The format is that of `uv pip compile --generate-hashes`, below a header of our own. It names no download address, so a lock
+works behind any mirror (design.md, rule 2). This module runs inside vendors' environments: standard library and packaging only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from packaging.markers import InvalidMarker, Marker
+from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+from packaging.version import InvalidVersion, Version
+
+from .errors import Refusal
+
+HEADER_KEYS = ("stack", "kind", "python", "platform", "packages", "unhashed", "content")
+KINDS = ("stack", "rehearsal")
+
+_FIELD = re.compile(r"# ([a-z]+): (.*)")
+_PIN = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)==([^\s;\\]+)(?: ; (.+?))?( \\)?")
+_PATH = re.compile(r"(\./wheels/([^\s;/]+\.whl))(?: ; (.+?))?( \\)?")
+_HASH = re.compile(r"    --hash=(sha256:[0-9a-f]{64})( \\)?")
+_COMMENT = re.compile(r"\s*#.*|")
+
+
+@dataclass(frozen=True)
+class Pin:
+    """One package at one version; `path` when its wheel lies in the stack's wheelhouse, no hashes when nobody could fetch it."""
+
+    name: str
+    version: str
+    marker: str
+    hashes: tuple[str, ...]
+    path: str
+    text: str
+    """The lines of the lock that say so."""
+
+    @property
+    def unhashed(self) -> bool:
+        """Whether nothing but name and version protects this pin."""
+        return not self.hashes
+
+    @property
+    def requirement(self) -> str:
+        """The pin as an installer's argument."""
+        return f"{self.name}=={self.version}"
+
+    def applies(self, environment: Mapping[str, str] | None = None) -> bool:
+        """Whether the marker holds, for the running interpreter unless another one is described."""
+        return not self.marker or Marker(self.marker).evaluate(dict(environment) if environment is not None else None)
+
+
+@dataclass(frozen=True)
+class Lock:
+    """A lock that was read and found whole."""
+
+    path: Path
+    digest: str
+    """SHA-256 of the file's bytes: what provenance records."""
+    header: Mapping[str, str]
+    pins: tuple[Pin, ...]
+
+    @property
+    def unhashed(self) -> tuple[Pin, ...]:
+        """The vendor wheels that could not be reached where the lock was made."""
+        return tuple(pin for pin in self.pins if pin.unhashed)
+
+    @property
+    def rehearsal(self) -> bool:
+        """Whether the lock describes a rehearsal, and so never the stack's own build of torch."""
+        return self.header["kind"] == "rehearsal"
+
+    def expected(self, environment: Mapping[str, str] | None = None) -> dict[str, str]:
+        """Return what must be installed: canonical name to version, markers evaluated."""
+        found: dict[str, str] = {}
+        for pin in self.pins:
+            if not pin.applies(environment):
+                continue
+            if found.setdefault(pin.name, pin.version) != pin.version:
+                raise _broken(self.path, 0, f"pins {pin.name} to {found[pin.name]} and to {pin.version} for one interpreter", self.header["stack"])
+        return found
+
+    def hashed_text(self) -> str:
+        """Return the part that `uv pip sync --require-hashes` installs; run it in the lock's folder for the wheelhouse's paths."""
+        return "".join(pin.text for pin in self.pins if not pin.unhashed)
+
+    def vendor_text(self) -> str:
+        """Return the part that has no hashes and is installed by exact version afterwards, without dependencies."""
+        return "".join(f"{pin.requirement}{' ; ' + pin.marker if pin.marker else ''}\n" for pin in self.unhashed)
+
+
+def read(path: Path) -> Lock:
+    """Return the lock, or refuse with the file, the line where there is one, and the remedy.
+
+    Raises:
+        Refusal: the file is missing, truncated, edited by hand, or not a lock.
+    """
+    stack = path.parent.name
+    try:
+        raw = path.read_bytes()
+        text = raw.decode("utf-8")
+    except OSError as error:
+        raise Refusal(f"{path}: cannot be read ({error.strerror}); make it with `nox -s lock -- {stack}`") from error
+    except UnicodeDecodeError as error:
+        raise _broken(path, 0, "is not UTF-8 text", stack) from error
+    header, first = _header(path, text)
+    pins = tuple(_pins(path, text.splitlines(keepends=True), first))
+    lock = Lock(path, hashlib.sha256(raw).hexdigest(), header, pins)
+    _check(lock, "".join(text.splitlines(keepends=True)[first:]))
+    return lock
+
+
+def content_digest(body: str) -> str:
+    """Return what the header's `content` says of everything below the header."""
+    return hashlib.sha256(body.encode("utf-8")).hexdigest()
+
+
+def _header(path: Path, text: str) -> tuple[dict[str, str], int]:
+    """Return the header's fields and the number of lines that it takes."""
+    lines = text.splitlines()
+    length = next((number for number, line in enumerate(lines) if not line.startswith("#")), len(lines))
+    fields = {match[1]: match[2] for line in lines[:length] if (match := _FIELD.fullmatch(line))}
+    for key in HEADER_KEYS:
+        if key not in fields:
+            raise _broken(path, 0, f"has no '{key}' in its header", path.parent.name)
+    for key in ("packages", "unhashed"):
+        if not fields[key].isdecimal():
+            raise _broken(path, 0, f"says '{key}: {fields[key]}' in its header, which is no number", path.parent.name)
+    if fields["kind"] not in KINDS:
+        raise _broken(path, 0, f"says 'kind: {fields['kind']}' in its header; allowed: {', '.join(KINDS)}", path.parent.name)
+    return fields, length
+
+
+def _pins(path: Path, lines: list[str], first: int) -> Iterator[Pin]:
+    """Yield the pins, one after the other, each with the lines that it was read from."""
+    at = first
+    while at < len(lines):
+        if _COMMENT.fullmatch(lines[at].rstrip("\n")):
+            at += 1
+            continue
+        start, hashes = at, []
+        head = _PIN.fullmatch(lines[at].rstrip("\n")) or _PATH.fullmatch(lines[at].rstrip("\n"))
+        if head is None:
+            raise _broken(path, at + 1, f"is not a pin ({lines[at].strip()[:60]!r})", path.parent.name)
+        more, at = bool(head[4]), at + 1
+        while more:
+            found = _HASH.fullmatch(lines[at].rstrip("\n")) if at < len(lines) else None
+            if found is None:
+                raise _broken(path, at + 1, "should be a hash and is not", path.parent.name)
+            hashes.append(found[1])
+            more, at = bool(found[2]), at + 1
+        yield _pin(path, start + 1, head, tuple(hashes), "".join(lines[start:at]))
+
+
+def _pin(path: Path, line: int, head: re.Match[str], hashes: tuple[str, ...], text: str) -> Pin:
+    try:
+        if head.re is _PATH:
+            name, version, _, _ = parse_wheel_filename(head[2])
+        else:
+            name, version = canonicalize_name(head[1]), Version(head[2])
+        Marker(head[3] or "python_version > '0'")
+    except (InvalidWheelFilename, InvalidVersion, InvalidMarker) as error:
+        raise _broken(path, line, f"is not a pin ({error})".replace("\n", " "), path.parent.name) from error
+    return Pin(name, str(version), head[3] or "", hashes, head[1] if head.re is _PATH else "", text)
+
+
+def _check(lock: Lock, body: str) -> None:
+    """Refuse a file whose header and content disagree."""
+    said = lock.header
+    for key, found in (("packages", len(lock.pins)), ("unhashed", len(lock.unhashed))):
+        if int(said[key]) != found:
+            raise _broken(lock.path, 0, f"says '{key}: {said[key]}' in its header and has {found}", said["stack"])
+    if said["content"] != content_digest(body):
+        raise _broken(lock.path, 0, "was changed after it was made: its content does not match the digest in its header", said["stack"])
+
+
+def _broken(path: Path, line: int, what: str, stack: str) -> Refusal:
+    where = f"{path}:{line}" if line else f"{path}"
+    return Refusal(f"{where}: {what}; restore the file from version control or make it anew with `nox -s lock -- {stack}`")

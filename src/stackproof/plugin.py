@@ -1,0 +1,184 @@
+"""The pytest plugin inside a stack's environment: suites' fixtures, and one event per thing that happens.
+
+Events go, a JSON object a line, to the file that the supervising process (`verify`) reads: whatever kills this
+process, what happened before is known.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import fnmatch
+import importlib
+import json
+import re
+import time
+from collections.abc import Callable, Generator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from . import device as devices
+from . import provenance, stacks
+from .checks import CheckEnded
+from .processes import die_with_parent
+from .records import Check, Figure, Measurement, Verdict
+from .session import Session
+
+DEFAULT_DEADLINE_S = 120.0
+
+
+def check_id(nodeid: str) -> str:
+    """Return the short name of a test: `smoke/test_ddp.py::test_loss_falls[x]` is `smoke/ddp::loss_falls[x]`."""
+    path, _, test = nodeid.partition("::")
+    return re.sub(r"(^|/)test_", r"\1", path.removesuffix(".py")) + "::" + test.removeprefix("test_") if test else path
+
+
+_ENDED = pytest.StashKey[tuple[Verdict, str]]()
+_FIGURES = pytest.StashKey[dict[str, Figure]]()
+_REPORTER = pytest.StashKey["Reporter"]()
+
+
+class Reporter:
+    """Turns what pytest does into events."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.stack = session.open_stack()
+        self._events = (Path(session.folder) / "events.jsonl").open("a", encoding="utf-8")
+        self._stacks = (Path(session.folder) / "stacks.txt").open("a", encoding="utf-8")
+        self._began = 0.0
+
+    def emit(self, event: str, **values: Any) -> None:
+        """Append one event; a line is written at once."""
+        self._events.write(json.dumps({"event": event, **values}) + "\n")
+        self._events.flush()
+
+    def conclude(self, identifier: str, verdict: Verdict, reason: str, seconds: float, figures: dict[str, Figure] | None = None) -> None:
+        """Announce how a check ended."""
+        row = asdict(Check(identifier, verdict, reason, seconds, figures or {}))
+        self.emit("finished", check={**row, "verdict": verdict.value})
+
+    def import_packages(self) -> None:
+        """Import what the stack names, in its order; a package that does not import ends the run with its name."""
+        for name in self.stack.imports:
+            try:
+                importlib.import_module(name)
+            except Exception as error:
+                self.conclude(f"import {name}", Verdict.FAILED, f"`import {name}` failed: {type(error).__name__}: {_sentence(error)}", 0.0)
+                pytest.exit(f"import {name} failed", returncode=1)
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Announce what was collected and leave out what an earlier process of this run has finished."""
+        chosen = [item for item in items if self._chosen(check_id(item.nodeid))]
+        self.emit("collected", ids=[check_id(item.nodeid) for item in chosen])
+        items[:] = [item for item in chosen if check_id(item.nodeid) not in self.session.finished]
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """A file that cannot be collected is a failed check; a skipped one too, because nothing passes by not running."""
+        if not report.passed:
+            lines = str(report.longrepr or "collection gave no reason").strip().splitlines()
+            self.conclude(check_id(report.nodeid) or "collection", Verdict.FAILED, f"could not be collected: {lines[-1]}", 0.0)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, bool, bool]:
+        """Announce the beginning and the end of every check."""
+        self._start(item)
+        try:
+            return (yield)
+        finally:
+            self._finish(item)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Note the verdict of the first phase that did not pass."""
+        report = yield
+        if call.excinfo is not None and _ENDED not in item.stash:
+            item.stash[_ENDED] = _judge(call.excinfo.value)
+        return report
+
+    def pytest_sessionfinish(self, exitstatus: int) -> None:
+        """Say that the process came to its own end."""
+        self.emit("ended", status=int(exitstatus))
+
+    def _chosen(self, identifier: str) -> bool:
+        return not self.session.only or any(fnmatch.fnmatchcase(identifier, pattern) or identifier == pattern for pattern in self.session.only)
+
+    def _start(self, item: pytest.Item) -> None:
+        """Announce a check with its deadline, and have Python's stacks dumped when that passes."""
+        marker = item.get_closest_marker("deadline")
+        deadline = (float(marker.args[0]) if marker else DEFAULT_DEADLINE_S) * self.session.deadline_scale
+        self._began = time.perf_counter()
+        faulthandler.dump_traceback_later(deadline, file=self._stacks)
+        self.emit("started", id=check_id(item.nodeid), deadline_s=deadline)
+
+    def _finish(self, item: pytest.Item) -> None:
+        """Announce how a check ended, from what its phases left on the item."""
+        faulthandler.cancel_dump_traceback_later()
+        verdict, reason = item.stash.get(_ENDED, (Verdict.PASSED, ""))
+        figures = dict(item.stash.get(_FIGURES, {}))
+        summary = str(figures.pop("summary", "as expected"))
+        self.conclude(check_id(item.nodeid), verdict, reason or summary, time.perf_counter() - self._began, figures)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Tie this process to its supervisor and bring the stack's packages up in their order."""
+    die_with_parent()
+    config.addinivalue_line("markers", "deadline(seconds): the check is ended and called hung after this time")
+    reporter = Reporter(Session.load())
+    config.stash[_REPORTER] = reporter
+    config.pluginmanager.register(reporter, "stackproof-reporter")
+    reporter.import_packages()
+    reporter.emit("facts", values=provenance.torch_facts(reporter.stack))
+
+
+def _judge(error: BaseException) -> tuple[Verdict, str]:
+    if isinstance(error, CheckEnded):
+        return error.verdict, _sentence(error)
+    if isinstance(error, pytest.skip.Exception):
+        return Verdict.FAILED, f"was skipped without a rule from data ({error}); a capability rule must say why"
+    return Verdict.FAILED, f"{type(error).__name__}: {_sentence(error)}"
+
+
+def _sentence(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0][:500] if lines else "no message"
+
+
+@pytest.fixture(scope="session")
+def session_plan(pytestconfig: pytest.Config) -> Session:
+    """The session as the supervising process asked for it."""
+    return pytestconfig.stash[_REPORTER].session
+
+
+@pytest.fixture(scope="session")
+def stack(pytestconfig: pytest.Config) -> stacks.Stack:
+    """The stack under test."""
+    return pytestconfig.stash[_REPORTER].stack
+
+
+@pytest.fixture(scope="session")
+def device(session_plan: Session, stack: stacks.Stack) -> devices.Device:
+    """The device under test: the one asked for, else the first visible one."""
+    return devices.parse(session_plan.device, stack.device) if session_plan.device else devices.default(stack.device)
+
+
+@pytest.fixture(scope="session")
+def preset(session_plan: Session) -> str:
+    """The size of the workloads: tiny or full."""
+    return session_plan.preset
+
+
+@pytest.fixture
+def figures(request: pytest.FixtureRequest) -> dict[str, Figure]:
+    """The figures of this check; `summary` becomes the reason when the check passes."""
+    node: pytest.Item = request.node
+    return node.stash.setdefault(_FIGURES, {})
+
+
+@pytest.fixture
+def measured(pytestconfig: pytest.Config) -> Callable[[Measurement], None]:
+    """Add a measurement to the record."""
+    reporter = pytestconfig.stash[_REPORTER]
+    return lambda row: reporter.emit("measurement", **asdict(row))

@@ -1,0 +1,84 @@
+"""Process trees that end: every process we start carries a mark, dies with its parent, and can be found by the mark."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO
+
+MARK = "STACKPROOF_RUN"
+_PR_SET_PDEATHSIG = 1  # prctl(2)
+
+
+def new_mark() -> str:
+    """Return a mark for one run; children inherit it through the environment, however they are started."""
+    return uuid.uuid4().hex
+
+
+def start(command: list[str], output: IO[bytes], environment: Mapping[str, str], mark: str) -> subprocess.Popen[bytes]:
+    """Start a command in a session of its own, so that a Ctrl-C reaches us and not it, with its output in a file."""
+    marked = {**os.environ, **environment, MARK: mark}
+    return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, env=marked, start_new_session=True)
+
+
+def die_with_parent() -> None:
+    """Ask the kernel to kill this process when its parent ends, even if that is by SIGKILL; a no-op off Linux."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() == 1 and MARK in os.environ:  # the parent ended before the kernel was asked
+            os._exit(1)
+
+
+def marked(mark: str) -> list[int]:
+    """Return the ids of living processes that carry the mark, this one excepted."""
+    wanted = f"{MARK}={mark}".encode()
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if int(folder.name) != os.getpid() and wanted in (folder / "environ").read_bytes().split(b"\0"):
+                found.append(int(folder.name))
+    return found
+
+
+def end_tree(mark: str, root: subprocess.Popen[bytes] | None = None, within_s: float = 5.0) -> None:
+    """Kill every process that carries the mark and wait until they are gone."""
+    until = time.monotonic() + within_s
+    if root is not None and root.poll() is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(root.pid, signal.SIGKILL)
+    while (living := marked(mark)) and time.monotonic() < until:
+        for process in living:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+        time.sleep(0.02)
+    if root is not None:
+        root.wait()
+
+
+def describe_exit(status: int) -> str:
+    """Say how a process ended: a signal by its name, else its exit code."""
+    if status >= 0:
+        return f"exit code {status}"
+    try:
+        return f"signal {signal.Signals(-status).name}"
+    except ValueError:
+        return f"signal {-status}"
+
+
+def last_lines(path: Path, count: int = 5, of_bytes: int = 16384) -> list[str]:
+    """Return the last lines of a log that may be huge and may hold any bytes."""
+    try:
+        with path.open("rb") as stream:
+            stream.seek(max(0, path.stat().st_size - of_bytes))
+            text = stream.read().decode("utf-8", errors="replace")
+    except OSError:
+        return []
+    return [line.rstrip() for line in text.splitlines() if line.strip()][-count:]

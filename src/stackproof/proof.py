@@ -1,0 +1,140 @@
+"""Proves an environment: what is installed equals the lock, torch is the stack's flavour, and nothing replaced it.
+
+Nothing here imports torch: an environment that is wrong must be told so in milliseconds, and importing the wrong
+torch may crash. The interpreter that runs this is the one that is proved.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import sys
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+from packaging.utils import canonicalize_name
+
+from . import environments, locks
+from .errors import EnvironmentMismatchError, StackUnavailableError
+from .stacks import Flavour, Stack
+
+_MOST_SHOWN = 12
+# Ours, when somebody installs the checkout; the lock is about everything else.
+_IGNORED = {"stackproof"}
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What could be said of the environment."""
+
+    pinned: bool
+    lock_digest: str
+    unhashed: tuple[str, ...]
+    packages: int
+    torch_version: str
+    toolkits: dict[str, str]
+
+    def sentence(self, stack: Stack) -> str:
+        """Say it in one sentence; what is not proved is said first."""
+        if not self.pinned:
+            return f"unpinned: not an environment of ours, so only its flavour is proved; torch {self.torch_version}"
+        where = f"{self.packages} packages equal {stack.lock.parent.name}/{stack.lock.name} ({self.lock_digest[:12]})"
+        missing = f"; unhashed: {len(self.unhashed)} vendor wheels, completed by `nox -s lock -- {stack.name}` where they can be reached" if self.unhashed else ""
+        return f"{where}, torch {self.torch_version}{missing}"
+
+
+def prove(stack: Stack) -> Proof:
+    """Return the proof of this interpreter's environment.
+
+    Raises:
+        EnvironmentMismatchError: with the difference, line by line, and the remedy.
+        StackUnavailableError: there is no torch at all.
+    """
+    left = environments.stamp(Path(sys.prefix))
+    lock = locks.read(stack.lock)
+    if left:
+        _refuse(stack, _differences(stack, left, lock))
+    version, toolkits = torch_flavour()
+    _refuse(stack, _flavour_differences(stack.flavour, version, toolkits) + _damage())
+    unhashed = tuple(f"{pin.name}=={pin.version}" for pin in lock.unhashed) if left else ()
+    return Proof(bool(left), lock.digest if left else "", unhashed, len(installed()), version, toolkits)
+
+
+def installed() -> dict[str, str]:
+    """Return the distributions of this environment: canonical name to version."""
+    found = ((row.metadata["Name"], row.version) for row in metadata.distributions(path=_site_packages()))
+    return {canonicalize_name(name): version for name, version in found if name and canonicalize_name(name) not in _IGNORED}
+
+
+def torch_flavour() -> tuple[str, dict[str, str]]:
+    """Return torch's version and the toolkits that `torch/version.py` names, read as text."""
+    spec = importlib.util.find_spec("torch")
+    if spec is None or not spec.origin:
+        raise StackUnavailableError(f"there is no torch in {sys.prefix}; run `nox -s NAME-smoke`, which builds the environment, or install the stack's torch")
+    tree = ast.parse((Path(spec.origin).parent / "version.py").read_text(encoding="utf-8"))
+    values = dict(pair for node in tree.body for pair in _assigned(node))
+    return values.get("__version__", "unknown"), {key: values[key] for key in ("cuda", "hip", "xpu") if values.get(key)}
+
+
+def _assigned(node: ast.stmt) -> list[tuple[str, str]]:
+    value = getattr(node, "value", None)
+    targets = [node.target] if isinstance(node, ast.AnnAssign) else node.targets if isinstance(node, ast.Assign) else []
+    text = value.value if isinstance(value, ast.Constant) and value.value is not None else None
+    return [(target.id, str(text)) for target in targets if isinstance(target, ast.Name) and text is not None]
+
+
+def _site_packages() -> list[str]:
+    """The environment's own folders: PYTHONPATH and the checkout are not part of it."""
+    return [path for path in sys.path if path.endswith(("site-packages", "dist-packages"))]
+
+
+def _differences(stack: Stack, left: dict[str, object], lock: locks.Lock) -> list[str]:
+    if left.get("stack") != stack.name or left.get("lock") != stack.lock.name:
+        return [f"this environment was built for '{left.get('stack')}' from {left.get('lock')}, not for '{stack.name}' from {stack.lock.name}"]
+    expected, present = lock.expected(), installed()
+    changed = [] if left.get("lock_digest") == lock.digest else [f"lock digest: built from {str(left.get('lock_digest'))[:12]}, the file is {lock.digest[:12]}"]
+    missing = [f"- {name}=={expected[name]} (in the lock, not installed)" for name in sorted(expected.keys() - present.keys())]
+    extra = [f"+ {name}=={present[name]} (installed, not in the lock)" for name in sorted(present.keys() - expected.keys())]
+    other = [
+        f"! {name}: lock {expected[name]}, installed {present[name]}" for name in sorted(expected.keys() & present.keys()) if expected[name] != present[name]
+    ]
+    return changed + missing + extra + other
+
+
+def _flavour_differences(flavour: Flavour, version: str, toolkits: dict[str, str]) -> list[str]:
+    wrong = []
+    for toolkit, state in flavour.toolkits.items():
+        if (toolkit in toolkits) != (state == "set"):
+            wrong.append(f"! torch {version}: torch.version.{toolkit} is {toolkits.get(toolkit)}, the stack wants it {state}")
+    if flavour.version_contains not in version:
+        wrong.append(f"! torch {version}: the stack wants a version that contains '{flavour.version_contains}'")
+    return wrong
+
+
+def _damage() -> list[str]:
+    """Say whether torch's files are those of the distribution that claims to be installed (sizes, from its RECORD)."""
+    try:
+        torch = metadata.distribution("torch")
+    except metadata.PackageNotFoundError:
+        return ["! torch is importable but no distribution claims it"]
+    wrong = [str(row) for row in torch.files or () if row.size is not None and not _has_size(Path(str(row.locate())), row.size)]
+    return [f"! torch {torch.version}: {len(wrong)} of its files are missing or of another size, the first is {wrong[0]}"] if wrong else []
+
+
+def _has_size(path: Path, size: int) -> bool:
+    try:
+        return path.stat().st_size == size
+    except OSError:
+        return False
+
+
+def _refuse(stack: Stack, differences: list[str]) -> None:
+    if not differences:
+        return
+    shown = "\n  ".join(differences[:_MOST_SHOWN])
+    more = f"\n  ... and {len(differences) - _MOST_SHOWN} more" if len(differences) > _MOST_SHOWN else ""
+    raise EnvironmentMismatchError(
+        f"the environment {sys.prefix} is not stack '{stack.name}' as {stack.lock.name} pins it; delete that folder and run the session again, it is rebuilt from the lock:\n"
+        f"  {shown}{more}"
+    )

@@ -1,0 +1,111 @@
+"""One run of a verb from host to record: is the stack here, is the environment its lock, then the suite."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+
+from . import ROOT, hosts, junit, proof, provenance, records, verify
+from .errors import EnvironmentMismatchError, Refusal, StackUnavailableError
+from .records import Check, Record, Verdict
+from .stacks import Stack
+from .verify import Observer, Plan
+
+LOCAL = ROOT / "results" / "local"
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """Where a run leaves what it found: always a record under `results`, and the files that were asked for."""
+
+    results: Path = LOCAL
+    json: Path | None = None
+    junit: Path | None = None
+
+    def prepare(self) -> None:
+        """Refuse before minutes are spent, not after, if something cannot be written."""
+        for folder in {self.results, *(path.parent for path in (self.json, self.junit) if path)}:
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+                with tempfile.TemporaryFile(dir=folder):
+                    pass
+            except OSError as error:
+                raise Refusal(f"{folder}: nothing can be written there ({error.strerror}); make it writable or choose another folder with --results, --json or --junit") from error
+
+
+def conduct(plan: Plan, outputs: Outputs, observer: Observer) -> tuple[Record, Path]:
+    """Run the plan and return its record and where it was written."""
+    outputs.prepare()
+    started = datetime.now(timezone.utc)
+    record = Record(plan.verb, plan.stack.name, started.isoformat(timespec="milliseconds"))
+    record.provenance = provenance.host_facts(plan.stack)
+    folder = verify.run_folder(outputs.results / plan.stack.name, f"{started:%Y%m%dT%H%M%S}-{plan.verb}")
+    try:
+        _establish(plan.stack, record, observer)
+    except Refusal as refusal:
+        _refused(record, refusal, observer)
+    except KeyboardInterrupt:
+        record.checks.append(Check("environment", Verdict.INTERRUPTED, "interrupted from outside", 0.0))
+        record.verdict = Verdict.INTERRUPTED
+    else:
+        verify.run(plan, record, observer, folder)
+    return record, _write(record, folder / "record.json", outputs)
+
+
+def _establish(stack: Stack, record: Record, observer: Observer) -> None:
+    """Add the checks that need no suite: the host has the stack, and the environment is proved."""
+    began = datetime.now(timezone.utc)
+    found = hosts.inspect(stack)
+    evidence = "; ".join(f"{finding.what}: {finding.evidence}" for finding in found.findings) or "it needs nothing that a host may lack"
+    if not found.present:
+        evidence = _torch_sees(stack, found)
+    _add(record, observer, Check("host", Verdict.PASSED, evidence, 0.0))
+    proved = proof.prove(stack)
+    record.provenance |= provenance.proof_facts(proved)
+    seconds = (datetime.now(timezone.utc) - began).total_seconds()
+    _add(record, observer, Check("environment", Verdict.PASSED, proved.sentence(stack), seconds, dict(provenance.proof_facts(proved))))
+
+
+def _torch_sees(stack: Stack, found: hosts.Availability) -> str:
+    """In somebody's container the nodes may have other names; there, what torch sees counts."""
+    try:
+        from . import device as devices
+
+        cards = devices.count(stack.device)
+    except (ImportError, OSError, Refusal):  # no torch, or one that does not load here
+        cards = 0
+    if not cards:
+        raise found.refusal()
+    return f"torch sees {cards} '{stack.device}' device(s), although the host shows no {'; no '.join(row.what for row in found.findings if not row.found)}"
+
+
+def _refused(record: Record, refusal: Refusal, observer: Observer) -> None:
+    verdicts = {StackUnavailableError: Verdict.UNAVAILABLE, EnvironmentMismatchError: Verdict.MISMATCHED}
+    verdict = verdicts.get(type(refusal), Verdict.FAILED)
+    name = "host" if verdict is Verdict.UNAVAILABLE else "environment"
+    _add(record, observer, Check(name, verdict, str(refusal), 0.0))
+    record.verdict = verdict
+
+
+def _add(record: Record, observer: Observer, check: Check) -> None:
+    record.checks.append(check)
+    observer.finished(check)
+
+
+def _write(record: Record, path: Path, outputs: Outputs) -> Path:
+    """Write every output; if the results folder fails now, the record still survives in the temporary folder."""
+    record.logs = [os.path.relpath(log, path.parent) for log in record.logs]
+    try:
+        records.write(record, path)
+        if outputs.json:
+            records.write(record, outputs.json)
+        if outputs.junit:
+            junit.write(record, outputs.junit)
+    except Refusal as refusal:
+        rescued = Path(tempfile.mkdtemp(prefix="stackproof-")) / "record.json"
+        records.write(record, rescued)
+        raise Refusal(f"{refusal}; the record of this run was saved as {rescued}") from refusal
+    return path

@@ -1,0 +1,40 @@
+"""What the supervising process (`verify`) tells the process that runs the checks (`plugin`)."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import stacks
+from .errors import Refusal
+
+SESSION = "STACKPROOF_SESSION"
+
+
+@dataclass(frozen=True)
+class Session:
+    """What the supervising process wants of this one; passed as a JSON file."""
+
+    stack: str
+    rehearsed: bool
+    device: str
+    preset: str
+    folder: str
+    finished: tuple[str, ...]
+    only: tuple[str, ...]
+    deadline_scale: float
+
+    @classmethod
+    def load(cls) -> Session:
+        """Read the session that the environment variable names."""
+        if SESSION not in os.environ:
+            raise Refusal("suites are run by stackproof: use `python -m stackproof smoke --stack NAME` or `nox -s NAME-smoke`")
+        values = json.loads(Path(os.environ[SESSION]).read_text(encoding="utf-8"))
+        return cls(**{**values, "finished": tuple(values["finished"]), "only": tuple(values["only"])})
+
+    def open_stack(self) -> stacks.Stack:
+        """Return the stack under test, as rehearsed if it is."""
+        found = stacks.load(self.stack)
+        return found.rehearse() if self.rehearsed else found

@@ -1,0 +1,40 @@
+"""Workloads: the objects that the suites verify and the benchmarks time.
+
+A workload is a file: every module in this package that has a tuple `WORKLOADS` adds to the list. Modules are imported when somebody asks
+for names, and import ultralytics (AGPL-3.0) or transformers only inside the functions that need them, so that a listing is cheap.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from functools import cache
+
+from ..errors import Refusal, suggestion
+from .base import Job, Outcome, Recipe, Units, Workload
+
+__all__ = ["Job", "Outcome", "Recipe", "Units", "Workload", "get", "names"]
+
+
+@cache
+def _known() -> dict[str, Workload]:
+    known: dict[str, Workload] = {}
+    for found in pkgutil.iter_modules(__path__):
+        module = importlib.import_module(f"{__name__}.{found.name}")
+        for workload in getattr(module, "WORKLOADS", ()):
+            if workload.name in known:
+                raise Refusal(f"{module.__file__}: the workload '{workload.name}' exists already; give it another name")
+            known[workload.name] = workload
+    return known
+
+
+def names() -> tuple[str, ...]:
+    """Return the names of all workloads, sorted."""
+    return tuple(sorted(_known()))
+
+
+def get(name: str) -> Workload:
+    """Return a workload by name, or refuse and suggest the nearest."""
+    if name not in _known():
+        raise Refusal(f"no workload '{name}'{suggestion(name, names())}; there are: {', '.join(names())}")
+    return _known()[name]

@@ -1,0 +1,223 @@
+"""What a workload is: it builds itself on a device, runs a step, and says what a step is worth."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Literal
+
+import torch
+from packaging.requirements import Requirement
+from torch import nn
+
+from .. import ROOT
+from ..errors import Refusal
+from ..tables import Table
+from .widen import widened
+
+Preset = Literal["tiny", "full"]
+Batch = Mapping[str, torch.Tensor]
+Evaluation = tuple[torch.Tensor, torch.Tensor]
+
+
+@dataclass(frozen=True)
+class Units:
+    """What one step of one rank is worth: samples, tokens (0 for pictures) and model FLOPs, forward and backward."""
+
+    samples: int
+    tokens: int
+    flops: int
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a forward and a backward gave, on the CPU, in the dtype they were computed in.
+
+    `output` is what the model predicts, `loss` a scalar, `gradients` the gradient of each trainable parameter that got one.
+    """
+
+    output: torch.Tensor
+    loss: torch.Tensor
+    gradients: Mapping[str, torch.Tensor]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Everything that determines a job. Weights and data depend on `preset`, `seed`, `scale` and nothing else.
+
+    The global batch is `scale` times the preset's; `shard` is (rank, world size), and a rank takes its consecutive part of it.
+    `dtype` is that of the weights, `autocast` that of mixed precision, if any.
+    """
+
+    device: torch.device
+    preset: Preset
+    seed: int
+    dtype: torch.dtype
+    autocast: torch.dtype | None
+    shard: tuple[int, int] = (0, 1)
+    scale: int = 1
+
+    def part(self, samples: int) -> range:
+        """Return the sample indices of this rank out of the preset's `samples` times `scale`; the parts must be equal."""
+        rank, world = self.shard
+        total = samples * self.scale
+        if not 0 <= rank < world or total % world:
+            raise Refusal(f"shard {rank} of {world}: {total} samples split into equal parts, with ranks from 0")
+        share = total // world
+        return range(rank * share, (rank + 1) * share)
+
+
+class Job(ABC):
+    """A built workload: `model` with its optimiser and the micro-batches of one step, all on the device.
+
+    Every step runs the same micro-batches, so each step costs the same.
+    """
+
+    def __init__(self, recipe: Recipe, model: nn.Module, optimiser: torch.optim.Optimizer, batches: Sequence[Batch]) -> None:
+        self.recipe, self.model, self.optimiser = recipe, model, optimiser
+        self.batches = [{name: tensor.to(recipe.device) for name, tensor in batch.items()} for batch in batches]
+        # float16 gradients underflow without it; in other dtypes a disabled scaler passes everything through.
+        self.scaler = torch.amp.GradScaler(recipe.device.type, init_scale=1024.0, enabled=recipe.autocast is torch.float16)
+        self._runner: nn.Module = model
+
+    @abstractmethod
+    def evaluate(self, model: nn.Module, batch: Batch) -> Evaluation:
+        """Return the output and the mean loss of one micro-batch, calling `model` (it may be wrapped)."""
+
+    @property
+    @abstractmethod
+    def units(self) -> Units:
+        """What one step of this job is worth."""
+
+    def wrap(self, wrapper: Callable[[nn.Module], nn.Module]) -> None:
+        """Send forward through `wrapper(model)`, such as DistributedDataParallel; parameter names stay those of `model`."""
+        self._runner = wrapper(self.model)
+
+    def forward(self, index: int = 0) -> Evaluation:
+        """Return the output and the loss (with its graph) of one micro-batch."""
+        with self._autocast(), self._width():
+            return self.evaluate(self._runner, self.batches[index])
+
+    def step(self) -> torch.Tensor:
+        """Train once: all micro-batches, then the optimiser. Return the mean loss, detached, without waiting for the device.
+
+        With float16 autocast the gradient scaler reads one number from the device, as it does for every user.
+        """
+        self.optimiser.zero_grad(set_to_none=True)
+        losses = [loss for _, loss in self._backward()]
+        self.scaler.step(self.optimiser)
+        self.scaler.update()
+        return torch.stack(losses).mean()
+
+    def observe(self) -> Outcome:
+        """Run forward and backward once and return everything that a reference can be compared with; no optimiser step."""
+        self.optimiser.zero_grad(set_to_none=True)
+        outputs, losses = zip(*self._backward(), strict=True)
+        scale = self.scaler.get_scale()
+        named = [(name, parameter.grad) for name, parameter in self.model.named_parameters()]
+        gradients = {name: (gradient / scale).cpu() for name, gradient in named if gradient is not None}
+        self.optimiser.zero_grad(set_to_none=True)
+        return Outcome(torch.cat(outputs).cpu(), torch.stack(losses).mean().cpu(), gradients)
+
+    def _backward(self) -> Iterator[Evaluation]:
+        """Accumulate the gradient of the mean loss over the micro-batches; yield each one's output and loss, detached."""
+        count = len(self.batches)
+        for index in range(count):
+            with self._communication(last=index == count - 1):
+                output, loss = self.forward(index)
+                self.scaler.scale(loss / count).backward()  # type: ignore[no-untyped-call]
+            yield output.detach(), loss.detach()
+
+    def _autocast(self) -> AbstractContextManager[Any]:
+        chosen = self.recipe.autocast
+        return nullcontext() if chosen is None else torch.autocast(self.recipe.device.type, dtype=chosen)
+
+    def _width(self) -> AbstractContextManager[Any]:
+        return widened() if self.recipe.dtype is torch.float64 else nullcontext()
+
+    def _communication(self, *, last: bool) -> AbstractContextManager[Any]:
+        """Let ranks exchange gradients with the last micro-batch only, where the wrapper can wait."""
+        hold = getattr(self._runner, "no_sync", None)
+        return nullcontext() if last or hold is None else hold()
+
+
+class Workload(ABC):
+    """A named recipe for jobs; subclasses say how one is put together."""
+
+    name: str
+
+    def precision(self, preset: Preset) -> tuple[torch.dtype, torch.dtype | None]:  # noqa: ARG002 - the plain answer
+        """Return the dtype and the autocast dtype that this preset is trained in unless one is asked for."""
+        return torch.float32, None
+
+    @abstractmethod
+    def assemble(self, recipe: Recipe) -> Job:
+        """Put a job together; may use torch's global generator, whose state the caller keeps."""
+
+    def build(
+        self,
+        device: torch.device,
+        preset: Preset,
+        seed: int,
+        dtype: torch.dtype | None = None,
+        autocast: torch.dtype | None = None,
+        shard: tuple[int, int] = (0, 1),
+        scale: int = 1,
+    ) -> Job:
+        """Build on `device`; without `dtype` and `autocast` in the preset's own precision. Random state stays as it was.
+
+        Raises Refusal if a needed package is missing, if the preset is unknown, or if the batch cannot be split into equal shards.
+        """
+        if reason := self.missing():
+            raise Refusal(reason)
+        if preset not in ("tiny", "full"):
+            raise Refusal(f"{self.name}: no preset '{preset}'; there are: tiny, full")
+        if dtype is None and autocast is None:
+            dtype, autocast = self.precision(preset)
+        recipe = Recipe(torch.device(device), preset, seed, dtype or torch.float32, autocast, shard, scale)
+        with _seeded(seed):
+            return self.assemble(recipe)
+
+    def reference(self, preset: Preset, seed: int, shard: tuple[int, int] = (0, 1), scale: int = 1) -> Outcome:
+        """Return the float64 outcome on the CPU, from the same weights and data."""
+        return self.build(torch.device("cpu"), preset, seed, torch.float64, shard=shard, scale=scale).observe()
+
+    def missing(self) -> str | None:
+        """Return one sentence about the first package that is absent or too old, from metadata only; None if all is there."""
+        needs, reason = _needs().get(self.name, ((), ""))
+        for need in map(Requirement, needs):
+            found = _installed(need.name)
+            if found is None or not need.specifier.contains(found, prereleases=True):
+                have = "it is not installed" if found is None else f"{found} is installed"
+                return f"{self.name} needs {need}, {have}: {reason}"
+        return None
+
+
+@contextmanager
+def _seeded(seed: int) -> Iterator[None]:
+    """Seed torch's CPU generator and restore its state after; no accelerator's generator is touched (torch.manual_seed would)."""
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        yield
+
+
+@cache
+def _needs() -> dict[str, tuple[tuple[str, ...], str]]:
+    """Read `fixtures/workloads.toml`: requirements and the reason by workload name."""
+    needs = {}
+    with Table.load(ROOT / "fixtures" / "workloads.toml") as table:
+        for row in table.tables("workload"):
+            with row:
+                needs[row.take("name", str)] = (row.strings("needs"), row.take("reason", str))
+    return needs
+
+
+def _installed(name: str) -> str | None:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None

@@ -1,0 +1,217 @@
+"""LoRA fine-tuning of decoder language models as the first users run it: transformers' model, peft's adapters, gradient checkpointing.
+
+One step is `accumulation` micro-batches of one sequence each, without padding, then one optimiser step. The loss is the mean over sequences of the
+mean over tokens, so equal shards average to the global batch. Under `full` the weights are bfloat16 with bfloat16 autocast and
+trainable parameters float32, as trainers do with `bf16=True`; other precisions hold everything in the dtype asked for. peft starts the B
+matrices at zero, where every gradient of A vanishes; here they start small instead, so that each gradient is exercised.
+"""
+
+from __future__ import annotations
+
+import warnings
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from fixtures import sequences
+
+from .. import ROOT
+from ..tables import Table
+from .base import Batch, Evaluation, Job, Preset, Recipe, Units, Workload
+from .flops import trainer_flops
+from .weights import fan_in_bound, materialise
+from .widen import widened
+
+_B_BOUND = 0.02  # of the B matrices; peft's own A matrices start within 1/sqrt(fan in)
+
+
+@dataclass(frozen=True)
+class Adapters:
+    """LoRA's rank, scaling numerator alpha, and the linear layers that get adapters."""
+
+    rank: int
+    alpha: int
+    targets: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One preset: precision, micro-batches a step, mean tokens a sequence, learning rate, and the model's configuration."""
+
+    dtype: torch.dtype
+    autocast: torch.dtype | None
+    accumulation: int
+    mean_length: int
+    learning_rate: float
+    config: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Parameters of a model with its adapters; tied ones count once, embeddings are those of tokens."""
+
+    total: int
+    trainable: int
+    embedding: int
+
+    @property
+    def non_embedding(self) -> int:
+        """The parameters that trainers multiply by 6 x tokens."""
+        return self.total - self.embedding
+
+
+class _Job(Job):
+    def evaluate(self, model: nn.Module, batch: Batch) -> Evaluation:
+        """Return the logits (tokens, vocabulary) and the mean cross-entropy of the next token, in float32 or wider."""
+        logits = model(input_ids=batch["tokens"], use_cache=False).logits[0]
+        predicted = logits[:-1].to(torch.promote_types(logits.dtype, torch.float32))
+        return logits, functional.cross_entropy(predicted, batch["tokens"][0, 1:])
+
+    @cached_property
+    def units(self) -> Units:
+        """Sequences, tokens, and FLOPs as trainers count them."""
+        tokens = sum(batch["tokens"].numel() for batch in self.batches)
+        return Units(len(self.batches), tokens, trainer_flops(tokens, counts(self.model).non_embedding))
+
+
+class Lora(Workload):
+    """A causal language model with adapters on all linear layers, defined by `fixtures/models/<model>.toml`."""
+
+    def __init__(self, name: str, model: str) -> None:
+        self.name = name
+        self.file = ROOT / "fixtures" / "models" / f"{model}.toml"
+
+    def precision(self, preset: Preset) -> tuple[torch.dtype, torch.dtype | None]:
+        """Return bfloat16 for `full`, as the users train it, and float32 for `tiny`."""
+        setting = self.setting(preset)
+        return setting.dtype, setting.autocast
+
+    def setting(self, preset: Preset) -> Setting:
+        """Return what the model's file says about a preset."""
+        return self._file[2][preset]
+
+    def expected_counts(self) -> tuple[int, int]:
+        """Return the users' total and trainable parameter counts of `full`."""
+        return self._file[0]
+
+    def parameter_counts(self, preset: Preset = "full") -> Counts:
+        """Count the parameters on the meta device: no memory, no weights."""
+        with torch.random.fork_rng(devices=[]):
+            return counts(self._skeleton(preset))
+
+    def assemble(self, recipe: Recipe) -> Job:
+        """Build the skeleton, give it weights on the device, and take the rank's sequences."""
+        setting = self.setting(recipe.preset)
+        model = self._skeleton(recipe.preset)
+        _restore_buffers(model, recipe)
+        materialise(model, recipe.device, recipe.dtype, recipe.seed, _bound(setting.config["initializer_range"]))
+        model.train()
+        _checkpoint(model, recipe)
+        trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        optimiser = torch.optim.AdamW(trainable, lr=setting.learning_rate)
+        return _Job(recipe, model, optimiser, _batches(setting, recipe))
+
+    def _skeleton(self, preset: Preset) -> Any:
+        """Return the model with adapters on the meta device."""
+        from peft import LoraConfig, get_peft_model
+        from transformers import AutoConfig, AutoModelForCausalLM
+
+        architecture, adapters, config = self._file[3], self._file[1], self.setting(preset).config
+        settings = AutoConfig.for_model(architecture, use_cache=False, attn_implementation="sdpa", **config)
+        lora = LoraConfig(
+            r=adapters.rank,
+            lora_alpha=adapters.alpha,
+            lora_dropout=0.0,
+            target_modules=list(adapters.targets),
+            task_type="CAUSAL_LM",
+        )
+        with torch.device("meta"), warnings.catch_warnings():
+            # peft 0.21 asks transformers 5.20+ for a property by the name that it had before.
+            warnings.filterwarnings("ignore", "`is_gradient_checkpointing` is deprecated", FutureWarning)
+            return get_peft_model(AutoModelForCausalLM.from_config(settings), lora)
+
+    @cached_property
+    def _file(self) -> tuple[tuple[int, int], Adapters, dict[Preset, Setting], str]:
+        with Table.load(self.file) as table:
+            architecture = table.take("architecture", str)
+            with table.table("counts") as row:
+                expected = (row.take("total", int), row.take("trainable", int))
+            with table.table("lora") as row:
+                adapters = Adapters(row.take("rank", int), row.take("alpha", int), row.strings("targets"))
+            presets: dict[Preset, Setting] = {"tiny": _setting(table.table("tiny")), "full": _setting(table.table("full"))}
+        return expected, adapters, presets, architecture
+
+
+def counts(model: nn.Module) -> Counts:
+    """Count parameters, each tied one once."""
+    parameters = list(model.parameters())
+    tokens = [module.weight for module in model.modules() if isinstance(module, nn.Embedding)]
+    trainable = sum(parameter.numel() for parameter in parameters if parameter.requires_grad)
+    return Counts(sum(map(torch.numel, parameters)), trainable, sum(map(torch.numel, tokens)))
+
+
+def _setting(table: Table) -> Setting:
+    dtypes = ("float32", "bfloat16")
+    with table as row:
+        autocast = row.take("autocast", str, allowed=("", *dtypes))
+        return Setting(
+            dtype=getattr(torch, row.take("dtype", str, allowed=dtypes)),
+            autocast=getattr(torch, autocast) if autocast else None,
+            accumulation=row.take("accumulation", int),
+            mean_length=row.take("mean_length", int),
+            learning_rate=row.take("learning_rate", float),
+            config=row.take("config", dict),
+        )
+
+
+def _bound(deviation: float) -> Any:
+    """Return the bounds: weights uniform with the model's own standard deviation, adapters as described above."""
+
+    def bound(name: str, parameter: torch.Tensor) -> float:
+        if "lora_A" in name:
+            return fan_in_bound(name, parameter)
+        return _B_BOUND if "lora_B" in name else deviation * 3**0.5
+
+    return bound
+
+
+def _checkpoint(model: Any, recipe: Recipe) -> None:
+    """Recompute each layer's activations in backward; transformers renamed the method in 5.x and warns about the old name.
+
+    Backward does not run under the function mode that widens a float64 reference, so the recomputation enters it itself.
+    """
+    options: dict[str, Any] = {"use_reentrant": False}
+    if recipe.dtype is torch.float64:
+        options["context_fn"] = lambda: (nullcontext(), widened())
+    base = model.get_base_model()
+    enable = getattr(base, "activation_checkpointing_enable", None) or base.gradient_checkpointing_enable
+    enable(options)
+
+
+def _restore_buffers(model: Any, recipe: Recipe) -> None:
+    """Replace the rotary embeddings, whose frequency tables were lost on the meta device, by ones made on the CPU.
+
+    The tables stay float32 whatever the weights are (widened to float64 for a reference), as transformers keeps them.
+    """
+    for path, module in list(model.named_modules()):
+        if any(True for _ in module.buffers(recurse=False)):
+            fresh = type(module)(config=model.config)
+            parent, _, name = path.rpartition(".")
+            wide = recipe.dtype if recipe.dtype is torch.float64 else torch.float32
+            setattr(model.get_submodule(parent), name, fresh.to(recipe.device, wide))
+
+
+def _batches(setting: Setting, recipe: Recipe) -> list[Batch]:
+    """Draw the global batch and keep this rank's sequences, one micro-batch (1, length) each."""
+    drawn = sequences.progressions(
+        recipe.seed, setting.accumulation * recipe.scale, setting.config["vocab_size"], setting.mean_length
+    )
+    return [{"tokens": torch.from_numpy(drawn[index]).view(1, -1)} for index in recipe.part(setting.accumulation)]
+
+
+WORKLOADS = (Lora("qwen3-0.6b-lora", "qwen3-0.6b"), Lora("llama3-8b-lora", "llama3-8b"))

@@ -1,0 +1,126 @@
+"""Two ranks through torch's elastic launcher: they agree with one process that has the whole batch, and with each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from stackproof import device as devices
+from stackproof.checks import require, require_all
+from stackproof.launch import Arrangement, arrange, launch
+from stackproof.numerics import judge
+from stackproof.records import Figure, Measurement
+from stackproof.session import Session
+from stackproof.stacks import Stack
+from suites.common import SEED, anchor, reference
+
+WORKLOAD = "classifier"
+WORLD = 2
+_STEPS = 12
+_BYTES = 4 << 20
+_REPETITIONS = 20
+_DEADLINE_S = 90.0
+
+Evidence = list[dict[str, Any]]
+
+
+class Group:
+    """The ranks' evidence of one launch, and how they were arranged."""
+
+    def __init__(self, arrangement: Arrangement, folder: Path, ranks: Evidence) -> None:
+        self.arrangement, self.folder, self.ranks = arrangement, folder, ranks
+        self.note = f"; {arrangement.note}" if arrangement.note else ""
+
+
+@pytest.fixture(scope="module")
+def run(stack: Stack, session_plan: Session) -> Callable[[Arrangement], Group]:
+    """Launch an arrangement once, however many checks ask for it; a launch that failed is not tried again."""
+
+    @cache
+    def attempt(arrangement: Arrangement) -> Group | Exception:
+        folder = Path(session_plan.folder) / f"{arrangement.backend}-{len(arrangement.cards)}"
+        arguments = {"workload": WORKLOAD, "preset": "tiny", "seed": SEED, "steps": _STEPS, "all_reduce_bytes": _BYTES, "repetitions": _REPETITIONS}
+        try:
+            deadline = _DEADLINE_S * session_plan.deadline_scale
+            return Group(arrangement, folder, launch("stackproof.ddp:train", stack, arrangement, arguments, folder, deadline))
+        except Exception as error:
+            return error
+
+    def once(arrangement: Arrangement) -> Group:
+        found = attempt(arrangement)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    return once
+
+
+@pytest.fixture(scope="module")
+def group(stack: Stack, run: Callable[[Arrangement], Group]) -> Group:
+    """Two ranks, over the stack's own backend if there are cards enough."""
+    return run(arrange(stack, devices.visible(stack.device), WORLD))
+
+
+@pytest.mark.deadline(120)
+def test_bring_up(stack: Stack, run: Callable[[Arrangement], Group], figures: dict[str, Figure]) -> None:
+    """The stack's own backend forms a group of as many ranks as it can, each on its device, and sums exactly."""
+    cards = devices.visible(stack.device)
+    own = arrange(stack, cards, WORLD)
+    if own.backend != stack.backend:
+        own = arrange(stack, cards, len(cards))
+    ranks = run(own).ranks
+    for rank in ranks:
+        require(rank["backend"] == stack.backend, f"rank {rank['rank']} has backend {rank['backend']}, the stack's is {stack.backend}")
+        require(rank["all_reduce_exact"], f"rank {rank['rank']}: an all-reduce of known whole numbers over {stack.backend} is wrong")
+        figures |= {f"rank {rank['rank']}.{what}": rank[what] for what in ("backend", "device", "name", "formed_s")}
+    slowest = max(rank["formed_s"] for rank in ranks)
+    figures["summary"] = f"{stack.backend}: " + ", ".join(f"rank {rank['rank']} on {rank['device']}" for rank in ranks) + f"; formed in {slowest:.2f} s"
+
+
+@pytest.mark.deadline(120)
+def test_gradients(group: Group, figures: dict[str, Figure]) -> None:
+    """After one backward, every rank's gradients equal those of one process with the global batch."""
+    exact, expected = reference(WORKLOAD, "tiny"), anchor(WORKLOAD, "tiny", None)
+    found = {}
+    for rank in range(WORLD):
+        own = torch.load(group.folder / f"rank{rank}.pt", weights_only=True)
+        require(own.keys() == exact.gradients.keys(), f"rank {rank} has other gradients than the single process")
+        found |= {f"rank {rank}, {name}": judge(own[name], exact.gradients[name], expected.gradients[name], torch.float32) for name in own}
+    worst = require_all(found, "gradient")
+    figures |= {"worst error": worst.error, "its bound": worst.bound}
+    figures["summary"] = f"{len(found)} gradients of {WORLD} ranks, worst error {worst.error:.1e} of {worst.bound:.1e} allowed{group.note}"
+
+
+@pytest.mark.deadline(120)
+def test_ranks_equal(group: Group, figures: dict[str, Figure]) -> None:
+    """After the last step all ranks hold the same bits."""
+    digests = {rank["digest"] for rank in group.ranks}
+    require(len(digests) == 1, f"after {_STEPS} steps the ranks' parameters differ: {', '.join(rank['digest'][:12] for rank in group.ranks)}")
+    figures["summary"] = f"parameters of {WORLD} ranks are bit-equal after {_STEPS} steps ({digests.pop()[:12]}){group.note}"
+
+
+@pytest.mark.deadline(120)
+def test_loss_falls(group: Group, figures: dict[str, Figure]) -> None:
+    """The loss of the global batch falls by a quarter within the steps taken."""
+    losses = group.ranks[0]["losses"]
+    figures |= {"first loss": losses[0], "last loss": losses[-1]}
+    require(losses[-1] < 0.75 * losses[0], f"the loss went from {losses[0]:.4f} to {losses[-1]:.4f} in {_STEPS} steps, below {0.75 * losses[0]:.4f} was expected")
+    figures["summary"] = f"loss {losses[0]:.3f} -> {losses[-1]:.3f} in {_STEPS} steps{group.note}"
+
+
+@pytest.mark.deadline(120)
+def test_all_reduce_rate(group: Group, preset: str, measured: Callable[[Measurement], None], figures: dict[str, Figure]) -> None:
+    """Indicative only: bus bandwidth of one all-reduce size, the slowest rank of each repetition."""
+    slowest = [max(times) for times in zip(*(rank["all_reduce_s"] for rank in group.ranks), strict=True)]
+    bus_bytes = _BYTES * 2 * (WORLD - 1) / WORLD
+    per_gb = [seconds / (bus_bytes / 1e9) for seconds in slowest]
+    value = sorted(per_gb)[len(per_gb) // 2]
+    require(value > 0, "an all-reduce took no time: the device's clock or its synchronisation does nothing")
+    note = f"indicative; busbw of {_BYTES >> 20} MiB over {group.arrangement.backend}{group.note}"
+    measured(Measurement("all-reduce", preset, "float32", WORLD, "busbw", "s/GB", value, per_gb, note))
+    figures["summary"] = f"{1 / value:.2f} GB/s busbw at {_BYTES >> 20} MiB over {group.arrangement.backend}, indicative{group.note}"

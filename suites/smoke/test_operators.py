@@ -1,0 +1,28 @@
+"""Torch's own operator database, forward and backward, in float32 against float64."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from stackproof.checks import CheckFailed, require
+from stackproof.device import Device
+from stackproof.operators import sweep
+from stackproof.records import Figure
+
+_FEWEST = 600
+_SAMPLES = 4
+_MOST_NAMED = 5
+
+
+@pytest.mark.deadline(180)
+def test_float32(device: Device, figures: dict[str, Figure]) -> None:
+    """At least 600 operators run, and each that runs agrees with float64 as well as the CPU does."""
+    found = sweep(device.torch, torch.float32, samples=_SAMPLES)
+    figures |= {f"operators {outcome.value}": count for outcome, count in found.counts.items()}
+    figures |= {f"executed {what}": count for what, count in found.executed.items()}
+    if faults := found.faults():
+        raise CheckFailed(f"{len(faults)} operators: " + "; ".join(fault.reason for fault in faults[:_MOST_NAMED]))
+    executed = found.executed
+    require(executed["forward"] >= _FEWEST, f"only {executed['forward']} operators ran forward, at least {_FEWEST} are expected")
+    figures["summary"] = f"{executed['forward']} operators forward, {executed['backward']} backward, {executed['samples']} samples"

@@ -1,0 +1,42 @@
+"""Short throughput figures, marked indicative: enough to see that a stack is not absurdly slow, not enough to compare."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from stackproof.checks import require
+from stackproof.device import Device
+from stackproof.records import Figure, Measurement
+from suites.common import SEED, possible
+
+_WARM_UP = 2
+_STEPS = 5
+
+
+@pytest.mark.deadline(120)
+@pytest.mark.parametrize("name", ["yolov8n", "qwen3-0.6b-lora", "llama3-8b-lora"])
+def test_training(name: str, device: Device, preset: str, measured: Callable[[Measurement], None], figures: dict[str, Figure]) -> None:
+    """Time single training steps in float32 after a short warm-up, each with the device drained before and after."""
+    job = possible(name).build(device.torch, preset, SEED, torch.float32)
+    for _ in range(_WARM_UP):
+        job.step()
+    device.synchronize()
+    seconds = [_timed(device, job.step) for _ in range(_STEPS)]
+    require(min(seconds) > 0, "a training step took no time: the device's clock or its synchronisation does nothing")
+    middle = sorted(seconds)[_STEPS // 2]
+    samples = job.units.samples
+    measured(Measurement(name, preset, "float32", 1, "training", "s/iteration", middle, seconds, "indicative"))
+    measured(Measurement(name, preset, "float32", 1, "training", "s/sample", middle / samples, [one / samples for one in seconds], "indicative"))
+    figures["summary"] = f"{1 / middle:.2f} it/s, {samples / middle:.1f} samples/s, indicative ({_STEPS} steps)"
+
+
+def _timed(device: Device, step: Callable[[], torch.Tensor]) -> float:
+    watch = device.stopwatch()
+    watch.start()
+    step()
+    watch.stop()
+    device.synchronize()
+    return watch.seconds()

@@ -1,0 +1,80 @@
+"""Real models: forward, loss and every gradient against float64, one optimiser step, and what mixed precision costs."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from stackproof.checks import require, require_all
+from stackproof.device import Device
+from stackproof.numerics import Judgement, judge, relative_error
+from stackproof.records import Figure
+from stackproof.stacks import Stack
+from stackproof.workloads import Job, Outcome
+from suites.common import SEED, anchor, possible, reference, supported
+
+WORKLOADS = ("yolov8n", "qwen3-0.6b-lora", "llama3-8b-lora")
+
+
+@pytest.mark.deadline(120)
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_float32(name: str, device: Device, preset: str, figures: dict[str, Figure]) -> None:
+    """Prediction, loss and every gradient agree with float64; one optimiser step then moves every parameter."""
+    job = possible(name).build(device.torch, preset, SEED, torch.float32)
+    actual = job.observe()
+    _loss_is_one(actual)
+    found = _judgements(actual, reference(name, preset), anchor(name, preset, None))
+    worst = require_all(found, name)
+    figures |= {"loss": float(actual.loss), "gradients": len(actual.gradients), "worst error": worst.error, "its bound": worst.bound}
+    figures["summary"] = f"{len(actual.gradients)} gradients, worst error {worst.error:.1e} of {worst.bound:.1e} allowed; loss {float(actual.loss):.4f}"
+    _one_step(job)
+
+
+@pytest.mark.deadline(120)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=["bfloat16", "float16"])
+@pytest.mark.parametrize("name", WORKLOADS[:2])
+def test_autocast(name: str, dtype: torch.dtype, stack: Stack, device: Device, preset: str, figures: dict[str, Figure]) -> None:
+    """Mixed precision really casts, loses no more than the CPU does in that dtype, and one step moves the parameters."""
+    supported(stack, dtype)
+    job = possible(name).build(device.torch, preset, SEED, torch.float32, dtype)
+    actual, exact = job.observe(), reference(name, preset)
+    _loss_is_one(actual)
+    require(actual.output.dtype is dtype, f"autocast did not cast: the output is {actual.output.dtype}, asked for {dtype}")
+    expected = anchor(name, preset, dtype)
+    found = {
+        "loss": judge(actual.loss, exact.loss, expected.loss, dtype),
+        "gradient": judge(_joined(actual), _joined(exact), _joined(expected), dtype),
+    }
+    worst = require_all(found, name)
+    figures |= {"loss error": found["loss"].error, "gradient error": found["gradient"].error, "gradient bound": worst.bound}
+    figures["summary"] = f"loss {float(actual.loss):.4f}, gradient error {found['gradient'].error:.1e} of {found['gradient'].bound:.1e} allowed"
+    _one_step(job)
+
+
+def _judgements(actual: Outcome, exact: Outcome, expected: Outcome) -> dict[str, Judgement]:
+    require(actual.gradients.keys() == exact.gradients.keys(), f"gradients differ in kind: {sorted(actual.gradients.keys() ^ exact.gradients.keys())[:3]}")
+    pairs = {f"gradient of {name}": (actual.gradients[name], exact.gradients[name], expected.gradients[name]) for name in exact.gradients}
+    pairs |= {"output": (actual.output, exact.output, expected.output), "loss": (actual.loss, exact.loss, expected.loss)}
+    return {what: judge(*values, torch.float32) for what, values in pairs.items()}
+
+
+def _joined(outcome: Outcome) -> torch.Tensor:
+    """All gradients as one vector: rounding in half precision may drown a small one, not the step as a whole."""
+    return torch.cat([gradient.double().flatten() for _, gradient in sorted(outcome.gradients.items())])
+
+
+def _loss_is_one(outcome: Outcome) -> None:
+    loss = float(outcome.loss)
+    require(math.isfinite(loss), f"the loss is {loss}")
+    require(loss != 0, "the loss is exactly 0")
+
+
+def _one_step(job: Job) -> None:
+    """Take a step and look that the optimiser, or a gradient scaler that skips, did not leave parameters as they were."""
+    before = {name: parameter.detach().clone() for name, parameter in job.model.named_parameters() if parameter.requires_grad}
+    loss = float(job.step())
+    require(math.isfinite(loss), f"the loss of the first optimiser step is {loss}")
+    still = [name for name, parameter in job.model.named_parameters() if parameter.requires_grad and relative_error(parameter, before[name].cpu()) == 0]
+    require(not still, f"one optimiser step left {len(still)} of {len(before)} parameters as they were, such as {still[:1]}")
