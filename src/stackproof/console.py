@@ -19,6 +19,7 @@ from .stacks import Stack
 
 _STYLES = {Verdict.PASSED: "green", Verdict.SKIPPED: "yellow", Verdict.INCONCLUSIVE: "yellow"}
 _BAD = "bold red"
+_LOG_WIDTH = 150
 
 # Seconds are stored, rates are shown (asv is lower-is-better only, people are not).
 _RATES = {"s/sample": "samples/s", "s/token": "tokens/s", "s/iteration": "it/s", "s/GB": "GB/s"}
@@ -29,11 +30,17 @@ def rate(row: Measurement) -> tuple[float, str]:
     return (1 / row.value, _RATES[row.unit]) if row.unit in _RATES and row.value else (row.value, row.unit)
 
 
+def plain_console() -> Console:
+    """Return a console as wide as the terminal; a log, which has no width, gets room for a sentence."""
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=_LOG_WIDTH)
+
+
 class Terminal:
     """Shows a run as it goes: a live line on a terminal, one line a check in a log."""
 
     def __init__(self, console: Console | None = None) -> None:
-        self.console = console or Console(highlight=False, soft_wrap=False)
+        self.console = console or plain_console()
         self._progress: Progress | None = None
         self._task = TaskID(0)
         self._done, self._total = 0, 0
@@ -74,7 +81,7 @@ class Terminal:
 
 def show(record: Record, stack: Stack, where: Path, console: Console | None = None) -> None:
     """Print the closing table, the figures, the failures and the verdict of a record."""
-    console = console or Console(highlight=False)
+    console = console or plain_console()
     console.print(_checks_table(record, stack))
     if record.measurements:
         console.print(_measurements_table(record))
@@ -99,10 +106,11 @@ def _checks_table(record: Record, stack: Stack) -> Table:
 
 def _measurements_table(record: Record) -> Table:
     table = Table(title="figures", title_justify="left", box=box.SIMPLE_HEAD)
-    for name in ("workload", "preset", "dtype", "ranks"):
+    table.add_column("workload", overflow="fold")
+    for name in ("preset", "dtype", "ranks"):
         table.add_column(name, no_wrap=True)
     table.add_column("rate", justify="right", no_wrap=True)
-    table.add_column("note", overflow="fold")
+    table.add_column("note", min_width=10, overflow="fold")
     for row in record.measurements:
         value, unit = rate(row)
         figure = Text(f"{value:,.2f} {unit}")

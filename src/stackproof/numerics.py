@@ -25,6 +25,7 @@ class Rule:
     multiplier: float
     floor_ulps: float
     caps: Mapping[torch.dtype, float]
+    model_caps: Mapping[torch.dtype, float]
 
     def bound(self, anchor: float, dtype: torch.dtype, cap: float | None = None) -> float:
         """Return the largest relative error that is accepted for `dtype` given the CPU's own error."""
@@ -52,12 +53,16 @@ def rule() -> Rule:
     """Load the rule's constants once."""
     with Table.load(ROOT / "fixtures" / "numerics.toml") as table:
         multiplier, floor = table.take("multiplier", float), table.take("floor_ulps", float)
-        with table.table("caps") as caps:
-            names = ("float64", "float32", "bfloat16", "float16")
-            limits = {getattr(torch, name): caps.take(name, float) for name in names}
+        caps = _by_dtype(table.table("caps"), ("float64", "float32", "bfloat16", "float16"))
+        model_caps = _by_dtype(table.table("model_caps"), ("bfloat16", "float16"))
     if floor < 1:
         raise table.refuse("floor_ulps", f"is {floor}; a floor under one ulp of the computed dtype fails correct kernels")
-    return Rule(multiplier, floor, limits)
+    return Rule(multiplier, floor, caps, model_caps)
+
+
+def _by_dtype(table: Table, names: tuple[str, ...]) -> dict[torch.dtype, float]:
+    with table:
+        return {getattr(torch, name): table.take(name, float) for name in names}
 
 
 def relative_error(actual: torch.Tensor, reference: torch.Tensor) -> float:

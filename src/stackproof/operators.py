@@ -244,7 +244,8 @@ class _Case:
             self._note(index, sample, Outcome.FAILED, worst.sentence(what), worst)
 
     def _returns(self, sample: SampleInput) -> tuple[str, ...]:
-        asked = torch.float64 in tree_leaves((sample.args, dict(sample.kwargs)))
+        leaves = tree_leaves((sample.args, dict(sample.kwargs)))
+        asked = any(getattr(leaf, "dtype", leaf) is torch.float64 for leaf in leaves)
         return (*self.exemption.returns, "float64") if asked else self.exemption.returns
 
     def _run(self, sample: SampleInput, device: torch.device, wide: bool = False) -> Computed:
@@ -281,10 +282,10 @@ def judgements(
 def _judged(
     actual: torch.Tensor, reference: torch.Tensor, anchor: torch.Tensor | None, dtype: torch.dtype, cap: float | None
 ) -> Judgement:
-    error = _error(actual, reference, dtype)
     if not (reference.is_floating_point() or reference.is_complex()):
-        exact = 0.0 if cap is None else cap
+        error, exact = relative_error(actual, reference), cap or 0.0
         return Judgement(error <= exact, error, exact, 0.0)  # indices, counts and truth values are right or wrong
+    error = _error(actual, reference, dtype)
     allowed = 0.0 if anchor is None else _error(anchor, reference, dtype)
     bound = rule().bound(allowed, dtype, cap)
     return Judgement(error <= bound, error, bound, allowed)
@@ -301,8 +302,10 @@ def _error(actual: torch.Tensor, reference: torch.Tensor, dtype: torch.dtype) ->
     if error == float("inf"):  # a value beyond the dtype's range is rightly infinite
         reference = reference.to(actual.dtype)
         error = relative_error(actual, reference)
-    scale = float(torch.linalg.vector_norm(reference)) if error else 0.0
-    return error * scale if 0 < scale < rule().caps[dtype] else error
+    if error in (0.0, float("inf")):
+        return error
+    norm = float(torch.linalg.vector_norm(reference.to(torch.complex128 if reference.is_complex() else torch.float64)))
+    return error * norm if 0 < norm < rule().caps[dtype] else error
 
 
 def form_fault(actual: Computed, reference: Computed, dtype: torch.dtype, returns: tuple[str, ...] = ()) -> str:

@@ -21,7 +21,7 @@ import pytest
 
 from . import device as devices
 from . import provenance, stacks
-from .checks import CheckEnded
+from .checks import CheckEnded, CheckInconclusive
 from .processes import die_with_parent
 from .records import Check, Figure, Measurement, Verdict
 from .session import Session
@@ -30,9 +30,12 @@ DEFAULT_DEADLINE_S = 120.0
 
 
 def check_id(nodeid: str) -> str:
-    """Return the short name of a test: `smoke/test_ddp.py::test_loss_falls[x]` is `smoke/ddp::loss_falls[x]`."""
+    """Return the short name of a test: `smoke/test_4_ddp.py::test_loss_falls[x]` is `smoke/ddp::loss_falls[x]`.
+
+    A number in a file's name only puts the files of a suite in order.
+    """
     path, _, test = nodeid.partition("::")
-    return re.sub(r"(^|/)test_", r"\1", path.removesuffix(".py")) + "::" + test.removeprefix("test_") if test else path
+    return re.sub(r"(^|/)test_(\d+_)?", r"\1", path.removesuffix(".py")) + (f"::{test.removeprefix('test_')}" if test else "")
 
 
 _ENDED = pytest.StashKey[tuple[Verdict, str]]()
@@ -48,6 +51,7 @@ class Reporter:
         self.stack = session.open_stack()
         self._events = (Path(session.folder) / "events.jsonl").open("a", encoding="utf-8")
         self._stacks = (Path(session.folder) / "stacks.txt").open("a", encoding="utf-8")
+        self.passed = set(session.passed)
         self._began = 0.0
 
     def emit(self, event: str, **values: Any) -> None:
@@ -57,6 +61,8 @@ class Reporter:
 
     def conclude(self, identifier: str, verdict: Verdict, reason: str, seconds: float, figures: dict[str, Figure] | None = None) -> None:
         """Announce how a check ended."""
+        if verdict is Verdict.PASSED:
+            self.passed.add(identifier)
         row = asdict(Check(identifier, verdict, reason, seconds, figures or {}))
         self.emit("finished", check={**row, "verdict": verdict.value})
 
@@ -168,6 +174,17 @@ def device(session_plan: Session, stack: stacks.Stack) -> devices.Device:
 def preset(session_plan: Session) -> str:
     """The size of the workloads: tiny or full."""
     return session_plan.preset
+
+
+@pytest.fixture
+def verified(pytestconfig: pytest.Config) -> Callable[[str], None]:
+    """End the check as inconclusive unless another one passed in this run: nothing is timed that was not verified."""
+
+    def need(identifier: str) -> None:
+        if identifier not in pytestconfig.stash[_REPORTER].passed:
+            raise CheckInconclusive(f"not timed, because {identifier} did not pass in this run")
+
+    return need
 
 
 @pytest.fixture

@@ -23,6 +23,7 @@ class Session:
     preset: str
     folder: str
     finished: tuple[str, ...]
+    passed: tuple[str, ...]
     only: tuple[str, ...]
     deadline_scale: float
 
@@ -32,7 +33,7 @@ class Session:
         if SESSION not in os.environ:
             raise Refusal("suites are run by stackproof: use `python -m stackproof smoke --stack NAME` or `nox -s NAME-smoke`")
         values = json.loads(Path(os.environ[SESSION]).read_text(encoding="utf-8"))
-        return cls(**{**values, "finished": tuple(values["finished"]), "only": tuple(values["only"])})
+        return cls(**{key: tuple(value) if isinstance(value, list) else value for key, value in values.items()})
 
     def open_stack(self) -> stacks.Stack:
         """Return the stack under test, as rehearsed if it is."""

@@ -234,6 +234,7 @@ def _environment(state: _Run) -> dict[str, str]:
         preset=plan.preset,
         folder=str(state.folder),
         finished=state.finished,
+        passed=tuple(check.id for check in state.record.checks if check.verdict is Verdict.PASSED),
         only=plan.only,
         deadline_scale=plan.deadline_scale,
     )

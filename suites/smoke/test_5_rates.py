@@ -18,9 +18,11 @@ _STEPS = 5
 
 @pytest.mark.deadline(120)
 @pytest.mark.parametrize("name", ["yolov8n", "qwen3-0.6b-lora", "llama3-8b-lora"])
-def test_training(name: str, device: Device, preset: str, measured: Callable[[Measurement], None], figures: dict[str, Figure]) -> None:
+def test_training(name: str, verified: Callable[[str], None], device: Device, preset: str, measured: Callable[[Measurement], None], figures: dict[str, Figure]) -> None:
     """Time single training steps in float32 after a short warm-up, each with the device drained before and after."""
-    job = possible(name).build(device.torch, preset, SEED, torch.float32)
+    workload = possible(name)
+    verified(f"smoke/workloads::float32[{name}]")
+    job = workload.build(device.torch, preset, SEED, torch.float32)
     for _ in range(_WARM_UP):
         job.step()
     device.synchronize()

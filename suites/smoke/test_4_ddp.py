@@ -21,7 +21,7 @@ from suites.common import SEED, anchor, reference
 
 WORKLOAD = "classifier"
 WORLD = 2
-_STEPS = 12
+_STEPS = 20
 _BYTES = 4 << 20
 _REPETITIONS = 20
 _DEADLINE_S = 90.0
@@ -114,13 +114,14 @@ def test_loss_falls(group: Group, figures: dict[str, Figure]) -> None:
 
 
 @pytest.mark.deadline(120)
-def test_all_reduce_rate(group: Group, preset: str, measured: Callable[[Measurement], None], figures: dict[str, Figure]) -> None:
+def test_all_reduce_rate(group: Group, verified: Callable[[str], None], preset: str, measured: Callable[[Measurement], None], figures: dict[str, Figure]) -> None:
     """Indicative only: bus bandwidth of one all-reduce size, the slowest rank of each repetition."""
+    verified("smoke/ddp::bring_up")
     slowest = [max(times) for times in zip(*(rank["all_reduce_s"] for rank in group.ranks), strict=True)]
     bus_bytes = _BYTES * 2 * (WORLD - 1) / WORLD
     per_gb = [seconds / (bus_bytes / 1e9) for seconds in slowest]
     value = sorted(per_gb)[len(per_gb) // 2]
     require(value > 0, "an all-reduce took no time: the device's clock or its synchronisation does nothing")
-    note = f"indicative; busbw of {_BYTES >> 20} MiB over {group.arrangement.backend}{group.note}"
-    measured(Measurement("all-reduce", preset, "float32", WORLD, "busbw", "s/GB", value, per_gb, note))
+    metric = f"busbw {_BYTES >> 20} MiB {group.arrangement.backend}"
+    measured(Measurement("all-reduce", preset, "float32", WORLD, metric, "s/GB", value, per_gb, f"indicative{group.note}"))
     figures["summary"] = f"{1 / value:.2f} GB/s busbw at {_BYTES >> 20} MiB over {group.arrangement.backend}, indicative{group.note}"
