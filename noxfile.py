@@ -45,7 +45,9 @@ def _run(session: nox.Session, stack: stacks.Stack, verb: Verb) -> None:
         raise found.refusal()
     python = environments.prepare(chosen, session.log)
     command = [str(python), "-m", "stackproof", verb.name, "--stack", stack.name, *session.posargs]
-    session.run(*command, external=True, interrupt_timeout=_PATIENCE_S, terminate_timeout=_PATIENCE_S)
+    session.run(
+        *command, external=True, interrupt_timeout=_PATIENCE_S, terminate_timeout=_PATIENCE_S
+    )
 
 
 def _refusing(session: nox.Session, action: Callable[[], None]) -> None:
@@ -90,16 +92,22 @@ for _verb in VERBS:
         _generate(_name, _verb)
 
 
+def _call(session: nox.Session, verb: str) -> None:
+    """Call a verb that needs no stack's environment, under nox's own Python."""
+    command = [sys.executable, "-m", "stackproof", verb, *session.posargs]
+    session.run(*command, external=True, env={"PYTHONPATH": str(ROOT / "src")})
+
+
 @nox.session(python=False, default=False)
 def doctor(session: nox.Session) -> None:
     """Say which stacks this host has and why, and what is missing."""
-    session.run(sys.executable, "-m", "stackproof", "doctor", *session.posargs, external=True, env={"PYTHONPATH": str(ROOT / "src")})
+    _call(session, "doctor")
 
 
 @nox.session(python=False, default=False)
 def lock(session: nox.Session) -> None:
     """Re-pin stacks from their requirements.in: nox -s lock -- NAME ..."""
-    session.run(sys.executable, "-m", "stackproof", "lock", *session.posargs, external=True, env={"PYTHONPATH": str(ROOT / "src")})
+    _call(session, "lock")
 
 
 @nox.session(python=False, default=False)
@@ -108,7 +116,9 @@ def tests(session: nox.Session) -> None:
 
     def action() -> None:
         python = environments.prepare(stacks.load("cpu"), session.log)
-        session.run(str(python), "-m", "pytest", *session.posargs, external=True, interrupt_timeout=_PATIENCE_S)
+        command = [str(python), "-m", "pytest", *session.posargs]
+        env = {"STACKPROOF_NOX": sys.executable}  # tests of this file run nox with it
+        session.run(*command, external=True, env=env, interrupt_timeout=_PATIENCE_S)
 
     _refusing(session, action)
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from . import __version__, stacks
+from . import __version__, hosts, stacks
 from .errors import Refusal
 
 Verb = Callable[[argparse.Namespace], int]
@@ -25,22 +26,40 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         code: int = options.run(options)
+        sys.stdout.flush()
     except Refusal as refusal:
         print(f"stackproof: {refusal}", file=sys.stderr)  # noqa: T201
         return refusal.exit_code
     except KeyboardInterrupt:
         print("stackproof: interrupted", file=sys.stderr)  # noqa: T201
         return 130
+    except BrokenPipeError:  # `| head` has seen enough; nothing more can be printed, also not at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
     return code
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="stackproof", description="Proves an accelerator stack.", epilog=_EPILOG)
+    parser = argparse.ArgumentParser(
+        prog="stackproof", description="Proves an accelerator stack.", epilog=_EPILOG
+    )
     parser.add_argument("--version", action="version", version=f"stackproof {__version__}")
     verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
-    _add_run(verbs, "smoke", "is the stack alive: devices, operators, real workloads, two-rank DDP, indicative rates", _smoke)
-    _add_run(verbs, "rehearse", "the smoke run on the CPU with upstream builds of the stack's versions; proves nothing about the card", _rehearse)
-    doctor = verbs.add_parser("doctor", help="which stacks this host has and why; never changes anything", epilog=_EPILOG)
+    _add_run(
+        verbs,
+        "smoke",
+        "is the stack alive: devices, operators, real workloads, two-rank DDP, indicative rates",
+        _smoke,
+    )
+    _add_run(
+        verbs,
+        "rehearse",
+        "the smoke run on the CPU with upstream builds of the stack's versions; proves nothing about the card",
+        _rehearse,
+    )
+    doctor = verbs.add_parser(
+        "doctor", help="which stacks this host has and why; never changes anything", epilog=_EPILOG
+    )
     doctor.add_argument("--stack", help="look at one stack only")
     doctor.set_defaults(run=_doctor)
     lock = verbs.add_parser("lock", help="re-pin stacks from their requirements.in with uv", epilog=_EPILOG)
@@ -49,16 +68,39 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add_run(verbs: argparse._SubParsersAction[argparse.ArgumentParser], name: str, help_: str, run: Verb) -> None:
+def _add_run(
+    verbs: argparse._SubParsersAction[argparse.ArgumentParser], name: str, help_: str, run: Verb
+) -> None:
     verb = verbs.add_parser(name, help=help_, description=help_, epilog=_EPILOG)
     verb.add_argument("--stack", required=True, metavar="NAME", help=f"one of: {', '.join(stacks.names())}")
-    verb.add_argument("--device", default="", help="the one device to use, such as xpu:1 (default: the first)")
-    verb.add_argument("--preset", default="tiny", choices=["tiny", "full"], help="tiny: seconds on two cores; full: the users' own configuration")
-    verb.add_argument("--only", action="append", default=[], metavar="CHECK", help="run only this check (a name or a pattern with *); may be repeated")
-    verb.add_argument("--json", type=Path, metavar="FILE", help="write the record there too")
-    verb.add_argument("--junit", type=Path, metavar="FILE", help="write JUnit XML there")
-    verb.add_argument("--results", type=Path, metavar="DIR", help="where records and logs are kept (default: results/local)")
-    verb.add_argument("--deadline-scale", type=_positive, default=1.0, metavar="X", help="multiply every check's deadline, for slow hosts")
+    verb.add_argument(
+        "--device", default="", help="the one device to use, such as xpu:1 (default: the first)"
+    )
+    verb.add_argument(
+        "--preset",
+        default="tiny",
+        choices=["tiny", "full"],
+        help="tiny: seconds on two cores; full: the users' own configuration",
+    )
+    verb.add_argument(
+        "--only",
+        action="append",
+        default=[],
+        metavar="CHECK",
+        help="run only this check (a name or a pattern with *); may be repeated",
+    )
+    verb.add_argument("--json", type=_file, metavar="FILE", help="write the record there too")
+    verb.add_argument("--junit", type=_file, metavar="FILE", help="write JUnit XML there")
+    verb.add_argument(
+        "--results", type=Path, metavar="DIR", help="where records and logs are kept (default: results/local)"
+    )
+    verb.add_argument(
+        "--deadline-scale",
+        type=_positive,
+        default=1.0,
+        metavar="X",
+        help="multiply every check's deadline, for slow hosts",
+    )
     verb.set_defaults(run=run)
 
 
@@ -74,7 +116,10 @@ def _suite(options: argparse.Namespace, verb: str, stack: stacks.Stack) -> int:
     from . import console, runs
     from .verify import Plan
 
-    plan = Plan(verb, stack, "smoke", options.device, options.preset, tuple(options.only), options.deadline_scale)
+    _check_device(options.device, stack)
+    plan = Plan(
+        verb, stack, "smoke", options.device, options.preset, tuple(options.only), options.deadline_scale
+    )
     outputs = runs.Outputs(options.results or runs.LOCAL, options.json, options.junit)
     with console.Terminal().watching(f"{verb} {stack.label}: {stack.title}") as terminal:
         record, where = runs.conduct(plan, outputs, terminal)
@@ -82,11 +127,21 @@ def _suite(options: argparse.Namespace, verb: str, stack: stacks.Stack) -> int:
     return record.verdict.exit_code
 
 
+def _check_device(text: str, stack: stacks.Stack) -> None:
+    """Refuse a bad device string at once; a host or a torch that is not right has its own sentence later."""
+    if not text or not hosts.inspect(stack).present:
+        return
+    try:
+        from .device import parse
+    except (ImportError, OSError):
+        return
+    parse(text, stack.device)
+
+
 def _doctor(options: argparse.Namespace) -> int:
     from . import doctor
 
-    chosen = (stacks.load(options.stack),) if options.stack else stacks.load_all()
-    for line in doctor.report(chosen):
+    for line in doctor.report([stacks.load(options.stack).name] if options.stack else stacks.names()):
         print(line)  # noqa: T201
     return 0
 
@@ -103,10 +158,19 @@ def _lock(options: argparse.Namespace) -> int:
 
 
 def _positive(text: str) -> float:
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
     if not 0 < value < 1000:
-        raise argparse.ArgumentTypeError(f"{text} must be above 0 and below 1000")
+        raise argparse.ArgumentTypeError(f"{text!r} must be a number above 0 and below 1000")
     return value
+
+
+def _file(text: str) -> Path:
+    if not text or Path(text).is_dir():
+        raise argparse.ArgumentTypeError(f"{text!r} must be a file, not a folder")
+    return Path(text)
 
 
 def _print_anything() -> None:
@@ -116,6 +180,6 @@ def _print_anything() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def _interrupt(number: int, frame: object) -> NoReturn:
+def _interrupt(_number: int, _frame: object) -> NoReturn:
     """Treat SIGTERM (nox, CI) like Ctrl-C, so that nothing is left running and the record is written."""
     raise KeyboardInterrupt

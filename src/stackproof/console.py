@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,7 +12,15 @@ from pathlib import Path
 from rich import box
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+)
 from rich.table import Table
 from rich.text import Text
 
@@ -21,6 +31,8 @@ _STYLES = {Verdict.PASSED: "green", Verdict.SKIPPED: "yellow", Verdict.INCONCLUS
 _BAD = "bold red"
 _LOG_WIDTH = 150
 
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
 # Seconds are stored, rates are shown (asv is lower-is-better only, people are not).
 _RATES = {"s/sample": "samples/s", "s/token": "tokens/s", "s/iteration": "it/s", "s/GB": "GB/s"}
 
@@ -28,6 +40,11 @@ _RATES = {"s/sample": "samples/s", "s/token": "tokens/s", "s/iteration": "it/s",
 def rate(row: Measurement) -> tuple[float, str]:
     """Return the rate and its unit for a stored number of seconds per unit of work."""
     return (1 / row.value, _RATES[row.unit]) if row.unit in _RATES and row.value else (row.value, row.unit)
+
+
+def plain(text: str) -> str:
+    """Return text without control characters: what a log of another machine holds must not steer this terminal."""
+    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
 
 
 def plain_console() -> Console:
@@ -52,7 +69,13 @@ class Terminal:
         if not self.console.is_terminal:
             yield self
             return
-        columns = (SpinnerColumn("line"), TextColumn("{task.description}"), BarColumn(24), MofNCompleteColumn(), TimeElapsedColumn())
+        columns = (
+            SpinnerColumn("line"),
+            TextColumn("{task.description}"),
+            BarColumn(24),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+        )
         with Progress(*columns, console=self.console, transient=True) as self._progress:
             self._task = self._progress.add_task("starting the suite", total=None)
             yield self
@@ -67,7 +90,7 @@ class Terminal:
     def started(self, identifier: str) -> None:
         """Say which check is running."""
         if self._progress:
-            self._progress.update(self._task, description=escape(identifier))
+            self._progress.update(self._task, description=escape(plain(identifier)))
 
     def finished(self, check: Check) -> None:
         """Say how a check ended."""
@@ -76,7 +99,9 @@ class Terminal:
             self._progress.update(self._task, completed=self._done)
         else:
             of = f"/{self._total}" if self._total else ""
-            self.console.print(Text(f"[{self._done}{of}] {check.verdict.value:<9} {check.seconds:6.1f} s  {check.id}"))
+            self.console.print(
+                Text(f"[{self._done}{of}] {check.verdict.value:<9} {check.seconds:6.1f} s  {plain(check.id)}")
+            )
 
 
 def show(record: Record, stack: Stack, where: Path, console: Console | None = None) -> None:
@@ -87,20 +112,27 @@ def show(record: Record, stack: Stack, where: Path, console: Console | None = No
         console.print(_measurements_table(record))
     for check in record.checks:
         if check.verdict.exit_code:
-            console.print(_failure(record, check))
+            console.print(_failure(check))
+            if "/" in check.id:
+                console.print(
+                    Text(f"  repeat just this: {_again(record, check)}", style="dim"), soft_wrap=True
+                )
     console.print(_verdict(record, stack))
     console.print(Text(f"record: {os.path.relpath(where)}", style="dim"), soft_wrap=True)
 
 
 def _checks_table(record: Record, stack: Stack) -> Table:
-    table = Table(title=Text(f"{record.verb}: {stack.label}"), title_justify="left", box=box.SIMPLE_HEAD, expand=False)
+    table = Table(
+        title=Text(f"{record.verb}: {stack.label}"), title_justify="left", box=box.SIMPLE_HEAD, expand=False
+    )
     table.add_column("verdict", no_wrap=True)
     table.add_column("check", overflow="fold")
     table.add_column("s", justify="right", no_wrap=True)
     table.add_column("what was seen", overflow="fold", ratio=1)
     for check in record.checks:
         seen = "see below" if check.verdict.exit_code else check.reason
-        table.add_row(Text(check.verdict.value, style=_style(check.verdict)), Text(check.id), f"{check.seconds:.1f}", Text(seen))
+        verdict = Text(check.verdict.value, style=_style(check.verdict))
+        table.add_row(verdict, Text(plain(check.id)), f"{check.seconds:.1f}", Text(plain(seen)))
     return table
 
 
@@ -113,17 +145,24 @@ def _measurements_table(record: Record) -> Table:
     table.add_column("note", min_width=10, overflow="fold")
     for row in record.measurements:
         value, unit = rate(row)
-        figure = Text(f"{value:,.2f} {unit}")
-        table.add_row(Text(f"{row.workload} {row.metric}"), row.preset, row.dtype, str(row.world_size), figure, Text(row.note))
+        figure = f"{value:,.2f} {unit}" if value >= 1 else f"{value:.3g} {unit}"
+        cells = (f"{row.workload} {row.metric}", row.preset, row.dtype, str(row.world_size), figure, row.note)
+        table.add_row(*(Text(plain(cell)) for cell in cells))
     return table
 
 
-def _failure(record: Record, check: Check) -> Text:
-    text = Text(f"{check.verdict.value}: {check.id}: ", style=_BAD)
-    text.append(check.reason, style="default")
-    if "/" in check.id:
-        text.append(f"\n  repeat just this: nox -s {record.stack}-{record.verb} -- --only '{check.id}'", style="dim")
+def _failure(check: Check) -> Text:
+    text = Text(f"{check.verdict.value}: {plain(check.id)}: ", style=_BAD)
+    text.append(plain(check.reason), style="default")
     return text
+
+
+def _again(record: Record, check: Check) -> str:
+    """Return the command that repeats one check; it is never broken into lines, so that it can be copied."""
+    pinned = record.provenance.get("pinned", True)
+    session = ["nox", "-s", f"{record.stack}-{record.verb}", "--"]
+    direct = ["python", "-m", "stackproof", record.verb, "--stack", record.stack]
+    return shlex.join([*(session if pinned else direct), "--only", plain(check.id)])
 
 
 def _verdict(record: Record, stack: Stack) -> Text:
@@ -132,7 +171,10 @@ def _verdict(record: Record, stack: Stack) -> Text:
     warnings = "" if record.provenance.get("pinned", True) else " [unpinned environment]"
     missing = record.provenance.get("unhashed", 0)
     warnings += f" [unhashed: {missing}; `nox -s lock -- {stack.name}` completes the lock]" if missing else ""
-    return Text(f"{record.verdict.value.upper()}  {stack.label}: {said} in {record.seconds:.0f} s{warnings}", style=_style(record.verdict))
+    return Text(
+        f"{record.verdict.value.upper()}  {stack.label}: {said} in {record.seconds:.0f} s{warnings}",
+        style=_style(record.verdict),
+    )
 
 
 def _style(verdict: Verdict) -> str:

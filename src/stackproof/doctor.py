@@ -7,19 +7,39 @@ import platform
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from . import environments, hosts, locks
+from . import environments, hosts, locks, stacks
 from .errors import Refusal
 from .stacks import Stack
 
 
-def report(chosen: Iterable[Stack]) -> Iterator[str]:
-    """Yield the lines of the report; nothing on the host is changed."""
-    chosen = list(chosen)
-    yield f"host: {platform.system()} {platform.release()}, {' '.join(platform.libc_ver())}, {platform.machine()}, {os.cpu_count()} CPUs"
-    yield f"`nox -s smoke` would prove: {hosts.preferred().stack.name}"
-    for stack in chosen:
+def report(names: Iterable[str]) -> Iterator[str]:
+    """Yield the lines of the report; nothing on the host is changed.
+
+    Raises:
+        Refusal: a stack's definition is broken; everything else has been said by then.
+    """
+    libc, cpus = " ".join(platform.libc_ver()), os.cpu_count()
+    yield f"host: {platform.system()} {platform.release()}, {libc}, {platform.machine()}, {cpus} CPUs"
+    yield f"`nox -s smoke` would prove: {_preferred()}"
+    broken: list[Refusal] = []
+    for name in names:
         yield ""
+        try:
+            stack = stacks.load(name)
+        except Refusal as refusal:
+            broken.append(refusal)
+            yield f"{name}: broken - {refusal}"
+            continue
         yield from _about(stack)
+    if broken:
+        raise broken[0]
+
+
+def _preferred() -> str:
+    try:
+        return hosts.preferred().stack.name
+    except Refusal as refusal:
+        return f"nothing - {refusal}"
 
 
 def _about(stack: Stack) -> Iterator[str]:
@@ -48,7 +68,11 @@ def _lock(stack: Stack) -> str:
         lock = locks.read(stack.lock)
     except Refusal as refusal:
         return f"unusable - {refusal}"
-    missing = f", unhashed: {len(lock.unhashed)} (run `nox -s lock -- {stack.name}` where the vendor's wheels can be reached)" if lock.unhashed else ""
+    missing = (
+        f", unhashed: {len(lock.unhashed)} (run `nox -s lock -- {stack.name}` where the vendor's wheels can be reached)"
+        if lock.unhashed
+        else ""
+    )
     return f"{len(lock.pins)} packages, {lock.digest[:12]}{missing}"
 
 

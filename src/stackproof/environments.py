@@ -7,13 +7,15 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from packaging.utils import canonicalize_name
+
 from . import ROOT, locks
 from .errors import EnvironmentMismatchError, Refusal, StackUnavailableError
-from .stacks import Stack
+from .stacks import Stack, Vendor
 
 HOME = ROOT / ".nox" / "stacks"
 TOOLS = ROOT / ".nox" / "tools"
@@ -43,12 +45,21 @@ def prepare(stack: Stack, say: Say = print) -> Path:
     """
     lock = locks.read(stack.lock)
     environment = location(stack)
-    if stamp(environment).get("lock_digest") == lock.digest and python_of(environment).exists():
-        return python_of(environment)
-    interpreter = find_interpreter(stack)
-    with _only_builder(environment):
-        _build(stack, lock, environment, interpreter, say)
+    if not _built(environment, lock):
+        interpreter = find_interpreter(stack)
+        try:
+            with _only_builder(environment):
+                if not _built(environment, lock):  # another session may have done it while this one waited
+                    _build(stack, lock, environment, interpreter, say)
+        except OSError as error:
+            raise Refusal(
+                f"{environment}: cannot be built ({error.strerror}); free space or make the folder writable"
+            ) from error
     return python_of(environment)
+
+
+def _built(environment: Path, lock: locks.Lock) -> bool:
+    return stamp(environment).get("lock_digest") == lock.digest and python_of(environment).exists()
 
 
 def stamp(environment: Path) -> dict[str, object]:
@@ -78,7 +89,7 @@ def find_uv(say: Say = print) -> Path:
     beside = Path(sys.executable).parent / "uv"
     own = TOOLS / "bin" / "uv"
     for candidate in (shutil.which("uv"), beside, own):
-        if candidate and Path(candidate).exists():
+        if candidate and _version(Path(candidate)):
             return Path(candidate)
     say("uv is not installed; getting it once into .nox/tools")
     _run([sys.executable, "-m", "virtualenv", "--quiet", str(TOOLS)], "cannot make an environment for uv")
@@ -88,36 +99,66 @@ def find_uv(say: Say = print) -> Path:
 
 def _build(stack: Stack, lock: locks.Lock, environment: Path, interpreter: Path, say: Say) -> None:
     uv = find_uv(say)
-    say(f"building the environment of {stack.label} with {interpreter} from {stack.lock.relative_to(ROOT)} ({len(lock.pins)} packages)")
+    say(
+        f"building the environment of {stack.label} with {interpreter} from {stack.lock.relative_to(ROOT)} ({len(lock.pins)} packages)"
+    )
     (environment / STAMP).unlink(missing_ok=True)
-    _run([str(uv), "venv", "--quiet", "--clear", "--python", str(interpreter), str(environment)], f"cannot create {environment}")
+    _run(
+        [str(uv), "venv", "--quiet", "--clear", "--python", str(interpreter), str(environment)],
+        f"cannot create {environment}",
+    )
     _sync(stack, lock, uv, environment)
     _link_checkout(environment)
-    facts = {"stack": stack.name, "rehearsed": stack.rehearsed, "lock": stack.lock.name, "lock_digest": lock.digest, "uv": _version(uv)}
+    facts = {
+        "stack": stack.name,
+        "rehearsed": stack.rehearsed,
+        "lock": stack.lock.name,
+        "lock_digest": lock.digest,
+        "uv": _version(uv),
+    }
     (environment / STAMP).write_text(json.dumps(facts, indent=1), encoding="utf-8")
 
 
 def _sync(stack: Stack, lock: locks.Lock, uv: Path, environment: Path) -> None:
     """Install the hashed part with `--require-hashes`; vendor wheels without a hash follow by exact version."""
-    indexes = sorted({row.index for row in stack.vendor if row.index})
-    sources = [word for index in indexes for word in ("--index", index)]
-    strategy = ["--index-strategy", "unsafe-best-match"] if indexes else []  # every file is checked by hash or by exact local version
     python = ["--python", str(python_of(environment))]
+    unhashed = {pin.name for pin in lock.unhashed}
     hashed = environment / "hashed.txt"
     hashed.write_text(lock.hashed_text(), encoding="utf-8")
-    where = f"{stack.lock.relative_to(ROOT)}: uv could not install it"
-    _run([str(uv), "pip", "sync", *python, "--require-hashes", *sources, *strategy, str(hashed)], where, cwd=stack.folder)
-    vendor = [f"{pin.name}=={pin.version}" for pin in lock.unhashed]
+    needed = [row for row in stack.vendor if canonicalize_name(row.name) not in unhashed]
+    indexes = sorted({row.index for row in needed if row.index})
+    also = f" (besides the package index it needs {', '.join(indexes)})" if indexes else ""
+    where = f"{stack.lock.relative_to(ROOT)}: uv could not install it{also}"
+    _run(
+        [str(uv), "pip", "sync", *python, "--require-hashes", *_sources(needed), str(hashed)],
+        where,
+        cwd=stack.folder,
+    )
+    vendor = lock.vendor_text().splitlines()
     if vendor:
-        wheelhouse = ["--find-links", str(stack.folder / "wheels")] if (stack.folder / "wheels").is_dir() else []
-        remedy = f"vendor wheels {', '.join(vendor)} could not be had; {_where_from(stack)}"
-        _run([str(uv), "pip", "install", *python, "--no-deps", *sources, *strategy, *wheelhouse, *vendor], remedy)
+        wheelhouse = (
+            ["--find-links", str(stack.folder / "wheels")] if (stack.folder / "wheels").is_dir() else []
+        )
+        remedy = f"vendor wheels {', '.join(pin.requirement for pin in lock.unhashed)} could not be had; {_where_from(stack)}"
+        _run(
+            [str(uv), "pip", "install", *python, "--no-deps", *_sources(stack.vendor), *wheelhouse, *vendor],
+            remedy,
+        )
+
+
+def _sources(rows: Iterable[Vendor]) -> list[str]:
+    """Name the indexes that serve these wheels; an index that serves none is not asked, for it may be out of reach."""
+    indexes = sorted({row.index for row in rows if row.index})
+    # Every file is checked by its hash or by its exact local version, so that the best match may come from any index.
+    strategy = ["--index-strategy", "unsafe-best-match"] if indexes else []
+    return [word for index in indexes for word in ("--index", index)] + strategy
 
 
 def _where_from(stack: Stack) -> str:
     by_hand = [row.file for row in stack.vendor if row.file]
     if by_hand:
-        return f"download them by hand into stacks/{stack.name}/wheels/ ({by_hand[0]} and {len(by_hand) - 1} more in stack.toml), then `nox -s lock -- {stack.name}`"
+        others = f" and {len(by_hand) - 1} more in stack.toml" if by_hand[1:] else ""
+        return f"download them by hand into stacks/{stack.name}/wheels/ ({by_hand[0]}{others}), then `nox -s lock -- {stack.name}`"
     return f"check that {', '.join(sorted({row.index for row in stack.vendor}))} can be reached, then `nox -s lock -- {stack.name}` completes the hashes"
 
 
@@ -128,12 +169,17 @@ def _link_checkout(environment: Path) -> None:
 
 
 def _candidates(version: str) -> Iterator[Path]:
-    on_path = shutil.which(f"python{version}")
-    if on_path:
-        yield Path(on_path)
+    for folder in os.get_exec_path():
+        yield Path(folder) / f"python{version}"
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
-    uv_data = Path(os.environ.get("UV_PYTHON_INSTALL_DIR", Path.home() / ".local" / "share" / "uv" / "python"))
-    for folder, pattern in ((pyenv, f"{version}*"), (uv_data, f"cpython-{version}*"), (Path("/opt/python"), f"cp{version.replace('.', '')}-*")):
+    uv_data = Path(
+        os.environ.get("UV_PYTHON_INSTALL_DIR", Path.home() / ".local" / "share" / "uv" / "python")
+    )
+    for folder, pattern in (
+        (pyenv, f"{version}*"),
+        (uv_data, f"cpython-{version}*"),
+        (Path("/opt/python"), f"cp{version.replace('.', '')}-*"),
+    ):
         yield from sorted(folder.glob(f"{pattern}/bin/python{version}"), reverse=True)
     if f"{sys.version_info[0]}.{sys.version_info[1]}" == version:
         yield Path(getattr(sys, "_base_executable", sys.executable))
@@ -142,26 +188,41 @@ def _candidates(version: str) -> Iterator[Path]:
 def _is_python(candidate: Path, version: str) -> bool:
     """A pyenv shim exists on PATH for versions that are not active: only running it tells."""
     try:
-        asked = subprocess.run([candidate, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"], capture_output=True, text=True, timeout=20)
+        asked = subprocess.run(
+            [candidate, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=20,
+        )
     except (OSError, subprocess.TimeoutExpired):
         return False
     return asked.returncode == 0 and asked.stdout.strip() == version
 
 
 def _version(uv: Path) -> str:
-    return subprocess.run([uv, "--version"], capture_output=True, text=True, check=False).stdout.strip()
+    """Return what uv says of itself; nothing when it is not there or is a shim of a version manager that does not run."""
+    try:
+        return subprocess.run(
+            [uv, "--version"], capture_output=True, text=True, errors="replace", check=True
+        ).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return ""
 
 
 def _run(command: list[str], what: str, cwd: Path | None = None) -> None:
-    """Run a builder; its progress goes to the terminal, its last words into the sentence."""
+    """Run a builder; its last words go into the sentence."""
     ended = subprocess.run(command, stderr=subprocess.PIPE, text=True, errors="replace", cwd=cwd, check=False)
     if ended.returncode == 0:
         return
     lines = [line.strip() for line in ended.stderr.splitlines() if line.strip()]
-    why = " / ".join(lines[-4:])
-    if "hash mismatch" in ended.stderr.lower():
-        raise EnvironmentMismatchError(f"{what}: a file does not have the hash that the lock gives it ({why}); do not use it, re-pin with `nox -s lock -- NAME` if the change is wanted")
-    raise Refusal(f"{what}: {why}")
+    if mismatch := next((line for line in lines if "hash mismatch" in line.lower()), ""):
+        said = f"{mismatch} / {' / '.join(lines[-2:])}"  # between them uv lists every hash that the lock has
+        remedy = "do not use it, re-pin with `nox -s lock -- NAME` if the change is wanted"
+        raise EnvironmentMismatchError(
+            f"{what}: a file does not have the hash that the lock gives it ({said}); {remedy}"
+        )
+    raise Refusal(f"{what}: {' / '.join(lines[-4:]) or 'it printed nothing'}")
 
 
 @contextmanager
@@ -170,6 +231,6 @@ def _only_builder(environment: Path) -> Iterator[None]:
     import fcntl
 
     environment.parent.mkdir(parents=True, exist_ok=True)
-    with environment.with_suffix(".building").open("w") as handle:
+    with environment.with_name(f"{environment.name}.building").open("w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield

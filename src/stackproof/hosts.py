@@ -7,7 +7,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from .errors import StackUnavailableError
+from .errors import Refusal, StackUnavailableError
 from .stacks import HostRequirement, Stack, load_all
 
 PCI_DEVICES = Path("/sys/bus/pci/devices")
@@ -40,8 +40,12 @@ class Availability:
 
     def refusal(self) -> StackUnavailableError:
         """Say in one sentence what was looked for and not found, and what to do."""
-        missing = "; ".join(f"{finding.what} (looked at {finding.evidence})" for finding in self.findings if not finding.found)
-        return StackUnavailableError(f"this host has no stack '{self.stack.name}': it lacks {missing}. To get it, {self.stack.install_hint}")
+        missing = "; ".join(
+            f"{finding.what} (looked at {finding.evidence})" for finding in self.findings if not finding.found
+        )
+        return StackUnavailableError(
+            f"this host has no stack '{self.stack.name}': it lacks {missing}. To get it, {self.stack.install_hint}"
+        )
 
 
 def inspect(stack: Stack) -> Availability:
@@ -50,8 +54,13 @@ def inspect(stack: Stack) -> Availability:
 
 
 def preferred() -> Availability:
-    """Return the stack with the highest priority that this host has; the CPU's needs nothing, so there always is one."""
-    return next(found for found in map(inspect, load_all()) if found.present)
+    """Return the stack with the highest priority that this host has; the CPU's needs nothing, so there is one."""
+    found = next((found for found in map(inspect, load_all()) if found.present), None)
+    if found is None:
+        raise Refusal(
+            "this host has none of the stacks, and stacks/cpu, which needs nothing, is not there; restore it"
+        )
+    return found
 
 
 def _look(row: HostRequirement) -> Finding:

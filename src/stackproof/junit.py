@@ -21,12 +21,19 @@ def write(record: Record, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, render(record))
     except OSError as error:
-        raise Refusal(f"{path}: the JUnit file cannot be written ({error.strerror}); free space or choose another file with --junit") from error
+        raise Refusal(
+            f"{path}: the JUnit file cannot be written ({error.strerror}); free space or choose another file with --junit"
+        ) from error
 
 
 def render(record: Record) -> str:
     """Return the XML text; verdicts that are neither passed, skipped nor failed are errors."""
-    suite = ET.Element("testsuite", name=f"{record.stack} {record.verb}", timestamp=record.started, time=f"{record.seconds:.3f}")
+    suite = ET.Element(
+        "testsuite",
+        name=f"{record.stack} {record.verb}",
+        timestamp=record.started,
+        time=f"{record.seconds:.3f}",
+    )
     for name, value in _counts(record).items():
         suite.set(name, str(value))
     properties = ET.SubElement(suite, "properties")
@@ -34,16 +41,28 @@ def render(record: Record) -> str:
         ET.SubElement(properties, "property", name=_clean(key), value=_clean(str(fact)))
     for check in record.checks:
         _case(suite, record, check)
-    return ET.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
+    # Written out, because Python 3.10 would declare the locale's encoding and the file is UTF-8 everywhere.
+    return '<?xml version="1.0" encoding="utf-8"?>\n' + ET.tostring(suite, encoding="unicode") + "\n"
 
 
 def _counts(record: Record) -> dict[str, int]:
     kinds = [_ELEMENTS.get(check.verdict, "error") for check in record.checks]
-    return {"tests": len(kinds), "failures": kinds.count("failure"), "errors": kinds.count("error"), "skipped": kinds.count("skipped")}
+    return {
+        "tests": len(kinds),
+        "failures": kinds.count("failure"),
+        "errors": kinds.count("error"),
+        "skipped": kinds.count("skipped"),
+    }
 
 
 def _case(suite: ET.Element, record: Record, check: Check) -> None:
-    case = ET.SubElement(suite, "testcase", classname=f"{record.stack}.{record.verb}", name=_clean(check.id), time=f"{check.seconds:.3f}")
+    case = ET.SubElement(
+        suite,
+        "testcase",
+        classname=f"{record.stack}.{record.verb}",
+        name=_clean(check.id),
+        time=f"{check.seconds:.3f}",
+    )
     kind = _ELEMENTS.get(check.verdict, "error")
     if kind:
         ET.SubElement(case, kind, message=_clean(check.reason), type=check.verdict.value)

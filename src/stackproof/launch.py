@@ -43,6 +43,13 @@ class Spec:
     arguments: dict[str, Any]
     folder: str
     deadline_s: float
+    until: float
+    """When the deadline passes, in seconds since the epoch: ranks start later than the launcher and must not think they have longer."""
+
+    @property
+    def remaining_s(self) -> float:
+        """Seconds that are left, at least one."""
+        return max(1.0, self.until - time.time())
 
     @classmethod
     def load(cls, path: Path) -> Spec:
@@ -73,10 +80,10 @@ def launch(program: str, stack: Stack, arrangement: Arrangement, arguments: dict
         CheckHung: the ranks did not end within `deadline_s`; the message names the one that got least far.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    spec = Spec(program, stack.name, stack.rehearsed, arrangement.backend, arrangement.cards, arguments, str(folder), deadline_s)
+    spec = Spec(program, stack.name, stack.rehearsed, arrangement.backend, arrangement.cards, arguments, str(folder), deadline_s, time.time() + deadline_s)
     path = folder / "spec.json"
     path.write_text(json.dumps(asdict(spec)), encoding="utf-8")
-    status = _run_agent(path, folder / "agent.log", deadline_s)
+    status = _run_agent(path, folder / "agent.log", spec.remaining_s + _GRACE_S)
     if status is None:
         raise CheckHung(_who_hung(spec))
     if status != 0:
@@ -84,10 +91,10 @@ def launch(program: str, stack: Stack, arrangement: Arrangement, arguments: dict
     return [json.loads((folder / f"rank{rank}.json").read_text(encoding="utf-8")) for rank in range(len(spec.cards))]
 
 
-def _run_agent(spec: Path, log: Path, deadline_s: float) -> int | None:
+def _run_agent(spec: Path, log: Path, seconds: float) -> int | None:
     """Return the agent's exit status, or None when it had to be ended; nothing that it started is left."""
     mark = processes.new_mark()
-    until = time.monotonic() + deadline_s + _GRACE_S
+    until = time.monotonic() + seconds
     with log.open("wb") as output:
         agent = processes.start([sys.executable, "-m", "stackproof.agent", str(spec)], output, {}, mark)
         try:

@@ -1,8 +1,8 @@
-"""Makes a stack's lock with uv: everything hashed that can be reached, the rest pinned by exact version and source.
+"""Makes a stack's lock with uv: all hashed that can be reached, the rest pinned by exact version and source.
 
-Vendors' wheels lie on indexes that many machines cannot reach, or on none at all. For such a wheel a stand-in is
-generated (metadata only: name, version, and what stack.toml says that the real one declares), so that everything
-around it is a true resolution with true hashes; the stand-in's own hash never reaches the lock.
+Vendors' wheels lie on indexes that many machines cannot reach, or on none at all. For such a wheel a stand-in
+is generated (metadata only: name, version, and what stack.toml says that the real one declares), so that
+everything around it is a true resolution with true hashes; the stand-in's own hash never reaches the lock.
 """
 
 from __future__ import annotations
@@ -17,11 +17,13 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from packaging.requirements import InvalidRequirement, Requirement
-from packaging.utils import canonicalize_name
+from packaging.requirements import Requirement
+from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+from packaging.version import InvalidVersion
 
 from . import locks, standins
 from .errors import Refusal
+from .inputs import is_vendor_build, overrides, requirements
 from .stacks import Stack, Vendor
 
 GLIBC = "x86_64-manylinux_2_28"
@@ -30,6 +32,16 @@ RESOLVE_SECONDS = 900
 
 _QUICK = {"UV_HTTP_TIMEOUT": "10", "UV_HTTP_CONNECT_TIMEOUT": "5", "UV_HTTP_RETRIES": "0"}
 _ROOT = "requirements-in"  # the name that uv's "via" comments show for what the stack itself asks for
+_VIA = re.compile(r"    # via (.*)\n")
+_UNIVERSAL = "any; markers tell platforms and Pythons apart"
+_LINUX = "linux x86_64 with glibc 2.28 or newer"
+_TITLES = {
+    "stack": ["What this stack installs, with the hash of every file that it may install."],
+    "rehearsal": [
+        "REHEARSAL on the CPU: what stands in for this stack where its hardware is missing.",
+        "Upstream builds replace the vendor's; the companions are those of requirements.lock.",
+    ],
+}
 
 Say = Callable[[str], None]
 
@@ -40,7 +52,8 @@ def lock(stack: Stack, uv: Path, *, upgrade: bool = False, say: Say = print) -> 
     Raises:
         Refusal: the inputs are broken or uv found no solution; the existing locks are untouched.
     """
-    say(f"resolving {stack.inputs.parent.name}")
+    assert not stack.rehearsed, "a rehearsal has no vendor rows left; its lock is made with the stack's own"
+    say(f"resolving {stack.name}")
     wanted = requirements(stack.inputs)
     _agree(stack, wanted)
     with tempfile.TemporaryDirectory(prefix="stackproof-lock-") as folder:
@@ -55,48 +68,6 @@ def lock(stack: Stack, uv: Path, *, upgrade: bool = False, say: Say = print) -> 
     return list(written)
 
 
-def requirements(path: Path) -> list[Requirement]:
-    """Return what a `requirements.in` asks for; a name without a range is refused.
-
-    Raises:
-        Refusal: a line cannot be read, or names a package without a range.
-    """
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise Refusal(f"{path}: cannot be read ({error}); every stack needs one") from error
-    found = [(number, line.partition(" #")[0].strip()) for number, line in enumerate(lines, 1)]
-    return [_requirement(path, number, line) for number, line in found if line and not line.startswith("#")]
-
-
-def stale(stack: Stack) -> list[str]:
-    """Return what the lock no longer satisfies of `requirements.in`, one sentence each; needs no network."""
-    held = locks.read(stack.lock)
-    found = []
-    for python in stack.pythons:
-        environment = _environment(python)
-        pins = held.expected(environment)
-        for wanted in _asked(stack):
-            if wanted.marker is not None and not wanted.marker.evaluate(environment):
-                continue
-            version = pins.get(canonicalize_name(wanted.name))
-            if version is None:
-                found.append(f"{stack.lock}: does not pin {wanted.name} for Python {python}")
-            elif not wanted.specifier.contains(version, prereleases=True):
-                found.append(f"{stack.lock}: pins {wanted.name} {version} and {stack.inputs.name} asks for {wanted}")
-    return found
-
-
-def _asked(stack: Stack) -> list[Requirement]:
-    """Return what the lock in use must satisfy: a rehearsal has substitutes in place of the vendor's wheels."""
-    wanted = requirements(stack.inputs)
-    if stack.lock.name == "requirements.lock":
-        return wanted
-    # A rehearsed stack has no vendor rows left; those of its inputs carry a local version.
-    companions = [row for row in wanted if not _local(row)]
-    return companions + [Requirement(line) for line in stack.rehearsal.substitutes]
-
-
 class _Resolver:
     """One stack's resolutions in one scratch folder."""
 
@@ -107,13 +78,14 @@ class _Resolver:
 
     def stack(self, wanted: Sequence[Requirement], say: Say) -> str:
         """Return the text of `requirements.lock`."""
-        wheels = {name: found for name, row in self.vendor.items() if (found := self._wheel(row))}
-        reached = self._reached([row for name, row in self.vendor.items() if row.index and name not in wheels])
-        out_of_reach = [row for name, row in self.vendor.items() if name not in wheels and row not in reached]
+        wheels = self._wheelhouse(say)
+        missing = [row for name, row in self.vendor.items() if name not in wheels]
+        reached = self._reached([row for row in missing if row.index])
+        out_of_reach = [row for row in missing if row not in reached]
         for row in out_of_reach:
             say(f"{row.pin} cannot be had here; pinned without a hash")
         sources = [f'{name} = {{ path = "./wheels/{found.name}" }}' for name, found in wheels.items()]
-        sources += [f'{canonicalize_name(row.name)} = {{ index = "{_index_name(row)}" }}' for row in reached]
+        sources += [f'{canonicalize_name(row.name)} = {{ index = "{_slug(row.index)}" }}' for row in reached]
         others = [str(row) for row in wanted if canonicalize_name(row.name) not in self.vendor]
         lines = others + [row.pin for row in self.vendor.values()]
         old = self.row.folder / "requirements.lock"
@@ -142,21 +114,32 @@ class _Resolver:
         old: Path,
     ) -> str:
         """Run uv on a generated project and return the lock's body."""
-        project = self._project(lines, sources, indexes, same)
+        project = self._project(lines, sources, indexes)
         output = self.folder / "output.txt"
         output.write_text("" if self.upgrade else _preferences(old, self.vendor), encoding="utf-8")
         command = [*self._command(project), "--output-file", str(output), "--annotation-style", "line"]
         command += ["--no-header", "--upgrade"] if self.upgrade else ["--no-header"]
+        # Files, not [tool.uv] tables: those are not read where the user has set UV_NO_CONFIG.
+        command += ["--constraints", self._file("constraints.txt", same)]
+        command += ["--overrides", self._file("overrides.txt", map(str, overrides(self.row)))]
         if out_of_reach:
             command += ["--find-links", str(standins.make(out_of_reach, self.folder / "standins"))]
         self._run(command)
-        text = output.read_text(encoding="utf-8")
-        return text.replace(f"{_ROOT} (pyproject.toml)", self.row.inputs.name)
+        return _VIA.sub(self._via, output.read_text(encoding="utf-8"))
 
-    def _project(self, lines: Iterable[str], sources: Sequence[str], indexes: Iterable[str], same: Sequence[str]) -> Path:
+    def _via(self, said: re.Match[str]) -> str:
+        """Say who asks for a package, without the scratch files that uv counts among them."""
+        asking = [word for word in said[1].split(", ") if not word.startswith("-")]
+        line = ", ".join(asking).replace(f"{_ROOT} (pyproject.toml)", self.row.inputs.name)
+        return f"    # via {line}\n" if line else ""
+
+    def _file(self, name: str, lines: Iterable[str]) -> str:
+        (self.folder / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        return name
+
+    def _project(self, lines: Iterable[str], sources: Sequence[str], indexes: Iterable[str]) -> Path:
         """Write the project that says which package comes from where; only a project can say that to uv."""
         text = f'[project]\nname = "{_ROOT}"\nversion = "0"\ndependencies = {_strings(lines)}\n'
-        text += f"[tool.uv]\nconstraint-dependencies = {_strings(same)}\n"
         text += "[tool.uv.sources]\n" + "".join(f"{line}\n" for line in sources)
         for url in sorted(set(indexes)):
             text += f'[[tool.uv.index]]\nname = "{_slug(url)}"\nurl = "{url}"\nexplicit = true\n'
@@ -173,17 +156,21 @@ class _Resolver:
         chosen = ["--python", sys.executable, "--python-version", lowest]
         return [str(self.uv), "pip", "compile", source.name, "--quiet", "--generate-hashes", *chosen, *where]
 
-    def _wheel(self, row: Vendor) -> Path | None:
-        """Return the wheel that somebody put into the wheelhouse by hand."""
-        stem = f"{row.name.replace('-', '_')}-{row.version}-"
-        found = sorted(path for path in (self.row.folder / "wheels").glob("*.whl") if path.name.startswith(stem))
-        if len(found) > 1:
-            names = " and ".join(path.name for path in found)
-            raise Refusal(f"{self.row.folder / 'wheels'}: holds {names} for one package; keep the one for this stack's Python")
-        return found[0] if found else None
+    def _wheelhouse(self, say: Say) -> dict[str, Path]:
+        """Return the wheels that somebody put beside the lock by hand, by the package that they hold."""
+        found: dict[str, Path] = {}
+        for path in sorted((self.row.folder / "wheels").glob("*.whl")):
+            name, version = _named(path)
+            row = self.vendor.get(canonicalize_name(name))
+            if row is None or version != row.version:
+                say(f"{path} is not what stack.toml names; not used")
+            elif found.setdefault(name, path) != path:
+                both = f"{found[name].name} and {path.name} hold one package"
+                raise Refusal(f"{path.parent}: {both}; keep the one for this stack's Python")
+        return found
 
     def _reached(self, rows: Sequence[Vendor]) -> list[Vendor]:
-        """Return the wheels that their index serves to this machine; asked all at once, so that a dead one costs little."""
+        """Return the wheels that their index serves here; asked all at once, so a dead one costs little."""
         with ThreadPoolExecutor(max_workers=max(len(rows), 1)) as pool:
             return [row for row, there in zip(rows, pool.map(self._serves, rows), strict=True) if there]
 
@@ -192,52 +179,64 @@ class _Resolver:
         source.write_text(f"{row.pin}\n", encoding="utf-8")
         command = [*self._command(source), "--no-deps", "--default-index", row.index]
         try:
-            asked = subprocess.run(
-                command, cwd=self.folder, env={**os.environ, **_QUICK}, capture_output=True, timeout=PROBE_SECONDS
-            )
+            return self._uv(command, PROBE_SECONDS, _QUICK).returncode == 0
         except subprocess.TimeoutExpired:
             return False
-        return asked.returncode == 0
 
     def _run(self, command: list[str]) -> None:
         try:
-            ended = subprocess.run(
-                command, cwd=self.folder, capture_output=True, text=True, errors="replace", timeout=RESOLVE_SECONDS
-            )
+            ended = self._uv(command, RESOLVE_SECONDS, {})
         except subprocess.TimeoutExpired as error:
+            why = f"uv found no answer within {RESOLVE_SECONDS} s"
             raise Refusal(
-                f"{self.row.inputs}: uv found no answer within {RESOLVE_SECONDS} s; see whether the package index can be reached"
+                f"{self.row.inputs}: {why}; see whether the package index can be reached"
             ) from error
         except OSError as error:
             raise Refusal(f"{self.uv}: cannot be started ({error.strerror}); install uv") from error
         if ended.returncode:
-            said = [line.strip() for line in ended.stderr.splitlines() if line.strip()] or [f"exit status {ended.returncode}"]
-            raise Refusal(f"{self.row.inputs}: uv could not resolve it ({said[-1]}); change a range there, or [[vendor]] in stack.toml")
+            remedy = "change a range there, or [[vendor]] in stack.toml"
+            raise Refusal(f"{self.row.inputs}: uv could not resolve it ({_reason(ended)}); {remedy}")
+
+    def _uv(
+        self, command: list[str], seconds: float, extra: dict[str, str]
+    ) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            command,
+            cwd=self.folder,
+            env={**os.environ, **extra},
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=seconds,
+            check=False,
+        )
 
     def _text(self, kind: str, body: str, out_of_reach: Sequence[Vendor]) -> str:
         """Put our header above uv's text."""
-        row = self.row
-        again = f"nox -s lock -- {row.name}"
-        where = "any (markers tell platforms and Pythons apart)" if self.universal else "linux x86_64, glibc 2.28 or newer"
-        what = f"Rehearsal of stack '{row.name}' on {row.rehearsal.device}" if kind == "rehearsal" else f"Stack '{row.name}'"
-        head = [f"{what}: what is installed, file by file. Made by `{again}`, never by hand."]
-        if kind == "rehearsal":
-            head += ["Upstream builds stand in for the vendor's; the companions are those of requirements.lock."]
-        head += [f"stack: {row.name}", f"kind: {kind}", f"python: {', '.join(row.pythons)}", f"platform: {where}"]
+        row, again = self.row, f"nox -s lock -- {self.row.name}"
+        head = [*_TITLES[kind], f"Made by `{again}`, never by hand."]
+        head += [f"stack: {row.name}", f"kind: {kind}", f"python: {', '.join(row.pythons)}"]
+        head += [f"platform: {_UNIVERSAL if self.universal else _LINUX}"]
         head += [f"packages: {standins.count(body)}", f"unhashed: {len(out_of_reach)}"]
         head += standins.explanation(row, out_of_reach, again) if out_of_reach else []
         head += [f"content: {locks.content_digest(body)}"]
         return "".join(f"# {line}\n" for line in head) + body
 
 
-def _requirement(path: Path, number: int, line: str) -> Requirement:
+def _named(path: Path) -> tuple[str, str]:
     try:
-        row = Requirement(line)
-    except InvalidRequirement as error:
-        raise Refusal(f"{path}:{number}: {line!r} is not a requirement; write a name and a range such as 'numpy>=2,<3'") from error
-    if not row.specifier:
-        raise Refusal(f"{path}:{number}: '{line}' names a package without a range; write one such as '{row.name}>=1,<2'")
-    return row
+        name, version, _, _ = parse_wheel_filename(path.name)
+    except (InvalidWheelFilename, InvalidVersion) as error:
+        raise Refusal(
+            f"{path}: does not have a wheel's name ({error}); name it as the vendor does"
+        ) from error
+    return name, str(version)
+
+
+def _reason(ended: subprocess.CompletedProcess[str]) -> str:
+    """Return uv's own last words; hints follow the reason and are left out."""
+    said = [line.strip() for line in ended.stderr.partition("\nhint:")[0].splitlines() if line.strip()]
+    return said[-1].removeprefix("cause: ") if said else f"exit status {ended.returncode}"
 
 
 def _agree(stack: Stack, wanted: Iterable[Requirement]) -> None:
@@ -245,14 +244,14 @@ def _agree(stack: Stack, wanted: Iterable[Requirement]) -> None:
     rows = {canonicalize_name(row.name): row for row in stack.vendor}
     for asked in wanted:
         row = rows.get(canonicalize_name(asked.name))
-        if row is None and _local(asked):
-            raise Refusal(f"{stack.inputs}: '{asked}' is a vendor's build and stack.toml has no [[vendor]] row for it; add one")
+        if row is None and is_vendor_build(asked):
+            raise Refusal(
+                f"{stack.inputs}: '{asked}' is a vendor's build; add its [[vendor]] row to stack.toml"
+            )
         if row is not None and not asked.specifier.contains(row.version, prereleases=True):
-            raise Refusal(f"{stack.inputs}: asks for '{asked}' and stack.toml has [[vendor]] {row.pin}; make the two agree")
-
-
-def _local(asked: Requirement) -> bool:
-    return any("+" in part.version for part in asked.specifier)
+            raise Refusal(
+                f"{stack.inputs}: asks for '{asked}' and stack.toml has {row.pin}; make the two agree"
+            )
 
 
 def _preferences(old: Path, vendor: Iterable[str]) -> str:
@@ -268,24 +267,6 @@ def _pinned(pin: locks.Pin) -> str:
     return pin.requirement + (f" ; {pin.marker}" if pin.marker else "")
 
 
-def _environment(python: str) -> dict[str, str]:
-    """Describe Linux on x86-64 with that Python, for markers."""
-    return {
-        "python_version": python,
-        "python_full_version": f"{python}.0",
-        "implementation_version": f"{python}.0",
-        "implementation_name": "cpython",
-        "platform_python_implementation": "CPython",
-        "sys_platform": "linux",
-        "platform_system": "Linux",
-        "platform_machine": "x86_64",
-        "os_name": "posix",
-        "platform_release": "",
-        "platform_version": "",
-        "extra": "",
-    }
-
-
 def _strings(lines: Iterable[str]) -> str:
     """Write a TOML list of strings; JSON's escapes are valid there, and markers hold quotes of both kinds."""
     return json.dumps(list(lines))
@@ -293,10 +274,6 @@ def _strings(lines: Iterable[str]) -> str:
 
 def _slug(url: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", url.lower()).strip("-")
-
-
-def _index_name(row: Vendor) -> str:
-    return _slug(row.index)
 
 
 def _replace(path: Path, text: str) -> None:

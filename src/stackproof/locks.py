@@ -1,7 +1,8 @@
 """Reads a stack's lock: what must be installed, with which hashes, and what nobody could hash yet.
 
-The format is that of `uv pip compile --generate-hashes`, below a header of our own. It names no download address, so a lock
-works behind any mirror (design.md, rule 2). This module runs inside vendors' environments: standard library and packaging only.
+The format is that of `uv pip compile --generate-hashes`, below a header of our own. It names no download
+address, so a lock works behind any mirror (design.md, rule 2). This module runs inside vendors' environments:
+standard library and packaging only.
 """
 
 from __future__ import annotations
@@ -30,7 +31,10 @@ _COMMENT = re.compile(r"\s*#.*|")
 
 @dataclass(frozen=True)
 class Pin:
-    """One package at one version; `path` when its wheel lies in the stack's wheelhouse, no hashes when nobody could fetch it."""
+    """One package at one version.
+
+    `path` is set when its wheel lies in the stack's wheelhouse; it has no hashes when nobody could fetch it.
+    """
 
     name: str
     version: str
@@ -52,7 +56,8 @@ class Pin:
 
     def applies(self, environment: Mapping[str, str] | None = None) -> bool:
         """Whether the marker holds, for the running interpreter unless another one is described."""
-        return not self.marker or Marker(self.marker).evaluate(dict(environment) if environment is not None else None)
+        described = None if environment is None else dict(environment)
+        return not self.marker or Marker(self.marker).evaluate(described)
 
 
 @dataclass(frozen=True)
@@ -82,16 +87,22 @@ class Lock:
             if not pin.applies(environment):
                 continue
             if found.setdefault(pin.name, pin.version) != pin.version:
-                raise _broken(self.path, 0, f"pins {pin.name} to {found[pin.name]} and to {pin.version} for one interpreter", self.header["stack"])
+                both = f"{found[pin.name]} and to {pin.version}"
+                raise _broken(self.path, 0, f"pins {pin.name} to {both} for one interpreter")
         return found
 
     def hashed_text(self) -> str:
-        """Return the part that `uv pip sync --require-hashes` installs; run it in the lock's folder for the wheelhouse's paths."""
+        """Return the part that `uv pip sync --require-hashes` installs.
+
+        Run it in the lock's folder: a wheel in the wheelhouse is a path relative to that.
+        """
         return "".join(pin.text for pin in self.pins if not pin.unhashed)
 
     def vendor_text(self) -> str:
-        """Return the part that has no hashes and is installed by exact version afterwards, without dependencies."""
-        return "".join(f"{pin.requirement}{' ; ' + pin.marker if pin.marker else ''}\n" for pin in self.unhashed)
+        """Return the part without hashes, to be installed by exact version and without dependencies."""
+        return "".join(
+            f"{pin.requirement}{' ; ' + pin.marker if pin.marker else ''}\n" for pin in self.unhashed
+        )
 
 
 def read(path: Path) -> Lock:
@@ -100,18 +111,17 @@ def read(path: Path) -> Lock:
     Raises:
         Refusal: the file is missing, truncated, edited by hand, or not a lock.
     """
-    stack = path.parent.name
     try:
         raw = path.read_bytes()
-        text = raw.decode("utf-8")
+        lines = raw.decode("utf-8").splitlines(keepends=True)
     except OSError as error:
-        raise Refusal(f"{path}: cannot be read ({error.strerror}); make it with `nox -s lock -- {stack}`") from error
+        again = f"make it with `nox -s lock -- {path.parent.name}`"
+        raise Refusal(f"{path}: cannot be read ({error.strerror}); {again}") from error
     except UnicodeDecodeError as error:
-        raise _broken(path, 0, "is not UTF-8 text", stack) from error
-    header, first = _header(path, text)
-    pins = tuple(_pins(path, text.splitlines(keepends=True), first))
-    lock = Lock(path, hashlib.sha256(raw).hexdigest(), header, pins)
-    _check(lock, "".join(text.splitlines(keepends=True)[first:]))
+        raise _broken(path, 0, "is not UTF-8 text") from error
+    header, first = _header(path, lines)
+    lock = Lock(path, hashlib.sha256(raw).hexdigest(), header, tuple(_pins(path, lines, first)))
+    _check(lock, "".join(lines[first:]))
     return lock
 
 
@@ -120,19 +130,18 @@ def content_digest(body: str) -> str:
     return hashlib.sha256(body.encode("utf-8")).hexdigest()
 
 
-def _header(path: Path, text: str) -> tuple[dict[str, str], int]:
+def _header(path: Path, lines: list[str]) -> tuple[dict[str, str], int]:
     """Return the header's fields and the number of lines that it takes."""
-    lines = text.splitlines()
     length = next((number for number, line in enumerate(lines) if not line.startswith("#")), len(lines))
-    fields = {match[1]: match[2] for line in lines[:length] if (match := _FIELD.fullmatch(line))}
+    fields = {match[1]: match[2] for line in lines[:length] if (match := _FIELD.fullmatch(line.rstrip("\n")))}
     for key in HEADER_KEYS:
         if key not in fields:
-            raise _broken(path, 0, f"has no '{key}' in its header", path.parent.name)
+            raise _broken(path, 0, f"has no '{key}' in its header")
     for key in ("packages", "unhashed"):
         if not fields[key].isdecimal():
-            raise _broken(path, 0, f"says '{key}: {fields[key]}' in its header, which is no number", path.parent.name)
+            raise _broken(path, 0, f"says '{key}: {fields[key]}' in its header, which is no number")
     if fields["kind"] not in KINDS:
-        raise _broken(path, 0, f"says 'kind: {fields['kind']}' in its header; allowed: {', '.join(KINDS)}", path.parent.name)
+        raise _broken(path, 0, f"says 'kind: {fields['kind']}' in its header; allowed: {', '.join(KINDS)}")
     return fields, length
 
 
@@ -146,12 +155,12 @@ def _pins(path: Path, lines: list[str], first: int) -> Iterator[Pin]:
         start, hashes = at, []
         head = _PIN.fullmatch(lines[at].rstrip("\n")) or _PATH.fullmatch(lines[at].rstrip("\n"))
         if head is None:
-            raise _broken(path, at + 1, f"is not a pin ({lines[at].strip()[:60]!r})", path.parent.name)
+            raise _broken(path, at + 1, f"is not a pin ({lines[at].strip()[:60]!r})")
         more, at = bool(head[4]), at + 1
         while more:
             found = _HASH.fullmatch(lines[at].rstrip("\n")) if at < len(lines) else None
             if found is None:
-                raise _broken(path, at + 1, "should be a hash and is not", path.parent.name)
+                raise _broken(path, at + 1, "should be a hash and is not")
             hashes.append(found[1])
             more, at = bool(found[2]), at + 1
         yield _pin(path, start + 1, head, tuple(hashes), "".join(lines[start:at]))
@@ -165,7 +174,7 @@ def _pin(path: Path, line: int, head: re.Match[str], hashes: tuple[str, ...], te
             name, version = canonicalize_name(head[1]), Version(head[2])
         Marker(head[3] or "python_version > '0'")
     except (InvalidWheelFilename, InvalidVersion, InvalidMarker) as error:
-        raise _broken(path, line, f"is not a pin ({error})".replace("\n", " "), path.parent.name) from error
+        raise _broken(path, line, f"is not a pin ({' '.join(str(error).split())})") from error
     return Pin(name, str(version), head[3] or "", hashes, head[1] if head.re is _PATH else "", text)
 
 
@@ -174,11 +183,14 @@ def _check(lock: Lock, body: str) -> None:
     said = lock.header
     for key, found in (("packages", len(lock.pins)), ("unhashed", len(lock.unhashed))):
         if int(said[key]) != found:
-            raise _broken(lock.path, 0, f"says '{key}: {said[key]}' in its header and has {found}", said["stack"])
+            raise _broken(lock.path, 0, f"says '{key}: {said[key]}' in its header and has {found}")
     if said["content"] != content_digest(body):
-        raise _broken(lock.path, 0, "was changed after it was made: its content does not match the digest in its header", said["stack"])
+        raise _broken(
+            lock.path, 0, "was changed after it was made: it does not match the digest in its header"
+        )
 
 
-def _broken(path: Path, line: int, what: str, stack: str) -> Refusal:
+def _broken(path: Path, line: int, what: str) -> Refusal:
     where = f"{path}:{line}" if line else f"{path}"
-    return Refusal(f"{where}: {what}; restore the file from version control or make it anew with `nox -s lock -- {stack}`")
+    remedy = f"restore it from version control or make it anew with `nox -s lock -- {path.parent.name}`"
+    return Refusal(f"{where}: {what}; {remedy}")

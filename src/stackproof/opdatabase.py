@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from io import StringIO
-from itertools import islice
+from itertools import count
 from typing import Any, TypeAlias
 
 import torch
@@ -73,7 +73,7 @@ def _isolated() -> Iterator[None]:
         os.environ.clear()
         os.environ.update(environment)
         torch._C.ScriptFunction.__call__, torch._C.ScriptMethod.__call__ = calls  # type: ignore[method-assign]
-        setattr(torch.backends, "__allow_nonbracketed_mutation_flag", not frozen)  # noqa: B010 - the name has no public setter
+        torch.backends.flags_frozen.__globals__["__allow_nonbracketed_mutation_flag"] = not frozen  # no public setter
 
 
 def load() -> dict[str, OpInfo]:
@@ -92,23 +92,29 @@ def full_name(op: OpInfo) -> str:
     return f"{op.name}.{op.variant_test_name}" if op.variant_test_name else str(op.name)
 
 
-def samples(op: OpInfo, dtype: torch.dtype, backward: bool, limit: int | None) -> list[SampleInput]:
-    """Return the first `limit` samples (all: None), made on the CPU from a fixed seed, the same in every run and on every device.
+def samples(op: OpInfo, dtype: torch.dtype, backward: bool) -> Iterator[SampleInput]:
+    """Make the operator's samples one by one on the CPU, the same in every run and on every device, whatever is drawn in between.
 
     The maker is called directly: `OpInfo.sample_inputs` seeds every device for every sample and takes the seed from the caller's name.
     """
-    seed()
     with torch.no_grad():
-        return list(islice(op.sample_inputs_func(op, str(REFERENCE), dtype, backward), limit))
+        made = iter(op.sample_inputs_func(op, str(REFERENCE), dtype, backward))
+    for index in count():
+        seed(index)
+        with torch.no_grad():
+            sample = next(made, None)
+        if sample is None:
+            return
+        yield sample
 
 
-def seed() -> None:
+def seed(start: int = 0) -> None:
     """Seed the CPU's generators; devices draw different streams anyway, so theirs are left alone."""
     import numpy
 
-    torch.default_generator.manual_seed(SEED)
-    random.seed(SEED)
-    numpy.random.seed(SEED)
+    torch.default_generator.manual_seed(SEED + start)
+    random.seed(SEED + start)
+    numpy.random.seed(SEED + start)
 
 
 @dataclass(frozen=True)

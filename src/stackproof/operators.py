@@ -178,14 +178,11 @@ def examine(name: str, op: OpInfo, device: torch.device, dtype: torch.dtype, sam
         return Result(name, Outcome.NOT_APPLICABLE, exemption.reason)
     if dtype not in op.supported_dtypes(device.type):
         return Result(name, Outcome.NOT_APPLICABLE, f"the database lists no {_word(dtype)} for {device.type}")
-    backward = dtype in op.supported_backward_dtypes(device.type)
+    case = _Case(name, op, device, dtype, dtype in op.supported_backward_dtypes(device.type), exemption)
     try:
-        chosen = make_samples(op, dtype, backward, samples)
+        case.examine_all(samples)
     except Exception as error:
-        return Result(name, Outcome.ERROR, f"making samples raises {_first_line(error)}")
-    case = _Case(name, op, device, dtype, backward, exemption)
-    for index, sample in enumerate(chosen):
-        case.examine(index, sample)
+        return case.stopped(f"making samples raises {_first_line(error)}")
     return case.result()
 
 
@@ -204,14 +201,23 @@ class _Case:
     worst: Judgement | None = None
     findings: list[Finding] = field(default_factory=list)
 
-    def examine(self, index: int, sample: SampleInput) -> None:
-        """Run one sample and note what is wrong with it, if anything."""
+    def examine_all(self, limit: int | None) -> None:
+        """Examine samples until `limit` of them had numbers to compare: the database begins many lists with empty ones."""
+        full = 0
+        for index, sample in enumerate(make_samples(self.op, self.dtype, self.wants_backward)):
+            full += self.examine(index, sample)
+            if full == limit:
+                return
+
+    def examine(self, index: int, sample: SampleInput) -> bool:
+        """Run one sample and note what is wrong with it, if anything; tell whether it had numbers to compare."""
         try:
-            self._compare(index, sample)
+            return self._compare(index, sample)
         except Exception as error:
             self._note(index, sample, Outcome.ERROR, f"raises {_first_line(error)}")
+            return True
 
-    def _compare(self, index: int, sample: SampleInput) -> None:
+    def _compare(self, index: int, sample: SampleInput) -> bool:
         reference = self._run(sample, REFERENCE, wide=True)
         actual = self._run(sample, self.device)
         self.forward, self.backward = self.forward + 1, self.backward + (actual.gradients > 0)
@@ -222,6 +228,7 @@ class _Case:
             self._note(index, sample, Outcome.FORM, self.exemption.reason)
         else:
             self._judge(index, sample, actual, reference)
+        return any(value.numel() for value in reference.values.values())
 
     def _judge(self, index: int, sample: SampleInput, actual: Computed, reference: Computed) -> None:
         found = judgements(actual, reference, None, self.dtype, self.exemption.cap)
@@ -229,10 +236,10 @@ class _Case:
             anchor = self._run(sample, REFERENCE)
             found = judgements(actual, reference, anchor, self.dtype, self.exemption.cap)
         what, worst = max(found.items(), key=lambda item: _severity(item[1]), default=("", None))
-        if worst is None or worst.ok:
-            self.worst = max(filter(None, (self.worst, worst)), key=_severity, default=None)
-        else:
+        if worst is not None and not worst.ok:
             self._disagree(index, sample, actual, what, worst)
+        elif worst is not None and any(value.numel() for value in reference.values.values()):
+            self.worst = max(filter(None, (self.worst, worst)), key=_severity)
 
     def _disagree(self, index: int, sample: SampleInput, actual: Computed, what: str, worst: Judgement) -> None:
         kernel = random_kernel(self.op, sample, self.dtype)
@@ -257,15 +264,20 @@ class _Case:
         self.findings.append(Finding(index, outcome, sentence, describe(self.op, sample), elements, judgement))
 
     def result(self) -> Result:
-        """Sum up: the worst finding decides, but values compared on some samples make a pass."""
-        if not self.forward and not self.findings:
-            return Result(self.name, Outcome.NOT_APPLICABLE, f"the database makes no sample for {_word(self.dtype)}")
-        faults = [finding for finding in self.findings if not finding.outcome.ok]
+        """Sum up: the worst finding decides, so that a pass means that every sample was compared by value."""
         order = list(Outcome)
-        first = min(faults or self.findings, key=lambda finding: (order.index(finding.outcome), finding.sample), default=None)
-        compared = self.forward - len(self.findings)
-        outcome = Outcome.PASSED if first is None or (not faults and compared) else first.outcome
-        reason = first.sentence if first else ""
+        first = min(self.findings, key=lambda finding: (order.index(finding.outcome), finding.sample), default=None)
+        if first is not None:
+            return self._result(first.outcome, first.sentence)
+        if self.forward == 0:
+            return self._result(Outcome.NOT_APPLICABLE, f"the database makes no sample for {_word(self.dtype)}")
+        return self._result(Outcome.PASSED, "") if self.worst else self._result(Outcome.FORM, "all samples are empty")
+
+    def stopped(self, reason: str) -> Result:
+        """Sum up an operator whose samples cannot be made."""
+        return self._result(Outcome.ERROR, reason)
+
+    def _result(self, outcome: Outcome, reason: str) -> Result:
         return Result(self.name, outcome, reason, self.forward, self.backward, self.worst, tuple(self.findings))
 
 
@@ -315,11 +327,12 @@ def form_fault(actual: Computed, reference: Computed, dtype: torch.dtype, return
     """
     if len(actual.outputs) != len(reference.outputs):
         return f"returns {len(actual.outputs)} outputs instead of {len(reference.outputs)}"
-    missing = sorted(reference.values.keys() ^ actual.values.keys())
-    if missing:
-        return f"{missing[0]} is {'missing' if missing[0] in reference.values else 'unexpected'}"
     pairs = zip(actual.outputs, reference.outputs, strict=True)
-    return next(filter(None, (_leaf_fault(left, right, dtype, returns) for left, right in pairs)), "")
+    wrong = next(filter(None, (_leaf_fault(left, right, dtype, returns) for left, right in pairs)), "")
+    missing = sorted(reference.values.keys() ^ actual.values.keys())
+    if wrong or not missing:
+        return wrong
+    return f"{missing[0]} is {'missing' if missing[0] in reference.values else 'unexpected'}"
 
 
 def _leaf_fault(actual: object, reference: object, dtype: torch.dtype, returns: tuple[str, ...]) -> str:

@@ -83,7 +83,7 @@ class Reporter:
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """A file that cannot be collected is a failed check; a skipped one too, because nothing passes by not running."""
-        if not report.passed:
+        if not report.passed and check_id(report.nodeid) not in self.session.finished:
             lines = str(report.longrepr or "collection gave no reason").strip().splitlines()
             self.conclude(check_id(report.nodeid) or "collection", Verdict.FAILED, f"could not be collected: {lines[-1]}", 0.0)
 

@@ -20,6 +20,9 @@ from .launch import Spec
 from .processes import die_with_parent
 from .records import write_atomically
 
+# The launcher's deadline comes first: a peer that gave up waiting would be blamed for the rank that hangs.
+_AFTER_DEADLINE_S = 60.0
+
 Program = Callable[["Rank"], dict[str, Any]]
 
 
@@ -51,7 +54,7 @@ def main(path: Path) -> int:
     die_with_parent()
     spec, number = Spec.load(path), int(os.environ["RANK"])
     faulthandler.enable()
-    faulthandler.dump_traceback_later(spec.deadline_s)
+    faulthandler.dump_traceback_later(spec.remaining_s)
     try:
         result = _run(spec, number)
     except Exception as error:
@@ -69,7 +72,8 @@ def _run(spec: Spec, number: int) -> dict[str, Any]:
     device = _bring_up(spec, number)
     note_phase(folder, number, "forming the group")
     began = time.perf_counter()
-    dist.init_process_group(spec.backend, timeout=timedelta(seconds=spec.deadline_s), **device.group_options())
+    patience = timedelta(seconds=spec.remaining_s + _AFTER_DEADLINE_S)
+    dist.init_process_group(spec.backend, timeout=patience, **device.group_options())
     dist.barrier()  # ccl and nccl start at the first collective; that is where configuration errors surface
     context = Rank(number, len(spec.cards), device, str(dist.get_backend()), time.perf_counter() - began, spec.arguments, folder)
     result = _program(spec.program)(context)

@@ -129,7 +129,9 @@ def write(record: Record, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, text)
     except OSError as error:
-        raise Refusal(f"{path}: the record cannot be written ({error.strerror}); free space or choose another file with --json") from error
+        raise Refusal(
+            f"{path}: the record cannot be written ({error.strerror}); free space or choose another file with --json"
+        ) from error
 
 
 def write_atomically(path: Path, text: str) -> None:
@@ -140,7 +142,7 @@ def write_atomically(path: Path, text: str) -> None:
             stream.write(text)
             stream.flush()
             os.fsync(stream.fileno())
-        os.chmod(temporary, 0o644)  # noqa: PTH101, S103 - mkstemp makes it private, a record is for everyone
+        Path(temporary).chmod(0o644)  # mkstemp makes it private, a record is for everyone
         Path(temporary).replace(path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
@@ -150,16 +152,29 @@ def write_atomically(path: Path, text: str) -> None:
 def read(path: Path) -> Record:
     """Return the record in `path`, or refuse with what is wrong with it."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_number)
     except OSError as error:
         raise Refusal(f"{path}: the record cannot be read ({error.strerror})") from error
-    except ValueError as error:
-        raise Refusal(f"{path}: is not a record: it is damaged or cut short ({error}); set it aside and run again") from error
+    except (ValueError, RecursionError) as error:
+        raise Refusal(
+            f"{path}: is not a record: it is damaged or cut short ({error}); set it aside and run again"
+        ) from error
     validate(found, path)
     found["verdict"] = Verdict(found["verdict"])
     found["checks"] = [Check(**{**row, "verdict": Verdict(row["verdict"])}) for row in found["checks"]]
-    found["measurements"] = [Measurement(**row) for row in found["measurements"]]
+    found["measurements"] = [_measurement(row) for row in found["measurements"]]
     return Record(**found)
+
+
+def _measurement(row: dict[str, Any]) -> Measurement:
+    """Return a measurement; where a word stands for a number, it is one again."""
+    return Measurement(
+        **{**row, "value": float(row["value"]), "samples": [float(sample) for sample in row["samples"]]}
+    )
+
+
+def _no_number(word: str) -> float:
+    raise ValueError(f"{word} is not JSON")
 
 
 def validate(found: Any, path: Path) -> None:

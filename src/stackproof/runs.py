@@ -45,7 +45,7 @@ def conduct(plan: Plan, outputs: Outputs, observer: Observer) -> tuple[Record, P
     folder = verify.run_folder(outputs.results / plan.stack.name, f"{started:%Y%m%dT%H%M%S}-{plan.verb}")
     try:
         _establish(plan.stack, record, observer)
-    except Refusal as refusal:
+    except (StackUnavailableError, EnvironmentMismatchError) as refusal:
         _refused(record, refusal, observer)
     except KeyboardInterrupt:
         record.checks.append(Check("environment", Verdict.INTERRUPTED, "interrupted from outside", 0.0))
@@ -82,10 +82,11 @@ def _torch_sees(stack: Stack, found: hosts.Availability) -> str:
     return f"torch sees {cards} '{stack.device}' device(s), although the host shows no {'; no '.join(row.what for row in found.findings if not row.found)}"
 
 
+_REFUSED = {StackUnavailableError: ("host", Verdict.UNAVAILABLE), EnvironmentMismatchError: ("environment", Verdict.MISMATCHED)}
+
+
 def _refused(record: Record, refusal: Refusal, observer: Observer) -> None:
-    verdicts = {StackUnavailableError: Verdict.UNAVAILABLE, EnvironmentMismatchError: Verdict.MISMATCHED}
-    verdict = verdicts.get(type(refusal), Verdict.FAILED)
-    name = "host" if verdict is Verdict.UNAVAILABLE else "environment"
+    name, verdict = _REFUSED[type(refusal)]
     _add(record, observer, Check(name, verdict, str(refusal), 0.0))
     record.verdict = verdict
 

@@ -115,7 +115,11 @@ class Stack:
     @property
     def label(self) -> str:
         """How tables and records call it; a rehearsal can never be mistaken for the stack."""
-        return f"{self.name} (rehearsed on {self.device}, not verified on {self.hardware})" if self.rehearsed else self.name
+        return (
+            f"{self.name} (rehearsed on {self.device}, not verified on {self.hardware})"
+            if self.rehearsed
+            else self.name
+        )
 
     def rehearse(self) -> Stack:
         """Return the stack as it is rehearsed: other device, backend, flavour, imports; same everything else."""
@@ -144,13 +148,19 @@ def load(name: str, folder: Path = STACKS) -> Stack:
     """Return the stack of that name, or refuse with the nearest name."""
     known = names(folder)
     if name not in known:
-        raise Refusal(f"there is no stack '{name}'{suggestion(name, known)}; known stacks: {', '.join(known)}")
+        raise Refusal(
+            f"there is no stack '{name}'{suggestion(name, known)}; known stacks: {', '.join(known)}"
+        )
     return _definition(folder / name / "stack.toml")
 
 
 def load_all(folder: Path = STACKS) -> tuple[Stack, ...]:
     """Return every stack, the one that a host should prefer first."""
-    return tuple(sorted((load(name, folder) for name in names(folder)), key=lambda stack: (-stack.priority, stack.name)))
+    return tuple(
+        sorted(
+            (load(name, folder) for name in names(folder)), key=lambda stack: (-stack.priority, stack.name)
+        )
+    )
 
 
 @functools.cache
@@ -185,8 +195,10 @@ def _definition(path: Path) -> Stack:
 def _pythons(table: Table) -> tuple[str, ...]:
     versions = table.strings("python")
     for version in versions:
-        if not re.fullmatch(r"3\.\d+", version):
-            raise table.refuse("python", f"contains {version!r}; allowed: versions such as '3.10', the preferred one first")
+        if not re.fullmatch(r"3\.[1-9][0-9]", version):
+            raise table.refuse(
+                "python", f"contains {version!r}; allowed: '3.10' or newer, the preferred one first"
+            )
     if not versions:
         raise table.refuse("python", "is empty; name at least one version such as '3.10'")
     return versions
@@ -195,7 +207,9 @@ def _pythons(table: Table) -> tuple[str, ...]:
 def _word(table: Table, key: str) -> str:
     value = table.take(key, str)
     if not re.fullmatch(r"[a-z][a-z0-9_]*", value):
-        raise table.refuse(key, f"is {value!r}; allowed: one lower-case word as torch writes it, without an index")
+        raise table.refuse(
+            key, f"is {value!r}; allowed: one lower-case word as torch writes it, without an index"
+        )
     return value
 
 
@@ -209,7 +223,9 @@ def _requirement(table: Table) -> HostRequirement:
             pci_skip=table.strings("pci_skip", []),
         )
     if not (row.paths or row.tools or row.pci_vendors):
-        raise table.refuse("what", "says what is needed but not how it is seen; give 'paths', 'tools' or 'pci_vendors'")
+        raise table.refuse(
+            "what", "says what is needed but not how it is seen; give 'paths', 'tools' or 'pci_vendors'"
+        )
     return row
 
 
@@ -235,7 +251,9 @@ def _vendor(table: Table) -> Vendor:
             requires=table.strings("requires", []),
         )
     if bool(row.index) == bool(row.file):
-        raise table.refuse("index", "and 'file' exclude each other; give the index that serves the wheel, or the address to download it from by hand")
+        given = "are both given" if row.index else "are both missing"
+        why = "name one: the index that serves the wheel, or the address to download it from by hand"
+        raise table.refuse("index", f"and 'file' {given}; {why}")
     return row
 
 
@@ -254,4 +272,11 @@ def _rehearsal(parent: Table) -> Rehearsal:
 def _expected(parent: Table) -> dict[str, int]:
     """The fewest checks that a verb must have executed on this stack; a run with fewer fails."""
     with parent.table("expected") as table:
-        return {verb: table.take(verb, int) for verb in ("smoke", "rehearse")}
+        fewest = {verb: table.take(verb, int) for verb in ("smoke", "rehearse")}
+        for verb, count in fewest.items():
+            if count < 1:
+                raise table.refuse(
+                    verb,
+                    f"is {count}; it must be 1 or more, because a run that checks nothing proves nothing",
+                )
+    return fewest

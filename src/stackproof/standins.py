@@ -1,4 +1,4 @@
-"""Stand-in wheels: metadata only, for a vendor's wheel that this machine cannot reach; and how a lock shows what they stood for."""
+"""Stand-in wheels (metadata only) for vendors' wheels out of reach, and how a lock shows them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from packaging.utils import canonicalize_name
 
 from .stacks import Stack, Vendor
 
-_EARLIEST = (1980, 1, 1, 0, 0, 0)  # zip files know no earlier time; a fixed one makes equal wheels equal bytes
+# Zip files know no earlier time; a fixed one makes equal wheels equal bytes.
+_EARLIEST = (1980, 1, 1, 0, 0, 0)
+BACKSLASH = " \\\n"
 _WHEEL = "Wheel-Version: 1.0\nGenerator: stackproof\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
 
 
@@ -38,7 +40,7 @@ def without_hashes(body: str, rows: Sequence[Vendor]) -> str:
             text += head + rest
             continue
         notes = "".join(f"{line}\n" for line in rest.splitlines() if "--hash=" not in line)
-        text += f"{head.removesuffix(chr(10)).removesuffix(' ' + chr(92))}\n    # no hash yet, from {source(row)}\n{notes}"
+        text += f"{head.rstrip(BACKSLASH)}\n    # no hash yet, from {source(row)}\n{notes}"
     return text
 
 
@@ -53,11 +55,12 @@ def source(row: Vendor) -> str:
 
 
 def explanation(stack: Stack, rows: Sequence[Vendor], again: str) -> list[str]:
-    """Return the header's lines about wheels without a hash: which, from where, and what completes them."""
-    head = ["These wheels could not be reached where the lock was made; name, version and source are exact:"]
+    """Return the header's lines about wheels without a hash: which, where from, what completes them."""
+    head = ["These wheels were out of reach here; name, version and source are exact:"]
     head += [f"  {row.pin}  {source(row)}" for row in rows]
     if any(row.file for row in rows):
-        head += [f"No index serves them: download them into stacks/{stack.name}/wheels/, then `{again}` adds the hashes."]
+        where = f"stacks/{stack.name}/wheels/"
+        head += [f"No index serves them: download them into {where}, then `{again}` adds the hashes."]
     else:
         head += [f"On a machine that reaches their source `{again}` adds the hashes."]
     return head

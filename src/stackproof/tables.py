@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,11 +17,20 @@ else:
     try:
         import tomli as tomllib
     except ModuleNotFoundError as missing:  # a vendor's bare container
-        raise SystemExit("stackproof reads TOML: on Python 3.10 run `python -m pip install tomli` first") from missing
+        raise SystemExit(
+            "stackproof reads TOML: on Python 3.10 run `python -m pip install tomli` first"
+        ) from missing
 
 T = TypeVar("T")
 
-_WORDS = {str: "a string", int: "a whole number", float: "a number", bool: "true or false", dict: "a table", list: "a list"}
+_WORDS = {
+    str: "a string",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    dict: "a table",
+    list: "a list",
+}
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -28,8 +38,10 @@ def read_toml(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise Refusal(f"{path}: cannot be read ({error.strerror}); check that it exists and is readable") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise Refusal(
+            f"{path}: cannot be read ({error.strerror}); check that it exists and is readable"
+        ) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Refusal(f"{path}: is not valid TOML ({error}); mend that line") from error
 
 
@@ -46,16 +58,20 @@ class Table:
         """Open the file as a table."""
         return cls(path, read_toml(path))
 
-    def take(self, key: str, kind: type[T], default: T | None = None, allowed: Sequence[T] | None = None) -> T:
+    def take(
+        self, key: str, kind: type[T], default: T | None = None, allowed: Sequence[T] | None = None
+    ) -> T:
         """Return the value of `key`; without a default the key is required."""
         self._known.append(key)
         if key not in self._values:
             if default is None:
-                raise self.refuse(key, f"is missing; it must be {_WORDS[kind]}")
+                raise self.refuse(key, f"is missing{self._slip(key)}; it must be {_WORDS[kind]}")
             return default
         return self._checked(key, self._values.pop(key), kind, allowed)
 
-    def strings(self, key: str, default: Sequence[str] | None = None, allowed: Sequence[str] | None = None) -> tuple[str, ...]:
+    def strings(
+        self, key: str, default: Sequence[str] | None = None, allowed: Sequence[str] | None = None
+    ) -> tuple[str, ...]:
         """Return a list of strings as a tuple."""
         values = self.take(key, list, None if default is None else list(default))
         return tuple(self._checked(key, value, str, allowed) for value in values)
@@ -72,11 +88,19 @@ class Table:
     def tables(self, key: str) -> list[Table]:
         """Return an array of tables; none when the key is absent."""
         rows = self.take(key, list, [])
-        return [Table(self.path, self._checked(key, row, dict, None), f"{self.prefix}{key}[{n}].") for n, row in enumerate(rows)]
+        return [
+            Table(self.path, self._checked(key, row, dict, None), f"{self.prefix}{key}[{n}].")
+            for n, row in enumerate(rows)
+        ]
 
     def refuse(self, key: str, why: str) -> Refusal:
         """Make (not raise) the refusal for one key."""
         return Refusal(f"{self.path}: '{self.prefix}{key}' {why}")
+
+    def _slip(self, key: str) -> str:
+        """Point at a key that is there and looks like the missing one."""
+        near = difflib.get_close_matches(key, self._values, n=1, cutoff=0.8)
+        return f" (is '{near[0]}' meant?)" if near else ""
 
     def _checked(self, key: str, value: Any, kind: type[T], allowed: Sequence[T] | None) -> T:
         number = kind is float and type(value) is int
@@ -84,13 +108,17 @@ class Table:
             raise self.refuse(key, f"is {value!r}; it must be {_WORDS[kind]}")
         if allowed is not None and value not in allowed:
             words = ", ".join(repr(word) for word in allowed)
-            raise self.refuse(key, f"is {value!r}{suggestion(str(value), map(str, allowed))}; allowed: {words}")
+            raise self.refuse(
+                key, f"is {value!r}{suggestion(str(value), map(str, allowed))}; allowed: {words}"
+            )
         return float(value) if number else value  # type: ignore[return-value,arg-type]
 
     def __enter__(self) -> Table:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if kind is None and self._values:
             key = next(iter(self._values))
             known = ", ".join(sorted(self._known))

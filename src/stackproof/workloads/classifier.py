@@ -50,7 +50,7 @@ class Classifier(Workload):
 
 def _network(width: int) -> nn.Module:
     flat = 2 * width * (_SIZE // 4) ** 2
-    return nn.Sequential(
+    network = nn.Sequential(
         nn.Conv2d(1, width, 3, stride=2, padding=1),
         nn.GELU(),
         nn.Conv2d(width, 2 * width, 3, stride=2, padding=1),
@@ -58,6 +58,10 @@ def _network(width: int) -> nn.Module:
         nn.Flatten(),
         nn.Linear(flat, len(shapes.KINDS)),
     )
+    for name, vector in network.named_parameters():
+        if name.endswith("bias"):
+            nn.init.zeros_(vector)
+    return network
 
 
 def _batch(recipe: Recipe) -> Batch:

@@ -29,7 +29,7 @@ def fan_in_bound(_name: str, parameter: torch.Tensor) -> float:
 def hashed(start: int, count: int, key: int, device: torch.device) -> torch.Tensor:
     """Return `count` numbers, float32 in [-1, 1) on a grid of 2**-23, for the element indices from `start`.
 
-    The mixing is Murmur3's finaliser with constants under 2**31, so that no product leaves int64.
+    Shifts and multiplications in the manner of Murmur3's finaliser, with constants under 2**31 so that no product leaves int64.
     """
     mixed = torch.arange(start, start + count, dtype=torch.int64, device=device).mul_(0x1E3779B1).add_(key).bitwise_and_(_LOW32)
     for shift, factor in ((16, 0x21F0AAAD), (15, 0x735A2D97), (15, 1)):

@@ -1,0 +1,64 @@
+"""What tests of stackproof share: a silent observer, and suites written on the spot that run under the real supervisor."""
+
+from __future__ import annotations
+
+import shutil
+import textwrap
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from stackproof import stacks, verify
+from stackproof.records import Check, Record
+
+
+class Silent:
+    """An observer that remembers what it was told."""
+
+    def __init__(self) -> None:
+        self.total = 0
+        self.begun: list[str] = []
+        self.ended: list[Check] = []
+
+    def collected(self, total: int) -> None:
+        """Remember the number of checks."""
+        self.total = total
+
+    def started(self, identifier: str) -> None:
+        """Remember what began."""
+        self.begun.append(identifier)
+
+    def finished(self, check: Check) -> None:
+        """Remember what ended."""
+        self.ended.append(check)
+
+
+@pytest.fixture
+def silent() -> Silent:
+    """An observer that prints nothing."""
+    return Silent()
+
+
+RunSuite = Callable[..., Record]
+
+
+@pytest.fixture(scope="session")
+def run_suite(tmp_path_factory: pytest.TempPathFactory) -> RunSuite:
+    """Run suite files given as text on the cpu stack, under the real supervisor, and return the record."""
+
+    def run(files: dict[str, str], *, expected: int = 1, only: tuple[str, ...] = (), observer: Silent | None = None, scale: float = 1.0) -> Record:
+        root = tmp_path_factory.mktemp("suites")
+        shutil.copy(verify.SUITES / "pytest.ini", root)
+        (root / "own").mkdir()
+        for name, text in files.items():
+            (root / "own" / name).write_text(textwrap.dedent(text), encoding="utf-8")
+        logs = tmp_path_factory.mktemp("logs")
+        stack = replace(stacks.load("cpu"), expected={"smoke": expected})
+        plan = verify.Plan("smoke", stack, "own", only=only, deadline_scale=scale)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(verify, "SUITES", root)
+            return verify.run(plan, Record("smoke", "cpu", "2026-01-01T00:00:00+00:00"), observer or Silent(), logs)
+
+    return run
