@@ -33,6 +33,7 @@ def wheels(tmp_path: Path) -> Path:
 @pytest.fixture
 def sandbox(tmp_path: Path, wheels: Path, monkeypatch: pytest.MonkeyPatch) -> Sandbox:
     """Make a stack from the body of a lock, in a checkout and an environment home of its own."""
+    (tmp_path / "src").mkdir()
     monkeypatch.setattr(environments, "ROOT", tmp_path)
     monkeypatch.setattr(environments, "HOME", tmp_path / ".nox" / "stacks")
     for name, value in fakes.offline(wheels).items():
@@ -124,6 +125,19 @@ def test_environment_whose_interpreter_is_gone_is_rebuilt(sandbox: Sandbox, whee
     python.unlink()
     python.symlink_to("/nonexistent/python")
     assert installed(environments.prepare(stack, silent)) == ["torch"]
+
+
+def test_environment_of_another_checkout_is_rebuilt(sandbox: Sandbox, wheels: Path, tmp_path: Path) -> None:
+    """A checkout that was copied with its environments must not run the code of the one it was copied from."""
+    stack = sandbox(fakes.pin(fakes.wheel(wheels, "torch", "9.1.0", fakes.TORCH)))
+    environments.prepare(stack, silent)
+    where = environments.location(stack) / environments.STAMP
+    facts = json.loads(where.read_text(encoding="utf-8"))
+    assert facts["checkout"] == str(tmp_path)
+    where.write_text(json.dumps({**facts, "checkout": "/elsewhere"}), encoding="utf-8")
+    said: list[str] = []
+    environments.prepare(stack, said.append)
+    assert len(said) == 1
 
 
 BUILD = """

@@ -59,7 +59,10 @@ def prepare(stack: Stack, say: Say = print) -> Path:
 
 
 def _built(environment: Path, lock: locks.Lock) -> bool:
-    return stamp(environment).get("lock_digest") == lock.digest and python_of(environment).exists()
+    """Whether the environment was built from this lock for this checkout: a copied one would run the other's code."""
+    left = stamp(environment)
+    ours = left.get("lock_digest") == lock.digest and left.get("checkout") == str(ROOT)
+    return ours and python_of(environment).exists()
 
 
 def stamp(environment: Path) -> dict[str, object]:
@@ -114,6 +117,7 @@ def _build(stack: Stack, lock: locks.Lock, environment: Path, interpreter: Path,
         "rehearsed": stack.rehearsed,
         "lock": stack.lock.name,
         "lock_digest": lock.digest,
+        "checkout": str(ROOT),
         "uv": _version(uv),
     }
     (environment / STAMP).write_text(json.dumps(facts, indent=1), encoding="utf-8")

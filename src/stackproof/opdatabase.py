@@ -1,7 +1,7 @@
-"""torch's own operator database: imported without side effects, its samples carried to a device, one of them computed.
+"""torch's own operator database: imported without side effects, its samples carried to a device and computed.
 
-`torch.testing._internal` is torch's test suite, and importing it behaves like starting a test run: it reads `sys.argv` and the
-environment, freezes the backend flags, replaces methods of TorchScript and imports the compiler. All of that is undone here.
+`torch.testing._internal` is torch's test suite, and importing it behaves like starting a test run: it reads
+`sys.argv` and the environment, freezes the backend flags and replaces TorchScript's methods. That is undone here.
 """
 
 from __future__ import annotations
@@ -32,16 +32,18 @@ REFERENCE = torch.device("cpu")
 
 SEED = 20240229
 
+
 @contextmanager
 def preserved(device: torch.device = REFERENCE) -> Iterator[None]:
-    """Put back what operators and their samples use up: warning filters and the random state of torch, Python and NumPy.
+    """Put back what operators use up: warning filters and the random state of torch, Python and NumPy.
 
-    Inside, one thread: samples are tiny, and where cores are shared a barrier in every kernel costs three times what it saves.
+    Inside, one thread: samples are tiny, and where cores are shared a barrier in every kernel costs more than it
+    saves.
     """
     import numpy
 
     module = getattr(torch, device.type)
-    devices = [device] if hasattr(module, "get_rng_state") else []  # torch.cpu has no generator besides the default one
+    devices = [device] if hasattr(module, "get_rng_state") else []  # torch.cpu has only the default generator
     python, legacy, threads = random.getstate(), numpy.random.get_state(), torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -56,16 +58,19 @@ def preserved(device: torch.device = REFERENCE) -> Iterator[None]:
 
 @contextmanager
 def _isolated() -> Iterator[None]:
-    """Undo what importing torch's test suite does to the process, and keep its switches out of reach of the environment."""
+    """Undo what importing torch's test suite does to the process, and keep its switches out of reach."""
     environment, arguments, path = dict(os.environ), list(sys.argv), list(sys.path)
     calls = torch._C.ScriptFunction.__call__, torch._C.ScriptMethod.__call__
-    frozen, silenced = torch.backends.flags_frozen(), logging.root.manager.disable
-    for name in [name for name in environment if name.startswith(("PYTORCH_TEST_", "PYTORCH_OPINFO_", "OPINFO_"))]:
-        del os.environ[name]  # they drop operators and samples without a word
+    flags, flag = torch.backends.flags_frozen.__globals__, "__allow_nonbracketed_mutation_flag"
+    allowed, silenced = flags[flag], logging.root.manager.disable  # the flag has no public setter
+    for name in environment:
+        if name.startswith(("PYTORCH_TEST_", "PYTORCH_OPINFO_", "OPINFO_")):
+            del os.environ[name]  # they drop operators and samples without a word
     sys.argv[1:] = []  # parsed at import: our own --seed would be taken for the test suite's
     logging.disable(logging.WARNING)  # "No CUDA runtime is found" on every host without one
     try:
-        with preserved(), redirect_stdout(StringIO()), redirect_stderr(StringIO()):  # remarks on missing test packages
+        # what is printed are remarks on missing test packages
+        with preserved(), redirect_stdout(StringIO()), redirect_stderr(StringIO()):
             yield
     finally:
         logging.disable(silenced)
@@ -73,17 +78,19 @@ def _isolated() -> Iterator[None]:
         os.environ.clear()
         os.environ.update(environment)
         torch._C.ScriptFunction.__call__, torch._C.ScriptMethod.__call__ = calls  # type: ignore[method-assign]
-        torch.backends.flags_frozen.__globals__["__allow_nonbracketed_mutation_flag"] = not frozen  # no public setter
+        flags[flag] = allowed
 
 
 def load() -> dict[str, OpInfo]:
-    """Return the operators by full name (`linalg.norm`, `div.floor_rounding`); the first import takes seconds."""
+    """Return the operators by full name (`div.floor_rounding`); the first import takes seconds."""
     try:
         with _isolated():
             from torch.testing._internal.common_methods_invocations import op_db
     except ModuleNotFoundError as missing:
-        remedy = f"run `python -m pip install {missing.name}` or add it to the stack's requirements.in and lock again"
-        raise Refusal(f"torch's operator database needs the package '{missing.name}', which is not installed; {remedy}") from missing
+        remedy = f"run `python -m pip install {missing.name}` or add it to requirements.in and lock again"
+        raise Refusal(
+            f"torch's operator database needs the package '{missing.name}', which is not installed; {remedy}"
+        ) from missing
     return {full_name(op): op for op in op_db}
 
 
@@ -93,9 +100,10 @@ def full_name(op: OpInfo) -> str:
 
 
 def samples(op: OpInfo, dtype: torch.dtype, backward: bool) -> Iterator[SampleInput]:
-    """Make the operator's samples one by one on the CPU, the same in every run and on every device, whatever is drawn in between.
+    """Make the operator's samples one by one on the CPU, the same in every run whatever is drawn in between.
 
-    The maker is called directly: `OpInfo.sample_inputs` seeds every device for every sample and takes the seed from the caller's name.
+    The maker is called directly: `OpInfo.sample_inputs` seeds every device for every sample, and takes the seed
+    from the caller's name.
     """
     with torch.no_grad():
         made = iter(op.sample_inputs_func(op, str(REFERENCE), dtype, backward))
@@ -119,7 +127,7 @@ def seed(start: int = 0) -> None:
 
 @dataclass(frozen=True)
 class Computed:
-    """What one sample gave: the outputs as returned, and labelled tensors (well-defined outputs and gradients) to compare."""
+    """What one sample gave: the outputs as returned, and labelled outputs and gradients to compare."""
 
     outputs: tuple[Any, ...]
     values: dict[str, torch.Tensor]
@@ -127,50 +135,71 @@ class Computed:
 
 
 def compute(
-    op: OpInfo, sample: SampleInput, device: torch.device, dtype: torch.dtype, backward: bool, wide: bool = False
+    op: OpInfo,
+    sample: SampleInput,
+    device: torch.device,
+    dtype: torch.dtype,
+    backward: bool,
+    wide: bool = False,
 ) -> Computed:
-    """Run one sample forward and, if asked, backward on `device` in `dtype`, or in float64 from the same numbers if `wide`."""
+    """Run one sample forward and, if asked, backward; in float64 from the same numbers if `wide`."""
     move = _mover(device, _upcasts(dtype) if wide else {})
     arguments = tree_map(move, (sample.input, tuple(sample.args), dict(sample.kwargs)))
     seed()
     with torch.set_grad_enabled(backward):
         output = op(arguments[0], *arguments[1], **arguments[2])
         values = labelled("output", sample.output_process_fn_grad(output))
-    leaves = {name: leaf for name, leaf in labelled("gradient of input", arguments).items() if leaf.requires_grad}
+    leaves = {
+        name: leaf for name, leaf in labelled("gradient of input", arguments).items() if leaf.requires_grad
+    }
     gradients = _gradients(values, leaves, dtype) if backward else {}
     return Computed(tuple(tree_leaves(output)), {**values, **gradients}, len(gradients))
 
 
 def _upcasts(dtype: torch.dtype) -> dict[torch.dtype, torch.dtype]:
-    """Return casts that are exact, so that the float64 reference sees the very numbers that the device saw."""
+    """Return casts that are exact: the float64 reference sees the very numbers that the device saw."""
     return {dtype: torch.float64, dtype.to_complex(): torch.complex128}
 
 
 def labelled(what: str, tree: Any) -> dict[str, torch.Tensor]:
-    """Name the tensors and numbers in a tree by position; numbers become tensors so that they are compared too."""
-    leaves = [leaf for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor | bool | int | float | complex)]
+    """Name the tensors and numbers in a tree by position; numbers become tensors to be compared too."""
+    leaves = [
+        leaf for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor | bool | int | float | complex)
+    ]
     names = [what] if len(leaves) == 1 else [f"{what} {n}" for n in range(len(leaves))]
-    return {name: leaf if isinstance(leaf, torch.Tensor) else _number(leaf) for name, leaf in zip(names, leaves, strict=True)}
+    return {
+        name: leaf if isinstance(leaf, torch.Tensor) else _number(leaf)
+        for name, leaf in zip(names, leaves, strict=True)
+    }
 
 
 def _number(value: bool | int | float | complex) -> torch.Tensor:
     return torch.tensor(value, dtype=torch.float64 if isinstance(value, float) else None)
 
 
-def _gradients(values: dict[str, torch.Tensor], leaves: dict[str, torch.Tensor], dtype: torch.dtype) -> dict[str, torch.Tensor]:
+def _gradients(
+    values: dict[str, torch.Tensor], leaves: dict[str, torch.Tensor], dtype: torch.dtype
+) -> dict[str, torch.Tensor]:
     roots = [value for value in values.values() if value.requires_grad]
     if not roots or not leaves:
         return {}
-    found = torch.autograd.grad(roots, list(leaves.values()), [cotangent(root, dtype) for root in roots], allow_unused=True)
+    found = torch.autograd.grad(
+        roots, list(leaves.values()), [cotangent(root, dtype) for root in roots], allow_unused=True
+    )
     return {name: gradient for name, gradient in zip(leaves, found, strict=True) if gradient is not None}
 
 
 def cotangent(root: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """Return the gradient fed into an output: uneven, of both signs, and the same numbers in every dtype and on every device.
+    """Return the gradient fed into an output: uneven, of both signs, the same numbers everywhere.
 
-    A golden-ratio sequence: the all-ones of `sum().backward()` hides wrong broadcasting and gives exact zeros for softmax and norms.
+    A golden-ratio sequence: the all-ones of `sum().backward()` hides wrong broadcasting and gives exact zeros
+    for softmax and norms.
     """
-    parts = torch.frac(torch.arange(1, 2 * root.numel() + 1, dtype=torch.float64) * 0.6180339887498949).mul_(2).sub_(0.9)
+    parts = (
+        torch.frac(torch.arange(1, 2 * root.numel() + 1, dtype=torch.float64) * 0.6180339887498949)
+        .mul_(2)
+        .sub_(0.9)
+    )
     parts = parts.to(dtype if dtype.is_floating_point else torch.float32).to(torch.float64)
     halves = parts[: root.numel()].reshape(root.shape), parts[root.numel() :].reshape(root.shape)
     whole = torch.complex(*halves) if root.is_complex() else halves[0]
@@ -189,23 +218,28 @@ def _mover(device: torch.device, casts: dict[torch.dtype, torch.dtype]) -> Calla
 
 
 def relocate(tensor: torch.Tensor, device: torch.device, dtype: torch.dtype) -> torch.Tensor:
-    """Copy a tensor as a leaf with the same numbers; a view keeps its strides, its offset and the storage around it."""
+    """Copy a tensor as a leaf; a view keeps its strides, its offset and the storage around it."""
     source = tensor.detach()
-    if tensor.layout is not torch.strided or tensor.untyped_storage().nbytes() == tensor.numel() * tensor.itemsize:
+    if (
+        tensor.layout is not torch.strided
+        or tensor.untyped_storage().nbytes() == tensor.numel() * tensor.itemsize
+    ):
         return source.to(device, dtype, copy=True).requires_grad_(tensor.requires_grad)
     length = tensor.untyped_storage().nbytes() // tensor.itemsize
     storage = source.as_strided((length,), (1,), 0).to(device, dtype, copy=True)
-    return storage.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset()).requires_grad_(tensor.requires_grad)
+    return storage.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset()).requires_grad_(
+        tensor.requires_grad
+    )
 
 
-class _Redraws(TorchDispatchMode):
+class _Redraws(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Seeds the CPU anew right before each kernel that torch tags as drawing random numbers.
 
     Seeding before the operator is not enough: the database wraps its random operators in `manual_seed(42)`.
     """
 
     def __init__(self, start: int) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.start, self.kernel = start, ""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -218,17 +252,22 @@ class _Redraws(TorchDispatchMode):
 def random_kernel(op: OpInfo, sample: SampleInput, dtype: torch.dtype) -> str:
     """Return the first kernel of the sample that draws random numbers, else an empty string.
 
-    It must both carry torch's tag and give the float64 reference other numbers from another seed: fused attention is
-    tagged for its dropout, and would be excused where it has none.
+    It must both carry torch's tag and give the float64 reference other numbers from another seed: fused attention
+    is tagged for its dropout, and would be excused where it has none.
     """
     first: dict[str, torch.Tensor] = {}
     for start in range(16):  # a coin falls the same way a few times in a row
-        with _Redraws(start) as redraws:
+        redraws = _Redraws(start)
+        with redraws:
             values = compute(op, sample, REFERENCE, dtype, backward=False, wide=True).values
         first = first or values
-        if not redraws.kernel or not all(torch.equal(first[name], value) for name, value in values.items()):
+        if not redraws.kernel or not all(_same(first[name], value) for name, value in values.items()):
             return redraws.kernel
     return ""
+
+
+def _same(left: torch.Tensor, right: torch.Tensor) -> bool:
+    return torch.equal(torch.nan_to_num(left), torch.nan_to_num(right))  # a NaN in both is no draw
 
 
 def describe(op: OpInfo, sample: SampleInput) -> str:
@@ -240,7 +279,11 @@ def describe(op: OpInfo, sample: SampleInput) -> str:
 
 def _brief(value: Any) -> str:
     if isinstance(value, torch.Tensor):
-        strides = "" if value.layout is not torch.strided or value.is_contiguous() else f" strides {list(value.stride())}"
+        strides = (
+            ""
+            if value.layout is not torch.strided or value.is_contiguous()
+            else f" strides {list(value.stride())}"
+        )
         return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}{strides}"
     if isinstance(value, list | tuple) and not isinstance(value, torch.Size):
         return "[" + ", ".join(map(_brief, value)) + "]"

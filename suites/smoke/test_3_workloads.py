@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -40,18 +41,33 @@ def test_autocast(name: str, dtype: torch.dtype, stack: Stack, device: Device, p
     """Mixed precision really casts, loses no more than the CPU does in that dtype, and one step moves the parameters."""
     supported(stack, dtype)
     job = possible(name).build(device.torch, preset, SEED, torch.float32, dtype)
+    layers = _watch_layers(job)
     actual, exact = job.observe(), reference(name, preset)
     _loss_is_one(actual)
-    require(actual.output.dtype is dtype, f"autocast did not cast: the output is {actual.output.dtype}, asked for {dtype}")
+    cast = sum(found is dtype for found in layers.values())
+    require(cast > 0, f"autocast did not cast: none of {len(layers)} matrix layers computed in {dtype}, they gave {set(layers.values())}")
     expected = anchor(name, preset, dtype)
     found = {
         "loss": judge(actual.loss, exact.loss, expected.loss, dtype),
         "gradient": judge(_joined(actual), _joined(exact), _joined(expected), dtype, rule().model_caps[dtype]),
     }
     worst = require_all(found, name)
-    figures |= {"loss error": found["loss"].error, "gradient error": found["gradient"].error, "gradient bound": worst.bound}
-    figures["summary"] = f"loss {float(actual.loss):.4f}, gradient error {found['gradient'].error:.1e} of {found['gradient'].bound:.1e} allowed"
+    figures |= {"layers": len(layers), "layers cast": cast, "loss error": found["loss"].error, "gradient error": found["gradient"].error, "gradient bound": worst.bound}
+    figures["summary"] = f"loss {float(actual.loss):.4f}, gradient error {found['gradient'].error:.1e} of {found['gradient'].bound:.1e} allowed, {cast} of {len(layers)} layers cast"
     _one_step(job)
+
+
+def _watch_layers(job: Job) -> dict[str, torch.dtype]:
+    """Note the dtype that each linear layer and convolution gives; what a model returns may have been cast back (transformers 4.45 does)."""
+    seen: dict[str, torch.dtype] = {}
+
+    def note(name: str) -> Callable[..., None]:
+        return lambda module, inputs, output: seen.__setitem__(name, output.dtype)
+
+    for name, module in job.model.named_modules():
+        if isinstance(module, (torch.nn.Linear, torch.nn.Conv2d)):
+            module.register_forward_hook(note(name))
+    return seen
 
 
 def _judgements(actual: Outcome, exact: Outcome, expected: Outcome) -> dict[str, Judgement]:

@@ -1,7 +1,8 @@
 """Workloads: the objects that the suites verify and the benchmarks time.
 
-A workload is a file: every module in this package that has a tuple `WORKLOADS` adds to the list. Modules are imported when somebody asks
-for names, and import ultralytics (AGPL-3.0) or transformers only inside the functions that need them, so that a listing is cheap.
+A workload is a file: every module in this package that has a tuple `WORKLOADS` adds to the list. Modules are
+imported when somebody asks for names, and import ultralytics (AGPL-3.0) or transformers only inside the
+functions that need them, so that a listing is cheap.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ def _known() -> dict[str, Workload]:
         module = importlib.import_module(f"{__name__}.{found.name}")
         for workload in getattr(module, "WORKLOADS", ()):
             if workload.name in known:
-                raise Refusal(f"{module.__file__}: the workload '{workload.name}' exists already; give it another name")
+                raise Refusal(
+                    f"{module.__file__}: the workload '{workload.name}' exists already; give it another name"
+                )
             known[workload.name] = workload
     return known
 

@@ -26,7 +26,7 @@ Evaluation = tuple[torch.Tensor, torch.Tensor]
 
 @dataclass(frozen=True)
 class Units:
-    """What one step of one rank is worth: samples, tokens (0 for pictures) and model FLOPs, forward and backward."""
+    """What one step of one rank is worth: samples, tokens (0 for pictures), FLOPs of the model both ways."""
 
     samples: int
     tokens: int
@@ -37,7 +37,8 @@ class Units:
 class Outcome:
     """What a forward and a backward gave, on the CPU, in the dtype they were computed in.
 
-    `output` is what the model predicts, `loss` a scalar, `gradients` the gradient of each trainable parameter that got one.
+    `output` is what the model predicts, `loss` a scalar, `gradients` the gradient of each trainable parameter
+    that got one.
     """
 
     output: torch.Tensor
@@ -47,10 +48,10 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Recipe:
-    """Everything that determines a job. Weights and data depend on `preset`, `seed`, `scale` and nothing else.
+    """Everything that determines a job. Weights and data depend on `preset`, `seed` and `scale` only.
 
-    The global batch is `scale` times the preset's; `shard` is (rank, world size), and a rank takes its consecutive part of it.
-    `dtype` is that of the weights, `autocast` that of mixed precision, if any.
+    The global batch is `scale` times the preset's; `shard` is (rank, world size), and a rank takes its
+    consecutive part of it. `dtype` is that of the weights, `autocast` that of mixed precision, if any.
     """
 
     device: torch.device
@@ -62,11 +63,13 @@ class Recipe:
     scale: int = 1
 
     def part(self, samples: int) -> range:
-        """Return the sample indices of this rank out of the preset's `samples` times `scale`; the parts must be equal."""
+        """Return the indices of this rank's samples, of `samples` times `scale`; refuse unequal parts."""
         rank, world = self.shard
         total = samples * self.scale
         if not 0 <= rank < world or total % world:
-            raise Refusal(f"shard {rank} of {world}: {total} samples split into equal parts, with ranks from 0")
+            raise Refusal(
+                f"shard {rank} of {world}: {total} samples split into equal parts, with ranks from 0"
+            )
         share = total // world
         return range(rank * share, (rank + 1) * share)
 
@@ -77,16 +80,26 @@ class Job(ABC):
     Every step runs the same micro-batches, so each step costs the same.
     """
 
-    def __init__(self, recipe: Recipe, model: nn.Module, optimiser: torch.optim.Optimizer, batches: Sequence[Batch]) -> None:
+    def __init__(
+        self, recipe: Recipe, model: nn.Module, optimiser: torch.optim.Optimizer, batches: Sequence[Batch]
+    ) -> None:
         self.recipe, self.model, self.optimiser = recipe, model, optimiser
-        self.batches = [{name: tensor.to(recipe.device) for name, tensor in batch.items()} for batch in batches]
+        self.batches = [
+            {name: tensor.to(recipe.device) for name, tensor in batch.items()} for batch in batches
+        ]
         # float16 gradients underflow without it; in other dtypes a disabled scaler passes everything through.
-        self.scaler = torch.amp.GradScaler(recipe.device.type, init_scale=1024.0, enabled=recipe.autocast is torch.float16)
+        self.scaler = torch.amp.GradScaler(
+            recipe.device.type, init_scale=1024.0, enabled=recipe.autocast is torch.float16
+        )
         self._runner: nn.Module = model
 
     @abstractmethod
     def evaluate(self, model: nn.Module, batch: Batch) -> Evaluation:
         """Return the output and the mean loss of one micro-batch, calling `model` (it may be wrapped)."""
+
+    def differentiate(self, loss: torch.Tensor) -> None:
+        """Run backward; a workload whose libraries misbehave in it overrides this."""
+        loss.backward()  # type: ignore[no-untyped-call]
 
     @property
     @abstractmethod
@@ -94,7 +107,7 @@ class Job(ABC):
         """What one step of this job is worth."""
 
     def wrap(self, wrapper: Callable[[nn.Module], nn.Module]) -> None:
-        """Send forward through `wrapper(model)`, such as DistributedDataParallel; parameter names stay those of `model`."""
+        """Send forward through `wrapper(model)`, such as DDP; parameter names stay those of `model`."""
         self._runner = wrapper(self.model)
 
     def forward(self, index: int = 0) -> Evaluation:
@@ -103,9 +116,10 @@ class Job(ABC):
             return self.evaluate(self._runner, self.batches[index])
 
     def step(self) -> torch.Tensor:
-        """Train once: all micro-batches, then the optimiser. Return the mean loss, detached, without waiting for the device.
+        """Train once: all micro-batches, then the optimiser; return the mean loss, detached.
 
-        With float16 autocast the gradient scaler reads one number from the device, as it does for every user.
+        Nothing waits for the device. With float16 autocast the gradient scaler reads one number from the
+        device, as it does for every user.
         """
         self.optimiser.zero_grad(set_to_none=True)
         losses = [loss for _, loss in self._backward()]
@@ -114,7 +128,7 @@ class Job(ABC):
         return torch.stack(losses).mean()
 
     def observe(self) -> Outcome:
-        """Run forward and backward once and return everything that a reference can be compared with; no optimiser step."""
+        """Run forward and backward once, without the optimiser; return all that a reference has."""
         self.optimiser.zero_grad(set_to_none=True)
         outputs, losses = zip(*self._backward(), strict=True)
         scale = self.scaler.get_scale()
@@ -124,12 +138,12 @@ class Job(ABC):
         return Outcome(torch.cat(outputs).cpu(), torch.stack(losses).mean().cpu(), gradients)
 
     def _backward(self) -> Iterator[Evaluation]:
-        """Accumulate the gradient of the mean loss over the micro-batches; yield each one's output and loss, detached."""
+        """Accumulate the mean loss's gradient; yield each micro-batch's output and loss, detached."""
         count = len(self.batches)
         for index in range(count):
             with self._communication(last=index == count - 1):
                 output, loss = self.forward(index)
-                self.scaler.scale(loss / count).backward()  # type: ignore[no-untyped-call]
+                self.differentiate(self.scaler.scale(loss / count))
             yield output.detach(), loss.detach()
 
     def _autocast(self) -> AbstractContextManager[Any]:
@@ -168,9 +182,12 @@ class Workload(ABC):
         shard: tuple[int, int] = (0, 1),
         scale: int = 1,
     ) -> Job:
-        """Build on `device`; without `dtype` and `autocast` in the preset's own precision. Random state stays as it was.
+        """Build on `device`; without `dtype` and `autocast` in the preset's own precision.
 
-        Raises Refusal if a needed package is missing, if the preset is unknown, or if the batch cannot be split into equal shards.
+        Random state stays as it was.
+
+        Raises Refusal if a needed package is missing, if the preset is unknown, or if the batch cannot be
+        split into equal shards.
         """
         if reason := self.missing():
             raise Refusal(reason)
@@ -182,12 +199,16 @@ class Workload(ABC):
         with _seeded(seed):
             return self.assemble(recipe)
 
-    def reference(self, preset: Preset, seed: int, shard: tuple[int, int] = (0, 1), scale: int = 1) -> Outcome:
+    def reference(
+        self, preset: Preset, seed: int, shard: tuple[int, int] = (0, 1), scale: int = 1
+    ) -> Outcome:
         """Return the float64 outcome on the CPU, from the same weights and data."""
-        return self.build(torch.device("cpu"), preset, seed, torch.float64, shard=shard, scale=scale).observe()
+        return self.build(
+            torch.device("cpu"), preset, seed, torch.float64, shard=shard, scale=scale
+        ).observe()
 
     def missing(self) -> str | None:
-        """Return one sentence about the first package that is absent or too old, from metadata only; None if all is there."""
+        """Return one sentence about the first package that is absent or too old; reads metadata only."""
         needs, reason = _needs().get(self.name, ((), ""))
         for need in map(Requirement, needs):
             found = _installed(need.name)
@@ -199,7 +220,10 @@ class Workload(ABC):
 
 @contextmanager
 def _seeded(seed: int) -> Iterator[None]:
-    """Seed torch's CPU generator and restore its state after; no accelerator's generator is touched (torch.manual_seed would)."""
+    """Seed torch's CPU generator and restore its state after.
+
+    No accelerator's generator is touched; torch.manual_seed would.
+    """
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         yield

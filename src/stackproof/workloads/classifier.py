@@ -1,7 +1,7 @@
 """A small classifier in pure torch: the workload on which data parallelism must agree to the last bits.
 
-No batch normalisation (its statistics are those of a rank's part, not of the global batch) and a mean over equal parts: so the mean of the
-ranks' gradients *is* the gradient of the global batch.
+No batch normalisation (its statistics are those of a rank's part, not of the global batch) and a mean over
+equal parts: so the mean of the ranks' gradients *is* the gradient of the global batch.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Classifier(Workload):
     name = "classifier"
 
     def assemble(self, recipe: Recipe) -> Job:
-        """Build the network, the rank's part of the pictures, and SGD that brings the loss down within 20 steps."""
+        """Build network, the rank's pictures, and SGD that brings the loss down within 20 steps."""
         model = _network(_WIDTH[recipe.preset])
         reset(model, recipe.seed)
         model.to(recipe.device, recipe.dtype)

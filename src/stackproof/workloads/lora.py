@@ -1,13 +1,15 @@
-"""LoRA fine-tuning of decoder language models as the first users run it: transformers' model, peft's adapters, gradient checkpointing.
+"""LoRA fine-tuning as the first users run it: transformers' model, peft's adapters, gradient checkpointing.
 
-One step is `accumulation` micro-batches of one sequence each, without padding, then one optimiser step. The loss is the mean over sequences of the
-mean over tokens, so equal shards average to the global batch. Under `full` the weights are bfloat16 with bfloat16 autocast and
-trainable parameters float32, as trainers do with `bf16=True`; other precisions hold everything in the dtype asked for. peft starts the B
-matrices at zero, where every gradient of A vanishes; here they start small instead, so that each gradient is exercised.
+One step is `accumulation` micro-batches of one sequence each, without padding, then one optimiser step. The
+loss is the mean over sequences of the mean over tokens, so equal shards average to the global batch. Under
+`full` the weights are bfloat16 with bfloat16 autocast and trainable parameters float32, as trainers do with
+`bf16=True`; other precisions hold everything in the dtype asked for. peft starts the B matrices at zero,
+where every gradient of A vanishes; here they start small instead, so that each gradient is exercised.
 """
 
 from __future__ import annotations
 
+import logging
 import warnings
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -41,7 +43,7 @@ class Adapters:
 
 @dataclass(frozen=True)
 class Setting:
-    """One preset: precision, micro-batches a step, mean tokens a sequence, learning rate, and the model's configuration."""
+    """One preset: precision, micro-batches a step, mean tokens a sequence, learning rate, configuration."""
 
     dtype: torch.dtype
     autocast: torch.dtype | None
@@ -67,10 +69,18 @@ class Counts:
 
 class _Job(Job):
     def evaluate(self, model: nn.Module, batch: Batch) -> Evaluation:
-        """Return the logits (tokens, vocabulary) and the mean cross-entropy of the next token, in float32 or wider."""
+        """Return the logits (tokens, vocabulary) and the mean cross-entropy of the next token."""
         logits = model(input_ids=batch["tokens"], use_cache=False).logits[0]
         predicted = logits[:-1].to(torch.promote_types(logits.dtype, torch.float32))
         return logits, functional.cross_entropy(predicted, batch["tokens"][0, 1:])
+
+    def differentiate(self, loss: torch.Tensor) -> None:
+        """Run backward; torch 2.4's checkpointing calls a torch function that torch 2.4 deprecates."""
+        with warnings.catch_warnings():
+            warnings.filterwarnings(
+                "ignore", r"`torch.cpu.amp.autocast\(args...\)` is deprecated", FutureWarning
+            )
+            super().differentiate(loss)
 
     @cached_property
     def units(self) -> Units:
@@ -80,7 +90,7 @@ class _Job(Job):
 
 
 class Lora(Workload):
-    """A causal language model with adapters on all linear layers, defined by `fixtures/models/<model>.toml`."""
+    """A causal language model with adapters, defined by `fixtures/models/<model>.toml`."""
 
     def __init__(self, name: str, model: str) -> None:
         self.name = name
@@ -109,8 +119,11 @@ class Lora(Workload):
         setting = self.setting(recipe.preset)
         model = self._skeleton(recipe.preset)
         _restore_buffers(model, recipe)
-        materialise(model, recipe.device, recipe.dtype, recipe.seed, _bound(setting.config["initializer_range"]))
+        materialise(
+            model, recipe.device, recipe.dtype, recipe.seed, _bound(setting.config["initializer_range"])
+        )
         model.train()
+        logging.getLogger(type(model.get_base_model()).__module__).addFilter(_not_announcement)
         _checkpoint(model, recipe)
         trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
         optimiser = torch.optim.AdamW(trainable, lr=setting.learning_rate)
@@ -143,7 +156,10 @@ class Lora(Workload):
                 expected = (row.take("total", int), row.take("trainable", int))
             with table.table("lora") as row:
                 adapters = Adapters(row.take("rank", int), row.take("alpha", int), row.strings("targets"))
-            presets: dict[Preset, Setting] = {"tiny": _setting(table.table("tiny")), "full": _setting(table.table("full"))}
+            presets: dict[Preset, Setting] = {
+                "tiny": _setting(table.table("tiny")),
+                "full": _setting(table.table("full")),
+            }
         return expected, adapters, presets, architecture
 
 
@@ -170,7 +186,7 @@ def _setting(table: Table) -> Setting:
 
 
 def _bound(deviation: float) -> Any:
-    """Return the bounds: weights uniform with the model's own standard deviation, adapters as described above."""
+    """Return the bounds: weights uniform with the model's own standard deviation, adapters as above."""
 
     def bound(name: str, parameter: torch.Tensor) -> float:
         if "lora_A" in name:
@@ -180,10 +196,16 @@ def _bound(deviation: float) -> Any:
     return bound
 
 
-def _checkpoint(model: Any, recipe: Recipe) -> None:
-    """Recompute each layer's activations in backward; transformers renamed the method in 5.x and warns about the old name.
+def _not_announcement(record: logging.LogRecord) -> bool:
+    """Drop what transformers 4.45 announces about the dtype of logits; the loss here widens them itself."""
+    return not record.getMessage().startswith("Starting from v4.46")
 
-    Backward does not run under the function mode that widens a float64 reference, so the recomputation enters it itself.
+
+def _checkpoint(model: Any, recipe: Recipe) -> None:
+    """Recompute each layer's activations in backward.
+
+    transformers renamed the method in 5.x and warns about the old name. Backward does not run under the
+    function mode that widens a float64 reference, so the recomputation enters it itself.
     """
     options: dict[str, Any] = {"use_reentrant": False}
     if recipe.dtype is torch.float64:
@@ -194,9 +216,10 @@ def _checkpoint(model: Any, recipe: Recipe) -> None:
 
 
 def _restore_buffers(model: Any, recipe: Recipe) -> None:
-    """Replace the rotary embeddings, whose frequency tables were lost on the meta device, by ones made on the CPU.
+    """Replace the rotary embeddings, whose tables are lost on the meta device, by ones made on the CPU.
 
-    The tables stay float32 whatever the weights are (widened to float64 for a reference), as transformers keeps them.
+    The tables stay float32 whatever the weights are (widened to float64 for a reference), as transformers
+    keeps them.
     """
     for path, module in list(model.named_modules()):
         if any(True for _ in module.buffers(recurse=False)):
@@ -211,7 +234,9 @@ def _batches(setting: Setting, recipe: Recipe) -> list[Batch]:
     drawn = sequences.progressions(
         recipe.seed, setting.accumulation * recipe.scale, setting.config["vocab_size"], setting.mean_length
     )
-    return [{"tokens": torch.from_numpy(drawn[index]).view(1, -1)} for index in recipe.part(setting.accumulation)]
+    return [
+        {"tokens": torch.from_numpy(drawn[index]).view(1, -1)} for index in recipe.part(setting.accumulation)
+    ]
 
 
 WORKLOADS = (Lora("qwen3-0.6b-lora", "qwen3-0.6b"), Lora("llama3-8b-lora", "llama3-8b"))

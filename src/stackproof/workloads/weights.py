@@ -1,8 +1,9 @@
 """Initial weights as a pure function of (seed, parameter name, element index).
 
-Eight billion parameters cannot be drawn on a CPU and moved, and the random generators of two devices never agree. So a weight is a hash:
-whole-number arithmetic that every device does alike, made into a float32 by one exact conversion and one multiplication, and only
-then cast. The same seed gives the same bits on each device, for each dtype before its cast, and for each torch version.
+Eight billion parameters cannot be drawn on a CPU and moved, and the random generators of two devices never
+agree. So a weight is a hash: whole-number arithmetic that every device does alike, made into a float32 by one
+exact conversion and one multiplication, and only then cast. The same seed gives the same bits on each device,
+for each dtype before its cast, and for each torch version.
 """
 
 from __future__ import annotations
@@ -29,16 +30,22 @@ def fan_in_bound(_name: str, parameter: torch.Tensor) -> float:
 def hashed(start: int, count: int, key: int, device: torch.device) -> torch.Tensor:
     """Return `count` numbers, float32 in [-1, 1) on a grid of 2**-23, for the element indices from `start`.
 
-    Shifts and multiplications in the manner of Murmur3's finaliser, with constants under 2**31 so that no product leaves int64.
+    Shifts and multiplications in the manner of Murmur3's finaliser, with constants under 2**31 so that no
+    product leaves int64.
     """
-    mixed = torch.arange(start, start + count, dtype=torch.int64, device=device).mul_(0x1E3779B1).add_(key).bitwise_and_(_LOW32)
+    mixed = (
+        torch.arange(start, start + count, dtype=torch.int64, device=device)
+        .mul_(0x1E3779B1)
+        .add_(key)
+        .bitwise_and_(_LOW32)
+    )
     for shift, factor in ((16, 0x21F0AAAD), (15, 0x735A2D97), (15, 1)):
         mixed = mixed.bitwise_xor_(mixed >> shift).mul_(factor).bitwise_and_(_LOW32)
     return (mixed >> 8).sub_(1 << 23).to(torch.float32).mul_(2.0**-23)
 
 
 def fill(target: torch.Tensor, name: str, seed: int, bound: float) -> None:
-    """Write the uniform weights in [-bound, bound) for parameter `name` into a contiguous tensor, in place."""
+    """Write the weights of parameter `name`, uniform in [-bound, bound), into a contiguous tensor."""
     key = zlib.crc32(f"{seed}:{name}".encode())
     flat = target.detach().view(-1)
     for start in range(0, flat.numel(), _CHUNK):
@@ -47,16 +54,17 @@ def fill(target: torch.Tensor, name: str, seed: int, bound: float) -> None:
 
 
 def reset(model: nn.Module, seed: int, bound: Bound = fan_in_bound) -> None:
-    """Overwrite every trainable matrix and kernel; vectors (norms, biases) keep what their module gave them."""
+    """Overwrite every trainable matrix and kernel; vectors keep what their module gave them."""
     for name, parameter in model.named_parameters():
         if parameter.requires_grad and parameter.dim() > 1:
             fill(parameter, name, seed, bound(name, parameter))
 
 
 def materialise(model: nn.Module, device: torch.device, dtype: torch.dtype, seed: int, bound: Bound) -> None:
-    """Give every parameter on the meta device storage on `device` and its initial value, in place; tied ones stay tied.
+    """Give every parameter storage on `device` and its initial value, in place; tied ones stay tied.
 
-    Trainable parameters are float32 at least. Vectors become 1 if they are weights (norms) and 0 if not (biases).
+    Trainable parameters are float32 at least. Vectors become 1 if they are weights (norms) and 0 if not
+    (biases).
     """
     made: dict[int, nn.Parameter] = {}
     for prefix, module in model.named_modules():

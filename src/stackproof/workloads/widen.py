@@ -1,8 +1,9 @@
 """Make somebody else's model compute in float64 throughout.
 
-Models pin float32 inside: RMSNorm and rotary embeddings cast to it, losses make scratch tensors in the default dtype. Under `.double()`
-such a model still rounds to float32 half-way, and a reference that does is no reference. While `widened()` is active, float32
-*means* float64: as the default dtype, and wherever a call asks for it. The library's own code runs, unpatched.
+Models pin float32 inside: RMSNorm and rotary embeddings cast to it, losses make scratch tensors in the
+default dtype. Under `.double()` such a model still rounds to float32 half-way, and a reference that does is
+no reference. While `widened()` is active, float32 *means* float64: as the default dtype, and wherever a call
+asks for it. The library's own code runs, unpatched.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ class _Widen(TorchFunctionMode):
     def __torch_function__(
         self,
         func: Callable[..., Any],
-        types: Sequence[type],  # noqa: ARG002 - torch's protocol
+        types: Sequence[type],
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
@@ -35,7 +36,10 @@ def _wide(value: Any) -> Any:
 
 @contextmanager
 def widened() -> Iterator[None]:
-    """Compute in float64 wherever code says float32, forward and backward, and restore the default dtype after."""
+    """Compute in float64 wherever code says float32, and restore the default dtype after.
+
+    Backward switches function modes off; code that runs there (a recomputation) enters this again.
+    """
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
     try:

@@ -1,24 +1,28 @@
-"""YOLOv8 training as ultralytics does it: its model from its YAML with random weights, its loss, its optimiser settings.
+"""YOLOv8 training as ultralytics does it: its model from its YAML, its loss, its optimiser settings.
 
 ultralytics is AGPL-3.0 and is imported only inside the functions of this module.
 
-The tiny preset is made so that float32, half precision and float64 can be compared at all. With ultralytics' own start they cannot: a relative
-change of 1e-6 in the pixels changes gradients by 1e-4, and bfloat16 has them wrong by 40 %. Three causes, three remedies:
+The tiny preset is made so that float32, half precision and float64 can be compared at all. With ultralytics'
+own start they cannot: a relative change of 1e-6 in the pixels changes gradients by 1e-4, and bfloat16 has
+them wrong by 40 %. Three causes, three remedies:
 
-- *Choices.* Task-aligned assignment picks the ten best anchors of each box, and rounding can flip the choice. Boxes are 16 px with odd edges:
-  four anchor points of stride 8, one of 16 and at most one of 32 lie inside, so all are chosen whatever the network says; boxes do
-  not overlap, so none is contested.
-- *Kinks.* IoU takes minima over box edges, and its sixth power weighs the anchors. The box branch starts at distances of 18 px on each stride (further than a box
-  reaches), so that every prediction contains its box and every stride takes part; the class branch starts at probability 0.02.
-- *Chaos.* A deep network with normalisation (weight 1, bias 0) amplifies differences layer by layer. Weights and biases near 0.5 keep
-  the activations in the nearly linear part of SiLU.
+- *Choices.* Task-aligned assignment picks the ten best anchors of each box, and rounding can flip the choice.
+  Boxes are 16 px with odd edges: four anchor points of stride 8, one of 16 and at most one of 32 lie inside,
+  so all are chosen whatever the network says; boxes do not overlap, so none is contested.
+- *Kinks.* IoU takes minima over box edges, and its sixth power weighs the anchors. The box branch starts at
+  distances of 18 px on each stride (further than a box reaches), so that every prediction contains its box
+  and every stride takes part; the class branch starts at probability 0.02.
+- *Chaos.* A deep network with normalisation (weight 1, bias 0) amplifies differences layer by layer. Weights
+  and biases near 0.5 keep the activations in the nearly linear part of SiLU.
 
-Then 1e-6 becomes 1e-5. What is left is max pooling, where half precision flips a few winners: judge half precision on outputs,
-loss and the whole gradient. The loss is computed in float32 at least, outside autocast: half precision cannot hold coordinates (at 64 px bfloat16
-steps by a quarter), let alone the sixth power of their IoU.
+Then 1e-6 becomes 1e-5. What is left is max pooling, where half precision flips a few winners: judge half
+precision on outputs, loss and the whole gradient. The loss is computed in float32 at least, outside autocast:
+half precision cannot hold coordinates (at 64 px bfloat16 steps by a quarter), let alone the sixth power of
+their IoU.
 
-Under data parallelism a rank's batch normalisation and loss normaliser see that rank's pictures only, as for every user of ultralytics:
-the ranks' mean gradient equals the mean of the shards' gradients, not the gradient of the global batch.
+Under data parallelism a rank's batch normalisation and loss normaliser see that rank's pictures only, as for
+every user of ultralytics: the ranks' mean gradient equals the mean of the shards' gradients, not the gradient
+of the global batch.
 """
 
 from __future__ import annotations
@@ -28,12 +32,13 @@ import math
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -55,20 +60,21 @@ class _Setting:
 
 _SETTINGS: dict[Preset, _Setting] = {
     "tiny": _Setting(4, shapes.Layout(size=64, cell=32, smallest=16, largest=16, most=3), settled=True),
-    # 640 px is what the first users trained at (requirements.md A11); they gave no batch, 16 is ultralytics' default.
+    # 640 px is what the first users trained at (requirements.md A11); 16 pictures is ultralytics' default.
     "full": _Setting(16, shapes.Layout(size=640, cell=160, smallest=24, largest=150, most=8), settled=False),
 }
 
-# ultralytics' defaults (cfg/default.yaml): gains of the losses, SGD.
+# ultralytics' default gains of the losses (cfg/default.yaml).
 _GAINS = {"box": 7.5, "cls": 0.5, "dfl": 1.5}
-_SGD = {"lr": 0.01, "momentum": 0.937, "weight_decay": 0.0005}
+
+_QUIET = {"YOLO_OFFLINE": "true", "YOLO_VERBOSE": "false", "YOLO_AUTOINSTALL": "false"}
 
 
 class _Job(Job):
     criterion: Callable[[Any, Batch], tuple[torch.Tensor, Any]]
 
     def evaluate(self, model: nn.Module, batch: Batch) -> Evaluation:
-        """Return raw predictions (N, 64 + classes, anchors) and ultralytics' loss, summed over box, class and DFL."""
+        """Return raw predictions (N, 64 + classes, anchors) and ultralytics' loss: box, class and DFL."""
         predictions = model(batch["img"])
         with torch.autocast(batch["img"].device.type, enabled=False):
             return _joined(predictions), self.criterion(_widened_predictions(predictions), batch)[0].sum()
@@ -91,7 +97,8 @@ class Yolo(Workload):
         setting = _SETTINGS[recipe.preset]
         model, criterion = _model(self.name, recipe, settled=setting.settled)
         trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
-        optimiser = torch.optim.SGD(trainable, nesterov=True, **_SGD)
+        # ultralytics' defaults (cfg/default.yaml)
+        optimiser = torch.optim.SGD(trainable, lr=0.01, momentum=0.937, weight_decay=5e-4, nesterov=True)
         job = _Job(recipe, model, optimiser, [_batch(setting, recipe)])
         job.criterion = criterion
         return job
@@ -99,16 +106,14 @@ class Yolo(Workload):
 
 def _model(name: str, recipe: Recipe, *, settled: bool) -> tuple[nn.Module, Any]:
     """Return the model in training mode and its loss, on the device."""
-    with _quiet_import():
-        from ultralytics.nn.tasks import DetectionModel
-        from ultralytics.utils.loss import v8DetectionLoss
-    model = DetectionModel(f"{name}.yaml", verbose=False)
+    detector, loss = _ultralytics()
+    model = detector(f"{name}.yaml", verbose=False)
     reset(model, recipe.seed)
     if settled:
         _settle(model, recipe.seed)
     model.args = SimpleNamespace(**_GAINS)
     model.to(recipe.device, recipe.dtype).train()
-    return model, v8DetectionLoss(model)
+    return model, loss(model)
 
 
 def _settle(model: Any, seed: int) -> None:
@@ -127,19 +132,22 @@ def _settle(model: Any, seed: int) -> None:
 
 
 def _widened_predictions(predictions: Any) -> Any:
-    """Return the predictions in float32 at least; feature maps, of which the loss reads only shape and dtype, cost no memory."""
+    """Return the predictions in float32 at least.
+
+    Of the feature maps the loss reads shape and dtype only: a view of one zero stands for each.
+    """
     if isinstance(predictions, dict):
-        maps = [level.new_zeros((), dtype=_wide(level)).expand(level.shape) for level in predictions["feats"]]
-        return {"feats": maps, **{name: predictions[name].to(_wide(predictions[name])) for name in ("boxes", "scores")}}
-    return [level.to(_wide(level)) for level in predictions]
+        maps = [_wide(level.new_zeros(())).expand(level.shape) for level in predictions["feats"]]
+        return {"feats": maps, "boxes": _wide(predictions["boxes"]), "scores": _wide(predictions["scores"])}
+    return [_wide(level) for level in predictions]
 
 
-def _wide(tensor: torch.Tensor) -> torch.dtype:
-    return torch.promote_types(tensor.dtype, torch.float32)
+def _wide(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.to(torch.promote_types(tensor.dtype, torch.float32))
 
 
 def _joined(predictions: Any) -> torch.Tensor:
-    """Join the heads' outputs along anchors; before ultralytics 8.4 they are a list of maps, since then a dictionary."""
+    """Join the heads' outputs along anchors; a list of maps before ultralytics 8.4, a dictionary since."""
     if isinstance(predictions, dict):
         return torch.cat([predictions["boxes"], predictions["scores"]], dim=1)
     return torch.cat([level.flatten(2) for level in predictions], dim=2)
@@ -148,42 +156,47 @@ def _joined(predictions: Any) -> torch.Tensor:
 def _batch(setting: _Setting, recipe: Recipe) -> Batch:
     """Draw the global batch and keep this rank's pictures, as ultralytics' loader would give them.
 
-    Returns img (N, 3, size, size) in 0..1, cls (B, 1), bboxes (B, 4) as fractions x y w h of the middle, batch_idx (B,).
+    Returns img (N, 3, size, size) in 0..1, cls (B, 1), bboxes (B, 4) as fractions x y w h of the middle,
+    batch_idx (B,).
     """
     mine = recipe.part(setting.samples)
     made = shapes.detection(recipe.seed, setting.samples * recipe.scale, setting.layout)
     kept = (made.owners >= mine.start) & (made.owners < mine.stop)
-    images = torch.from_numpy(made.images[mine.start : mine.stop]).to(torch.float32) / 255
     corners = torch.from_numpy(made.corners[kept]).to(torch.float32)
     middle, side = (corners[:, :2] + corners[:, 2:]) / 2, corners[:, 2:] - corners[:, :2]
-    floats = {
-        "img": images,
-        "cls": torch.from_numpy(made.labels[kept]).to(torch.float32).view(-1, 1),
+    targets = {
+        "cls": torch.from_numpy(made.labels[kept]).view(-1, 1),
         "bboxes": torch.cat([middle, side], dim=1) / setting.layout.size,
-        "batch_idx": torch.from_numpy(made.owners[kept] - mine.start).to(torch.float32),
+        "batch_idx": torch.from_numpy(made.owners[kept] - mine.start),
     }
-    return {name: tensor.to(recipe.dtype) for name, tensor in floats.items()}
+    images = torch.from_numpy(made.images[mine.start : mine.stop]).to(torch.float32) / 255
+    wide = torch.promote_types(recipe.dtype, torch.float32)
+    return {"img": images.to(recipe.dtype), **{name: tensor.to(wide) for name, tensor in targets.items()}}
 
 
-@contextmanager
-def _quiet_import() -> Iterator[None]:
-    """Import ultralytics without its side effects.
+@cache
+def _ultralytics() -> tuple[Any, Any]:
+    """Import ultralytics without its side effects and return (DetectionModel, v8DetectionLoss).
 
-    It writes a settings file, says so, looks for a network, and sets environment variables that later processes inherit
-    (OMP_NUM_THREADS=1 among them); it also changes how tensors print and replaces torch.save.
+    It writes a settings file and says so, looks for a network, sets environment variables that later
+    processes inherit (OMP_NUM_THREADS=1 among them), changes how tensors and arrays print, and replaces
+    torch.save.
     """
     environment, save = dict(os.environ), torch.save
     printing = vars(torch._tensor_str.PRINT_OPTS).copy()
     folder = tempfile.mkdtemp(prefix="stackproof-ultralytics-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    os.environ.update(YOLO_CONFIG_DIR=folder, YOLO_OFFLINE="true", YOLO_VERBOSE="false", YOLO_AUTOINSTALL="false")
+    os.environ.update(YOLO_CONFIG_DIR=folder, **_QUIET)
     try:
-        yield
+        with np.printoptions():
+            from ultralytics.nn.tasks import DetectionModel
+            from ultralytics.utils.loss import v8DetectionLoss
     finally:
         os.environ.clear()
         os.environ.update(environment)
         torch.save = save
         vars(torch._tensor_str.PRINT_OPTS).update(printing)
+    return DetectionModel, v8DetectionLoss
 
 
 WORKLOADS = (Yolo("yolov8n"), Yolo("yolov8x"))
