@@ -38,16 +38,14 @@ VERBS = (
 
 
 def _run(session: nox.Session, stack: stacks.Stack, verb: Verb) -> None:
-    """Refuse a host without the device before anything is downloaded, build the environment, call the verb."""
+    """Refuse a host without the device before any download, build the environment, call the verb."""
     chosen = stack.rehearse() if verb.rehearsed else stack
     found = hosts.inspect(chosen)
     if not found.present:
         raise found.refusal()
     python = environments.prepare(chosen, session.log)
     command = [str(python), "-m", "stackproof", verb.name, "--stack", stack.name, *session.posargs]
-    session.run(
-        *command, external=True, interrupt_timeout=_PATIENCE_S, terminate_timeout=_PATIENCE_S
-    )
+    session.run(*command, external=True, interrupt_timeout=_PATIENCE_S, terminate_timeout=_PATIENCE_S)
 
 
 def _refusing(session: nox.Session, action: Callable[[], None]) -> None:
@@ -59,7 +57,7 @@ def _refusing(session: nox.Session, action: Callable[[], None]) -> None:
 
 
 def _generate(name: str, verb: Verb) -> None:
-    """Register the session NAME-VERB; a stack whose definition is broken still has its sessions, and they say why."""
+    """Register the session NAME-VERB; a stack that is broken still has its sessions, and they say why."""
 
     def session_of_stack(session: nox.Session) -> None:
         _refusing(session, lambda: _run(session, stacks.load(name), verb))

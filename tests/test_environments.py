@@ -72,7 +72,9 @@ def test_environment_is_its_lock(sandbox: Sandbox, wheels: Path) -> None:
     assert stamp["lock_digest"] == locks.read(stack.lock).digest
     assert (stamp["stack"], stamp["lock"], stamp["rehearsed"]) == ("tiny", "requirements.lock", False)
     assert str(stamp["uv"]).startswith("uv ")
-    assert str(environments.ROOT / "src") in fakes.run([str(python), "-c", "import sys; print(sys.path)"]).stdout
+    assert (
+        str(environments.ROOT / "src") in fakes.run([str(python), "-c", "import sys; print(sys.path)"]).stdout
+    )
     assert "stacks/tiny/requirements.lock (1 packages)" in said[0]
 
 
@@ -192,7 +194,9 @@ def test_builder_that_waited_does_not_build_again(
         waiting = threading.Thread(target=environments.prepare, args=(stack, said.append))
         waiting.start()
         time.sleep(0.3)
-        environments._build(stack, locks.read(stack.lock), environments.location(stack), Path(sys.executable), silent)
+        environments._build(
+            stack, locks.read(stack.lock), environments.location(stack), Path(sys.executable), silent
+        )
     waiting.join(timeout=30)
     assert not waiting.is_alive()
     assert said == []
@@ -228,7 +232,9 @@ def test_package_that_cannot_be_had_is_refused(sandbox: Sandbox, wheels: Path) -
     path = fakes.wheel(wheels, "absent", "1.0")
     stack = sandbox(fakes.pin(path))
     path.unlink()
-    with pytest.raises(Refusal, match=r"stacks/tiny/requirements\.lock: uv could not install it: .*absent") as caught:
+    with pytest.raises(
+        Refusal, match=r"stacks/tiny/requirements\.lock: uv could not install it: .*absent"
+    ) as caught:
         environments.prepare(stack, silent)
     assert caught.value.exit_code == 2
     assert "\n" not in str(caught.value)
@@ -329,7 +335,8 @@ def pythons(sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     ids=["inactive shim", "no such loader", "another version", "rubbish", "empty"],
 )
 @pytest.mark.parametrize(
-    "place", ["bin/python3.98", "pyenv/versions/3.98.1/bin/python3.98", "uv/cpython-3.98.0-linux/bin/python3.98"]
+    "place",
+    ["bin/python3.98", "pyenv/versions/3.98.1/bin/python3.98", "uv/cpython-3.98.0-linux/bin/python3.98"],
 )
 def test_interpreter_that_does_not_run_is_passed_over(
     pythons: stacks.Stack, tmp_path: Path, shim: str, place: str
@@ -348,9 +355,7 @@ def test_preferred_version_comes_first(pythons: stacks.Stack, tmp_path: Path) ->
     assert environments.find_interpreter(pythons) == first
 
 
-def test_uv_that_does_not_run_is_passed_over(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_uv_that_does_not_run_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A version manager's shim for uv is no uv; our own copy is used, and made only if there is none."""
     script(tmp_path / "shims" / "uv", SHIM)
     own = script(tmp_path / "tools" / "bin" / "uv", "#!/bin/sh\necho uv 1\n")

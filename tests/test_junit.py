@@ -19,12 +19,16 @@ NASTY = "a\x00\x0b\x1b[31m<b>&\"'\udc80\ufffe\uff1a\U0001f600 ]]>\nsecond"
 
 def record(*checks: Check) -> Record:
     """Return a record with these checks."""
-    return Record("smoke", "xpu", "2026-01-02T03:04:05+00:00", 2.0, Verdict.FAILED, {"torch": "2.8.0"}, list(checks))
+    return Record(
+        "smoke", "xpu", "2026-01-02T03:04:05+00:00", 2.0, Verdict.FAILED, {"torch": "2.8.0"}, list(checks)
+    )
 
 
 def one_of_each() -> list[Check]:
     """Return one check of every verdict."""
-    return [Check(f"smoke/x::{verdict.value}", verdict, f"because {verdict.value}", 0.5) for verdict in Verdict]
+    return [
+        Check(f"smoke/x::{verdict.value}", verdict, f"because {verdict.value}", 0.5) for verdict in Verdict
+    ]
 
 
 def test_counts_agree_with_the_cases() -> None:
@@ -86,7 +90,13 @@ junit.write(made, Path(sys.argv[1]))
 def test_declared_encoding_is_the_files_own(tmp_path: Path, locale: str) -> None:
     """A locale without UTF-8 changes neither the bytes nor what the declaration says of them."""
     path = tmp_path / "j.xml"
-    env = {**os.environ, "LC_ALL": locale, "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONPATH": str(ROOT / "src")}
+    env = {
+        **os.environ,
+        "LC_ALL": locale,
+        "PYTHONUTF8": "0",
+        "PYTHONCOERCECLOCALE": "0",
+        "PYTHONPATH": str(ROOT / "src"),
+    }
     subprocess.run([sys.executable, "-c", DECLARED, str(path)], env=env, check=True, capture_output=True)
     assert path.read_bytes().startswith(b'<?xml version="1.0" encoding="utf-8"?>')
     (failure,) = ET.parse(path).getroot().iter("failure")

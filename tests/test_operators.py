@@ -20,6 +20,7 @@ from stackproof.operators import Outcome, Sweep, sweep
 pytestmark = pytest.mark.slow
 
 CPU = torch.device("cpu")
+ROW = '[[operator]]\nnames = ["exp"]\ndtypes = ["float32"]\nreason = "because"\n'
 Change = Callable[[torch.Tensor], Any]
 
 
@@ -321,10 +322,7 @@ def test_each_exemption_names_operators_that_exist() -> None:
     [
         ('compare = "form"\ncap = 1.0', "belong to compare = 'values'"),
         ("", "belong to compare = 'values'"),
-        (
-            'cap = 1.0\nreturns = ["float64"]\n[[operator]]\nnames = ["exp"]\ndtypes = ["float32"]\nreason = "x"\ncap = 1.0',
-            "repeats an operator",
-        ),
+        (f"cap = 1.0\n{ROW}cap = 1.0", "repeats an operator"),
         ('compare = "nothin"', "did you mean 'nothing'"),
         ('compare = "form"\ndtype = "float32"', "is not a known key"),
     ],
@@ -335,9 +333,7 @@ def test_a_bad_exemption_is_refused(
     """One sentence with file and key."""
     (tmp_path / "fixtures").mkdir()
     file = tmp_path / "fixtures" / "operators.toml"
-    file.write_text(
-        f'[[operator]]\nnames = ["exp"]\ndtypes = ["float32"]\nreason = "because"\n{row}\n', encoding="utf-8"
-    )
+    file.write_text(f"{ROW}{row}\n", encoding="utf-8")
     monkeypatch.setattr(opjudging, "ROOT", tmp_path)
     with pytest.raises(Refusal, match=r"operators\.toml: 'operator\[[01]\]") as refusal:
         opjudging.exemptions.__wrapped__()

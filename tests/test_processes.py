@@ -78,6 +78,17 @@ def test_last_lines_of_any_bytes(tmp_path: Path) -> None:
     assert processes.last_lines(tmp_path / "absent") == []
 
 
+def test_a_run_inside_a_run_is_found_by_both_marks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ranks that a check launched are ended with the check's process, and alone."""
+    outer, inner = processes.new_mark(), processes.new_mark()
+    monkeypatch.setenv(processes.MARK, outer)
+    child = start("import time; print('ready', flush=True); time.sleep(600)", tmp_path / "log", inner)
+    assert [child.pid] == processes.marked(inner)
+    assert child.pid in processes.marked(outer)
+    processes.end_tree(outer, child)
+    assert processes.marked(inner) == []
+
+
 def test_the_mark_is_inherited(tmp_path: Path) -> None:
     """Children see the mark in their environment, whoever starts them."""
     mark = processes.new_mark()

@@ -48,7 +48,11 @@ class Scene:
 
     def stamp(self, **other: object) -> None:
         """Leave what `prepare` leaves, or something else."""
-        facts = {"stack": "tiny", "lock": "requirements.lock", "lock_digest": locks.read(self.stack.lock).digest}
+        facts = {
+            "stack": "tiny",
+            "lock": "requirements.lock",
+            "lock_digest": locks.read(self.stack.lock).digest,
+        }
         text = json.dumps({**facts, **other})
         (self.python.parent.parent / environments.STAMP).write_text(text, encoding="utf-8")
 
@@ -102,7 +106,9 @@ def install(scene: Scene, wheel: Path) -> None:
 
 def drop(scene: Scene) -> None:
     """Remove a package that the lock names."""
-    fakes.run([str(environments.find_uv()), "pip", "uninstall", "--quiet", "--python", str(scene.python), "numpy"])
+    fakes.run(
+        [str(environments.find_uv()), "pip", "uninstall", "--quiet", "--python", str(scene.python), "numpy"]
+    )
 
 
 def other_version(scene: Scene) -> None:
@@ -275,7 +281,9 @@ def test_foreign_environment_with_the_wrong_torch_is_refused(
 
 def test_environment_without_torch(scene: Scene) -> None:
     """An interpreter that has no torch has no stack: exit code 3 with the remedy."""
-    fakes.run([str(environments.find_uv()), "pip", "uninstall", "--quiet", "--python", str(scene.python), "torch"])
+    fakes.run(
+        [str(environments.find_uv()), "pip", "uninstall", "--quiet", "--python", str(scene.python), "torch"]
+    )
     scene.unstamp()
     code, said = scene.prove()
     assert code == 3
@@ -336,14 +344,20 @@ def test_cli_ends_with_exit_code_4_and_the_difference(tmp_path: Path) -> None:
     folder, wheels = fakes.stack(root), tmp_path / "wheels"
     fakes.lock(folder, fakes.pin(fakes.wheel(wheels, "torch", "9.1.0", fakes.TORCH)))
     python = fakes.venv(tmp_path / "environment", wheels / "torch-9.1.0-py3-none-any.whl")
-    facts = {"stack": "tiny", "lock": "requirements.lock", "lock_digest": locks.read(folder / "requirements.lock").digest}
+    facts = {
+        "stack": "tiny",
+        "lock": "requirements.lock",
+        "lock_digest": locks.read(folder / "requirements.lock").digest,
+    }
     (python.parent.parent / environments.STAMP).write_text(json.dumps(facts), encoding="utf-8")
     fakes.run(
         [str(environments.find_uv()), "pip", "install", "-q", "--no-index", "--python", str(python)]
         + [str(fakes.wheel(wheels, "sneaky", "0.1"))]
     )
     env = {"PYTHONPATH": f"{root / 'src'}:{fakes.borrowed(tmp_path / 'borrowed')}"}
-    ended = fakes.attempt([str(python), "-m", "stackproof", "smoke", "--stack", "tiny"], env=env, cwd=tmp_path)
+    ended = fakes.attempt(
+        [str(python), "-m", "stackproof", "smoke", "--stack", "tiny"], env=env, cwd=tmp_path
+    )
     assert ended.returncode == 4
     assert "+ sneaky==0.1 (installed, not in the lock)" in ended.stdout
     (record,) = (root / "results" / "local" / "tiny").glob("*/record.json")
@@ -356,5 +370,7 @@ def test_refusal_is_a_mismatch() -> None:
     """No difference, no refusal; a difference is exit code 4."""
     stack = stacks.load("cpu")
     proof._refuse(stack, [], "remedy")
-    with pytest.raises(EnvironmentMismatchError, match=f"{os.path.basename(sys.prefix)}.*'cpu'.*; remedy:\n  x$"):  # noqa: PTH119
+    with pytest.raises(
+        EnvironmentMismatchError, match=f"{os.path.basename(sys.prefix)}.*'cpu'.*; remedy:\n  x$"
+    ):  # noqa: PTH119
         proof._refuse(stack, ["x"], "remedy")

@@ -32,7 +32,9 @@ def whole() -> Record:
         verdict=Verdict.PASSED,
         provenance={"torch": "2.8.0", "devices": 1, "pinned": True, "ratio": 0.5},
         checks=[Check("smoke/ddp::x[a-b]", Verdict.PASSED, "as expected", 0.25, {"error": 1e-9})],
-        measurements=[Measurement("gemm", "tiny", "float32", 2, "time", "s/GB", 0.5, [0.4, 0.5, 0.6], "indicative")],
+        measurements=[
+            Measurement("gemm", "tiny", "float32", 2, "time", "s/GB", 0.5, [0.4, 0.5, 0.6], "indicative")
+        ],
         logs=["suite-0.log"],
     )
 
@@ -287,7 +289,17 @@ def test_schema_and_code_know_the_same_verdicts() -> None:
     assert schema["required"] == list(parsed()) or set(schema["required"]) == set(parsed())
 
 
-GRAVITY = ["interrupted", "mismatched", "unavailable", "hung", "crashed", "failed", "inconclusive", "passed", "skipped"]
+GRAVITY = [
+    "interrupted",
+    "mismatched",
+    "unavailable",
+    "hung",
+    "crashed",
+    "failed",
+    "inconclusive",
+    "passed",
+    "skipped",
+]
 
 
 @pytest.mark.parametrize(("graver", "lesser"), list(pairwise(GRAVITY)))
@@ -308,4 +320,6 @@ def test_what_did_not_run_is_not_green() -> None:
 def test_every_verdict_has_its_place_in_the_order() -> None:
     """A verdict that the order forgot would silently become 'failed'."""
     for verdict in Verdict:
-        assert overall([verdict, Verdict.SKIPPED]) is (Verdict.FAILED if verdict is Verdict.SKIPPED else verdict)
+        assert overall([verdict, Verdict.SKIPPED]) is (
+            Verdict.FAILED if verdict is Verdict.SKIPPED else verdict
+        )

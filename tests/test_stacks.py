@@ -31,7 +31,7 @@ VENDOR = '\n[[vendor]]\nname = "torch"\nversion = "9.1.0+x"\n'
 REFUSED: dict[str, tuple[str, list[str]]] = {
     "broken TOML": (changed("title = ", "title "), ["not valid TOML", "line 1"]),
     "unknown key": (
-        changed("backend =", 'prioritty = 1\nbackend ='),
+        changed("backend =", "prioritty = 1\nbackend ="),
         ["'prioritty' is not a known key", "did you mean 'priority'?", "allowed: "],
     ),
     "unknown key of a table": (

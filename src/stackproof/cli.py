@@ -15,12 +15,12 @@ from .errors import Refusal
 
 Verb = Callable[[argparse.Namespace], int]
 
-_EPILOG = """exit codes: 0 passed, 1 a check failed, 2 bad arguments or a bad file, 3 the stack is not available on this host,
-4 the environment is not its lock, 5 something hung, 6 inconclusive, 130 interrupted"""
+_EPILOG = """exit codes: 0 passed, 1 a check failed, 2 bad arguments or a bad file,
+3 the stack is not available on this host, 4 the environment is not its lock, 5 something hung, 6 inconclusive, 130 interrupted"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one verb and return its exit code; a refusal is one sentence on stderr, a traceback is a bug of ours."""
+    """Run one verb and return its exit code; a refusal is one sentence on stderr, a traceback our bug."""
     _print_anything()
     signal.signal(signal.SIGTERM, _interrupt)
     options = _parser().parse_args(arguments)
@@ -54,7 +54,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_run(
         verbs,
         "rehearse",
-        "the smoke run on the CPU with upstream builds of the stack's versions; proves nothing about the card",
+        "the smoke run on the CPU with upstream builds of the stack's versions; says nothing of the card",
         _rehearse,
     )
     doctor = verbs.add_parser(
@@ -64,6 +64,11 @@ def _parser() -> argparse.ArgumentParser:
     doctor.set_defaults(run=_doctor)
     lock = verbs.add_parser("lock", help="re-pin stacks from their requirements.in with uv", epilog=_EPILOG)
     lock.add_argument("names", nargs="+", metavar="NAME", help="stacks to re-pin")
+    lock.add_argument(
+        "--upgrade",
+        action="store_true",
+        help="move existing pins to the newest versions that the ranges allow",
+    )
     lock.set_defaults(run=_lock)
     return parser
 
@@ -152,7 +157,7 @@ def _lock(options: argparse.Namespace) -> int:
     chosen = [stacks.load(name) for name in options.names]
     uv = environments.find_uv()
     for stack in chosen:
-        for path in locking.lock(stack, uv):
+        for path in locking.lock(stack, uv, upgrade=options.upgrade):
             print(f"locked {path}")  # noqa: T201
     return 0
 

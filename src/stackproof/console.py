@@ -43,7 +43,7 @@ def rate(row: Measurement) -> tuple[float, str]:
 
 
 def plain(text: str) -> str:
-    """Return text without control characters: what a log of another machine holds must not steer this terminal."""
+    """Return text without control characters: another machine's log must not steer this terminal."""
     return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
 
 

@@ -1,11 +1,10 @@
-"""A first doctor: which stacks this host has, why, what is missing, and which environments are built. Needs no torch."""
+"""A first doctor: which stacks this host has, why, what is missing, what is built. Needs no torch."""
 
 from __future__ import annotations
 
 import os
 import platform
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
 from . import environments, hosts, locks, stacks
 from .errors import Refusal
@@ -46,7 +45,8 @@ def _about(stack: Stack) -> Iterator[str]:
     found = hosts.inspect(stack)
     yield f"{stack.name}: {'present' if found.present else 'not on this host'} - {stack.title}"
     for finding in found.findings:
-        yield f"  [{'ok' if finding.found else 'missing'}] {finding.what} ({'seen' if finding.found else 'looked at'}: {finding.evidence})"
+        state, how = ("ok", "seen") if finding.found else ("missing", "looked at")
+        yield f"  [{state}] {finding.what} ({how}: {finding.evidence})"
     if not found.present:
         yield f"  to get it: {stack.install_hint}"
     yield f"  python: {_interpreter(stack)}"
@@ -69,7 +69,8 @@ def _lock(stack: Stack) -> str:
     except Refusal as refusal:
         return f"unusable - {refusal}"
     missing = (
-        f", unhashed: {len(lock.unhashed)} (run `nox -s lock -- {stack.name}` where the vendor's wheels can be reached)"
+        f", unhashed: {len(lock.unhashed)} "
+        f"(run `nox -s lock -- {stack.name}` where the vendor's wheels can be reached)"
         if lock.unhashed
         else ""
     )
@@ -80,9 +81,7 @@ def _environment(stack: Stack) -> str:
     where = environments.location(stack)
     if not where.exists():
         return f"not built yet; `nox -s {stack.name}-smoke` builds it"
-    digest = str(environments.stamp(where).get("lock_digest", "unfinished"))
-    return f"{_short(where)}, built from lock {digest[:12]}"
-
-
-def _short(path: Path) -> str:
-    return os.path.relpath(path)
+    digest = environments.stamp(where).get("lock_digest")
+    if digest is None:
+        return f"{os.path.relpath(where)}, unfinished; `nox -s {stack.name}-smoke` builds it again"
+    return f"{os.path.relpath(where)}, built from lock {str(digest)[:12]}"

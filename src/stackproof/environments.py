@@ -1,4 +1,4 @@
-"""Builds the environment of a stack from its lock with uv; a second call reuses it. Runs under nox's own Python."""
+"""Builds the environment of a stack from its lock with uv; a second call reuses it. Runs under nox's Python."""
 
 from __future__ import annotations
 
@@ -59,14 +59,14 @@ def prepare(stack: Stack, say: Say = print) -> Path:
 
 
 def _built(environment: Path, lock: locks.Lock) -> bool:
-    """Whether the environment was built from this lock for this checkout: a copied one would run the other's code."""
+    """Whether it was built from this lock for this checkout: a copied one would run the other's code."""
     left = stamp(environment)
     ours = left.get("lock_digest") == lock.digest and left.get("checkout") == str(ROOT)
     return ours and python_of(environment).exists()
 
 
 def stamp(environment: Path) -> dict[str, object]:
-    """Return what `prepare` left in an environment: stack and lock digest; empty for anybody else's environment."""
+    """Return what `prepare` left in an environment, lock digest first of all; empty for anybody else's."""
     try:
         found = json.loads((environment / STAMP).read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -80,10 +80,10 @@ def find_interpreter(stack: Stack) -> Path:
         for candidate in _candidates(version):
             if _is_python(candidate, version):
                 return candidate
-    wanted = " or ".join(stack.pythons)
+    wanted, first = " or ".join(stack.pythons), stack.pythons[0]
     raise StackUnavailableError(
-        f"stack '{stack.name}' needs Python {wanted} and none is installed: looked on PATH, in pyenv's and in uv's folders; "
-        f"install one, for example with `uv python install {stack.pythons[0]}` or `pyenv install {stack.pythons[0]}`"
+        f"stack '{stack.name}' needs Python {wanted} and none is installed: looked on PATH, in pyenv's and uv's "
+        f"folders; install one, as with `uv python install {first}` or `pyenv install {first}`"
     )
 
 
@@ -103,7 +103,8 @@ def find_uv(say: Say = print) -> Path:
 def _build(stack: Stack, lock: locks.Lock, environment: Path, interpreter: Path, say: Say) -> None:
     uv = find_uv(say)
     say(
-        f"building the environment of {stack.label} with {interpreter} from {stack.lock.relative_to(ROOT)} ({len(lock.pins)} packages)"
+        f"building the environment of {stack.label} with {interpreter} "
+        f"from {stack.lock.relative_to(ROOT)} ({len(lock.pins)} packages)"
     )
     (environment / STAMP).unlink(missing_ok=True)
     _run(
@@ -124,7 +125,7 @@ def _build(stack: Stack, lock: locks.Lock, environment: Path, interpreter: Path,
 
 
 def _sync(stack: Stack, lock: locks.Lock, uv: Path, environment: Path) -> None:
-    """Install the hashed part with `--require-hashes`; vendor wheels without a hash follow by exact version."""
+    """Install the hashed part with `--require-hashes`; wheels without a hash follow by exact version."""
     python = ["--python", str(python_of(environment))]
     unhashed = {pin.name for pin in lock.unhashed}
     hashed = environment / "hashed.txt"
@@ -143,7 +144,8 @@ def _sync(stack: Stack, lock: locks.Lock, uv: Path, environment: Path) -> None:
         wheelhouse = (
             ["--find-links", str(stack.folder / "wheels")] if (stack.folder / "wheels").is_dir() else []
         )
-        remedy = f"vendor wheels {', '.join(pin.requirement for pin in lock.unhashed)} could not be had; {_where_from(stack)}"
+        missing = ", ".join(pin.requirement for pin in lock.unhashed)
+        remedy = f"vendor wheels {missing} could not be had; {_where_from(stack)}"
         _run(
             [str(uv), "pip", "install", *python, "--no-deps", *_sources(stack.vendor), *wheelhouse, *vendor],
             remedy,
@@ -151,23 +153,25 @@ def _sync(stack: Stack, lock: locks.Lock, uv: Path, environment: Path) -> None:
 
 
 def _sources(rows: Iterable[Vendor]) -> list[str]:
-    """Name the indexes that serve these wheels; an index that serves none is not asked, for it may be out of reach."""
+    """Name the indexes that serve these wheels; one that serves none is not asked, it may be out of reach."""
     indexes = sorted({row.index for row in rows if row.index})
-    # Every file is checked by its hash or by its exact local version, so that the best match may come from any index.
+    # Every file is checked by its hash or its exact local version, so it may come from any index.
     strategy = ["--index-strategy", "unsafe-best-match"] if indexes else []
     return [word for index in indexes for word in ("--index", index)] + strategy
 
 
 def _where_from(stack: Stack) -> str:
+    again = f"`nox -s lock -- {stack.name}`"
     by_hand = [row.file for row in stack.vendor if row.file]
     if by_hand:
         others = f" and {len(by_hand) - 1} more in stack.toml" if by_hand[1:] else ""
-        return f"download them by hand into stacks/{stack.name}/wheels/ ({by_hand[0]}{others}), then `nox -s lock -- {stack.name}`"
-    return f"check that {', '.join(sorted({row.index for row in stack.vendor}))} can be reached, then `nox -s lock -- {stack.name}` completes the hashes"
+        return f"download them by hand into stacks/{stack.name}/wheels/ ({by_hand[0]}{others}), then {again}"
+    indexes = ", ".join(sorted({row.index for row in stack.vendor}))
+    return f"check that {indexes} can be reached, then {again} completes the hashes"
 
 
 def _link_checkout(environment: Path) -> None:
-    """Make `python -m stackproof` work in the environment without installing anything that the lock does not name."""
+    """Make `python -m stackproof` work there without installing anything that the lock does not name."""
     (site_packages,) = environment.glob("lib/python3*/site-packages")
     (site_packages / "stackproof.pth").write_text(f"{ROOT / 'src'}\n", encoding="utf-8")
 
@@ -205,7 +209,7 @@ def _is_python(candidate: Path, version: str) -> bool:
 
 
 def _version(uv: Path) -> str:
-    """Return what uv says of itself; nothing when it is not there or is a shim of a version manager that does not run."""
+    """Return what uv says of itself; nothing when it is absent or a version manager's shim that does not run."""
     try:
         return subprocess.run(
             [uv, "--version"], capture_output=True, text=True, errors="replace", check=True

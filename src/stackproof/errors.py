@@ -1,4 +1,4 @@
-"""Refusals: one sentence that names the thing and the remedy, with the exit code that the contracts give it."""
+"""Refusals: one sentence that names the thing and the remedy, with the exit code of the contracts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterable
 
 
-class Refusal(Exception):
+class Refusal(Exception):  # noqa: N818 - a refusal is not always an error of ours
     """Something outside our code is wrong; the message is the whole report and no traceback is shown."""
 
     exit_code = 2

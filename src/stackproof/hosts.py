@@ -1,4 +1,4 @@
-"""Which stacks this host can run, and why: read from device nodes, the PCI bus and tools; no torch, no downloads."""
+"""Which stacks this host can run, and why: read from device nodes, the PCI bus and tools; needs no torch."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ class Availability:
             f"{finding.what} (looked at {finding.evidence})" for finding in self.findings if not finding.found
         )
         return StackUnavailableError(
-            f"this host has no stack '{self.stack.name}': it lacks {missing}. To get it, {self.stack.install_hint}"
+            f"this host has no stack '{self.stack.name}': it lacks {missing}. "
+            f"To get it, {self.stack.install_hint}"
         )
 
 
@@ -54,7 +55,7 @@ def inspect(stack: Stack) -> Availability:
 
 
 def preferred() -> Availability:
-    """Return the stack with the highest priority that this host has; the CPU's needs nothing, so there is one."""
+    """Return the stack with the highest priority that this host has; the CPU's needs nothing."""
     found = next((found for found in map(inspect, load_all()) if found.present), None)
     if found is None:
         raise Refusal(
@@ -72,7 +73,7 @@ def _look(row: HostRequirement) -> Finding:
 
 
 def _existing(patterns: tuple[str, ...]) -> list[str]:
-    return [path for pattern in patterns for path in sorted(glob.glob(pattern))]
+    return [path for pattern in patterns for path in sorted(glob.glob(pattern))]  # noqa: PTH207 - absolute patterns
 
 
 def _tools(names: tuple[str, ...]) -> list[str]:

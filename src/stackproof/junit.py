@@ -22,7 +22,8 @@ def write(record: Record, path: Path) -> None:
         write_atomically(path, render(record))
     except OSError as error:
         raise Refusal(
-            f"{path}: the JUnit file cannot be written ({error.strerror}); free space or choose another file with --junit"
+            f"{path}: the JUnit file cannot be written ({error.strerror}); "
+            "free space or choose another file with --junit"
         ) from error
 
 

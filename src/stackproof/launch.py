@@ -7,6 +7,7 @@ hang a process group for ever, whatever its own time-out says.
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from collections.abc import Sequence
@@ -83,7 +84,7 @@ def launch(program: str, stack: Stack, arrangement: Arrangement, arguments: dict
     spec = Spec(program, stack.name, stack.rehearsed, arrangement.backend, arrangement.cards, arguments, str(folder), deadline_s, time.time() + deadline_s)
     path = folder / "spec.json"
     path.write_text(json.dumps(asdict(spec)), encoding="utf-8")
-    status = _run_agent(path, folder / "agent.log", spec.remaining_s + _GRACE_S)
+    status = _run_agent(path, folder / "agent.log", spec.remaining_s + _GRACE_S, _threads(len(spec.cards)))
     if status is None:
         raise CheckHung(_who_hung(spec))
     if status != 0:
@@ -91,12 +92,17 @@ def launch(program: str, stack: Stack, arrangement: Arrangement, arguments: dict
     return [json.loads((folder / f"rank{rank}.json").read_text(encoding="utf-8")) for rank in range(len(spec.cards))]
 
 
-def _run_agent(spec: Path, log: Path, seconds: float) -> int | None:
+def _threads(ranks: int) -> dict[str, str]:
+    """Share the host's cores among the ranks, unless the user has decided; each rank taking all of them is slower for everybody."""
+    return {} if "OMP_NUM_THREADS" in os.environ else {"OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // ranks))}
+
+
+def _run_agent(spec: Path, log: Path, seconds: float, threads: dict[str, str]) -> int | None:
     """Return the agent's exit status, or None when it had to be ended; nothing that it started is left."""
     mark = processes.new_mark()
     until = time.monotonic() + seconds
     with log.open("wb") as output:
-        agent = processes.start([sys.executable, "-m", "stackproof.agent", str(spec)], output, {}, mark)
+        agent = processes.start([sys.executable, "-m", "stackproof.agent", str(spec)], output, threads, mark)
         try:
             while agent.poll() is None and time.monotonic() < until:
                 time.sleep(0.03)

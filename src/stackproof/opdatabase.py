@@ -1,7 +1,7 @@
 """torch's own operator database: imported without side effects, its samples carried to a device and computed.
 
 `torch.testing._internal` is torch's test suite, and importing it behaves like starting a test run: it reads
-`sys.argv` and the environment, freezes the backend flags and replaces TorchScript's methods. That is undone here.
+`sys.argv` and the environment, freezes the backend flags, replaces TorchScript's methods. All undone here.
 """
 
 from __future__ import annotations
@@ -37,8 +37,7 @@ SEED = 20240229
 def preserved(device: torch.device = REFERENCE) -> Iterator[None]:
     """Put back what operators use up: warning filters and the random state of torch, Python and NumPy.
 
-    Inside, one thread: samples are tiny, and where cores are shared a barrier in every kernel costs more than it
-    saves.
+    Inside, one thread: samples are tiny, and a barrier in every kernel costs more than it saves.
     """
     import numpy
 
@@ -102,8 +101,8 @@ def full_name(op: OpInfo) -> str:
 def samples(op: OpInfo, dtype: torch.dtype, backward: bool) -> Iterator[SampleInput]:
     """Make the operator's samples one by one on the CPU, the same in every run whatever is drawn in between.
 
-    The maker is called directly: `OpInfo.sample_inputs` seeds every device for every sample, and takes the seed
-    from the caller's name.
+    The maker is called directly: `OpInfo.sample_inputs` seeds every device for every sample, and takes the
+    seed from the caller's name.
     """
     with torch.no_grad():
         made = iter(op.sample_inputs_func(op, str(REFERENCE), dtype, backward))
@@ -252,8 +251,8 @@ class _Redraws(TorchDispatchMode):  # type: ignore[no-untyped-call]
 def random_kernel(op: OpInfo, sample: SampleInput, dtype: torch.dtype) -> str:
     """Return the first kernel of the sample that draws random numbers, else an empty string.
 
-    It must both carry torch's tag and give the float64 reference other numbers from another seed: fused attention
-    is tagged for its dropout, and would be excused where it has none.
+    It must both carry torch's tag and give the float64 reference other numbers from another seed: fused
+    attention is tagged for its dropout, and would be excused where it has none.
     """
     first: dict[str, torch.Tensor] = {}
     for start in range(16):  # a coin falls the same way a few times in a row

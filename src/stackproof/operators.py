@@ -1,8 +1,8 @@
 """The operator sweep: every entry of torch's operator database, forward and backward, against float64.
 
-Each operator ends in exactly one outcome, so that the counts add up to the size of the database and nothing is
-skipped in silence. The CPU in the same dtype (the anchor of the fp64-anchored rule, see `numerics`) is computed only
-for results beyond the rule's floor; elsewhere the anchor is taken as zero, which makes the bound tighter.
+Each operator ends in exactly one outcome, so that the counts add up to the size of the database and nothing
+is skipped in silence. The CPU in the same dtype (the anchor of the fp64-anchored rule, see `numerics`) is
+computed only for results beyond the rule's floor; elsewhere the anchor is taken as zero.
 """
 
 from __future__ import annotations
@@ -122,8 +122,8 @@ def sweep(
 ) -> Sweep:
     """Examine every operator (or those named) on at most `samples` samples each (all: None).
 
-    Operators whose turn comes after `budget_s` seconds end as `NOT_RUN`, which is not ok. Raises `Refusal` for a
-    name that the database does not have, or if the database cannot be imported.
+    Operators whose turn comes after `budget_s` seconds end as `NOT_RUN`, which is not ok. Raises `Refusal`
+    for a name that the database does not have, or if the database cannot be imported.
     """
     chosen = _chosen(load(), names)
     started, results = time.monotonic(), []

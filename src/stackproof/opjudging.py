@@ -79,9 +79,9 @@ def _judged(
 def _error(actual: torch.Tensor, reference: torch.Tensor, dtype: torch.dtype) -> float:
     """Return the relative error, or the absolute one if the reference is as good as zero.
 
-    The database's numbers are of order one. A norm below what the rule's cap promises of such numbers is what is
-    left after they cancel (the gradient of a normalised vector of one element) or underflow, and the reference
-    itself may have no correct digit in it.
+    The database's numbers are of order one. A norm below what the rule's cap promises of such numbers is what
+    is left after they cancel (the gradient of a normalised vector of one element) or underflow, and the
+    reference itself may have no correct digit in it.
     """
     actual, reference = (
         value.to_dense() if value.layout is not torch.strided else value for value in (actual, reference)

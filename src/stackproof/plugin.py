@@ -22,6 +22,7 @@ import pytest
 from . import device as devices
 from . import provenance, stacks
 from .checks import CheckEnded, CheckInconclusive
+from .errors import Refusal
 from .processes import die_with_parent
 from .records import Check, Figure, Measurement, Verdict
 from .session import Session
@@ -144,6 +145,8 @@ def _judge(error: BaseException) -> tuple[Verdict, str]:
         return error.verdict, _sentence(error)
     if isinstance(error, pytest.skip.Exception):
         return Verdict.FAILED, f"was skipped without a rule from data ({error}); a capability rule must say why"
+    if isinstance(error, Refusal):
+        return Verdict.FAILED, _sentence(error)
     return Verdict.FAILED, f"{type(error).__name__}: {_sentence(error)}"
 
 

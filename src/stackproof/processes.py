@@ -25,7 +25,8 @@ def new_mark() -> str:
 
 def start(command: list[str], output: IO[bytes], environment: Mapping[str, str], mark: str) -> subprocess.Popen[bytes]:
     """Start a command in a session of its own, so that a Ctrl-C reaches us and not it, with its output in a file."""
-    marked = {**os.environ, **environment, MARK: mark}
+    within = f"{os.environ.get(MARK, '')}/{mark}".lstrip("/")  # a run inside a run is also found by the outer mark
+    marked = {**os.environ, **environment, MARK: within}
     return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, env=marked, start_new_session=True)
 
 
@@ -39,13 +40,18 @@ def die_with_parent() -> None:
 
 def marked(mark: str) -> list[int]:
     """Return the ids of living processes that carry the mark, this one excepted."""
-    wanted = f"{MARK}={mark}".encode()
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            if int(folder.name) != os.getpid() and wanted in (folder / "environ").read_bytes().split(b"\0"):
+            if int(folder.name) != os.getpid() and _carries(folder / "environ", mark):
                 found.append(int(folder.name))
     return found
+
+
+def _carries(environ: Path, mark: str) -> bool:
+    prefix = f"{MARK}=".encode()
+    marks = [entry.removeprefix(prefix) for entry in environ.read_bytes().split(b"\0") if entry.startswith(prefix)]
+    return any(mark.encode() in entry.split(b"/") for entry in marks)
 
 
 def end_tree(mark: str, root: subprocess.Popen[bytes] | None = None, within_s: float = 5.0) -> None:

@@ -1,7 +1,7 @@
-"""Proves an environment: what is installed equals the lock, torch is the stack's flavour, and nothing replaced it.
+"""Proves an environment: what is installed equals the lock, torch has the stack's flavour, nothing replaced it.
 
-Nothing here imports torch: an environment that is wrong must be told so in milliseconds, and importing the wrong
-torch may crash. The interpreter that runs this is the one that is proved.
+Nothing here imports torch: an environment that is wrong must be told so in milliseconds, and importing the
+wrong torch may crash. The interpreter that runs this is the one that is proved.
 """
 
 from __future__ import annotations
@@ -43,14 +43,16 @@ class Proof:
     def sentence(self, stack: Stack) -> str:
         """Say it in one sentence; what is not proved is said first."""
         if not self.pinned:
-            return f"unpinned: not an environment of ours, so only its flavour is proved; torch {self.torch_version}"
-        where = f"{self.packages} packages equal {stack.lock.parent.name}/{stack.lock.name} ({self.lock_digest[:12]})"
+            what = "unpinned: not an environment of ours, so only its flavour is proved"
+            return f"{what}; torch {self.torch_version}"
+        lock = f"{stack.lock.parent.name}/{stack.lock.name} ({self.lock_digest[:12]})"
         missing = (
-            f"; unhashed: {len(self.unhashed)} vendor wheels, completed by `nox -s lock -- {stack.name}` where they can be reached"
+            f"; unhashed: {len(self.unhashed)} vendor wheels, completed by "
+            f"`nox -s lock -- {stack.name}` where they can be reached"
             if self.unhashed
             else ""
         )
-        return f"{where}, torch {self.torch_version}{missing}"
+        return f"{self.packages} packages equal {lock}, torch {self.torch_version}{missing}"
 
 
 def prove(stack: Stack) -> Proof:
@@ -72,7 +74,7 @@ def prove(stack: Stack) -> Proof:
 
 
 def installed() -> dict[str, str]:
-    """Return the distributions of this environment: canonical name to version, or to its versions if it is there twice."""
+    """Return this environment's distributions: canonical name to version, to all if one is there twice."""
     found: dict[str, set[str]] = {}
     for row in metadata.distributions(path=_site_packages()):
         name = canonicalize_name(row.metadata["Name"] or "")
@@ -86,7 +88,8 @@ def torch_flavour() -> tuple[str, dict[str, str]]:
     spec = importlib.util.find_spec("torch")
     if spec is None or not spec.origin:
         raise StackUnavailableError(
-            f"there is no torch in {sys.prefix}; run `nox -s NAME-smoke`, which builds the environment, or install the stack's torch"
+            f"there is no torch in {sys.prefix}; run `nox -s NAME-smoke`, which builds the environment, "
+            "or install the stack's torch"
         )
     path = Path(spec.origin).parent / "version.py"
     try:
@@ -122,7 +125,8 @@ def _site_packages() -> list[str]:
 def _differences(stack: Stack, left: dict[str, object], lock: locks.Lock) -> list[str]:
     if left.get("stack") != stack.name or left.get("lock") != stack.lock.name:
         return [
-            f"this environment was built for '{left.get('stack')}' from {left.get('lock')}, not for '{stack.name}' from {stack.lock.name}"
+            f"this environment was built for '{left.get('stack')}' from {left.get('lock')}, "
+            f"not for '{stack.name}' from {stack.lock.name}"
         ]
     expected, present = lock.expected(), installed()
     changed = (
@@ -151,7 +155,8 @@ def _flavour_differences(flavour: Flavour, version: str, toolkits: dict[str, str
     for toolkit, state in flavour.toolkits.items():
         if (toolkit in toolkits) != (state == "set"):
             wrong.append(
-                f"! torch {version}: torch.version.{toolkit} is {toolkits.get(toolkit)}, the stack wants it {state}"
+                f"! torch {version}: torch.version.{toolkit} is {toolkits.get(toolkit)}, "
+                f"the stack wants it {state}"
             )
     if flavour.version_contains not in version:
         wrong.append(
@@ -171,7 +176,7 @@ def _shadowed() -> list[str]:
 
 
 def _damage() -> list[str]:
-    """Say whether torch's files are those of the distribution that claims to be installed (sizes, from its RECORD).
+    """Say whether torch's files have the sizes that the RECORD of the installed distribution gives them.
 
     `Distribution.files` would not do: from Python 3.12 on it leaves out what is missing.
     """

@@ -107,7 +107,7 @@ class Record:
     schema: str = SCHEMA_NAME
 
     def as_json(self) -> str:
-        """Return the record as JSON text; figures that JSON has no number for (NaN, infinity) become words."""
+        """Return the record as JSON text; figures that JSON has no number for (NaN, infinity) are words."""
         return json.dumps(_finite(asdict(self)), indent=1, ensure_ascii=True, allow_nan=False) + "\n"
 
 
@@ -130,7 +130,8 @@ def write(record: Record, path: Path) -> None:
         write_atomically(path, text)
     except OSError as error:
         raise Refusal(
-            f"{path}: the record cannot be written ({error.strerror}); free space or choose another file with --json"
+            f"{path}: the record cannot be written ({error.strerror}); "
+            "free space or choose another file with --json"
         ) from error
 
 

@@ -47,7 +47,7 @@ class Driver:
 
 @dataclass(frozen=True)
 class Vendor:
-    """A wheel that the package index does not serve: exact version, where it comes from, what it declares it needs."""
+    """A wheel that the package index does not serve: exact version, source, what it declares it needs."""
 
     name: str
     version: str
@@ -122,7 +122,7 @@ class Stack:
         )
 
     def rehearse(self) -> Stack:
-        """Return the stack as it is rehearsed: other device, backend, flavour, imports; same everything else."""
+        """Return the stack as it is rehearsed: other device, backend, flavour, imports; else the same."""
         stand_in = self.rehearsal
         return replace(
             self,
@@ -166,7 +166,7 @@ def load_all(folder: Path = STACKS) -> tuple[Stack, ...]:
 @functools.cache
 def _definition(path: Path) -> Stack:
     with Table.load(path) as table:
-        stack = Stack(
+        return Stack(
             name=path.parent.name,
             folder=path.parent,
             title=table.take("title", str),
@@ -189,7 +189,6 @@ def _definition(path: Path) -> Stack:
             expected=_expected(table),
             rehearsal=_rehearsal(table),
         )
-    return stack
 
 
 def _pythons(table: Table) -> tuple[str, ...]:

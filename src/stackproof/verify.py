@@ -215,7 +215,9 @@ def _guard(state: _Run) -> None:
     executed = sum(check.verdict is not Verdict.SKIPPED for check in state.record.checks if check.id in state.collected)
     promised = state.plan.stack.expected[state.plan.verb]
     if executed < promised:
-        reason = f"{executed} checks were executed, stacks/{state.plan.stack.name}/stack.toml expects at least {promised}"
+        reasons = sorted({check.reason for check in state.record.checks if check.verdict is Verdict.SKIPPED})
+        why = f"; skipped: {' | '.join(reasons)}" if reasons else ""
+        reason = f"{executed} checks were executed, stacks/{state.plan.stack.name}/stack.toml expects at least {promised}{why}"
         state.conclude(Check("guard", Verdict.FAILED, reason, 0.0))
 
 

@@ -127,7 +127,7 @@ class Lora(Workload):
         _checkpoint(model, recipe)
         trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
         optimiser = torch.optim.AdamW(trainable, lr=setting.learning_rate)
-        return _Job(recipe, model, optimiser, _batches(setting, recipe))
+        return _Job(recipe, model, optimiser, batches(setting, recipe))
 
     def _skeleton(self, preset: Preset) -> Any:
         """Return the model with adapters on the meta device."""
@@ -229,7 +229,7 @@ def _restore_buffers(model: Any, recipe: Recipe) -> None:
             setattr(model.get_submodule(parent), name, fresh.to(recipe.device, wide))
 
 
-def _batches(setting: Setting, recipe: Recipe) -> list[Batch]:
+def batches(setting: Setting, recipe: Recipe) -> list[Batch]:
     """Draw the global batch and keep this rank's sequences, one micro-batch (1, length) each."""
     drawn = sequences.progressions(
         recipe.seed, setting.accumulation * recipe.scale, setting.config["vocab_size"], setting.mean_length

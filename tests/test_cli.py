@@ -1,0 +1,376 @@
+"""The command line: exit codes of the contracts, one sentence for a refusal, and Ctrl-C that leaves nothing running."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from stackproof import ROOT, cli, records
+
+from . import fakes
+
+CARD = '\n[[host]]\nwhat = "a card that nobody has"\npaths = ["/nonexistent/card"]\n'
+NO_UTF8 = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+
+
+def stackproof(*arguments: str, root: Path = ROOT, **env: str) -> subprocess.CompletedProcess[str]:
+    """Run a verb of a checkout in a process of its own."""
+    path = f"{root / 'src'}:{root / 'without-torch'}"
+    return fakes.attempt([sys.executable, "-m", "stackproof", *arguments], env={"PYTHONPATH": path, **env})
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkout with a stack that no host has, and whose title no ASCII terminal can show; torch does not load."""
+    root = fakes.checkout(tmp_path_factory.mktemp("checkout"))
+    (root / "without-torch" / "torch").mkdir(parents=True)
+    broken = "raise ImportError('libcard.so.1: cannot open shared object file')\n"
+    (root / "without-torch" / "torch" / "__init__.py").write_text(broken, encoding="utf-8")
+    text = fakes.TINY.replace("Tiny: a", "Tiny\uff1a \u4e2d\u6587 \u2713 [red]a[/red]")
+    fakes.lock(fakes.stack(root, "card", text + CARD), "torch==9.1.0\n")
+    fakes.lock(fakes.stack(root, "tiny"), "torch==9.1.0\n")
+    return root
+
+
+def refused(ended: subprocess.CompletedProcess[str], code: int, *words: str) -> None:
+    """Require one sentence on stderr, nothing on stdout, no traceback, and the exit code."""
+    assert ended.returncode == code, ended.stdout + ended.stderr
+    assert ended.stdout == ""
+    assert "Traceback" not in ended.stderr
+    (line,) = ended.stderr.splitlines()
+    assert line.startswith("stackproof: ")
+    assert [word for word in words if word not in line] == []
+
+
+@pytest.mark.parametrize("verb", ["smoke", "rehearse"])
+def test_unknown_stack_is_exit_code_2(verb: str) -> None:
+    """One sentence with the nearest name and all known ones."""
+    refused(
+        stackproof(verb, "--stack", "cpuu"),
+        2,
+        "there is no stack 'cpuu'",
+        "did you mean 'cpu'?",
+        "xpu-native",
+    )
+
+
+@pytest.mark.parametrize(
+    "arguments", [["doctor", "--stack", "cpuu"], ["lock", "cpuu"], ["lock", "cpu", "cpuu"]]
+)
+def test_unknown_stack_of_other_verbs(arguments: list[str]) -> None:
+    """The same everywhere that a stack is named; nothing is locked before all names are known."""
+    refused(stackproof(*arguments), 2, "there is no stack 'cpuu'", "did you mean 'cpu'?")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "VERB"),
+        (["smok"], "invalid choice: 'smok'"),
+        (["smoke"], "--stack"),
+        (["smoke", "--stack", "cpu", "--nonsense"], "--nonsense"),
+        (["smoke", "--stack", "cpu", "--preset", "huge"], "huge"),
+        (["smoke", "--stack", "cpu", "--deadline-scale", "0"], "'0' must be a number above 0"),
+        (["smoke", "--stack", "cpu", "--deadline-scale", "-1"], "above 0"),
+        (["smoke", "--stack", "cpu", "--deadline-scale", "nan"], "above 0"),
+        (["smoke", "--stack", "cpu", "--deadline-scale", "1e9"], "below 1000"),
+        (["smoke", "--stack", "cpu", "--deadline-scale", "fast"], "'fast' must be a number"),
+        (["smoke", "--stack", "cpu", "--json", ""], "must be a file"),
+        (["smoke", "--stack", "cpu", "--json", "/"], "'/' must be a file, not a folder"),
+        (["smoke", "--stack", "cpu", "--junit", "/"], "'/' must be a file, not a folder"),
+        (["lock"], "NAME"),
+    ],
+)
+def test_bad_arguments_are_exit_code_2(
+    arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Usage and the reason, no traceback, nothing run."""
+    with pytest.raises(SystemExit) as caught:
+        cli.main(arguments)
+    assert caught.value.code == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert words in err
+    assert err.startswith("usage: stackproof")
+
+
+@pytest.mark.parametrize(
+    ("device", "words"),
+    [
+        ("cpu\uff1a0", "full-width colon"),
+        ("cpu:0,1", "several devices"),
+        ("cpu:9", "does not exist"),
+        ("xpu:0", "not of this stack"),
+        ("0", "names no type"),
+        ("CPU", "is not a device"),
+        ("gpu", "there is no device type 'gpu'"),
+        ("cpu:-1", "is not a device"),
+    ],
+)
+def test_bad_device_string_is_exit_code_2(
+    device: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Refused in one sentence before anything is run or written."""
+    code = cli.main(["smoke", "--stack", "cpu", "--device", device, "--results", str(tmp_path / "results")])
+    out, err = capsys.readouterr()
+    assert (code, out) == (2, "")
+    assert words in err
+    assert err.count("\n") == 1
+    assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["smoke", "--help"], ["rehearse", "--help"], ["doctor", "-h"], ["lock", "-h"]]
+)
+def test_help_lists_the_exit_codes(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """Every help ends with the contract."""
+    with pytest.raises(SystemExit) as caught:
+        cli.main(arguments)
+    assert caught.value.code == 0
+    said = " ".join(capsys.readouterr().out.split())
+    for words in (
+        "0 passed",
+        "1 a check failed",
+        "2 bad arguments",
+        "3 the stack is not available",
+        "4 the environment",
+    ):
+        assert words in said
+    assert "5 something hung, 6 inconclusive, 130 interrupted" in said
+
+
+def test_stack_that_the_host_lacks_is_exit_code_3(checkout: Path, tmp_path: Path) -> None:
+    """The record says unavailable and what was looked for; JSON and JUnit are written too."""
+    results, copy, junit = tmp_path / "results", tmp_path / "sub" / "r.json", tmp_path / "sub" / "j.xml"
+    options = ["--results", str(results), "--json", str(copy), "--junit", str(junit)]
+    began = time.perf_counter()
+    ended = stackproof("smoke", "--stack", "card", "--device", "nonsense", *options, root=checkout)
+    assert time.perf_counter() - began < 5
+    assert ended.returncode == 3, ended.stderr
+    assert "it lacks a card that nobody has (looked at /nonexistent/card)" in " ".join(ended.stdout.split())
+    assert "UNAVAILABLE  card: 1 unavailable" in ended.stdout
+    assert ended.stderr == ""
+    record = records.read(copy)
+    assert record.verdict is records.Verdict.UNAVAILABLE
+    (kept,) = results.glob("card/*/record.json")
+    assert records.read(kept) == record
+    assert 'type="unavailable"' in junit.read_text(encoding="utf-8")
+
+
+def test_rehearsal_of_a_missing_card_is_not_refused_for_the_card(checkout: Path, tmp_path: Path) -> None:
+    """A rehearsal needs no hardware: it gets as far as the environment, which here is not the stack's."""
+    ended = stackproof(
+        "rehearse", "--stack", "card", "--results", str(tmp_path), "--only", "none", root=checkout
+    )
+    assert "it lacks a card" not in ended.stdout
+    assert "rehearse card (rehearsed on cpu, not verified on cpu)" in ended.stdout
+
+
+@pytest.mark.parametrize("option", ["--json", "--junit", "--results"])
+def test_unwritable_place_is_refused_before_the_run(checkout: Path, tmp_path: Path, option: str) -> None:
+    """Exit code 2 and a sentence; no minute is spent and no folder is made."""
+    (tmp_path / "file").touch()
+    place = str(tmp_path / "file" / "x")
+    base = [] if option == "--results" else ["--results", str(tmp_path / "results")]
+    ended = stackproof("smoke", "--stack", "card", option, place, *base, root=checkout)
+    assert ended.returncode == 2
+    assert "nothing can be written there" in ended.stderr
+    assert option in ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert "unavailable" not in ended.stdout
+    assert list((tmp_path / "results").glob("*/*")) == []
+
+
+@pytest.mark.parametrize("encoding", [NO_UTF8, {"PYTHONIOENCODING": "latin-1"}], ids=["C", "latin-1"])
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["smoke", "--stack", "card"], 3),
+        (["doctor"], 0),
+        (["smoke", "--stack", "xpu\uff1a0"], 2),
+        (["smoke", "--help"], 0),
+    ],
+)
+def test_other_locales_change_nothing_but_the_letters(
+    checkout: Path, tmp_path: Path, encoding: dict[str, str], arguments: list[str], code: int
+) -> None:
+    """A title, a name and an argument that the terminal cannot show are no reason for a traceback."""
+    more = ["--results", str(tmp_path)] if arguments[0] == "smoke" else []
+    ended = stackproof(*arguments, *more, root=checkout, **encoding)
+    assert ended.returncode == code, ended.stdout + ended.stderr
+    assert "Traceback" not in ended.stderr
+    if arguments[-1] in ("card", "doctor"):
+        assert r"Tiny\uff1a \u4e2d\u6587 \u2713 [red]a[/red]" in " ".join(ended.stdout.split())
+
+
+def test_broken_definition_is_exit_code_2(tmp_path: Path) -> None:
+    """The verb of the broken stack refuses; the doctor still reports the others and then refuses."""
+    root = fakes.checkout(tmp_path / "checkout")
+    fakes.lock(fakes.stack(root, "tiny"), "torch==9.1.0\n")
+    fakes.stack(root, "bad", "title = 1\n")
+    refused(stackproof("smoke", "--stack", "bad", root=root), 2, "bad/stack.toml: 'title' is 1", "a string")
+    ended = stackproof("doctor", root=root)
+    assert ended.returncode == 2
+    assert "tiny: present" in ended.stdout
+    assert "bad: broken - " in ended.stdout
+    assert len(ended.stderr.splitlines()) == 1
+    assert stackproof("doctor", "--stack", "tiny", root=root).returncode == 0
+
+
+def test_reader_that_has_seen_enough_is_no_traceback() -> None:
+    """`doctor | head -1` ends quietly."""
+    command = f"{sys.executable} -u -m stackproof doctor | head -1"
+    ended = fakes.attempt(["bash", "-c", command], env={"PYTHONPATH": str(ROOT / "src")})
+    assert ended.stdout.startswith("host: ")
+    assert ended.stderr == ""
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    """`--version` says the package's version."""
+    with pytest.raises(SystemExit):
+        cli.main(["--version"])
+    assert capsys.readouterr().out.startswith("stackproof 0.")
+
+
+DRIVER = """
+import os, signal, sys, time
+from pathlib import Path
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from stackproof import cli, proof, provenance, runs, stacks, verify
+base, phase = Path(sys.argv[1]), sys.argv[2]
+verify.SUITES = base
+def stall(*_):
+    (base / "reached").touch()
+    time.sleep(60)
+real_prove = proof.prove
+proof.prove = stall if phase == "proof" else lambda stack: proof.Proof(True, "0" * 64, (), 1, "9.1.0", {})
+if phase == "host":
+    runs.hosts.inspect = stall
+sys.exit(cli.main(["smoke", "--stack", "cpu", "--results", str(base / "results"), "--json", str(base / "r.json")]))
+"""
+
+REACHED = "from pathlib import Path\nimport subprocess, sys, time\nreached = Path({base!r}) / 'reached'\n"
+
+SUITES = {
+    "proof": "",
+    "host": "",
+    "import": "",
+    "collection": "reached.touch()\ntime.sleep(60)\n",
+    "check": """
+def test_fine():
+    pass
+def test_slow():
+    time.sleep(0.5)
+    reached.touch()
+    time.sleep(60)
+""",
+    "check with processes": """
+def test_fine():
+    pass
+def test_slow():
+    code = "import subprocess, sys, time; subprocess.Popen(['sleep', '60'], start_new_session=True); time.sleep(60)"
+    for _ in range(2):
+        subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
+    time.sleep(0.5)
+    reached.touch()
+    time.sleep(60)
+""",
+}
+
+
+class Interrupted:
+    """A run under way that is about to be interrupted."""
+
+    def __init__(self, base: Path, phase: str) -> None:
+        self.base, self.phase = base, phase
+        (base / "smoke").mkdir(parents=True)
+        (base / "pytest.ini").write_bytes((ROOT / "suites" / "pytest.ini").read_bytes())
+        text = REACHED.format(base=str(base)) + SUITES[phase]
+        (base / "smoke" / "test_it.py").write_text(text, encoding="utf-8")
+        env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+        command = [sys.executable, "-c", DRIVER, str(base), phase]
+        self.process = subprocess.Popen(
+            command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+
+    def reached(self) -> bool:
+        """Whether the phase is under way; imports are, once the process that imports has its log."""
+        if self.phase == "import":
+            return any(self.base.glob("results/*/*/suite-0.log")) and bool(self.alive())
+        return (self.base / "reached").exists()
+
+    def alive(self) -> list[int]:
+        """Return the processes, other than the run itself, that work for it: their environment names its folder."""
+        found = []
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                environment = (folder / "environ").read_bytes()
+            except OSError:
+                continue
+            if (
+                f"STACKPROOF_SESSION={self.base}".encode() in environment
+                and int(folder.name) != self.process.pid
+            ):
+                found.append(int(folder.name))
+        return found
+
+    def interrupt(self, number: signal.Signals) -> tuple[int, str]:
+        """Wait for the phase, send the signal, return exit code and output."""
+        until = time.monotonic() + 40
+        while not self.reached():
+            assert self.process.poll() is None, self.process.communicate()[0]
+            assert time.monotonic() < until, "the phase was never reached"
+            time.sleep(0.02)
+        self.process.send_signal(number)
+        out, _ = self.process.communicate(timeout=20)
+        return self.process.returncode, out
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Iterator[Path]:
+    """A folder of its own; what a failed test leaves running is ended."""
+    yield tmp_path / "run"
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            left = f"STACKPROOF_SESSION={tmp_path}".encode() in (folder / "environ").read_bytes()
+        except OSError:
+            continue
+        if left:
+            os.kill(int(folder.name), signal.SIGKILL)
+
+
+@pytest.mark.parametrize(
+    ("phase", "number"),
+    [
+        ("host", signal.SIGINT),
+        ("proof", signal.SIGTERM),
+        ("import", signal.SIGINT),
+        ("collection", signal.SIGINT),
+        ("check", signal.SIGTERM),
+        ("check with processes", signal.SIGINT),
+    ],
+)
+def test_interrupted_run(base: Path, phase: str, number: signal.Signals) -> None:
+    """Exit code 130, a valid record that says interrupted with what had passed, and no process left."""
+    run = Interrupted(base, phase)
+    code, out = run.interrupt(number)
+    assert code == 130, out
+    assert "Traceback" not in out
+    assert "INTERRUPTED" in out
+    assert run.alive() == []
+    record = records.read(base / "r.json")
+    assert record.verdict is records.Verdict.INTERRUPTED
+    assert record.checks[-1].verdict is records.Verdict.INTERRUPTED
+    if phase.startswith("check"):
+        ended = [(check.id, check.verdict.value) for check in record.checks[-2:]]
+        assert ended == [("smoke/it::fine", "passed"), ("smoke/it::slow", "interrupted")]
+    (kept,) = base.glob("results/cpu/*/record.json")
+    assert json.loads(kept.read_text(encoding="utf-8"))["verdict"] == "interrupted"

@@ -1,0 +1,187 @@
+"""Sessions: generated from stacks/, listed like a menu, refused before anything is downloaded; adding a stack needs no Python."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from stackproof import ROOT, stacks
+
+from . import fakes
+
+CARD = '\n[[host]]\nwhat = "a card that nobody has"\npaths = ["/nonexistent/card"]\n'
+NOBODY = {"UV_NO_INDEX": "1", "UV_OFFLINE": "1", "PIP_NO_INDEX": "1"}
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A checkout of its own, with all shipped stacks."""
+    return fakes.checkout(tmp_path / "checkout", *stacks.names())
+
+
+def nox(root: Path, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+    """Run nox in a checkout."""
+    command = [*fakes.nox(), "--nocolor", *arguments]
+    clean = {"NOX_ENV_DIR": "", "NOXSESSION": "", **NOBODY, **env}
+    return fakes.attempt(command, env=clean, cwd=root)
+
+
+def sessions(root: Path) -> dict[str, str]:
+    """Return the sessions that nox lists, with their descriptions; chosen by default is marked '*'."""
+    listed = nox(root, "-l")
+    assert listed.returncode == 0, listed.stderr
+    rows = re.findall(r"^([*-]) (\S+)(?: -> (.*))?$", listed.stdout, re.MULTILINE)
+    return {name: f"{mark} {text}" for mark, name, text in rows}
+
+
+def test_every_stack_has_its_sessions() -> None:
+    """Both verbs of each stack, the general sessions, one default, and a description for each: a menu."""
+    found = sessions(ROOT)
+    generated = {f"{name}-{verb}" for name in stacks.names() for verb in ("smoke", "rehearse")}
+    assert set(found) == generated | {"smoke", "doctor", "lock", "tests", "lint"}
+    assert [name for name, text in found.items() if text.startswith("*")] == ["smoke"]
+    assert [name for name, text in found.items() if len(text) < 12] == []
+    for name in stacks.names():
+        assert stacks.load(name).title in found[f"{name}-smoke"]
+
+
+def test_new_folder_gets_sessions(root: Path) -> None:
+    """Adding a stack is adding a folder: no Python is touched, and its sessions stand beside the others."""
+    before = set(sessions(root))
+    fakes.stack(root, "brand-new")
+    found = sessions(root)
+    assert set(found) - before == {"brand-new-smoke", "brand-new-rehearse"}
+    assert "Tiny: a stack for tests" in found["brand-new-smoke"]
+
+
+def test_session_of_a_new_stack_builds_and_proves_its_environment(root: Path, tmp_path: Path) -> None:
+    """The session of a stack that is only data builds the environment offline, calls the verb, passes options on.
+
+    Its torch has another flavour than the stack wants, so that the run ends at the proof and nox says failed.
+    """
+    wheels = tmp_path / "wheels"
+    files = {**fakes.TORCH, "torch/version.py": "__version__ = '9.1.0'\ncuda = None\nhip = '6'\nxpu = None\n"}
+    fakes.lock(fakes.stack(root, "brand-new"), fakes.pin(fakes.wheel(wheels, "torch", "9.1.0", files)))
+    env = {"UV_FIND_LINKS": str(wheels), "PYTHONPATH": str(fakes.borrowed(tmp_path / "borrowed"))}
+    record = tmp_path / "r.json"
+    ended = nox(root, "-s", "brand-new-smoke", "--", "--json", str(record), **env)
+    assert ended.returncode == 1
+    assert "building the environment of brand-new" in ended.stderr
+    assert "torch.version.hip is 6, the stack wants it unset" in ended.stdout
+    assert "exit code 4" in ended.stderr
+    assert json.loads(record.read_text(encoding="utf-8"))["verdict"] == "mismatched"
+    again = nox(root, "-s", "brand-new-rehearse", "--", "--json", str(record), **env)
+    assert "building the environment" not in again.stderr
+    found = json.loads(record.read_text(encoding="utf-8"))
+    assert (found["verb"], found["provenance"]["rehearsed"]) == ("rehearse", True)
+
+
+def test_broken_stack_still_lists_and_says_why(root: Path) -> None:
+    """Its sessions stay on the menu with the reason; the others are untouched; running it says it again."""
+    fakes.stack(root, "bad", fakes.TINY.replace("priority = 1", 'priority = "high"'))
+    found = sessions(root)
+    assert {"bad-smoke", "bad-rehearse", "cpu-smoke"} <= set(found)
+    assert "broken: " in found["bad-smoke"]
+    assert "'priority' is 'high'; it must be a whole number" in found["bad-smoke"]
+    for name in ("bad-smoke", "bad-rehearse"):
+        ended = nox(root, "-s", name)
+        assert ended.returncode != 0
+        assert "bad/stack.toml: 'priority' is 'high'" in ended.stderr
+        assert "(exit code 2)" in ended.stderr
+        assert "Traceback" not in ended.stderr
+
+
+def test_other_stacks_work_beside_a_broken_one(root: Path) -> None:
+    """A definition that cannot be read does not keep the session of another stack from its own answer."""
+    fakes.stack(root, "bad", "title = \n")
+    fakes.stack(root, "card", fakes.TINY + CARD)
+    ended = nox(root, "-s", "card-smoke")
+    assert "this host has no stack 'card'" in ended.stderr
+
+
+def test_missing_card_fails_at_once_and_downloads_nothing(root: Path, tmp_path: Path) -> None:
+    """Within 5 s, with the sentence and exit code 3; no tool of ours is started and no folder is made."""
+    fakes.stack(root, "card", fakes.TINY + CARD)
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for name in ("uv", "pip", "virtualenv"):
+        (tools / name).write_text(f"#!/bin/sh\ntouch {tmp_path}/started\n", encoding="utf-8")
+        (tools / name).chmod(0o755)
+    began = time.perf_counter()
+    ended = nox(root, "-s", "card-smoke", PATH=f"{tools}:{os.environ['PATH']}")
+    assert time.perf_counter() - began < 5
+    assert ended.returncode != 0
+    assert (
+        "it lacks a card that nobody has (looked at /nonexistent/card). To get it, every host" in ended.stderr
+    )
+    assert "(exit code 3)" in ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert not (tmp_path / "started").exists()
+    assert not (root / ".nox" / "stacks").exists()
+
+
+def test_rehearsal_of_a_missing_card_goes_on(root: Path, tmp_path: Path) -> None:
+    """The rehearsal needs no card: what it complains of is the lock that is not there."""
+    fakes.stack(root, "card", fakes.TINY + CARD)
+    ended = nox(root, "-s", "card-rehearse")
+    assert "stacks/card/requirements.lock: cannot be read" in ended.stderr
+    assert "nox -s lock -- card" in ended.stderr
+
+
+def test_missing_interpreter_is_a_sentence(root: Path) -> None:
+    """No Python of the version: nothing is built, exit code 3."""
+    text = fakes.TINY.replace(f'["{fakes.THIS_PYTHON}"]', '["3.99"]')
+    fakes.lock(fakes.stack(root, "future", text), "")
+    ended = nox(root, "-s", "future-smoke")
+    assert "needs Python 3.99 and none is installed" in ended.stderr
+    assert "(exit code 3)" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_smoke_takes_the_stack_that_the_host_has(tmp_path: Path) -> None:
+    """Of the stacks that are present the one with the highest priority, and nox says which."""
+    root = fakes.checkout(tmp_path / "checkout")
+    fakes.stack(root, "card", fakes.TINY.replace("priority = 1", "priority = 9") + CARD)
+    fakes.stack(root, "low")
+    fakes.stack(root, "high", fakes.TINY.replace("priority = 1", "priority = 5"))
+    ended = nox(root)
+    assert "this host has: high (Tiny: a stack for tests)" in ended.stderr
+    assert "stacks/high/requirements.lock: cannot be read" in ended.stderr
+
+
+def test_smoke_refuses_when_a_definition_is_broken(root: Path) -> None:
+    """Whether the host has the stack that cannot be read is unknown: the file is named, no other stack is proved."""
+    fakes.stack(root, "bad", "title = 1\n")
+    ended = nox(root, "-s", "smoke")
+    assert ended.returncode != 0
+    assert "bad/stack.toml: 'title' is 1" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_doctor_runs_without_an_environment(root: Path) -> None:
+    """Under nox's own Python, with options passed on; nothing is built."""
+    ended = nox(root, "-s", "doctor", "--", "--stack", "cpu")
+    assert ended.returncode == 0, ended.stderr
+    assert "cpu: present" in ended.stdout
+    assert "environment: not built yet" in ended.stdout
+    assert "xpu: " not in ended.stdout
+
+
+def test_lock_session_passes_its_names_on(root: Path) -> None:
+    """An unknown name is refused by the verb; without a name its usage is shown."""
+    assert "there is no stack 'cpuu' (did you mean 'cpu'?)" in nox(root, "-s", "lock", "--", "cpuu").stdout
+    assert "usage: stackproof lock" in nox(root, "-s", "lock").stdout
+
+
+def test_absent_nox_fails_the_test(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """These tests cannot turn green by nox not being there."""
+    monkeypatch.delenv("STACKPROOF_NOX", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(pytest.fail.Exception, match="nox is needed"):
+        fakes.nox()

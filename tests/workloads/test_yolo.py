@@ -1,0 +1,132 @@
+"""YOLOv8 training."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from stackproof import ROOT, workloads
+from stackproof.numerics import relative_error
+
+from .comparing import CPU, FloatsSeen, beyond_cap, gradient_errors, show, whole_gradient
+
+WORKLOAD = workloads.get("yolov8n")
+
+SIDE_EFFECTS = """
+import os, numpy, torch
+from stackproof.workloads import yolo
+before = dict(os.environ), torch.save, str(torch.tensor([1 / 3])), str(numpy.float64(1) / numpy.arange(3, 5))
+yolo._ultralytics()
+after = dict(os.environ), torch.save, str(torch.tensor([1 / 3])), str(numpy.float64(1) / numpy.arange(3, 5))
+assert after == before, (after, before)
+"""
+
+
+@pytest.fixture(scope="module")
+def exact() -> workloads.Outcome:
+    """The float64 reference of seed 0."""
+    return WORKLOAD.reference("tiny", 0)
+
+
+def test_float32_agrees_with_float64(exact: workloads.Outcome) -> None:
+    """Predictions, loss and all 183 gradients stay under the rule's cap."""
+    actual = WORKLOAD.build(CPU, "tiny", 0).observe()
+
+    assert len(actual.gradients) == 183
+    assert beyond_cap(actual, exact, torch.float32) == {}
+
+
+@pytest.mark.parametrize(("dtype", "bound"), [(torch.bfloat16, 0.3), (torch.float16, 0.1)], ids=str)
+def test_half_precision_follows_float64(dtype: torch.dtype, bound: float, exact: workloads.Outcome) -> None:
+    """Autocast keeps predictions and loss to a few units in the last place, and the gradient's direction."""
+    actual = WORKLOAD.build(CPU, "tiny", 0, autocast=dtype).observe()
+    error = relative_error(whole_gradient(actual), whole_gradient(exact))
+    show(f"{dtype}: {error:.1e}")
+
+    assert error < bound
+    assert relative_error(actual.output, exact.output) < 2 * torch.finfo(dtype).eps
+    assert relative_error(actual.loss, exact.loss) < 2 * torch.finfo(dtype).eps
+
+
+def test_the_reference_is_float64_throughout() -> None:
+    """No operator of model, assignment, loss or backward gives a narrower float."""
+    job = WORKLOAD.build(CPU, "tiny", 0, torch.float64)
+    with FloatsSeen() as seen:
+        job.observe()
+
+    assert seen.narrow == set()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_comparison_is_well_conditioned(seed: int) -> None:
+    """Pixels changed by 1e-6 change each gradient by 3e-5 at most: no choice flips and no layer amplifies."""
+    job = WORKLOAD.build(CPU, "tiny", seed, torch.float64)
+    before = job.observe()
+    noise = torch.randn(job.batches[0]["img"].shape, generator=torch.Generator().manual_seed(0))
+    job.batches[0]["img"].mul_(1 + 1e-6 * noise.double())
+
+    assert max(gradient_errors(job.observe(), before).values()) < 3e-5
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_assignment_has_no_choice(seed: int) -> None:
+    """At most six anchor points lie in a box, under the ten that are taken, and none on its edge."""
+    batch = WORKLOAD.build(CPU, "tiny", seed).batches[0]
+    size = batch["img"].shape[-1]
+    for x, y, width, height in (batch["bboxes"] * size).tolist():
+        inside = 0
+        for stride in (8, 16, 32):
+            points = np.arange(stride // 2, size, stride)
+            across, down = np.abs(points - x), np.abs(points - y)
+            assert not (across == width / 2).any() and not (down == height / 2).any()
+            inside += int((across < width / 2).sum() * (down < height / 2).sum())
+        assert 5 <= inside <= 6
+
+
+def test_shards_split_pictures_and_their_boxes() -> None:
+    """Rank by rank the pictures and boxes are those of the global batch, with owners counted from 0."""
+    whole = WORKLOAD.build(CPU, "tiny", 0).batches[0]
+    parts = [WORKLOAD.build(CPU, "tiny", 0, shard=(rank, 2)).batches[0] for rank in range(2)]
+
+    assert torch.equal(torch.cat([part["img"] for part in parts]), whole["img"])
+    assert torch.equal(torch.cat([part["bboxes"] for part in parts]), whole["bboxes"])
+    assert torch.equal(torch.cat([parts[0]["batch_idx"], parts[1]["batch_idx"] + 2]), whole["batch_idx"])
+
+
+def test_units_match_the_published_cost() -> None:
+    """YOLOv8n is published with 8.7 GFLOPs a picture at 640 px; backward doubles and 64 px is a hundredth."""
+    units = WORKLOAD.build(CPU, "tiny", 0).units
+
+    assert (units.samples, units.tokens) == (4, 0)
+    assert units.flops == pytest.approx(4 * 3 * 8.7e9 / 100, rel=0.02)
+
+
+@pytest.mark.parametrize(("name", "count"), [("yolov8n", 3_157_200), ("yolov8x", 68_229_648)])
+def test_the_model_is_the_published_one(name: str, count: int) -> None:
+    """Parameter counts are those of the YAML's summary."""
+    parameters = workloads.get(name).build(CPU, "tiny", 0).model.parameters()
+
+    assert sum(map(torch.numel, parameters)) == count
+
+
+def test_importing_ultralytics_has_no_side_effects(tmp_path: Path) -> None:
+    """Nothing printed, nothing written to the home folder, environment and torch as before."""
+    environment = {**os.environ, "HOME": str(tmp_path)}
+    environment.pop("YOLO_CONFIG_DIR", None)
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", SIDE_EFFECTS],
+        cwd=ROOT / "src",
+        env=environment,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert not list(tmp_path.rglob("*ltralytics*"))
