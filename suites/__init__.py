@@ -1,0 +1,1 @@
+"""What a stack must get right; run by stackproof, never by hand."""

@@ -6,7 +6,6 @@ import shutil
 import textwrap
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -48,7 +47,14 @@ RunSuite = Callable[..., Record]
 def run_suite(tmp_path_factory: pytest.TempPathFactory) -> RunSuite:
     """Run suite files given as text on the cpu stack, under the real supervisor, and return the record."""
 
-    def run(files: dict[str, str], *, expected: int = 1, only: tuple[str, ...] = (), observer: Silent | None = None, scale: float = 1.0) -> Record:
+    def run(
+        files: dict[str, str],
+        *,
+        expected: int = 1,
+        only: tuple[str, ...] = (),
+        observer: Silent | None = None,
+        scale: float = 1.0,
+    ) -> Record:
         root = tmp_path_factory.mktemp("suites")
         shutil.copy(verify.SUITES / "pytest.ini", root)
         (root / "own").mkdir()

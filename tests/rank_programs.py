@@ -17,7 +17,13 @@ from stackproof.rank import Rank
 def report(rank: Rank) -> dict[str, Any]:
     """Return what the rank was told."""
     print(f"rank {rank.rank} was here")
-    return {"rank": rank.rank, "world_size": rank.world_size, "device": str(rank.device), "backend": rank.backend, **rank.arguments}
+    return {
+        "rank": rank.rank,
+        "world_size": rank.world_size,
+        "device": str(rank.device),
+        "backend": rank.backend,
+        **rank.arguments,
+    }
 
 
 def raise_on_one(rank: Rank) -> dict[str, Any]:

@@ -8,7 +8,11 @@ from stackproof.checks import CapabilityMissing, CheckFailed, CheckHung, CheckIn
 from stackproof.numerics import Judgement
 from stackproof.records import Verdict
 
-GOOD, CLOSE, BAD = Judgement(True, 1e-7, 1e-6, 0.0), Judgement(True, 9e-7, 1e-6, 0.0), Judgement(False, 1e-2, 1e-6, 1e-7)
+GOOD, CLOSE, BAD = (
+    Judgement(True, 1e-7, 1e-6, 0.0),
+    Judgement(True, 9e-7, 1e-6, 0.0),
+    Judgement(False, 1e-2, 1e-6, 1e-7),
+)
 
 
 def test_each_end_has_its_verdict() -> None:

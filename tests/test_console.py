@@ -1,4 +1,4 @@
-"""What a person sees: text as text, the repeat command, what was not verified, and no traceback in any locale."""
+"""What a person sees: text as text, the repeat command, what was not verified, in any locale."""
 
 from __future__ import annotations
 
@@ -57,10 +57,7 @@ FAILED = Check("smoke/ddp::loss_falls[x]", Verdict.FAILED, "loss rose from 1 to 
 )
 def test_seconds_are_shown_as_rates(unit: str, seconds: float, expected: tuple[float, str]) -> None:
     """Fewer seconds are a higher rate; what is no time, and a time of nothing, stay as they are."""
-    assert (
-        rate(measurement(unit, seconds)) == pytest.approx(expected)
-        or rate(measurement(unit, seconds)) == expected
-    )
+    assert rate(measurement(unit, seconds)) == pytest.approx(expected) or rate(measurement(unit, seconds)) == expected
 
 
 @pytest.mark.parametrize(
@@ -136,9 +133,7 @@ def test_unpinned_and_unhashed_are_shown() -> None:
 def test_markup_is_shown_as_text(terminal: bool) -> None:
     """Names and reasons of other people's machines are text, wherever they stand."""
     checks = (Check(MARKUP, Verdict.PASSED, MARKUP, 0.0), Check(f"a/{MARKUP}", Verdict.FAILED, MARKUP, 0.0))
-    rows = [
-        measurement(workload=MARKUP, metric=MARKUP, dtype=MARKUP, note=MARKUP, unit=MARKUP, preset=MARKUP)
-    ]
+    rows = [measurement(workload=MARKUP, metric=MARKUP, dtype=MARKUP, note=MARKUP, unit=MARKUP, preset=MARKUP)]
     said = shown(record(*checks, measurements=rows), width=2000, terminal=terminal)
     assert said.count(MARKUP) >= 11
     assert "\x1b]8" not in said  # no hyperlink was made of it
@@ -147,18 +142,14 @@ def test_markup_is_shown_as_text(terminal: bool) -> None:
 def test_control_characters_do_not_reach_the_terminal() -> None:
     """A crash log may set titles, move the cursor or clear the screen: it is shown and not obeyed."""
     nasty = "a\x1b[2J\x1b]0;title\x07\r\x08b\x9b31m"
-    said = shown(
-        record(Check(nasty, Verdict.PASSED, nasty, 0.0), Check(f"x/{nasty}", Verdict.FAILED, nasty, 0.0))
-    )
+    said = shown(record(Check(nasty, Verdict.PASSED, nasty, 0.0), Check(f"x/{nasty}", Verdict.FAILED, nasty, 0.0)))
     assert not {"\x1b", "\x07", "\x08", "\r", "\x9b"} & set(said)
     assert said.count(r"a\x1b[2J\x1b]0;title\x07\x0d\x08b\x9b31m") >= 4
 
 
 def test_difference_keeps_its_lines() -> None:
     """The lines of an environment's difference stay lines."""
-    said = shown(
-        record(Check("environment", Verdict.MISMATCHED, "is not its lock:\n  - a==1\n  + b==2", 0.0))
-    )
+    said = shown(record(Check("environment", Verdict.MISMATCHED, "is not its lock:\n  - a==1\n  + b==2", 0.0)))
     assert "\n  - a==1\n  + b==2\n" in said
 
 
@@ -232,9 +223,7 @@ def test_no_locale_gives_a_traceback(locale: str, colour: bool) -> None:
         "PYTHONPATH": str(ROOT / "src"),
         **({"FORCE_COLOR": "1"} if colour else {}),
     }
-    ended = subprocess.run(
-        [sys.executable, "-c", SHOW], env=env, capture_output=True, timeout=60, check=False
-    )
+    ended = subprocess.run([sys.executable, "-c", SHOW], env=env, capture_output=True, timeout=60, check=False)
     assert ended.returncode == 0, ended.stderr
     assert b"Traceback" not in ended.stderr
     assert b"repeat just this" in ended.stdout

@@ -13,7 +13,14 @@ from stackproof import ddp
 from stackproof.device import Host
 from stackproof.rank import Rank
 
-ARGUMENTS = {"workload": "classifier", "preset": "tiny", "seed": 7, "steps": 3, "all_reduce_bytes": 4096, "repetitions": 2}
+ARGUMENTS = {
+    "workload": "classifier",
+    "preset": "tiny",
+    "seed": 7,
+    "steps": 3,
+    "all_reduce_bytes": 4096,
+    "repetitions": 2,
+}
 
 
 @pytest.fixture

@@ -12,18 +12,14 @@ from stackproof.errors import Refusal
 
 from . import fakes
 
-CARD = (
-    '\n[[host]]\nwhat = "a card that nobody has"\npaths = ["/nonexistent/card"]\ntools = ["no-such-tool"]\n'
-)
+CARD = '\n[[host]]\nwhat = "a card that nobody has"\npaths = ["/nonexistent/card"]\ntools = ["no-such-tool"]\n'
 
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A checkout with the stacks 'tiny', which any host has, and 'card', which none has."""
     fakes.lock(fakes.stack(tmp_path), "torch==9.1.0\n")
-    text = fakes.TINY.replace('visibility = ""', 'visibility = "CARD_VISIBLE"').replace(
-        "every host has it", "buy one"
-    )
+    text = fakes.TINY.replace('visibility = ""', 'visibility = "CARD_VISIBLE"').replace("every host has it", "buy one")
     fakes.stack(tmp_path, "card", text + CARD)
     folder = tmp_path / "stacks"
     real, every = stacks.load, stacks.load_all
@@ -39,7 +35,7 @@ def about(name: str) -> str:
 
 
 def test_present_stack(root: Path) -> None:
-    """Host, what `smoke` would prove, interpreter, lock with what is unhashed, and that nothing is built yet."""
+    """Host, what `smoke` would prove, interpreter, lock with what is unhashed, and that nothing is built."""
     said = about("tiny")
     assert said.startswith("host: Linux ")
     assert "`nox -s smoke` would prove: tiny" in said
@@ -52,7 +48,7 @@ def test_present_stack(root: Path) -> None:
 
 
 def test_absent_stack(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was looked at and not found, what to do, what is wrong with the lock, and the visibility variable."""
+    """What was looked at and not found, what to do, what is wrong with the lock, which cards are visible."""
     monkeypatch.delenv("CARD_VISIBLE", raising=False)
     said = about("card")
     assert "card: not on this host - Tiny" in said

@@ -1,4 +1,4 @@
-"""Environments: built from the lock with hashes, reused for nothing, refused in one sentence when they cannot be."""
+"""Environments: built from the lock with hashes, reused for nothing, else refused in one sentence."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def installed(python: Path) -> list[str]:
 
 
 def test_environment_is_its_lock(sandbox: Sandbox, wheels: Path) -> None:
-    """The packages of the lock are installed, no others; the stamp says from what; the checkout is on the path."""
+    """The lock's packages are installed, no others; the stamp says from what; the checkout is on the path."""
     stack = sandbox(fakes.pin(fakes.wheel(wheels, "torch", "9.1.0", fakes.TORCH)))
     said: list[str] = []
     python = environments.prepare(stack, said.append)
@@ -72,9 +72,7 @@ def test_environment_is_its_lock(sandbox: Sandbox, wheels: Path) -> None:
     assert stamp["lock_digest"] == locks.read(stack.lock).digest
     assert (stamp["stack"], stamp["lock"], stamp["rehearsed"]) == ("tiny", "requirements.lock", False)
     assert str(stamp["uv"]).startswith("uv ")
-    assert (
-        str(environments.ROOT / "src") in fakes.run([str(python), "-c", "import sys; print(sys.path)"]).stdout
-    )
+    assert str(environments.ROOT / "src") in fakes.run([str(python), "-c", "import sys; print(sys.path)"]).stdout
     assert "stacks/tiny/requirements.lock (1 packages)" in said[0]
 
 
@@ -130,7 +128,7 @@ def test_environment_whose_interpreter_is_gone_is_rebuilt(sandbox: Sandbox, whee
 
 
 def test_environment_of_another_checkout_is_rebuilt(sandbox: Sandbox, wheels: Path, tmp_path: Path) -> None:
-    """A checkout that was copied with its environments must not run the code of the one it was copied from."""
+    """A checkout that was copied with its environments must not run the code of the original."""
     stack = sandbox(fakes.pin(fakes.wheel(wheels, "torch", "9.1.0", fakes.TORCH)))
     environments.prepare(stack, silent)
     where = environments.location(stack) / environments.STAMP
@@ -162,7 +160,7 @@ def builder(root: Path, *arguments: str) -> subprocess.Popen[str]:
 
 
 def test_killed_build_is_done_again(sandbox: Sandbox, wheels: Path, tmp_path: Path) -> None:
-    """A build that was killed between installing and stamping holds no lock and leaves nothing that counts."""
+    """A build that was killed between installing and stamping leaves nothing that counts."""
     stack = sandbox(fakes.pin(fakes.wheel(wheels, "torch", "9.1.0", fakes.TORCH)))
     with builder(tmp_path, "stall") as killed:
         assert killed.stdout is not None
@@ -176,7 +174,7 @@ def test_killed_build_is_done_again(sandbox: Sandbox, wheels: Path, tmp_path: Pa
 
 
 def test_two_builders_at_once_build_once(sandbox: Sandbox, wheels: Path, tmp_path: Path) -> None:
-    """The second one waits and then uses what the first one built; it must not pull it from under its feet."""
+    """The second one waits and uses what the first one built; it must not pull it from under its feet."""
     sandbox(fakes.pin(fakes.wheel(wheels, "torch", "9.1.0", fakes.TORCH)))
     both = [builder(tmp_path) for _ in range(2)]
     said = [process.communicate(timeout=60)[0] for process in both]
@@ -194,9 +192,7 @@ def test_builder_that_waited_does_not_build_again(
         waiting = threading.Thread(target=environments.prepare, args=(stack, said.append))
         waiting.start()
         time.sleep(0.3)
-        environments._build(
-            stack, locks.read(stack.lock), environments.location(stack), Path(sys.executable), silent
-        )
+        environments._build(stack, locks.read(stack.lock), environments.location(stack), Path(sys.executable), silent)
     waiting.join(timeout=30)
     assert not waiting.is_alive()
     assert said == []
@@ -220,7 +216,7 @@ def test_wrong_hash_is_a_mismatch_that_names_the_package(sandbox: Sandbox, wheel
 
 
 def test_tampered_wheel_is_a_mismatch(sandbox: Sandbox, wheels: Path) -> None:
-    """The same name and version with other content does not pass, though it was fine when the lock was made."""
+    """The same name and version with other content than when the lock was made does not pass."""
     stack = sandbox(fakes.pin(fakes.wheel(wheels, "torch", "9.1.0", fakes.TORCH)))
     fakes.wheel(wheels, "torch", "9.1.0", {**fakes.TORCH, "torch/evil.py": "print('hello')\n"})
     with pytest.raises(EnvironmentMismatchError, match=r"torch==9\.1\.0"):
@@ -232,9 +228,7 @@ def test_package_that_cannot_be_had_is_refused(sandbox: Sandbox, wheels: Path) -
     path = fakes.wheel(wheels, "absent", "1.0")
     stack = sandbox(fakes.pin(path))
     path.unlink()
-    with pytest.raises(
-        Refusal, match=r"stacks/tiny/requirements\.lock: uv could not install it: .*absent"
-    ) as caught:
+    with pytest.raises(Refusal, match=r"stacks/tiny/requirements\.lock: uv could not install it: .*absent") as caught:
         environments.prepare(stack, silent)
     assert caught.value.exit_code == 2
     assert "\n" not in str(caught.value)
@@ -257,7 +251,7 @@ SECOND = '\n[[vendor]]\nname = "triton"\nversion = "3.0+x"\nfile = "https://vend
 def test_vendor_wheels_out_of_reach(
     sandbox: Sandbox, wheels: Path, monkeypatch: pytest.MonkeyPatch, vendor: str, remedy: str
 ) -> None:
-    """The hashed part installs without asking the vendor; then the sentence names wheels, source and remedy."""
+    """The hashed part installs without asking the vendor; the sentence names wheels, source and remedy."""
     monkeypatch.setenv("UV_HTTP_RETRIES", "0")
     monkeypatch.delenv("UV_NO_INDEX")
     monkeypatch.delenv("UV_OFFLINE")

@@ -7,9 +7,7 @@ import pytest
 from stackproof.errors import EnvironmentMismatchError, Refusal, StackUnavailableError, suggestion
 
 
-@pytest.mark.parametrize(
-    ("kind", "code"), [(Refusal, 2), (StackUnavailableError, 3), (EnvironmentMismatchError, 4)]
-)
+@pytest.mark.parametrize(("kind", "code"), [(Refusal, 2), (StackUnavailableError, 3), (EnvironmentMismatchError, 4)])
 def test_exit_codes_are_those_of_the_contracts(kind: type[Refusal], code: int) -> None:
     """2 bad arguments or file, 3 not on this host, 4 not its lock; all of them are refusals."""
     assert kind("x").exit_code == code

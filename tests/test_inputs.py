@@ -70,9 +70,7 @@ def test_lock_that_fell_behind_is_said_for_each_python(tmp_path: Path) -> None:
 def test_new_input_is_missed_where_its_marker_holds(tmp_path: Path) -> None:
     """A package that was added and not pinned is named, but only for the Pythons that need it."""
     stack = copied(tmp_path, "cpu", "asv==0.6.6", 'asv==0.6.6\nnew>=1; python_version > "3.12"')
-    assert [sentence.partition(": ")[2] for sentence in inputs.stale(stack)] == [
-        "does not pin new for Python 3.13"
-    ]
+    assert [sentence.partition(": ")[2] for sentence in inputs.stale(stack)] == ["does not pin new for Python 3.13"]
 
 
 @pytest.mark.parametrize(
@@ -118,7 +116,5 @@ def test_no_lock_holds_what_the_overrides_leave_out(name: str) -> None:
     """One build of OpenCV that loads without a desktop, and no package whose name changed hands."""
     stack = stacks.load(name)
     for lock in (locks.read(stack.lock), locks.read(stack.rehearse().lock)):
-        assert lock.expected().keys() & {"opencv-python", "opencv-python-headless"} == {
-            "opencv-python-headless"
-        }
+        assert lock.expected().keys() & {"opencv-python", "opencv-python-headless"} == {"opencv-python-headless"}
         assert not lock.expected().keys() & {"outlines", "pyairports"}

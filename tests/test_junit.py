@@ -19,16 +19,12 @@ NASTY = "a\x00\x0b\x1b[31m<b>&\"'\udc80\ufffe\uff1a\U0001f600 ]]>\nsecond"
 
 def record(*checks: Check) -> Record:
     """Return a record with these checks."""
-    return Record(
-        "smoke", "xpu", "2026-01-02T03:04:05+00:00", 2.0, Verdict.FAILED, {"torch": "2.8.0"}, list(checks)
-    )
+    return Record("smoke", "xpu", "2026-01-02T03:04:05+00:00", 2.0, Verdict.FAILED, {"torch": "2.8.0"}, list(checks))
 
 
 def one_of_each() -> list[Check]:
     """Return one check of every verdict."""
-    return [
-        Check(f"smoke/x::{verdict.value}", verdict, f"because {verdict.value}", 0.5) for verdict in Verdict
-    ]
+    return [Check(f"smoke/x::{verdict.value}", verdict, f"because {verdict.value}", 0.5) for verdict in Verdict]
 
 
 def test_counts_agree_with_the_cases() -> None:
@@ -81,7 +77,8 @@ import sys
 from pathlib import Path
 from stackproof import junit
 from stackproof.records import Check, Record, Verdict
-made = Record("smoke", "xpu", "2026-01-02T03:04:05+00:00", checks=[Check("a", Verdict.FAILED, "xpu\\uff1a1", 0.0)])
+failed = Check("a", Verdict.FAILED, "xpu\\uff1a1", 0.0)
+made = Record("smoke", "xpu", "2026-01-02T03:04:05+00:00", checks=[failed])
 junit.write(made, Path(sys.argv[1]))
 """
 
@@ -106,5 +103,5 @@ def test_declared_encoding_is_the_files_own(tmp_path: Path, locale: str) -> None
 def test_place_that_cannot_be_written_is_a_sentence(tmp_path: Path) -> None:
     """A file where the folder should be gets one sentence with the remedy."""
     (tmp_path / "file").touch()
-    with pytest.raises(Refusal, match="the JUnit file cannot be written .* with --junit"):
+    with pytest.raises(Refusal, match=r"the JUnit file cannot be written .* with --junit"):
         junit.write(record(), tmp_path / "file" / "j.xml")

@@ -36,7 +36,9 @@ def run(program: str, folder: Path, deadline_s: float = 60.0) -> list[dict[str, 
 def test_every_rank_answers_in_order(tmp_path: Path) -> None:
     """Results come back by rank, with what the rank was told, and each rank's output is in a file of its own."""
     results = run("report", tmp_path)
-    assert [{"rank": rank, "world_size": 2, "device": "cpu", "backend": "gloo", "answer": 42} for rank in (0, 1)] == results
+    assert [
+        {"rank": rank, "world_size": 2, "device": "cpu", "backend": "gloo", "answer": 42} for rank in (0, 1)
+    ] == results
     for rank in (0, 1):
         (log,) = tmp_path.glob(f"*/attempt_0/{rank}/stdout.log")
         assert f"rank {rank} was here" in log.read_text()
@@ -62,7 +64,9 @@ def test_a_hang_names_the_rank_that_got_least_far(tmp_path: Path) -> None:
     """The deadline ends all ranks and their children; the one that is behind is blamed, with its Python frame."""
     with pytest.raises(CheckHung) as failure:
         run("hang_on_one", tmp_path, deadline_s=20.0)
-    assert str(failure.value).startswith("rank 1 hung in 'first half' (rank 0 in 'second half'); all ranks were ended after 20 s")
+    assert str(failure.value).startswith(
+        "rank 1 hung in 'first half' (rank 0 in 'second half'); all ranks were ended after 20 s"
+    )
     assert "_wait_for_ever" in str(failure.value)
     assert left_over(tmp_path) == []
 

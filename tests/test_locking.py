@@ -172,9 +172,7 @@ def test_out_of_reach_is_pinned_without_a_hash_and_the_rest_is_whole(
     assert indexes.base not in text
 
 
-def test_index_that_answers_gives_hashes_and_the_true_requirements(
-    tmp_path: Path, indexes: Indexes, uv: Path
-) -> None:
+def test_index_that_answers_gives_hashes_and_the_true_requirements(tmp_path: Path, indexes: Indexes, uv: Path) -> None:
     """Where the wheel itself answers, stack.toml's `requires` does not count; nothing else is asked there."""
     indexes.add("vendor", "thing", "1.0+xpu", "other")
     indexes.add("vendor", "tool", "1.9")
@@ -240,9 +238,7 @@ def test_wheel_put_there_by_hand_is_hashed_as_a_path(tmp_path: Path, indexes: In
     assert str(tmp_path) not in stack.lock.read_text(encoding="utf-8")
 
 
-def test_wheelhouse_lock_installs_with_hashes_after_a_move(
-    tmp_path: Path, indexes: Indexes, uv: Path
-) -> None:
+def test_wheelhouse_lock_installs_with_hashes_after_a_move(tmp_path: Path, indexes: Indexes, uv: Path) -> None:
     """The tree may be moved; a wheel that was swapped afterwards is not installed."""
     stack = stack_of(tmp_path / "before", BY_HAND)
     (stack.folder / "wheels").mkdir()
@@ -291,9 +287,7 @@ def test_two_wheels_of_one_package_and_a_nameless_one_are_refused(tmp_path: Path
         locking.lock(stack, uv, say=nothing)
 
 
-def test_rehearsal_takes_substitutes_and_the_same_companions(
-    tmp_path: Path, indexes: Indexes, uv: Path
-) -> None:
+def test_rehearsal_takes_substitutes_and_the_same_companions(tmp_path: Path, indexes: Indexes, uv: Path) -> None:
     """What the vendor's wheel holds down is as old in the rehearsal, and all of it is hashed."""
     indexes.add("public", "thing", "1.0", "dep")
     stack = stack_of(tmp_path, DEAD, substitutes='"thing==1.0"')
@@ -346,9 +340,7 @@ def test_failure_is_one_sentence_and_the_old_lock_survives(
     with pytest.raises(Refusal) as caught:
         locking.lock(stack, uv, say=nothing)
     assert why in str(caught.value) and "\n" not in str(caught.value)
-    assert {**before, stack.inputs: inputs.encode()} == {
-        path: path.read_bytes() for path in stack.folder.iterdir()
-    }
+    assert {**before, stack.inputs: inputs.encode()} == {path: path.read_bytes() for path in stack.folder.iterdir()}
 
 
 def test_missing_uv_and_unwritable_lock_are_sentences(tmp_path: Path, indexes: Indexes, uv: Path) -> None:

@@ -1,4 +1,4 @@
-"""Sessions: generated from stacks/, listed like a menu, refused before anything is downloaded; adding a stack needs no Python."""
+"""Sessions: generated from stacks/, listed like a menu, refused before anything is downloaded."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_new_folder_gets_sessions(root: Path) -> None:
 
 
 def test_session_of_a_new_stack_builds_and_proves_its_environment(root: Path, tmp_path: Path) -> None:
-    """The session of a stack that is only data builds the environment offline, calls the verb, passes options on.
+    """The session of a stack that is only data builds the environment, calls the verb, passes options on.
 
     Its torch has another flavour than the stack wants, so that the run ends at the proof and nox says failed.
     """
@@ -117,9 +117,7 @@ def test_missing_card_fails_at_once_and_downloads_nothing(root: Path, tmp_path: 
     ended = nox(root, "-s", "card-smoke", PATH=f"{tools}:{os.environ['PATH']}")
     assert time.perf_counter() - began < 5
     assert ended.returncode != 0
-    assert (
-        "it lacks a card that nobody has (looked at /nonexistent/card). To get it, every host" in ended.stderr
-    )
+    assert "it lacks a card that nobody has (looked at /nonexistent/card). To get it, every host" in ended.stderr
     assert "(exit code 3)" in ended.stderr
     assert "Traceback" not in ended.stderr
     assert not (tmp_path / "started").exists()
@@ -156,7 +154,7 @@ def test_smoke_takes_the_stack_that_the_host_has(tmp_path: Path) -> None:
 
 
 def test_smoke_refuses_when_a_definition_is_broken(root: Path) -> None:
-    """Whether the host has the stack that cannot be read is unknown: the file is named, no other stack is proved."""
+    """Whether the host has a stack that cannot be read is unknown: its file is named, nothing is proved."""
     fakes.stack(root, "bad", "title = 1\n")
     ended = nox(root, "-s", "smoke")
     assert ended.returncode != 0

@@ -304,9 +304,7 @@ def test_samples_keep_their_strides(view: torch.Tensor) -> None:
 
 def test_cotangents_are_uneven_and_the_same_numbers_in_every_dtype() -> None:
     """All ones would hide wrong broadcasting and be orthogonal to the gradients of softmax and norms."""
-    narrow, wide = (
-        cotangent(torch.empty(7, dtype=dtype), torch.bfloat16) for dtype in (torch.bfloat16, torch.float64)
-    )
+    narrow, wide = (cotangent(torch.empty(7, dtype=dtype), torch.bfloat16) for dtype in (torch.bfloat16, torch.float64))
     assert torch.equal(narrow.double(), wide)
     assert len(set(wide.tolist())) == 7
     assert wide.min() < 0 < wide.max()
@@ -327,9 +325,7 @@ def test_each_exemption_names_operators_that_exist() -> None:
         ('compare = "form"\ndtype = "float32"', "is not a known key"),
     ],
 )
-def test_a_bad_exemption_is_refused(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, row: str, said: str
-) -> None:
+def test_a_bad_exemption_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, row: str, said: str) -> None:
     """One sentence with file and key."""
     (tmp_path / "fixtures").mkdir()
     file = tmp_path / "fixtures" / "operators.toml"
@@ -342,9 +338,7 @@ def test_a_bad_exemption_is_refused(
 
 def in_another_process(code: str) -> str:
     """Run Python code from a clean start; it must end well and print nothing to stderr."""
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120
-    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout.strip()
 
@@ -357,9 +351,7 @@ def test_a_missing_test_package_is_one_sentence() -> None:
         "try: opdatabase.load()\n"
         "except errors.Refusal as refusal: print(refusal)"
     )
-    assert said.startswith(
-        "torch's operator database needs the package 'expecttest', which is not installed; run"
-    )
+    assert said.startswith("torch's operator database needs the package 'expecttest', which is not installed; run")
 
 
 STATE = """

@@ -64,7 +64,10 @@ def test_a_child_dies_with_its_parent(tmp_path: Path) -> None:
     assert processes.marked(mark) == []
 
 
-@pytest.mark.parametrize(("status", "words"), [(0, "exit code 0"), (3, "exit code 3"), (-11, "signal SIGSEGV"), (-9, "signal SIGKILL"), (-200, "signal 200")])
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [(0, "exit code 0"), (3, "exit code 3"), (-11, "signal SIGSEGV"), (-9, "signal SIGKILL"), (-200, "signal 200")],
+)
 def test_an_exit_is_described(status: int, words: str) -> None:
     """Signals have names."""
     assert words == processes.describe_exit(status)
@@ -93,7 +96,9 @@ def test_the_mark_is_inherited(tmp_path: Path) -> None:
     """Children see the mark in their environment, whoever starts them."""
     mark = processes.new_mark()
     with (tmp_path / "log").open("wb") as output:
-        child = processes.start([sys.executable, "-c", "import os; print(os.environ['STACKPROOF_RUN'])"], output, {}, mark)
+        child = processes.start(
+            [sys.executable, "-c", "import os; print(os.environ['STACKPROOF_RUN'])"], output, {}, mark
+        )
     child.wait()
     assert mark == (tmp_path / "log").read_text().strip()
     assert os.environ.get(processes.MARK) != mark

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -83,7 +82,7 @@ def scene(tmp_path: Path) -> Scene:
 
 
 def test_environment_that_is_its_lock_is_proved(scene: Scene) -> None:
-    """Versions, toolkits and digest are told, torch is not imported, and the checkout on the path does no harm."""
+    """Versions, toolkits and digest are told, torch is not imported, the checkout on the path is no harm."""
     code, said = scene.prove()
     assert code == 0
     found = json.loads(said)
@@ -106,9 +105,7 @@ def install(scene: Scene, wheel: Path) -> None:
 
 def drop(scene: Scene) -> None:
     """Remove a package that the lock names."""
-    fakes.run(
-        [str(environments.find_uv()), "pip", "uninstall", "--quiet", "--python", str(scene.python), "numpy"]
-    )
+    fakes.run([str(environments.find_uv()), "pip", "uninstall", "--quiet", "--python", str(scene.python), "numpy"])
 
 
 def other_version(scene: Scene) -> None:
@@ -205,9 +202,7 @@ BREAKS: dict[Callable[[Scene], None], list[str]] = {
 
 
 @pytest.mark.parametrize("break_it", BREAKS, ids=lambda function: function.__name__)
-def test_broken_environment_is_refused_with_the_difference(
-    scene: Scene, break_it: Callable[[Scene], None]
-) -> None:
+def test_broken_environment_is_refused_with_the_difference(scene: Scene, break_it: Callable[[Scene], None]) -> None:
     """Exit code 4, the difference, and the remedy."""
     break_it(scene)
     code, said = scene.prove()
@@ -267,9 +262,7 @@ def test_foreign_environment_is_unpinned(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("break_it", [overwrite_version, overwrite_torch, disown], ids=lambda f: f.__name__)
-def test_foreign_environment_with_the_wrong_torch_is_refused(
-    scene: Scene, break_it: Callable[[Scene], None]
-) -> None:
+def test_foreign_environment_with_the_wrong_torch_is_refused(scene: Scene, break_it: Callable[[Scene], None]) -> None:
     """The flavour counts there too; but what we did not build, nobody is told to delete."""
     scene.unstamp()
     break_it(scene)
@@ -281,9 +274,7 @@ def test_foreign_environment_with_the_wrong_torch_is_refused(
 
 def test_environment_without_torch(scene: Scene) -> None:
     """An interpreter that has no torch has no stack: exit code 3 with the remedy."""
-    fakes.run(
-        [str(environments.find_uv()), "pip", "uninstall", "--quiet", "--python", str(scene.python), "torch"]
-    )
+    fakes.run([str(environments.find_uv()), "pip", "uninstall", "--quiet", "--python", str(scene.python), "torch"])
     scene.unstamp()
     code, said = scene.prove()
     assert code == 3
@@ -319,9 +310,7 @@ def flavour(contains: str = "", **toolkits: str) -> stacks.Flavour:
         (flavour("+xpu", xpu="set"), "2.8.0+xpu", {"xpu": "20250101"}, []),
     ],
 )
-def test_flavour_differences(
-    wanted: stacks.Flavour, version: str, toolkits: dict[str, str], words: list[str]
-) -> None:
+def test_flavour_differences(wanted: stacks.Flavour, version: str, toolkits: dict[str, str], words: list[str]) -> None:
     """A CUDA torch is no DCU torch, upstream ROCm is no DTK, and each difference is a line."""
     said = proof._flavour_differences(wanted, version, toolkits)
     assert len(said) == len(words)
@@ -350,14 +339,10 @@ def test_cli_ends_with_exit_code_4_and_the_difference(tmp_path: Path) -> None:
         "lock_digest": locks.read(folder / "requirements.lock").digest,
     }
     (python.parent.parent / environments.STAMP).write_text(json.dumps(facts), encoding="utf-8")
-    fakes.run(
-        [str(environments.find_uv()), "pip", "install", "-q", "--no-index", "--python", str(python)]
-        + [str(fakes.wheel(wheels, "sneaky", "0.1"))]
-    )
+    uv, sneaky = str(environments.find_uv()), str(fakes.wheel(wheels, "sneaky", "0.1"))
+    fakes.run([uv, "pip", "install", "--quiet", "--no-index", "--python", str(python), sneaky])
     env = {"PYTHONPATH": f"{root / 'src'}:{fakes.borrowed(tmp_path / 'borrowed')}"}
-    ended = fakes.attempt(
-        [str(python), "-m", "stackproof", "smoke", "--stack", "tiny"], env=env, cwd=tmp_path
-    )
+    ended = fakes.attempt([str(python), "-m", "stackproof", "smoke", "--stack", "tiny"], env=env, cwd=tmp_path)
     assert ended.returncode == 4
     assert "+ sneaky==0.1 (installed, not in the lock)" in ended.stdout
     (record,) = (root / "results" / "local" / "tiny").glob("*/record.json")
@@ -370,7 +355,7 @@ def test_refusal_is_a_mismatch() -> None:
     """No difference, no refusal; a difference is exit code 4."""
     stack = stacks.load("cpu")
     proof._refuse(stack, [], "remedy")
-    with pytest.raises(
-        EnvironmentMismatchError, match=f"{os.path.basename(sys.prefix)}.*'cpu'.*; remedy:\n  x$"
-    ):  # noqa: PTH119
+    with pytest.raises(EnvironmentMismatchError) as caught:
         proof._refuse(stack, ["x"], "remedy")
+    assert str(caught.value).startswith(f"the environment {sys.prefix} is not stack 'cpu'")
+    assert str(caught.value).endswith("; remedy:\n  x")

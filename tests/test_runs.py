@@ -88,7 +88,9 @@ def test_a_bad_file_stays_a_refusal(tmp_path: Path, silent: Silent, monkeypatch:
         runs.conduct(Plan("smoke", CPU, "smoke"), runs.Outputs(tmp_path), silent)
 
 
-def test_an_unwritable_place_is_refused_before_the_run(tmp_path: Path, silent: Silent, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unwritable_place_is_refused_before_the_run(
+    tmp_path: Path, silent: Silent, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Minutes are not spent on a record that cannot be kept."""
     (tmp_path / "file").write_text("")
     monkeypatch.setattr(verify, "run", lambda *arguments: pytest.fail("ran"))
@@ -96,7 +98,9 @@ def test_an_unwritable_place_is_refused_before_the_run(tmp_path: Path, silent: S
         runs.conduct(Plan("smoke", CPU, "smoke"), runs.Outputs(tmp_path / "file" / "results"), silent)
 
 
-def test_a_record_that_cannot_be_kept_is_rescued(tmp_path: Path, silent: Silent, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_record_that_cannot_be_kept_is_rescued(
+    tmp_path: Path, silent: Silent, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """If the disk fills up during the run, the record goes to the temporary folder and its place is said."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))

@@ -150,7 +150,7 @@ def test_load_all_puts_the_preferred_first(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", SHIPPED)
 def test_rehearsal_cannot_be_mistaken_for_the_stack(name: str) -> None:
-    """It runs on the CPU, needs no host, carries no vendor wheel, and its label says what was not verified."""
+    """It runs on the CPU, needs no host, has no vendor wheel, and its label says what was not verified."""
     stack = stacks.load(name)
     rehearsed = stack.rehearse()
     assert (rehearsed.device, rehearsed.backend, rehearsed.host, rehearsed.vendor) == ("cpu", "gloo", (), ())

@@ -9,9 +9,7 @@ from pathlib import Path
 from stackproof import standins
 from stackproof.stacks import Vendor
 
-ROW = Vendor(
-    "Some-Thing", "1.0+das.opt2", "", "https://vendor.example/thing.whl", ("numpy<2", "torch==2.4.1")
-)
+ROW = Vendor("Some-Thing", "1.0+das.opt2", "", "https://vendor.example/thing.whl", ("numpy<2", "torch==2.4.1"))
 BODY = """\
 numpy==1.26.4 \\
     --hash=sha256:aa

@@ -145,7 +145,9 @@ def test_an_empty_suite_fails(run_suite: RunSuite) -> None:
 
 def test_skips_alone_do_not_reach_the_expected_count(run_suite: RunSuite) -> None:
     """All skipped, each with a good reason, is a failure of the run."""
-    text = "from stackproof.checks import CapabilityMissing\ndef test_lacks():\n    raise CapabilityMissing('by rule')\n"
+    text = (
+        "from stackproof.checks import CapabilityMissing\ndef test_lacks():\n    raise CapabilityMissing('by rule')\n"
+    )
     record = run_suite({"test_a.py": text}, expected=1)
     assert [Verdict.SKIPPED, Verdict.FAILED] == [check.verdict for check in record.checks]
     assert "expects at least 1" in record.checks[-1].reason
@@ -174,7 +176,9 @@ def test_only_that_matches_nothing_fails(run_suite: RunSuite) -> None:
 
 def test_a_process_that_dies_at_the_start_is_a_crash(run_suite: RunSuite) -> None:
     """A process that ends before any check is named as the start of the suite, with its last words."""
-    record = run_suite({"conftest.py": "import os\nprint('about to go', flush=True)\nos._exit(9)\n", "test_a.py": PASSING})
+    record = run_suite(
+        {"conftest.py": "import os\nprint('about to go', flush=True)\nos._exit(9)\n", "test_a.py": PASSING}
+    )
     assert record.checks[0].verdict is Verdict.CRASHED
     assert "exit code 9" in record.checks[0].reason
 

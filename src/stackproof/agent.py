@@ -37,7 +37,10 @@ def main(path: Path) -> int:
     try:
         elastic_launch(configuration(spec), sys.executable)("-m", "stackproof.rank", str(path))
     except ChildFailedError as error:
-        failures = [{"rank": rank, "exitcode": failure.exitcode, "time": failure.timestamp} for rank, failure in error.failures.items()]
+        failures = [
+            {"rank": rank, "exitcode": failure.exitcode, "time": failure.timestamp}
+            for rank, failure in error.failures.items()
+        ]
         (path.parent / "failures.json").write_text(json.dumps(failures), encoding="utf-8")
         return 1
     return 0

@@ -6,24 +6,34 @@ import argparse
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NoReturn
 
 from . import __version__, hosts, stacks
 from .errors import Refusal
 
 Verb = Callable[[argparse.Namespace], int]
 
+_INTERRUPTED = 130
+_DEAF_S = 10.0
 _EPILOG = """exit codes: 0 passed, 1 a check failed, 2 bad arguments or a bad file,
-3 the stack is not available on this host, 4 the environment is not its lock, 5 something hung, 6 inconclusive, 130 interrupted"""
+3 the stack is not available on this host, 4 the environment is not its lock, 5 something hung,
+6 inconclusive, 130 interrupted"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one verb and return its exit code; a refusal is one sentence on stderr, a traceback our bug."""
     _print_anything()
-    signal.signal(signal.SIGTERM, _interrupt)
-    options = _parser().parse_args(arguments)
+    _listen()
+    code = _call(_parser().parse_args(arguments))
+    if code == _INTERRUPTED:
+        for number in (signal.SIGINT, signal.SIGTERM):  # a late one must not kill Python as it shuts down
+            signal.signal(number, signal.SIG_IGN)
+    return code
+
+
+def _call(options: argparse.Namespace) -> int:
     try:
         code: int = options.run(options)
         sys.stdout.flush()
@@ -32,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return refusal.exit_code
     except KeyboardInterrupt:
         print("stackproof: interrupted", file=sys.stderr)  # noqa: T201
-        return 130
+        return _INTERRUPTED
     except BrokenPipeError:  # `| head` has seen enough; nothing more can be printed, also not at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
@@ -40,9 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="stackproof", description="Proves an accelerator stack.", epilog=_EPILOG
-    )
+    parser = argparse.ArgumentParser(prog="stackproof", description="Proves an accelerator stack.", epilog=_EPILOG)
     parser.add_argument("--version", action="version", version=f"stackproof {__version__}")
     verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
     _add_run(
@@ -73,14 +81,10 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add_run(
-    verbs: argparse._SubParsersAction[argparse.ArgumentParser], name: str, help_: str, run: Verb
-) -> None:
+def _add_run(verbs: argparse._SubParsersAction[argparse.ArgumentParser], name: str, help_: str, run: Verb) -> None:
     verb = verbs.add_parser(name, help=help_, description=help_, epilog=_EPILOG)
     verb.add_argument("--stack", required=True, metavar="NAME", help=f"one of: {', '.join(stacks.names())}")
-    verb.add_argument(
-        "--device", default="", help="the one device to use, such as xpu:1 (default: the first)"
-    )
+    verb.add_argument("--device", default="", help="the one device to use, such as xpu:1 (default: the first)")
     verb.add_argument(
         "--preset",
         default="tiny",
@@ -122,9 +126,7 @@ def _suite(options: argparse.Namespace, verb: str, stack: stacks.Stack) -> int:
     from .verify import Plan
 
     _check_device(options.device, stack)
-    plan = Plan(
-        verb, stack, "smoke", options.device, options.preset, tuple(options.only), options.deadline_scale
-    )
+    plan = Plan(verb, stack, "smoke", options.device, options.preset, tuple(options.only), options.deadline_scale)
     outputs = runs.Outputs(options.results or runs.LOCAL, options.json, options.junit)
     with console.Terminal().watching(f"{verb} {stack.label}: {stack.title}") as terminal:
         record, where = runs.conduct(plan, outputs, terminal)
@@ -185,6 +187,20 @@ def _print_anything() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def _interrupt(_number: int, _frame: object) -> NoReturn:
-    """Treat SIGTERM (nox, CI) like Ctrl-C, so that nothing is left running and the record is written."""
-    raise KeyboardInterrupt
+def _listen() -> None:
+    """Treat SIGTERM (nox, CI) like Ctrl-C: nothing is left running and the record is written.
+
+    A second one, from an impatient hand, must not break off just that; it is heard again after a while.
+    Where Ctrl-C is ignored, as under nohup, it stays so.
+    """
+    heard: list[float] = []
+
+    def interrupt(number: int, frame: object) -> None:  # noqa: ARG001
+        if heard and time.monotonic() - heard[-1] < _DEAF_S:
+            return
+        heard.append(time.monotonic())
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, interrupt)
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, interrupt)

@@ -114,17 +114,13 @@ def show(record: Record, stack: Stack, where: Path, console: Console | None = No
         if check.verdict.exit_code:
             console.print(_failure(check))
             if "/" in check.id:
-                console.print(
-                    Text(f"  repeat just this: {_again(record, check)}", style="dim"), soft_wrap=True
-                )
+                console.print(Text(f"  repeat just this: {_again(record, check)}", style="dim"), soft_wrap=True)
     console.print(_verdict(record, stack))
     console.print(Text(f"record: {os.path.relpath(where)}", style="dim"), soft_wrap=True)
 
 
 def _checks_table(record: Record, stack: Stack) -> Table:
-    table = Table(
-        title=Text(f"{record.verb}: {stack.label}"), title_justify="left", box=box.SIMPLE_HEAD, expand=False
-    )
+    table = Table(title=Text(f"{record.verb}: {stack.label}"), title_justify="left", box=box.SIMPLE_HEAD, expand=False)
     table.add_column("verdict", no_wrap=True)
     table.add_column("check", overflow="fold")
     table.add_column("s", justify="right", no_wrap=True)

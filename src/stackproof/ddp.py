@@ -21,14 +21,24 @@ def train(rank: Rank) -> dict[str, Any]:
     Arguments (of the specification): workload, preset, seed, steps, all_reduce_bytes, repetitions.
     """
     wanted = rank.arguments
-    evidence: dict[str, Any] = {"rank": rank.rank, "backend": rank.backend, "device": str(rank.device), "name": rank.device.name(), "formed_s": rank.formed_s}
+    evidence: dict[str, Any] = {
+        "rank": rank.rank,
+        "backend": rank.backend,
+        "device": str(rank.device),
+        "name": rank.device.name(),
+        "formed_s": rank.formed_s,
+    }
     evidence["all_reduce_exact"] = _exact(rank)
     rank.phase("building the workload")
-    job = get(wanted["workload"]).build(rank.device.torch, wanted["preset"], wanted["seed"], torch.float32, shard=(rank.rank, rank.world_size))
+    job = get(wanted["workload"]).build(
+        rank.device.torch, wanted["preset"], wanted["seed"], torch.float32, shard=(rank.rank, rank.world_size)
+    )
     job.wrap(DistributedDataParallel)
     rank.phase("first backward")
     outcome = job.observe()
-    torch.save({name: gradient.double() for name, gradient in outcome.gradients.items()}, rank.folder / f"rank{rank.rank}.pt")
+    torch.save(
+        {name: gradient.double() for name, gradient in outcome.gradients.items()}, rank.folder / f"rank{rank.rank}.pt"
+    )
     evidence["losses"] = [_mean(rank, _step(rank, job, number)) for number in range(wanted["steps"])]
     evidence["digest"] = _digest(job)
     evidence["all_reduce_s"] = _timed(rank, wanted["all_reduce_bytes"] // 4, wanted["repetitions"])

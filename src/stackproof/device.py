@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -183,7 +184,9 @@ class Host(Device):
         """Return the process's resident set and the host's memory."""
         status, host = _kilobytes("/proc/self/status"), _kilobytes("/proc/meminfo")
         resident = status.get("VmRSS", 0)
-        return Memory(resident, resident, status.get("VmHWM", resident), host.get("MemAvailable", 0), host.get("MemTotal", 0))
+        return Memory(
+            resident, resident, status.get("VmHWM", resident), host.get("MemAvailable", 0), host.get("MemTotal", 0)
+        )
 
     def reset_peak(self) -> None:
         """Reset VmHWM where the kernel allows it (proc(5), clear_refs)."""
@@ -259,7 +262,7 @@ class Card(Device):
         properties = self.module.get_device_properties(self.index)
         facts = {f"properties.{key}": getattr(properties, key, None) for key in _DRIVER_PROPERTIES}
         facts |= {f"torch.version.{key}": getattr(torch.version, key, None) for key in ("cuda", "hip", "xpu")}
-        facts |= {name: _quietly(read) for name, read in _DRIVER_CALLS.get(self.kind, {}).items()}
+        facts |= {name: _quietly(partial(read, self.index)) for name, read in _DRIVER_CALLS.get(self.kind, {}).items()}
         return {name: str(value) for name, value in facts.items() if value not in (None, "")}
 
     @contextmanager
@@ -273,16 +276,26 @@ class Card(Device):
         self.module.set_device(self.index)
 
 
-_DRIVER_PROPERTIES = ("driver_version", "platform_name", "version", "gcnArchName", "major", "minor", "pci_bus_id", "uuid")
+_DRIVER_PROPERTIES = (
+    "driver_version",
+    "platform_name",
+    "version",
+    "gcnArchName",
+    "major",
+    "minor",
+    "pci_bus_id",
+    "uuid",
+)
 
-# Versions that only a call of one vendor's module gives; a build without the call has no such fact.
-_DRIVER_CALLS: dict[str, dict[str, Callable[[], Any]]] = {
+# Versions that only a call of one vendor's gives, by the card's index; a build without the call has no such fact.
+_TORCH: Any = torch
+_DRIVER_CALLS: dict[str, dict[str, Callable[[int], Any]]] = {
     "cuda": {
-        "cuda driver api": lambda: torch._C._cuda_getDriverVersion(),
-        "nccl": lambda: ".".join(map(str, torch.cuda.nccl.version())),
-        "cudnn": lambda: torch.backends.cudnn.version(),
+        "driver api": lambda _: _TORCH._C._cuda_getDriverVersion(),
+        "nccl": lambda _: ".".join(map(str, _TORCH.cuda.nccl.version())),
+        "cudnn": lambda _: _TORCH.backends.cudnn.version(),
     },
-    "xpu": {"level zero": lambda: torch.xpu.get_device_capability(0)["driver_version"]},
+    "xpu": {"level zero": lambda index: _TORCH.xpu.get_device_capability(index)["driver_version"]},
 }
 
 _KINDS: dict[str, type[Device]] = {"cpu": Host, "cuda": Card, "xpu": Card}
@@ -308,7 +321,9 @@ def default(kind: str) -> Device:
     """Return the first visible device of the type, or refuse because there is none."""
     found = visible(kind)
     if not found:
-        raise StackUnavailableError(f"torch {torch.__version__} sees no '{kind}' device; check the driver, permissions and visibility variables")
+        raise StackUnavailableError(
+            f"torch {torch.__version__} sees no '{kind}' device; check the driver, permissions and visibility variables"
+        )
     return found[0]
 
 
@@ -317,21 +332,33 @@ def parse(text: str, kind: str) -> Device:
     _refuse_slips(text, kind)
     named, _, index = text.partition(":")
     if named not in kinds():
-        raise Refusal(f"device '{text}': there is no device type '{named}'{suggestion(named, kinds())}; this stack uses '{kind}'")
+        raise Refusal(
+            f"device '{text}': there is no device type '{named}'{suggestion(named, kinds())}; this stack uses '{kind}'"
+        )
     if named != kind:
-        raise Refusal(f"device '{text}' is not of this stack, which uses '{kind}'; write '{kind}:0' or choose another stack")
+        raise Refusal(
+            f"device '{text}' is not of this stack, which uses '{kind}'; write '{kind}:0' or choose another stack"
+        )
     total = count(kind)
     if int(index or 0) >= total:
         choice = f"{kind}:0" if total == 1 else f"{kind}:0 to {kind}:{total - 1}"
-        raise Refusal(f"device '{text}' does not exist: {total} visible; choose {choice}" if total else f"device '{text}': no '{kind}' device is visible")
+        raise Refusal(
+            f"device '{text}' does not exist: {total} visible; choose {choice}"
+            if total
+            else f"device '{text}': no '{kind}' device is visible"
+        )
     return _class(kind)(kind, int(index or 0))
 
 
 def _refuse_slips(text: str, kind: str) -> None:
     if _FULL_WIDTH_COLON in text:
-        raise Refusal(f"device '{text}' has a full-width colon (U+FF1A); type it as '{text.replace(_FULL_WIDTH_COLON, ':')}'")
+        raise Refusal(
+            f"device '{text}' has a full-width colon (U+FF1A); type it as '{text.replace(_FULL_WIDTH_COLON, ':')}'"
+        )
     if "," in text:
-        raise Refusal(f"device '{text}' names several devices where one is meant; write '{text.split(',')[0]}' and launch one rank per card")
+        raise Refusal(
+            f"device '{text}' names several devices where one is meant; write '{text.split(',')[0]}' and launch one rank per card"
+        )
     if re.fullmatch(r"\d+", text):
         raise Refusal(f"device '{text}' names no type; write '{kind}:{text}'")
     if not re.fullmatch(r"[a-z][a-z0-9_]*(:(0|[1-9]\d*))?", text):
@@ -342,7 +369,9 @@ def _class(kind: str) -> type[Device]:
     try:
         return kinds()[kind]
     except KeyError:
-        raise Refusal(f"there is no device type '{kind}'{suggestion(kind, kinds())}; known: {', '.join(kinds())}") from None
+        raise Refusal(
+            f"there is no device type '{kind}'{suggestion(kind, kinds())}; known: {', '.join(kinds())}"
+        ) from None
 
 
 def _quietly(read: Callable[[], Any]) -> Any:

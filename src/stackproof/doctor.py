@@ -69,8 +69,7 @@ def _lock(stack: Stack) -> str:
     except Refusal as refusal:
         return f"unusable - {refusal}"
     missing = (
-        f", unhashed: {len(lock.unhashed)} "
-        f"(run `nox -s lock -- {stack.name}` where the vendor's wheels can be reached)"
+        f", unhashed: {len(lock.unhashed)} (run `nox -s lock -- {stack.name}` where the vendor's wheels can be reached)"
         if lock.unhashed
         else ""
     )

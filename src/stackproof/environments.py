@@ -1,4 +1,4 @@
-"""Builds the environment of a stack from its lock with uv; a second call reuses it. Runs under nox's Python."""
+"""Builds the environment of a stack from its lock with uv; a second call reuses it. Runs under nox."""
 
 from __future__ import annotations
 
@@ -82,8 +82,8 @@ def find_interpreter(stack: Stack) -> Path:
                 return candidate
     wanted, first = " or ".join(stack.pythons), stack.pythons[0]
     raise StackUnavailableError(
-        f"stack '{stack.name}' needs Python {wanted} and none is installed: looked on PATH, in pyenv's and uv's "
-        f"folders; install one, as with `uv python install {first}` or `pyenv install {first}`"
+        f"stack '{stack.name}' needs Python {wanted} and none is installed: looked on PATH, in pyenv's and "
+        f"uv's folders; install one, as with `uv python install {first}` or `pyenv install {first}`"
     )
 
 
@@ -141,9 +141,7 @@ def _sync(stack: Stack, lock: locks.Lock, uv: Path, environment: Path) -> None:
     )
     vendor = lock.vendor_text().splitlines()
     if vendor:
-        wheelhouse = (
-            ["--find-links", str(stack.folder / "wheels")] if (stack.folder / "wheels").is_dir() else []
-        )
+        wheelhouse = ["--find-links", str(stack.folder / "wheels")] if (stack.folder / "wheels").is_dir() else []
         missing = ", ".join(pin.requirement for pin in lock.unhashed)
         remedy = f"vendor wheels {missing} could not be had; {_where_from(stack)}"
         _run(
@@ -180,15 +178,13 @@ def _candidates(version: str) -> Iterator[Path]:
     for folder in os.get_exec_path():
         yield Path(folder) / f"python{version}"
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
-    uv_data = Path(
-        os.environ.get("UV_PYTHON_INSTALL_DIR", Path.home() / ".local" / "share" / "uv" / "python")
-    )
-    for folder, pattern in (
+    uv_data = Path(os.environ.get("UV_PYTHON_INSTALL_DIR", Path.home() / ".local" / "share" / "uv" / "python"))
+    for place, pattern in (
         (pyenv, f"{version}*"),
         (uv_data, f"cpython-{version}*"),
         (Path("/opt/python"), f"cp{version.replace('.', '')}-*"),
     ):
-        yield from sorted(folder.glob(f"{pattern}/bin/python{version}"), reverse=True)
+        yield from sorted(place.glob(f"{pattern}/bin/python{version}"), reverse=True)
     if f"{sys.version_info[0]}.{sys.version_info[1]}" == version:
         yield Path(getattr(sys, "_base_executable", sys.executable))
 
@@ -209,7 +205,7 @@ def _is_python(candidate: Path, version: str) -> bool:
 
 
 def _version(uv: Path) -> str:
-    """Return what uv says of itself; nothing when it is absent or a version manager's shim that does not run."""
+    """Return what uv says of itself; nothing when it is absent or a version manager's idle shim."""
     try:
         return subprocess.run(
             [uv, "--version"], capture_output=True, text=True, errors="replace", check=True

@@ -44,8 +44,7 @@ class Availability:
             f"{finding.what} (looked at {finding.evidence})" for finding in self.findings if not finding.found
         )
         return StackUnavailableError(
-            f"this host has no stack '{self.stack.name}': it lacks {missing}. "
-            f"To get it, {self.stack.install_hint}"
+            f"this host has no stack '{self.stack.name}': it lacks {missing}. To get it, {self.stack.install_hint}"
         )
 
 
@@ -58,9 +57,7 @@ def preferred() -> Availability:
     """Return the stack with the highest priority that this host has; the CPU's needs nothing."""
     found = next((found for found in map(inspect, load_all()) if found.present), None)
     if found is None:
-        raise Refusal(
-            "this host has none of the stacks, and stacks/cpu, which needs nothing, is not there; restore it"
-        )
+        raise Refusal("this host has none of the stacks, and stacks/cpu, which needs nothing, is not there; restore it")
     return found
 
 

@@ -49,9 +49,7 @@ def stale(stack: Stack) -> list[str]:
             if version is None:
                 found.append(f"{stack.lock}: does not pin {wanted.name} for Python {python}")
             elif not wanted.specifier.contains(version, prereleases=True):
-                found.append(
-                    f"{stack.lock}: pins {wanted.name} {version} and {stack.inputs.name} asks for {wanted}"
-                )
+                found.append(f"{stack.lock}: pins {wanted.name} {version} and {stack.inputs.name} asks for {wanted}")
     return found
 
 

@@ -72,7 +72,9 @@ def arrange(stack: Stack, cards: Sequence[Device], world_size: int) -> Arrangeme
     return Arrangement(stack.shared_card_backend, (cards[0].index,) * world_size, note)
 
 
-def launch(program: str, stack: Stack, arrangement: Arrangement, arguments: dict[str, Any], folder: Path, deadline_s: float) -> list[dict[str, Any]]:
+def launch(
+    program: str, stack: Stack, arrangement: Arrangement, arguments: dict[str, Any], folder: Path, deadline_s: float
+) -> list[dict[str, Any]]:
     """Run `module:function` on every rank and return what each rank gave back, in order of rank.
 
     Raises:
@@ -81,7 +83,17 @@ def launch(program: str, stack: Stack, arrangement: Arrangement, arguments: dict
         CheckHung: the ranks did not end within `deadline_s`; the message names the one that got least far.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    spec = Spec(program, stack.name, stack.rehearsed, arrangement.backend, arrangement.cards, arguments, str(folder), deadline_s, time.time() + deadline_s)
+    spec = Spec(
+        program,
+        stack.name,
+        stack.rehearsed,
+        arrangement.backend,
+        arrangement.cards,
+        arguments,
+        str(folder),
+        deadline_s,
+        time.time() + deadline_s,
+    )
     path = folder / "spec.json"
     path.write_text(json.dumps(asdict(spec)), encoding="utf-8")
     status = _run_agent(path, folder / "agent.log", spec.remaining_s + _GRACE_S, _threads(len(spec.cards)))
@@ -118,7 +130,9 @@ def _who_hung(spec: Spec) -> str:
     others = ", ".join(f"rank {rank} in '{_last(phases)}'" for rank, phases in reached.items() if rank not in behind)
     named = " and ".join(f"rank {rank}" for rank in behind)
     at = _frame(spec, behind[0])
-    return f"{named} hung in '{_last(reached[behind[0]])}'{f' ({others})' if others else ''}; all ranks were ended after {spec.deadline_s:.0f} s{at}"
+    beside = f" ({others})" if others else ""
+    ended = f"all ranks were ended after {spec.deadline_s:.0f} s"
+    return f"{named} hung in '{_last(reached[behind[0]])}'{beside}; {ended}{at}"
 
 
 def _who_failed(spec: Spec, status: int) -> Exception:
@@ -133,7 +147,9 @@ def _who_failed(spec: Spec, status: int) -> Exception:
     if own.exists():
         return CheckFailed(f"rank {rank} failed in '{where}': {own.read_text(encoding='utf-8')}")
     said = " / ".join(processes.last_lines(_log(spec, rank), 2)) or "nothing"
-    return CheckCrashed(f"rank {rank} ended with {processes.describe_exit(first['exitcode'])} in '{where}'; it printed last: {said}")
+    return CheckCrashed(
+        f"rank {rank} ended with {processes.describe_exit(first['exitcode'])} in '{where}'; it printed last: {said}"
+    )
 
 
 def _failures(folder: Path) -> list[dict[str, Any]]:

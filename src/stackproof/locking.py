@@ -188,18 +188,14 @@ class _Resolver:
             ended = self._uv(command, RESOLVE_SECONDS, {})
         except subprocess.TimeoutExpired as error:
             why = f"uv found no answer within {RESOLVE_SECONDS} s"
-            raise Refusal(
-                f"{self.row.inputs}: {why}; see whether the package index can be reached"
-            ) from error
+            raise Refusal(f"{self.row.inputs}: {why}; see whether the package index can be reached") from error
         except OSError as error:
             raise Refusal(f"{self.uv}: cannot be started ({error.strerror}); install uv") from error
         if ended.returncode:
             remedy = "change a range there, or [[vendor]] in stack.toml"
             raise Refusal(f"{self.row.inputs}: uv could not resolve it ({_reason(ended)}); {remedy}")
 
-    def _uv(
-        self, command: list[str], seconds: float, extra: dict[str, str]
-    ) -> subprocess.CompletedProcess[str]:
+    def _uv(self, command: list[str], seconds: float, extra: dict[str, str]) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             command,
             cwd=self.folder,
@@ -227,9 +223,7 @@ def _named(path: Path) -> tuple[str, str]:
     try:
         name, version, _, _ = parse_wheel_filename(path.name)
     except (InvalidWheelFilename, InvalidVersion) as error:
-        raise Refusal(
-            f"{path}: does not have a wheel's name ({error}); name it as the vendor does"
-        ) from error
+        raise Refusal(f"{path}: does not have a wheel's name ({error}); name it as the vendor does") from error
     return name, str(version)
 
 
@@ -245,13 +239,9 @@ def _agree(stack: Stack, wanted: Iterable[Requirement]) -> None:
     for asked in wanted:
         row = rows.get(canonicalize_name(asked.name))
         if row is None and is_vendor_build(asked):
-            raise Refusal(
-                f"{stack.inputs}: '{asked}' is a vendor's build; add its [[vendor]] row to stack.toml"
-            )
+            raise Refusal(f"{stack.inputs}: '{asked}' is a vendor's build; add its [[vendor]] row to stack.toml")
         if row is not None and not asked.specifier.contains(row.version, prereleases=True):
-            raise Refusal(
-                f"{stack.inputs}: asks for '{asked}' and stack.toml has {row.pin}; make the two agree"
-            )
+            raise Refusal(f"{stack.inputs}: asks for '{asked}' and stack.toml has {row.pin}; make the two agree")
 
 
 def _preferences(old: Path, vendor: Iterable[str]) -> str:

@@ -100,9 +100,7 @@ class Lock:
 
     def vendor_text(self) -> str:
         """Return the part without hashes, to be installed by exact version and without dependencies."""
-        return "".join(
-            f"{pin.requirement}{' ; ' + pin.marker if pin.marker else ''}\n" for pin in self.unhashed
-        )
+        return "".join(f"{pin.requirement}{' ; ' + pin.marker if pin.marker else ''}\n" for pin in self.unhashed)
 
 
 def read(path: Path) -> Lock:
@@ -185,9 +183,7 @@ def _check(lock: Lock, body: str) -> None:
         if int(said[key]) != found:
             raise _broken(lock.path, 0, f"says '{key}: {said[key]}' in its header and has {found}")
     if said["content"] != content_digest(body):
-        raise _broken(
-            lock.path, 0, "was changed after it was made: it does not match the digest in its header"
-        )
+        raise _broken(lock.path, 0, "was changed after it was made: it does not match the digest in its header")
 
 
 def _broken(path: Path, line: int, what: str) -> Refusal:

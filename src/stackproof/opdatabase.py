@@ -148,9 +148,7 @@ def compute(
     with torch.set_grad_enabled(backward):
         output = op(arguments[0], *arguments[1], **arguments[2])
         values = labelled("output", sample.output_process_fn_grad(output))
-    leaves = {
-        name: leaf for name, leaf in labelled("gradient of input", arguments).items() if leaf.requires_grad
-    }
+    leaves = {name: leaf for name, leaf in labelled("gradient of input", arguments).items() if leaf.requires_grad}
     gradients = _gradients(values, leaves, dtype) if backward else {}
     return Computed(tuple(tree_leaves(output)), {**values, **gradients}, len(gradients))
 
@@ -162,9 +160,7 @@ def _upcasts(dtype: torch.dtype) -> dict[torch.dtype, torch.dtype]:
 
 def labelled(what: str, tree: Any) -> dict[str, torch.Tensor]:
     """Name the tensors and numbers in a tree by position; numbers become tensors to be compared too."""
-    leaves = [
-        leaf for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor | bool | int | float | complex)
-    ]
+    leaves = [leaf for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor | bool | int | float | complex)]
     names = [what] if len(leaves) == 1 else [f"{what} {n}" for n in range(len(leaves))]
     return {
         name: leaf if isinstance(leaf, torch.Tensor) else _number(leaf)
@@ -195,9 +191,7 @@ def cotangent(root: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     for softmax and norms.
     """
     parts = (
-        torch.frac(torch.arange(1, 2 * root.numel() + 1, dtype=torch.float64) * 0.6180339887498949)
-        .mul_(2)
-        .sub_(0.9)
+        torch.frac(torch.arange(1, 2 * root.numel() + 1, dtype=torch.float64) * 0.6180339887498949).mul_(2).sub_(0.9)
     )
     parts = parts.to(dtype if dtype.is_floating_point else torch.float32).to(torch.float64)
     halves = parts[: root.numel()].reshape(root.shape), parts[root.numel() :].reshape(root.shape)
@@ -219,10 +213,7 @@ def _mover(device: torch.device, casts: dict[torch.dtype, torch.dtype]) -> Calla
 def relocate(tensor: torch.Tensor, device: torch.device, dtype: torch.dtype) -> torch.Tensor:
     """Copy a tensor as a leaf; a view keeps its strides, its offset and the storage around it."""
     source = tensor.detach()
-    if (
-        tensor.layout is not torch.strided
-        or tensor.untyped_storage().nbytes() == tensor.numel() * tensor.itemsize
-    ):
+    if tensor.layout is not torch.strided or tensor.untyped_storage().nbytes() == tensor.numel() * tensor.itemsize:
         return source.to(device, dtype, copy=True).requires_grad_(tensor.requires_grad)
     length = tensor.untyped_storage().nbytes() // tensor.itemsize
     storage = source.as_strided((length,), (1,), 0).to(device, dtype, copy=True)
@@ -279,9 +270,7 @@ def describe(op: OpInfo, sample: SampleInput) -> str:
 def _brief(value: Any) -> str:
     if isinstance(value, torch.Tensor):
         strides = (
-            ""
-            if value.layout is not torch.strided or value.is_contiguous()
-            else f" strides {list(value.stride())}"
+            "" if value.layout is not torch.strided or value.is_contiguous() else f" strides {list(value.stride())}"
         )
         return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}{strides}"
     if isinstance(value, list | tuple) and not isinstance(value, torch.Size):

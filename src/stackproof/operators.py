@@ -240,44 +240,28 @@ class _Case:
     ) -> None:
         sentence = f"{self.name} sample {index} in {word(self.dtype)} on {self.device}: {what}"
         elements = sum(leaf.numel() for leaf in _tensors(sample))
-        self.findings.append(
-            Finding(index, outcome, sentence, describe(self.op, sample), elements, judgement)
-        )
+        self.findings.append(Finding(index, outcome, sentence, describe(self.op, sample), elements, judgement))
 
     def result(self) -> Result:
         """Sum up: the worst finding decides, so that a pass means that every sample was compared by value."""
         order = list(Outcome)
-        first = min(
-            self.findings, key=lambda finding: (order.index(finding.outcome), finding.sample), default=None
-        )
+        first = min(self.findings, key=lambda finding: (order.index(finding.outcome), finding.sample), default=None)
         if first is not None:
             return self._result(first.outcome, first.sentence)
         if self.forward == 0:
-            return self._result(
-                Outcome.NOT_APPLICABLE, f"the database makes no sample for {word(self.dtype)}"
-            )
-        return (
-            self._result(Outcome.PASSED, "")
-            if self.worst
-            else self._result(Outcome.FORM, "all samples are empty")
-        )
+            return self._result(Outcome.NOT_APPLICABLE, f"the database makes no sample for {word(self.dtype)}")
+        return self._result(Outcome.PASSED, "") if self.worst else self._result(Outcome.FORM, "all samples are empty")
 
     def stopped(self, reason: str) -> Result:
         """Sum up an operator whose samples cannot be made."""
         return self._result(Outcome.ERROR, reason)
 
     def _result(self, outcome: Outcome, reason: str) -> Result:
-        return Result(
-            self.name, outcome, reason, self.forward, self.backward, self.worst, tuple(self.findings)
-        )
+        return Result(self.name, outcome, reason, self.forward, self.backward, self.worst, tuple(self.findings))
 
 
 def _tensors(sample: SampleInput) -> list[torch.Tensor]:
-    return [
-        leaf
-        for leaf in tree_leaves((sample.input, sample.args, sample.kwargs))
-        if isinstance(leaf, torch.Tensor)
-    ]
+    return [leaf for leaf in tree_leaves((sample.input, sample.args, sample.kwargs)) if isinstance(leaf, torch.Tensor)]
 
 
 def _finite(computed: Computed) -> bool:

@@ -67,9 +67,7 @@ def _judged(
 ) -> Judgement:
     if not (reference.is_floating_point() or reference.is_complex()):
         error, exact = relative_error(actual, reference), cap or 0.0
-        return Judgement(
-            error <= exact, error, exact, 0.0
-        )  # indices, counts and truth values are right or wrong
+        return Judgement(error <= exact, error, exact, 0.0)  # indices, counts and truth values are right or wrong
     error = _error(actual, reference, dtype)
     allowed = 0.0 if anchor is None else _error(anchor, reference, dtype)
     bound = rule().bound(allowed, dtype, cap)
@@ -92,15 +90,11 @@ def _error(actual: torch.Tensor, reference: torch.Tensor, dtype: torch.dtype) ->
         error = relative_error(actual, reference)
     if error in (0.0, float("inf")):
         return error
-    norm = float(
-        torch.linalg.vector_norm(reference.to(torch.complex128 if reference.is_complex() else torch.float64))
-    )
+    norm = float(torch.linalg.vector_norm(reference.to(torch.complex128 if reference.is_complex() else torch.float64)))
     return error * norm if 0 < norm < rule().caps[dtype] else error
 
 
-def form_fault(
-    actual: Computed, reference: Computed, dtype: torch.dtype, returns: tuple[str, ...] = ()
-) -> str:
+def form_fault(actual: Computed, reference: Computed, dtype: torch.dtype, returns: tuple[str, ...] = ()) -> str:
     """Return what is wrong with the number, shapes and dtypes of outputs and gradients, else an empty string.
 
     Outputs have the dtype of the reference's, narrowed as the inputs were, or one of `returns`.

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from . import device as devices
 from . import provenance, stacks
@@ -36,7 +37,9 @@ def check_id(nodeid: str) -> str:
     A number in a file's name only puts the files of a suite in order.
     """
     path, _, test = nodeid.partition("::")
-    return re.sub(r"(^|/)test_(\d+_)?", r"\1", path.removesuffix(".py")) + (f"::{test.removeprefix('test_')}" if test else "")
+    return re.sub(r"(^|/)test_(\d+_)?", r"\1", path.removesuffix(".py")) + (
+        f"::{test.removeprefix('test_')}" if test else ""
+    )
 
 
 _ENDED = pytest.StashKey[tuple[Verdict, str]]()
@@ -60,7 +63,9 @@ class Reporter:
         self._events.write(json.dumps({"event": event, **values}) + "\n")
         self._events.flush()
 
-    def conclude(self, identifier: str, verdict: Verdict, reason: str, seconds: float, figures: dict[str, Figure] | None = None) -> None:
+    def conclude(
+        self, identifier: str, verdict: Verdict, reason: str, seconds: float, figures: dict[str, Figure] | None = None
+    ) -> None:
         """Announce how a check ended."""
         if verdict is Verdict.PASSED:
             self.passed.add(identifier)
@@ -73,8 +78,18 @@ class Reporter:
             try:
                 importlib.import_module(name)
             except Exception as error:
-                self.conclude(f"import {name}", Verdict.FAILED, f"`import {name}` failed: {type(error).__name__}: {_sentence(error)}", 0.0)
+                self.conclude(
+                    f"import {name}",
+                    Verdict.FAILED,
+                    f"`import {name}` failed: {type(error).__name__}: {_sentence(error)}",
+                    0.0,
+                )
                 pytest.exit(f"import {name} failed", returncode=1)
+
+    def choose_threads(self) -> None:
+        """Run tiny work on one thread of the CPU: with busy neighbours, two made its steps up to fifty times slower."""
+        if self.session.preset == "tiny":
+            torch.set_num_threads(1)
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Announce what was collected and leave out what an earlier process of this run has finished."""
@@ -86,7 +101,9 @@ class Reporter:
         """A file that cannot be collected is a failed check; a skipped one too, because nothing passes by not running."""
         if not report.passed and check_id(report.nodeid) not in self.session.finished:
             lines = str(report.longrepr or "collection gave no reason").strip().splitlines()
-            self.conclude(check_id(report.nodeid) or "collection", Verdict.FAILED, f"could not be collected: {lines[-1]}", 0.0)
+            self.conclude(
+                check_id(report.nodeid) or "collection", Verdict.FAILED, f"could not be collected: {lines[-1]}", 0.0
+            )
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, bool, bool]:
@@ -98,7 +115,9 @@ class Reporter:
             self._finish(item)
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         """Note the verdict of the first phase that did not pass."""
         report = yield
         if call.excinfo is not None and _ENDED not in item.stash:
@@ -110,7 +129,9 @@ class Reporter:
         self.emit("ended", status=int(exitstatus))
 
     def _chosen(self, identifier: str) -> bool:
-        return not self.session.only or any(fnmatch.fnmatchcase(identifier, pattern) or identifier == pattern for pattern in self.session.only)
+        return not self.session.only or any(
+            fnmatch.fnmatchcase(identifier, pattern) or identifier == pattern for pattern in self.session.only
+        )
 
     def _start(self, item: pytest.Item) -> None:
         """Announce a check with its deadline, and have Python's stacks dumped when that passes."""
@@ -124,7 +145,7 @@ class Reporter:
         """Announce how a check ended, from what its phases left on the item."""
         faulthandler.cancel_dump_traceback_later()
         verdict, reason = item.stash.get(_ENDED, (Verdict.PASSED, ""))
-        figures = dict(item.stash.get(_FIGURES, {}))
+        figures: dict[str, Figure] = dict(item.stash.get(_FIGURES, {}))
         summary = str(figures.pop("summary", "as expected"))
         self.conclude(check_id(item.nodeid), verdict, reason or summary, time.perf_counter() - self._began, figures)
 
@@ -137,6 +158,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_REPORTER] = reporter
     config.pluginmanager.register(reporter, "stackproof-reporter")
     reporter.import_packages()
+    reporter.choose_threads()
     reporter.emit("facts", values=provenance.torch_facts(reporter.stack))
 
 

@@ -27,7 +27,9 @@ def start(command: list[str], output: IO[bytes], environment: Mapping[str, str],
     """Start a command in a session of its own, so that a Ctrl-C reaches us and not it, with its output in a file."""
     within = f"{os.environ.get(MARK, '')}/{mark}".lstrip("/")  # a run inside a run is also found by the outer mark
     marked = {**os.environ, **environment, MARK: within}
-    return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, env=marked, start_new_session=True)
+    return subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, env=marked, start_new_session=True
+    )
 
 
 def die_with_parent() -> None:

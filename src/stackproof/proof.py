@@ -1,4 +1,4 @@
-"""Proves an environment: what is installed equals the lock, torch has the stack's flavour, nothing replaced it.
+"""Proves an environment: what is installed equals the lock, torch has the right flavour, nothing replaced it.
 
 Nothing here imports torch: an environment that is wrong must be told so in milliseconds, and importing the
 wrong torch may crash. The interpreter that runs this is the one that is proved.
@@ -99,20 +99,12 @@ def torch_flavour() -> tuple[str, dict[str, str]]:
             f"{path}: cannot be read ({error}), so torch is damaged; install it again"
         ) from error
     values = dict(pair for node in tree.body for pair in _assigned(node))
-    return values.get("__version__", "unknown"), {
-        key: values[key] for key in ("cuda", "hip", "xpu") if values.get(key)
-    }
+    return values.get("__version__", "unknown"), {key: values[key] for key in ("cuda", "hip", "xpu") if values.get(key)}
 
 
 def _assigned(node: ast.stmt) -> list[tuple[str, str]]:
     value = getattr(node, "value", None)
-    targets = (
-        [node.target]
-        if isinstance(node, ast.AnnAssign)
-        else node.targets
-        if isinstance(node, ast.Assign)
-        else []
-    )
+    targets = [node.target] if isinstance(node, ast.AnnAssign) else node.targets if isinstance(node, ast.Assign) else []
     text = value.value if isinstance(value, ast.Constant) and value.value is not None else None
     return [(target.id, str(text)) for target in targets if isinstance(target, ast.Name) and text is not None]
 
@@ -135,12 +127,10 @@ def _differences(stack: Stack, left: dict[str, object], lock: locks.Lock) -> lis
         else [f"lock digest: built from {str(left.get('lock_digest'))[:12]}, the file is {lock.digest[:12]}"]
     )
     missing = [
-        f"- {name}=={expected[name]} (in the lock, not installed)"
-        for name in sorted(expected.keys() - present.keys())
+        f"- {name}=={expected[name]} (in the lock, not installed)" for name in sorted(expected.keys() - present.keys())
     ]
     extra = [
-        f"+ {name}=={present[name]} (installed, not in the lock)"
-        for name in sorted(present.keys() - expected.keys())
+        f"+ {name}=={present[name]} (installed, not in the lock)" for name in sorted(present.keys() - expected.keys())
     ]
     other = [
         f"! {name}: lock {expected[name]}, installed {present[name]}"
@@ -155,13 +145,10 @@ def _flavour_differences(flavour: Flavour, version: str, toolkits: dict[str, str
     for toolkit, state in flavour.toolkits.items():
         if (toolkit in toolkits) != (state == "set"):
             wrong.append(
-                f"! torch {version}: torch.version.{toolkit} is {toolkits.get(toolkit)}, "
-                f"the stack wants it {state}"
+                f"! torch {version}: torch.version.{toolkit} is {toolkits.get(toolkit)}, the stack wants it {state}"
             )
     if flavour.version_contains not in version:
-        wrong.append(
-            f"! torch {version}: the stack wants a version that contains '{flavour.version_contains}'"
-        )
+        wrong.append(f"! torch {version}: the stack wants a version that contains '{flavour.version_contains}'")
     return wrong
 
 

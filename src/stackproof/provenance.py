@@ -16,7 +16,28 @@ if TYPE_CHECKING:
     from .stacks import Stack
 
 # Families of variables that change what a stack does; everything else of the user's environment stays private.
-VARIABLES = ("CUDA_", "HIP_", "ROCR_", "HSA_", "ZE_", "SYCL_", "UR_", "ONEAPI_", "CCL_", "NCCL_", "RCCL_", "FI_", "I_MPI_", "GLOO_", "TORCH_", "PYTORCH_", "OMP_", "MKL_", "KMP_", "IPEX_")
+VARIABLES = (
+    "CUDA_",
+    "HIP_",
+    "ROCR_",
+    "HSA_",
+    "ZE_",
+    "SYCL_",
+    "UR_",
+    "ONEAPI_",
+    "CCL_",
+    "NCCL_",
+    "RCCL_",
+    "FI_",
+    "I_MPI_",
+    "GLOO_",
+    "TORCH_",
+    "PYTORCH_",
+    "OMP_",
+    "MKL_",
+    "KMP_",
+    "IPEX_",
+)
 
 
 def host_facts(stack: Stack) -> dict[str, Figure]:
@@ -36,7 +57,11 @@ def host_facts(stack: Stack) -> dict[str, Figure]:
         "cpus": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 0,
     }
     facts |= {f"env.{name}": value for name, value in sorted(os.environ.items()) if name.startswith(VARIABLES)}
-    facts |= {f"env.{name} (default of the stack)": value for name, value in stack.environment.items() if name not in os.environ}
+    facts |= {
+        f"env.{name} (default of the stack)": value
+        for name, value in stack.environment.items()
+        if name not in os.environ
+    }
     return facts | _driver_facts(stack)
 
 
@@ -58,7 +83,11 @@ def torch_facts(stack: Stack) -> dict[str, Figure]:
     from . import device as devices
 
     cards = devices.visible(stack.device)
-    facts: dict[str, Figure] = {"devices": len(cards), "torch.git_version": str(torch.version.git_version), "torch.threads": torch.get_num_threads()}
+    facts: dict[str, Figure] = {
+        "devices": len(cards),
+        "torch.git_version": str(torch.version.git_version),
+        "torch.threads": torch.get_num_threads(),
+    }
     for card in cards:
         facts[f"{card}.name"] = card.name()
         facts[f"{card}.memory_bytes"] = card.memory().total
@@ -70,7 +99,17 @@ def _versions() -> dict[str, str]:
     from importlib import metadata
 
     found = {}
-    for name in ("numpy", "torchvision", "ultralytics", "transformers", "peft", "intel-extension-for-pytorch", "oneccl-bind-pt", "triton", "pytorch-triton-xpu"):
+    for name in (
+        "numpy",
+        "torchvision",
+        "ultralytics",
+        "transformers",
+        "peft",
+        "intel-extension-for-pytorch",
+        "oneccl-bind-pt",
+        "triton",
+        "pytorch-triton-xpu",
+    ):
         try:
             found[name] = metadata.version(name)
         except metadata.PackageNotFoundError:

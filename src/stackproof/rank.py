@@ -59,7 +59,9 @@ def main(path: Path) -> int:
         result = _run(spec, number)
     except Exception as error:
         sentence = next((line.strip() for line in str(error).splitlines() if line.strip()), "no message")
-        (Path(spec.folder) / f"rank{number}.error").write_text(f"{type(error).__name__}: {sentence}"[:600], encoding="utf-8")
+        (Path(spec.folder) / f"rank{number}.error").write_text(
+            f"{type(error).__name__}: {sentence}"[:600], encoding="utf-8"
+        )
         raise
     write_atomically(Path(spec.folder) / f"rank{number}.json", json.dumps(result))
     return 0
@@ -75,7 +77,9 @@ def _run(spec: Spec, number: int) -> dict[str, Any]:
     patience = timedelta(seconds=spec.remaining_s + _AFTER_DEADLINE_S)
     dist.init_process_group(spec.backend, timeout=patience, **device.group_options())
     dist.barrier()  # ccl and nccl start at the first collective; that is where configuration errors surface
-    context = Rank(number, len(spec.cards), device, str(dist.get_backend()), time.perf_counter() - began, spec.arguments, folder)
+    context = Rank(
+        number, len(spec.cards), device, str(dist.get_backend()), time.perf_counter() - began, spec.arguments, folder
+    )
     result = _program(spec.program)(context)
     context.phase("leaving the group")
     dist.destroy_process_group()  # gloo may abort at exit when a group is left behind

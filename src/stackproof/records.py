@@ -130,8 +130,7 @@ def write(record: Record, path: Path) -> None:
         write_atomically(path, text)
     except OSError as error:
         raise Refusal(
-            f"{path}: the record cannot be written ({error.strerror}); "
-            "free space or choose another file with --json"
+            f"{path}: the record cannot be written ({error.strerror}); free space or choose another file with --json"
         ) from error
 
 
@@ -169,9 +168,7 @@ def read(path: Path) -> Record:
 
 def _measurement(row: dict[str, Any]) -> Measurement:
     """Return a measurement; where a word stands for a number, it is one again."""
-    return Measurement(
-        **{**row, "value": float(row["value"]), "samples": [float(sample) for sample in row["samples"]]}
-    )
+    return Measurement(**{**row, "value": float(row["value"]), "samples": [float(sample) for sample in row["samples"]]})
 
 
 def _no_number(word: str) -> float:

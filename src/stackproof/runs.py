@@ -33,7 +33,10 @@ class Outputs:
                 with tempfile.TemporaryFile(dir=folder):
                     pass
             except OSError as error:
-                raise Refusal(f"{folder}: nothing can be written there ({error.strerror}); make it writable or choose another folder with --results, --json or --junit") from error
+                raise Refusal(
+                    f"{folder}: nothing can be written there ({error.strerror}); make it writable, "
+                    "or choose another folder with --results, --json or --junit"
+                ) from error
 
 
 def conduct(plan: Plan, outputs: Outputs, observer: Observer) -> tuple[Record, Path]:
@@ -59,14 +62,21 @@ def _establish(stack: Stack, record: Record, observer: Observer) -> None:
     """Add the checks that need no suite: the host has the stack, and the environment is proved."""
     began = datetime.now(timezone.utc)
     found = hosts.inspect(stack)
-    evidence = "; ".join(f"{finding.what}: {finding.evidence}" for finding in found.findings) or "it needs nothing that a host may lack"
+    evidence = (
+        "; ".join(f"{finding.what}: {finding.evidence}" for finding in found.findings)
+        or "it needs nothing that a host may lack"
+    )
     if not found.present:
         evidence = _torch_sees(stack, found)
     _add(record, observer, Check("host", Verdict.PASSED, evidence, 0.0))
     proved = proof.prove(stack)
     record.provenance |= provenance.proof_facts(proved)
     seconds = (datetime.now(timezone.utc) - began).total_seconds()
-    _add(record, observer, Check("environment", Verdict.PASSED, proved.sentence(stack), seconds, dict(provenance.proof_facts(proved))))
+    _add(
+        record,
+        observer,
+        Check("environment", Verdict.PASSED, proved.sentence(stack), seconds, dict(provenance.proof_facts(proved))),
+    )
 
 
 def _torch_sees(stack: Stack, found: hosts.Availability) -> str:
@@ -79,10 +89,14 @@ def _torch_sees(stack: Stack, found: hosts.Availability) -> str:
         cards = 0
     if not cards:
         raise found.refusal()
-    return f"torch sees {cards} '{stack.device}' device(s), although the host shows no {'; no '.join(row.what for row in found.findings if not row.found)}"
+    unseen = "; no ".join(row.what for row in found.findings if not row.found)
+    return f"torch sees {cards} '{stack.device}' device(s), although the host shows no {unseen}"
 
 
-_REFUSED = {StackUnavailableError: ("host", Verdict.UNAVAILABLE), EnvironmentMismatchError: ("environment", Verdict.MISMATCHED)}
+_REFUSED = {
+    StackUnavailableError: ("host", Verdict.UNAVAILABLE),
+    EnvironmentMismatchError: ("environment", Verdict.MISMATCHED),
+}
 
 
 def _refused(record: Record, refusal: Refusal, observer: Observer) -> None:

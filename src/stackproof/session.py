@@ -6,6 +6,7 @@ import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from . import stacks
 from .errors import Refusal
@@ -31,8 +32,10 @@ class Session:
     def load(cls) -> Session:
         """Read the session that the environment variable names."""
         if SESSION not in os.environ:
-            raise Refusal("suites are run by stackproof: use `python -m stackproof smoke --stack NAME` or `nox -s NAME-smoke`")
-        values = json.loads(Path(os.environ[SESSION]).read_text(encoding="utf-8"))
+            raise Refusal(
+                "suites are run by stackproof: use `python -m stackproof smoke --stack NAME` or `nox -s NAME-smoke`"
+            )
+        values: dict[str, Any] = json.loads(Path(os.environ[SESSION]).read_text(encoding="utf-8"))
         return cls(**{key: tuple(value) if isinstance(value, list) else value for key, value in values.items()})
 
     def open_stack(self) -> stacks.Stack:

@@ -148,18 +148,14 @@ def load(name: str, folder: Path = STACKS) -> Stack:
     """Return the stack of that name, or refuse with the nearest name."""
     known = names(folder)
     if name not in known:
-        raise Refusal(
-            f"there is no stack '{name}'{suggestion(name, known)}; known stacks: {', '.join(known)}"
-        )
+        raise Refusal(f"there is no stack '{name}'{suggestion(name, known)}; known stacks: {', '.join(known)}")
     return _definition(folder / name / "stack.toml")
 
 
 def load_all(folder: Path = STACKS) -> tuple[Stack, ...]:
     """Return every stack, the one that a host should prefer first."""
     return tuple(
-        sorted(
-            (load(name, folder) for name in names(folder)), key=lambda stack: (-stack.priority, stack.name)
-        )
+        sorted((load(name, folder) for name in names(folder)), key=lambda stack: (-stack.priority, stack.name))
     )
 
 
@@ -195,9 +191,7 @@ def _pythons(table: Table) -> tuple[str, ...]:
     versions = table.strings("python")
     for version in versions:
         if not re.fullmatch(r"3\.[1-9][0-9]", version):
-            raise table.refuse(
-                "python", f"contains {version!r}; allowed: '3.10' or newer, the preferred one first"
-            )
+            raise table.refuse("python", f"contains {version!r}; allowed: '3.10' or newer, the preferred one first")
     if not versions:
         raise table.refuse("python", "is empty; name at least one version such as '3.10'")
     return versions
@@ -206,9 +200,7 @@ def _pythons(table: Table) -> tuple[str, ...]:
 def _word(table: Table, key: str) -> str:
     value = table.take(key, str)
     if not re.fullmatch(r"[a-z][a-z0-9_]*", value):
-        raise table.refuse(
-            key, f"is {value!r}; allowed: one lower-case word as torch writes it, without an index"
-        )
+        raise table.refuse(key, f"is {value!r}; allowed: one lower-case word as torch writes it, without an index")
     return value
 
 
@@ -222,9 +214,7 @@ def _requirement(table: Table) -> HostRequirement:
             pci_skip=table.strings("pci_skip", []),
         )
     if not (row.paths or row.tools or row.pci_vendors):
-        raise table.refuse(
-            "what", "says what is needed but not how it is seen; give 'paths', 'tools' or 'pci_vendors'"
-        )
+        raise table.refuse("what", "says what is needed but not how it is seen; give 'paths', 'tools' or 'pci_vendors'")
     return row
 
 

@@ -17,9 +17,7 @@ else:
     try:
         import tomli as tomllib
     except ModuleNotFoundError as missing:  # a vendor's bare container
-        raise SystemExit(
-            "stackproof reads TOML: on Python 3.10 run `python -m pip install tomli` first"
-        ) from missing
+        raise SystemExit("stackproof reads TOML: on Python 3.10 run `python -m pip install tomli` first") from missing
 
 T = TypeVar("T")
 
@@ -38,9 +36,7 @@ def read_toml(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise Refusal(
-            f"{path}: cannot be read ({error.strerror}); check that it exists and is readable"
-        ) from error
+        raise Refusal(f"{path}: cannot be read ({error.strerror}); check that it exists and is readable") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Refusal(f"{path}: is not valid TOML ({error}); mend that line") from error
 
@@ -58,9 +54,7 @@ class Table:
         """Open the file as a table."""
         return cls(path, read_toml(path))
 
-    def take(
-        self, key: str, kind: type[T], default: T | None = None, allowed: Sequence[T] | None = None
-    ) -> T:
+    def take(self, key: str, kind: type[T], default: T | None = None, allowed: Sequence[T] | None = None) -> T:
         """Return the value of `key`; without a default the key is required."""
         self._known.append(key)
         if key not in self._values:
@@ -108,10 +102,8 @@ class Table:
             raise self.refuse(key, f"is {value!r}; it must be {_WORDS[kind]}")
         if allowed is not None and value not in allowed:
             words = ", ".join(repr(word) for word in allowed)
-            raise self.refuse(
-                key, f"is {value!r}{suggestion(str(value), map(str, allowed))}; allowed: {words}"
-            )
-        return float(value) if number else value  # type: ignore[return-value,arg-type]
+            raise self.refuse(key, f"is {value!r}{suggestion(str(value), map(str, allowed))}; allowed: {words}")
+        return float(value) if number else value  # type: ignore[return-value]
 
     def __enter__(self) -> Table:
         return self

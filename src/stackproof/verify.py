@@ -94,7 +94,14 @@ def run(plan: Plan, record: Record, observer: Observer, folder: Path) -> Record:
         _guard(state)
         record.verdict = overall(check.verdict for check in record.checks)
     except KeyboardInterrupt:
-        state.conclude(Check(state.current or "start", Verdict.INTERRUPTED, "interrupted from outside; the checks after it did not run", 0.0))
+        state.conclude(
+            Check(
+                state.current or "start",
+                Verdict.INTERRUPTED,
+                "interrupted from outside; the checks after it did not run",
+                0.0,
+            )
+        )
         record.verdict = Verdict.INTERRUPTED
     finally:
         processes.end_tree(state.mark)
@@ -171,7 +178,7 @@ def _on_facts(state: _Run, event: dict[str, Any]) -> None:
     state.record.provenance.update(event["values"])
 
 
-def _on_ended(state: _Run, event: dict[str, Any]) -> None:
+def _on_ended(state: _Run, _: dict[str, Any]) -> None:
     state.ended = True
     state.deadline = time.monotonic() + _EXIT_DEADLINE_S
 
@@ -189,14 +196,23 @@ _HANDLERS: dict[str, Callable[[_Run, dict[str, Any]], None]] = {
 def _conclude_hang(state: _Run) -> None:
     where = processes.last_lines(state.folder / "stacks.txt", 40)
     frame = next((line.strip() for line in where if line.strip().startswith("File ")), "no Python code that it told of")
-    state.conclude(Check(_place(state), Verdict.HUNG, f"did not end by its deadline and was ended; it was in {frame}", 0.0))
+    state.conclude(
+        Check(_place(state), Verdict.HUNG, f"did not end by its deadline and was ended; it was in {frame}", 0.0)
+    )
 
 
 def _conclude_death(state: _Run, status: int, log: Path, silent: bool) -> None:
     if silent and status >= 0 and not state.current:
         return  # it said what was wrong and ended itself
     said = " / ".join(processes.last_lines(log, 3)) or "it printed nothing"
-    state.conclude(Check(_place(state), Verdict.CRASHED, f"the process ended with {processes.describe_exit(status)}; it printed last: {said}"[:800], 0.0))
+    state.conclude(
+        Check(
+            _place(state),
+            Verdict.CRASHED,
+            f"the process ended with {processes.describe_exit(status)}; it printed last: {said}"[:800],
+            0.0,
+        )
+    )
 
 
 def _place(state: _Run) -> str:
@@ -223,7 +239,18 @@ def _guard(state: _Run) -> None:
 
 def _command(plan: Plan) -> list[str]:
     folder = SUITES / plan.suite
-    return [sys.executable, "-X", "faulthandler", "-m", "pytest", "-c", str(SUITES / "pytest.ini"), "--rootdir", str(SUITES), str(folder)]
+    return [
+        sys.executable,
+        "-X",
+        "faulthandler",
+        "-m",
+        "pytest",
+        "-c",
+        str(SUITES / "pytest.ini"),
+        "--rootdir",
+        str(SUITES),
+        str(folder),
+    ]
 
 
 def _environment(state: _Run) -> dict[str, str]:

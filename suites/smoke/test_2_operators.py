@@ -24,5 +24,10 @@ def test_float32(device: Device, figures: dict[str, Figure]) -> None:
     if faults := found.faults():
         raise CheckFailed(f"{len(faults)} operators: " + "; ".join(fault.reason for fault in faults[:_MOST_NAMED]))
     executed = found.executed
-    require(executed["forward"] >= _FEWEST, f"only {executed['forward']} operators ran forward, at least {_FEWEST} are expected")
-    figures["summary"] = f"{executed['forward']} operators forward, {executed['backward']} backward, {executed['samples']} samples"
+    require(
+        executed["forward"] >= _FEWEST,
+        f"only {executed['forward']} operators ran forward, at least {_FEWEST} are expected",
+    )
+    figures["summary"] = (
+        f"{executed['forward']} operators forward, {executed['backward']} backward, {executed['samples']} samples"
+    )

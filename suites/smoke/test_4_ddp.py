@@ -44,10 +44,19 @@ def run(stack: Stack, session_plan: Session) -> Callable[[Arrangement], Group]:
     @cache
     def attempt(arrangement: Arrangement) -> Group | Exception:
         folder = Path(session_plan.folder) / f"{arrangement.backend}-{len(arrangement.cards)}"
-        arguments = {"workload": WORKLOAD, "preset": "tiny", "seed": SEED, "steps": _STEPS, "all_reduce_bytes": _BYTES, "repetitions": _REPETITIONS}
+        arguments = {
+            "workload": WORKLOAD,
+            "preset": "tiny",
+            "seed": SEED,
+            "steps": _STEPS,
+            "all_reduce_bytes": _BYTES,
+            "repetitions": _REPETITIONS,
+        }
         try:
             deadline = _DEADLINE_S * session_plan.deadline_scale
-            return Group(arrangement, folder, launch("stackproof.ddp:train", stack, arrangement, arguments, folder, deadline))
+            return Group(
+                arrangement, folder, launch("stackproof.ddp:train", stack, arrangement, arguments, folder, deadline)
+            )
         except Exception as error:
             return error
 
@@ -75,11 +84,21 @@ def test_bring_up(stack: Stack, run: Callable[[Arrangement], Group], figures: di
         own = arrange(stack, cards, len(cards))
     ranks = run(own).ranks
     for rank in ranks:
-        require(rank["backend"] == stack.backend, f"rank {rank['rank']} has backend {rank['backend']}, the stack's is {stack.backend}")
-        require(rank["all_reduce_exact"], f"rank {rank['rank']}: an all-reduce of known whole numbers over {stack.backend} is wrong")
+        require(
+            rank["backend"] == stack.backend,
+            f"rank {rank['rank']} has backend {rank['backend']}, the stack's is {stack.backend}",
+        )
+        require(
+            rank["all_reduce_exact"],
+            f"rank {rank['rank']}: an all-reduce of known whole numbers over {stack.backend} is wrong",
+        )
         figures |= {f"rank {rank['rank']}.{what}": rank[what] for what in ("backend", "device", "name", "formed_s")}
     slowest = max(rank["formed_s"] for rank in ranks)
-    figures["summary"] = f"{stack.backend}: " + ", ".join(f"rank {rank['rank']} on {rank['device']}" for rank in ranks) + f"; formed in {slowest:.2f} s"
+    figures["summary"] = (
+        f"{stack.backend}: "
+        + ", ".join(f"rank {rank['rank']} on {rank['device']}" for rank in ranks)
+        + f"; formed in {slowest:.2f} s"
+    )
 
 
 @pytest.mark.deadline(120)
@@ -90,18 +109,28 @@ def test_gradients(group: Group, figures: dict[str, Figure]) -> None:
     for rank in range(WORLD):
         own = torch.load(group.folder / f"rank{rank}.pt", weights_only=True)
         require(own.keys() == exact.gradients.keys(), f"rank {rank} has other gradients than the single process")
-        found |= {f"rank {rank}, {name}": judge(own[name], exact.gradients[name], expected.gradients[name], torch.float32) for name in own}
+        found |= {
+            f"rank {rank}, {name}": judge(own[name], exact.gradients[name], expected.gradients[name], torch.float32)
+            for name in own
+        }
     worst = require_all(found, "gradient")
     figures |= {"worst error": worst.error, "its bound": worst.bound}
-    figures["summary"] = f"{len(found)} gradients of {WORLD} ranks, worst error {worst.error:.1e} of {worst.bound:.1e} allowed{group.note}"
+    figures["summary"] = (
+        f"{len(found)} gradients of {WORLD} ranks, worst error {worst.error:.1e} of {worst.bound:.1e} allowed{group.note}"
+    )
 
 
 @pytest.mark.deadline(120)
 def test_ranks_equal(group: Group, figures: dict[str, Figure]) -> None:
     """After the last step all ranks hold the same bits."""
     digests = {rank["digest"] for rank in group.ranks}
-    require(len(digests) == 1, f"after {_STEPS} steps the ranks' parameters differ: {', '.join(rank['digest'][:12] for rank in group.ranks)}")
-    figures["summary"] = f"parameters of {WORLD} ranks are bit-equal after {_STEPS} steps ({digests.pop()[:12]}){group.note}"
+    require(
+        len(digests) == 1,
+        f"after {_STEPS} steps the ranks' parameters differ: {', '.join(rank['digest'][:12] for rank in group.ranks)}",
+    )
+    figures["summary"] = (
+        f"parameters of {WORLD} ranks are bit-equal after {_STEPS} steps ({digests.pop()[:12]}){group.note}"
+    )
 
 
 @pytest.mark.deadline(120)
@@ -109,12 +138,21 @@ def test_loss_falls(group: Group, figures: dict[str, Figure]) -> None:
     """The loss of the global batch falls by a quarter within the steps taken."""
     losses = group.ranks[0]["losses"]
     figures |= {"first loss": losses[0], "last loss": losses[-1]}
-    require(losses[-1] < 0.75 * losses[0], f"the loss went from {losses[0]:.4f} to {losses[-1]:.4f} in {_STEPS} steps, below {0.75 * losses[0]:.4f} was expected")
+    require(
+        losses[-1] < 0.75 * losses[0],
+        f"the loss went from {losses[0]:.4f} to {losses[-1]:.4f} in {_STEPS} steps, below {0.75 * losses[0]:.4f} was expected",
+    )
     figures["summary"] = f"loss {losses[0]:.3f} -> {losses[-1]:.3f} in {_STEPS} steps{group.note}"
 
 
 @pytest.mark.deadline(120)
-def test_all_reduce_rate(group: Group, verified: Callable[[str], None], preset: str, measured: Callable[[Measurement], None], figures: dict[str, Figure]) -> None:
+def test_all_reduce_rate(
+    group: Group,
+    verified: Callable[[str], None],
+    preset: str,
+    measured: Callable[[Measurement], None],
+    figures: dict[str, Figure],
+) -> None:
     """Indicative only: bus bandwidth of one all-reduce size, the slowest rank of each repetition."""
     verified("smoke/ddp::bring_up")
     slowest = [max(times) for times in zip(*(rank["all_reduce_s"] for rank in group.ranks), strict=True)]
@@ -123,5 +161,9 @@ def test_all_reduce_rate(group: Group, verified: Callable[[str], None], preset: 
     value = sorted(per_gb)[len(per_gb) // 2]
     require(value > 0, "an all-reduce took no time: the device's clock or its synchronisation does nothing")
     metric = f"busbw {_BYTES >> 20} MiB {group.arrangement.backend}"
-    measured(Measurement("all-reduce", preset, "float32", WORLD, metric, "s/GB", value, per_gb, f"indicative{group.note}"))
-    figures["summary"] = f"{1 / value:.2f} GB/s busbw at {_BYTES >> 20} MiB over {group.arrangement.backend}, indicative{group.note}"
+    measured(
+        Measurement("all-reduce", preset, "float32", WORLD, metric, "s/GB", value, per_gb, f"indicative{group.note}")
+    )
+    figures["summary"] = (
+        f"{1 / value:.2f} GB/s busbw at {_BYTES >> 20} MiB over {group.arrangement.backend}, indicative{group.note}"
+    )

@@ -18,7 +18,14 @@ _STEPS = 5
 
 @pytest.mark.deadline(120)
 @pytest.mark.parametrize("name", ["yolov8n", "qwen3-0.6b-lora", "llama3-8b-lora"])
-def test_training(name: str, verified: Callable[[str], None], device: Device, preset: str, measured: Callable[[Measurement], None], figures: dict[str, Figure]) -> None:
+def test_training(
+    name: str,
+    verified: Callable[[str], None],
+    device: Device,
+    preset: str,
+    measured: Callable[[Measurement], None],
+    figures: dict[str, Figure],
+) -> None:
     """Time single training steps in float32 after a short warm-up, each with the device drained before and after."""
     workload = possible(name)
     verified(f"smoke/workloads::float32[{name}]")
@@ -31,7 +38,19 @@ def test_training(name: str, verified: Callable[[str], None], device: Device, pr
     middle = sorted(seconds)[_STEPS // 2]
     samples = job.units.samples
     measured(Measurement(name, preset, "float32", 1, "training", "s/iteration", middle, seconds, "indicative"))
-    measured(Measurement(name, preset, "float32", 1, "training", "s/sample", middle / samples, [one / samples for one in seconds], "indicative"))
+    measured(
+        Measurement(
+            name,
+            preset,
+            "float32",
+            1,
+            "training",
+            "s/sample",
+            middle / samples,
+            [one / samples for one in seconds],
+            "indicative",
+        )
+    )
     figures["summary"] = f"{1 / middle:.2f} it/s, {samples / middle:.1f} samples/s, indicative ({_STEPS} steps)"
 
 

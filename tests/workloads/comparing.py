@@ -18,9 +18,7 @@ CPU = torch.device("cpu")
 def gradient_errors(actual: Outcome, reference: Outcome) -> dict[str, float]:
     """Return each gradient's relative error; both must have the same ones."""
     assert actual.gradients.keys() == reference.gradients.keys()
-    return {
-        name: relative_error(actual.gradients[name], reference.gradients[name]) for name in actual.gradients
-    }
+    return {name: relative_error(actual.gradients[name], reference.gradients[name]) for name in actual.gradients}
 
 
 def whole_gradient(outcome: Outcome) -> torch.Tensor:

@@ -26,14 +26,25 @@ def recipe(shard: tuple[int, int], scale: int = 1) -> Recipe:
 @pytest.mark.parametrize("name", BUILT)
 def test_weights_and_data_are_the_same_in_every_dtype(name: str) -> None:
     """A float64 job is the float32 job cast up, bit for bit."""
-    narrow, wide = (
-        workloads.get(name).build(CPU, "tiny", 3, dtype) for dtype in (torch.float32, torch.float64)
-    )
+    narrow, wide = (workloads.get(name).build(CPU, "tiny", 3, dtype) for dtype in (torch.float32, torch.float64))
 
     for left, right in zip(narrow.model.parameters(), wide.model.parameters(), strict=True):
         assert torch.equal(left.double(), right)
     for one, other in zip(narrow.batches, wide.batches, strict=True):
         assert all(torch.equal(one[key].double(), other[key].double()) for key in one)
+
+
+@pytest.mark.parametrize(
+    ("name", "loss"),
+    [
+        ("classifier", 1.388297828307048),
+        ("llama3-8b-lora", 5.957903304889472),
+        ("yolov8n", 235.5083968147052),
+    ],
+)
+def test_the_reference_loss_is_the_same_in_every_environment(name: str, loss: float) -> None:
+    """Seen alike on torch 2.4.1, 2.8.0 and 2.15.0, transformers 4.45 and 5.23, ultralytics 8.3 and 8.4."""
+    assert float(workloads.get(name).reference("tiny", 0).loss) == pytest.approx(loss, rel=1e-12)
 
 
 @pytest.mark.parametrize("name", BUILT)
@@ -168,12 +179,8 @@ def test_every_workload_says_what_it_needs() -> None:
     assert {row["name"] for row in rows} == set(workloads.names())
 
 
-@pytest.mark.parametrize(
-    ("version", "have"), [("4.45.0", "4.45.0 is installed"), (None, "it is not installed")]
-)
-def test_a_missing_package_is_one_sentence(
-    version: str | None, have: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize(("version", "have"), [("4.45.0", "4.45.0 is installed"), (None, "it is not installed")])
+def test_a_missing_package_is_one_sentence(version: str | None, have: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Too old or absent: what is needed, what there is, and why; building refuses with the same sentence."""
 
     def installed(name: str) -> str:

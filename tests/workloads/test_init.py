@@ -37,9 +37,7 @@ def test_the_issues_workloads_are_listed() -> None:
 
 def test_an_unknown_name_is_refused_with_the_nearest() -> None:
     """A slip of the finger gets a suggestion and the list."""
-    with pytest.raises(
-        Refusal, match=r"no workload 'yolo8n' \(did you mean 'yolov8n'\?\); there are: classifier"
-    ):
+    with pytest.raises(Refusal, match=r"no workload 'yolo8n' \(did you mean 'yolov8n'\?\); there are: classifier"):
         workloads.get("yolo8n")
 
 

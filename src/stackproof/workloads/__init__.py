@@ -24,9 +24,7 @@ def _known() -> dict[str, Workload]:
         module = importlib.import_module(f"{__name__}.{found.name}")
         for workload in getattr(module, "WORKLOADS", ()):
             if workload.name in known:
-                raise Refusal(
-                    f"{module.__file__}: the workload '{workload.name}' exists already; give it another name"
-                )
+                raise Refusal(f"{module.__file__}: the workload '{workload.name}' exists already; give it another name")
             known[workload.name] = workload
     return known
 

@@ -67,9 +67,7 @@ class Recipe:
         rank, world = self.shard
         total = samples * self.scale
         if not 0 <= rank < world or total % world:
-            raise Refusal(
-                f"shard {rank} of {world}: {total} samples split into equal parts, with ranks from 0"
-            )
+            raise Refusal(f"shard {rank} of {world}: {total} samples split into equal parts, with ranks from 0")
         share = total // world
         return range(rank * share, (rank + 1) * share)
 
@@ -84,9 +82,7 @@ class Job(ABC):
         self, recipe: Recipe, model: nn.Module, optimiser: torch.optim.Optimizer, batches: Sequence[Batch]
     ) -> None:
         self.recipe, self.model, self.optimiser = recipe, model, optimiser
-        self.batches = [
-            {name: tensor.to(recipe.device) for name, tensor in batch.items()} for batch in batches
-        ]
+        self.batches = [{name: tensor.to(recipe.device) for name, tensor in batch.items()} for batch in batches]
         # float16 gradients underflow without it; in other dtypes a disabled scaler passes everything through.
         self.scaler = torch.amp.GradScaler(
             recipe.device.type, init_scale=1024.0, enabled=recipe.autocast is torch.float16
@@ -199,13 +195,9 @@ class Workload(ABC):
         with _seeded(seed):
             return self.assemble(recipe)
 
-    def reference(
-        self, preset: Preset, seed: int, shard: tuple[int, int] = (0, 1), scale: int = 1
-    ) -> Outcome:
+    def reference(self, preset: Preset, seed: int, shard: tuple[int, int] = (0, 1), scale: int = 1) -> Outcome:
         """Return the float64 outcome on the CPU, from the same weights and data."""
-        return self.build(
-            torch.device("cpu"), preset, seed, torch.float64, shard=shard, scale=scale
-        ).observe()
+        return self.build(torch.device("cpu"), preset, seed, torch.float64, shard=shard, scale=scale).observe()
 
     def missing(self) -> str | None:
         """Return one sentence about the first package that is absent or too old; reads metadata only."""

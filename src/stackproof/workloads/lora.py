@@ -77,9 +77,7 @@ class _Job(Job):
     def differentiate(self, loss: torch.Tensor) -> None:
         """Run backward; torch 2.4's checkpointing calls a torch function that torch 2.4 deprecates."""
         with warnings.catch_warnings():
-            warnings.filterwarnings(
-                "ignore", r"`torch.cpu.amp.autocast\(args...\)` is deprecated", FutureWarning
-            )
+            warnings.filterwarnings("ignore", r"`torch.cpu.amp.autocast\(args...\)` is deprecated", FutureWarning)
             super().differentiate(loss)
 
     @cached_property
@@ -119,9 +117,7 @@ class Lora(Workload):
         setting = self.setting(recipe.preset)
         model = self._skeleton(recipe.preset)
         _restore_buffers(model, recipe)
-        materialise(
-            model, recipe.device, recipe.dtype, recipe.seed, _bound(setting.config["initializer_range"])
-        )
+        materialise(model, recipe.device, recipe.dtype, recipe.seed, _bound(setting.config["initializer_range"]))
         model.train()
         logging.getLogger(type(model.get_base_model()).__module__).addFilter(_not_announcement)
         _checkpoint(model, recipe)
@@ -234,9 +230,7 @@ def batches(setting: Setting, recipe: Recipe) -> list[Batch]:
     drawn = sequences.progressions(
         recipe.seed, setting.accumulation * recipe.scale, setting.config["vocab_size"], setting.mean_length
     )
-    return [
-        {"tokens": torch.from_numpy(drawn[index]).view(1, -1)} for index in recipe.part(setting.accumulation)
-    ]
+    return [{"tokens": torch.from_numpy(drawn[index]).view(1, -1)} for index in recipe.part(setting.accumulation)]
 
 
 WORKLOADS = (Lora("qwen3-0.6b-lora", "qwen3-0.6b"), Lora("llama3-8b-lora", "llama3-8b"))
