@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,6 +21,9 @@ nox.options.sessions = ["smoke"]
 
 # After Ctrl-C a verb ends its ranks and writes its record; nox would give it 0.3 s.
 _PATIENCE_S = 15.0
+
+# What CI systems send would end nox alone and leave the verb running; as Ctrl-C, nox ends the verb first.
+signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 @dataclass(frozen=True)

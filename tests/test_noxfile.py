@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -175,6 +177,41 @@ def test_lock_session_passes_its_names_on(root: Path) -> None:
     """An unknown name is refused by the verb; without a name its usage is shown."""
     assert "there is no stack 'cpuu' (did you mean 'cpu'?)" in nox(root, "-s", "lock", "--", "cpuu").stdout
     assert "usage: stackproof lock" in nox(root, "-s", "lock").stdout
+
+
+@pytest.fixture
+def heard() -> Iterator[None]:
+    """Let what is started here hear Ctrl-C, also where the tests run in the background and ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.usefixtures("heard")
+def test_interrupted_build_leaves_nothing(root: Path, tmp_path: Path, number: signal.Signals) -> None:
+    """Ctrl-C, and what CI systems send, while uv works: uv is ended, and what it left counts for nothing."""
+    fakes.lock(fakes.stack(root, "slow"), "")
+    started = tmp_path / "started"
+    (tmp_path / "tools").mkdir()
+    text = f'#!/bin/sh\n[ "$1" = --version ] && echo uv 1 && exit\necho $$ > {started}\nexec sleep 60\n'
+    (tmp_path / "tools" / "uv").write_text(text, encoding="utf-8")
+    (tmp_path / "tools" / "uv").chmod(0o755)
+    env = {**os.environ, "PATH": f"{tmp_path / 'tools'}:{os.environ['PATH']}"}
+    command = [*fakes.nox(), "-s", "slow-smoke"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    with subprocess.Popen(command, env=env, cwd=root, text=True, **pipes) as running:  # type: ignore[call-overload]
+        until = time.monotonic() + 20
+        while not (started.exists() and started.read_text(encoding="utf-8")):
+            assert running.poll() is None
+            assert time.monotonic() < until
+            time.sleep(0.02)
+        running.send_signal(number)
+        said, _ = running.communicate(timeout=20)
+    assert running.returncode == 130
+    assert "Traceback" not in said
+    assert not Path(f"/proc/{started.read_text(encoding='utf-8').strip()}").exists()
+    assert not list((root / ".nox").rglob("stackproof.json"))
 
 
 def test_absent_nox_fails_the_test(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -145,7 +145,7 @@ class Reporter:
         """Announce how a check ended, from what its phases left on the item."""
         faulthandler.cancel_dump_traceback_later()
         verdict, reason = item.stash.get(_ENDED, (Verdict.PASSED, ""))
-        figures: dict[str, Figure] = dict(item.stash.get(_FIGURES, {}))
+        figures = dict(item.stash.get(_FIGURES, None) or {})
         summary = str(figures.pop("summary", "as expected"))
         self.conclude(check_id(item.nodeid), verdict, reason or summary, time.perf_counter() - self._began, figures)
 

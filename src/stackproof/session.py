@@ -35,8 +35,9 @@ class Session:
             raise Refusal(
                 "suites are run by stackproof: use `python -m stackproof smoke --stack NAME` or `nox -s NAME-smoke`"
             )
-        values: dict[str, Any] = json.loads(Path(os.environ[SESSION]).read_text(encoding="utf-8"))
-        return cls(**{key: tuple(value) if isinstance(value, list) else value for key, value in values.items()})
+        read = json.loads(Path(os.environ[SESSION]).read_text(encoding="utf-8"))
+        values: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in read.items()}
+        return cls(**values)
 
     def open_stack(self) -> stacks.Stack:
         """Return the stack under test, as rehearsed if it is."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -106,6 +107,7 @@ def run(plan: Plan, record: Record, observer: Observer, folder: Path) -> Record:
     finally:
         processes.end_tree(state.mark)
     record.seconds += time.monotonic() - began
+    record.provenance["peak_rss_bytes"] = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
     record.logs += [str(path) for path in sorted(folder.rglob("*.log"))]
     return record
 

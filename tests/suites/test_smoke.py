@@ -1,0 +1,236 @@
+"""Every check of the smoke suite is seen to fail: a fault is planted in torch, the unchanged suite runs, the right check goes red.
+
+The fault is Python in a `sitecustomize.py` that all processes of the run import, ranks too.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from stackproof import stacks, verify
+from stackproof.records import Record, Verdict
+
+from ..conftest import Silent
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What is broken, which check must see it, and words that its reason must hold."""
+
+    name: str
+    code: str
+    check: str
+    words: str
+    verdict: Verdict = Verdict.FAILED
+
+
+def float32_only(operator: str, change: str) -> str:
+    """Return code that changes an operator's float32 result in the process of the checks, and leaves float64 as it is."""
+    return f"""
+        import sys
+        import torch
+        from torch.utils._python_dispatch import TorchDispatchMode
+
+        class Wrong(TorchDispatchMode):
+            def __torch_dispatch__(self, function, types, arguments=(), keywords=None):
+                result = function(*arguments, **(keywords or {{}}))
+                if function is torch.ops.aten.{operator} and result.dtype is torch.float32:
+                    {change}
+                return result
+
+        if "pytest" in sys.orig_argv:
+            Wrong().__enter__()
+    """
+
+
+FAULTS = (
+    Fault(
+        "a product of whole numbers is off by one",
+        float32_only("mm.default", "result.view(-1)[0] += 1"),
+        "smoke/bringup::devices",
+        "is wrong",
+    ),
+    Fault(
+        "addmm is 0.1 % too large",
+        float32_only("addmm.default", "result.mul_(1.001)"),
+        "smoke/operators::float32",
+        "addmm",
+    ),
+    Fault(
+        "convolution gives NaN",
+        float32_only("convolution.default", "result.view(-1)[0] = float('nan')"),
+        "smoke/workloads::float32[yolov8n]",
+        "the loss is nan",
+    ),
+    Fault(
+        "a matrix product is 0.1 % too large",
+        float32_only("mm.default", "result.mul_(1.001)"),
+        "smoke/workloads::float32[llama3-8b-lora]",
+        "exceeds the bound",
+    ),
+    Fault(
+        "autocast does not cast",
+        """
+        import contextlib, torch
+        torch.autocast = lambda *arguments, **keywords: contextlib.nullcontext()
+        """,
+        "smoke/workloads::autocast[llama3-8b-lora-bfloat16]",
+        "autocast did not cast: none of",
+    ),
+    Fault(
+        "the gradient scaler skips every step",
+        """
+        import torch
+        torch.amp.GradScaler.step = lambda self, optimiser: None
+        """,
+        "smoke/workloads::autocast[llama3-8b-lora-float16]",
+        "left 28 of 28 parameters as they were",
+    ),
+    Fault(
+        "the loss is exactly 0",
+        """
+        import torch.nn.functional as functional
+        original = functional.cross_entropy
+        functional.cross_entropy = lambda *arguments, **keywords: original(*arguments, **keywords) * 0
+        """,
+        "smoke/workloads::float32[llama3-8b-lora]",
+        "the loss is exactly 0",
+    ),
+    Fault(
+        "a rank's contribution is dropped",
+        """
+        import os, torch.distributed as dist
+        original = dist.all_reduce
+        def all_reduce(tensor, *arguments, **keywords):
+            if os.environ.get("RANK") == "1":
+                tensor.zero_()
+            return original(tensor, *arguments, **keywords)
+        dist.all_reduce = all_reduce
+        """,
+        "smoke/ddp::bring_up",
+        "an all-reduce of known whole numbers over gloo is wrong",
+    ),
+    Fault(
+        "the backend is silently another one",
+        """
+        import torch.distributed as dist
+        dist.get_backend = lambda *arguments: "mpi"
+        """,
+        "smoke/ddp::bring_up",
+        "has backend mpi, the stack's is gloo",
+    ),
+    Fault(
+        "gradients are averaged 0.1 % too large",
+        """
+        import torch
+        from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+        from torch.nn.parallel import DistributedDataParallel as Parallel
+        original = Parallel.__init__
+        def hook(state, bucket):
+            return default_hooks.allreduce_hook(state, bucket).then(lambda future: future.value() * 1.001)
+        def init(self, *arguments, **keywords):
+            original(self, *arguments, **keywords)
+            self.register_comm_hook(None, hook)
+        Parallel.__init__ = init
+        """,
+        "smoke/ddp::gradients",
+        "exceeds the bound",
+    ),
+    Fault(
+        "one rank drifts by one ulp",
+        """
+        import os, torch
+        original = torch.optim.SGD.step
+        def step(self, *arguments, **keywords):
+            original(self, *arguments, **keywords)
+            if os.environ.get("RANK") == "1":
+                with torch.no_grad():
+                    first = self.param_groups[0]["params"][0].view(-1)
+                    first[0] = torch.nextafter(first[0], torch.tensor(float("inf")))
+        torch.optim.SGD.step = step
+        """,
+        "smoke/ddp::ranks_equal",
+        "the ranks' parameters differ",
+    ),
+    Fault(
+        "the learning rate is 0",
+        """
+        import torch
+        original = torch.optim.SGD.__init__
+        torch.optim.SGD.__init__ = lambda self, params, lr=0, **keywords: original(self, params, lr=0.0, **keywords)
+        """,
+        "smoke/ddp::loss_falls",
+        "was expected",
+    ),
+    Fault(
+        "a rank hangs",
+        """
+        import os, time, torch
+        if os.environ.get("RANK") == "1":
+            torch.Tensor.backward = torch.autograd.backward = lambda *arguments, **keywords: time.sleep(600)
+        """,
+        "smoke/ddp::bring_up",
+        "rank 1 hung in 'first backward'",
+        Verdict.HUNG,
+    ),
+    Fault(
+        "a rank dies at start",
+        """
+        import os, signal
+        if os.environ.get("RANK") == "1" and os.environ.get("LOCAL_RANK"):
+            os.kill(os.getpid(), signal.SIGSEGV)
+        """,
+        "smoke/ddp::bring_up",
+        "rank 1 ended with signal SIGSEGV in 'start-up'",
+        Verdict.CRASHED,
+    ),
+    Fault(
+        "the clock stands still",
+        """
+        import time
+        if "stackproof.rank" in __import__("sys").orig_argv:
+            time.perf_counter = lambda: 0.0
+        """,
+        "smoke/ddp::all_reduce_rate",
+        "took no time",
+    ),
+)
+
+# The hanging rank must not take the suite's own 90 seconds; a clean launch takes about ten.
+SCALE = 0.35
+
+
+def run(fault: Fault, folder: Path, only: tuple[str, ...]) -> Record:
+    """Run chosen checks of the real smoke suite with the fault planted in every process."""
+    planted = folder / "planted"
+    planted.mkdir()
+    (planted / "sitecustomize.py").write_text(textwrap.dedent(fault.code), encoding="utf-8")
+    logs = folder / "logs"
+    logs.mkdir()
+    plan = verify.Plan("smoke", stacks.load("cpu"), "smoke", only=only, deadline_scale=SCALE)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(planted))
+        return verify.run(plan, Record("smoke", "cpu", "2026-01-01T00:00:00+00:00"), Silent(), logs)
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
+def test_the_fault_is_caught_by_name(fault: Fault, tmp_path: Path) -> None:
+    """The check that is meant to see the fault fails, for that reason."""
+    escaped = fault.check.replace("[", "[[]")
+    needs = ("smoke/ddp::bring_up",) if "rate" in fault.check else ()
+    record = run(fault, tmp_path, (escaped, *needs))
+    checks = {check.id: check for check in record.checks}
+    assert checks[fault.check].verdict is fault.verdict, checks[fault.check].reason
+    assert fault.words in checks[fault.check].reason
+
+
+def test_without_a_fault_the_same_machinery_is_green(tmp_path: Path) -> None:
+    """Planting nothing raises no alarm."""
+    nothing = Fault("nothing", "import torch\n", "", "")
+    record = run(nothing, tmp_path, ("smoke/bringup::*", "smoke/workloads::float32[[]llama*", "smoke/ddp::*"))
+    assert record.verdict is Verdict.PASSED, [check.reason for check in record.checks if check.verdict.exit_code]
+    assert len(record.checks) == 7
