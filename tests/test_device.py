@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import torch
@@ -152,38 +151,6 @@ def test_host_memory_follows_an_allocation() -> None:
     block = torch.ones(16 << 20)
     grown = host.memory().allocated - before
     assert block.numel() * 4 <= grown + (4 << 20)
-
-
-def test_the_host_stopwatch_measures_wall_time() -> None:
-    """Two marks around nothing are close to each other, and in order."""
-    watch = device.default("cpu").stopwatch()
-    watch.start()
-    watch.stop()
-    assert 0 <= watch.seconds() < 1
-
-
-def test_event_time_is_in_seconds(cards: FakeModule) -> None:
-    """Torch's events answer in milliseconds; a stopwatch in seconds."""
-
-    class Event:
-        def __init__(self, enable_timing: bool) -> None:
-            assert enable_timing
-
-        def record(self) -> None:
-            pass
-
-        def synchronize(self) -> None:
-            pass
-
-        def elapsed_time(self, other: Any) -> float:
-            return 250.0
-
-    cards.Event = Event  # type: ignore[attr-defined]
-    watch = device.visible("xpu")[1].stopwatch()
-    watch.start()
-    watch.stop()
-    assert watch.seconds() == 0.25
-    assert [1, 1, 1] == cards.visited
 
 
 def test_only_the_seam_names_device_types() -> None:

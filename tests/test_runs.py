@@ -98,6 +98,12 @@ def test_an_unwritable_place_is_refused_before_the_run(
         runs.conduct(Plan("smoke", CPU, "smoke"), runs.Outputs(tmp_path / "file" / "results"), silent)
 
 
+def test_one_file_for_two_outputs_is_refused(tmp_path: Path, silent: Silent) -> None:
+    """A record is not overwritten by its own JUnit file."""
+    with pytest.raises(Refusal, match="name two files"):
+        runs.conduct(Plan("smoke", CPU, "smoke"), runs.Outputs(tmp_path, tmp_path / "a", tmp_path / "a"), silent)
+
+
 def test_a_record_that_cannot_be_kept_is_rescued(
     tmp_path: Path, silent: Silent, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from typing import Any
 import torch
 
 from .errors import Refusal, StackUnavailableError, suggestion
+from .stopwatch import EventStopwatch, HostStopwatch, Stopwatch
 
 _FULL_WIDTH_COLON = "\uff1a"
 
@@ -37,22 +37,6 @@ class Memory:
     def figures(self) -> dict[str, int]:
         """Return the fields as figures for a record."""
         return asdict(self)
-
-
-class Stopwatch(ABC):
-    """Times work on a device: seconds between `start` and `stop`, read after the device has finished."""
-
-    @abstractmethod
-    def start(self) -> None:
-        """Mark the beginning in the device's own order of work."""
-
-    @abstractmethod
-    def stop(self) -> None:
-        """Mark the end in the device's own order of work."""
-
-    @abstractmethod
-    def seconds(self) -> float:
-        """Wait for the end mark and return the seconds between the two."""
 
 
 @dataclass(frozen=True)
@@ -122,36 +106,6 @@ class Device(ABC):
         return {"device_id": self.torch}
 
 
-class _HostStopwatch(Stopwatch):
-    def start(self) -> None:
-        self._begin = time.perf_counter()
-
-    def stop(self) -> None:
-        self._end = time.perf_counter()
-
-    def seconds(self) -> float:
-        return self._end - self._begin
-
-
-class _EventStopwatch(Stopwatch):
-    def __init__(self, device: Card) -> None:
-        self._device = device
-        with device.current():
-            self._events = [device.module.Event(enable_timing=True) for _ in range(2)]
-
-    def start(self) -> None:
-        with self._device.current():
-            self._events[0].record()
-
-    def stop(self) -> None:
-        with self._device.current():
-            self._events[1].record()
-
-    def seconds(self) -> float:
-        self._events[1].synchronize()
-        return float(self._events[0].elapsed_time(self._events[1])) / 1000
-
-
 class Host(Device):
     """The CPU. It has one 'card'; its memory is the process's and the machine's."""
 
@@ -178,7 +132,7 @@ class Host(Device):
 
     def stopwatch(self) -> Stopwatch:
         """Return a wall-clock stopwatch."""
-        return _HostStopwatch()
+        return HostStopwatch()
 
     def memory(self) -> Memory:
         """Return the process's resident set and the host's memory."""
@@ -234,7 +188,7 @@ class Card(Device):
 
     def stopwatch(self) -> Stopwatch:
         """Return a stopwatch made of two timing events on this card."""
-        return _EventStopwatch(self)
+        return EventStopwatch(self.module.Event, self.current)
 
     def memory(self) -> Memory:
         """Return the allocator's counters, and the driver's view of free and total."""

@@ -215,7 +215,9 @@ def _version(uv: Path) -> str:
 
 
 def _run(command: list[str], what: str, cwd: Path | None = None) -> None:
-    """Run a builder; its last words go into the sentence."""
+    """Run a builder, with its own progress on a terminal; if it fails, its last words go into the sentence."""
+    if sys.stderr.isatty() and subprocess.run(command, cwd=cwd, check=False).returncode == 0:
+        return
     ended = subprocess.run(command, stderr=subprocess.PIPE, text=True, errors="replace", cwd=cwd, check=False)
     if ended.returncode == 0:
         return

@@ -145,8 +145,8 @@ class Reporter:
         """Announce how a check ended, from what its phases left on the item."""
         faulthandler.cancel_dump_traceback_later()
         verdict, reason = item.stash.get(_ENDED, (Verdict.PASSED, ""))
-        figures = dict(item.stash.get(_FIGURES, None) or {})
-        summary = str(figures.pop("summary", "as expected"))
+        figures = {name: value for name, value in (item.stash.get(_FIGURES, None) or {}).items() if value is not None}
+        summary = str(figures.pop("summary", "")) or "as expected"
         self.conclude(check_id(item.nodeid), verdict, reason or summary, time.perf_counter() - self._began, figures)
 
 
@@ -207,7 +207,9 @@ def verified(pytestconfig: pytest.Config) -> Callable[[str], None]:
 
     def need(identifier: str) -> None:
         if identifier not in pytestconfig.stash[_REPORTER].passed:
-            raise CheckInconclusive(f"not timed, because {identifier} did not pass in this run")
+            raise CheckInconclusive(
+                f"not timed, because {identifier} did not pass in this run; with --only, name it too"
+            )
 
     return need
 

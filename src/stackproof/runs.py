@@ -27,6 +27,10 @@ class Outputs:
 
     def prepare(self) -> None:
         """Refuse before minutes are spent, not after, if something cannot be written."""
+        if self.json and self.json == self.junit:
+            raise Refusal(
+                f"{self.json}: is named by --json and by --junit, and one would overwrite the other; name two files"
+            )
         for folder in {self.results, *(path.parent for path in (self.json, self.junit) if path)}:
             try:
                 folder.mkdir(parents=True, exist_ok=True)
@@ -44,9 +48,9 @@ def conduct(plan: Plan, outputs: Outputs, observer: Observer) -> tuple[Record, P
     outputs.prepare()
     started = datetime.now(timezone.utc)
     record = Record(plan.verb, plan.stack.name, started.isoformat(timespec="milliseconds"))
-    record.provenance = provenance.host_facts(plan.stack)
     folder = verify.run_folder(outputs.results / plan.stack.name, f"{started:%Y%m%dT%H%M%S}-{plan.verb}")
     try:
+        record.provenance = provenance.host_facts(plan.stack)
         _establish(plan.stack, record, observer)
     except (StackUnavailableError, EnvironmentMismatchError) as refusal:
         _refused(record, refusal, observer)

@@ -36,7 +36,9 @@ class Session:
                 "suites are run by stackproof: use `python -m stackproof smoke --stack NAME` or `nox -s NAME-smoke`"
             )
         read = json.loads(Path(os.environ[SESSION]).read_text(encoding="utf-8"))
-        values: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in read.items()}
+        values: dict[str, Any] = {
+            key: tuple(value) if isinstance(value, list) else value for key, value in read.items()
+        }
         return cls(**values)
 
     def open_stack(self) -> stacks.Stack:

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -69,6 +69,7 @@ class _Run:
     current: str = ""
     deadline: float = 0.0
     ended: bool = False
+    events: Iterable[dict[str, Any]] = ()
 
     def conclude(self, check: Check) -> None:
         self.record.checks.append(check)
@@ -95,14 +96,9 @@ def run(plan: Plan, record: Record, observer: Observer, folder: Path) -> Record:
         _guard(state)
         record.verdict = overall(check.verdict for check in record.checks)
     except KeyboardInterrupt:
-        state.conclude(
-            Check(
-                state.current or "start",
-                Verdict.INTERRUPTED,
-                "interrupted from outside; the checks after it did not run",
-                0.0,
-            )
-        )
+        _absorb(state)
+        reason = "interrupted from outside; the checks after it did not run"
+        state.conclude(Check(state.current or "start", Verdict.INTERRUPTED, reason, 0.0))
         record.verdict = Verdict.INTERRUPTED
     finally:
         processes.end_tree(state.mark)
@@ -122,34 +118,34 @@ def _run_process(state: _Run, log: Path) -> bool:
     """Run one process until it ends, dies or hangs; return whether checks are left for another one."""
     state.ended, state.current, before = False, "", len(state.record.checks)
     state.deadline = time.monotonic() + _COLLECTION_DEADLINE_S * state.plan.deadline_scale
-    events = _Tail(state.folder / "events.jsonl")
+    state.events = _Tail(state.folder / "events.jsonl")
     with log.open("wb") as output:
         child = processes.start(_command(state.plan), output, _environment(state), state.mark)
         try:
-            hung = _follow(state, child, events)
+            hung = _follow(state, child)
         finally:
             processes.end_tree(state.mark, child)
-    _absorb(state, events)
+    _absorb(state)
     interrupted_check = state.current
     if hung:
         _conclude_hang(state)
-    elif not state.ended or child.returncode < 0:
-        _conclude_death(state, child.returncode, log, silent=len(state.record.checks) > before)
+    elif not state.ended or (child.returncode or 0) < 0:
+        _conclude_death(state, child.returncode or 0, log, silent=len(state.record.checks) > before)
     return bool(interrupted_check)
 
 
-def _follow(state: _Run, child: subprocess.Popen[bytes], events: _Tail) -> bool:
+def _follow(state: _Run, child: subprocess.Popen[bytes]) -> bool:
     """Read events until the process ends; return whether it had to be given up."""
     while child.poll() is None:
-        _absorb(state, events)
+        _absorb(state)
         if time.monotonic() > state.deadline + _GRACE_S:
             return True
         time.sleep(0.03)
     return False
 
 
-def _absorb(state: _Run, events: _Tail) -> None:
-    for event in events:
+def _absorb(state: _Run) -> None:
+    for event in state.events:
         _HANDLERS[event.pop("event")](state, event)
 
 
