@@ -61,8 +61,8 @@ def run_suite(tmp_path_factory: pytest.TempPathFactory) -> RunSuite:
         for name, text in files.items():
             (root / "own" / name).write_text(textwrap.dedent(text), encoding="utf-8")
         logs = tmp_path_factory.mktemp("logs")
-        stack = replace(stacks.load("cpu"), expected={"smoke": expected})
-        plan = verify.Plan("smoke", stack, "own", only=only, deadline_scale=scale)
+        stack = replace(stacks.load("cpu"), expected={"own": expected})
+        plan = verify.Plan("smoke", stack, ("own",), only=only, deadline_scale=scale)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(verify, "SUITES", root)
             return verify.run(plan, Record("smoke", "cpu", "2026-01-01T00:00:00+00:00"), observer or Silent(), logs)

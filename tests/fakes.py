@@ -40,7 +40,6 @@ xpu = "unset"
 
 [expected]
 smoke = 1
-rehearse = 1
 
 [rehearsal]
 device = "cpu"

@@ -33,7 +33,6 @@ install_hint = ""
 [flavour]
 [expected]
 smoke = 1
-rehearse = 1
 [rehearsal]
 device = "cpu"
 backend = "gloo"

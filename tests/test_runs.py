@@ -35,7 +35,7 @@ def no_suite(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_run_writes_its_record(tmp_path: Path, silent: Silent) -> None:
     """Host and environment come first; the record is where it was said to be, and where it was asked for."""
     wanted = tmp_path / "sub" / "mine.json"
-    record, where = runs.conduct(Plan("smoke", CPU, "smoke"), runs.Outputs(tmp_path / "results", wanted), silent)
+    record, where = runs.conduct(Plan("smoke", CPU, ("smoke",)), runs.Outputs(tmp_path / "results", wanted), silent)
     assert ["host", "environment", "smoke/a::b"] == [check.id for check in record.checks]
     assert record == records.read(where) == records.read(wanted)
     assert record.provenance["pinned"] is False
@@ -44,7 +44,7 @@ def test_a_run_writes_its_record(tmp_path: Path, silent: Silent) -> None:
 def test_a_host_without_the_stack_is_unavailable(tmp_path: Path, silent: Silent) -> None:
     """The record says what was looked for, and the exit code is 3."""
     stack = replace(CPU, device="xpu", host=(HostRequirement("a card", ("/nonexistent",), (), (), ()),))
-    record, _ = runs.conduct(Plan("smoke", stack, "smoke"), runs.Outputs(tmp_path), silent)
+    record, _ = runs.conduct(Plan("smoke", stack, ("smoke",)), runs.Outputs(tmp_path), silent)
     assert (Verdict.UNAVAILABLE, 3) == (record.verdict, record.verdict.exit_code)
     assert "a card (looked at /nonexistent)" in record.checks[0].reason
 
@@ -52,7 +52,7 @@ def test_a_host_without_the_stack_is_unavailable(tmp_path: Path, silent: Silent)
 def test_in_a_container_what_torch_sees_counts(tmp_path: Path, silent: Silent) -> None:
     """Device nodes may have other names there; a device that torch sees is enough."""
     stack = replace(CPU, host=(HostRequirement("a card", ("/nonexistent",), (), (), ()),))
-    record, _ = runs.conduct(Plan("smoke", stack, "smoke"), runs.Outputs(tmp_path), silent)
+    record, _ = runs.conduct(Plan("smoke", stack, ("smoke",)), runs.Outputs(tmp_path), silent)
     assert record.verdict is Verdict.PASSED
     assert "torch sees 1 'cpu' device(s), although the host shows no a card" in record.checks[0].reason
 
@@ -73,7 +73,7 @@ def test_a_refusal_is_a_check(
         raise refusal
 
     monkeypatch.setattr(proof, "prove", refuse)
-    record, _ = runs.conduct(Plan("smoke", CPU, "smoke"), runs.Outputs(tmp_path), silent)
+    record, _ = runs.conduct(Plan("smoke", CPU, ("smoke",)), runs.Outputs(tmp_path), silent)
     assert (verdict, name, str(refusal)) == (record.verdict, record.checks[-1].id, record.checks[-1].reason)
 
 
@@ -85,7 +85,7 @@ def test_a_bad_file_stays_a_refusal(tmp_path: Path, silent: Silent, monkeypatch:
 
     monkeypatch.setattr(proof, "prove", refuse)
     with pytest.raises(Refusal, match="broken"):
-        runs.conduct(Plan("smoke", CPU, "smoke"), runs.Outputs(tmp_path), silent)
+        runs.conduct(Plan("smoke", CPU, ("smoke",)), runs.Outputs(tmp_path), silent)
 
 
 def test_an_unwritable_place_is_refused_before_the_run(
@@ -95,13 +95,13 @@ def test_an_unwritable_place_is_refused_before_the_run(
     (tmp_path / "file").write_text("")
     monkeypatch.setattr(verify, "run", lambda *arguments: pytest.fail("ran"))
     with pytest.raises(Refusal, match="nothing can be written there"):
-        runs.conduct(Plan("smoke", CPU, "smoke"), runs.Outputs(tmp_path / "file" / "results"), silent)
+        runs.conduct(Plan("smoke", CPU, ("smoke",)), runs.Outputs(tmp_path / "file" / "results"), silent)
 
 
 def test_one_file_for_two_outputs_is_refused(tmp_path: Path, silent: Silent) -> None:
     """A record is not overwritten by its own JUnit file."""
     with pytest.raises(Refusal, match="name two files"):
-        runs.conduct(Plan("smoke", CPU, "smoke"), runs.Outputs(tmp_path, tmp_path / "a", tmp_path / "a"), silent)
+        runs.conduct(Plan("smoke", CPU, ("smoke",)), runs.Outputs(tmp_path, tmp_path / "a", tmp_path / "a"), silent)
 
 
 def test_a_record_that_cannot_be_kept_is_rescued(
@@ -120,6 +120,6 @@ def test_a_record_that_cannot_be_kept_is_rescued(
 
     monkeypatch.setattr(records, "write", write)
     with pytest.raises(Refusal, match="was saved as"):
-        runs.conduct(Plan("smoke", CPU, "smoke"), runs.Outputs(tmp_path / "results"), silent)
+        runs.conduct(Plan("smoke", CPU, ("smoke",)), runs.Outputs(tmp_path / "results"), silent)
     (rescued,) = tmp_path.glob("stackproof-*/record.json")
     assert json.loads(rescued.read_text())["verdict"] == "passed"

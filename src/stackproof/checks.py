@@ -40,6 +40,12 @@ class CapabilityMissing(CheckEnded):
     verdict = Verdict.SKIPPED
 
 
+class NotApplicable(CheckEnded):
+    """The question makes no sense here, whatever the stack can do; the message says why."""
+
+    verdict = Verdict.NOT_APPLICABLE
+
+
 def require(holds: bool, sentence: str) -> None:
     """Fail the check with the sentence unless it holds."""
     if not holds:

@@ -57,13 +57,20 @@ def _parser() -> argparse.ArgumentParser:
         verbs,
         "smoke",
         "is the stack alive: devices, operators, real workloads, two-rank DDP, indicative rates",
-        _smoke,
+        _run,
     )
-    _add_run(
-        verbs,
-        "rehearse",
-        "the smoke run on the CPU with upstream builds of the stack's versions; says nothing of the card",
-        _rehearse,
+    _add_suites(
+        _add_run(verbs, "verify", "does the stack compute right: every suite, or those named", _run),
+        default=stacks.suites(),
+    )
+    _add_suites(
+        _add_run(
+            verbs,
+            "rehearse",
+            "a run on the CPU with upstream builds of the stack's versions; says nothing of the card",
+            _rehearse,
+        ),
+        default=("smoke",),
     )
     doctor = verbs.add_parser(
         "doctor", help="which stacks this host has and why; never changes anything", epilog=_EPILOG
@@ -81,7 +88,9 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add_run(verbs: argparse._SubParsersAction[argparse.ArgumentParser], name: str, help_: str, run: Verb) -> None:
+def _add_run(
+    verbs: argparse._SubParsersAction[argparse.ArgumentParser], name: str, help_: str, run: Verb
+) -> argparse.ArgumentParser:
     verb = verbs.add_parser(name, help=help_, description=help_, epilog=_EPILOG)
     verb.add_argument("--stack", required=True, metavar="NAME", help=f"one of: {', '.join(stacks.names())}")
     verb.add_argument("--device", default="", help="the one device to use, such as xpu:1 (default: the first)")
@@ -110,25 +119,41 @@ def _add_run(verbs: argparse._SubParsersAction[argparse.ArgumentParser], name: s
         metavar="X",
         help="multiply every check's deadline, for slow hosts",
     )
-    verb.set_defaults(run=run)
+    verb.set_defaults(run=run, verb=name, suites=None, otherwise=("smoke",))
+    return verb
 
 
-def _smoke(options: argparse.Namespace) -> int:
-    return _suite(options, "smoke", stacks.load(options.stack))
+def _add_suites(verb: argparse.ArgumentParser, default: tuple[str, ...]) -> None:
+    verb.add_argument(
+        "--suite",
+        dest="suites",
+        action="append",
+        choices=stacks.suites(),
+        help=f"run this suite; may be repeated (default: {', '.join(default)})",
+    )
+    verb.set_defaults(otherwise=default)
 
 
 def _rehearse(options: argparse.Namespace) -> int:
-    return _suite(options, "rehearse", stacks.load(options.stack).rehearse())
+    return _run(options, rehearsed=True)
 
 
-def _suite(options: argparse.Namespace, verb: str, stack: stacks.Stack) -> int:
+def _run(options: argparse.Namespace, rehearsed: bool = False) -> int:
+    stack = stacks.load(options.stack)
+    return _conduct(options, stack.rehearse() if rehearsed else stack)
+
+
+def _conduct(options: argparse.Namespace, stack: stacks.Stack) -> int:
     from . import console, runs
     from .verify import Plan
 
     _check_device(options.device, stack)
-    plan = Plan(verb, stack, "smoke", options.device, options.preset, tuple(options.only), options.deadline_scale)
+    chosen = tuple(options.suites or options.otherwise)
+    plan = Plan(
+        options.verb, stack, chosen, options.device, options.preset, tuple(options.only), options.deadline_scale
+    )
     outputs = runs.Outputs(options.results or runs.LOCAL, options.json, options.junit)
-    with console.Terminal().watching(f"{verb} {stack.label}: {stack.title}") as terminal:
+    with console.Terminal().watching(f"{plan.verb} {stack.label}: {stack.title}") as terminal:
         record, where = runs.conduct(plan, outputs, terminal)
     console.show(record, stack, where)
     return record.verdict.exit_code

@@ -12,7 +12,13 @@ from .records import Check, Record, Verdict, write_atomically
 # XML 1.0 has no place for these, escaped or not; a log line may hold any of them.
 _FORBIDDEN = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
-_ELEMENTS = {Verdict.PASSED: "", Verdict.SKIPPED: "skipped", Verdict.FAILED: "failure"}
+_ELEMENTS = {
+    Verdict.PASSED: "",
+    Verdict.SKIPPED: "skipped",
+    Verdict.NOT_APPLICABLE: "skipped",
+    Verdict.KNOWN_ISSUE: "skipped",
+    Verdict.FAILED: "failure",
+}
 
 
 def write(record: Record, path: Path) -> None:

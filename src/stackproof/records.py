@@ -26,6 +26,8 @@ class Verdict(str, Enum):
 
     PASSED = "passed"
     SKIPPED = "skipped"
+    NOT_APPLICABLE = "not applicable"
+    KNOWN_ISSUE = "known issue"
     INCONCLUSIVE = "inconclusive"
     FAILED = "failed"
     CRASHED = "crashed"
@@ -43,6 +45,8 @@ class Verdict(str, Enum):
 _EXIT_CODES = {
     Verdict.PASSED: 0,
     Verdict.SKIPPED: 0,
+    Verdict.NOT_APPLICABLE: 0,
+    Verdict.KNOWN_ISSUE: 0,
     Verdict.FAILED: 1,
     Verdict.CRASHED: 1,
     Verdict.UNAVAILABLE: 3,
@@ -51,6 +55,9 @@ _EXIT_CODES = {
     Verdict.INCONCLUSIVE: 6,
     Verdict.INTERRUPTED: 130,
 }
+
+# A check that ended so says nothing about the stack.
+NOT_EXECUTED = (Verdict.SKIPPED, Verdict.NOT_APPLICABLE)
 
 # When checks ended differently, the run is called by the first of these that occurred.
 _GRAVITY = (

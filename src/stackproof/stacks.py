@@ -13,6 +13,7 @@ from .errors import Refusal, suggestion
 from .tables import Table
 
 STACKS = ROOT / "stacks"
+SUITES = ROOT / "suites"
 PRECISIONS = ("float64", "float32", "bfloat16", "float16")
 TOOLKITS = ("cuda", "hip", "xpu")
 TOOLKIT_STATES = ("set", "unset", "any")
@@ -258,14 +259,24 @@ def _rehearsal(parent: Table) -> Rehearsal:
         )
 
 
+def suites() -> tuple[str, ...]:
+    """Return the suites that exist: folders of tests under `suites/`, in alphabetical order."""
+    return tuple(sorted({path.parent.name for path in SUITES.glob("*/test_*.py")}))
+
+
+def suites() -> tuple[str, ...]:
+    """Return the suites that exist: folders of tests under `suites/`, in alphabetical order."""
+    return tuple(sorted({path.parent.name for path in SUITES.glob("*/test_*.py")}))
+
+
 def _expected(parent: Table) -> dict[str, int]:
-    """The fewest checks that a verb must have executed on this stack; a run with fewer fails."""
+    """Return the fewest checks of each suite that must be executed on this stack; a run with fewer fails."""
     with parent.table("expected") as table:
-        fewest = {verb: table.take(verb, int) for verb in ("smoke", "rehearse")}
-        for verb, count in fewest.items():
+        fewest = {suite: table.take(suite, int, 1) for suite in suites()}
+        for suite, count in fewest.items():
             if count < 1:
                 raise table.refuse(
-                    verb,
+                    suite,
                     f"is {count}; it must be 1 or more, because a run that checks nothing proves nothing",
                 )
     return fewest

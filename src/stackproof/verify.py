@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from . import ROOT, processes
-from .records import Check, Measurement, Record, Verdict, overall
+from .records import NOT_EXECUTED, Check, Measurement, Record, Verdict, overall
 from .session import SESSION, Session
 from .stacks import Stack
 
@@ -32,11 +32,11 @@ _MOST_PROCESSES = 25
 
 @dataclass(frozen=True)
 class Plan:
-    """What to run: a stack, the suite's folder name, and how."""
+    """What to run: a stack, the folders of suites, and how."""
 
     verb: str
     stack: Stack
-    suite: str
+    suites: tuple[str, ...]
     device: str = ""
     preset: str = "tiny"
     only: tuple[str, ...] = ()
@@ -214,7 +214,7 @@ def _conclude_death(state: _Run, status: int, log: Path, silent: bool) -> None:
 
 
 def _place(state: _Run) -> str:
-    return state.current or f"{state.plan.suite} ({'exit' if state.ended else 'start'})"
+    return state.current or f"{' '.join(state.plan.suites)} ({'exit' if state.ended else 'start'})"
 
 
 def _guard(state: _Run) -> None:
@@ -226,17 +226,25 @@ def _guard(state: _Run) -> None:
         if not state.collected:
             state.conclude(Check("guard", Verdict.FAILED, f"no check matches {', '.join(state.plan.only)}", 0.0))
         return
-    executed = sum(check.verdict is not Verdict.SKIPPED for check in state.record.checks if check.id in state.collected)
-    promised = state.plan.stack.expected[state.plan.verb]
-    if executed < promised:
-        reasons = sorted({check.reason for check in state.record.checks if check.verdict is Verdict.SKIPPED})
-        why = f"; skipped: {' | '.join(reasons)}" if reasons else ""
-        reason = f"{executed} checks were executed, stacks/{state.plan.stack.name}/stack.toml expects at least {promised}{why}"
-        state.conclude(Check("guard", Verdict.FAILED, reason, 0.0))
+    for suite in state.plan.suites:
+        _guard_count(state, suite)
+
+
+def _guard_count(state: _Run, suite: str) -> None:
+    checks = [check for check in state.record.checks if check.id in state.collected and check.id.startswith(f"{suite}/")]
+    executed = sum(check.verdict not in NOT_EXECUTED for check in checks)
+    promised = state.plan.stack.expected.get(suite, 1)
+    if executed >= promised:
+        return
+    reasons = sorted({check.reason for check in checks if check.verdict in NOT_EXECUTED})
+    why = f"; not executed: {' | '.join(reasons)}" if reasons else ""
+    file = f"stacks/{state.plan.stack.name}/stack.toml"
+    reason = f"{executed} checks of {suite} were executed, {file} expects at least {promised}{why}"
+    state.conclude(Check(f"guard: {suite}", Verdict.FAILED, reason, 0.0))
 
 
 def _command(plan: Plan) -> list[str]:
-    folder = SUITES / plan.suite
+    folders = [str(SUITES / suite) for suite in plan.suites]
     return [
         sys.executable,
         "-X",
@@ -247,7 +255,7 @@ def _command(plan: Plan) -> list[str]:
         str(SUITES / "pytest.ini"),
         "--rootdir",
         str(SUITES),
-        str(folder),
+        *folders,
     ]
 
 

@@ -211,7 +211,7 @@ def run(fault: Fault, folder: Path, only: tuple[str, ...]) -> Record:
     (planted / "sitecustomize.py").write_text(textwrap.dedent(fault.code), encoding="utf-8")
     logs = folder / "logs"
     logs.mkdir()
-    plan = verify.Plan("smoke", stacks.load("cpu"), "smoke", only=only, deadline_scale=SCALE)
+    plan = verify.Plan("smoke", stacks.load("cpu"), ("smoke",), only=only, deadline_scale=SCALE)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(planted))
         return verify.run(plan, Record("smoke", "cpu", "2026-01-01T00:00:00+00:00"), Silent(), logs)
