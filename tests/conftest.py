@@ -54,6 +54,8 @@ def run_suite(tmp_path_factory: pytest.TempPathFactory) -> RunSuite:
         only: tuple[str, ...] = (),
         observer: Silent | None = None,
         scale: float = 1.0,
+        shuffle: int | None = None,
+        earlier: list[Check] | None = None,
     ) -> Record:
         root = tmp_path_factory.mktemp("suites")
         shutil.copy(verify.SUITES / "pytest.ini", root)
@@ -62,9 +64,10 @@ def run_suite(tmp_path_factory: pytest.TempPathFactory) -> RunSuite:
             (root / "own" / name).write_text(textwrap.dedent(text), encoding="utf-8")
         logs = tmp_path_factory.mktemp("logs")
         stack = replace(stacks.load("cpu"), expected={"own": expected})
-        plan = verify.Plan("smoke", stack, ("own",), only=only, deadline_scale=scale)
+        plan = verify.Plan("smoke", stack, ("own",), only=only, deadline_scale=scale, shuffle=shuffle)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(verify, "SUITES", root)
-            return verify.run(plan, Record("smoke", "cpu", "2026-01-01T00:00:00+00:00"), observer or Silent(), logs)
+            record = Record("smoke", "cpu", "2026-01-01T00:00:00+00:00", checks=list(earlier or ()))
+            return verify.run(plan, record, observer or Silent(), logs)
 
     return run

@@ -58,6 +58,27 @@ def test_record_survives_the_round_trip(tmp_path: Path) -> None:
     assert [entry.name for entry in path.parent.iterdir()] == ["record.json"]
 
 
+def test_link_stays_a_link(tmp_path: Path) -> None:
+    """What a link names is replaced, not the link."""
+    (tmp_path / "link.json").symlink_to(tmp_path / "there.json")
+    records.write(whole(), tmp_path / "link.json")
+    assert (tmp_path / "link.json").is_symlink()
+    assert records.read(tmp_path / "there.json") == whole()
+
+
+def test_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
+    """A pipe, as /dev/stdout may be one, gets the text; a rename would put a file in its place, as root even in /dev."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        records.write(whole(), pipe)
+        assert json.loads(os.read(reader, 1 << 16)) == parsed()
+    finally:
+        os.close(reader)
+    assert pipe.is_fifo()
+
+
 @pytest.mark.parametrize("field", sorted(parsed()))
 def test_each_field_is_required(tmp_path: Path, field: str) -> None:
     """A record without one of its fields is refused, and the field is named."""

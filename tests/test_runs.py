@@ -23,7 +23,7 @@ CPU = stacks.load("cpu")
 def no_suite(monkeypatch: pytest.MonkeyPatch) -> None:
     """Replace the suite by one passed check, and the environment's proof by an unpinned one."""
 
-    def run(plan: Plan, record: Record, observer: Silent, folder: Path) -> Record:
+    def run(plan: Plan, record: Record, observer: Silent, folder: Path, save: object) -> Record:
         record.checks.append(Check("smoke/a::b", Verdict.PASSED, "as expected", 0.1))
         record.verdict = Verdict.PASSED
         return record
@@ -96,6 +96,45 @@ def test_an_unwritable_place_is_refused_before_the_run(
     monkeypatch.setattr(verify, "run", lambda *arguments: pytest.fail("ran"))
     with pytest.raises(Refusal, match="nothing can be written there"):
         runs.conduct(Plan("smoke", CPU, ("smoke",)), runs.Outputs(tmp_path / "file" / "results"), silent)
+
+
+def stopped(tmp_path: Path, silent: Silent) -> Path:
+    """Leave the record of a run that was stopped in its second check."""
+    record, where = runs.conduct(Plan("verify", CPU, ("smoke",)), runs.Outputs(tmp_path), silent)
+    record.verdict = Verdict.INTERRUPTED
+    record.checks.append(Check("smoke/c::d", Verdict.INTERRUPTED, "interrupted from outside", 0.0))
+    records.write(record, where)
+    return where
+
+
+def test_a_stopped_run_is_continued(tmp_path: Path, silent: Silent) -> None:
+    """What had ended is taken over, what was interrupted is not, and the record says what it continues."""
+    where = stopped(tmp_path, silent)
+    record, _ = runs.conduct(Plan("verify", CPU, ("smoke",)), runs.Outputs(tmp_path), silent, resume=True)
+    assert "smoke/a::b" in [check.id for check in record.checks]
+    assert "smoke/c::d" not in [check.id for check in record.checks]
+    assert record.provenance["continues"] == where.parent.name
+
+
+@pytest.mark.parametrize("fact", ["lock", "commit", "torch"])
+def test_a_run_of_other_bits_is_not_continued(tmp_path: Path, silent: Silent, fact: str) -> None:
+    """Checks of another lock, commit or torch are not judged together with these."""
+    where = stopped(tmp_path, silent)
+    record = records.read(where)
+    record.provenance[fact] = "other"
+    records.write(record, where)
+    with pytest.raises(Refusal, match=f"'{fact}' is 'other' then"):
+        runs.conduct(Plan("verify", CPU, ("smoke",)), runs.Outputs(tmp_path), silent, resume=True)
+
+
+def test_nothing_to_continue_is_said(tmp_path: Path, silent: Silent) -> None:
+    """Without an earlier run, or after one that came to its end, there is nothing to continue."""
+    plan = Plan("verify", CPU, ("smoke",))
+    with pytest.raises(Refusal, match="there is no earlier verify of cpu"):
+        runs.conduct(plan, runs.Outputs(tmp_path / "none"), silent, resume=True)
+    runs.conduct(plan, runs.Outputs(tmp_path), silent)
+    with pytest.raises(Refusal, match="was not stopped, it passed"):
+        runs.conduct(plan, runs.Outputs(tmp_path), silent, resume=True)
 
 
 def test_one_file_for_two_outputs_is_refused(tmp_path: Path, silent: Silent) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from stackproof import verify
 from stackproof.records import Check, Record, Verdict
 
 from .conftest import RunSuite, Silent
@@ -140,7 +143,7 @@ def test_an_empty_suite_fails(run_suite: RunSuite) -> None:
     """A suite that collects nothing is not green."""
     record = run_suite({})
     assert record.verdict is Verdict.FAILED
-    assert "0 checks were executed" in record.checks[-1].reason
+    assert "0 checks of own were executed" in record.checks[-1].reason
 
 
 def test_skips_alone_do_not_reach_the_expected_count(run_suite: RunSuite) -> None:
@@ -157,7 +160,7 @@ def test_fewer_checks_than_promised_fail(run_suite: RunSuite) -> None:
     """A test file that was renamed away is noticed by the count."""
     record = run_suite({"test_a.py": PASSING}, expected=2)
     assert record.verdict is Verdict.FAILED
-    assert "1 checks were executed" in record.checks[-1].reason
+    assert "1 checks of own were executed" in record.checks[-1].reason
 
 
 def test_only_runs_what_matches(run_suite: RunSuite) -> None:
@@ -172,6 +175,57 @@ def test_only_that_matches_nothing_fails(run_suite: RunSuite) -> None:
     record = run_suite({"test_a.py": PASSING}, only=("own/z::*",))
     assert record.verdict is Verdict.FAILED
     assert "no check matches own/z::*" in record.checks[-1].reason
+
+
+SHARED = "import os, pytest\n@pytest.mark.parametrize('n', range(12))\ndef test_one(n, figures):\n    figures['pid'] = os.getpid()\n"
+
+
+def test_workers_share_the_checks_of_a_suite(run_suite: RunSuite) -> None:
+    """Two processes run each check once, and both have some."""
+    table = '[[suite]]\nname = "own"\nworkers = 2\n'
+    record = run_suite({"test_a.py": SHARED, "../suites.toml": table}, expected=12)
+    assert record.verdict is Verdict.PASSED
+    assert len({check.id for check in record.checks}) == 12
+    assert len({check.figures["pid"] for check in record.checks}) == 2
+
+
+def test_a_crash_of_one_worker_leaves_the_other_alone(run_suite: RunSuite) -> None:
+    """The check that crashed is named, and all others still run."""
+    table = '[[suite]]\nname = "own"\nworkers = 2\n'
+    text = SHARED + "    if n == 5:\n        os.abort()\n"
+    record = run_suite({"test_a.py": text, "../suites.toml": table}, expected=12)
+    crashed = [check.id for check in record.checks if check.verdict is Verdict.CRASHED]
+    assert crashed == ["own/a::one[5]"]
+    assert len(record.checks) == 12
+
+
+def test_suites_run_in_the_order_of_the_table(tmp_path: Path) -> None:
+    """Listed suites come first in their order; neighbours with one worker share a process."""
+    rows = "".join(
+        f'[[suite]]\nname = "{name}"\nworkers = {workers}\n' for name, workers in (("z", 1), ("b", 2), ("a", 1))
+    )
+    (tmp_path / "suites.toml").write_text(rows)
+    found = verify.stages(("a", "b", "c", "z"), tmp_path)
+    assert [(stage.suites, stage.workers) for stage in found] == [(("z",), 1), (("b",), 2), (("a", "c"), 1)]
+
+
+def test_a_seed_shuffles_within_files(run_suite: RunSuite) -> None:
+    """The same seed gives the same other order, and files keep theirs."""
+    files = {"test_1_a.py": SHARED, "test_2_b.py": PASSING}
+    plain, once, again = (run_suite(files, shuffle=seed) for seed in (None, 3, 3))
+    orders = [[check.id for check in record.checks] for record in (plain, once, again)]
+    assert orders[1] == orders[2] != orders[0]
+    assert sorted(orders[0]) == sorted(orders[1])
+    assert orders[1][-1] == "own/b::fine"
+
+
+def test_what_is_in_the_record_already_is_not_run_again(run_suite: RunSuite) -> None:
+    """A continued run takes the checks that ended before, and counts them."""
+    earlier = Check("own/a::one[3]", Verdict.PASSED, "earlier", 1.0)
+    record = run_suite({"test_a.py": SHARED}, expected=12, earlier=[earlier])
+    assert record.verdict is Verdict.PASSED
+    assert [check.reason for check in record.checks if check.id == earlier.id] == ["earlier"]
+    assert len(record.checks) == 12
 
 
 def test_a_process_that_dies_at_the_start_is_a_crash(run_suite: RunSuite) -> None:

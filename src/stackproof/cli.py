@@ -92,7 +92,7 @@ def _add_run(
     verbs: argparse._SubParsersAction[argparse.ArgumentParser], name: str, help_: str, run: Verb
 ) -> argparse.ArgumentParser:
     verb = verbs.add_parser(name, help=help_, description=help_, epilog=_EPILOG)
-    verb.add_argument("--stack", required=True, metavar="NAME", help=f"one of: {', '.join(stacks.names())}")
+    verb.add_argument("--stack", metavar="NAME", help=f"one of: {', '.join(stacks.names())}")
     verb.add_argument("--device", default="", help="the one device to use, such as xpu:1 (default: the first)")
     verb.add_argument(
         "--preset",
@@ -119,6 +119,11 @@ def _add_run(
         metavar="X",
         help="multiply every check's deadline, for slow hosts",
     )
+    verb.add_argument(
+        "--continue", dest="resume", action="store_true", help="go on with the last run of this verb, which was stopped"
+    )
+    verb.add_argument("--shuffle", type=int, metavar="SEED", help="shuffle the checks of each file by this seed")
+    verb.add_argument("--replay", type=Path, metavar="FILE", help="show this record, from any machine, and run nothing")
     verb.set_defaults(run=run, verb=name, suites=None, otherwise=("smoke",))
     return verb
 
@@ -139,23 +144,34 @@ def _rehearse(options: argparse.Namespace) -> int:
 
 
 def _run(options: argparse.Namespace, rehearsed: bool = False) -> int:
+    if options.replay:
+        return _replay(options.replay)
+    if not options.stack:
+        raise Refusal(f"which stack? add --stack with one of: {', '.join(stacks.names())}")
     stack = stacks.load(options.stack)
     return _conduct(options, stack.rehearse() if rehearsed else stack)
 
 
+def _replay(path: Path) -> int:
+    from . import records, summary
+
+    record = records.read(path)
+    summary.show(record, path)
+    return record.verdict.exit_code
+
+
 def _conduct(options: argparse.Namespace, stack: stacks.Stack) -> int:
-    from . import console, runs
+    from . import console, runs, summary
     from .verify import Plan
 
     _check_device(options.device, stack)
     chosen = tuple(options.suites or options.otherwise)
-    plan = Plan(
-        options.verb, stack, chosen, options.device, options.preset, tuple(options.only), options.deadline_scale
-    )
+    only, scale = tuple(options.only), options.deadline_scale
+    plan = Plan(options.verb, stack, chosen, options.device, options.preset, only, scale, options.shuffle)
     outputs = runs.Outputs(options.results or runs.LOCAL, options.json, options.junit)
     with console.Terminal().watching(f"{plan.verb} {stack.label}: {stack.title}") as terminal:
-        record, where = runs.conduct(plan, outputs, terminal)
-    console.show(record, stack, where)
+        record, where = runs.conduct(plan, outputs, terminal, options.resume)
+    summary.show(record, where)
     return record.verdict.exit_code
 
 

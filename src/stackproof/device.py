@@ -253,6 +253,7 @@ _DRIVER_CALLS: dict[str, dict[str, Callable[[int], Any]]] = {
 }
 
 _KINDS: dict[str, type[Device]] = {"cpu": Host, "cuda": Card, "xpu": Card}
+HOST: Device = Host("cpu", 0)
 
 
 def kinds() -> dict[str, type[Device]]:

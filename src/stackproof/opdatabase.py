@@ -11,11 +11,12 @@ import os
 import random
 import sys
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from io import StringIO
 from itertools import count
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import torch
@@ -32,12 +33,15 @@ REFERENCE = torch.device("cpu")
 
 SEED = 20240229
 
+NO_CASTS: Mapping[torch.dtype, torch.dtype] = MappingProxyType({})
+
 
 @contextmanager
 def preserved(device: torch.device = REFERENCE) -> Iterator[None]:
     """Put back what operators use up: warning filters and the random state of torch, Python and NumPy.
 
-    Inside, one thread: samples are tiny, and a barrier in every kernel costs more than it saves.
+    Inside, one thread: samples are tiny, and a barrier in every kernel costs more than it saves. And float32
+    is float32: by default cuDNN convolves it in tf32, whose ten bits of mantissa are another dtype's question.
     """
     import numpy
 
@@ -45,11 +49,17 @@ def preserved(device: torch.device = REFERENCE) -> Iterator[None]:
     devices = [device] if hasattr(module, "get_rng_state") else []  # torch.cpu has only the default generator
     python, legacy, threads = random.getstate(), numpy.random.get_state(), torch.get_num_threads()
     torch.set_num_threads(1)
+    with warnings.catch_warnings():  # torch 2.9 gave the switch a new name and warns of the old one
+        warnings.simplefilter("ignore")
+        short, torch.backends.cudnn.allow_tf32 = torch.backends.cudnn.allow_tf32, False
     try:
         with torch.random.fork_rng(devices, device_type=device.type), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            torch.backends.cudnn.allow_tf32 = short
         torch.set_num_threads(threads)
         random.setstate(python)
         numpy.random.set_state(legacy)
@@ -140,22 +150,28 @@ def compute(
     dtype: torch.dtype,
     backward: bool,
     wide: bool = False,
+    mode: AbstractContextManager[Any] = nullcontext(),
+    casts: Mapping[torch.dtype, torch.dtype] = NO_CASTS,
 ) -> Computed:
-    """Run one sample forward and, if asked, backward; in float64 from the same numbers if `wide`."""
-    move = _mover(device, _upcasts(dtype) if wide else {})
+    """Run one sample forward and, if asked, backward; in float64 from the same numbers if `wide`.
+
+    `mode` is entered around the operator and its backward, not around what moves and prepares their arguments;
+    `casts` are further dtypes to widen.
+    """
+    move = _mover(device, {**_upcasts(dtype), **casts} if wide else {})
     arguments = tree_map(move, (sample.input, tuple(sample.args), dict(sample.kwargs)))
     seed()
-    with torch.set_grad_enabled(backward):
+    with torch.set_grad_enabled(backward), mode:
         output = op(arguments[0], *arguments[1], **arguments[2])
         values = labelled("output", sample.output_process_fn_grad(output))
     leaves = {name: leaf for name, leaf in labelled("gradient of input", arguments).items() if leaf.requires_grad}
-    gradients = _gradients(values, leaves, dtype) if backward else {}
+    gradients = _gradients(values, leaves, dtype, mode) if backward else {}
     return Computed(tuple(tree_leaves(output)), {**values, **gradients}, len(gradients))
 
 
 def _upcasts(dtype: torch.dtype) -> dict[torch.dtype, torch.dtype]:
     """Return casts that are exact: the float64 reference sees the very numbers that the device saw."""
-    return {dtype: torch.float64, dtype.to_complex(): torch.complex128}
+    return {dtype.to_real(): torch.float64, dtype.to_complex(): torch.complex128}
 
 
 def labelled(what: str, tree: Any) -> dict[str, torch.Tensor]:
@@ -173,14 +189,17 @@ def _number(value: bool | int | float | complex) -> torch.Tensor:
 
 
 def _gradients(
-    values: dict[str, torch.Tensor], leaves: dict[str, torch.Tensor], dtype: torch.dtype
+    values: dict[str, torch.Tensor],
+    leaves: dict[str, torch.Tensor],
+    dtype: torch.dtype,
+    mode: AbstractContextManager[Any],
 ) -> dict[str, torch.Tensor]:
     roots = [value for value in values.values() if value.requires_grad]
     if not roots or not leaves:
         return {}
-    found = torch.autograd.grad(
-        roots, list(leaves.values()), [cotangent(root, dtype) for root in roots], allow_unused=True
-    )
+    fed = [cotangent(root, dtype) for root in roots]
+    with mode:
+        found = torch.autograd.grad(roots, list(leaves.values()), fed, allow_unused=True)
     return {name: gradient for name, gradient in zip(leaves, found, strict=True) if gradient is not None}
 
 
@@ -193,7 +212,7 @@ def cotangent(root: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     parts = (
         torch.frac(torch.arange(1, 2 * root.numel() + 1, dtype=torch.float64) * 0.6180339887498949).mul_(2).sub_(0.9)
     )
-    parts = parts.to(dtype if dtype.is_floating_point else torch.float32).to(torch.float64)
+    parts = parts.to(dtype.to_real() if dtype.is_floating_point or dtype.is_complex else torch.float32).double()
     halves = parts[: root.numel()].reshape(root.shape), parts[root.numel() :].reshape(root.shape)
     whole = torch.complex(*halves) if root.is_complex() else halves[0]
     return whole.to(root.dtype).to(root.device)

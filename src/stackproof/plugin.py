@@ -9,9 +9,12 @@ from __future__ import annotations
 import faulthandler
 import fnmatch
 import importlib
+import itertools
 import json
+import random
 import re
 import time
+import zlib
 from collections.abc import Callable, Generator
 from dataclasses import asdict
 from pathlib import Path
@@ -95,7 +98,8 @@ class Reporter:
         """Announce what was collected and leave out what an earlier process of this run has finished."""
         chosen = [item for item in items if self._chosen(check_id(item.nodeid))]
         self.emit("collected", ids=[check_id(item.nodeid) for item in chosen])
-        items[:] = [item for item in chosen if check_id(item.nodeid) not in self.session.finished]
+        finished = set(self.session.finished)
+        items[:] = self._ordered([item for item in chosen if check_id(item.nodeid) not in finished])
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """A file that cannot be collected is a failed check; a skipped one too, because nothing passes by not running."""
@@ -129,9 +133,21 @@ class Reporter:
         self.emit("ended", status=int(exitstatus))
 
     def _chosen(self, identifier: str) -> bool:
-        return not self.session.only or any(
-            fnmatch.fnmatchcase(identifier, pattern) or identifier == pattern for pattern in self.session.only
-        )
+        mine, workers = self.session.shard
+        if zlib.crc32(identifier.encode()) % workers != mine:
+            return False
+        patterns = self.session.only
+        return not patterns or any(fnmatch.fnmatchcase(identifier, one) or identifier == one for one in patterns)
+
+    def _ordered(self, items: list[pytest.Item]) -> list[pytest.Item]:
+        """Shuffle within each file if a seed is given: files build on one another, the checks of a file do not."""
+        if self.session.shuffle is None:
+            return items
+        dice = random.Random(self.session.shuffle)
+        files = [list(group) for _, group in itertools.groupby(items, key=lambda item: item.path)]
+        for group in files:
+            dice.shuffle(group)
+        return [item for group in files for item in group]
 
     def _start(self, item: pytest.Item) -> None:
         """Announce a check with its deadline, and have Python's stacks dumped when that passes."""

@@ -142,7 +142,14 @@ def write(record: Record, path: Path) -> None:
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Replace `path` in one step, so that a killed run leaves either the old file or the new one."""
+    """Replace `path` in one step, so that a killed run leaves either the old file or the new one.
+
+    A link stays and what it names is replaced; a pipe or a device (`/dev/stdout`) is written to, never replaced.
+    """
+    if path.exists() and not path.is_file():
+        path.write_text(text, encoding="utf-8")
+        return
+    path = path.resolve()
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as stream:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
 from dataclasses import dataclass
@@ -10,9 +11,10 @@ from pathlib import Path
 
 from . import ROOT, hosts, junit, proof, provenance, records, verify
 from .errors import EnvironmentMismatchError, Refusal, StackUnavailableError
+from .ledger import Observer
 from .records import Check, Record, Verdict
 from .stacks import Stack
-from .verify import Observer, Plan
+from .verify import Plan
 
 LOCAL = ROOT / "results" / "local"
 
@@ -43,22 +45,28 @@ class Outputs:
                 ) from error
 
 
-def conduct(plan: Plan, outputs: Outputs, observer: Observer) -> tuple[Record, Path]:
-    """Run the plan and return its record and where it was written."""
+def conduct(plan: Plan, outputs: Outputs, observer: Observer, resume: bool = False) -> tuple[Record, Path]:
+    """Run the plan and return its record and where it was written.
+
+    `resume`: take over what the last run of this verb, stack and environment had when it was stopped.
+    """
     outputs.prepare()
     started = datetime.now(timezone.utc)
     record = Record(plan.verb, plan.stack.name, started.isoformat(timespec="milliseconds"))
     folder = verify.run_folder(outputs.results / plan.stack.name, f"{started:%Y%m%dT%H%M%S}-{plan.verb}")
     try:
         record.provenance = provenance.host_facts(plan.stack)
+        record.provenance["suites"] = " ".join(plan.suites)
         _establish(plan.stack, record, observer)
+        if resume:
+            _take_over(plan, record, outputs)
     except (StackUnavailableError, EnvironmentMismatchError) as refusal:
         _refused(record, refusal, observer)
     except KeyboardInterrupt:
         record.checks.append(Check("environment", Verdict.INTERRUPTED, "interrupted from outside", 0.0))
         record.verdict = Verdict.INTERRUPTED
     else:
-        verify.run(plan, record, observer, folder)
+        verify.run(plan, record, observer, folder, lambda current: _checkpoint(current, folder / "record.json"))
     return record, _write(record, folder / "record.json", outputs)
 
 
@@ -81,6 +89,37 @@ def _establish(stack: Stack, record: Record, observer: Observer) -> None:
         observer,
         Check("environment", Verdict.PASSED, proved.sentence(stack), seconds, dict(provenance.proof_facts(proved))),
     )
+
+
+# Facts that have to be the same for a stopped run to be continued: other bits would be judged together.
+_SAME = ("lock", "torch", "commit", "suites", "rehearsed")
+
+
+def _take_over(plan: Plan, record: Record, outputs: Outputs) -> None:
+    """Add what an interrupted run had; its interrupted check runs again."""
+    folders = sorted((outputs.results / plan.stack.name).glob(f"*-{plan.verb}-*/record.json"))
+    if not folders:
+        raise Refusal(
+            f"there is no earlier {plan.verb} of {plan.stack.name} under {outputs.results}; run without --continue"
+        )
+    earlier = records.read(folders[-1])
+    if earlier.verdict is not Verdict.INTERRUPTED:
+        raise Refusal(f"{folders[-1]} was not stopped, it {earlier.verdict.value}; run without --continue")
+    for fact in _SAME:
+        if earlier.provenance.get(fact) != record.provenance.get(fact):
+            values = f"{earlier.provenance.get(fact)!r} then, {record.provenance.get(fact)!r} now"
+            raise Refusal(f"{folders[-1]} cannot be continued: '{fact}' is {values}; run without --continue")
+    own = {check.id for check in record.checks}
+    record.checks += [row for row in earlier.checks if row.id not in own and row.verdict is not Verdict.INTERRUPTED]
+    record.measurements += earlier.measurements
+    record.seconds += earlier.seconds
+    record.provenance["continues"] = str(folders[-1].parent.name)
+
+
+def _checkpoint(record: Record, path: Path) -> None:
+    """Keep the record as it stands; if that fails now, the end of the run will say so."""
+    with contextlib.suppress(Refusal):
+        records.write(record, path)
 
 
 def _torch_sees(stack: Stack, found: hosts.Availability) -> str:

@@ -27,6 +27,9 @@ class Session:
     passed: tuple[str, ...]
     only: tuple[str, ...]
     deadline_scale: float
+    shard: tuple[int, int]
+    """This process takes the checks of this number out of so many, by a stable hash of their names."""
+    shuffle: int | None
 
     @classmethod
     def load(cls) -> Session:

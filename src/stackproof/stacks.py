@@ -264,11 +264,6 @@ def suites() -> tuple[str, ...]:
     return tuple(sorted({path.parent.name for path in SUITES.glob("*/test_*.py")}))
 
 
-def suites() -> tuple[str, ...]:
-    """Return the suites that exist: folders of tests under `suites/`, in alphabetical order."""
-    return tuple(sorted({path.parent.name for path in SUITES.glob("*/test_*.py")}))
-
-
 def _expected(parent: Table) -> dict[str, int]:
     """Return the fewest checks of each suite that must be executed on this stack; a run with fewer fails."""
     with parent.table("expected") as table:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import difflib
 import sys
 from collections.abc import Sequence
@@ -21,7 +22,8 @@ else:
 
 T = TypeVar("T")
 
-_WORDS = {
+_WORDS: dict[type, str] = {
+    datetime.date: "a date such as 2027-01-31",
     str: "a string",
     int: "a whole number",
     float: "a number",

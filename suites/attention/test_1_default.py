@@ -1,0 +1,43 @@
+"""Which kernel torch takes when nobody asks for one: a fact of every stack, and never the slow one in silence."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from stackproof import attention
+from stackproof.checks import require
+from stackproof.device import Device
+from stackproof.records import Figure
+from stackproof.stacks import Stack
+from suites.common import supported
+
+DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
+
+
+@pytest.mark.deadline(60)
+@pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: str(dtype).removeprefix("torch."))
+def test_choice(dtype: torch.dtype, stack: Stack, device: Device, figures: dict[str, Figure]) -> None:
+    """The kernel of each shape is told; it is not math where a fused one would have run (requirements.md C5)."""
+    supported(stack, dtype)
+    slow = []
+    for case in attention.cases():
+        chosen = attention.run(case, dtype, device.torch).kernel
+        figures[case.name] = chosen
+        if chosen == "math" and (better := _fused(case, dtype, device)):
+            slow.append(f"{case.name}: math ran although {' and '.join(better)} would have")
+    require(not slow, f"attention silently took the slow path in {dtype}: {'; '.join(slow)}")
+    taken = sorted({str(kernel) for kernel in figures.values()})
+    figures["summary"] = f"{len(attention.cases())} shapes in {dtype}: {', '.join(taken)}"
+
+
+def _fused(case: attention.Case, dtype: torch.dtype, device: Device) -> list[str]:
+    """Return the fused kernels that run for this shape when they are asked for."""
+    return [name for name, kernel in attention.kernels().items() if kernel.fused and _runs(case, dtype, device, kernel)]
+
+
+def _runs(case: attention.Case, dtype: torch.dtype, device: Device, kernel: attention.Kernel) -> bool:
+    try:
+        return attention.run(case, dtype, device.torch, kernel).kernel == kernel.name
+    except attention.NotOffered:
+        return False

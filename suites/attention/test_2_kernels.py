@@ -1,0 +1,69 @@
+"""Each kernel that the stack offers against the textbook formula in float64: forward, backward, all shapes."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+import torch
+
+from stackproof import attention
+from stackproof.checks import NotApplicable, require, require_all
+from stackproof.device import Device
+from stackproof.numerics import Judgement, judge
+from stackproof.records import Figure
+from stackproof.stacks import Stack
+from suites.common import supported
+
+DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
+
+
+@cache
+def _exact(case: attention.Case, dtype: torch.dtype) -> attention.Tensors:
+    return attention.formula(case, dtype, torch.float64)
+
+
+@cache
+def _anchor(case: attention.Case, dtype: torch.dtype) -> attention.Tensors:
+    return attention.formula(case, dtype, dtype, logarithms=True)
+
+
+@pytest.mark.deadline(60)
+@pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: str(dtype).removeprefix("torch."))
+@pytest.mark.parametrize("name", list(attention.kernels()))
+def test_kernel(name: str, dtype: torch.dtype, stack: Stack, device: Device, figures: dict[str, Figure]) -> None:
+    """When a kernel is asked for, that one runs, and output and gradients of every shape agree with float64."""
+    supported(stack, dtype)
+    refused: dict[str, str] = {}
+    found: dict[str, Judgement] = {}
+    for case in attention.cases():
+        try:
+            found |= _judgements(case, dtype, device, attention.kernels()[name])
+        except attention.NotOffered as reason:
+            refused[case.name] = str(reason)
+    _offered(name, found, refused)
+    figures |= {f"not offered: {case}": reason for case, reason in refused.items()}
+    worst = require_all(found, f"{name} in {dtype}")
+    figures |= {"compared": len(found), "worst error": worst.error, "its bound": worst.bound}
+    shapes = len(attention.cases()) - len(refused)
+    figures["summary"] = f"{shapes} shapes, worst error {worst.error:.1e} of {worst.bound:.1e} allowed" + (
+        f"; not offered for {', '.join(refused)}" if refused else ""
+    )
+
+
+def _offered(name: str, found: dict[str, Judgement], refused: dict[str, str]) -> None:
+    """Math is there on every device; whether another kernel is, the build decides."""
+    if not found:
+        reason = next(iter(refused.values()), "there are no shapes")
+        require(name != "math", f"not even the math kernel runs: {reason}")
+        raise NotApplicable(f"this stack does not offer {name}: {reason}")
+
+
+def _judgements(
+    case: attention.Case, dtype: torch.dtype, device: Device, kernel: attention.Kernel
+) -> dict[str, Judgement]:
+    run, exact, anchor = attention.run(case, dtype, device.torch, kernel), _exact(case, dtype), _anchor(case, dtype)
+    require(run.kernel == kernel.name, f"{case.name}: {kernel.name} was asked for and {run.kernel} ran")
+    return {
+        f"{case.name}, {what}": judge(run.tensors[what], exact[what], anchor[what], dtype) for what in exact
+    }  # fmt: skip

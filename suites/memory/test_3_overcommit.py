@@ -1,0 +1,38 @@
+"""Asking for 1.2 x the free memory is refused with an out-of-memory error; nothing spills in silence (requirements.md A5)."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import pytest
+
+from stackproof import capabilities, memory
+from stackproof.device import Device
+from stackproof.records import Figure
+from stackproof.session import Session
+from stackproof.stacks import Stack
+
+
+@pytest.mark.deadline(120)
+def test_device(stack: Stack, device: Device, figures: dict[str, Figure]) -> None:
+    """A card that is full says so, its memory is as fast as before, and the process goes on computing."""
+    capabilities.require(stack, "device-memory")
+    device.empty_cache()
+    found = memory.overcommit(device, device.memory().free, memory.filled(device), memory.rate(device))
+    device.empty_cache()
+    memory.still_usable(device)
+    _tell(found, figures)
+
+
+@pytest.mark.deadline(120)
+def test_host(session_plan: Session, figures: dict[str, Figure]) -> None:
+    """A process on the CPU that may have no more gets an error it can live with, not a signal."""
+    _tell(memory.overcommit_host(90 * session_plan.deadline_scale), figures)
+
+
+def _tell(found: memory.Overcommitment, figures: dict[str, Figure]) -> None:
+    figures |= asdict(found)
+    figures["summary"] = (
+        f"{found.granted >> 20} MiB of {found.free >> 20} MiB free were granted, then: {found.words}; "
+        f"{found.before:.1f} GB/s before, {found.full:.1f} full, {found.after:.1f} after"
+    )
