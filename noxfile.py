@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Callable
@@ -122,7 +123,9 @@ def tests(session: nox.Session) -> None:
     def action() -> None:
         python = environments.prepare(stacks.load("cpu"), session.log)
         command = [str(python), "-m", "pytest", *session.posargs]
-        env = {"STACKPROOF_NOX": sys.executable}  # tests of this file run nox with it
+        uv = environments.find_uv(session.log).parent  # tests of locks and builds need it
+        path = os.pathsep.join((str(uv), os.environ.get("PATH", os.defpath)))
+        env = {"STACKPROOF_NOX": sys.executable, "PATH": path}  # tests of this file run nox
         session.run(*command, external=True, env=env, interrupt_timeout=_PATIENCE_S)
 
     _refusing(session, action)

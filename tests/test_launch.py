@@ -44,6 +44,14 @@ def test_every_rank_answers_in_order(tmp_path: Path) -> None:
         assert f"rank {rank} was here" in log.read_text()
 
 
+def test_a_rank_that_answered_is_not_blamed_for_its_shutdown(tmp_path: Path) -> None:
+    """What happens to the interpreter after the evidence is on disk says nothing of the stack; output is still whole."""
+    assert len(run("abort_at_exit", tmp_path)) == 2
+    for rank in (0, 1):
+        (log,) = tmp_path.glob(f"*/attempt_0/{rank}/stdout.log")
+        assert f"rank {rank} was here" in log.read_text()
+
+
 def test_a_rank_that_raises_is_named_with_its_words(tmp_path: Path) -> None:
     """The first rank that failed is the cause; its phase and its sentence are in the message."""
     with pytest.raises(CheckFailed) as failure:

@@ -105,5 +105,16 @@ def _program(name: str) -> Program:
     return program
 
 
+def _end(status: int) -> None:
+    """End at once, without Python's own shutdown: the evidence is on disk by now.
+
+    torch 2.8 and later keep the group alive after it was destroyed; its threads then race with the shutdown, and gloo sometimes aborts.
+    https://github.com/pytorch/pytorch/pull/179291
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
+
+
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1])))
+    _end(main(Path(sys.argv[1])))
