@@ -20,7 +20,9 @@ from stackproof.errors import Refusal  # noqa: E402
 nox.needs_version = ">=2024.4.15"
 nox.options.sessions = ["smoke"]
 
-# After Ctrl-C a verb ends its ranks and writes its record; nox would give it 0.3 s.
+# After Ctrl-C a verb ends its ranks and writes its record; nox would give it 0.3 s. A signal to nox alone does not reach the
+# verb by itself: nox passes it on once the first time is over, and CI systems kill about ten seconds after asking.
+_GROUP_S = 0.5
 _PATIENCE_S = 15.0
 
 # What CI systems send would end nox alone and leave the verb running; as Ctrl-C, nox ends the verb first.
@@ -53,7 +55,7 @@ def _run(session: nox.Session, stack: stacks.Stack, verb: Verb) -> None:
         raise found.refusal()
     python = environments.prepare(chosen, session.log)
     command = [str(python), "-m", "stackproof", verb.name, "--stack", stack.name, *session.posargs]
-    session.run(*command, external=True, interrupt_timeout=_PATIENCE_S, terminate_timeout=_PATIENCE_S)
+    session.run(*command, external=True, interrupt_timeout=_GROUP_S, terminate_timeout=_PATIENCE_S)
 
 
 def _refusing(session: nox.Session, action: Callable[[], None]) -> None:
@@ -126,7 +128,7 @@ def tests(session: nox.Session) -> None:
         uv = environments.find_uv(session.log).parent  # tests of locks and builds need it
         path = os.pathsep.join((str(uv), os.environ.get("PATH", os.defpath)))
         env = {"STACKPROOF_NOX": sys.executable, "PATH": path}  # tests of this file run nox
-        session.run(*command, external=True, env=env, interrupt_timeout=_PATIENCE_S)
+        session.run(*command, external=True, env=env, interrupt_timeout=_GROUP_S, terminate_timeout=_PATIENCE_S)
 
     _refusing(session, action)
 

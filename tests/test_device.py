@@ -106,6 +106,17 @@ def test_no_device_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
         device.parse("xpu:0", "xpu")
 
 
+def test_a_driver_that_cannot_be_asked_is_not_called_absent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What torch said is told: it is the cause, and "no device" is not (requirements.md C4)."""
+
+    def ask() -> int:
+        raise NameError("name 'amdsmi' is not defined")
+
+    monkeypatch.setattr(torch, "get_device_module", lambda kind: SimpleNamespace(device_count=ask))
+    with pytest.raises(StackUnavailableError, match="'cuda' devices failed: NameError: name 'amdsmi' is not defined"):
+        device.default("cuda")
+
+
 def test_an_unknown_type_is_an_error_not_a_default() -> None:
     """A typo in a stack does not become the CPU."""
     with pytest.raises(Refusal, match="there is no device type 'cupu'"):

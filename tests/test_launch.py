@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from stackproof import stacks
-from stackproof.checks import CheckCrashed, CheckFailed, CheckHung
+from stackproof.checks import CapabilityMissing, CheckCrashed, CheckFailed, CheckHung
 from stackproof.device import Card, Host
 from stackproof.launch import Arrangement, arrange, launch
 
@@ -96,6 +96,12 @@ def test_too_few_cards_are_shared_over_another_backend_and_labelled() -> None:
     arrangement = arrange(stacks.load("cuda"), [Card("cuda", 0)], 2)
     assert ("gloo", (0, 0)) == (arrangement.backend, arrangement.cards)
     assert "nccl is not verified at this world size" in arrangement.note
+
+
+def test_a_stack_whose_cards_cannot_be_shared_lacks_the_capability() -> None:
+    """The row that says so is the reason, instead of an error of the backend that nobody asked for."""
+    with pytest.raises(CapabilityMissing, match=r"stacks/xpu/stack.toml: shared_card_backend is empty"):
+        arrange(stacks.load("xpu"), [Card("xpu", 0)], 2)
 
 
 def test_ranks_share_a_cpu() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from stackproof import verify
+from stackproof.errors import Refusal
 from stackproof.records import Check, Record, Verdict
 
 from .conftest import RunSuite, Silent
@@ -170,11 +171,47 @@ def test_only_runs_what_matches(run_suite: RunSuite) -> None:
     assert record.verdict is Verdict.PASSED
 
 
-def test_only_that_matches_nothing_fails(run_suite: RunSuite) -> None:
-    """A selection of nothing says so instead of passing."""
-    record = run_suite({"test_a.py": PASSING}, only=("own/z::*",))
-    assert record.verdict is Verdict.FAILED
-    assert "no check matches own/z::*" in record.checks[-1].reason
+@pytest.mark.parametrize(
+    ("pattern", "hint"), [("own/a::fien", "did you mean 'own/a::fine'"), ("own/a", "patterns may hold")]
+)
+def test_only_that_matches_nothing_is_refused(run_suite: RunSuite, pattern: str, hint: str) -> None:
+    """A selection of nothing is a slip, and gets the nearest name."""
+    with pytest.raises(Refusal) as refusal:
+        run_suite({"test_a.py": PASSING}, only=(pattern,))
+    assert f"--only '{pattern}' matches no check of own" in str(refusal.value)
+    assert hint in str(refusal.value)
+
+
+NEEDS = """
+    import pytest
+    from stackproof.checks import CapabilityMissing, require
+
+    @pytest.mark.parametrize("name", ["good", "bad", "lacking"])
+    def test_first(name):
+        if name == "lacking":
+            raise CapabilityMissing("a row says so")
+        require(name == "good", "wrong")
+
+    @pytest.mark.needs("own/a::first[{name}]")
+    @pytest.mark.parametrize("name", ["good", "bad", "lacking"])
+    def test_second(name):
+        pass
+"""
+
+
+def test_a_check_that_builds_on_another_ends_as_that_one_did(run_suite: RunSuite) -> None:
+    """It runs after a pass, is inconclusive after a failure, and skipped, with the same reason, after a skip."""
+    checks = {check.id: check for check in run_suite({"test_a.py": NEEDS}).checks}
+    ended = {name: checks[f"own/a::second[{name}]"].verdict for name in ("good", "bad", "lacking")}
+    assert ended == {"good": Verdict.PASSED, "bad": Verdict.INCONCLUSIVE, "lacking": Verdict.SKIPPED}
+    assert checks["own/a::second[lacking]"].reason == "a row says so"
+
+
+def test_only_brings_what_a_check_builds_on(run_suite: RunSuite) -> None:
+    """One check can be repeated alone, because what it needs comes with it."""
+    record = run_suite({"test_a.py": NEEDS}, only=("own/a::second[[]good[]]",))
+    assert [check.id for check in record.checks] == ["own/a::first[good]", "own/a::second[good]"]
+    assert record.verdict is Verdict.PASSED
 
 
 SHARED = "import os, pytest\n@pytest.mark.parametrize('n', range(12))\ndef test_one(n, figures):\n    figures['pid'] = os.getpid()\n"

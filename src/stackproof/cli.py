@@ -50,7 +50,9 @@ def _call(options: argparse.Namespace) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="stackproof", description="Proves an accelerator stack.", epilog=_EPILOG)
+    parser = argparse.ArgumentParser(
+        prog="stackproof", description="Proves an accelerator stack.", epilog=_EPILOG, allow_abbrev=False
+    )
     parser.add_argument("--version", action="version", version=f"stackproof {__version__}")
     verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
     _add_run(
@@ -91,14 +93,16 @@ def _parser() -> argparse.ArgumentParser:
 def _add_run(
     verbs: argparse._SubParsersAction[argparse.ArgumentParser], name: str, help_: str, run: Verb
 ) -> argparse.ArgumentParser:
-    verb = verbs.add_parser(name, help=help_, description=help_, epilog=_EPILOG)
+    verb = verbs.add_parser(name, help=help_, description=help_, epilog=_EPILOG, allow_abbrev=False)
     verb.add_argument("--stack", metavar="NAME", help=f"one of: {', '.join(stacks.names())}")
-    verb.add_argument("--device", default="", help="the one device to use, such as xpu:1 (default: the first)")
+    verb.add_argument(
+        "--device", default="", help="the device of all checks that use one, such as xpu:1 (default: the first)"
+    )
     verb.add_argument(
         "--preset",
         default="tiny",
         choices=["tiny", "full"],
-        help="tiny: seconds on two cores; full: the users' own configuration",
+        help="of the rates: tiny takes seconds on two cores, full is the users' own configuration",
     )
     verb.add_argument(
         "--only",

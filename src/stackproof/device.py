@@ -263,8 +263,24 @@ def kinds() -> dict[str, type[Device]]:
 
 
 def count(kind: str) -> int:
-    """Return how many devices of the type are visible; 0 where this torch was built without it."""
-    return 1 if _class(kind) is Host else int(_quietly(lambda: torch.get_device_module(kind).device_count()) or 0)
+    """Return how many devices of the type are visible; 0 where this torch was built without it.
+
+    Raises:
+        StackUnavailableError: asking the driver failed; what torch said is in the sentence, because "no device" would
+            send people looking in the wrong place (`NameError: name 'amdsmi' is not defined`, for one).
+    """
+    if _class(kind) is Host:
+        return 1
+    module = _quietly(lambda: torch.get_device_module(kind))
+    if module is None:
+        return 0
+    try:
+        return int(module.device_count())
+    except Exception as error:
+        said = f"{type(error).__name__}: {error}"
+        raise StackUnavailableError(
+            f"asking torch {torch.__version__} for its '{kind}' devices failed: {said}"
+        ) from error
 
 
 def visible(kind: str) -> tuple[Device, ...]:

@@ -26,5 +26,6 @@ class EnvironmentMismatchError(Refusal):
 
 def suggestion(word: str, known: Iterable[str]) -> str:
     """Return ` (did you mean 'x'?)` for the nearest known word, else an empty string."""
-    near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
+    by_folded = {name.casefold(): name for name in known}
+    near = [by_folded[name] for name in difflib.get_close_matches(word.casefold(), by_folded, n=1, cutoff=0.5)]
     return f" (did you mean '{near[0]}'?)" if near else ""

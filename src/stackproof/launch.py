@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from . import processes
-from .checks import CheckCrashed, CheckFailed, CheckHung
+from .checks import CapabilityMissing, CheckCrashed, CheckFailed, CheckHung
 from .device import Device
 from .stacks import Stack
 
@@ -68,6 +68,11 @@ def arrange(stack: Stack, cards: Sequence[Device], world_size: int) -> Arrangeme
         return Arrangement(stack.backend, tuple(card.index for card in cards[:world_size]))
     if cards[0].shareable:
         return Arrangement(stack.backend, (cards[0].index,) * world_size)
+    if not stack.shared_card_backend:
+        raise CapabilityMissing(
+            f"stacks/{stack.name}/stack.toml: shared_card_backend is empty: no backend of this stack lets "
+            f"{world_size} ranks share one card, and {len(cards)} is visible"
+        )
     note = f"{world_size} ranks share {cards[0]} over {stack.shared_card_backend}; {stack.backend} is not verified at this world size"
     return Arrangement(stack.shared_card_backend, (cards[0].index,) * world_size, note)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -45,14 +45,17 @@ class Ledger:
     excuse: Callable[[Check], Check] = _unchanged
     save: Callable[[Record], None] = _nowhere
     collected: dict[str, None] = field(default_factory=dict)
+    known: dict[str, None] = field(default_factory=dict)
+    """Every check of the suites that were looked at, chosen or not."""
     _saved_at: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
         self._ended = {check.id for check in self.record.checks}
         self._earlier = frozenset(self._ended)
 
-    def announce(self, identifiers: list[str]) -> None:
+    def announce(self, identifiers: list[str], known: Iterable[str] = ()) -> None:
         """Note what a process collected; a fresh process after a crash collects the same again."""
+        self.known.update(dict.fromkeys(known))
         before = len(self.collected)
         self.collected.update(dict.fromkeys(identifiers))
         if len(self.collected) > before:
@@ -76,11 +79,6 @@ class Ledger:
         self.record.verdict, self._saved_at = verdict, time.monotonic()
 
     @property
-    def ended(self) -> tuple[str, ...]:
-        """The checks that have a verdict."""
-        return tuple(self._ended)
-
-    @property
-    def passed(self) -> tuple[str, ...]:
-        """The checks that passed."""
-        return tuple(check.id for check in self.record.checks if check.verdict is Verdict.PASSED)
+    def ended(self) -> dict[str, tuple[str, str]]:
+        """The checks that have a verdict: it and its reason, by name."""
+        return {check.id: (check.verdict.value, check.reason) for check in self.record.checks}

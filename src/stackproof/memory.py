@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 
@@ -26,7 +27,9 @@ _PIECES = 12
 _PROBE = 64 * MIB
 _PROBES = 5
 _SLOWEST = 0.5
-"""Memory that is full must be at least half as fast as when it was empty; spilled to the host it is a tenth (requirements.md A5)."""
+"""Full memory must be at least half as fast as empty memory; behind a PCIe link it is a tenth (requirements.md A5)."""
+_SLOWEST_HOST = 0.05
+"""The CPU's caches and neighbours move its rates by a lot; only a swapping host is slower than this."""
 
 Taken = Callable[[int], torch.Tensor]
 
@@ -55,7 +58,8 @@ def follow(device: Device, size: int, take: Taken, slack: int = 0) -> dict[str, 
         during.peak - before.allocated,
     )
     _near(appeared, size, slack, f"{device}: a tensor of {size} bytes appeared in 'allocated' as {appeared}")
-    _near(peak, size, slack, f"{device}: a tensor of {size} bytes moved the peak by {peak}", over=size)
+    most = sys.maxsize if slack else size  # the kernel may forbid resetting a process's peak: it is from earlier then
+    require(size - slack <= peak <= most, f"{device}: a tensor of {size} bytes moved the peak by {peak}")
     del block
     device.empty_cache()
     after = device.memory()
@@ -82,8 +86,8 @@ def follow_free(device: Device, size: int, take: Taken, slack: int) -> int:
     return fell
 
 
-def _near(actual: int, size: int, slack: int, sentence: str, over: int = 0) -> None:
-    require(size - slack <= actual <= size + slack + over, sentence)
+def _near(actual: int, size: int, slack: int, sentence: str) -> None:
+    require(size - slack <= actual <= size + slack, sentence)
 
 
 def growth(device: Device, step: Callable[[], object], steps: int, warm_up: int, allowed: int) -> int:
@@ -113,7 +117,9 @@ class Overcommitment:
     after: float
 
 
-def overcommit(device: Device, free: int, take: Taken, rate: Callable[[torch.Tensor], float]) -> Overcommitment:
+def overcommit(
+    device: Device, free: int, take: Taken, rate: Callable[[torch.Tensor], float], slowest: float = _SLOWEST
+) -> Overcommitment:
     """Ask for 1.2 x `free` in one block and in pieces; both must be refused, and what is held must stay fast.
 
     A driver that evicts to the host's memory grants everything and gets slow instead: that fails, with the rates.
@@ -124,7 +130,7 @@ def overcommit(device: Device, free: int, take: Taken, rate: Callable[[torch.Ten
     held, words = [first], None
     while words is None and len(held) <= _PIECES:
         words = _refusal(lambda size: held.append(take(size)), free * 12 // 10 // _PIECES)
-    full, granted = min(rate(first), rate(held[-1])), sum(map(torch.Tensor.nbytes.__get__, held))
+    full, granted = min(rate(first), rate(held[-1])), sum(block.nbytes for block in held)
     del held[1:]
     device.empty_cache()
     after = rate(first)
@@ -132,7 +138,7 @@ def overcommit(device: Device, free: int, take: Taken, rate: Callable[[torch.Ten
     require(
         words is not None, f"{device}: {granted} bytes were granted where {free} were free, without an error: {rates}"
     )
-    require(min(full, after) >= _SLOWEST * before, f"{device}: memory spilled in silence: {rates}")
+    require(min(full, after) >= slowest * before, f"{device}: memory spilled in silence: {rates}")
     return Overcommitment(free, granted, words or "", before, full, after)
 
 
@@ -140,19 +146,14 @@ def _refusal(take: Callable[[int], object], size: int) -> str | None:
     """Return the first line of the out-of-memory error, or None where the block was granted (and is given back)."""
     try:
         take(size)
-    except torch.OutOfMemoryError if hasattr(torch, "OutOfMemoryError") else RuntimeError as error:
-        return _out_of_memory(error)
-    except RuntimeError as error:  # the CPU's allocator raises no class of its own
-        return _out_of_memory(error)
+    except RuntimeError as error:  # OutOfMemoryError is one; the CPU's allocator raises no class of its own
+        if not any(word in str(error).lower() for word in _REFUSALS):
+            raise
+        return str(error).splitlines()[0][:200]
     return None
 
 
-def _out_of_memory(error: RuntimeError) -> str:
-    text = str(error)
-    words = ("out of memory", "can't allocate memory", "not enough memory")
-    if not any(word in text.lower() for word in words):
-        raise error
-    return text.splitlines()[0][:200]
+_REFUSALS = ("out of memory", "can't allocate memory", "not enough memory", "out_of_device_memory")
 
 
 def rate(device: Device) -> Callable[[torch.Tensor], float]:
@@ -210,7 +211,7 @@ def limited() -> None:
     here = pages * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (here + _LIMIT, here + _LIMIT))
     try:
-        found = vars(overcommit(HOST, _LIMIT, filled(HOST), rate(HOST)))
+        found = vars(overcommit(HOST, _LIMIT, filled(HOST), rate(HOST), _SLOWEST_HOST))
         still_usable(HOST)
     except Exception as error:
         found = {"failed": f"{error}"[:400]}
@@ -220,5 +221,4 @@ def limited() -> None:
 
 
 def _first_word(path: str) -> str:
-    with open(path, encoding="ascii") as stream:
-        return stream.read().split()[0]
+    return Path(path).read_text(encoding="ascii").split()[0]

@@ -11,12 +11,11 @@ import os
 import random
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from io import StringIO
 from itertools import count
-from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import torch
@@ -33,8 +32,6 @@ REFERENCE = torch.device("cpu")
 
 SEED = 20240229
 
-NO_CASTS: Mapping[torch.dtype, torch.dtype] = MappingProxyType({})
-
 
 @contextmanager
 def preserved(device: torch.device = REFERENCE) -> Iterator[None]:
@@ -49,17 +46,14 @@ def preserved(device: torch.device = REFERENCE) -> Iterator[None]:
     devices = [device] if hasattr(module, "get_rng_state") else []  # torch.cpu has only the default generator
     python, legacy, threads = random.getstate(), numpy.random.get_state(), torch.get_num_threads()
     torch.set_num_threads(1)
-    with warnings.catch_warnings():  # torch 2.9 gave the switch a new name and warns of the old one
-        warnings.simplefilter("ignore")
-        short, torch.backends.cudnn.allow_tf32 = torch.backends.cudnn.allow_tf32, False
+    flags = torch.backends.cudnn
+    precise = flags.flags(flags.enabled, flags.benchmark, None, flags.deterministic, allow_tf32=False)
     try:
-        with torch.random.fork_rng(devices, device_type=device.type), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            torch.backends.cudnn.allow_tf32 = short
+            with torch.random.fork_rng(devices, device_type=device.type), precise:
+                yield
+    finally:
         torch.set_num_threads(threads)
         random.setstate(python)
         numpy.random.set_state(legacy)
@@ -151,14 +145,12 @@ def compute(
     backward: bool,
     wide: bool = False,
     mode: AbstractContextManager[Any] = nullcontext(),
-    casts: Mapping[torch.dtype, torch.dtype] = NO_CASTS,
 ) -> Computed:
     """Run one sample forward and, if asked, backward; in float64 from the same numbers if `wide`.
 
-    `mode` is entered around the operator and its backward, not around what moves and prepares their arguments;
-    `casts` are further dtypes to widen.
+    `mode` is entered around the operator and its backward, not around what moves and prepares their arguments.
     """
-    move = _mover(device, {**_upcasts(dtype), **casts} if wide else {})
+    move = _mover(device, _upcasts(dtype) if wide else {})
     arguments = tree_map(move, (sample.input, tuple(sample.args), dict(sample.kwargs)))
     seed()
     with torch.set_grad_enabled(backward), mode:

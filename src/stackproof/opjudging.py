@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
@@ -11,18 +11,25 @@ import torch
 
 from . import ROOT
 from .numerics import Judgement, relative_error, rule
-from .opdatabase import Computed
+from .opdatabase import REFERENCE, Computed
 from .tables import Table
+
+
+# A result this close to the largest number of its dtype may leave its range in between.
+_NEAR_OVERFLOW = 16
 
 
 @dataclass(frozen=True)
 class Exemption:
     """One row of `fixtures/operators.toml`: an operator to which the rule does not apply, and why."""
 
-    compare: str
-    cap: float | None
-    returns: tuple[str, ...]
-    reason: str
+    compare: str = "values"
+    cap: float | None = None
+    returns: tuple[str, ...] = ()
+    ties: bool = False
+    overflows: bool = False
+    refuses: str = ""
+    reason: str = ""
 
 
 @cache
@@ -41,19 +48,48 @@ def exemptions() -> Mapping[tuple[str, str], Exemption]:
 
 
 def _exemption(row: Table) -> Exemption:
-    compare = row.take("compare", str, "values", ("values", "form", "nothing"))
-    cap, returns = row.take("cap", float, 0.0), row.strings("returns", ())
-    if (cap > 0 or bool(returns)) != (compare == "values"):
-        raise row.refuse("cap", "and 'returns' belong to compare = 'values', which needs one of them")
-    return Exemption(compare, cap or None, returns, row.take("reason", str))
+    found = Exemption(
+        row.take("compare", str, "values", ("values", "form", "nothing")),
+        row.take("cap", float, 0.0) or None,
+        row.strings("returns", ()),
+        row.take("ties", bool, False),
+        row.take("overflows", bool, False),
+        row.take("refuses", str, ""),
+        row.take("reason", str),
+    )
+    details = (found.cap, found.returns, found.ties, found.overflows, found.refuses)
+    if any(details) != (found.compare == "values"):
+        raise row.refuse("compare", "= 'values' needs one of 'cap', 'returns', 'ties', 'overflows', 'refuses'; others none")
+    return found
 
 
 def judgements(
-    actual: Computed, reference: Computed, anchor: Computed | None, dtype: torch.dtype, cap: float | None
+    actual: Computed,
+    reference: Computed,
+    anchor: Computed | None,
+    dtype: torch.dtype,
+    exemption: Exemption = Exemption(),
+    others: Iterable[Computed] = (),
 ) -> dict[str, Judgement]:
-    """Judge every output and gradient; without an anchor the bound is the rule's floor."""
+    """Judge every output and gradient.
+
+    Args:
+        actual: the device's.
+        reference: the same in float64.
+        anchor: the CPU's in `dtype`; without it the bound is the rule's floor.
+        dtype: what is computed in.
+        exemption: the operator's row.
+        others: what float64 gives under rounding (`opspread`), which widens the bound beyond the cap.
+    """
     return {
-        name: _judged(actual.values[name], value, anchor.values[name] if anchor else None, dtype, cap)
+        name: _judged(
+            actual.values[name],
+            value,
+            anchor.values[name] if anchor else None,
+            dtype,
+            exemption,
+            [other.values[name] for other in others if name in other.values],
+        )
         for name, value in reference.values.items()
     }
 
@@ -63,15 +99,58 @@ def _judged(
     reference: torch.Tensor,
     anchor: torch.Tensor | None,
     dtype: torch.dtype,
-    cap: float | None,
+    exemption: Exemption,
+    others: list[torch.Tensor],
 ) -> Judgement:
+    actual, reference, *others = map(_dense, (actual, reference, *others))
     if not (reference.is_floating_point() or reference.is_complex()):
-        error, exact = relative_error(actual, reference), cap or 0.0
+        error, exact = relative_error(actual, reference), exemption.cap or 0.0
         return Judgement(error <= exact, error, exact, 0.0)  # indices, counts and truth values are right or wrong
+    if actual.shape == reference.shape:
+        actual = _excused(actual, reference, dtype, _beyond(reference, dtype, others, anchor, exemption))
     error = _error(actual, reference, dtype)
-    allowed = 0.0 if anchor is None else _error(anchor, reference, dtype)
-    bound = rule().bound(allowed, dtype, cap)
+    allowed = 0.0 if anchor is None else _error(_dense(anchor), reference, dtype)
+    # where they leave the dtype's range they say so above; their other numbers still say how far apart results may be
+    spread = max((_error(_excused(o, reference, dtype, None), reference, dtype) for o in others), default=0.0)
+    bound = rule().bound(allowed, dtype.to_real(), exemption.cap)
+    bound = max(bound, rule().multiplier * spread + rule().bound(0.0, dtype.to_real(), exemption.cap))
     return Judgement(error <= bound, error, bound, allowed)
+
+
+def _dense(value: torch.Tensor) -> torch.Tensor:
+    value = value.detach().to(REFERENCE)
+    return value if value.layout is torch.strided else value.to_dense()
+
+
+def _beyond(
+    reference: torch.Tensor,
+    dtype: torch.dtype,
+    others: list[torch.Tensor],
+    anchor: torch.Tensor | None,
+    exemption: Exemption,
+) -> torch.Tensor:
+    """Return where a result may leave the dtype's range, or come back into it, and be right."""
+    found = reference.abs() > torch.finfo(dtype).max / _NEAR_OVERFLOW
+    for other in others:
+        found = found | (_kind(other) != _kind(reference))
+    if exemption.overflows and anchor is not None:
+        found = found | (_kind(_dense(anchor)) != _kind(reference))
+    return found
+
+
+def _excused(
+    value: torch.Tensor, reference: torch.Tensor, dtype: torch.dtype, where: torch.Tensor | None
+) -> torch.Tensor:
+    """Return the value with the reference's numbers in those places (all: None) where only one of both is finite."""
+    other = _kind(value) != _kind(reference)
+    if not bool(other.any()):
+        return value
+    return torch.where(other if where is None else other & where, reference.to(value.dtype), value)
+
+
+def _kind(value: torch.Tensor) -> torch.Tensor:
+    """Tell finite numbers, infinities and NaN apart by 0, 1 and 2."""
+    return torch.isinf(value).to(torch.int8) + 2 * torch.isnan(value).to(torch.int8)
 
 
 def _error(actual: torch.Tensor, reference: torch.Tensor, dtype: torch.dtype) -> float:
@@ -81,9 +160,6 @@ def _error(actual: torch.Tensor, reference: torch.Tensor, dtype: torch.dtype) ->
     is left after they cancel (the gradient of a normalised vector of one element) or underflow, and the
     reference itself may have no correct digit in it.
     """
-    actual, reference = (
-        value.to_dense() if value.layout is not torch.strided else value for value in (actual, reference)
-    )
     error = relative_error(actual, reference)
     if error == float("inf"):  # a value beyond the dtype's range is rightly infinite
         reference = reference.to(actual.dtype)
@@ -91,7 +167,7 @@ def _error(actual: torch.Tensor, reference: torch.Tensor, dtype: torch.dtype) ->
     if error in (0.0, float("inf")):
         return error
     norm = float(torch.linalg.vector_norm(reference.to(torch.complex128 if reference.is_complex() else torch.float64)))
-    return error * norm if 0 < norm < rule().caps[dtype] else error
+    return error * norm if 0 < norm < rule().caps[dtype.to_real()] else error
 
 
 def form_fault(actual: Computed, reference: Computed, dtype: torch.dtype, returns: tuple[str, ...] = ()) -> str:
@@ -125,8 +201,8 @@ def _leaf_fault(actual: object, reference: object, dtype: torch.dtype, returns: 
 
 def _narrow(wide: torch.dtype, dtype: torch.dtype) -> torch.dtype:
     if wide is torch.float64:
-        return dtype
-    return dtype.to_complex() if wide is torch.complex128 and dtype.is_floating_point else wide
+        return dtype.to_real()
+    return dtype.to_complex() if wide is torch.complex128 else wide
 
 
 def severity(judgement: Judgement) -> float:

@@ -25,10 +25,10 @@ import torch
 
 from . import device as devices
 from . import provenance, stacks
-from .checks import CheckEnded, CheckInconclusive
+from .checks import CapabilityMissing, CheckEnded, CheckInconclusive
 from .errors import Refusal
 from .processes import die_with_parent
-from .records import Check, Figure, Measurement, Verdict
+from .records import NOT_EXECUTED, Check, Figure, Measurement, Verdict
 from .session import Session
 
 DEFAULT_DEADLINE_S = 120.0
@@ -45,6 +45,12 @@ def check_id(nodeid: str) -> str:
     )
 
 
+def needs_of(item: pytest.Item) -> list[str]:
+    """Return the checks that a check builds on: `needs("smoke/a::b[{name}]")`, filled in with its own parameters."""
+    parameters = getattr(getattr(item, "callspec", None), "params", {})
+    return [str(name).format(**parameters) for marker in item.iter_markers("needs") for name in marker.args]
+
+
 _ENDED = pytest.StashKey[tuple[Verdict, str]]()
 _FIGURES = pytest.StashKey[dict[str, Figure]]()
 _REPORTER = pytest.StashKey["Reporter"]()
@@ -58,7 +64,7 @@ class Reporter:
         self.stack = session.open_stack()
         self._events = (Path(session.folder) / "events.jsonl").open("a", encoding="utf-8")
         self._stacks = (Path(session.folder) / "stacks.txt").open("a", encoding="utf-8")
-        self.passed = set(session.passed)
+        self.ended = {name: (Verdict(verdict), reason) for name, (verdict, reason) in session.earlier.items()}
         self._began = 0.0
 
     def emit(self, event: str, **values: Any) -> None:
@@ -70,8 +76,7 @@ class Reporter:
         self, identifier: str, verdict: Verdict, reason: str, seconds: float, figures: dict[str, Figure] | None = None
     ) -> None:
         """Announce how a check ended."""
-        if verdict is Verdict.PASSED:
-            self.passed.add(identifier)
+        self.ended[identifier] = (verdict, reason)
         row = asdict(Check(identifier, verdict, reason, seconds, figures or {}))
         self.emit("finished", check={**row, "verdict": verdict.value})
 
@@ -96,14 +101,14 @@ class Reporter:
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Announce what was collected and leave out what an earlier process of this run has finished."""
-        chosen = [item for item in items if self._chosen(check_id(item.nodeid))]
-        self.emit("collected", ids=[check_id(item.nodeid) for item in chosen])
-        finished = set(self.session.finished)
-        items[:] = self._ordered([item for item in chosen if check_id(item.nodeid) not in finished])
+        known = {check_id(item.nodeid): item for item in items}
+        chosen = self._with_needs([item for name, item in known.items() if self._chosen(name)], known)
+        self.emit("collected", ids=[check_id(item.nodeid) for item in chosen], known=list(known))
+        items[:] = self._ordered([item for item in chosen if check_id(item.nodeid) not in self.session.earlier])
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """A file that cannot be collected is a failed check; a skipped one too, because nothing passes by not running."""
-        if not report.passed and check_id(report.nodeid) not in self.session.finished:
+        if not report.passed and check_id(report.nodeid) not in self.session.earlier:
             lines = str(report.longrepr or "collection gave no reason").strip().splitlines()
             self.conclude(
                 check_id(report.nodeid) or "collection", Verdict.FAILED, f"could not be collected: {lines[-1]}", 0.0
@@ -117,6 +122,15 @@ class Reporter:
             return (yield)
         finally:
             self._finish(item)
+
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        """End a check as what it builds on ended, if that did not pass: nothing is timed that was not verified."""
+        for name in needs_of(item):
+            verdict, reason = self.ended.get(name, (Verdict.INCONCLUSIVE, "it did not run"))
+            if verdict in NOT_EXECUTED:
+                raise CapabilityMissing(reason)
+            if verdict is not Verdict.PASSED:
+                raise CheckInconclusive(f"was not run, because {name}, on which it builds, did not pass in this run")
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
@@ -138,6 +152,11 @@ class Reporter:
             return False
         patterns = self.session.only
         return not patterns or any(fnmatch.fnmatchcase(identifier, one) or identifier == one for one in patterns)
+
+    def _with_needs(self, chosen: list[pytest.Item], known: dict[str, pytest.Item]) -> list[pytest.Item]:
+        """Add what the chosen checks build on, so that one of them can be repeated alone."""
+        names = {check_id(item.nodeid) for item in chosen} | {name for item in chosen for name in needs_of(item)}
+        return [item for name, item in known.items() if name in names]
 
     def _ordered(self, items: list[pytest.Item]) -> list[pytest.Item]:
         """Shuffle within each file if a seed is given: files build on one another, the checks of a file do not."""
@@ -170,6 +189,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Tie this process to its supervisor and bring the stack's packages up in their order."""
     die_with_parent()
     config.addinivalue_line("markers", "deadline(seconds): the check is ended and called hung after this time")
+    config.addinivalue_line("markers", "needs(name, ...): the check runs only if these checks passed in the same run")
     reporter = Reporter(Session.load())
     config.stash[_REPORTER] = reporter
     config.pluginmanager.register(reporter, "stackproof-reporter")
@@ -215,19 +235,6 @@ def device(session_plan: Session, stack: stacks.Stack) -> devices.Device:
 def preset(session_plan: Session) -> str:
     """The size of the workloads: tiny or full."""
     return session_plan.preset
-
-
-@pytest.fixture
-def verified(pytestconfig: pytest.Config) -> Callable[[str], None]:
-    """End the check as inconclusive unless another one passed in this run: nothing is timed that was not verified."""
-
-    def need(identifier: str) -> None:
-        if identifier not in pytestconfig.stash[_REPORTER].passed:
-            raise CheckInconclusive(
-                f"not timed, because {identifier} did not pass in this run; with --only, name it too"
-            )
-
-    return need
 
 
 @pytest.fixture

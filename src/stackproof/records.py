@@ -69,6 +69,7 @@ _GRAVITY = (
     Verdict.FAILED,
     Verdict.INCONCLUSIVE,
     Verdict.PASSED,
+    Verdict.KNOWN_ISSUE,
 )
 
 

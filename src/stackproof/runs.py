@@ -56,7 +56,7 @@ def conduct(plan: Plan, outputs: Outputs, observer: Observer, resume: bool = Fal
     folder = verify.run_folder(outputs.results / plan.stack.name, f"{started:%Y%m%dT%H%M%S}-{plan.verb}")
     try:
         record.provenance = provenance.host_facts(plan.stack)
-        record.provenance["suites"] = " ".join(plan.suites)
+        record.provenance |= plan.facts()
         _establish(plan.stack, record, observer)
         if resume:
             _take_over(plan, record, outputs)
@@ -92,7 +92,7 @@ def _establish(stack: Stack, record: Record, observer: Observer) -> None:
 
 
 # Facts that have to be the same for a stopped run to be continued: other bits would be judged together.
-_SAME = ("lock", "torch", "commit", "suites", "rehearsed")
+_SAME = ("lock", "torch", "commit", "rehearsed", "suites", "only", "preset", "device")
 
 
 def _take_over(plan: Plan, record: Record, outputs: Outputs) -> None:
@@ -128,6 +128,8 @@ def _torch_sees(stack: Stack, found: hosts.Availability) -> str:
         from . import device as devices
 
         cards = devices.count(stack.device)
+    except StackUnavailableError as refusal:
+        raise StackUnavailableError(f"{found.refusal()}; {refusal}") from refusal
     except (ImportError, OSError, Refusal):  # no torch, or one that does not load here
         cards = 0
     if not cards:

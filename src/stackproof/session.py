@@ -23,8 +23,8 @@ class Session:
     device: str
     preset: str
     folder: str
-    finished: tuple[str, ...]
-    passed: tuple[str, ...]
+    earlier: dict[str, tuple[str, str]]
+    """Checks that ended before this process began: verdict and reason by name; they are not run again."""
     only: tuple[str, ...]
     deadline_scale: float
     shard: tuple[int, int]
@@ -42,6 +42,7 @@ class Session:
         values: dict[str, Any] = {
             key: tuple(value) if isinstance(value, list) else value for key, value in read.items()
         }
+        values["earlier"] = {name: tuple(ended) for name, ended in read["earlier"].items()}
         return cls(**values)
 
     def open_stack(self) -> stacks.Stack:

@@ -141,13 +141,23 @@ def _again(record: Record, check: Check) -> str:
     direct = ["python", "-m", "stackproof", record.verb, "--stack", record.stack]
     suite = check.id.split("/", 1)[0]
     chosen = [] if record.verb == "smoke" or (record.verb == "rehearse" and suite == "smoke") else ["--suite", suite]
-    return shlex.join([*(session if pinned else direct), *chosen, "--only", plain(check.id)])
+    return shlex.join([*(session if pinned else direct), *chosen, *_flags(record), "--only", plain(check.id)])
+
+
+def _flags(record: Record) -> list[str]:
+    """Return the flags of the run that change what a check does."""
+    facts = record.provenance
+    usual = {"device": "the first", "preset": "tiny", "deadline_scale": 1.0}
+    given = {name: facts[name] for name, value in usual.items() if facts.get(name, value) != value}
+    return [word for name, value in given.items() for word in (f"--{name.replace('_', '-')}", str(value))]
 
 
 def _verdict(record: Record) -> Text:
     counts = Counter(check.verdict for check in record.checks)
     said = ", ".join(f"{counts[verdict]} {verdict.value}" for verdict in Verdict if counts[verdict])
-    warnings = "" if record.provenance.get("pinned", True) else " [unpinned environment]"
+    only = record.provenance.get("only", "")
+    warnings = f" [only: {only}]" if only else ""
+    warnings += "" if record.provenance.get("pinned", True) else " [unpinned environment]"
     missing = record.provenance.get("unhashed", 0)
     warnings += f" [unhashed: {missing}; `nox -s lock -- {record.stack}` completes the lock]" if missing else ""
     sentence = f"{record.verdict.value.upper()}  {label(record)}: {said} in {record.seconds:.0f} s{warnings}"

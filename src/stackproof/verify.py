@@ -6,6 +6,7 @@ verdict, everything it left behind is killed, and the rest of its suites goes on
 
 from __future__ import annotations
 
+import fnmatch
 import resource
 import tempfile
 import time
@@ -14,8 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from . import ROOT, known_issues, processes
+from .errors import Refusal, suggestion
 from .ledger import Ledger, Observer
-from .records import NOT_EXECUTED, Check, Record, Verdict, overall
+from .records import NOT_EXECUTED, Check, Figure, Record, Verdict, overall
 from .session import Session
 from .stacks import Stack
 from .tables import Table
@@ -38,6 +40,17 @@ class Plan:
     only: tuple[str, ...] = ()
     deadline_scale: float = 1.0
     shuffle: int | None = None
+
+    def facts(self) -> dict[str, Figure]:
+        """Return what of the plan explains a record: a run of some checks must never look like a run of all."""
+        return {
+            "suites": " ".join(self.suites),
+            "only": " ".join(self.only),
+            "preset": self.preset,
+            "device": self.device or "the first",
+            "deadline_scale": self.deadline_scale,
+            "shuffle": -1 if self.shuffle is None else self.shuffle,
+        }
 
 
 @dataclass(frozen=True)
@@ -99,7 +112,7 @@ def run(
     finally:
         processes.end_tree(mark)
     record.seconds += time.monotonic() - began
-    record.provenance["peak_rss_bytes"] = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
+    record.provenance["largest_process_rss_bytes"] = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
     record.logs += [str(path) for path in sorted(folder.rglob("*.log"))]
     return record
 
@@ -140,8 +153,7 @@ def _worker(plan: Plan, stage: Stage, ledger: Ledger, folder: Path, mark: str, s
         device=plan.device,
         preset=plan.preset,
         folder=str(folder),
-        finished=ledger.ended,
-        passed=ledger.passed,
+        earlier=ledger.ended,
         only=plan.only,
         deadline_scale=plan.deadline_scale,
         shard=(shard, stage.workers),
@@ -163,15 +175,25 @@ def _interrupted(ledger: Ledger, workers: list[Worker]) -> None:
 
 def _guard(plan: Plan, ledger: Ledger) -> None:
     """Fail a run in which a collected check never ran, or fewer checks were executed than the stack promises."""
-    ended = set(ledger.ended)
+    ended = ledger.ended
     for identifier in [identifier for identifier in ledger.collected if identifier not in ended]:
         ledger.conclude(Check(identifier, Verdict.FAILED, "was collected but never ran", 0.0))
     if plan.only:
-        if not ledger.collected:
-            ledger.conclude(Check("guard", Verdict.FAILED, f"no check matches {', '.join(plan.only)}", 0.0))
+        _refuse_no_match(plan, ledger)
         return
     for suite in plan.suites:
         _guard_count(plan, suite, ledger)
+
+
+def _refuse_no_match(plan: Plan, ledger: Ledger) -> None:
+    """A selection that selects nothing is a slip of the keyboard, unless the collection itself went wrong."""
+    for pattern in plan.only:
+        names = [name for name in ledger.known if fnmatch.fnmatchcase(name, pattern) or name == pattern]
+        if ledger.known and not names:
+            near = suggestion(pattern, ledger.known) or (
+                f"; try '{pattern}*'" if any(pattern in name for name in ledger.known) else ""
+            )
+            raise Refusal(f"--only '{pattern}' matches no check of {', '.join(plan.suites)}{near}; patterns may hold *")
 
 
 def _guard_count(plan: Plan, suite: str, ledger: Ledger) -> None:

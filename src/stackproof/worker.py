@@ -16,7 +16,7 @@ from .ledger import Ledger
 from .records import Check, Measurement, Verdict
 from .session import SESSION, Session
 
-_COLLECTION_DEADLINE_S = 180.0
+_QUIET_S = 180.0  # for what is between checks: imports, collection, a module's fixtures
 _EXIT_DEADLINE_S = 15.0
 _GRACE_S = 2.0
 
@@ -49,7 +49,7 @@ class Worker:
         self._log = folder / f"suite-{len(list(folder.glob('suite-*.log')))}.log"
         self._events = _Tail(folder / "events.jsonl")
         self._before = len(self.ledger.record.checks)
-        self._extend(_COLLECTION_DEADLINE_S * self.order.session.deadline_scale)
+        self._extend(_QUIET_S)
         (folder / "session.json").write_text(json.dumps(asdict(self.order.session)), encoding="utf-8")
         environment = {**self.order.environment, SESSION: str(folder / "session.json")}
         with self._log.open("wb") as output:
@@ -73,7 +73,8 @@ class Worker:
             _HANDLERS[event.pop("event")](self, event)
 
     def _extend(self, seconds: float) -> None:
-        self._deadline = time.monotonic() + seconds
+        """Let the process be quiet for so long, times what the user allows slow hosts."""
+        self._deadline = time.monotonic() + seconds * self.order.session.deadline_scale
 
     def _conclude(self, hung: bool) -> None:
         status = self._child.returncode or 0
@@ -87,7 +88,9 @@ class Worker:
     def _hang(self) -> str:
         where = processes.last_lines(Path(self.order.session.folder) / "stacks.txt", 40)
         frames = (line.strip() for line in where if line.strip().startswith("File "))
-        return f"did not end by its deadline and was ended; it was in {next(frames, 'no Python code that it told of')}"
+        place = next(frames, "")
+        where = f"it was in {place}" if place else f"its log is {self._log}"
+        return f"did not end by its deadline and was ended; {where}"
 
     def _death(self, status: int) -> str:
         said = " / ".join(processes.last_lines(self._log, 3)) or "nothing"
@@ -103,19 +106,19 @@ class Worker:
 
 
 def _on_collected(worker: Worker, event: dict[str, Any]) -> None:
-    worker.ledger.announce(event["ids"])
+    worker.ledger.announce(event["ids"], event["known"])
 
 
 def _on_started(worker: Worker, event: dict[str, Any]) -> None:
     worker.current = event["id"]
-    worker._extend(event["deadline_s"])
+    worker._deadline = time.monotonic() + event["deadline_s"]  # scaled by the process itself
     worker.ledger.observer.started(worker.current)
 
 
 def _on_finished(worker: Worker, event: dict[str, Any]) -> None:
     row = event["check"]
     worker.current = ""
-    worker._extend(_COLLECTION_DEADLINE_S)
+    worker._extend(_QUIET_S)
     worker.ledger.conclude(Check(**{**row, "verdict": Verdict(row["verdict"])}))
 
 

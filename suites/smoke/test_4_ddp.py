@@ -141,16 +141,15 @@ def test_loss_falls(group: Group, figures: dict[str, Figure]) -> None:
     figures["summary"] = f"loss {losses[0]:.3f} -> {losses[-1]:.3f} in {_STEPS} steps{group.note}"
 
 
+@pytest.mark.needs("smoke/ddp::bring_up")
 @pytest.mark.deadline(120)
 def test_all_reduce_rate(
     group: Group,
-    verified: Callable[[str], None],
     preset: str,
     measured: Callable[[Measurement], None],
     figures: dict[str, Figure],
 ) -> None:
     """Indicative only: bus bandwidth of one all-reduce size, the slowest rank of each repetition."""
-    verified("smoke/ddp::bring_up")
     slowest = [max(times) for times in zip(*(rank["all_reduce_s"] for rank in group.ranks), strict=True)]
     bus_bytes = _BYTES * 2 * (WORLD - 1) / WORLD
     per_gb = [seconds / (bus_bytes / 1e9) for seconds in slowest]

@@ -16,20 +16,23 @@ _WARM_UP = 2
 _STEPS = 5
 
 
+@pytest.mark.needs("smoke/workloads::float32[{name}]")
 @pytest.mark.deadline(120)
 @pytest.mark.parametrize("name", ["yolov8n", "qwen3-0.6b-lora", "llama3-8b-lora"])
 def test_training(
     name: str,
-    verified: Callable[[str], None],
     device: Device,
     preset: str,
     measured: Callable[[Measurement], None],
     figures: dict[str, Figure],
 ) -> None:
-    """Time single training steps in float32 after a short warm-up, each with the device drained before and after."""
+    """Time single training steps after a short warm-up, each with the device drained before and after.
+
+    In the preset's own precision: float32 for `tiny`, what the users train in for `full`.
+    """
     workload = possible(name)
-    verified(f"smoke/workloads::float32[{name}]")
-    job = workload.build(device.torch, preset, SEED, torch.float32)
+    job = workload.build(device.torch, preset, SEED)
+    dtype = str(job.recipe.autocast or job.recipe.dtype).removeprefix("torch.")
     for _ in range(_WARM_UP):
         job.step()
     device.synchronize()
@@ -37,20 +40,9 @@ def test_training(
     require(min(seconds) > 0, "a training step took no time: the device's clock or its synchronisation does nothing")
     middle = sorted(seconds)[_STEPS // 2]
     samples = job.units.samples
-    measured(Measurement(name, preset, "float32", 1, "training", "s/iteration", middle, seconds, "indicative"))
-    measured(
-        Measurement(
-            name,
-            preset,
-            "float32",
-            1,
-            "training",
-            "s/sample",
-            middle / samples,
-            [one / samples for one in seconds],
-            "indicative",
-        )
-    )
+    per_sample = [one / samples for one in seconds]
+    for unit, value, raw in (("s/iteration", middle, seconds), ("s/sample", middle / samples, per_sample)):
+        measured(Measurement(name, preset, dtype, 1, "training", unit, value, raw, "indicative"))
     figures["summary"] = f"{1 / middle:.2f} it/s, {samples / middle:.1f} samples/s, indicative ({_STEPS} steps)"
 
 

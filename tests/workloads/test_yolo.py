@@ -110,9 +110,36 @@ def test_units_match_the_published_cost() -> None:
 @pytest.mark.parametrize(("name", "count"), [("yolov8n", 3_157_200), ("yolov8x", 68_229_648)])
 def test_the_model_is_the_published_one(name: str, count: int) -> None:
     """Parameter counts are those of the YAML's summary."""
-    parameters = workloads.get(name).build(CPU, "tiny", 0).model.parameters()
+    parameters = workloads.get(name).build(CPU, "full", 0).model.parameters()
 
     assert sum(map(torch.numel, parameters)) == count
+
+
+def test_the_tiny_preset_keeps_the_depth_of_yolov8x() -> None:
+    """As many convolutions as the published model, with a quarter of the channels."""
+    layers = [
+        [
+            module.out_channels
+            for module in workloads.get("yolov8x").build(CPU, preset, 0).model.modules()
+            if hasattr(module, "out_channels")
+        ]
+        for preset in ("tiny", "full")
+    ]
+
+    assert len(layers[0]) == len(layers[1]) > 100
+    assert (16, 80) == (layers[0][0], layers[1][0])
+
+
+def test_a_prediction_is_in_evaluation_mode_and_training_goes_on() -> None:
+    """Decoded boxes and probabilities; running statistics stay as they were and the model is back in training mode."""
+    job = WORKLOAD.build(CPU, "tiny", 0)
+    before = [buffer.clone() for buffer in job.model.buffers()]
+    prediction = job.predict()
+
+    assert (4, 84, 84) == tuple(prediction.shape)
+    assert 0 <= float(prediction[:, 4:].min()) <= float(prediction[:, 4:].max()) <= 1
+    assert all(torch.equal(old, new) for old, new in zip(before, job.model.buffers(), strict=True))
+    assert job.model.training
 
 
 def test_importing_ultralytics_has_no_side_effects(tmp_path: Path) -> None:

@@ -93,6 +93,10 @@ class Job(ABC):
     def evaluate(self, model: nn.Module, batch: Batch) -> Evaluation:
         """Return the output and the mean loss of one micro-batch, calling `model` (it may be wrapped)."""
 
+    def infer(self, model: nn.Module, batch: Batch) -> torch.Tensor:
+        """Return what a user of the trained model gets for one micro-batch; `model` is in evaluation mode."""
+        return self.evaluate(model, batch)[0]
+
     def differentiate(self, loss: torch.Tensor) -> None:
         """Run backward; a workload whose libraries misbehave in it overrides this."""
         loss.backward()  # type: ignore[no-untyped-call]
@@ -110,6 +114,15 @@ class Job(ABC):
         """Return the output and the loss (with its graph) of one micro-batch."""
         with self._autocast(), self._width():
             return self.evaluate(self._runner, self.batches[index])
+
+    def predict(self, index: int = 0) -> torch.Tensor:
+        """Return one micro-batch's prediction in evaluation mode, on the CPU; the model goes back to training."""
+        self.model.eval()
+        try:
+            with torch.no_grad(), self._autocast(), self._width():
+                return self.infer(self._runner, self.batches[index]).cpu()
+        finally:
+            self.model.train()
 
     def step(self) -> torch.Tensor:
         """Train once: all micro-batches, then the optimiser; return the mean loss, detached.

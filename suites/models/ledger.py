@@ -1,0 +1,68 @@
+"""Which operator is not bit-identical: every operator's inputs and outputs are hashed on two runs and compared."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One call of an operator: its name, and the hashes of what went in and of what came out."""
+
+    operator: str
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+
+class Ledger(TorchDispatchMode):
+    """Notes every operator that runs, forward and backward, in order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.entries: list[Entry] = []
+
+    def __torch_dispatch__(
+        self,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Run the operator; inputs are hashed before it, because it may write to them."""
+        inputs = _hashes((args, kwargs or {}))
+        result = func(*args, **(kwargs or {}))
+        self.entries.append(Entry(func._schema.name.removeprefix("aten::"), inputs, _hashes(result)))  # type: ignore[attr-defined]
+        return result
+
+
+def _hashes(nested: Any) -> tuple[int, ...]:
+    return tuple(_hash(leaf) for leaf in tree_leaves(nested) if isinstance(leaf, torch.Tensor))
+
+
+def _hash(tensor: torch.Tensor) -> int:
+    """Return a checksum of the bits: a hash of values would take -0 for 0 and no NaN for another."""
+    bits = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous().reshape(-1).view(torch.uint8)
+    return zlib.crc32(bits.numpy().tobytes())
+
+
+def first_difference(run: Callable[[], Any]) -> str | None:
+    """Run twice and return the first operator that gave other bits from the same bits, or None if all agreed."""
+    books = []
+    for _ in range(2):
+        with Ledger() as book:
+            run()
+        books.append(book.entries)
+    for one, other in zip(*books, strict=False):
+        if one.operator != other.operator:
+            return f"{one.operator} (the second run went on with {other.operator})"
+        # Memory that nobody has written yet differs as it likes, and so does what is made of it.
+        if one.inputs == other.inputs and one.outputs != other.outputs and "empty" not in one.operator:
+            return one.operator
+    return None

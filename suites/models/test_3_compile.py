@@ -1,0 +1,94 @@
+"""`torch.compile` on against off, where the stack has a compiler; whether it has is measured, not assumed.
+
+Compiled are blocks, and the small classifier whole: on two cores a whole model takes minutes, and most of that is the compiler's.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from functools import cache
+
+import pytest
+import torch
+import torch._dynamo
+from torch._dynamo.utils import counters
+
+from stackproof.checks import CapabilityMissing, require, require_all
+from stackproof.device import Device
+from stackproof.records import Figure
+from suites.common import SEED, possible
+from suites.models.observing import anchored, compared, exact, observed_once
+
+# A workload and the part of it that is compiled: a convolution with its normalisation, and a feed-forward block with its adapters.
+BLOCKS = {
+    "classifier": "",
+    "yolov8n": "model.1",
+    "llama3-8b-lora": "base_model.model.model.layers.0.mlp",
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def fresh_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep kernels that are compiled here from other runs and from other environments."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path_factory.mktemp("inductor")))
+        patch.setenv("TRITON_CACHE_DIR", str(tmp_path_factory.mktemp("triton")))
+        patch.setenv("TORCHINDUCTOR_COMPILE_THREADS", str(min(4, os.cpu_count() or 1)))
+        yield
+        torch._dynamo.reset()
+
+
+@pytest.mark.deadline(240)
+def test_compiler(device: Device, figures: dict[str, Figure]) -> None:
+    """A trivial function compiles, forward and backward, and gives what it gives without: a fact of the stack."""
+    figures["torch.compile works"] = not _obstacle(device)
+    _need_compiler(device)
+    numbers = torch.arange(8.0, device=device.torch, requires_grad=True)
+    torch._dynamo.reset()
+    compiled = torch.compile(_trivial)(numbers)
+    compiled.backward()
+    seen, expected = float(compiled.detach()), 140 / 7
+    require(abs(seen - expected) < 1e-5, f"a compiled sum of squares gives {seen}, {expected} was expected")
+    wanted = (torch.arange(8.0) * 2 / 7).to(device.torch)
+    require(torch.allclose(numbers.grad, wanted), f"a compiled sum of squares has the gradient {numbers.grad.tolist()}")
+    figures["summary"] = "a trivial function compiles, forward and backward"
+
+
+@pytest.mark.deadline(240)
+@pytest.mark.parametrize("name", BLOCKS)
+def test_block(name: str, device: Device, preset: str, figures: dict[str, Figure]) -> None:
+    """A compiled block inside its model: prediction, loss and all gradients agree with float64, as without compiling."""
+    workload = possible(name)
+    _need_compiler(device)
+    job = workload.build(device.torch, preset, SEED, torch.float32)
+    torch._dynamo.reset()
+    counters.clear()
+    job.model.get_submodule(BLOCKS[name]).compile()
+    actual = observed_once(job)
+    graphs = counters["stats"]["unique_graphs"]
+    require(graphs > 0, f"{name}: torch.compile was on and nothing was compiled")
+    found = compared(actual, exact(name, preset, observed_once), anchored(name, preset, observed_once))
+    worst = require_all(found, f"{name} with {BLOCKS[name] or 'the whole model'} compiled,")
+    figures |= {"graphs": graphs, "worst error": worst.error, "its bound": worst.bound}
+    figures["summary"] = f"{graphs} graphs, worst error of {len(found)}: {worst.error:.1e} of {worst.bound:.1e} allowed"
+
+
+def _trivial(numbers: torch.Tensor) -> torch.Tensor:
+    return (numbers * numbers).sum() / 7
+
+
+def _need_compiler(device: Device) -> None:
+    if reason := _obstacle(device):
+        raise CapabilityMissing(f"torch.compile, measured on {device}: a trivial function does not compile: {reason}")
+
+
+@cache
+def _obstacle(device: Device) -> str:
+    """Return why a trivial function does not compile here, or nothing if it does."""
+    try:
+        torch.compile(_trivial)(torch.ones(8, device=device.torch, requires_grad=True)).backward()
+    except Exception as error:  # a missing compiler, header, package: each raises its own kind
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        return f"{type(error).__name__}: {' '.join(lines[:2])}"[:300]
+    return ""

@@ -1,0 +1,84 @@
+"""The ultralytics trainer itself, with the device written in every way that users write it (requirements.md A2, A3)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import torch
+
+from stackproof.checks import require
+from stackproof.device import Device, count
+from stackproof.records import Figure
+from stackproof.tables import Table
+from suites.common import SEED, possible
+from suites.models.training import Course, contained, train, write_dataset
+
+
+@dataclass(frozen=True)
+class Spelling:
+    """A way to write a device, and what must come of it."""
+
+    name: str
+    write: str
+    expect: str
+
+    def of(self, device: Device) -> str | torch.device:
+        """Return what this device is called."""
+        if self.write == "torch.device":
+            return device.torch
+        return self.write.format(device=device, kind=device.kind, index=device.index, beyond=count(device.kind))
+
+
+def _spellings() -> tuple[Spelling, ...]:
+    with Table.load(Path(__file__).with_name("spellings.toml")) as table:
+        return tuple(_spelling(row) for row in table.tables("spelling"))
+
+
+def _spelling(row: Table) -> Spelling:
+    with row:
+        return Spelling(
+            row.take("name", str),
+            row.take("write", str),
+            row.take("expect", str, allowed=("train", "either", "refuse")),
+        )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def ultralytics(device: Device) -> None:
+    """Let the workload import ultralytics without its side effects, before anything else here does."""
+    possible("yolov8n").build(device.torch, "tiny", SEED)
+
+
+@pytest.mark.deadline(120)
+@pytest.mark.parametrize("spelling", _spellings(), ids=lambda spelling: spelling.name)
+def test_device(spelling: Spelling, device: Device, tmp_path: Path, figures: dict[str, Figure]) -> None:
+    """One epoch trains on the device that was meant, with a loss that is finite and falls; or the spelling is refused."""
+    asked = spelling.of(device)
+    figures["asked"] = str(asked)
+    try:
+        with contained(device):
+            course = train(write_dataset(tmp_path / "data"), asked)
+    except ValueError as error:  # what ultralytics refuses with
+        refusal = str(error).split("\n")[0].strip()
+        require(spelling.expect != "train", f"device={asked!r} is this device, and was refused: {refusal}")
+        figures["summary"] = f"device={str(asked)!r} is refused: {refusal[:120]}"
+        return
+    require(spelling.expect != "refuse", f"device={asked!r} was not refused and trained on {_places(course)}")
+    _trained(course, device, str(asked))
+    figures |= {"batches": len(course.losses), "loss before": course.first, "loss after": course.last}
+    figures["summary"] = f"trained on {_places(course)}; loss of one batch {course.first:.2f} to {course.last:.2f}"
+
+
+def _trained(course: Course, device: Device, asked: str) -> None:
+    require(course.places == {device.torch}, f"device={asked!r} trained on {_places(course)}, not on {device.torch}")
+    losses = [*course.losses, course.first, course.last]
+    require(all(map(math.isfinite, losses)) and 0 not in losses, f"losses were {losses}")
+    require(not course.still, f"an epoch left {len(course.still)} parameters as they were, such as {course.still[:1]}")
+    require(course.last < course.first, f"the loss of one batch went from {course.first} to {course.last} in an epoch")
+
+
+def _places(course: Course) -> str:
+    return " and ".join(sorted(map(str, course.places))) or "nothing"

@@ -1,0 +1,64 @@
+"""Random numbers: the same seed gives the same bits, generators are independent, state can be saved and restored."""
+
+from __future__ import annotations
+
+import pytest
+
+from stackproof import capabilities, randomness
+from stackproof import device as devices
+from stackproof.checks import NotApplicable, require
+from stackproof.device import Device
+from stackproof.records import Figure
+from stackproof.stacks import Stack
+
+
+@pytest.mark.deadline(60)
+@pytest.mark.parametrize("name", list(randomness.DRAWS))
+def test_seed(name: str, device: Device, figures: dict[str, Figure]) -> None:
+    """The same seed gives the same bits, another seed others, and a generator moves on."""
+    randomness.repeats(name, randomness.DRAWS[name], device)
+    figures["summary"] = f"{randomness.COUNT} numbers came again, bit for bit"
+
+
+@pytest.mark.deadline(60)
+def test_independent(device: Device, figures: dict[str, Figure]) -> None:
+    """A generator is moved by nothing but draws from it."""
+    randomness.independent(device)
+    figures["summary"] = "generators of one device do not move each other"
+
+
+@pytest.mark.deadline(60)
+def test_state(device: Device, figures: dict[str, Figure]) -> None:
+    """A saved state brings the same numbers back."""
+    randomness.restores(device)
+    figures["summary"] = "states of the device's generator and of another were saved and restored"
+
+
+@pytest.mark.deadline(60)
+@pytest.mark.parametrize("reentrant", [True, False], ids=["reentrant", "not_reentrant"])
+def test_checkpointed(reentrant: bool, device: Device, figures: dict[str, Figure]) -> None:
+    """A region that is computed again in backward draws the same dropout mask, and leaves the generator where it was."""
+    figures["kept"] = kept = randomness.recomputes(device, reentrant=reentrant)
+    require(0.4 < kept < 0.6, f"dropout of a half kept {kept:.1%}")
+    figures["summary"] = f"the recomputed dropout mask is the same; it kept {kept:.1%}"
+
+
+@pytest.mark.deadline(60)
+def test_seed_all(stack: Stack, device: Device, figures: dict[str, Figure]) -> None:
+    """One seed sets every visible card."""
+    cards = devices.visible(stack.device)
+    calls = randomness.seeders(device)
+    for seed in calls.values():
+        randomness.seeds_all(cards, seed)
+    figures["summary"] = f"one seed set {len(cards)} devices, by {', '.join(calls)}"
+
+
+@pytest.mark.deadline(60)
+def test_cards_apart(stack: Stack, device: Device, figures: dict[str, Figure]) -> None:
+    """Drawing on one card does not move another's generator."""
+    capabilities.require(stack, "several-cards")
+    cards = devices.visible(stack.device)
+    if len(cards) < 2:
+        raise NotApplicable(f"only {cards[0]} is visible; generators of two cards cannot be compared")
+    randomness.apart(cards, device.seed)
+    figures["summary"] = f"generators of {len(cards)} cards do not move each other"
