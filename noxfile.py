@@ -118,19 +118,30 @@ def lock(session: nox.Session) -> None:
     _call(session, "lock")
 
 
-@nox.session(python=False, default=False)
-def tests(session: nox.Session) -> None:
-    """Test stackproof itself, in the environment of the cpu stack."""
+def _pytest(session: nox.Session, *arguments: str) -> None:
+    """Run our own tests in the environment of the cpu stack."""
 
     def action() -> None:
         python = environments.prepare(stacks.load("cpu"), session.log)
-        command = [str(python), "-m", "pytest", *session.posargs]
         uv = environments.find_uv(session.log).parent  # tests of locks and builds need it
         path = os.pathsep.join((str(uv), os.environ.get("PATH", os.defpath)))
         env = {"STACKPROOF_NOX": sys.executable, "PATH": path}  # tests of this file run nox
+        command = [str(python), "-m", "pytest", *arguments, *session.posargs]
         session.run(*command, external=True, env=env, interrupt_timeout=_GROUP_S, terminate_timeout=_PATIENCE_S)
 
     _refusing(session, action)
+
+
+@nox.session(python=False, default=False)
+def tests(session: nox.Session) -> None:
+    """Test stackproof itself, in the environment of the cpu stack."""
+    _pytest(session, "-m", "not planted")
+
+
+@nox.session(python=False, default=False)
+def faults(session: nox.Session) -> None:
+    """Plant faults in runs of the suites and see each caught by name (minutes)."""
+    _pytest(session, "-m", "planted")
 
 
 @nox.session(default=False)

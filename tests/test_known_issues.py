@@ -83,6 +83,7 @@ def test_the_driver_can_limit_a_row(stack: Stack) -> None:
     found = rows(stack, ROW.replace('torch = ">=2.8,<2.9"', 'driver = "<1.7"'))
     old, new = made(), made()
     old.provenance["xpu:0.properties.driver_version"] = "1.6.33578"
+    new.provenance["driver./sys/module/xe/version"] = "1.1.0"
     new.provenance["xpu:0.properties.driver_version"] = "1.7.1"
     assert known_issues.excuse(found, FAILED, old).verdict is Verdict.KNOWN_ISSUE
     assert known_issues.excuse(found, FAILED, made()).verdict is Verdict.KNOWN_ISSUE

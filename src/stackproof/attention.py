@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -130,17 +130,17 @@ def _shares_heads() -> bool:
     return "enable_gqa" in (scaled_dot_product_attention.__doc__ or "")
 
 
-class Witness(TorchDispatchMode):
+class Witness(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Notes the operators that reach the backend, in order."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.seen: list[str] = []
 
     def __torch_dispatch__(
         self,
         func: Any,
-        types: Any,  # noqa: ARG002 - torch's signature
+        types: Any,
         args: tuple[Any, ...] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
@@ -172,15 +172,15 @@ def run(case: Case, dtype: torch.dtype, device: torch.device, kernel: Kernel | N
     return Run(witness.kernel, {"output": output.detach().cpu(), **gradients})
 
 
-def _forward(case: Case, kernel: Kernel | None, witness: Witness, inputs: tuple[torch.Tensor, ...]) -> torch.Tensor:
-    mask = case.mask()
+def _forward(case: Case, kernel: Kernel | None, witness: Witness, inputs: Sequence[torch.Tensor]) -> torch.Tensor:
+    (query, key, value), mask = inputs, case.mask()
     options: dict[str, Any] = {"is_causal": case.kind == "causal", **({"enable_gqa": True} if case.grouped else {})}
-    options["attn_mask"] = None if mask is None else mask.to(inputs[0].device)
+    options["attn_mask"] = None if mask is None else mask.to(query.device)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         try:
             with _only(kernel), witness:
-                return scaled_dot_product_attention(*inputs, **options)
+                return scaled_dot_product_attention(query, key, value, **options)
         except RuntimeError as error:
             if kernel is None:
                 raise

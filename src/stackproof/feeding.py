@@ -83,9 +83,7 @@ def complete(found: Delivery, expected: list[int]) -> None:
     lost = sorted(set(range(SAMPLES)) - set(found.order))
     require(not lost, f"samples {lost[:5]} never arrived")
     require(len(found.order) == SAMPLES, f"{len(found.order)} samples arrived, {SAMPLES} were expected")
-    require(
-        found.order == expected, f"workers change the order: {found.order[:6]} instead of {expected[:6]}"
-    )
+    require(found.order == expected, f"workers change the order: {found.order[:6]} instead of {expected[:6]}")
 
 
 def seeds_differ(found: Delivery) -> None:

@@ -70,7 +70,8 @@ def travels(state: dict[str, Any], device: Device, folder: Path) -> int:
         on(read, HOST, f"map_location={spelling}")
         compared += equal(read, state, f"saved on {device}, loaded with map_location={spelling}")
     torch.save(torch.load(path, map_location=HOST.torch, weights_only=True), again)
-    for spelling, place in {"the device": device.torch, "its name": str(device)}.items():
+    targets: Places = {"the device": device.torch, "its name": str(device)}
+    for spelling, place in targets.items():
         back = torch.load(again, map_location=place, weights_only=True)
         on(back, device, f"map_location={spelling}")
         compared += equal(back, state, f"saved on the CPU, loaded with map_location={spelling}")
@@ -93,11 +94,11 @@ def on(state: Any, device: Device, how: str) -> None:
 
 
 def by_safetensors(state: dict[str, torch.Tensor], device: Device, folder: Path) -> int:
-    """The same through the format of model hubs; it holds contiguous tensors only."""
+    """The same through the format of model hubs; it holds contiguous tensors that share nothing."""
     from safetensors.torch import load_file, save_file
 
     path = folder / "state.safetensors"
-    save_file({name: tensor.contiguous() for name, tensor in state.items()}, path)
+    save_file({name: tensor.contiguous().clone() for name, tensor in state.items()}, path)
     loads: dict[str, Callable[[], dict[str, torch.Tensor]]] = {
         "CPU": lambda: load_file(path),
         "device": lambda: load_file(path, device=str(device)),

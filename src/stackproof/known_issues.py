@@ -161,4 +161,9 @@ def _version(text: str) -> Version | None:
 
 
 def _drivers(provenance: dict[str, Figure]) -> list[str]:
-    return [str(value) for key, value in provenance.items() if "driver" in key]
+    """Return the compute driver's version, which torch tells; without it, every version that has to do with a driver.
+
+    A kernel module's version is counted otherwise (xe 1.1.0 beside Level Zero 1.14.37435).
+    """
+    found = {key: str(value) for key, value in provenance.items() if "driver" in key}
+    return [value for key, value in found.items() if key.endswith("driver_version")] or list(found.values())

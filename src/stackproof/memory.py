@@ -65,9 +65,7 @@ def follow(device: Device, size: int, take: Taken, slack: int = 0) -> dict[str, 
     after = device.memory()
     left = after.allocated - before.allocated
     require(left <= slack, f"{device}: {left} bytes of {size} are still allocated after the tensor was released")
-    require(
-        after.peak - before.allocated >= size - slack, f"{device}: the peak forgot a tensor of {size} bytes"
-    )
+    require(after.peak - before.allocated >= size - slack, f"{device}: the peak forgot a tensor of {size} bytes")
     return {"bytes": size, "appeared": appeared, "peak": peak, "free fell by": used, "left": left}  # fmt: skip
 
 

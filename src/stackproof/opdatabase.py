@@ -108,6 +108,7 @@ def samples(op: OpInfo, dtype: torch.dtype, backward: bool) -> Iterator[SampleIn
     The maker is called directly: `OpInfo.sample_inputs` seeds every device for every sample, and takes the
     seed from the caller's name.
     """
+    seed()  # some makers draw all their samples when they are called
     with torch.no_grad():
         made = iter(op.sample_inputs_func(op, str(REFERENCE), dtype, backward))
     for index in count():

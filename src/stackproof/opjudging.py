@@ -27,7 +27,7 @@ class Exemption:
     cap: float | None = None
     returns: tuple[str, ...] = ()
     ties: bool = False
-    overflows: bool = False
+    nonfinite: bool = False
     refuses: str = ""
     reason: str = ""
 
@@ -53,13 +53,13 @@ def _exemption(row: Table) -> Exemption:
         row.take("cap", float, 0.0) or None,
         row.strings("returns", ()),
         row.take("ties", bool, False),
-        row.take("overflows", bool, False),
+        row.take("nonfinite", bool, False),
         row.take("refuses", str, ""),
         row.take("reason", str),
     )
-    details = (found.cap, found.returns, found.ties, found.overflows, found.refuses)
+    details = (found.cap, found.returns, found.ties, found.nonfinite, found.refuses)
     if any(details) != (found.compare == "values"):
-        raise row.refuse("compare", "= 'values' needs one of 'cap', 'returns', 'ties', 'overflows', 'refuses'; others none")
+        raise row.refuse("compare", "= 'values' needs one of 'cap', 'returns', 'ties', 'nonfinite', 'refuses'; others none")
     return found
 
 
@@ -133,7 +133,7 @@ def _beyond(
     found = reference.abs() > torch.finfo(dtype).max / _NEAR_OVERFLOW
     for other in others:
         found = found | (_kind(other) != _kind(reference))
-    if exemption.overflows and anchor is not None:
+    if exemption.nonfinite and anchor is not None:
         found = found | (_kind(_dense(anchor)) != _kind(reference))
     return found
 

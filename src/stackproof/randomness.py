@@ -105,7 +105,7 @@ def recomputes(device: Device, *, reentrant: bool) -> float:
     output = checkpoint(lambda x: torch.nn.functional.dropout(x, 0.5), ones, use_reentrant=reentrant)
     uniform(device)  # moves the generator between forward and backward, as the rest of a model does
     expected = uniform_after(device)
-    output.sum().backward()
+    output.sum().backward()  # type: ignore[no-untyped-call]
     assert ones.grad is not None
     again("dropout in a checkpointed region", ones.grad, output.detach(), "between forward and recomputation")
     again("the device's own generator", uniform(device), expected, "after a region was recomputed")

@@ -14,6 +14,7 @@ from stackproof.records import Figure
 from stackproof.workloads import Job
 from suites.common import SEED, possible
 from suites.models.observing import (
+    PRESET,
     STEPS,
     anchored,
     compared,
@@ -37,12 +38,12 @@ _STEPPED = {torch.optim.SGD: 2e-5, torch.optim.AdamW: 2e-3}
 
 @pytest.mark.deadline(120)
 @pytest.mark.parametrize("name", MODELS)
-def test_training(name: str, device: Device, preset: str, figures: dict[str, Figure]) -> None:
+def test_training(name: str, device: Device, figures: dict[str, Figure]) -> None:
     """Prediction, loss, and the gradient of every parameter and input agree with float64."""
-    actual = observed(_job(name, device, preset))
+    actual = observed(_job(name, device))
     loss = float(actual["loss"])
     require(math.isfinite(loss) and loss != 0, f"the loss is {loss}")
-    found = compared(actual, exact(name, preset, observed), anchored(name, preset, observed))
+    found = compared(actual, exact(name, observed), anchored(name, observed))
     worst = require_all(found, name)
     inputs = [judged.error for what, judged in found.items() if what.startswith("input")]
     _tell(figures, found, worst)
@@ -52,13 +53,13 @@ def test_training(name: str, device: Device, preset: str, figures: dict[str, Fig
 
 @pytest.mark.deadline(120)
 @pytest.mark.parametrize("name", MODELS)
-def test_steps(name: str, device: Device, preset: str, figures: dict[str, Figure]) -> None:
+def test_steps(name: str, device: Device, figures: dict[str, Figure]) -> None:
     """Losses, parameters and buffers (running statistics) after three optimiser steps agree with float64; each parameter moved."""
-    job = _job(name, device, preset)
+    job = _job(name, device)
     before = {
         key: tensor.detach().cpu().clone() for key, tensor in job.model.named_parameters() if tensor.requires_grad
     }
-    actual, wide, narrow = trained(job), exact(name, preset, trained), anchored(name, preset, trained)
+    actual, wide, narrow = trained(job), exact(name, trained), anchored(name, trained)
     still = [key for key, tensor in before.items() if torch.equal(tensor, actual[f"parameter {key}"])]
     require(not still, f"{STEPS} steps left {len(still)} of {len(before)} parameters as they were, such as {still[:1]}")
     found = {
@@ -72,9 +73,9 @@ def test_steps(name: str, device: Device, preset: str, figures: dict[str, Figure
 
 @pytest.mark.deadline(120)
 @pytest.mark.parametrize("name", MODELS)
-def test_evaluation(name: str, device: Device, preset: str, figures: dict[str, Figure]) -> None:
+def test_evaluation(name: str, device: Device, figures: dict[str, Figure]) -> None:
     """In evaluation mode the prediction agrees with float64, is the same twice, and leaves buffers alone."""
-    job = _job(name, device, preset)
+    job = _job(name, device)
     actual = evaluated(job)
     before = {key: buffer.clone() for key, buffer in job.model.named_buffers()}
     again = predicted(job)
@@ -86,7 +87,7 @@ def test_evaluation(name: str, device: Device, preset: str, figures: dict[str, F
     require(
         not changed, f"{name}: a prediction in evaluation mode changed {len(changed)} buffers, such as {changed[:1]}"
     )
-    found = compared(actual, exact(name, preset, evaluated), anchored(name, preset, evaluated))
+    found = compared(actual, exact(name, evaluated), anchored(name, evaluated))
     worst = require_all(found, f"{name} in evaluation mode,")
     _tell(figures, found, worst)
     figures["summary"] = f"{' and '.join(actual)}: {_sentence(found, worst)}"
@@ -94,14 +95,14 @@ def test_evaluation(name: str, device: Device, preset: str, figures: dict[str, F
 
 @pytest.mark.deadline(120)
 @pytest.mark.parametrize("name", PICTURES)
-def test_channels_last(name: str, device: Device, preset: str, figures: dict[str, Figure]) -> None:
+def test_channels_last(name: str, device: Device, figures: dict[str, Figure]) -> None:
     """With pictures and kernels in channels-last order, prediction, loss and gradients agree with float64 as before."""
-    job = _job(name, device, preset)
+    job = _job(name, device)
     kept = _watch_order(job)
     actual = in_channels_last(job)
     require(kept["layers"] > 0, f"{name}: no convolution was given its pictures in channels-last order")
     # The CPU's channels-last kernels add in another order than its usual ones: they are the anchor here.
-    found = compared(actual, exact(name, preset, observed), anchored(name, preset, in_channels_last))
+    found = compared(actual, exact(name, observed), anchored(name, in_channels_last))
     worst = require_all(found, f"{name} in channels-last order,")
     _tell(figures, found, worst)
     figures |= {f"convolutions that {what}": count for what, count in kept.items() if what != "layers"}
@@ -125,8 +126,8 @@ def _watch_order(job: Job) -> dict[str, int]:
     return kept
 
 
-def _job(name: str, device: Device, preset: str) -> Job:
-    return possible(name).build(device.torch, preset, SEED, torch.float32)
+def _job(name: str, device: Device) -> Job:
+    return possible(name).build(device.torch, PRESET, SEED, torch.float32)
 
 
 def _tell(figures: dict[str, Figure], found: dict[str, Judgement], worst: Judgement) -> None:

@@ -14,7 +14,7 @@ from stackproof.device import Device
 from stackproof.records import Figure
 from suites.common import SEED, possible
 from suites.models.ledger import first_difference
-from suites.models.observing import Tensors, observed
+from suites.models.observing import PRESET, Tensors, observed
 from suites.models.test_1_reference import MODELS
 
 Run = Callable[[], Tensors]
@@ -22,13 +22,13 @@ Run = Callable[[], Tensors]
 
 @pytest.mark.deadline(180)
 @pytest.mark.parametrize("name", MODELS)
-def test_twice(name: str, device: Device, preset: str, figures: dict[str, Figure]) -> None:
+def test_twice(name: str, device: Device, figures: dict[str, Figure]) -> None:
     """Prediction, loss and gradients have the same bits twice; if not, it is by an operator of which torch says so itself.
 
     torch tells in two ways: the work becomes bit-identical under `use_deterministic_algorithms`, or that names the operator
     (https://pytorch.org/docs/stable/generated/torch.use_deterministic_algorithms.html).
     """
-    job = possible(name).build(device.torch, preset, SEED, torch.float32)
+    job = possible(name).build(device.torch, PRESET, SEED, torch.float32)
 
     def run() -> Tensors:
         device.seed(SEED)

@@ -18,7 +18,7 @@ from stackproof.checks import CapabilityMissing, require, require_all
 from stackproof.device import Device
 from stackproof.records import Figure
 from suites.common import SEED, possible
-from suites.models.observing import anchored, compared, exact, observed_once
+from suites.models.observing import PRESET, anchored, compared, exact, observed_once
 
 # A workload and the part of it that is compiled: a convolution with its normalisation, and a feed-forward block with its adapters.
 BLOCKS = {
@@ -57,18 +57,18 @@ def test_compiler(device: Device, figures: dict[str, Figure]) -> None:
 
 @pytest.mark.deadline(240)
 @pytest.mark.parametrize("name", BLOCKS)
-def test_block(name: str, device: Device, preset: str, figures: dict[str, Figure]) -> None:
+def test_block(name: str, device: Device, figures: dict[str, Figure]) -> None:
     """A compiled block inside its model: prediction, loss and all gradients agree with float64, as without compiling."""
     workload = possible(name)
     _need_compiler(device)
-    job = workload.build(device.torch, preset, SEED, torch.float32)
+    job = workload.build(device.torch, PRESET, SEED, torch.float32)
     torch._dynamo.reset()
     counters.clear()
     job.model.get_submodule(BLOCKS[name]).compile()
     actual = observed_once(job)
     graphs = counters["stats"]["unique_graphs"]
     require(graphs > 0, f"{name}: torch.compile was on and nothing was compiled")
-    found = compared(actual, exact(name, preset, observed_once), anchored(name, preset, observed_once))
+    found = compared(actual, exact(name, observed_once), anchored(name, observed_once))
     worst = require_all(found, f"{name} with {BLOCKS[name] or 'the whole model'} compiled,")
     figures |= {"graphs": graphs, "worst error": worst.error, "its bound": worst.bound}
     figures["summary"] = f"{graphs} graphs, worst error of {len(found)}: {worst.error:.1e} of {worst.bound:.1e} allowed"

@@ -37,6 +37,7 @@ class Course:
     last: float = 0.0
     places: set[torch.device] = field(default_factory=set)
     still: list[str] = field(default_factory=list)
+    trainable: int = 0
 
 
 def write_dataset(folder: Path) -> Path:
@@ -85,6 +86,7 @@ def train(data: Path, asked: str | torch.device) -> Course:
     def end(running: Any) -> None:
         course.last = _loss(running.model.train(), kept["batch"])
         moved = {name: value for name, value in running.model.named_parameters() if value.requires_grad}
+        course.trainable = len(moved)
         course.still += [name for name, value in moved.items() if torch.equal(value, kept["parameters"][name])]
 
     for event, look in {"on_train_start": start, "on_train_batch_end": note, "on_train_epoch_end": end}.items():

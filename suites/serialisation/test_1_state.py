@@ -82,6 +82,8 @@ def test_resume(device: Device, tmp_path: Path, figures: dict[str, Figure]) -> N
     first.step()
     second.step()
     theirs = second.model.state_dict()
-    figures["worst"] = worst = max(relative_error(theirs[name], value) for name, value in first.model.state_dict().items())
+    figures["worst"] = worst = max(
+        relative_error(theirs[name], value) for name, value in first.model.state_dict().items()
+    )
     require(worst <= _AGREE, f"the step after a resume differs by {worst:.1e}, {_AGREE:.0e} allowed")
     figures["summary"] = f"the step after a resume differs by {worst:.1e} of {_AGREE:.0e} allowed"

@@ -1,0 +1,79 @@
+"""The training data that this project makes holds nothing that a model should not learn; nor does one that is handed in."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from fixtures import sequences
+from stackproof import samples
+from stackproof.checks import NotApplicable, require
+from stackproof.records import Figure
+from suites.common import SEED
+
+_COUNT = 64
+_VOCABULARY = 1000
+_NAMED = 5
+DATASET = "STACKPROOF_DATASET"
+
+
+def _examined(path: Path, figures: dict[str, Figure]) -> None:
+    found = samples.examine(path)
+    figures["findings"] = len(found)
+    told = "; ".join(str(finding) for finding in found[:_NAMED])
+    require(not found, f"{path.name}: {len(found)} findings: {told}")
+
+
+@pytest.mark.deadline(60)
+def test_tokens(tmp_path: Path, figures: dict[str, Figure]) -> None:
+    """The sequences that the language models are trained on: none empty, none over-long, none twice."""
+    path = tmp_path / "progressions.jsonl"
+    made = sequences.progressions(SEED, _COUNT, _VOCABULARY)
+    path.write_text("".join(json.dumps({"input_ids": one.tolist()}) + "\n" for one in made), encoding="utf-8")
+    _examined(path, figures)
+    figures["summary"] = f"{_COUNT} sequences of our own maker: nothing found"
+
+
+@pytest.mark.deadline(60)
+def test_layouts(tmp_path: Path, figures: dict[str, Figure]) -> None:
+    """The same as text, in both layouts of LLaMA-Factory."""
+    made = [[str(token) for token in one.tolist()] for one in sequences.progressions(SEED, _COUNT, _VOCABULARY)]
+    pairs = [(" ".join(one[: len(one) // 2]), " ".join(one[len(one) // 2 :])) for one in made]
+    alpaca = [{"instruction": "Go on.", "input": asked, "output": answer} for asked, answer in pairs]
+    sharegpt = [
+        {"conversations": [{"from": "human", "value": asked}, {"from": "gpt", "value": answer}]}
+        for asked, answer in pairs
+    ]
+    for name, rows in (("alpaca.json", alpaca), ("sharegpt.json", sharegpt)):
+        (tmp_path / name).write_text(json.dumps(rows, indent=1), encoding="utf-8")
+        _examined(tmp_path / name, figures)
+    figures["summary"] = f"{_COUNT} samples as alpaca and as sharegpt: nothing found"
+
+
+@pytest.mark.deadline(60)
+@pytest.mark.parametrize("name", [pattern.name for pattern in samples.rules().patterns])
+def test_rule(name: str, tmp_path: Path, figures: dict[str, Figure]) -> None:
+    """Each rule finds its example in an answer, and leaves its counter-example alone."""
+    (rule,) = (pattern for pattern in samples.rules().patterns if pattern.name == name)
+    path = tmp_path / "data.jsonl"
+    rows = [{"instruction": "Who are you?", "output": text} for text in (rule.finds, rule.leaves)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    found = [finding for finding in samples.examine(path) if finding.rule == name]
+    require(
+        [finding.record for finding in found] == [1], f"'{name}' should find {rule.finds!r} only, and found {found}"
+    )
+    require(found[0].field == "output", f"'{name}' was found in '{found[0].field}', it is in 'output'")
+    figures["summary"] = found[0].sentence
+
+
+@pytest.mark.deadline(600)
+def test_handed_in(figures: dict[str, Figure]) -> None:
+    """A training set that the environment names holds nothing of the kind either (requirements.md C7)."""
+    if not os.environ.get(DATASET):
+        raise NotApplicable(f"no training set was handed in; {DATASET}=FILE names one")
+    path = Path(os.environ[DATASET])
+    _examined(path, figures)
+    figures["summary"] = f"{path.name}: nothing found"

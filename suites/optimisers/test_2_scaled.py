@@ -1,0 +1,64 @@
+"""Optimisers under the gradient scaler: scaled gradients step as plain ones do, and an infinite one steps nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+import torch
+
+from stackproof.checks import require
+from stackproof.device import Device
+from stackproof.records import Figure
+from suites.optimisers.variants import FUSED, Case, give_gradients, left, parameters
+
+_SCALE = 1024.0  # a power of two: scaling and unscaling change no bit
+
+
+@pytest.mark.deadline(60)
+@pytest.mark.parametrize("variant", ["foreach", "fused"])
+@pytest.mark.parametrize("name", FUSED)
+def test_scaler(name: str, variant: str, device: Device, figures: dict[str, Figure]) -> None:
+    """With the scale's gradients the step is bit-equal to the plain one; with an infinite gradient nothing moves and the scale halves."""
+    case = Case(name, variant, device.torch, torch.float32)
+    plain = parameters(device.torch, torch.float32)
+    optimiser = case.build(plain)
+    give_gradients(plain, 0)
+    case.step(optimiser)
+    expected = left(optimiser, plain)
+
+    tensors = parameters(device.torch, torch.float32)
+    optimiser = case.build(tensors)
+    scaler = torch.amp.GradScaler(device.kind, init_scale=_SCALE)
+    _scaled_step(scaler, optimiser, tensors)
+    stepped = left(optimiser, tensors)
+    wrong = [what for what, tensor in expected.items() if not torch.equal(stepped[what], tensor)]
+    require(not wrong, f"{name}, {variant}: under the scaler a step gave another {', '.join(wrong[:3])}")
+
+    _scaled_step(scaler, optimiser, tensors, broken=True)
+    after = left(optimiser, tensors)
+    moved = [what for what, tensor in stepped.items() if not torch.equal(after[what], tensor)]
+    require(not moved, f"{name}, {variant}: a step with an infinite gradient changed {', '.join(moved[:3])}")
+    require(
+        scaler.get_scale() == _SCALE / 2,
+        f"{name}, {variant}: an infinite gradient left the scale at {scaler.get_scale()}",
+    )
+    figures["summary"] = f"{len(stepped)} tensors bit-equal under the scaler; an infinite gradient was skipped"
+
+
+def _scaled_step(
+    scaler: torch.amp.GradScaler,
+    optimiser: torch.optim.Optimizer,
+    tensors: Sequence[torch.Tensor],
+    *,
+    broken: bool = False,
+) -> None:
+    """Set gradients as backward of a scaled loss leaves them, and step."""
+    scaler.scale(torch.zeros((), device=tensors[0].device))  # lets the scaler make its own tensors on the device
+    give_gradients(tensors, 0)
+    for tensor in tensors[1:]:
+        tensor.grad.mul_(scaler.get_scale())
+    if broken:
+        tensors[1].grad.fill_(float("inf"))
+    scaler.step(optimiser)
+    scaler.update()

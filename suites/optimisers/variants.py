@@ -1,0 +1,139 @@
+"""Every optimiser of torch that has variants, and a run of a few steps over awkward parameters with known gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from stackproof.checks import CapabilityMissing
+from stackproof.workloads.weights import hashed
+
+STEPS = 5
+CPU = torch.device("cpu")
+VARIANTS: Mapping[str, Mapping[str, bool]] = {
+    "single": {"foreach": False},
+    "foreach": {"foreach": True},
+    "fused": {"fused": True},
+}
+# What the kernels of a variant are called; the single-tensor form has none of its own.
+KERNELS = {"foreach": "_foreach_", "fused": "_fused_"}
+
+# By optimiser, settings that exercise more of it than its defaults do; and whether torch has a fused form on any device.
+SETTINGS: Mapping[str, Mapping[str, Any]] = {
+    "SGD": {"lr": 0.1, "momentum": 0.9, "nesterov": True, "weight_decay": 0.01},
+    "Adam": {"lr": 0.01, "weight_decay": 0.01, "amsgrad": True},
+    "AdamW": {"lr": 0.01, "weight_decay": 0.1},
+    "Adagrad": {"lr": 0.1, "lr_decay": 0.01},
+    "Adadelta": {"lr": 1.0, "weight_decay": 0.01},
+    "Adamax": {"lr": 0.01},
+    "NAdam": {"lr": 0.01},
+    "RAdam": {"lr": 0.01},
+    "RMSprop": {"lr": 0.01, "momentum": 0.9, "centered": True},
+    "ASGD": {"lr": 0.01},
+    "Rprop": {"lr": 0.01},
+}
+FUSED = ("SGD", "Adam", "AdamW", "Adagrad")
+
+# A scalar, one element, odd sizes around what a kernel takes at once, and kernels of a convolution.
+SHAPES = ((), (1,), (7,), (33, 5), (129, 31), (4, 3, 3, 3))
+
+
+@dataclass(frozen=True)
+class Case:
+    """An optimiser in one variant on a device and in a dtype."""
+
+    optimiser: str
+    variant: str
+    device: torch.device
+    dtype: torch.dtype
+
+    def build(self, parameters: Sequence[torch.Tensor]) -> torch.optim.Optimizer:
+        """Return the optimiser; end the check as skipped if torch refuses the variant here."""
+        make: Callable[..., torch.optim.Optimizer] = getattr(torch.optim, self.optimiser)
+        try:
+            return make(parameters, **SETTINGS[self.optimiser], **VARIANTS[self.variant])
+        except (RuntimeError, TypeError) as error:
+            raise self.refused(error) from error
+
+    def step(self, optimiser: torch.optim.Optimizer) -> None:
+        """Take a step; the first one is where a fused kernel that is not there is missed."""
+        try:
+            optimiser.step()
+        except NotImplementedError as error:
+            raise self.refused(error) from error
+
+    def refused(self, error: Exception) -> CapabilityMissing:
+        """Return the end of a check whose variant torch refuses."""
+        reason = str(error).split("\n")[0][:200]
+        return CapabilityMissing(
+            f"{self.optimiser}({self.variant}=True), measured on {self.device}: torch {torch.__version__} refuses it: {reason}"
+        )
+
+
+@dataclass
+class Course:
+    """What the steps left: parameters and the optimiser's own state, on the CPU; and the kernels that ran."""
+
+    tensors: dict[str, torch.Tensor] = field(default_factory=dict)
+    kernels: set[str] = field(default_factory=set)
+
+
+class _Kernels(TorchDispatchMode):
+    """Notes the names of operators."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: set[str] = set()
+
+    def __torch_dispatch__(
+        self,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Note the operator and run it."""
+        self.names.add(func._schema.name.removeprefix("aten::"))  # type: ignore[attr-defined]
+        return func(*args, **(kwargs or {}))
+
+
+def parameters(device: torch.device, dtype: torch.dtype) -> list[torch.Tensor]:
+    """Return parameters of awkward shapes, the last in channels-last order, with values that every device makes alike."""
+    made = [_drawn(shape, 1000 + key).to(device, dtype) for key, shape in enumerate(SHAPES)]
+    made[-1] = made[-1].contiguous(memory_format=torch.channels_last)
+    return [tensor.requires_grad_() for tensor in made]
+
+
+def give_gradients(tensors: Sequence[torch.Tensor], step: int) -> None:
+    """Set the gradients of one step; the first parameter gets none, as an unused one does not."""
+    for key, tensor in enumerate(tensors[1:]):
+        drawn = _drawn(tuple(tensor.shape), 100 * step + key).to(tensor.device, tensor.dtype)
+        tensor.grad = torch.empty_like(tensor).copy_(drawn)
+
+
+def run(case: Case) -> Course:
+    """Take the steps and return what they leave."""
+    tensors = parameters(case.device, case.dtype)
+    optimiser = case.build(tensors)
+    with _Kernels() as seen:
+        for step in range(STEPS):
+            give_gradients(tensors, step)
+            case.step(optimiser)
+    return Course(left(optimiser, tensors), seen.names)
+
+
+def left(optimiser: torch.optim.Optimizer, tensors: Sequence[torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Return copies of parameters and of every tensor of the optimiser's state."""
+    found = {f"parameter {key}": tensor for key, tensor in enumerate(tensors)}
+    for key, tensor in enumerate(tensors):
+        state = optimiser.state.get(tensor, {})
+        found |= {f"{name} of parameter {key}": value for name, value in state.items() if torch.is_tensor(value)}
+    return {name: value.detach().cpu().clone() for name, value in found.items()}
+
+
+def _drawn(shape: tuple[int, ...], key: int) -> torch.Tensor:
+    return hashed(0, max(1, torch.Size(shape).numel()), key, CPU).reshape(shape)

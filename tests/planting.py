@@ -1,0 +1,35 @@
+"""Faults planted in torch for whole runs of the real suites: a `sitecustomize.py` that every process of the run imports."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from stackproof import stacks, verify
+from stackproof.records import Check, Record
+
+from .conftest import Silent
+
+
+def run_planted(
+    suite: str, code: str, folder: Path, only: tuple[str, ...] = (), **environment: str
+) -> dict[str, Check]:
+    """Run a suite of the cpu stack with the code planted in every process; return its checks by id."""
+    planted = folder / "planted"
+    planted.mkdir()
+    (planted / "sitecustomize.py").write_text(textwrap.dedent(code), encoding="utf-8")
+    logs = folder / "logs"
+    logs.mkdir()
+    plan = verify.Plan("verify", stacks.load("cpu"), (suite,), only=only)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {**environment, "PYTHONPATH": str(planted)}.items():
+            patch.setenv(name, value)
+        record = verify.run(plan, Record("verify", "cpu", "2026-01-01T00:00:00+00:00"), Silent(), logs)
+    return {check.id: check for check in record.checks}
+
+
+def escaped(identifier: str) -> str:
+    """Return a pattern that matches this check only."""
+    return identifier.replace("[", "[[]")
