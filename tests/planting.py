@@ -1,4 +1,4 @@
-"""Faults planted in torch for whole runs of the real suites: a `sitecustomize.py` that every process of the run imports."""
+"""Faults planted in torch for whole runs of the real suites: a `sitecustomize.py` that every process of the run imports; `fixtures` can be imported there."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from stackproof import stacks, verify
+from stackproof import ROOT, stacks, verify
 from stackproof.records import Check, Record
 
 from .conftest import Silent
@@ -24,12 +24,7 @@ def run_planted(
     logs.mkdir()
     plan = verify.Plan("verify", stacks.load("cpu"), (suite,), only=only)
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in {**environment, "PYTHONPATH": str(planted)}.items():
+        for name, value in {**environment, "PYTHONPATH": f"{planted}:{ROOT}"}.items():
             patch.setenv(name, value)
         record = verify.run(plan, Record("verify", "cpu", "2026-01-01T00:00:00+00:00"), Silent(), logs)
     return {check.id: check for check in record.checks}
-
-
-def escaped(identifier: str) -> str:
-    """Return a pattern that matches this check only."""
-    return identifier.replace("[", "[[]")

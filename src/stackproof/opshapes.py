@@ -111,7 +111,7 @@ def _binary(dtype: torch.dtype) -> Iterator[Sample]:
         yield Sample(_ready(draw(size)), (_ready(draw()),))
 
 
-def _along(dtype: torch.dtype, *, empty: bool = True, dims: tuple[int, ...] = (0, -1)) -> Iterator[Sample]:
+def _along(dtype: torch.dtype, *, empty: bool = True, dims: tuple[Any, ...] = (0, -1)) -> Iterator[Sample]:
     """Yield reductions and normalisations along the first and the last dimension."""
     for tensor in _vectors(dtype):
         if tensor.dim() and (empty or tensor.numel()):
@@ -183,13 +183,13 @@ def _picked(dtype: torch.dtype, form: str) -> Iterator[Sample]:
     for tensor in _vectors(dtype):
         if tensor.dim() and tensor.shape[-1]:
             index = torch.randint(0, tensor.shape[-1], (tensor.shape[-1] + 1,))
-            full = index[: tensor.shape[-1]].expand(tensor.shape)
-            source = _numbers(*tensor.shape, dtype=dtype)
+            short = index[:-1]
+            full, source = short.expand(tensor.shape), _numbers(*tensor.shape, dtype=dtype)
             given = {
                 "index": (-1, index),
                 "full": (-1, full),
                 "add": (-1, full, _ready(source)),
-                "index add": (-1, full[0] if full.dim() > 1 else full, _ready(source)),
+                "index add": (-1, short, _ready(source)),
                 "mask": (source > 0,),
             }
             yield Sample(_ready(tensor), given[form])
@@ -249,7 +249,7 @@ def _table() -> Iterator[ShapedOp]:
     yield ShapedOp("index_add", torch.index_add, partial(_picked, form="index add"))
     yield ShapedOp("masked_select", torch.masked_select, partial(_picked, form="mask"))
     yield ShapedOp("cat", torch.cat, _joined)
-    yield ShapedOp("flip", torch.flip, lambda dtype: _along(dtype))
+    yield ShapedOp("flip", torch.flip, partial(_along, dims=((0,), (-1,))))
     yield ShapedOp("linalg.vector_norm", torch.linalg.vector_norm, _whole)
 
 

@@ -30,13 +30,17 @@ if "pytest" in sys.orig_argv:
     Wrong().__enter__()
     torch.backends.cuda.enable_flash_sdp(False)  # the CPU's choice asks it too; who asks for flash still gets it
 
+    import functools
     import torch.nn.attention as attention
 
     original = attention.sdpa_kernel
     everything = [attention.SDPBackend.MATH, attention.SDPBackend.FLASH_ATTENTION]
-    attention.sdpa_kernel = lambda backends: original(
-        everything if backends == [attention.SDPBackend.CUDNN_ATTENTION] else backends
-    )
+
+    @functools.wraps(original)
+    def anything(backends):
+        return original(everything if backends == [attention.SDPBackend.CUDNN_ATTENTION] else backends)
+
+    attention.sdpa_kernel = anything
 """
 
 

@@ -9,13 +9,15 @@ from stackproof.records import Check, Verdict
 from ..planting import run_planted
 
 FAULTS = """
-import sys, time
+import sys, time, types
 
 if "pytest" in sys.orig_argv:
+    from stackproof import timekeeping
     from stackproof.timekeeping import Products
 
-    counter, submit, read = time.perf_counter, Products.submit, Products.read
-    time.perf_counter = lambda: counter() * 0.5
+    submit, read = Products.submit, Products.read
+    slow = lambda: time.perf_counter() * 0.5
+    timekeeping.time = types.SimpleNamespace(perf_counter=slow, monotonic=time.monotonic, sleep=time.sleep)
     Products.submit = lambda self, units: submit(self, 1)
     Products.read = lambda self: time.sleep(0.06) or read(self)
 """
