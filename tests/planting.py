@@ -1,4 +1,7 @@
-"""Faults planted in torch for whole runs of the real suites: a `sitecustomize.py` that every process of the run imports; `fixtures` can be imported there."""
+"""Faults planted in torch for whole runs of the real suites, by a `sitecustomize.py` that every process of the run imports.
+
+`fixtures` can be imported there, as in the suites.
+"""
 
 from __future__ import annotations
 

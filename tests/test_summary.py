@@ -180,6 +180,13 @@ def test_code_that_repeats_a_failure_is_shown() -> None:
     assert "    import torch\n    print(torch.ones(2))\n" in said
 
 
+def test_long_code_is_pointed_at() -> None:
+    """A screen of code would hide the next failure; the record has it."""
+    said = shown(record(replace(FAILED, figures={"repro": "pass\n" * 60})))
+    assert "code to paste: the check's figure 'repro' in the record, 60 lines" in said
+    assert "    pass" not in said
+
+
 def test_a_stack_that_does_not_exist_here_is_shown() -> None:
     """A record from elsewhere may be of a stack that this checkout has not."""
     assert "PASSED  theirs: 1 passed" in shown(record(PASSED, stack="theirs"))

@@ -225,13 +225,18 @@ def _mover(device: torch.device, casts: dict[torch.dtype, torch.dtype]) -> Calla
 def relocate(tensor: torch.Tensor, device: torch.device, dtype: torch.dtype) -> torch.Tensor:
     """Copy a tensor as a leaf; a view keeps its strides, its offset and the storage around it."""
     source = tensor.detach()
-    if tensor.layout is not torch.strided or tensor.untyped_storage().nbytes() == tensor.numel() * tensor.itemsize:
+    if tensor.layout is not torch.strided or tensor.is_conj() or _fills_its_storage(tensor):
         return source.to(device, dtype, copy=True).requires_grad_(tensor.requires_grad)
     length = tensor.untyped_storage().nbytes() // tensor.itemsize
     storage = source.as_strided((length,), (1,), 0).to(device, dtype, copy=True)
     return storage.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset()).requires_grad_(
         tensor.requires_grad
     )
+
+
+def _fills_its_storage(tensor: torch.Tensor) -> bool:
+    whole = tensor.untyped_storage().nbytes() == tensor.numel() * tensor.itemsize
+    return whole and tensor.is_contiguous()  # an expanded row of a matrix is as large as the matrix
 
 
 class _Redraws(TorchDispatchMode):  # type: ignore[no-untyped-call]

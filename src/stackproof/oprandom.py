@@ -157,6 +157,7 @@ def _permuted(device: torch.device, _: torch.dtype, n: int) -> torch.Tensor:
 
 _THREE = [0.2, 0.0, 0.5, 0.3]
 _WHOLE = ("int64",)
+_WIDE = ("float32", "float64")  # the database lists them for no other dtype on the CPU
 _F = torch.nn.functional
 
 DRAWS = (
@@ -181,8 +182,9 @@ DRAWS = (
         0,
         10,
         True,
+        _WIDE,
     ),
-    Draw("_standard_gamma", lambda d, t, n: torch._standard_gamma(_full(2.0)(d, t, n)), _gamma, 0),
+    Draw("_standard_gamma", lambda d, t, n: torch._standard_gamma(_full(2.0)(d, t, n)), _gamma, 0, dtypes=_WIDE),
     Draw("dropout", _survivors(lambda x: _F.dropout(x, 0.25)), counted([0.25, 0.75]), 0, 1, True),
     Draw("feature_dropout", _survivors(lambda x: _F.dropout1d(x, 0.25)), counted([0.25, 0.75]), 0, 1, True),
     Draw("randint", lambda d, t, n: torch.randint(-3, 7, (n,), device=d), lambda x: uniform(-4, 6)(x.floor()), -3, 6, True, _WHOLE),

@@ -18,6 +18,7 @@ from .numerics import rule
 from .opdatabase import SEED, OpInfo, SampleInput, full_name, samples
 from .operators import Finding
 from .opjudging import word
+from .opshapes import ShapedOp
 
 _MOST_NUMBERS = 200
 
@@ -55,6 +56,16 @@ with torch.no_grad():
         seed({seed} + index)
         sample = next(made)
 arguments, options, finish = (sample.input, *sample.args), sample.kwargs, sample.output_process_fn_grad
+"""
+
+_SHAPED = """
+from itertools import islice
+from stackproof import opdatabase, opshapes
+
+# sample {index} of stackproof's own
+operator = opshapes.operators()["{name}"]
+sample = next(islice(opdatabase.samples(operator, dtype, backward), {index}, None))
+arguments, options, finish = (sample.input, *sample.args), sample.kwargs, lambda output: output
 """
 
 _TAIL = """
@@ -134,6 +145,8 @@ def _inputs(op: OpInfo, sample: SampleInput, index: int) -> str:
     try:
         return _written(op, sample)
     except _NotWritableError:
+        if isinstance(op, ShapedOp):
+            return _SHAPED.format(name=full_name(op), index=index, seed=SEED)
         name = (op.name, op.variant_test_name)
         return _DRAWN.format(name=name, index=index, seed=SEED, version=torch.__version__)
 

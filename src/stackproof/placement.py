@@ -128,7 +128,11 @@ def queues(card: Device) -> None:
         require(event.query(), f"{card}: an event that was waited for is not done")
     _is_on(card, tensor, "work on a stream")
     card.synchronize()
-    require(bool((tensor == 1).all()), f"{card}: work on a stream was lost")
+    require(_complete(tensor), f"{card}: work on a stream was lost")
+
+
+def _complete(tensor: torch.Tensor) -> bool:
+    return bool((tensor == 1).all())
 
 
 def _belongs(card: Device, thing: Any, what: str) -> None:

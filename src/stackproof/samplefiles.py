@@ -50,10 +50,10 @@ def records(stream: BinaryIO) -> Iterator[Record | Finding]:
     """Read a JSON list, one JSON object over several lines, or one JSON value a line, by what the file begins with."""
     head = stream.read(_CHUNK).removeprefix(b"\xef\xbb\xbf")
     text = head.lstrip()
-    first = text.split(b"\n", 1)[0].strip()
-    if text[:1] == b"[" and not (first.endswith(b"]") and _parses(first) and b"\n" in text.strip()):
+    first, _, later = (part.strip() for part in text.partition(b"\n"))
+    if text[:1] == b"[" and not (first.endswith(b"]") and _parses(first) and later):
         return _listed(stream, head)
-    if text[:1] == b"{" and not _parses(first) and len(text) > len(first):
+    if text[:1] == b"{" and later and later[:1] != b"{" and not _parses(first):
         return _whole(stream, head)
     return _lines(stream, head)
 
@@ -125,6 +125,14 @@ def _listed(stream: BinaryIO, head: bytes) -> Iterator[Record | Finding]:
         yield Record(line, number, value)
     if following != "]":
         yield Finding(source.line, 0, "", "unreadable", "the list is not closed; the file was cut off")
+    yield from _remains(source, "]")
+
+
+def _remains(source: _Text, mark: str) -> Iterator[Finding]:
+    """Tell what follows the last value, which nobody examined, and bytes that were no text."""
+    if source.skip(mark):
+        sentence = f"nothing after the end was examined: {shown(source.ahead)}"
+        yield Finding(source.line, 0, "", "unreadable", sentence)
     if source.damage:
         yield Finding(0, 0, "", "encoding", source.damage)
 
@@ -137,6 +145,8 @@ def _whole(stream: BinaryIO, head: bytes) -> Iterator[Record | Finding]:
         yield Record(source.line, 1, source.value())
     except (ValueError, RecursionError) as error:
         yield Finding(source.line, 1, "", "unreadable", f"is not JSON ({_brief(error)}): {shown(source.ahead)}")
+        return
+    yield from _remains(source, "")
 
 
 class _Text:

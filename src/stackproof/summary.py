@@ -28,6 +28,7 @@ _BAD = "bold red"
 # Beyond this many checks a table of each is no summary: then files of suites are the rows.
 _MOST_ROWS = 60
 _MOST_FAILURES = 25
+_MOST_CODE = 15
 
 # Seconds are stored, rates are shown (asv is lower-is-better only, people are not).
 _RATES = {"s/sample": "samples/s", "s/token": "tokens/s", "s/iteration": "it/s", "s/GB": "GB/s"}
@@ -128,10 +129,18 @@ def _failure(record: Record, checks: list[Check]) -> Group:
     text.append(plain(first.reason), style="default")
     lines = [text]
     if repro := str(first.figures.get("repro", "")):
-        lines.append(Text("\n".join(f"    {plain(line)}" for line in repro.splitlines()), style="dim"))
+        lines.append(_code(repro))
     if "/" in first.id:
         lines.append(Text(f"  repeat just this: {_again(record, first)}", style="dim"))
     return Group(*lines)
+
+
+def _code(repro: str) -> Text:
+    """Code that repeats a failure: shown if it is short, else where it is, because a screen of it hides the next failure."""
+    lines = [f"    {plain(line)}" for line in repro.splitlines()]
+    if len(lines) > _MOST_CODE:
+        return Text(f"  code to paste: the check's figure 'repro' in the record, {len(lines)} lines", style="dim")
+    return Text("\n".join(lines), style="dim")
 
 
 def _again(record: Record, check: Check) -> str:

@@ -47,16 +47,17 @@ class Work(Protocol):
 
 
 class Products:
-    """Products of square matrices; an orthogonal-looking scale keeps the numbers finite over any number of units."""
+    """Products of square matrices, begun afresh in each span: thousands would end in numbers too small, which CPUs are slow with."""
 
     def __init__(self, device: Device, size: int) -> None:
         generator = torch.Generator().manual_seed(1)
         factor = torch.randn(size, size, generator=generator) / size**0.5
-        self._factor, self._value = factor.to(device.torch), torch.eye(size).to(device.torch)
-        self._out = torch.empty_like(self._value)
+        self._factor, self._start = factor.to(device.torch), torch.eye(size).to(device.torch)
+        self._value, self._out = self._start.clone(), torch.empty_like(self._start)
 
     def submit(self, units: int) -> None:
         """Multiply again and again."""
+        self._value.copy_(self._start)
         for _ in range(units):
             torch.mm(self._factor, self._value, out=self._out)
             self._value, self._out = self._out, self._value

@@ -48,8 +48,13 @@ def _hashes(nested: Any) -> tuple[int, ...]:
 
 def _hash(tensor: torch.Tensor) -> int:
     """Return a checksum of the bits: a hash of values would take -0 for 0 and no NaN for another."""
-    bits = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous().reshape(-1).view(torch.uint8)
-    return zlib.crc32(bits.numpy().tobytes())
+    return zlib.crc32(bits(tensor).numpy().tobytes())
+
+
+def bits(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the bytes of a tensor on the CPU, in one row; the clone gives even a single element the stride that a view wants."""
+    plain = tensor.detach().resolve_conj().resolve_neg().cpu()
+    return plain.clone(memory_format=torch.contiguous_format).reshape(-1).view(torch.uint8)
 
 
 def first_difference(run: Callable[[], Any]) -> str | None:

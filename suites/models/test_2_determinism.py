@@ -13,7 +13,7 @@ from stackproof.checks import CheckFailed
 from stackproof.device import Device
 from stackproof.records import Figure
 from suites.common import SEED, possible
-from suites.models.ledger import first_difference
+from suites.models.ledger import bits, first_difference
 from suites.models.observing import PRESET, Tensors, observed
 from suites.models.test_1_reference import MODELS
 
@@ -41,12 +41,7 @@ def test_twice(name: str, device: Device, figures: dict[str, Figure]) -> None:
 
 def _differences(run: Run) -> list[str]:
     first, second = run(), run()
-    return [what for what, tensor in first.items() if not _same_bits(tensor, second[what])]
-
-
-def _same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
-    flat = (tensor.contiguous().reshape(-1).view(torch.uint8) for tensor in (one, other))
-    return torch.equal(*flat)
+    return [what for what, tensor in first.items() if not torch.equal(bits(tensor), bits(second[what]))]
 
 
 def _excuse(name: str, run: Run, different: list[str]) -> str:
