@@ -1,0 +1,24 @@
+"""Every entry of torch's operator database, forward and backward, in every precision, against float64."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from stackproof.device import Device
+from stackproof.opcases import DTYPES, check, possible
+from stackproof.opdatabase import load
+from stackproof.opjudging import word
+from stackproof.records import Figure
+from stackproof.stacks import Stack
+
+DATABASE = load()
+
+
+@pytest.mark.deadline(120)
+@pytest.mark.parametrize("dtype", DTYPES, ids=word)
+@pytest.mark.parametrize("name", DATABASE)
+def test_agrees(name: str, dtype: torch.dtype, stack: Stack, device: Device, figures: dict[str, Figure]) -> None:
+    """On all samples of the database, values and gradients agree with float64 as well as the CPU's do in that dtype."""
+    possible(stack, dtype)
+    check(name, DATABASE[name], device, dtype, figures)

@@ -1,0 +1,43 @@
+"""Sizes, layouts and lengths that break real devices: odd, empty, 0-dim, strided, expanded, channels-last, beyond 2^31 numbers."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from stackproof.checks import CapabilityMissing, require
+from stackproof.device import Device
+from stackproof.opcases import check, possible
+from stackproof.opjudging import word
+from stackproof.oplarge import NEEDED_BYTES, PROBES
+from stackproof.opshapes import DTYPES, operators
+from stackproof.records import Figure
+from stackproof.stacks import Stack
+
+OPERATORS = operators()
+
+
+@pytest.mark.deadline(120)
+@pytest.mark.parametrize("dtype", DTYPES, ids=word)
+@pytest.mark.parametrize("name", OPERATORS)
+def test_agrees(name: str, dtype: torch.dtype, stack: Stack, device: Device, figures: dict[str, Figure]) -> None:
+    """In every size from 1 to 129 that sits on an edge, and in every layout, results and gradients agree with float64."""
+    possible(stack, dtype)
+    check(name, OPERATORS[name], device, dtype, figures)
+
+
+@pytest.mark.deadline(300)
+@pytest.mark.parametrize("name", PROBES)
+def test_large_index(name: str, device: Device, figures: dict[str, Figure]) -> None:
+    """Elements behind the 2^31st are found: an index of 32 bits wraps around there, mostly in silence."""
+    free = device.memory().free
+    if free < NEEDED_BYTES:
+        raise CapabilityMissing(
+            f"{device} has {free / 2**30:.1f} GiB free, an index beyond 2^31 is tried from {NEEDED_BYTES / 2**30:.0f} GiB on"
+        )
+    try:
+        wrong = PROBES[name](device.torch)
+    finally:
+        device.empty_cache()
+    require(not wrong, f"{name} of more than 2^31 elements on {device}: {wrong}")
+    figures["summary"] = "right on both sides of the 2^31st element"

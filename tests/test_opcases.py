@@ -1,0 +1,178 @@
+"""Operators as checks: each end has its verdict and its words, and a failure brings code that repeats it in another process."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from stackproof import device as devices
+from stackproof import opcases, opdatabase, oprepro, opshapes, stacks
+from stackproof.checks import CapabilityMissing, CheckFailed, NotApplicable
+from stackproof.records import Figure
+
+CPU = devices.default("cpu")
+STACK = stacks.load("cpu")
+
+FAULT = '''
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+class Fault(TorchDispatchMode):
+    """Errs by one part in a hundred in one kernel and dtype."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        first, *rest = result if isinstance(result, tuple) else (result,)
+        if str(func) != KERNEL or first.dtype is not DTYPE:
+            return result
+        return (first * 1.01, *rest) if rest else first * 1.01
+'''
+
+
+def fault(kernel: str, dtype: torch.dtype) -> TorchDispatchMode:
+    """Make the fault that also runs in another process."""
+    names: dict[str, Any] = {"KERNEL": kernel, "DTYPE": dtype}
+    exec(FAULT, names)
+    made: TorchDispatchMode = names["Fault"]()
+    return made
+
+
+def check(name: str, dtype: torch.dtype = torch.float32, op: Any = None) -> dict[str, Figure]:
+    """Run the check on four samples and return its figures."""
+    figures: dict[str, Figure] = {}
+    opcases.check(name, op or opdatabase.load()[name], CPU, dtype, figures, samples=4)
+    return figures
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype", "said"),
+    [
+        ("addmm", torch.bfloat16, "samples, 4 backward: worst error"),
+        ("cov", torch.complex64, "worst error"),
+        ("rand_like", torch.float32, "agree in form; not in numbers: rand_like sample 0"),
+        ("empty", torch.float16, "uninitialised memory"),
+    ],
+)
+def test_a_right_operator_says_what_was_seen(name: str, dtype: torch.dtype, said: str) -> None:
+    """Every case has figures, and a sentence."""
+    figures = check(name, dtype)
+    assert said in str(figures["summary"])
+    assert int(figures["samples"]) >= 3
+    assert "repro" not in figures
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype", "said"),
+    [
+        ("bitwise_not", torch.float32, "the database lists no float32 for cpu"),
+        ("jiterator_unary", torch.float16, "there is no CPU kernel to compare with"),
+    ],
+)
+def test_what_makes_no_sense_is_not_applicable(name: str, dtype: torch.dtype, said: str) -> None:
+    """The database or a row says why."""
+    with pytest.raises(NotApplicable, match=said):
+        check(name, dtype)
+
+
+def test_a_precision_that_the_stack_lacks_names_the_row() -> None:
+    """Complex numbers are made of floats, so that they are there where float32 is."""
+    stack = replace(STACK, precisions=("bfloat16",))
+    opcases.possible(stack, torch.bfloat16)
+    with pytest.raises(CapabilityMissing, match=r"stacks/cpu/stack.toml: precisions has no float16"):
+        opcases.possible(stack, torch.float16)
+    with pytest.raises(CapabilityMissing, match="precisions has no float32"):
+        opcases.possible(stack, torch.complex64)
+    opcases.possible(STACK, torch.complex64)
+
+
+def test_a_stack_can_say_that_it_has_no_complex_numbers() -> None:
+    """With its own reason."""
+    stack = replace(STACK, missing={"complex64": "the compiler has no complex type"})
+    with pytest.raises(CapabilityMissing, match="missing.complex64: the compiler has no complex type"):
+        opcases.possible(stack, torch.complex64)
+
+
+def repeated(code: str, kernel: str = "", dtype: torch.dtype = torch.float32) -> tuple[int, str]:
+    """Run the code in another process, with the fault if a kernel is named; return exit status and output."""
+    planted = f"KERNEL = {kernel!r}\n{FAULT.replace('DTYPE', str(dtype))}\nFault().__enter__()\n" if kernel else ""
+    program = f"{planted}\nexec({code!r})"
+    command = [sys.executable, "-W", "ignore", "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=240)
+    return done.returncode, done.stdout + done.stderr
+
+
+Source = Callable[[], Any]
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype", "kernel", "holds"),
+    [
+        ("addmm", torch.bfloat16, "aten.addmm.default", "torch.tensor([["),
+        ("tanh", torch.float32, "aten.tanh_backward.default", "operator = torch.tanh"),
+        ("linalg.svdvals", torch.float32, "aten._linalg_svd.default", "# sample"),
+    ],
+)
+def test_the_code_repeats_the_failure(name: str, dtype: torch.dtype, kernel: str, holds: str) -> None:
+    """Pasted anywhere it ends with 1 and the figures where the fault is, and with 0 where it is not."""
+    figures: dict[str, Figure] = {}
+    op = opdatabase.load()[name]
+    with fault(kernel, dtype), pytest.raises(CheckFailed, match="exceeds the bound") as failed:
+        opcases.check(name, op, CPU, dtype, figures, samples=4)
+    assert "figure 'repro' is code that repeats it" in str(failed.value)
+    code = str(figures["repro"])
+    assert holds.replace("[[", "[") in code
+    status, printed = repeated(code, kernel, dtype)
+    assert (status, "bound" in printed) == (1, True), printed
+    status, printed = repeated(code)
+    assert status == 0, printed
+
+
+def test_code_for_a_shaped_sample_repeats_its_layout() -> None:
+    """A view's strides are part of the failure."""
+    op = opshapes.operators()["exp"]
+    figures: dict[str, Figure] = {}
+    with fault("aten.exp.default", torch.float32), pytest.raises(CheckFailed):
+        opcases.check("exp", op, CPU, torch.float32, figures, samples=None)
+    assert repeated(str(figures["repro"]), "aten.exp.default")[0] == 1
+
+
+def test_a_smaller_failing_sample_is_preferred() -> None:
+    """Two numbers are easier to look at than a thousand."""
+    figures: dict[str, Figure] = {}
+    with fault("aten.add.Tensor", torch.float32), pytest.raises(CheckFailed):
+        opcases.check("add", opshapes.operators()["add"], CPU, torch.float32, figures)
+    assert "float32[]" in str(figures["call"])
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        torch.arange(6.0).reshape(2, 3).t(),
+        torch.arange(7.0)[1::2],
+        torch.ones(1, 3).expand(4, 3),
+        torch.tensor([float("inf"), float("nan"), 1.5]).bfloat16(),
+        torch.tensor([1 + 2j]),
+        torch.zeros(0, 3),
+        torch.tensor(3),
+    ],
+)
+def test_tensors_are_written_exactly(value: torch.Tensor) -> None:
+    """Numbers, dtype, strides, offset."""
+    made = eval(oprepro.literal(value), {"torch": torch, "inf": float("inf"), "nan": float("nan")})
+    assert (made.dtype, made.stride(), made.storage_offset()) == (value.dtype, value.stride(), value.storage_offset())
+    assert torch.equal(made.nan_to_num(7), value.nan_to_num(7))
+
+
+def test_other_arguments_are_written_exactly() -> None:
+    """What operators take besides tensors."""
+    value = {"a": [1, (2.5,), None, True, "x"], "b": torch.float16, "c": slice(1, None), "d": torch.channels_last}
+    assert eval(oprepro.literal(value), {"torch": torch}) == value
+    with pytest.raises(oprepro._NotWritableError):
+        oprepro.literal(print)

@@ -1,0 +1,101 @@
+"""What float64 says of rounding: ill-conditioned samples are told from wrong kernels, and ties from wrong indices."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from stackproof.numerics import relative_error
+from stackproof.opdatabase import Computed
+from stackproof.opjudging import Exemption, judgements
+from stackproof.opshapes import Sample, ShapedOp
+from stackproof.opspread import alternatives, untied
+
+
+def spread(function: Any, values: list[float], dtype: torch.dtype) -> float:
+    """Return how far apart correct results of a function of one tensor may be."""
+    given = torch.tensor(values, dtype=dtype)
+    found = alternatives(ShapedOp("f", function, iter), Sample(given), dtype, backward=False)
+    return max(relative_error(other.values["output"], function(given.double())) for other in found)
+
+
+def test_a_well_conditioned_operator_has_a_spread_of_its_rounding() -> None:
+    """One unit in the last place, so that no wrong kernel hides behind it."""
+    assert 0.5 * 2**-23 < spread(torch.square, [1.5, 2.5, 3.5], torch.float32) < 4 * 2**-23
+
+
+def test_cancellation_is_ill_conditioned() -> None:
+    """Near 1 a logarithm has only the digits that the input has behind the one."""
+    assert spread(torch.log, [1 + 2**-7], torch.bfloat16) > 0.4
+
+
+def test_a_number_on_an_edge_may_fall_to_either_side() -> None:
+    """A count in the neighbouring bin is right if one unit in the last place moves the number there."""
+    assert spread(lambda x: torch.histc(x, bins=4, min=0, max=4), [1.0, 0.5, 2.5], torch.bfloat16) > 0.1
+    assert spread(lambda x: torch.histc(x, bins=4, min=0, max=4), [1.5, 0.5, 2.5], torch.bfloat16) == 0
+
+
+def test_rounding_in_between_is_imitated() -> None:
+    """An intermediate beyond float16's range overflows, though inputs and result are within."""
+    found = alternatives(
+        ShapedOp("f", lambda x: (x * x).sqrt(), iter), Sample(torch.tensor([1e3]).half()), torch.float16, False
+    )
+    assert any(bool(torch.isinf(other.values["output"]).any()) for other in found)
+
+
+def test_a_sample_that_moves_out_of_the_domain_is_left_out() -> None:
+    """What raises under rounding says nothing about how far results may be apart."""
+
+    def strict(x: torch.Tensor) -> torch.Tensor:
+        if x.max() > 1:
+            raise ValueError("a probability above one")
+        return x
+
+    found = alternatives(ShapedOp("f", strict, iter), Sample(torch.ones(1)), torch.float32, backward=False)
+    assert 1 < len(found) < 7
+
+
+def computed(number: float, dtype: torch.dtype = torch.float64) -> Computed:
+    """Return a result of one output."""
+    return Computed((), {"output": torch.tensor([1.0, number], dtype=dtype)}, 0)
+
+
+def ok(actual: float, reference: float, others: list[float], dtype: torch.dtype = torch.float16) -> bool:
+    """Judge one number with these alternatives."""
+    wide = [computed(other) for other in others]
+    found = judgements(computed(actual, dtype), computed(reference), None, dtype, Exemption(), wide)
+    return found["output"].ok
+
+
+def test_the_spread_widens_the_bound_and_no_more() -> None:
+    """Three times as far as rounding moves the result, but not further."""
+    assert not ok(1.2, 1.0, [])
+    assert ok(1.2, 1.0, [1.1])
+    assert not ok(1.5, 1.0, [1.1])
+
+
+@pytest.mark.parametrize("value", [float("inf"), float("nan")])
+def test_overflow_is_right_only_where_rounding_overflows(value: float) -> None:
+    """A kernel that returns no number is wrong unless exact kernels in that dtype would not either."""
+    assert ok(value, 100.0, [value])
+    assert not ok(value, 100.0, [100.1])
+    assert ok(value, 60000.0, [])  # next to 65504
+
+
+def test_equal_numbers_become_different_and_keep_their_order() -> None:
+    """Of different numbers every device takes the same one."""
+    sample = Sample(torch.tensor([2.0, 1.0, 2.0, -1.0, 1.0, -1.0, 0.0]).bfloat16(), (torch.tensor([3, 3]),))
+    made = untied(sample, torch.bfloat16)
+    assert len(set(made.input.tolist())) == 7
+    assert torch.equal(torch.argsort(sample.input, stable=True), torch.argsort(made.input))
+    assert relative_error(made.input, sample.input) < 0.02
+    assert made.args[0].tolist() == [3, 3]
+
+
+def test_what_is_not_finite_is_left_alone() -> None:
+    """There is no number above infinity."""
+    made = untied(SimpleNamespace(input=torch.tensor([float("inf")] * 2), args=(), kwargs={}), torch.float32)
+    assert made.input.tolist() == [float("inf")] * 2
