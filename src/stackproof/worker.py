@@ -86,8 +86,8 @@ class Worker:
                 self.ledger.conclude(Check(self._place(), Verdict.CRASHED, self._death(status), 0.0))
 
     def _hang(self) -> str:
-        where = processes.last_lines(Path(self.order.session.folder) / "stacks.txt", 40)
-        frames = (line.strip() for line in where if line.strip().startswith("File "))
+        dumped = processes.last_lines(Path(self.order.session.folder) / "stacks.txt", 40)
+        frames = (line.strip() for line in dumped if line.strip().startswith("File "))
         place = next(frames, "")
         where = f"it was in {place}" if place else f"its log is {self._log}"
         return f"did not end by its deadline and was ended; {where}"
