@@ -40,7 +40,7 @@ REFUSED: dict[str, tuple[str, list[str]]] = {
     ),
     "wrong type": (changed("priority = 1", 'priority = "1"'), ["'priority' is '1'", "a whole number"]),
     "missing key": (changed('backend = "gloo"\n', ""), ["'backend' is missing", "a string"]),
-    "missing table": (changed("[expected]\nsmoke = 1\nrehearse = 1\n", ""), ["'expected' is missing"]),
+    "missing table": (changed("[expected]\nsmoke = 1\n", ""), ["'expected' is missing"]),
     "bad python": (changed(f'["{fakes.THIS_PYTHON}"]', '["3"]'), ["'python' contains '3'", "'3.10'"]),
     "exact python": (changed(f'["{fakes.THIS_PYTHON}"]', '["3.11.4"]'), ["'python' contains '3.11.4'"]),
     "python that is too old": (changed(f'["{fakes.THIS_PYTHON}"]', '["3.9"]'), ["'3.9'", "or newer"]),
@@ -70,7 +70,8 @@ REFUSED: dict[str, tuple[str, list[str]]] = {
         ["'vendor[0].index' and 'file' are both given", "name one"],
     ),
     "no expected checks": (changed("smoke = 1", "smoke = 0"), ["'expected.smoke' is 0", "1 or more"]),
-    "fewer than no checks": (changed("rehearse = 1", "rehearse = -1"), ["'expected.rehearse' is -1"]),
+    "a suite that does not exist": (changed("smoke = 1", "smokes = 1"), ["'expected.smokes' is not a known key"]),
+    "fewer than no checks": (changed("smoke = 1", "smoke = -1"), ["'expected.smoke' is -1"]),
     "environment of numbers": (
         fakes.TINY.replace("[flavour]", "[environment]\nA = 1\n[flavour]", 1),
         ["'environment.A' is 1", "a string"],
