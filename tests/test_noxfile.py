@@ -46,10 +46,10 @@ def sessions(root: Path) -> dict[str, str]:
 
 
 def test_every_stack_has_its_sessions() -> None:
-    """Both verbs of each stack, the general sessions, one default, and a description for each: a menu."""
+    """Every verb of each stack, the general sessions, one default, and a description for each: a menu."""
     found = sessions(ROOT)
     generated = {f"{name}-{verb}" for name in stacks.names() for verb in ("smoke", "verify", "rehearse")}
-    assert set(found) == generated | {"smoke", "doctor", "lock", "tests", "lint"}
+    assert set(found) == generated | {"smoke", "doctor", "lock", "tests", "faults", "lint"}
     assert [name for name, text in found.items() if text.startswith("*")] == ["smoke"]
     assert [name for name, text in found.items() if len(text) < 12] == []
     for name in stacks.names():
