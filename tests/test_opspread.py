@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,6 +11,7 @@ import torch
 
 from stackproof.numerics import relative_error
 from stackproof.opdatabase import Computed
+from stackproof.operators import Outcome, Result, examine
 from stackproof.opjudging import Exemption, judgements
 from stackproof.opshapes import Sample, ShapedOp
 from stackproof.opspread import alternatives, untied
@@ -99,3 +101,25 @@ def test_what_is_not_finite_is_left_alone() -> None:
     """There is no number above infinity."""
     made = untied(SimpleNamespace(input=torch.tensor([float("inf")] * 2), args=(), kwargs={}), torch.float32)
     assert made.input.tolist() == [float("inf")] * 2
+
+
+def chosen(choose: Callable[[torch.Tensor], torch.Tensor]) -> Result:
+    """Examine an argmax that chooses so in float32, on numbers of which two are equal."""
+
+    def argmax(x: torch.Tensor) -> torch.Tensor:
+        return choose(x) if x.dtype is torch.float32 else x.argmax()
+
+    op = ShapedOp("argmax", argmax, lambda dtype: iter([Sample(torch.tensor([1, 3, 3, 2]).to(dtype))]), False)
+    return examine("argmax", op, torch.device("cpu"), torch.float32, None)
+
+
+def test_another_choice_among_equal_numbers_is_right() -> None:
+    """Many devices take the last of equal numbers where the CPU takes the first."""
+    assert chosen(lambda x: 3 - x.flip(0).argmax()).outcome is Outcome.PASSED
+
+
+def test_a_choice_of_another_number_is_wrong() -> None:
+    """An index is right or wrong where no numbers are equal."""
+    result = chosen(lambda x: x.argmin())
+    assert result.outcome is Outcome.FAILED
+    assert "exceeds the bound 0" in result.reason

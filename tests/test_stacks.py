@@ -111,7 +111,9 @@ def test_shipped_stacks_load() -> None:
         assert stack.rehearse().lock.is_file()
 
 
-@pytest.mark.parametrize(("typed", "meant"), [("xpuu", "xpu"), ("cpu_ipex", "cpu-ipex"), ("DCU", "dcu"), ("kitchen", None)])
+@pytest.mark.parametrize(
+    ("typed", "meant"), [("xpuu", "xpu"), ("cpu_ipex", "cpu-ipex"), ("DCU", "dcu"), ("kitchen", None)]
+)
 def test_unknown_name_suggests_the_nearest(typed: str, meant: str | None) -> None:
     """A name that does not exist is refused with the nearest and all known ones."""
     with pytest.raises(Refusal) as caught:

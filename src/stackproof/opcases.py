@@ -60,7 +60,9 @@ def _failure(result: Result, op: OpInfo, device: torch.device, dtype: torch.dtyp
     finding = smallest(result.findings)
     figures["call"], figures["repro"] = finding.call, code(op, finding, device, dtype)
     wrong = sum(finding.outcome in (Outcome.FAILED, Outcome.ERROR) for finding in result.findings)
-    return f"{finding.sentence}; {wrong} of {max(result.forward, wrong)} samples; figure 'repro' is code that repeats it"
+    return (
+        f"{finding.sentence}; {wrong} of {max(result.forward, wrong)} samples; figure 'repro' is code that repeats it"
+    )
 
 
 def _summary(result: Result) -> str:

@@ -32,6 +32,8 @@ REFERENCE = torch.device("cpu")
 
 SEED = 20240229
 
+_NO_MODE: AbstractContextManager[Any] = nullcontext()
+
 
 @contextmanager
 def preserved(device: torch.device = REFERENCE) -> Iterator[None]:
@@ -145,7 +147,7 @@ def compute(
     dtype: torch.dtype,
     backward: bool,
     wide: bool = False,
-    mode: AbstractContextManager[Any] = nullcontext(),
+    mode: AbstractContextManager[Any] = _NO_MODE,
 ) -> Computed:
     """Run one sample forward and, if asked, backward; in float64 from the same numbers if `wide`.
 

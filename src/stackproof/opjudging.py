@@ -14,7 +14,6 @@ from .numerics import Judgement, relative_error, rule
 from .opdatabase import REFERENCE, Computed
 from .tables import Table
 
-
 # A result this close to the largest number of its dtype may leave its range in between.
 _NEAR_OVERFLOW = 16
 
@@ -59,7 +58,9 @@ def _exemption(row: Table) -> Exemption:
     )
     details = (found.cap, found.returns, found.ties, found.nonfinite, found.refuses)
     if any(details) != (found.compare == "values"):
-        raise row.refuse("compare", "= 'values' needs one of 'cap', 'returns', 'ties', 'nonfinite', 'refuses'; others none")
+        raise row.refuse(
+            "compare", "= 'values' needs one of 'cap', 'returns', 'ties', 'nonfinite', 'refuses'; others none"
+        )
     return found
 
 
@@ -107,11 +108,11 @@ def _judged(
         error, exact = relative_error(actual, reference), exemption.cap or 0.0
         return Judgement(error <= exact, error, exact, 0.0)  # indices, counts and truth values are right or wrong
     if actual.shape == reference.shape:
-        actual = _excused(actual, reference, dtype, _beyond(reference, dtype, others, anchor, exemption))
+        actual = _excused(actual, reference, _beyond(reference, dtype, others, anchor, exemption))
     error = _error(actual, reference, dtype)
     allowed = 0.0 if anchor is None else _error(_dense(anchor), reference, dtype)
     # where they leave the dtype's range they say so above; their other numbers still say how far apart results may be
-    spread = max((_error(_excused(o, reference, dtype, None), reference, dtype) for o in others), default=0.0)
+    spread = max((_error(_excused(o, reference, None), reference, dtype) for o in others), default=0.0)
     bound = rule().bound(allowed, dtype.to_real(), exemption.cap)
     bound = max(bound, rule().multiplier * spread + rule().bound(0.0, dtype.to_real(), exemption.cap))
     return Judgement(error <= bound, error, bound, allowed)
@@ -138,9 +139,7 @@ def _beyond(
     return found
 
 
-def _excused(
-    value: torch.Tensor, reference: torch.Tensor, dtype: torch.dtype, where: torch.Tensor | None
-) -> torch.Tensor:
+def _excused(value: torch.Tensor, reference: torch.Tensor, where: torch.Tensor | None) -> torch.Tensor:
     """Return the value with the reference's numbers in those places (all: None) where only one of both is finite."""
     other = _kind(value) != _kind(reference)
     if not bool(other.any()):

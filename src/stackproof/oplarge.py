@@ -52,7 +52,7 @@ def _copy(device: torch.device) -> str:
 
 def _strided(device: torch.device) -> str:
     """Copy every number of a matrix whose columns lie half the limit apart."""
-    marked = _marked(device)[: LIMIT].view(2, LIMIT // 2).t().contiguous()
+    marked = _marked(device)[:LIMIT].view(2, LIMIT // 2).t().contiguous()
     found = [int(marked[0, 0]), int(marked[5, 0]), int(marked[-1, 1]), int(marked.sum(dtype=torch.int64))]
     return "" if found == [1, 1, 1, 3] else f"a transposed copy has {found} instead of [1, 1, 1, 3]"
 

@@ -51,7 +51,9 @@ class Fit:
     def sentence(self) -> str:
         """Say what is wrong, or what was found."""
         fit = f"distance {self.distance:.2g} from its distribution, {self.bound:.2g} allowed"
-        return self.fault or f"{fit}; neighbours correlate by {self.correlation:.2g}, {self.correlation_bound:.2g} allowed"
+        return (
+            self.fault or f"{fit}; neighbours correlate by {self.correlation:.2g}, {self.correlation_bound:.2g} allowed"
+        )
 
     @property
     def ok(self) -> bool:
@@ -116,7 +118,7 @@ def counted(weights: list[float]) -> Distribution:
 
 
 def _geometric(x: torch.Tensor) -> torch.Tensor:
-    return 1 - torch.pow(torch.tensor(0.7, dtype=torch.float64), x.floor().clamp_min(0))
+    return -torch.expm1(math.log(0.7) * x.floor().clamp_min(0))
 
 
 def _poisson(x: torch.Tensor) -> torch.Tensor:
@@ -128,7 +130,7 @@ def _binomial(trials: int, chance: float) -> Distribution:
 
 
 def _gamma(x: torch.Tensor) -> torch.Tensor:
-    return torch.special.gammainc(torch.full_like(x, 2.0), x)
+    return 1 - torch.exp(-x) * (1 + x)
 
 
 def _empty(device: torch.device, dtype: torch.dtype, n: int) -> torch.Tensor:
@@ -170,7 +172,12 @@ DRAWS = (
     Draw("uniform_", lambda d, t, n: _empty(d, t, n).uniform_(-2.0, 6.0), uniform(-2, 6), -2, 6),
     Draw("exponential_", lambda d, t, n: _empty(d, t, n).exponential_(0.5), lambda x: -torch.expm1(-0.5 * x), 0),
     Draw("cauchy_", lambda d, t, n: _empty(d, t, n).cauchy_(), lambda x: 0.5 + torch.atan(x) / math.pi),
-    Draw("log_normal_", lambda d, t, n: _empty(d, t, n).log_normal_(0.0, 0.5), lambda x: torch.special.ndtr(2 * x.log()), 0),
+    Draw(
+        "log_normal_",
+        lambda d, t, n: _empty(d, t, n).log_normal_(0.0, 0.5),
+        lambda x: torch.special.ndtr(2 * x.log()),
+        0,
+    ),
     Draw("geometric_", lambda d, t, n: _empty(d, t, n).geometric_(0.3), _geometric, 1, whole=True),
     Draw("bernoulli", lambda d, t, n: torch.bernoulli(_full(0.25)(d, t, n)), counted([0.75, 0.25]), 0, 1, True),
     Draw("bernoulli_", lambda d, t, n: _empty(d, t, n).bernoulli_(0.25), counted([0.75, 0.25]), 0, 1, True),
@@ -187,7 +194,15 @@ DRAWS = (
     Draw("_standard_gamma", lambda d, t, n: torch._standard_gamma(_full(2.0)(d, t, n)), _gamma, 0, dtypes=_WIDE),
     Draw("dropout", _survivors(lambda x: _F.dropout(x, 0.25)), counted([0.25, 0.75]), 0, 1, True),
     Draw("feature_dropout", _survivors(lambda x: _F.dropout1d(x, 0.25)), counted([0.25, 0.75]), 0, 1, True),
-    Draw("randint", lambda d, t, n: torch.randint(-3, 7, (n,), device=d), lambda x: uniform(-4, 6)(x.floor()), -3, 6, True, _WHOLE),
+    Draw(
+        "randint",
+        lambda d, _, n: torch.randint(-3, 7, (n,), device=d),
+        lambda x: uniform(-4, 6)(x.floor()),
+        -3,
+        6,
+        True,
+        _WHOLE,
+    ),
     Draw(
         "randint_like",
         lambda d, t, n: torch.randint_like(_empty(d, t, n), -3, 7),
@@ -197,11 +212,13 @@ DRAWS = (
         True,
         _WHOLE,
     ),
-    Draw("random_", lambda d, t, n: _empty(d, t, n).random_(10), lambda x: uniform(-1, 9)(x.floor()), 0, 9, True, _WHOLE),
+    Draw(
+        "random_", lambda d, t, n: _empty(d, t, n).random_(10), lambda x: uniform(-1, 9)(x.floor()), 0, 9, True, _WHOLE
+    ),
     Draw("randperm", _permuted, uniform(0, 2 * DRAWN), 0, 2 * DRAWN - 1, dtypes=_WHOLE),
     Draw(
         "multinomial",
-        lambda d, t, n: torch.multinomial(torch.tensor(_THREE, device=d), n, replacement=True),
+        lambda d, _, n: torch.multinomial(torch.tensor(_THREE, device=d), n, replacement=True),
         counted(_THREE),
         0,
         3,

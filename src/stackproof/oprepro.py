@@ -6,13 +6,11 @@ torch's operator database with the sweep's seed, which gives the same numbers in
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import reduce
 from itertools import islice
 from typing import Any
 
 import torch
-
 
 from .numerics import rule
 from .opdatabase import SEED, OpInfo, SampleInput, full_name, samples
@@ -20,7 +18,7 @@ from .operators import Finding
 from .opjudging import word
 from .opshapes import ShapedOp
 
-_MOST_NUMBERS = 200
+_MOST_NUMBERS = 512
 
 _HEAD = '''"""{title}"""
 import sys
@@ -168,10 +166,11 @@ def _is_identity(function: Any, mark: object) -> bool:
 
 def _path(op: OpInfo) -> str:
     """Return the name under which anybody reaches the function that the database calls."""
-    function = getattr(op, "op", None)
+    function: Any = getattr(op, "op", None)
+    root: Any = torch
     for path in (f"torch.{op.name}", f"torch.Tensor.{op.name}", str(op.name)):
         names = path.split(".")[1:]
-        if reduce(lambda place, name: getattr(place, name, None), names, torch) is function is not None:
+        if reduce(lambda place, name: getattr(place, name, None), names, root) is function is not None:
             return path
     raise _NotWritableError(full_name(op))
 
@@ -206,5 +205,3 @@ def _tensor(tensor: torch.Tensor) -> str:
 
 def _strides(tensor: torch.Tensor) -> str:
     return f"as_strided({tuple(tensor.shape)}, {tensor.stride()}, {tensor.storage_offset()})"
-
-

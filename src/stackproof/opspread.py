@@ -12,6 +12,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
+from functools import partial
 from typing import Any
 
 import torch
@@ -31,7 +32,7 @@ def alternatives(op: OpInfo, sample: SampleInput, dtype: torch.dtype, backward: 
     found: list[Computed] = []
     trials: list[tuple[SampleInput, AbstractContextManager[Any]]] = [(sample, _Narrow(dtype))]
     for draw in range(_DRAWS):
-        trials.append((_replaced(sample, lambda leaf, draw=draw: _moved(leaf, dtype, draw)), nullcontext()))
+        trials.append((_replaced(sample, partial(_moved, dtype=dtype, draw=draw)), nullcontext()))
     for trial, mode in trials:
         with suppress(Exception):
             found.append(compute(op, trial, REFERENCE, dtype, backward, True, mode))
@@ -64,11 +65,11 @@ def _moved(leaf: torch.Tensor, dtype: torch.dtype, draw: int) -> torch.Tensor:
     if leaf.dtype is not dtype or leaf.layout is not torch.strided or leaf.numel() == 0:
         return leaf
     wide = relocate(leaf, REFERENCE, torch.complex128 if leaf.is_complex() else torch.float64)
-    signs = torch.randint(0, 2, leaf.shape, generator=torch.Generator().manual_seed(draw), dtype=torch.float64) * 2 - 1
-    base = wide.detach()
-    moved = leaf.detach().to(base.dtype) * (1 + signs * torch.finfo(dtype).eps)
-    if base.untyped_storage().nbytes() >= base.numel() * base.itemsize:  # else expanded: several numbers are one
-        base.copy_(moved)
+    stored = wide.untyped_storage().nbytes() // wide.itemsize
+    signs = torch.randint(0, 2, (stored,), generator=torch.Generator().manual_seed(draw), dtype=torch.float64) * 2 - 1
+    wide.detach().as_strided((stored,), (1,), 0).mul_(
+        1 + signs * torch.finfo(dtype).eps
+    )  # what views share moves as one
     return wide
 
 
@@ -80,7 +81,12 @@ def untied(sample: SampleInput, dtype: torch.dtype) -> SampleInput:
     return _replaced(sample, lambda leaf: _spread_out(leaf) if leaf.dtype is dtype else leaf)
 
 
-_BITS = {torch.float64: torch.int64, torch.float32: torch.int32, torch.bfloat16: torch.int16, torch.float16: torch.int16}
+_BITS = {
+    torch.float64: torch.int64,
+    torch.float32: torch.int32,
+    torch.bfloat16: torch.int16,
+    torch.float16: torch.int16,
+}
 
 
 def _spread_out(leaf: torch.Tensor) -> torch.Tensor:
