@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import cache
 
 import torch
@@ -40,25 +39,6 @@ def supported(stack: Stack, dtype: torch.dtype) -> None:
     word = str(dtype).removeprefix("torch.")
     if word not in stack.precisions:
         raise CapabilityMissing(f"stacks/{stack.name}/stack.toml: precisions has no {word}")
-
-
-@contextmanager
-def shortened(allowed: bool) -> Iterator[None]:
-    """Let float32 products and convolutions round to tf32, or not; the switches go back to where they were.
-
-    By default cuDNN convolves float32 in tf32, whose ten bits of mantissa are another dtype's question.
-    """
-    owners = [owner for owner in (torch.backends.cudnn, torch.backends.mkldnn) if hasattr(owner, "allow_tf32")]
-    before, products = [owner.allow_tf32 for owner in owners], torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("high" if allowed else "highest")
-    try:
-        for owner in owners:
-            owner.allow_tf32 = allowed
-        yield
-    finally:
-        for owner, was in zip(owners, before, strict=True):
-            owner.allow_tf32 = bool(was)  # oneDNN's is None until somebody sets it
-        torch.set_float32_matmul_precision(products)
 
 
 def watch_layers(job: Job) -> dict[str, torch.dtype]:

@@ -9,6 +9,7 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
+from .numerics import shortened
 from .rank import Rank
 from .workloads import Job, get
 
@@ -35,7 +36,8 @@ def train(rank: Rank) -> dict[str, Any]:
     )
     job.wrap(DistributedDataParallel)
     rank.phase("first backward")
-    outcome = job.observe()
+    with shortened(False):  # gradients are compared as float32, not as tf32
+        outcome = job.observe()
     torch.save(
         {name: gradient.double() for name, gradient in outcome.gradients.items()}, rank.folder / f"rank{rank.rank}.pt"
     )

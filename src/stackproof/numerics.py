@@ -9,9 +9,11 @@ anchor is capped, because on the CPU stack the device and the anchor are the sam
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import torch
 
@@ -129,3 +131,23 @@ def judge_mixed(
     error, own = relative_error(actual, reference), relative_error(anchor, reference)
     bound = rule().mixed[workload, dtype]
     return Judgement(error <= bound, error, bound, own)
+
+
+@contextmanager
+def shortened(allowed: bool) -> Iterator[None]:
+    """Let float32 products and convolutions round to tf32, or not; the switches go back to where they were.
+
+    By default cuDNN convolves float32 in tf32, whose ten bits of mantissa are another dtype's question.
+    """
+    backends: tuple[Any, ...] = (torch.backends.cudnn, torch.backends.mkldnn)
+    owners = [owner for owner in backends if hasattr(owner, "allow_tf32")]
+    before, products = [owner.allow_tf32 for owner in owners], torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high" if allowed else "highest")
+    try:
+        for owner in owners:
+            owner.allow_tf32 = allowed
+        yield
+    finally:
+        for owner, was in zip(owners, before, strict=True):
+            owner.allow_tf32 = bool(was)  # oneDNN's is None until somebody sets it
+        torch.set_float32_matmul_precision(products)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from suites.common import shortened
+from stackproof.numerics import shortened
 
 
 @pytest.fixture(autouse=True)

@@ -10,10 +10,10 @@ from torch.nn import functional
 
 from stackproof.checks import require
 from stackproof.device import Device
-from stackproof.numerics import judge
+from stackproof.numerics import judge, shortened
 from stackproof.records import Figure
 from stackproof.workloads.weights import hashed
-from suites.common import SEED, shortened
+from suites.common import SEED
 
 # tf32 rounds each factor to ten bits of mantissa: a product is off by 2^-11 at most, a sum of many by less than that times two.
 _TF32 = 2.0**-10

@@ -7,11 +7,11 @@ import torch
 
 from stackproof.checks import require
 from stackproof.device import Device
-from stackproof.numerics import judge, rule
+from stackproof.numerics import judge, rule, shortened
 from stackproof.records import Figure
 from stackproof.stacks import Stack
 from stackproof.workloads import Job, Outcome
-from suites.common import SEED, possible, reference, shortened, supported
+from suites.common import SEED, possible, reference, supported
 from suites.recompute.checkpointing import MODES, PRESET, outcome, switch, watching
 
 MODELS = ("qwen3-0.6b-lora", "llama3-8b-lora")

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import pytest
 import torch
 
 from stackproof.checks import require, require_all
 from stackproof.device import Device
-from stackproof.numerics import Judgement, judge, judge_mixed, relative_error
+from stackproof.numerics import Judgement, judge, judge_mixed, relative_error, shortened
 from stackproof.records import Figure
 from stackproof.stacks import Stack
 from stackproof.workloads import Job, Outcome
-from suites.common import SEED, anchor, possible, reference, supported
+from suites.common import SEED, anchor, possible, reference, supported, watch_layers
 
 # What is compared with float64; `full` is for rates: its float64 reference would take tens of GiB and minutes on a host.
 PRESET = "tiny"
@@ -27,7 +26,8 @@ MIXED = ("yolov8n", "llama3-8b-lora")  # every stack's transformers has Llama 3
 def test_float32(name: str, device: Device, figures: dict[str, Figure]) -> None:
     """Prediction, loss and every gradient agree with float64; one optimiser step then moves every parameter."""
     job = possible(name).build(device.torch, PRESET, SEED, torch.float32)
-    actual = job.observe()
+    with shortened(False):  # cuDNN convolves float32 in tf32 unless told not to
+        actual = job.observe()
     _loss_is_one(actual)
     found = _judgements(actual, reference(name, PRESET), anchor(name, PRESET, None))
     worst = require_all(found, name)
@@ -50,7 +50,7 @@ def test_autocast(name: str, dtype: torch.dtype, stack: Stack, device: Device, f
     """Mixed precision really casts, loses no more than the CPU does in that dtype, and one step moves the parameters."""
     supported(stack, dtype)
     job = possible(name).build(device.torch, PRESET, SEED, torch.float32, dtype)
-    layers = _watch_layers(job)
+    layers = watch_layers(job)
     actual, exact = job.observe(), reference(name, PRESET)
     _loss_is_one(actual)
     cast = sum(found is dtype for found in layers.values())
@@ -76,19 +76,6 @@ def test_autocast(name: str, dtype: torch.dtype, stack: Stack, device: Device, f
         f"{found['gradient'].bound:.1e} allowed, {cast} of {len(layers)} layers cast"
     )
     _one_step(job)
-
-
-def _watch_layers(job: Job) -> dict[str, torch.dtype]:
-    """Note the dtype that each matrix layer gives; what a model returns may have been cast back (transformers 4.45)."""
-    seen: dict[str, torch.dtype] = {}
-
-    def note(name: str) -> Callable[..., None]:
-        return lambda _module, _inputs, output: seen.__setitem__(name, output.dtype)
-
-    for name, module in job.model.named_modules():
-        if isinstance(module, (torch.nn.Linear, torch.nn.Conv2d)):
-            module.register_forward_hook(note(name))
-    return seen
 
 
 def _judgements(actual: Outcome, exact: Outcome, expected: Outcome) -> dict[str, Judgement]:
