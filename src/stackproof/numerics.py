@@ -141,13 +141,18 @@ def shortened(allowed: bool) -> Iterator[None]:
     """
     backends: tuple[Any, ...] = (torch.backends.cudnn, torch.backends.mkldnn)
     owners = [owner for owner in backends if hasattr(owner, "allow_tf32")]
-    before, products = [owner.allow_tf32 for owner in owners], torch.get_float32_matmul_precision()
+    before, products = [bool(owner.allow_tf32) for owner in owners], torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("high" if allowed else "highest")
     try:
-        for owner in owners:
-            owner.allow_tf32 = allowed
+        _switch(owners, [allowed] * len(owners))
         yield
     finally:
-        for owner, was in zip(owners, before, strict=True):
-            owner.allow_tf32 = bool(was)  # oneDNN's is None until somebody sets it
+        _switch(owners, before)
         torch.set_float32_matmul_precision(products)
+
+
+def _switch(owners: list[Any], wanted: list[bool]) -> None:
+    """Set what differs: a build without Intel GPUs warns about oneDNN's switch whenever it is touched."""
+    for owner, allowed in zip(owners, wanted, strict=True):
+        if bool(owner.allow_tf32) != allowed:
+            owner.allow_tf32 = allowed
