@@ -73,7 +73,6 @@ def test_unknown_stack_of_other_verbs(arguments: list[str]) -> None:
     [
         ([], "VERB"),
         (["smok"], "invalid choice: 'smok'"),
-        (["smoke"], "--stack"),
         (["smoke", "--stack", "cpu", "--nonsense"], "--nonsense"),
         (["smoke", "--stack", "cpu", "--preset", "huge"], "huge"),
         (["smoke", "--stack", "cpu", "--deadline-scale", "0"], "'0' must be a number above 0"),
@@ -96,6 +95,12 @@ def test_bad_arguments_are_exit_code_2(arguments: list[str], words: str, capsys:
     assert out == ""
     assert words in err
     assert err.startswith("usage: stackproof")
+
+
+def test_no_stack_is_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    """Only a replay needs no stack; without one the sentence says which there are."""
+    assert cli.main(["smoke"]) == 2
+    assert "which stack? add --stack with one of: cpu, cpu-ipex, cuda" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -297,7 +302,7 @@ class Interrupted:
     def reached(self) -> bool:
         """Whether the phase is under way; imports are, once the process that imports has its log."""
         if self.phase == "import":
-            return any(self.base.glob("results/*/*/suite-0.log")) and bool(self.alive())
+            return any(self.base.glob("results/*/*/*/*/suite-0.log")) and bool(self.alive())
         return (self.base / "reached").exists()
 
     def alive(self) -> list[int]:
