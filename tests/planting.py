@@ -20,14 +20,20 @@ def run_planted(
     suite: str, code: str, folder: Path, only: tuple[str, ...] = (), **environment: str
 ) -> dict[str, Check]:
     """Run a suite of the cpu stack with the code planted in every process; return its checks by id."""
+    return {check.id: check for check in record_planted(suite, code, folder, only, **environment).checks}
+
+
+def record_planted(
+    suite: str, code: str, folder: Path, only: tuple[str, ...] = (), scale: float = 1.0, **environment: str
+) -> Record:
+    """Run a suite of the cpu stack with the code planted in every process, its deadlines scaled; return the record."""
     planted = folder / "planted"
     planted.mkdir()
     (planted / "sitecustomize.py").write_text(textwrap.dedent(code), encoding="utf-8")
     logs = folder / "logs"
     logs.mkdir()
-    plan = verify.Plan("verify", stacks.load("cpu"), (suite,), only=only)
+    plan = verify.Plan("verify", stacks.load("cpu"), (suite,), only=only, deadline_scale=scale)
     with pytest.MonkeyPatch.context() as patch:
         for name, value in {**environment, "PYTHONPATH": f"{planted}:{ROOT}"}.items():
             patch.setenv(name, value)
-        record = verify.run(plan, Record("verify", "cpu", "2026-01-01T00:00:00+00:00"), Silent(), logs)
-    return {check.id: check for check in record.checks}
+        return verify.run(plan, Record("verify", "cpu", "2026-01-01T00:00:00+00:00"), Silent(), logs)

@@ -5,16 +5,14 @@ The fault is Python in a `sitecustomize.py` that all processes of the run import
 
 from __future__ import annotations
 
-import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from stackproof import stacks, verify
-from stackproof.records import Record, Verdict
+from stackproof.records import Verdict
 
-from ..conftest import Silent
+from ..planting import record_planted
 
 
 @dataclass(frozen=True)
@@ -213,19 +211,6 @@ FAULTS = (
 )
 
 
-def run(fault: Fault, folder: Path, only: tuple[str, ...]) -> Record:
-    """Run chosen checks of the real smoke suite with the fault planted in every process."""
-    planted = folder / "planted"
-    planted.mkdir()
-    (planted / "sitecustomize.py").write_text(textwrap.dedent(fault.code), encoding="utf-8")
-    logs = folder / "logs"
-    logs.mkdir()
-    plan = verify.Plan("smoke", stacks.load("cpu"), ("smoke",), only=only, deadline_scale=fault.scale)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(planted))
-        return verify.run(plan, Record("smoke", "cpu", "2026-01-01T00:00:00+00:00"), Silent(), logs)
-
-
 def exactly(check: str) -> str:
     """Return the pattern that matches a check whose name has brackets."""
     return check.replace("[", "[[]")
@@ -234,7 +219,7 @@ def exactly(check: str) -> str:
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 def test_the_fault_is_caught_by_name(fault: Fault, tmp_path: Path) -> None:
     """The checks that are meant to see the fault fail, for that reason."""
-    record = run(fault, tmp_path, tuple(map(exactly, fault.checks)))
+    record = record_planted("smoke", fault.code, tmp_path, tuple(map(exactly, fault.checks)), fault.scale)
     ended = {check.id: check for check in record.checks}
     for name in fault.checks:
         assert ended[name].verdict is fault.verdict, ended[name].reason
@@ -243,7 +228,7 @@ def test_the_fault_is_caught_by_name(fault: Fault, tmp_path: Path) -> None:
 
 def test_without_a_fault_nothing_is_red_and_every_check_has_a_fault(tmp_path: Path) -> None:
     """Planting nothing raises no alarm; a check that no fault above turns red is unfinished."""
-    record = run(Fault("nothing", "import torch\n", (), ""), tmp_path, ())
+    record = record_planted("smoke", "import torch\n", tmp_path)
     assert record.verdict is Verdict.PASSED, [check.reason for check in record.checks if check.verdict.exit_code]
     covered = {name for fault in FAULTS for name in fault.checks}
     assert {check.id for check in record.checks} - covered == set()
