@@ -67,6 +67,14 @@ def test_a_right_operator_says_what_was_seen(name: str, dtype: torch.dtype, said
     assert "repro" not in figures
 
 
+def test_an_operator_that_a_row_exempts_says_so() -> None:
+    """Nothing is excused without a word in the record."""
+    figures = check("native_batch_norm", torch.float32)
+    assert "are kept for the kernel's own backward" in str(figures["row"])
+    assert "by its row: mean, inverse deviation" in str(figures["summary"])
+    assert "row" not in check("addmm")
+
+
 @pytest.mark.parametrize(
     ("name", "dtype", "said"),
     [

@@ -10,11 +10,11 @@ import pytest
 import torch
 
 from stackproof.numerics import relative_error
-from stackproof.opdatabase import Computed
+from stackproof.opdatabase import REFERENCE, Computed, compute
 from stackproof.operators import Outcome, Result, examine
 from stackproof.opjudging import Exemption, judgements
 from stackproof.opshapes import Sample, ShapedOp
-from stackproof.opspread import alternatives, untied
+from stackproof.opspread import alternatives, scaled_down, terms, untied
 
 
 def spread(function: Any, values: list[float], dtype: torch.dtype) -> float:
@@ -123,3 +123,78 @@ def test_a_choice_of_another_number_is_wrong() -> None:
     result = chosen(lambda x: x.argmin())
     assert result.outcome is Outcome.FAILED
     assert "exceeds the bound 0" in result.reason
+
+
+def test_numbers_that_no_longer_fit_below_the_largest_are_pushed_down() -> None:
+    """Whole numbers up to 8000 are 4 apart in float16: raised one by one they would end in infinity and beyond."""
+    sample = Sample(torch.randperm(60_000, generator=torch.Generator().manual_seed(1)).clamp(max=8000).half())
+    made = untied(sample, torch.float16).input
+    assert bool(torch.isfinite(made).all())
+    assert len(made.unique()) == 60_000
+
+
+def added(function: Any, *tensors: torch.Tensor) -> float:
+    """Return how many numbers a function adds."""
+    return terms(ShapedOp("f", function, iter), Sample(tensors[0], tensors[1:]), torch.float32)
+
+
+@pytest.mark.parametrize(
+    ("function", "shapes", "expected"),
+    [
+        (torch.exp, [(7, 5)], 1),
+        (torch.add, [(7, 5), (7, 5)], 2),
+        (torch.sum, [(7, 5)], 35),
+        (lambda x: x.sum(0), [(7, 5)], 7),
+        (lambda x: x.cumsum(0), [(129,)], 129),
+        (torch.mm, [(3, 33), (33, 4)], 66),
+        (lambda x: x.softmax(-1), [(7, 5)], 5),
+        (torch.linalg.inv, [(5, 5)], 25),
+    ],
+)
+def test_what_is_added_is_counted(function: Any, shapes: list[tuple[int, ...]], expected: int) -> None:
+    """A matrix product of inner size k depends on 2 k numbers; an elementwise operator on one of each input."""
+    made = [torch.linspace(0.1, 1, torch.Size(shape).numel()).square().reshape(shape) for shape in shapes]
+    if shapes == [(5, 5)]:
+        made[0] += torch.eye(5)
+    assert added(function, *made) == expected
+
+
+def test_what_an_expanded_number_goes_into_is_counted_as_often() -> None:
+    """A running sum over one number that is repeated adds it that often, though it is stored once."""
+    assert added(lambda x: x.cumsum(0), torch.ones(1).expand(128)) == 128
+
+
+def test_what_cannot_be_moved_adds_nothing() -> None:
+    """An operator that refuses what is moved is taken for an elementwise one: the bound stays narrow."""
+
+    def strict(x: torch.Tensor) -> torch.Tensor:
+        if x.max() > 1:
+            raise ValueError("a probability above one")
+        return x.sum()
+
+    assert added(strict, torch.ones(5)) == 1
+
+
+def test_gradients_that_are_fed_in_are_moved_too() -> None:
+    """The gradient of a sum of differences depends on nothing else; where it cancels, it is ill-conditioned."""
+
+    def differences(x: torch.Tensor) -> torch.Tensor:
+        signs = torch.tensor([1.0, -1.0] * 500, dtype=x.dtype)
+        return x * signs
+
+    sample = Sample(torch.ones(1, requires_grad=True))
+    exact = compute(ShapedOp("f", differences, iter), sample, REFERENCE, torch.float32, True, True)
+    found = alternatives(ShapedOp("f", differences, iter), sample, torch.float32, backward=True)
+    name = "gradient of input"
+    name = next(each for each in exact.values if each.startswith(name))
+    assert max(relative_error(other.values[name], exact.values[name]) for other in found) > 1e-7
+
+
+def test_float64_has_the_errors_of_float32_in_its_own_units() -> None:
+    """The CPU in float64 is the reference and shows no error; a logarithm near one loses digits in either."""
+    lossy = ShapedOp("f", lambda x: (1 + x) - 1, iter)
+    sample = Sample(torch.tensor([1e-3, 3e-3], dtype=torch.float64))
+    exact = compute(lossy, sample, REFERENCE, torch.float64, False, True)
+    found = scaled_down(lossy, sample, exact, False)
+    error = relative_error(found.values["output"], exact.values["output"])
+    assert 1e-15 < error < 1e-12

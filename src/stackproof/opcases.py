@@ -9,7 +9,7 @@ from .device import Device
 from .numerics import Judgement
 from .opdatabase import OpInfo, preserved
 from .operators import Outcome, Result, examine, smallest
-from .opjudging import word
+from .opjudging import Exemption, exemptions, word
 from .oprepro import code
 from .records import Figure
 from .stacks import Stack
@@ -39,6 +39,10 @@ def check(
         if not result.outcome.ok:
             raise CheckFailed(_failure(result, op, device.torch, dtype, figures))
     figures["summary"] = _summary(result)
+    row = exemptions().get((name, word(dtype)), Exemption())
+    if row.compare == "values" and row.reason:
+        figures["row"] = f"fixtures/operators.toml: {row.reason}"
+        figures["summary"] = f"{figures['summary']}; by its row: {row.reason}"
 
 
 def _figures(result: Result) -> dict[str, Figure]:
@@ -49,6 +53,8 @@ def _figures(result: Result) -> dict[str, Figure]:
         "samples left out": result.left_out,
         "compared": "values" if result.outcome is not Outcome.FORM else Outcome.FORM.value,
     }
+    if result.why:
+        counts["left out"] = result.why
     worst = result.worst
     return {**counts, "error": worst.error, "bound": worst.bound, "cpu": worst.anchor} if worst else counts
 
@@ -70,7 +76,7 @@ def _summary(result: Result) -> str:
         return f"{result.forward} samples agree in form; not in numbers: {result.reason}"
     backward = f", {result.backward} backward" if result.backward else ""
     hard = f"; {result.conditioned} ill-conditioned" if result.conditioned else ""
-    less = f"; {result.left_out} samples left out" if result.left_out else ""
+    less = f"; left out {result.why}" if result.left_out else ""
     return f"{result.forward} samples{backward}: {_worst(result.worst)}{hard}{less}"
 
 

@@ -34,6 +34,9 @@ SEED = 20240229
 
 _NO_MODE: AbstractContextManager[Any] = nullcontext()
 
+Feed: TypeAlias = Callable[[torch.Tensor, torch.dtype], torch.Tensor]
+"""Makes the gradient that is fed into an output, from the output and the dtype that is examined."""
+
 
 @contextmanager
 def preserved(device: torch.device = REFERENCE) -> Iterator[None]:
@@ -148,19 +151,22 @@ def compute(
     backward: bool,
     wide: bool = False,
     mode: AbstractContextManager[Any] = _NO_MODE,
+    feed: Feed | None = None,
+    host: tuple[str, ...] = (),
 ) -> Computed:
     """Run one sample forward and, if asked, backward; in float64 from the same numbers if `wide`.
 
     `mode` is entered around the operator and its backward, not around what moves and prepares their arguments.
+    `feed` makes the gradients that are fed in (`cotangent`); tensors of the dtypes `host` stay on the CPU.
     """
-    move = _mover(device, _upcasts(dtype) if wide else {})
+    move = _mover(device, _upcasts(dtype) if wide else {}, host)
     arguments = tree_map(move, (sample.input, tuple(sample.args), dict(sample.kwargs)))
     seed()
     with torch.set_grad_enabled(backward), mode:
         output = op(arguments[0], *arguments[1], **arguments[2])
         values = labelled("output", sample.output_process_fn_grad(output))
     leaves = {name: leaf for name, leaf in labelled("gradient of input", arguments).items() if leaf.requires_grad}
-    gradients = _gradients(values, leaves, dtype, mode) if backward else {}
+    gradients = _gradients(values, leaves, dtype, mode, feed or cotangent) if backward else {}
     return Computed(tuple(tree_leaves(output)), {**values, **gradients}, len(gradients))
 
 
@@ -188,11 +194,12 @@ def _gradients(
     leaves: dict[str, torch.Tensor],
     dtype: torch.dtype,
     mode: AbstractContextManager[Any],
+    feed: Feed,
 ) -> dict[str, torch.Tensor]:
     roots = [value for value in values.values() if value.requires_grad]
     if not roots or not leaves:
         return {}
-    fed = [cotangent(root, dtype) for root in roots]
+    fed = [feed(root, dtype) for root in roots]
     with mode:
         found = torch.autograd.grad(roots, list(leaves.values()), fed, allow_unused=True)
     return {name: gradient for name, gradient in zip(leaves, found, strict=True) if gradient is not None}
@@ -213,15 +220,26 @@ def cotangent(root: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     return whole.to(root.dtype).to(root.device)
 
 
-def _mover(device: torch.device, casts: dict[torch.dtype, torch.dtype]) -> Callable[[Any], Any]:
+def _mover(device: torch.device, casts: dict[torch.dtype, torch.dtype], host: tuple[str, ...]) -> Callable[[Any], Any]:
     def move(leaf: Any) -> Any:
         if isinstance(leaf, torch.Tensor):
-            return relocate(leaf, device, casts.get(leaf.dtype, leaf.dtype))
+            place = REFERENCE if str(leaf.dtype).removeprefix("torch.") in host else device
+            return relocate(leaf, place, casts.get(leaf.dtype, leaf.dtype))
         if isinstance(leaf, torch.dtype):
             return casts.get(leaf, leaf)
-        return device if leaf == REFERENCE or leaf == str(REFERENCE) else leaf
+        return device if _names_a_device(leaf) else leaf
 
     return move
+
+
+def _names_a_device(leaf: Any) -> bool:
+    """Tell whether an argument says where to compute: some samples name the host's own card, even where that is not examined."""
+    if not isinstance(leaf, str):
+        return isinstance(leaf, torch.device)
+    try:
+        return bool(torch.device(leaf).type)
+    except RuntimeError:
+        return False
 
 
 def relocate(tensor: torch.Tensor, device: torch.device, dtype: torch.dtype) -> torch.Tensor:

@@ -31,8 +31,9 @@ from .opdatabase import (
     random_kernel,
 )
 from .opdatabase import samples as make_samples
+from .opfactors import multiplied
 from .opjudging import Exemption, exemptions, form_fault, judgements, severity, word
-from .opspread import alternatives, untied
+from .opspread import alternatives, scaled_down, terms, untied
 
 MOST_ELEMENTS = 200_000
 """A sample with more numbers is left out: two such samples of `grid_sampler_3d` take longer than all others together."""
@@ -75,7 +76,7 @@ class Finding:
 class Result:
     """One operator's outcome; `forward` and `backward` count samples, `findings` those not passed.
 
-    `conditioned` samples agree only as well as their own conditioning allows; `left_out` ones are too large.
+    `conditioned` samples agree only as well as their own conditioning allows; `left_out` ones were not examined, `why` says why.
     """
 
     operator: str
@@ -87,6 +88,7 @@ class Result:
     findings: tuple[Finding, ...] = ()
     conditioned: int = 0
     left_out: int = 0
+    why: str = ""
 
 
 @dataclass(frozen=True)
@@ -166,12 +168,20 @@ def examine(name: str, op: OpInfo, device: torch.device, dtype: torch.dtype, sam
         return Result(name, Outcome.NOT_APPLICABLE, exemption.reason)
     if dtype not in op.supported_dtypes(device.type):
         return Result(name, Outcome.NOT_APPLICABLE, f"the database lists no {word(dtype)} for {device.type}")
+    if not {dtype, _wide(dtype)} & set(op.supported_dtypes(REFERENCE.type)):
+        return Result(
+            name, Outcome.NOT_APPLICABLE, f"the database lists no {word(dtype)} for the CPU: nothing to compare with"
+        )
     case = _Case(name, op, device, dtype, dtype in op.supported_backward_dtypes(device.type), exemption)
     try:
         case.examine_all(samples)
     except Exception as error:
         return case.stopped(f"making samples raises {_first_line(error)}")
     return case.result()
+
+
+def _wide(dtype: torch.dtype) -> torch.dtype:
+    return torch.complex128 if dtype.is_complex else torch.float64
 
 
 @dataclass
@@ -187,7 +197,7 @@ class _Case:
     forward: int = 0
     backward: int = 0
     conditioned: int = 0
-    left_out: int = 0
+    left_out: Counter[str] = field(default_factory=Counter)
     worst: Judgement | None = None
     findings: list[Finding] = field(default_factory=list)
 
@@ -196,7 +206,7 @@ class _Case:
         full = 0
         for index, sample in enumerate(make_samples(self.op, self.dtype, self.wants_backward)):
             if elements(sample) > MOST_ELEMENTS:
-                self.left_out += 1
+                self.left_out[f"more than {MOST_ELEMENTS} numbers"] += 1
                 continue
             full += self.examine(index, sample)
             if full == limit or sum(not finding.outcome.ok for finding in self.findings) >= _ENOUGH:
@@ -208,7 +218,7 @@ class _Case:
             return self._compare(index, sample)
         except Exception as error:
             if self.exemption.refuses and self.exemption.refuses in str(error):
-                self.left_out += 1
+                self.left_out[self.exemption.reason] += 1
                 return False
             self._note(index, sample, Outcome.ERROR, f"raises {_first_line(error)}")
             return True
@@ -218,7 +228,7 @@ class _Case:
         actual = self._run(sample, self.device)
         self.forward, self.backward = self.forward + 1, self.backward + (actual.gradients > 0)
         numbers = any(value.numel() for value in reference.values.values())
-        wrong = form_fault(actual, reference, self.dtype, self._returns(sample))
+        wrong = form_fault(actual, reference, self.dtype, self._returns(sample), self.exemption.private)
         if wrong:
             self._note(index, sample, Outcome.FAILED, wrong)
         elif self.exemption.compare == "form":
@@ -229,13 +239,18 @@ class _Case:
 
     def _judge(self, index: int, sample: SampleInput, actual: Computed, reference: Computed) -> None:
         what, worst = self._worst(sample, actual, reference)
-        if not worst.ok and self.exemption.ties:
-            again = untied(sample, self.dtype)
+        if not worst.ok and (again := self._unambiguous(sample)):
             what, worst = self._worst(again, self._run(again, self.device), self._run(again, REFERENCE, wide=True))
         if worst.ok:
             self.worst = max(filter(None, (self.worst, worst)), key=severity)
         else:
             self._disagree(index, sample, (actual, reference), what, worst)
+
+    def _unambiguous(self, sample: SampleInput) -> SampleInput | None:
+        """Return the sample so that the device has no choice left, if it has one that torch does not make."""
+        if self.exemption.ties and not sample.kwargs.get("stable"):
+            return untied(sample, self.dtype)
+        return multiplied(sample) if self.exemption.factors else None
 
     def _worst(self, sample: SampleInput, actual: Computed, reference: Computed) -> tuple[str, Judgement]:
         """Judge by what is cheapest first: the floor alone, the CPU in the same dtype, what rounding may do at all."""
@@ -245,13 +260,19 @@ class _Case:
             found = judge(anchor=(anchor := self._anchor(sample)))
             if not _all_ok(found):
                 others = alternatives(self.op, sample, self.dtype, self.wants_backward)
-                found = judge(anchor=anchor, others=others)
+                found = judge(anchor=anchor, others=others, terms=terms(self.op, sample, self.dtype))
                 self.conditioned += _all_ok(found)
         return max(found.items(), key=lambda item: severity(item[1]))
 
     def _anchor(self, sample: SampleInput) -> Computed | None:
-        """Return the CPU's result, or nothing where it has no kernel for a dtype that the device has one for."""
+        """Return the CPU's result, or nothing where it has no kernel for a dtype that the device has one for.
+
+        In float64 it is the reference itself, which shows no error: what it errs by in float32 is taken, scaled down.
+        """
         try:
+            if self.dtype.to_real() is torch.float64:
+                exact = self._run(sample, REFERENCE, wide=True)
+                return scaled_down(self.op, sample, exact, self.wants_backward)
             return self._run(sample, REFERENCE)
         except Exception:
             return None
@@ -273,7 +294,7 @@ class _Case:
         return (*self.exemption.returns, "float64") if asked else self.exemption.returns
 
     def _run(self, sample: SampleInput, device: torch.device, wide: bool = False) -> Computed:
-        return compute(self.op, sample, device, self.dtype, self.wants_backward, wide)
+        return compute(self.op, sample, device, self.dtype, self.wants_backward, wide, host=self.exemption.host)
 
     def _note(
         self, index: int, sample: SampleInput, outcome: Outcome, what: str, judgement: Judgement | None = None
@@ -288,7 +309,8 @@ class _Case:
             first = smallest(self.findings)
             return self._result(first.outcome, first.sentence)
         if self.forward == 0:
-            return self._result(Outcome.NOT_APPLICABLE, f"the database makes no sample for {word(self.dtype)}")
+            none = f"the database makes no sample for {word(self.dtype)}"
+            return self._result(Outcome.NOT_APPLICABLE, f"all samples left out: {self._why}" if self.left_out else none)
         return self._result(Outcome.PASSED, "") if self.worst else self._result(Outcome.FORM, "all samples are empty")
 
     def stopped(self, reason: str) -> Result:
@@ -296,8 +318,14 @@ class _Case:
         return self._result(Outcome.ERROR, reason)
 
     def _result(self, outcome: Outcome, reason: str) -> Result:
-        findings, counts = tuple(self.findings), (self.conditioned, self.left_out)
-        return Result(self.name, outcome, reason, self.forward, self.backward, self.worst, findings, *counts)
+        counts = (self.conditioned, self.left_out.total(), self._why)
+        return Result(
+            self.name, outcome, reason, self.forward, self.backward, self.worst, tuple(self.findings), *counts
+        )
+
+    @property
+    def _why(self) -> str:
+        return "; ".join(f"{count}: {reason}" for reason, count in self.left_out.items())
 
 
 def smallest(findings: Iterable[Finding]) -> Finding:

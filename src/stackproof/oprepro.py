@@ -78,7 +78,7 @@ def moved(leaf, device, casts):
         return view.requires_grad_(leaf.requires_grad)
     if isinstance(leaf, torch.dtype):
         return casts.get(leaf, leaf)
-    return device if str(leaf) == "cpu" else leaf
+    return device if str(leaf) in ("cpu", "{device.type}") else leaf
 
 
 def cotangent(root):

@@ -5,22 +5,26 @@ Both are imitated in float64: inputs moved by one unit in the last place, and ev
 an ill-conditioned sample (a coordinate on a cell's edge, a loss near zero) and an overflow in between are told from a
 wrong kernel without asking any kernel in that dtype: on the CPU stack the anchor is the device itself and would excuse
 everything. It is backward error in the sense of N. Higham, Accuracy and Stability of Numerical Algorithms, chapter 1.
+
+How many numbers an operator adds is counted here as well, by moving one input and looking what moves with it.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
+from itertools import count
 from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
-from .opdatabase import REFERENCE, Computed, OpInfo, SampleInput, compute, relocate
+from .opdatabase import REFERENCE, Computed, Feed, OpInfo, SampleInput, compute, cotangent, relocate
 
+_WIDE = (torch.float64, torch.complex128)
 _DRAWS = 6  # a number that is next to an edge falls to its other side in half of them
 
 
@@ -30,13 +34,96 @@ def alternatives(op: OpInfo, sample: SampleInput, dtype: torch.dtype, backward: 
     An alternative that raises (a probability above one, a matrix that is no longer positive) is left out.
     """
     found: list[Computed] = []
-    trials: list[tuple[SampleInput, AbstractContextManager[Any]]] = [(sample, _Narrow(dtype))]
+    trials: list[tuple[SampleInput, AbstractContextManager[Any], Feed]] = [(sample, _Narrow(dtype), cotangent)]
     for draw in range(_DRAWS):
-        trials.append((_replaced(sample, partial(_moved, dtype=dtype, draw=draw)), nullcontext()))
-    for trial, mode in trials:
+        trial = _replaced(sample, partial(_moved, dtype=dtype, draw=draw))
+        trials.append((trial, nullcontext(), partial(_moved_cotangent, draw=draw)))
+    for trial, mode, feed in trials:
         with suppress(Exception):
-            found.append(compute(op, trial, REFERENCE, dtype, backward, True, mode))
+            found.append(compute(op, trial, REFERENCE, dtype, backward, True, mode, feed))
     return tuple(found)
+
+
+def _moved_cotangent(root: torch.Tensor, dtype: torch.dtype, draw: int) -> torch.Tensor:
+    """Return the gradient that is fed in with each number one unit in its last place up or down."""
+    fed = cotangent(root, dtype)
+    return fed * (1 + _signs(fed.numel(), draw).reshape(fed.shape) * torch.finfo(dtype).eps)
+
+
+def scaled_down(op: OpInfo, sample: SampleInput, reference: Computed, backward: bool) -> Computed:
+    """Return the float64 results with the error that the CPU makes in float32, in units of float64's last place.
+
+    In float64 the CPU is the reference, and shows no error; the same kernels in float32 show what they make.
+    """
+    cut = {torch.float64: torch.float32, torch.complex128: torch.complex64}
+    short = _replaced(sample, lambda leaf: relocate(leaf, REFERENCE, cut.get(leaf.dtype, leaf.dtype)), cut)
+    narrow, wide = (compute(op, short, REFERENCE, torch.float32, backward, exact) for exact in (False, True))
+    ratio = torch.finfo(torch.float64).eps / torch.finfo(torch.float32).eps
+    errors = {
+        name: torch.nan_to_num((narrow.values[name].to(value.dtype) - value) * ratio, 0.0, 0.0, 0.0)
+        for name, value in wide.values.items()
+        if value.is_floating_point() or value.is_complex()
+    }
+    values = {name: value + errors.get(name, 0) for name, value in reference.values.items()}
+    return Computed(reference.outputs, values, reference.gradients)
+
+
+def terms(op: OpInfo, sample: SampleInput, dtype: torch.dtype) -> float:
+    """Return how many numbers are added into one number of the result, or into one of its gradient (1: elementwise).
+
+    Counted in float64 by moving the first, middle and last number of each input: a number of the result adds what it depends
+    on, and its gradient adds over what depends on an input.
+    """
+    base = compute(op, sample, REFERENCE, dtype, False, True).values
+    into: dict[str, float] = dict.fromkeys(base, 0.0)
+    most = 1.0
+    for which, leaf in enumerate(_leaves(sample, dtype)):
+        length = leaf.untyped_storage().nbytes() // leaf.itemsize
+        places = sorted({0, length // 2, length - 1}) if length else []
+        counts = [_changed(op, _with_one_moved(sample, dtype, which, place), dtype, base) for place in places]
+        for name in base:
+            found = [each[name] for each in counts if each]
+            most = max([most, *found])
+            into[name] += sum(found) / max(1, len(found)) * length / max(1, base[name].numel())
+    return max([most, *into.values()])
+
+
+def _leaves(sample: SampleInput, dtype: torch.dtype) -> list[torch.Tensor]:
+    """Return the tensors that `_replaced` may change, in its order."""
+    tree = (sample.input, tuple(sample.args), dict(sample.kwargs))
+    return [leaf for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor) and _is_plain(leaf, dtype)]
+
+
+def _is_plain(leaf: torch.Tensor, dtype: torch.dtype) -> bool:
+    return leaf.dtype is dtype and leaf.layout is torch.strided
+
+
+def _with_one_moved(sample: SampleInput, dtype: torch.dtype, which: int, place: int) -> SampleInput:
+    """Return the sample in float64 with one stored number of one tensor changed by a hundredth."""
+    numbers = count()
+
+    def change(leaf: torch.Tensor) -> torch.Tensor:
+        if not _is_plain(leaf, dtype) or next(numbers) != which:
+            return leaf
+        wide = relocate(leaf, REFERENCE, _WIDE[leaf.is_complex()])
+        stored = wide.detach().as_strided((wide.untyped_storage().nbytes() // wide.itemsize,), (1,), 0)
+        stored[place] = stored[place] * 1.01 + 0.01
+        return wide
+
+    return _replaced(sample, change)
+
+
+def _changed(op: OpInfo, moved: SampleInput, dtype: torch.dtype, base: dict[str, torch.Tensor]) -> dict[str, int]:
+    """Return how many numbers of each output differ from `base`; nothing if the sample left the operator's domain."""
+    try:
+        values = compute(op, moved, REFERENCE, dtype, False, True).values
+        return {name: int((_strided(values[name]) != _strided(value)).sum()) for name, value in base.items()}
+    except Exception:
+        return {}
+
+
+def _strided(value: torch.Tensor) -> torch.Tensor:
+    return value if value.layout is torch.strided else value.to_dense()
 
 
 class _Narrow(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -64,13 +151,17 @@ def _moved(leaf: torch.Tensor, dtype: torch.dtype, draw: int) -> torch.Tensor:
     """Return the tensor in float64 with each number one unit in its last place up or down."""
     if leaf.dtype is not dtype or leaf.layout is not torch.strided or leaf.numel() == 0:
         return leaf
-    wide = relocate(leaf, REFERENCE, torch.complex128 if leaf.is_complex() else torch.float64)
+    wide = relocate(leaf, REFERENCE, _WIDE[leaf.is_complex()])
     stored = wide.untyped_storage().nbytes() // wide.itemsize
-    signs = torch.randint(0, 2, (stored,), generator=torch.Generator().manual_seed(draw), dtype=torch.float64) * 2 - 1
-    wide.detach().as_strided((stored,), (1,), 0).mul_(
-        1 + signs * torch.finfo(dtype).eps
-    )  # what views share moves as one
+    moves = 1 + _signs(stored, draw) * torch.finfo(dtype).eps
+    wide.detach().as_strided((stored,), (1,), 0).mul_(moves)  # what views share moves as one
     return wide
+
+
+def _signs(length: int, draw: int) -> torch.Tensor:
+    """Draw ones of both signs."""
+    drawn = torch.randint(0, 2, (length,), generator=torch.Generator().manual_seed(draw), dtype=torch.float64)
+    return drawn * 2 - 1
 
 
 def untied(sample: SampleInput, dtype: torch.dtype) -> SampleInput:
@@ -90,7 +181,10 @@ _BITS = {
 
 
 def _spread_out(leaf: torch.Tensor) -> torch.Tensor:
-    """Lift each number just above its predecessor in sorted order, counted in representable numbers."""
+    """Lift each number just above its predecessor in sorted order, counted in representable numbers.
+
+    Where they would run out of finite ones at the top, they are pushed down again.
+    """
     if leaf.dtype not in _BITS or not bool(torch.isfinite(leaf).all()):
         return leaf
     flat = leaf.detach().flatten()
@@ -98,16 +192,24 @@ def _spread_out(leaf: torch.Tensor) -> torch.Tensor:
     keys = torch.where(bits < 0, -(bits & torch.iinfo(_BITS[leaf.dtype]).max), bits)
     ordered, places = torch.sort(keys, stable=True)
     steps = torch.arange(len(keys))
-    lifted = torch.empty_like(keys).scatter_(0, places, torch.cummax(ordered - steps, 0).values + steps)
+    largest = torch.tensor(torch.finfo(leaf.dtype).max, dtype=leaf.dtype).view(_BITS[leaf.dtype]).to(torch.int64)
+    raised = torch.cummax(ordered - steps, 0).values + steps
+    lifted = torch.empty_like(keys).scatter_(0, places, torch.minimum(raised, largest - steps.flip(0)))
     back = torch.where(lifted < 0, -lifted | torch.iinfo(_BITS[leaf.dtype]).min, lifted).to(_BITS[leaf.dtype])
     made = torch.empty_like(leaf.detach()).copy_(back.view(leaf.dtype).view(leaf.shape))
     return made.requires_grad_(leaf.requires_grad)
 
 
-def _replaced(sample: SampleInput, change: Callable[[torch.Tensor], torch.Tensor]) -> SampleInput:
-    """Return a copy of the sample whose tensors went through `change`."""
+def _replaced(
+    sample: SampleInput,
+    change: Callable[[torch.Tensor], torch.Tensor],
+    dtypes: Mapping[torch.dtype, torch.dtype] | None = None,
+) -> SampleInput:
+    """Return a copy of the sample whose tensors went through `change`, and whose arguments that are dtypes through `dtypes`."""
 
     def each(leaf: Any) -> Any:
+        if isinstance(leaf, torch.dtype):
+            return (dtypes or {}).get(leaf, leaf)
         return change(leaf) if isinstance(leaf, torch.Tensor) else leaf
 
     made = copy.copy(sample)
