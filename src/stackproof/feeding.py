@@ -117,7 +117,9 @@ def pattern(seed: int, dtype: torch.dtype, rows: int = 257, columns: int = 129) 
 def copies(device: Device, prepare: Callable[[torch.Tensor], torch.Tensor] = lambda tensor: tensor) -> int:
     """Send and fetch without waiting, in every dtype and layout; what comes back is what was sent. Returns how many."""
     sent = {
-        f"{layout} {dtype}": prepare(arrange(pattern(number, dtype)))
+        f"{layout} {dtype}": arrange(
+            prepare(pattern(number, dtype))
+        )  # torch pins no expanded tensor, but a view of a pinned one is
         for number, dtype in enumerate(DTYPES)
         for layout, arrange in LAYOUTS.items()
     }
