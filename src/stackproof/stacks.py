@@ -72,6 +72,7 @@ class Rehearsal:
     substitutes: tuple[str, ...]
     flavour: Flavour
     environment: Mapping[str, str]
+    expected: Mapping[str, int]
 
 
 @dataclass(frozen=True)
@@ -135,6 +136,7 @@ class Stack:
             visibility="",
             environment=stand_in.environment,
             flavour=stand_in.flavour,
+            expected=stand_in.expected,
             host=(),
             vendor=(),
         )
@@ -183,8 +185,8 @@ def _definition(path: Path) -> Stack:
             flavour=_flavour(table),
             vendor=tuple(_vendor(row) for row in table.tables("vendor")),
             missing=table.mapping("missing", {}),
-            expected=_expected(table),
-            rehearsal=_rehearsal(table),
+            expected=(expected := _expected(table)),
+            rehearsal=_rehearsal(table, expected),
         )
 
 
@@ -247,7 +249,7 @@ def _vendor(table: Table) -> Vendor:
     return row
 
 
-def _rehearsal(parent: Table) -> Rehearsal:
+def _rehearsal(parent: Table, expected: Mapping[str, int]) -> Rehearsal:
     with parent.table("rehearsal") as table:
         return Rehearsal(
             device=_word(table, "device"),
@@ -256,6 +258,7 @@ def _rehearsal(parent: Table) -> Rehearsal:
             substitutes=table.strings("substitutes", []),
             flavour=_flavour(table),
             environment=table.mapping("environment", {}),
+            expected=_expected(table, expected),
         )
 
 
@@ -264,10 +267,10 @@ def suites() -> tuple[str, ...]:
     return tuple(sorted({path.parent.name for path in SUITES.glob("*/test_*.py")}))
 
 
-def _expected(parent: Table) -> dict[str, int]:
-    """Return the fewest checks of each suite that must be executed on this stack; a run with fewer fails."""
-    with parent.table("expected") as table:
-        fewest = {suite: table.take(suite, int, 1) for suite in suites()}
+def _expected(parent: Table, default: Mapping[str, int] | None = None) -> dict[str, int]:
+    """Return the fewest checks of each suite that must be executed; without the table those of `default`, if there are any."""
+    with parent.table("expected", None if default is None else {}) as table:
+        fewest = {suite: table.take(suite, int, (default or {}).get(suite, 1)) for suite in suites()}
         for suite, count in fewest.items():
             if count < 1:
                 raise table.refuse(
