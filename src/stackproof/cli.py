@@ -15,6 +15,7 @@ from .errors import Refusal
 
 Verb = Callable[[argparse.Namespace], int]
 
+_ALL = "all"
 _INTERRUPTED = 130
 _DEAF_S = 10.0
 _EPILOG = """exit codes: 0 passed, 1 a check failed, 2 bad arguments or a bad file,
@@ -128,7 +129,7 @@ def _add_run(
     )
     verb.add_argument("--shuffle", type=int, metavar="SEED", help="shuffle the checks of each file by this seed")
     verb.add_argument("--replay", type=Path, metavar="FILE", help="show this record, from any machine, and run nothing")
-    verb.set_defaults(run=run, verb=name, suites=None, otherwise=("smoke",))
+    verb.set_defaults(run=run, verb=name, suites=None, otherwise=("smoke",), dataset=None)
     return verb
 
 
@@ -137,8 +138,14 @@ def _add_suites(verb: argparse.ArgumentParser, default: tuple[str, ...]) -> None
         "--suite",
         dest="suites",
         action="append",
-        choices=stacks.suites(),
-        help=f"run this suite; may be repeated (default: {', '.join(default)})",
+        choices=(*stacks.suites(), _ALL),
+        help=f"run this suite; may be repeated; '{_ALL}' runs every one (default: {', '.join(default)})",
+    )
+    verb.add_argument(
+        "--dataset",
+        type=_file,
+        metavar="FILE",
+        help="look through this training set too (JSON or JSON Lines; suite data)",
     )
     verb.set_defaults(otherwise=default)
 
@@ -169,14 +176,30 @@ def _conduct(options: argparse.Namespace, stack: stacks.Stack) -> int:
     from .verify import Plan
 
     _check_device(options.device, stack)
-    chosen = tuple(options.suites or options.otherwise)
     only, scale = tuple(options.only), options.deadline_scale
-    plan = Plan(options.verb, stack, chosen, options.device, options.preset, only, scale, options.shuffle)
+    chosen = stacks.suites() if _ALL in (options.suites or ()) else tuple(options.suites or options.otherwise)
+    dataset = _dataset(options.dataset, chosen)
+    plan = Plan(options.verb, stack, chosen, options.device, options.preset, only, scale, options.shuffle, dataset)
     outputs = runs.Outputs(options.results or runs.LOCAL, options.json, options.junit)
     with console.Terminal().watching(f"{plan.verb} {stack.label}: {stack.title}") as terminal:
         record, where = runs.conduct(plan, outputs, terminal, options.resume)
     summary.show(record, where)
     return record.verdict.exit_code
+
+
+def _dataset(path: Path | None, chosen: tuple[str, ...]) -> str:
+    """Return the training set's full path, or refuse one that cannot be read or that nothing would read."""
+    if path is None:
+        return ""
+    if "data" not in chosen:
+        raise Refusal(f"--dataset {path}: only the suite 'data' reads it; add --suite data")
+    try:
+        path.open("rb").close()
+    except OSError as error:
+        raise Refusal(
+            f"--dataset {path}: cannot be read ({error.strerror}); name a file of JSON or JSON Lines"
+        ) from error
+    return str(path.resolve())
 
 
 def _check_device(text: str, stack: stacks.Stack) -> None:

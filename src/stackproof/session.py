@@ -30,6 +30,8 @@ class Session:
     shard: tuple[int, int]
     """This process takes the checks of this number out of so many, by a stable hash of their names."""
     shuffle: int | None
+    dataset: str = ""
+    """A training set to look through; empty if none was handed in."""
 
     @classmethod
     def load(cls) -> Session:

@@ -150,13 +150,14 @@ def _again(record: Record, check: Check) -> str:
     direct = ["python", "-m", "stackproof", record.verb, "--stack", record.stack]
     suite = check.id.split("/", 1)[0]
     chosen = [] if record.verb == "smoke" or (record.verb == "rehearse" and suite == "smoke") else ["--suite", suite]
-    return shlex.join([*(session if pinned else direct), *chosen, *_flags(record), "--only", plain(check.id)])
+    return shlex.join([*(session if pinned else direct), *chosen, *_flags(record, suite), "--only", plain(check.id)])
 
 
-def _flags(record: Record) -> list[str]:
-    """Return the flags of the run that change what a check does."""
+def _flags(record: Record, suite: str) -> list[str]:
+    """Return the flags of the run that change what a check of the suite does."""
     facts = record.provenance
-    usual = {"device": "the first", "preset": "tiny", "deadline_scale": 1.0}
+    usual: dict[str, object] = {"device": "the first", "preset": "tiny", "deadline_scale": 1.0}
+    usual |= {"dataset": "none"} if suite == "data" else {}
     given = {name: facts[name] for name, value in usual.items() if facts.get(name, value) != value}
     return [word for name, value in given.items() for word in (f"--{name.replace('_', '-')}", str(value))]
 

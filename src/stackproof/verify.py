@@ -40,6 +40,7 @@ class Plan:
     only: tuple[str, ...] = ()
     deadline_scale: float = 1.0
     shuffle: int | None = None
+    dataset: str = ""
 
     def facts(self) -> dict[str, Figure]:
         """Return what of the plan explains a record: a run of some checks must never look like a run of all."""
@@ -50,6 +51,7 @@ class Plan:
             "device": self.device or "the first",
             "deadline_scale": self.deadline_scale,
             "shuffle": -1 if self.shuffle is None else self.shuffle,
+            "dataset": self.dataset or "none",
         }
 
 
@@ -158,6 +160,7 @@ def _worker(plan: Plan, stage: Stage, ledger: Ledger, folder: Path, mark: str, s
         deadline_scale=plan.deadline_scale,
         shard=(shard, stage.workers),
         shuffle=plan.shuffle,
+        dataset=plan.dataset,
     )
     order = Order(session, stage.suites, SUITES, defaults_of(dict(plan.stack.environment)))
     return Worker(order, ledger, mark)

@@ -42,7 +42,7 @@ def checks(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Check]:
         "data",
         FAULTS,
         tmp_path_factory.mktemp("data"),
-        STACKPROOF_DATASET=str(handed_in(tmp_path_factory.mktemp("handed"))),
+        dataset=str(handed_in(tmp_path_factory.mktemp("handed"))),
     )
 
 
