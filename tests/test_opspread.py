@@ -34,6 +34,13 @@ def test_cancellation_is_ill_conditioned() -> None:
     assert spread(torch.log, [1 + 2**-7], torch.bfloat16) > 0.4
 
 
+def test_factorisations_are_moved_by_the_norm_of_their_matrix() -> None:
+    """The small singular value of a badly scaled matrix has no more digits than the large one has behind its point."""
+    values = [1e4, 1e4, 1.0, 2.0]
+    singular = spread(lambda x: torch.linalg.svdvals(x.reshape(2, 2))[1:], values, torch.float32)
+    assert singular > 100 * spread(lambda x: x[2:] * 1.5, values, torch.float32)
+
+
 def test_a_number_on_an_edge_may_fall_to_either_side() -> None:
     """A count in the neighbouring bin is right if one unit in the last place moves the number there."""
     assert spread(lambda x: torch.histc(x, bins=4, min=0, max=4), [1.0, 0.5, 2.5], torch.bfloat16) > 0.1

@@ -34,6 +34,7 @@ class Rule:
     floor_ulps: float
     deviations: float
     caps: Mapping[torch.dtype, float]
+    normwise: frozenset[str]
     mixed: Mapping[tuple[str, torch.dtype], float]
 
     def bound(
@@ -79,12 +80,13 @@ def rule() -> Rule:
         multiplier, floor = table.take("multiplier", float), table.take("floor_ulps", float)
         deviations = table.take("deviations", float)
         caps = _by_dtype(table.table("caps"), ("float64", "float32", "bfloat16", "float16"))
+        normwise = frozenset(table.strings("normwise"))
         mixed = {pair: bound for row in table.tables("mixed") for pair, bound in _mixed(row).items()}
     if floor < 1:
         raise table.refuse(
             "floor_ulps", f"is {floor}; a floor under one ulp of the computed dtype fails correct kernels"
         )
-    return Rule(multiplier, floor, deviations, caps, mixed)
+    return Rule(multiplier, floor, deviations, caps, normwise, mixed)
 
 
 def _by_dtype(table: Table, names: tuple[str, ...]) -> dict[torch.dtype, float]:

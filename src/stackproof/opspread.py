@@ -22,6 +22,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
+from .numerics import rule
 from .opdatabase import REFERENCE, Computed, Feed, OpInfo, SampleInput, compute, cotangent, relocate
 
 _WIDE = (torch.float64, torch.complex128)
@@ -35,13 +36,34 @@ def alternatives(op: OpInfo, sample: SampleInput, dtype: torch.dtype, backward: 
     """
     found: list[Computed] = []
     trials: list[tuple[SampleInput, AbstractContextManager[Any], Feed]] = [(sample, _Narrow(dtype), cotangent)]
+    normwise = _by_norm(op, sample, dtype)
     for draw in range(_DRAWS):
-        trial = _replaced(sample, partial(_moved, dtype=dtype, draw=draw))
+        trial = _replaced(sample, partial(_moved, dtype=dtype, draw=draw, normwise=normwise))
         trials.append((trial, nullcontext(), partial(_moved_cotangent, draw=draw)))
     for trial, mode, feed in trials:
         with suppress(Exception):
             found.append(compute(op, trial, REFERENCE, dtype, backward, True, mode, feed))
     return tuple(found)
+
+
+class _Kernels(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Notes the kernels that run."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.names: set[str] = set()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.names.add(func._schema.name.removeprefix("aten::"))
+        return func(*args, **(kwargs or {}))
+
+
+def _by_norm(op: OpInfo, sample: SampleInput, dtype: torch.dtype) -> bool:
+    """Tell whether the operator factorises or solves, which promises a small error of the whole matrix and not of each number in it."""
+    kernels = _Kernels()
+    with suppress(Exception):
+        compute(op, sample, REFERENCE, dtype, False, True, kernels)
+    return bool(kernels.names & rule().normwise)
 
 
 def _moved_cotangent(root: torch.Tensor, dtype: torch.dtype, draw: int) -> torch.Tensor:
@@ -147,14 +169,15 @@ class _Narrow(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 part.copy_(part.to(self.narrow[part.dtype]).to(part.dtype))
 
 
-def _moved(leaf: torch.Tensor, dtype: torch.dtype, draw: int) -> torch.Tensor:
-    """Return the tensor in float64 with each number one unit in its last place up or down."""
+def _moved(leaf: torch.Tensor, dtype: torch.dtype, draw: int, normwise: bool) -> torch.Tensor:
+    """Return the tensor in float64 with each number one unit in its last place up or down; if `normwise`, in that of the largest."""
     if leaf.dtype is not dtype or leaf.layout is not torch.strided or leaf.numel() == 0:
         return leaf
     wide = relocate(leaf, REFERENCE, _WIDE[leaf.is_complex()])
     stored = wide.untyped_storage().nbytes() // wide.itemsize
-    moves = 1 + _signs(stored, draw) * torch.finfo(dtype).eps
-    wide.detach().as_strided((stored,), (1,), 0).mul_(moves)  # what views share moves as one
+    numbers = wide.detach().as_strided((stored,), (1,), 0)  # what views share moves as one
+    sizes = numbers.abs().max() if normwise else numbers
+    numbers.add_(_signs(stored, draw) * torch.finfo(dtype).eps * sizes)
     return wide
 
 
