@@ -83,3 +83,16 @@ def test_an_old_torch_is_not_asked_to_share_heads(monkeypatch: pytest.MonkeyPatc
     assert ("enable_gqa" in (scaled_dot_product_attention.__doc__ or "")) == ("grouped heads" in BY_NAME)
     monkeypatch.setattr(attention, "_shares_heads", lambda: False)
     assert [case.name for case in attention.cases() if case.heads[0] != case.heads[1]] == ["grouped heads, repeated"]
+
+
+def test_the_reason_is_about_the_kernel_that_was_asked_for() -> None:
+    """Torch's warnings name every kernel that was switched off to ask for one, and places in its source."""
+    said = [
+        "Memory efficient kernel not used because: (Triggered internally at /pytorch/aten/sdp_utils.cpp:986.)",
+        "Memory Efficient attention has been runtime disabled. (Triggered internally at /pytorch/aten/sdp_utils_cpp.h:552.)",
+        "Flash attention kernel not used because: (Triggered internally at /pytorch/aten/sdp_utils.cpp:988.)",
+        "Expected query, key and value to all be of dtype: {Half, BFloat16}. Got Query dtype: float instead. (Triggered internally at x)",
+    ]
+    expected = "Expected query, key and value to all be of dtype: {Half, BFloat16}. Got Query dtype: float instead."
+    assert attention._reasons(said) == expected
+    assert attention._reasons(said[:3]) == ""

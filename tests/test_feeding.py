@@ -59,6 +59,17 @@ def test_one_process_delivers_what_it_should() -> None:
     assert sorted(other.order) == WHOLE != other.order != first.order
 
 
+def test_only_whole_tensors_are_pinned() -> None:
+    """Torch refuses to pin an expanded tensor, whose rows share their memory; a view of a pinned one is pinned."""
+
+    def pin(tensor: torch.Tensor) -> torch.Tensor:
+        assert tensor.is_contiguous()
+        assert tensor.untyped_storage().nbytes() == tensor.numel() * tensor.element_size()
+        return tensor.clone()
+
+    assert feeding.copies(HOST, pin) == len(feeding.LAYOUTS) * len(feeding.DTYPES)
+
+
 def test_a_copy_that_is_used_too_early_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """A sum over a buffer that had not arrived yet is the sum over something else."""
     assert feeding.overlap(HOST, lambda tensor: tensor, buffers=2) == 2

@@ -8,6 +8,7 @@ textbook formula, written out, and not one of torch's kernels.
 from __future__ import annotations
 
 import math
+import re
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -184,8 +185,19 @@ def _forward(case: Case, kernel: Kernel | None, witness: Witness, inputs: Sequen
         except RuntimeError as error:
             if kernel is None:
                 raise
-            reasons = [str(one.message).splitlines()[0] for one in said] or [str(error).splitlines()[0]]
-            raise NotOffered("; ".join(dict.fromkeys(reasons))[:300]) from error
+            raise NotOffered(_reasons([str(one.message) for one in said]) or str(error).splitlines()[0]) from error
+
+
+# Torch warns of every kernel, also of those that were not asked for, and where in its source it does.
+_NO_REASON = re.compile(
+    r"\s*\(Triggered internally at .*|.* has been runtime disabled\..*|.* kernel not used because:.*"
+)
+
+
+def _reasons(said: list[str]) -> str:
+    """Return why torch refuses the kernel that was asked for, out of its warnings."""
+    lines = [_NO_REASON.sub("", message.splitlines()[0]).strip() for message in said if message]
+    return "; ".join(dict.fromkeys(filter(None, lines)))[:300]
 
 
 def _only(kernel: Kernel | None) -> Any:
