@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import torch
 
-from stackproof import opdatabase, operators, opjudging
-from stackproof.operators import Outcome, Result
-from stackproof.opfactors import product
+from stackproof.operators import computing, database, examining, judging
+from stackproof.operators.factors import product
+from stackproof.operators.outcomes import Outcome, Result
 
 CARD = torch.device("cpu", 0)
 MATRIX = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 10.0]], dtype=torch.float64)
@@ -63,15 +63,15 @@ def _solved(matrix: torch.Tensor, permutation: torch.Tensor, upper: torch.Tensor
 def examined(monkeypatch: pytest.MonkeyPatch, factor: float, excused: bool = True) -> Result:
     """Examine that operator on a stand-in beside the CPU, with its row of exemptions or without."""
 
-    def chosen(op: Any, sample: Any, device: torch.device, *args: Any, **kwargs: Any) -> opdatabase.Computed:
+    def chosen(op: Any, sample: Any, device: torch.device, *args: Any, **kwargs: Any) -> computing.Computed:
         made = op if device.index is None else Choosy(op, factor)
-        return opdatabase.compute(made, sample, device, *args, **kwargs)
+        return computing.compute(made, sample, device, *args, **kwargs)
 
-    monkeypatch.setattr(operators, "compute", chosen)
-    with monkeypatch.context() as patch, opdatabase.preserved():
+    monkeypatch.setattr(examining, "compute", chosen)
+    with monkeypatch.context() as patch, database.preserved():
         if not excused:
-            patch.setattr(operators, "exemptions", dict)
-        return operators.examine("linalg.lu", opdatabase.load()["linalg.lu"], CARD, torch.float32, None)
+            patch.setattr(examining, "exemptions", dict)
+        return examining.examine("linalg.lu", database.load()["linalg.lu"], CARD, torch.float32, None)
 
 
 def test_other_pivots_are_right(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,5 +90,5 @@ def test_factors_of_another_matrix_are_wrong(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_all_factorisations_with_pivots_have_the_row() -> None:
     """One that is added to the database has to be judged so too."""
-    rows = {name for (name, _), row in opjudging.exemptions().items() if row.factors}
-    assert rows == {name for name in opdatabase.load() if name in ("lu", "linalg.lu") or "lu_factor" in name}
+    rows = {name for (name, _), row in judging.exemptions().items() if row.factors}
+    assert rows == {name for name in database.load() if name in ("lu", "linalg.lu") or "lu_factor" in name}

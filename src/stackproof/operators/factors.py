@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from .opdatabase import SampleInput
+from .database import SampleInput
 
 
 def multiplied(sample: SampleInput) -> SampleInput:

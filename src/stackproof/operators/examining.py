@@ -1,164 +1,32 @@
-"""The operator sweep: every entry of torch's operator database, forward and backward, against float64.
+"""One operator examined: each of its samples forward and backward on the device, against float64.
 
-Each operator ends in exactly one outcome, so that the counts add up to the size of the database and nothing
-is skipped in silence. The CPU in the same dtype (the anchor of the fp64-anchored rule, see `numerics`) is
-computed only for results beyond the rule's floor; elsewhere the anchor is taken as zero.
+The CPU in the same dtype (the anchor of the fp64-anchored rule, see `numerics`) is computed only for results beyond the rule's
+floor, and what rounding may do at all (`spread`) only beyond that; elsewhere both are taken as zero.
 """
 
 from __future__ import annotations
 
-import time
 from collections import Counter
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from enum import Enum
 from functools import partial
 
 import torch
 from torch.utils._pytree import tree_leaves
 
-from .errors import Refusal, suggestion
-from .numerics import Judgement
-from .opdatabase import (
-    REFERENCE,
-    Computed,
-    OpInfo,
-    SampleInput,
-    compute,
-    describe,
-    load,
-    preserved,
-    random_kernel,
-)
-from .opdatabase import samples as make_samples
-from .opfactors import multiplied
-from .opjudging import Exemption, exemptions, form_fault, judgements, severity, word
-from .opspread import alternatives, scaled_down, terms, untied
+from ..numerics import Judgement
+from .computing import Computed, compute, random_kernel
+from .database import REFERENCE, OpInfo, SampleInput, describe
+from .database import samples as make_samples
+from .factors import multiplied
+from .judging import Exemption, exemptions, form_fault, judgements, severity, word
+from .outcomes import Finding, Outcome, Result, smallest
+from .spread import alternatives, scaled_down, terms, untied
 
 MOST_ELEMENTS = 200_000
 """A sample with more numbers is left out: two such samples of `grid_sampler_3d` take longer than all others together."""
 
 # On a device where everything is wrong, the search for excuses must not take longer than the sweep.
 _ENOUGH = 12
-
-Progress = Callable[[int, int, str], None]
-
-
-class Outcome(str, Enum):
-    """How one operator ended; the order is from worst to best."""
-
-    FAILED = "failed"
-    ERROR = "error"
-    NOT_RUN = "not run"
-    NOT_APPLICABLE = "not applicable"
-    FORM = "shape and dtype only"
-    PASSED = "passed"
-
-    @property
-    def ok(self) -> bool:
-        """Tell whether a stack may be proved with this outcome in its record."""
-        return self not in (Outcome.FAILED, Outcome.ERROR, Outcome.NOT_RUN)
-
-
-@dataclass(frozen=True)
-class Finding:
-    """What one sample gave: one line to read, one line to repeat it, and the figures behind them."""
-
-    sample: int
-    outcome: Outcome
-    sentence: str
-    call: str
-    elements: int
-    judgement: Judgement | None = None
-
-
-@dataclass(frozen=True)
-class Result:
-    """One operator's outcome; `forward` and `backward` count samples, `findings` those not passed.
-
-    `conditioned` samples agree only as well as their own conditioning allows; `left_out` ones were not examined, `why` says why.
-    """
-
-    operator: str
-    outcome: Outcome
-    reason: str
-    forward: int = 0
-    backward: int = 0
-    worst: Judgement | None = None
-    findings: tuple[Finding, ...] = ()
-    conditioned: int = 0
-    left_out: int = 0
-    why: str = ""
-
-
-@dataclass(frozen=True)
-class Sweep:
-    """All results of one dtype on one device; `seconds` is wall time without the import of the database."""
-
-    device: torch.device
-    dtype: torch.dtype
-    seconds: float
-    results: tuple[Result, ...]
-
-    @property
-    def ok(self) -> bool:
-        """Tell whether no operator failed, raised or was left out."""
-        return all(result.outcome.ok for result in self.results)
-
-    @property
-    def counts(self) -> dict[Outcome, int]:
-        """Return the number of operators by outcome; they add up to `len(results)`."""
-        found = Counter(result.outcome for result in self.results)
-        return {outcome: found[outcome] for outcome in Outcome}
-
-    @property
-    def executed(self) -> dict[str, int]:
-        """Return how many operators ran forward and backward, and how many samples that were."""
-        forward, backward = [r.forward for r in self.results], [r.backward for r in self.results]
-        return {
-            "forward": sum(map(bool, forward)),
-            "backward": sum(map(bool, backward)),
-            "samples": sum(forward),
-        }
-
-    def faults(self) -> list[Result]:
-        """Return the operators for which the sweep is not ok."""
-        return [result for result in self.results if not result.outcome.ok]
-
-
-def sweep(
-    device: torch.device,
-    dtype: torch.dtype,
-    *,
-    samples: int | None,
-    budget_s: float = float("inf"),
-    names: Iterable[str] | None = None,
-    on_progress: Progress | None = None,
-) -> Sweep:
-    """Examine every operator (or those named) on at most `samples` samples each (all: None).
-
-    Operators whose turn comes after `budget_s` seconds end as `NOT_RUN`, which is not ok. Raises `Refusal`
-    for a name that the database does not have, or if the database cannot be imported.
-    """
-    chosen = _chosen(load(), names)
-    started, results = time.monotonic(), []
-    with preserved(device):
-        for done, (name, op) in enumerate(chosen.items()):
-            if on_progress:
-                on_progress(done, len(chosen), name)
-            late = time.monotonic() - started > budget_s
-            overdue = Result(name, Outcome.NOT_RUN, f"the time budget of {budget_s:g} s was used up")
-            results.append(overdue if late else examine(name, op, device, dtype, samples))
-    return Sweep(device, dtype, time.monotonic() - started, tuple(results))
-
-
-def _chosen(database: dict[str, OpInfo], names: Iterable[str] | None) -> dict[str, OpInfo]:
-    wanted = list(database if names is None else names)
-    for name in wanted:
-        if name not in database:
-            hint = suggestion(name, database)
-            raise Refusal(f"operator {name!r} is not in torch {torch.__version__}'s operator database{hint}")
-    return {name: database[name] for name in wanted}
 
 
 def examine(name: str, op: OpInfo, device: torch.device, dtype: torch.dtype, samples: int | None) -> Result:
@@ -326,12 +194,6 @@ class _Case:
     @property
     def _why(self) -> str:
         return "; ".join(f"{count}: {reason}" for reason, count in self.left_out.items())
-
-
-def smallest(findings: Iterable[Finding]) -> Finding:
-    """Return the finding that decides: the worst outcome, and of these the sample with the fewest numbers."""
-    order = list(Outcome)
-    return min(findings, key=lambda finding: (order.index(finding.outcome), finding.elements, finding.sample))
 
 
 def elements(sample: SampleInput) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from stackproof.oprandom import DRAWN, DRAWS, SEED, Draw, Fit, judge
+from stackproof.operators.drawing import DRAWN, DRAWS, SEED, Draw, Fit, judge
 
 BY_NAME = {draw.name: draw for draw in DRAWS}
 Change = Callable[[torch.Tensor], torch.Tensor]

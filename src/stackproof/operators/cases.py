@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import torch
 
-from .checks import CapabilityMissing, CheckFailed, NotApplicable
-from .device import Device
-from .numerics import Judgement
-from .opdatabase import OpInfo, preserved
-from .operators import Outcome, Result, examine, smallest
-from .opjudging import Exemption, exemptions, word
-from .oprepro import code
-from .records import Figure
-from .stacks import Stack
+from ..checks import CapabilityMissing, CheckFailed, NotApplicable
+from ..device import Device
+from ..numerics import Judgement
+from ..records import Figure
+from ..stacks import Stack
+from .database import OpInfo, preserved
+from .examining import examine
+from .judging import Exemption, exemptions, word
+from .outcomes import Outcome, Result, smallest
+from .repro import code
 
 DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.complex64)
 

@@ -12,11 +12,11 @@ from typing import Any
 
 import torch
 
-from .numerics import rule
-from .opdatabase import SEED, OpInfo, SampleInput, full_name, samples
-from .operators import Finding
-from .opjudging import word
-from .opshapes import ShapedOp
+from ..numerics import rule
+from .database import SEED, OpInfo, SampleInput, full_name, samples
+from .judging import word
+from .outcomes import Finding
+from .shapes import ShapedOp
 
 _MOST_NUMBERS = 512
 
@@ -58,11 +58,11 @@ arguments, options, finish = (sample.input, *sample.args), sample.kwargs, sample
 
 _SHAPED = """
 from itertools import islice
-from stackproof import opdatabase, opshapes
+from stackproof.operators import database, shapes
 
 # sample {index} of stackproof's own
-operator = opshapes.operators()["{name}"]
-sample = next(islice(opdatabase.samples(operator, dtype, backward), {index}, None))
+operator = shapes.operators()["{name}"]
+sample = next(islice(database.samples(operator, dtype, backward), {index}, None))
 arguments, options, finish = (sample.input, *sample.args), sample.kwargs, lambda output: output
 """
 

@@ -1,10 +1,9 @@
-"""Operators as checks: each end has its verdict and its words, and a failure brings code that repeats it in another process."""
+"""A failure as code: it repeats the fault where it is, here and in another process, and writes arguments exactly."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,12 +11,11 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from stackproof import device as devices
-from stackproof import opcases, opdatabase, oprepro, opshapes, stacks
-from stackproof.checks import CapabilityMissing, CheckFailed, NotApplicable
+from stackproof.checks import CheckFailed
+from stackproof.operators import cases, database, repro, shapes
 from stackproof.records import Figure
 
 CPU = devices.default("cpu")
-STACK = stacks.load("cpu")
 
 FAULT = '''
 import torch
@@ -43,69 +41,6 @@ def fault(kernel: str, dtype: torch.dtype) -> TorchDispatchMode:
     return made
 
 
-def check(name: str, dtype: torch.dtype = torch.float32, op: Any = None) -> dict[str, Figure]:
-    """Run the check on four samples and return its figures."""
-    figures: dict[str, Figure] = {}
-    opcases.check(name, op or opdatabase.load()[name], CPU, dtype, figures, samples=4)
-    return figures
-
-
-@pytest.mark.parametrize(
-    ("name", "dtype", "said"),
-    [
-        ("addmm", torch.bfloat16, "samples, 4 backward: worst error"),
-        ("cov", torch.complex64, "worst error"),
-        ("rand_like", torch.float32, "agree in form; not in numbers: rand_like sample 0"),
-        ("empty", torch.float16, "uninitialised memory"),
-    ],
-)
-def test_a_right_operator_says_what_was_seen(name: str, dtype: torch.dtype, said: str) -> None:
-    """Every case has figures, and a sentence."""
-    figures = check(name, dtype)
-    assert said in str(figures["summary"])
-    assert int(figures["samples"]) >= 3
-    assert "repro" not in figures
-
-
-def test_an_operator_that_a_row_exempts_says_so() -> None:
-    """Nothing is excused without a word in the record."""
-    figures = check("native_batch_norm", torch.float32)
-    assert "are kept for the kernel's own backward" in str(figures["row"])
-    assert "by its row: mean, inverse deviation" in str(figures["summary"])
-    assert "row" not in check("addmm")
-
-
-@pytest.mark.parametrize(
-    ("name", "dtype", "said"),
-    [
-        ("bitwise_not", torch.float32, "the database lists no float32 for cpu"),
-        ("jiterator_unary", torch.float16, "there is no CPU kernel to compare with"),
-    ],
-)
-def test_what_makes_no_sense_is_not_applicable(name: str, dtype: torch.dtype, said: str) -> None:
-    """The database or a row says why."""
-    with pytest.raises(NotApplicable, match=said):
-        check(name, dtype)
-
-
-def test_a_precision_that_the_stack_lacks_names_the_row() -> None:
-    """Complex numbers are made of floats, so that they are there where float32 is."""
-    stack = replace(STACK, precisions=("bfloat16",))
-    opcases.possible(stack, torch.bfloat16)
-    with pytest.raises(CapabilityMissing, match=r"stacks/cpu/stack.toml: precisions has no float16"):
-        opcases.possible(stack, torch.float16)
-    with pytest.raises(CapabilityMissing, match="precisions has no float32"):
-        opcases.possible(stack, torch.complex64)
-    opcases.possible(STACK, torch.complex64)
-
-
-def test_a_stack_can_say_that_it_has_no_complex_numbers() -> None:
-    """With its own reason."""
-    stack = replace(STACK, missing={"complex64": "the compiler has no complex type"})
-    with pytest.raises(CapabilityMissing, match="missing.complex64: the compiler has no complex type"):
-        opcases.possible(stack, torch.complex64)
-
-
 def pasted(code: str, kernel: str, dtype: torch.dtype) -> tuple[int, str]:
     """Run the code in another process, with the fault; return exit status and output."""
     planted = f"KERNEL = {kernel!r}\n{FAULT.replace('DTYPE', str(dtype))}\nFault().__enter__()\n"
@@ -116,7 +51,7 @@ def pasted(code: str, kernel: str, dtype: torch.dtype) -> tuple[int, str]:
 
 def status(code: str) -> int:
     """Run the code in this process, which starts faster; return its exit status."""
-    with opdatabase.preserved(), pytest.raises(SystemExit) as end:
+    with database.preserved(), pytest.raises(SystemExit) as end:
         exec(code, {"__name__": "pasted"})
     return int(end.value.code or 0)
 
@@ -125,7 +60,7 @@ def failing(name: str, op: Any, kernel: str, dtype: torch.dtype) -> dict[str, Fi
     """Run a check that the fault makes fail; return its figures."""
     figures: dict[str, Figure] = {}
     with fault(kernel, dtype), pytest.raises(CheckFailed, match="exceeds the bound .* figure 'repro' is code"):
-        opcases.check(name, op, CPU, dtype, figures)
+        cases.check(name, op, CPU, dtype, figures)
     return figures
 
 
@@ -139,7 +74,7 @@ def failing(name: str, op: Any, kernel: str, dtype: torch.dtype) -> dict[str, Fi
 )
 def test_the_code_repeats_the_failure(name: str, dtype: torch.dtype, kernel: str, holds: str) -> None:
     """It ends with 1 where the fault is, and with 0 where it is not."""
-    code = str(failing(name, opdatabase.load()[name], kernel, dtype)["repro"])
+    code = str(failing(name, database.load()[name], kernel, dtype)["repro"])
     assert holds in code
     with fault(kernel, dtype):
         assert status(code) == 1
@@ -148,7 +83,7 @@ def test_the_code_repeats_the_failure(name: str, dtype: torch.dtype, kernel: str
 
 def test_the_code_can_be_pasted_anywhere() -> None:
     """In a fresh process it needs torch alone, and prints the figures."""
-    figures = failing("addmm", opdatabase.load()["addmm"], "aten.addmm.default", torch.bfloat16)
+    figures = failing("addmm", database.load()["addmm"], "aten.addmm.default", torch.bfloat16)
     code = str(figures["repro"])
     assert "stackproof" not in code
     ended, printed = pasted(code, "aten.addmm.default", torch.bfloat16)
@@ -158,7 +93,7 @@ def test_the_code_can_be_pasted_anywhere() -> None:
 
 def test_code_for_a_shaped_sample_repeats_its_layout() -> None:
     """A view's strides are part of the failure."""
-    code = str(failing("exp", opshapes.operators()["exp"], "aten.exp.default", torch.float32)["repro"])
+    code = str(failing("exp", shapes.operators()["exp"], "aten.exp.default", torch.float32)["repro"])
     with fault("aten.exp.default", torch.float32):
         assert status(code) == 1
     assert status(code) == 0
@@ -166,7 +101,7 @@ def test_code_for_a_shaped_sample_repeats_its_layout() -> None:
 
 def test_a_smaller_failing_sample_is_preferred() -> None:
     """Two numbers are easier to look at than a thousand."""
-    figures = failing("add", opshapes.operators()["add"], "aten.add.Tensor", torch.float32)
+    figures = failing("add", shapes.operators()["add"], "aten.add.Tensor", torch.float32)
     assert figures["call"] == "add(float32[], float32[])"
 
 
@@ -184,7 +119,7 @@ def test_a_smaller_failing_sample_is_preferred() -> None:
 )
 def test_tensors_are_written_exactly(value: torch.Tensor) -> None:
     """Numbers, dtype, strides, offset."""
-    made = eval(oprepro.literal(value), {"torch": torch, "inf": float("inf"), "nan": float("nan")})
+    made = eval(repro.literal(value), {"torch": torch, "inf": float("inf"), "nan": float("nan")})
     assert (made.dtype, made.stride(), made.storage_offset()) == (value.dtype, value.stride(), value.storage_offset())
     assert torch.equal(made.nan_to_num(7), value.nan_to_num(7))
 
@@ -192,6 +127,6 @@ def test_tensors_are_written_exactly(value: torch.Tensor) -> None:
 def test_other_arguments_are_written_exactly() -> None:
     """What operators take besides tensors."""
     value = {"a": [1, (2.5,), None, True, "x"], "b": torch.float16, "c": slice(1, None), "d": torch.channels_last}
-    assert eval(oprepro.literal(value), {"torch": torch}) == value
-    with pytest.raises(oprepro._NotWritableError):
-        oprepro.literal(print)
+    assert eval(repro.literal(value), {"torch": torch}) == value
+    with pytest.raises(repro._NotWritableError):
+        repro.literal(print)

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from .opdatabase import SampleInput, full_name
+from .database import SampleInput, full_name
 
 SIZES = (1, 2, 3, 4, 7, 28, 30, 31, 32, 33, 127, 128, 129)
 DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)

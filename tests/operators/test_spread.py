@@ -10,11 +10,13 @@ import pytest
 import torch
 
 from stackproof.numerics import relative_error
-from stackproof.opdatabase import REFERENCE, Computed, compute
-from stackproof.operators import Outcome, Result, examine
-from stackproof.opjudging import Exemption, judgements
-from stackproof.opshapes import Sample, ShapedOp
-from stackproof.opspread import alternatives, scaled_down, terms, untied
+from stackproof.operators.computing import Computed, compute
+from stackproof.operators.database import REFERENCE
+from stackproof.operators.examining import examine
+from stackproof.operators.judging import Exemption, judgements
+from stackproof.operators.outcomes import Outcome, Result
+from stackproof.operators.shapes import Sample, ShapedOp
+from stackproof.operators.spread import alternatives, scaled_down, terms, untied
 
 
 def spread(function: Any, values: list[float], dtype: torch.dtype) -> float:

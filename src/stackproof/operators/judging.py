@@ -9,10 +9,11 @@ from itertools import product
 
 import torch
 
-from . import ROOT
-from .numerics import Judgement, relative_error, rule
-from .opdatabase import REFERENCE, Computed
-from .tables import Table
+from .. import ROOT
+from ..numerics import Judgement, relative_error, rule
+from ..tables import Table
+from .computing import Computed
+from .database import REFERENCE
 
 # A result this close to the largest number of its dtype may leave its range in between.
 _NEAR_OVERFLOW = 16
@@ -90,8 +91,8 @@ def judgements(
         anchor: the CPU's in `dtype`; without it the bound is the rule's floor.
         dtype: what is computed in.
         exemption: the operator's row.
-        others: what float64 gives under rounding (`opspread`), which widens the bound beyond the cap.
-        terms: how many numbers are added into one (`opspread`), which raises the floor.
+        others: what float64 gives under rounding (`spread`), which widens the bound beyond the cap.
+        terms: how many numbers are added into one (`spread`), which raises the floor.
     """
     return {
         name: _judged(
