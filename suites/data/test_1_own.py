@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from fixtures import sequences
-from stackproof import samples
 from stackproof.checks import NotApplicable, require
+from stackproof.probes import samples
 from stackproof.records import Figure
 from stackproof.session import Session
 from suites.common import SEED

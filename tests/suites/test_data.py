@@ -16,7 +16,7 @@ import sys
 
 if "pytest" in sys.orig_argv:
     from fixtures import sequences
-    from stackproof import samples
+    from stackproof.probes import samples
 
     make = sequences.progressions
     sequences.progressions = lambda *arguments: [*make(*arguments), *make(*arguments)[:1]]

@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from .checks import require
-from .device import HOST, Device
+from ..checks import require
+from ..device import HOST, Device
 
 Places = dict[str, Any]
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 
-from stackproof import attention
+from stackproof.probes import attention
 
 CPU = torch.device("cpu")
 BY_NAME = {case.name: case for case in attention.cases()}

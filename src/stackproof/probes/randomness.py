@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 import torch
 from torch.utils.checkpoint import checkpoint
 
-from .checks import require
-from .device import Device
+from ..checks import require
+from ..device import Device
 
 COUNT = 4096
 Source = torch.Generator | None

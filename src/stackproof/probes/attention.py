@@ -20,8 +20,8 @@ from torch.nn import attention as torch_attention
 from torch.nn.functional import scaled_dot_product_attention
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from . import ROOT
-from .tables import Table
+from .. import ROOT
+from ..tables import Table
 
 _FILE = ROOT / "fixtures" / "attention.toml"
 _SEED = 11

@@ -18,10 +18,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from . import ROOT
-from .errors import Refusal
+from .. import ROOT
+from ..errors import Refusal
+from ..tables import Table
 from .samplefiles import Finding, Record, records, shown
-from .tables import Table
 
 RULES = ROOT / "fixtures" / "data_rules.toml"
 MOST = 1000

@@ -6,11 +6,11 @@ import time
 
 import pytest
 
-from stackproof import timekeeping
 from stackproof.checks import CheckFailed
 from stackproof.device import Host
+from stackproof.probes import timekeeping
+from stackproof.probes.timekeeping import Spans, Turn
 from stackproof.stopwatch import Stopwatch
-from stackproof.timekeeping import Spans, Turn
 
 UNIT = 0.004
 

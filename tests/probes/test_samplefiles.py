@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from stackproof import samplefiles, samples
-from stackproof.samplefiles import Finding, Record, records
+from stackproof.probes import samplefiles, samples
+from stackproof.probes.samplefiles import Finding, Record, records
 
 
 def read(raw: bytes) -> list[Record | Finding]:

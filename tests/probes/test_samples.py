@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from stackproof import samples
 from stackproof.errors import Refusal
+from stackproof.probes import samples
 
 FINE = {"instruction": "Who are you?", "input": "", "output": "A model.", "history": [], "system": None}
 TURNS = [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Hello"}]

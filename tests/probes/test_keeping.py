@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import torch
 
-from stackproof import keeping
 from stackproof.checks import CheckFailed
 from stackproof.device import HOST, Card
+from stackproof.probes import keeping
 
 STATE = {"model": {"w": torch.tensor([1.0, float("nan"), -0.0])}, "steps": [1, 2.5], "scale": 256.0}
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 import torch
 
-from stackproof import memory
 from stackproof.checks import CheckFailed
 from stackproof.device import Device, Memory
+from stackproof.probes import memory
 
 TOTAL = 64 * memory.MIB
 

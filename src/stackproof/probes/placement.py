@@ -16,10 +16,10 @@ from typing import Any
 import torch
 from torch import nn
 
-from . import device as devices
-from .checks import CheckHung, require
-from .device import Device
-from .stacks import Stack
+from .. import device as devices
+from ..checks import CheckHung, require
+from ..device import Device
+from ..stacks import Stack
 
 _ELEMENTS = 1 << 20
 _SIZE = 4 * _ELEMENTS
@@ -148,7 +148,7 @@ def identity(card: Device) -> dict[str, str]:
     return {"name": card.name(), **{name: str(value) for name, value in facts.items() if value not in (None, "")}}
 
 
-_CHILD = "from stackproof.placement import report; report()"
+_CHILD = "from stackproof.probes.placement import report; report()"
 
 
 def seen_by_child(stack: Stack, card: Device, seconds: float) -> dict[str, Any]:

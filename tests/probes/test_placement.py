@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 import torch
 
-from stackproof import placement, stacks
+from stackproof import stacks
 from stackproof.checks import CheckFailed, CheckHung
 from stackproof.device import Card, Device, Memory
+from stackproof.probes import placement
 
 COUNTED: dict[int, int] = {}
 SIZE = 4 << 20

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader, Dataset, get_worker_info
 
-from .checks import require
-from .device import Device
+from ..checks import require
+from ..device import Device
 
 SAMPLES = 32
 BATCH = 4

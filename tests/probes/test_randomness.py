@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from stackproof import randomness
 from stackproof.checks import CheckFailed
 from stackproof.device import HOST, Card
+from stackproof.probes import randomness
 
 
 class Twins:

@@ -15,8 +15,8 @@ from typing import Protocol
 
 import torch
 
-from .checks import require
-from .device import Device
+from ..checks import require
+from ..device import Device
 
 UNIT_S = 1e-3
 """One unit of work takes at least this long, so that a launch (some 10 microseconds) does not count."""

@@ -18,8 +18,8 @@ from pathlib import Path
 
 import torch
 
-from .checks import CheckHung, require
-from .device import HOST, Device
+from ..checks import CheckHung, require
+from ..device import HOST, Device
 
 MIB = 1 << 20
 _KNOWN = 1 << 30
@@ -180,7 +180,7 @@ def still_usable(device: Device) -> None:
 
 
 _LIMIT = 768 * MIB
-_CHILD = "from stackproof.memory import limited; limited()"
+_CHILD = "from stackproof.probes.memory import limited; limited()"
 
 
 def overcommit_host(seconds: float) -> Overcommitment:

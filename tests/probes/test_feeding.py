@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 import torch
 
-from stackproof import feeding
 from stackproof.checks import CheckFailed
 from stackproof.device import HOST
+from stackproof.probes import feeding
 
 WHOLE = list(range(feeding.SAMPLES))
 RIGHT = feeding.Delivery(WHOLE, [0, 1] * 16, [5, 6] * 16, [n / 64 for n in WHOLE], [])
