@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from stackproof.numerics import relative_error
+from stackproof.operators import spread as spread_module
 from stackproof.operators.computing import Computed, compute
 from stackproof.operators.database import REFERENCE
 from stackproof.operators.examining import examine
@@ -197,6 +198,19 @@ def test_gradients_that_are_fed_in_are_moved_too() -> None:
     name = "gradient of input"
     name = next(each for each in exact.values if each.startswith(name))
     assert max(relative_error(other.values[name], exact.values[name]) for other in found) > 1e-7
+
+
+def test_a_narrow_gradient_that_is_fed_in_stays_narrow() -> None:
+    """Samples that mix dtypes have outputs of several; none of the alternatives may be lost to that."""
+    mixed = ShapedOp("f", lambda x: x.float() * 2, iter)
+    found = alternatives(mixed, Sample(torch.ones(3, requires_grad=True)), torch.float32, backward=True)
+    assert len(found) == 7
+
+
+def test_what_is_not_finite_moves_no_matrix() -> None:
+    """An infinite number in a matrix is no measure of the others."""
+    made = spread_module._moved(torch.tensor([[1.0, float("inf")], [2.0, 4.0]]), torch.float32, 0, True)
+    assert torch.isfinite(made).tolist() == [[True, False], [True, True]]
 
 
 def test_float64_has_the_errors_of_float32_in_its_own_units() -> None:

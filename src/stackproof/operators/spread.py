@@ -70,7 +70,8 @@ def _by_norm(op: OpInfo, sample: SampleInput, dtype: torch.dtype) -> bool:
 def _moved_cotangent(root: torch.Tensor, dtype: torch.dtype, draw: int) -> torch.Tensor:
     """Return the gradient that is fed in with each number one unit in its last place up or down."""
     fed = cotangent(root, dtype)
-    return fed * (1 + _signs(fed.numel(), draw).reshape(fed.shape) * torch.finfo(dtype).eps)
+    moves = 1 + _signs(fed.numel(), draw).reshape(fed.shape) * torch.finfo(dtype).eps
+    return (fed * moves).to(fed.dtype)
 
 
 def scaled_down(op: OpInfo, sample: SampleInput, reference: Computed, backward: bool) -> Computed:
@@ -103,7 +104,7 @@ def terms(op: OpInfo, sample: SampleInput, dtype: torch.dtype) -> float:
     for which, leaf in enumerate(_leaves(sample, dtype)):
         length = leaf.untyped_storage().nbytes() // leaf.itemsize
         places = sorted({0, length // 2, length - 1}) if length else []
-        counts = [_changed(op, _with_one_moved(sample, dtype, which, place), dtype, base) for place in places]
+        counts = [_changed(op, sample, dtype, which, place, base) for place in places]
         for name in base:
             found = [each[name] for each in counts if each]
             most = max([most, *found])
@@ -136,9 +137,12 @@ def _with_one_moved(sample: SampleInput, dtype: torch.dtype, which: int, place: 
     return _replaced(sample, change)
 
 
-def _changed(op: OpInfo, moved: SampleInput, dtype: torch.dtype, base: dict[str, torch.Tensor]) -> dict[str, int]:
-    """Return how many numbers of each output differ from `base`; nothing if the sample left the operator's domain."""
+def _changed(
+    op: OpInfo, sample: SampleInput, dtype: torch.dtype, which: int, place: int, base: dict[str, torch.Tensor]
+) -> dict[str, int]:
+    """Return how many numbers of each output one moved input changes; nothing if the sample left the operator's domain."""
     try:
+        moved = _with_one_moved(sample, dtype, which, place)
         values = compute(op, moved, REFERENCE, dtype, False, True).values
         return {name: int((_strided(values[name]) != _strided(value)).sum()) for name, value in base.items()}
     except Exception:
@@ -177,7 +181,7 @@ def _moved(leaf: torch.Tensor, dtype: torch.dtype, draw: int, normwise: bool) ->
     wide = relocate(leaf, REFERENCE, _WIDE[leaf.is_complex()])
     stored = wide.untyped_storage().nbytes() // wide.itemsize
     numbers = wide.detach().as_strided((stored,), (1,), 0)  # what views share moves as one
-    sizes = numbers.abs().max() if normwise else numbers
+    sizes = torch.nan_to_num(numbers.abs(), 0.0, 0.0).max() if normwise else numbers
     numbers.add_(_signs(stored, draw) * torch.finfo(dtype).eps * sizes)
     return wide
 
