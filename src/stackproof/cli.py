@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from . import __version__, hosts, stacks
+from . import __version__, hosts, stacks, stages
 from .errors import Refusal
 
 Verb = Callable[[argparse.Namespace], int]
@@ -63,7 +63,16 @@ def _parser() -> argparse.ArgumentParser:
     )
     _add_suites(
         _add_run(verbs, "verify", "does the stack compute right: every suite, or those named", _run),
-        default=stacks.suites(),
+        default=stages.of_verb("verify"),
+    )
+    _add_suites(
+        _add_run(
+            verbs,
+            "ddp",
+            "do ranks work together: bring-up, exact collectives, DDP convergence, failures that end",
+            _run,
+        ),
+        default=stages.of_verb("ddp"),
     )
     _add_suites(
         _add_run(

@@ -9,9 +9,9 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from .numerics import shortened
+from ..numerics import shortened
+from ..workloads import Job, get
 from .rank import Rank
-from .workloads import Job, get
 
 _WARM_UP = 3
 

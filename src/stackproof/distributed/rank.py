@@ -1,4 +1,4 @@
-"""One rank: `python -m stackproof.rank SPEC` under torchrun's environment binds its device, joins the group, runs the program."""
+"""One rank: `python -m stackproof.distributed.rank SPEC` under torchrun binds its device, joins the group, runs the program."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from . import stacks
-from .device import Device, visible
+from .. import stacks
+from ..device import Device, visible
+from ..processes import die_with_parent
+from ..records import write_atomically
 from .launch import Spec
-from .processes import die_with_parent
-from .records import write_atomically
 
 # The launcher's deadline comes first: a peer that gave up waiting would be blamed for the rank that hangs.
 _AFTER_DEADLINE_S = 60.0

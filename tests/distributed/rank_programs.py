@@ -12,7 +12,7 @@ from typing import Any
 
 import torch.distributed as dist
 
-from stackproof.rank import Rank
+from stackproof.distributed.rank import Rank
 
 
 def report(rank: Rank) -> dict[str, Any]:

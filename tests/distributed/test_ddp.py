@@ -9,9 +9,9 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from stackproof import ddp
 from stackproof.device import Host
-from stackproof.rank import Rank
+from stackproof.distributed import ddp
+from stackproof.distributed.rank import Rank
 
 ARGUMENTS = {
     "workload": "classifier",

@@ -9,7 +9,7 @@ import pytest
 from stackproof import stacks
 from stackproof.checks import CapabilityMissing, CheckCrashed, CheckFailed, CheckHung
 from stackproof.device import Card, Host
-from stackproof.launch import Arrangement, arrange, launch
+from stackproof.distributed.launch import Arrangement, arrange, launch
 
 TWO = Arrangement("gloo", (0, 0))
 
@@ -29,8 +29,10 @@ def left_over(folder: Path) -> list[str]:
 
 
 def run(program: str, folder: Path, deadline_s: float = 60.0) -> list[dict[str, object]]:
-    """Launch a program of tests/rank_programs.py on two ranks of the cpu stack."""
-    return launch(f"tests.rank_programs:{program}", stacks.load("cpu"), TWO, {"answer": 42}, folder, deadline_s)
+    """Launch a program of tests/distributed/rank_programs.py on two ranks of the cpu stack."""
+    return launch(
+        f"tests.distributed.rank_programs:{program}", stacks.load("cpu"), TWO, {"answer": 42}, folder, deadline_s
+    )
 
 
 def test_every_rank_answers_in_order(tmp_path: Path) -> None:

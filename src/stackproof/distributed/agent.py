@@ -1,4 +1,4 @@
-"""The process that holds torch's elastic agent: `python -m stackproof.agent SPEC` starts the ranks and reports failures."""
+"""The process that holds torch's elastic agent: `python -m stackproof.distributed.agent SPEC` starts the ranks and reports failures."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, Std
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
+from ..processes import die_with_parent
 from .launch import Spec
-from .processes import die_with_parent
 
 
 def configuration(spec: Spec) -> LaunchConfig:
@@ -35,7 +35,7 @@ def main(path: Path) -> int:
     die_with_parent()
     spec = Spec.load(path)
     try:
-        elastic_launch(configuration(spec), sys.executable)("-m", "stackproof.rank", str(path))
+        elastic_launch(configuration(spec), sys.executable)("-m", "stackproof.distributed.rank", str(path))
     except ChildFailedError as error:
         failures = [
             {"rank": rank, "exitcode": failure.exitcode, "time": failure.timestamp}

@@ -15,10 +15,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from . import processes
-from .checks import CapabilityMissing, CheckCrashed, CheckFailed, CheckHung
-from .device import Device
-from .stacks import Stack
+from .. import processes
+from ..checks import CapabilityMissing, CheckCrashed, CheckFailed, CheckHung
+from ..device import Device
+from ..stacks import Stack
 
 _GRACE_S = 3.0
 
@@ -119,7 +119,9 @@ def _run_agent(spec: Path, log: Path, seconds: float, threads: dict[str, str]) -
     mark = processes.new_mark()
     until = time.monotonic() + seconds
     with log.open("wb") as output:
-        agent = processes.start([sys.executable, "-m", "stackproof.agent", str(spec)], output, threads, mark)
+        agent = processes.start(
+            [sys.executable, "-m", "stackproof.distributed.agent", str(spec)], output, threads, mark
+        )
         try:
             while agent.poll() is None and time.monotonic() < until:
                 time.sleep(0.03)
