@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Iterable
+from functools import cache, reduce
 
 # A short name has many neighbours: HIP_A and HIP_B are two variables, not one misspelt.
 _LETTERS_PER_SLIP = 5
+
+_SHORT_WORD = 3
 
 # Names whose differing parts are longer than this are not slips of each other; it bounds the work.
 _MOST_DIFFERENT = 20
@@ -15,14 +19,16 @@ _MOST_DIFFERENT = 20
 def nearest(name: str, known: Iterable[str], most: int) -> str | None:
     """Return the known name that is at most `most` slips away, or that has the same words in another order; None without one.
 
-    Case does not count. One slip is allowed for every five letters; names that differ in digits alone are two names.
+    Case does not count. One slip is allowed for every five letters; names that differ in digits or in a short word are two names.
     """
     best: tuple[int, str] | None = None
-    word, parts = name.upper(), sorted(name.upper().split("_"))
+    word, letters = name.upper(), _letters(name.upper())
     for other in known:
         limit = min(most, len(other) // _LETTERS_PER_SLIP - 1)
-        far = 0 if len(word) == len(other) and sorted(other.split("_")) == parts else distance(word, other, limit)
-        if far <= limit and (best is None or far < best[0]) and not _numbered(word, other):
+        if (letters ^ _letters(other)).bit_count() > 2 * limit:
+            continue
+        far = 0 if _reordered(word, other) else distance(word, other, limit)
+        if far <= limit and (best is None or far < best[0]) and (far == 0 or not _siblings(word, other)):
             best = (far, other)
     return best[1] if best else None
 
@@ -62,6 +68,22 @@ def _aligned(one: str, other: str) -> int:
     return rows[-1][-1]
 
 
-def _numbered(one: str, other: str) -> bool:
-    """Whether two names differ in digits alone."""
-    return one != other and re.sub(r"\d", "", one) == re.sub(r"\d", "", other)
+@cache
+def _letters(word: str) -> int:
+    """The set of a word's characters as bits; one slip changes at most two of them."""
+    return reduce(operator.or_, (1 << ord(char) % 128 for char in word), 0)
+
+
+def _reordered(one: str, other: str) -> bool:
+    return len(one) == len(other) and sorted(one.split("_")) == sorted(other.split("_"))
+
+
+def _siblings(one: str, other: str) -> bool:
+    """Whether the names differ in digits alone, or in a word so short that it is another word (NCCL_IB_SL, NCCL_IB_TC)."""
+    if re.sub(r"\d", "", one) == re.sub(r"\d", "", other):
+        return one != other
+    pairs = list(zip(one.split("_"), other.split("_"), strict=False))
+    return any(
+        left != right and sorted(left) != sorted(right) and len(left) == len(right) <= _SHORT_WORD
+        for left, right in pairs
+    )
