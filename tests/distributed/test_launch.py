@@ -28,11 +28,10 @@ def left_over(folder: Path) -> list[str]:
     return found
 
 
-def run(program: str, folder: Path, deadline_s: float = 60.0) -> list[dict[str, object]]:
+def run(program: str, folder: Path, within_s: float = 0.0) -> list[dict[str, object]]:
     """Launch a program of tests/distributed/rank_programs.py on two ranks of the cpu stack."""
-    return launch(
-        f"tests.distributed.rank_programs:{program}", stacks.load("cpu"), TWO, {"answer": 42}, folder, deadline_s
-    )
+    name = f"tests.distributed.rank_programs:{program}"
+    return launch(name, stacks.load("cpu"), TWO, {"answer": 42}, folder, 180.0, within_s=within_s)
 
 
 def test_every_rank_answers_in_order(tmp_path: Path) -> None:
@@ -73,9 +72,9 @@ def test_a_rank_that_dies_is_named_with_its_signal(tmp_path: Path) -> None:
 def test_a_hang_names_the_rank_that_got_least_far(tmp_path: Path) -> None:
     """The deadline ends all ranks and their children; the one that is behind is blamed, with its Python frame."""
     with pytest.raises(CheckHung) as failure:
-        run("hang_on_one", tmp_path, deadline_s=20.0)
+        run("hang_on_one", tmp_path, within_s=5.0)
     assert str(failure.value).startswith(
-        "rank 1 hung in 'first half' (rank 0 in 'second half'); all ranks were ended after 20 s"
+        "rank 1 hung in 'first half' (rank 0 in 'second half'); all ranks were ended after 5 s"
     )
     assert "_wait_for_ever" in str(failure.value)
     assert left_over(tmp_path) == []
