@@ -30,6 +30,8 @@ class Session:
     shard: tuple[int, int]
     """This process takes the checks of this number out of so many, by a stable hash of their names."""
     shuffle: int | None
+    preflight: bool = True
+    """Whether groups of ranks are held against the preflight before they start."""
 
     @classmethod
     def load(cls) -> Session:

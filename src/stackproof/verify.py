@@ -39,6 +39,7 @@ class Plan:
     only: tuple[str, ...] = ()
     deadline_scale: float = 1.0
     shuffle: int | None = None
+    preflight: bool = True
 
     def facts(self) -> dict[str, Figure]:
         """Return what of the plan explains a record: a run of some checks must never look like a run of all."""
@@ -49,6 +50,7 @@ class Plan:
             "device": self.device or "the first",
             "deadline_scale": self.deadline_scale,
             "shuffle": -1 if self.shuffle is None else self.shuffle,
+            "preflight": self.preflight,
         }
 
 
@@ -125,6 +127,7 @@ def _worker(plan: Plan, stage: Stage, ledger: Ledger, folder: Path, mark: str, s
         deadline_scale=plan.deadline_scale,
         shard=(shard, stage.workers),
         shuffle=plan.shuffle,
+        preflight=plan.preflight,
     )
     order = Order(session, stage.suites, SUITES, defaults_of(dict(plan.stack.environment)))
     return Worker(order, ledger, mark)
