@@ -172,13 +172,13 @@ def _grammar(table: Table) -> Grammar:
     if shared := table.take("grammar", str, "", ("", *_grammars())):
         return _grammars()[shared]
     if choices := table.strings("choices", []):
-        pattern = _pattern(table, "choices", "|".join(map(re.escape, choices)))
+        pattern = compiled(table, "choices", "|".join(map(re.escape, choices)))
         return Grammar(pattern, f"one of {', '.join(choices)}", table.take("example", str, choices[0]))
     return _own_grammar(table)
 
 
 def _own_grammar(table: Table) -> Grammar:
-    pattern = _pattern(table, "pattern", table.take("pattern", str))
+    pattern = compiled(table, "pattern", table.take("pattern", str))
     return Grammar(pattern, table.take("says", str), table.take("example", str))
 
 
@@ -188,8 +188,8 @@ def _combination(table: Table) -> Combination:
         return Combination(
             families=table.strings("families", allowed=names),
             not_with=table.strings("not_with", [], allowed=names),
-            when=_patterns(table, "when"),
-            unless=_patterns(table, "unless"),
+            when=expressions(table, "when"),
+            unless=expressions(table, "unless"),
             all_set=table.strings("all_set", []),
             any_set=table.strings("any_set", []),
             none_set=table.strings("none_set", []),
@@ -202,11 +202,17 @@ def _combination(table: Table) -> Combination:
         )
 
 
-def _patterns(table: Table, key: str) -> Mapping[str, re.Pattern[str]]:
-    return {name: _pattern(table, f"{key}.{name}", text) for name, text in table.mapping(key, {}).items()}
+def expressions(table: Table, key: str) -> Mapping[str, re.Pattern[str]]:
+    """Take a table of regular expressions; none when the key is absent."""
+    return {name: compiled(table, f"{key}.{name}", text) for name, text in table.mapping(key, {}).items()}
 
 
-def _pattern(table: Table, key: str, text: str) -> re.Pattern[str]:
+def compiled(table: Table, key: str, text: str) -> re.Pattern[str]:
+    """Return the regular expression of one key, without regard to case.
+
+    Raises:
+        Refusal: it is none; the sentence names the file and the key.
+    """
     try:
         return re.compile(text, re.IGNORECASE | re.DOTALL)
     except re.error as error:

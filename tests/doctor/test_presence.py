@@ -1,4 +1,4 @@
-"""The doctor: what this host has and lacks, said also where something is broken, and nothing is changed."""
+"""Which stacks are here: what the host has and lacks for each, said also where one is broken."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from stackproof import doctor, environments, hosts, locks, stacks
-from stackproof.errors import Refusal
+from stackproof import environments, hosts, locks, stacks
+from stackproof.doctor import presence
 
-from . import fakes
+from .. import fakes
 
 CARD = '\n[[host]]\nwhat = "a card that nobody has"\npaths = ["/nonexistent/card"]\ntools = ["no-such-tool"]\n'
 
@@ -31,7 +31,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def about(name: str) -> str:
     """Return the report about one stack."""
-    return "\n".join(doctor.report([name]))
+    return "\n".join(presence.look([name]).lines)
 
 
 def test_present_stack(root: Path) -> None:
@@ -78,16 +78,21 @@ def test_missing_interpreter(root: Path) -> None:
 
 
 def test_broken_definition_does_not_silence_the_rest(root: Path) -> None:
-    """The other stacks are reported, the broken one with its reason, and the report ends in its refusal."""
+    """The other stacks are reported, the broken one with its reason, and its refusal is kept for the end."""
     fakes.stack(root, "bad", "title = 1\n")
-    lines = doctor.report(["bad", "tiny"])
-    said = ""
-    with pytest.raises(Refusal, match=r"bad/stack\.toml: 'title' is 1"):
-        while True:
-            said += f"{next(lines)}\n"
+    found = presence.look(["bad", "tiny"])
+    said = "\n".join(found.lines)
     assert "would prove: nothing - " in said
     assert "bad: broken - " in said
     assert "tiny: present" in said
+    assert "bad/stack.toml: 'title' is 1" in str(found.broken)
+    assert [stack.name for stack in found.present] == ["tiny"]
+
+
+def test_what_is_present_is_returned_in_order(root: Path) -> None:
+    """The stack that `smoke` would prefer comes first; an absent one is not among them."""
+    fakes.stack(root, "better", fakes.TINY.replace("priority = 1", "priority = 7"))
+    assert [stack.name for stack in presence.look(["tiny", "better", "card"]).present] == ["better", "tiny"]
 
 
 def test_nothing_is_changed(root: Path) -> None:
@@ -100,7 +105,7 @@ def test_nothing_is_changed(root: Path) -> None:
 
 def test_shipped_stacks_are_all_reported() -> None:
     """Every stack of the checkout has its paragraph, and each of its requirements its line."""
-    said = "\n".join(doctor.report(stacks.names()))
+    said = "\n".join(presence.look(stacks.names()).lines)
     for stack in stacks.load_all():
         assert f"\n{stack.name}: " in said
         for row in stack.host:
