@@ -109,7 +109,7 @@ def _call(session: nox.Session, verb: str) -> None:
 
 @nox.session(python=False, default=False)
 def doctor(session: nox.Session) -> None:
-    """Say which stacks this host has and why, and what is missing."""
+    """Say what this box is and what is wrong with it: stacks, cards, environments, variables."""
     _call(session, "doctor")
 
 

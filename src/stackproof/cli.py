@@ -17,6 +17,9 @@ from .errors import Refusal
 Verb = Callable[[argparse.Namespace], int]
 
 _INTERRUPTED = 130
+# What pyproject.toml asks for, and a vendor's bare container may lack.
+_NEEDED = ("fastjsonschema", "packaging", "pytest", "rich", "tomli")
+_STDOUT = Path("-")
 _DEAF_S = 10.0
 _EPILOG = """exit codes: 0 passed, 1 a check failed, 2 bad arguments or a bad file,
 3 the stack is not available on this host, 4 the environment is not its lock, 5 something hung,
@@ -41,6 +44,12 @@ def _call(options: argparse.Namespace) -> int:
     except Refusal as refusal:
         print(f"stackproof: {refusal}", file=sys.stderr)  # noqa: T201
         return refusal.exit_code
+    except ModuleNotFoundError as missing:
+        if missing.name not in _NEEDED:
+            raise
+        remedy = f"run `{sys.executable} -m pip install {missing.name}`"
+        print(f"stackproof: the Python package '{missing.name}' is not installed here; {remedy}", file=sys.stderr)  # noqa: T201
+        return Refusal.exit_code
     except KeyboardInterrupt:
         print("stackproof: interrupted", file=sys.stderr)  # noqa: T201
         return _INTERRUPTED
@@ -144,7 +153,8 @@ def _add_doctor(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     doctor.add_argument(
         "--json",
         nargs="?",
-        const="-",
+        const=_STDOUT,
+        type=_file,
         metavar="FILE",
         help="write one JSON object there; without FILE, instead of text",
     )
@@ -298,9 +308,9 @@ def _doctor(options: argparse.Namespace) -> int:
 
     machine = doctor.Machine()
     found = doctor.examine(options.stack, machine)
-    if options.json not in (None, "-"):
-        _write(_file(options.json), doctor.as_json(found))
-    if options.json == "-":
+    if options.json not in (None, _STDOUT):
+        _write(options.json, doctor.as_json(found))
+    if options.json == _STDOUT:
         print(doctor.as_json(found))  # noqa: T201
     elif options.report:
         print(doctor.for_an_issue(found, machine))  # noqa: T201

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from stackproof import doctor
+from stackproof import ROOT, doctor
 from stackproof.doctor import Checkup, Finding, printing
 from stackproof.variable_tables import Level
 
@@ -136,6 +136,15 @@ def test_the_report_says_all_but_whose_it_is(tmp_path: Path, make: object) -> No
         "https://",
     ):
         assert kept in text
+
+
+def test_the_documentation_shows_what_is_printed(tmp_path: Path) -> None:
+    """The example of docs/doctor.md is the output of that very box."""
+    box = b60(tmp_path / "box")
+    box.environ["ZE_AFFINITY_MASK"] = "0.1"
+    found = doctor.examine(None, box.machine(member=False))
+    lines = list(printing.terminal(found))[len(found.presence) + 1 :]
+    assert "\n".join(lines) in (ROOT / "docs" / "doctor.md").read_text(encoding="utf-8")
 
 
 def test_the_report_without_variables(tmp_path: Path) -> None:

@@ -221,7 +221,7 @@ def _admission(machine: Machine, group: str, number: int, facts: Facts) -> str:
 
 
 def _libraries(machine: Machine, maker: Maker) -> Iterator[Finding]:
-    lost = [name for name in maker.libraries if not machine.has_library(name)]
+    lost = [name for name in maker.libraries if not machine.has_library(name, maker.folders)]
     if lost:
         sentence = f"{', '.join(lost)} is not here; it comes with {maker.name}'s driver, and no wheel brings it"
         yield Finding("cards", Level.PROBLEM, sentence, maker.install, maker.link, maker.toolkit)

@@ -13,6 +13,9 @@ from . import cards, host, installed, presence, rules, settings, tools
 from .findings import AREAS, Finding, ok
 from .machine import Machine
 
+# What is there, then what is wrong with it, the worst first.
+_ORDER = (Level.OK, Level.PROBLEM, Level.WARNING, Level.NOTE)
+
 
 @dataclass(frozen=True)
 class Checkup:
@@ -54,7 +57,7 @@ def examine(name: str | None = None, machine: Machine | None = None) -> Checkup:
     toolkits = _toolkits(concerned)
     counted = [row if not row.toolkit or row.toolkit in toolkits else row.at_most(Level.WARNING) for row in found]
     unique = dict.fromkeys(counted)
-    ordered = sorted(unique, key=lambda row: (AREAS.index(row.area), list(Level).index(row.level)))
+    ordered = sorted(unique, key=lambda row: (AREAS.index(row.area), _ORDER.index(row.level)))
     names = tuple(stack.name for stack in report.present)
     return Checkup(report.lines, tuple(ordered), facts, names, report.broken)
 
@@ -120,7 +123,7 @@ def _environments(
             yield Finding(
                 "environment",
                 Level.NOTE,
-                f"there is no torch in {machine.prefix}, and no environment is built",
+                f"there is no torch in {machine.environment}, and no environment is built",
                 _build(concerned),
             )
         return

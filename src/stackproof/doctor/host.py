@@ -54,7 +54,9 @@ def describe(facts: Facts) -> Iterator[Finding]:
     amount = _size(str(int(lockable) >> 10)) if lockable.isdecimal() else lockable
     adapters = f"; RDMA adapters {facts['rdma']}" if "rdma" in facts else ""
     files = facts.get("nofile", "unknown")
-    yield ok("host", f"shared memory (/dev/shm) {size('shm_mib')}; {files} open files; lockable memory {amount}{adapters}")
+    yield ok(
+        "host", f"shared memory (/dev/shm) {size('shm_mib')}; {files} open files; lockable memory {amount}{adapters}"
+    )
 
 
 def surroundings(machine: Machine) -> Iterator[Finding]:

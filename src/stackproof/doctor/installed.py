@@ -47,7 +47,7 @@ class Installed:
     def lacks(self, stack: Stack) -> list[str]:
         """Return in what its torch is not of the stack's flavour."""
         lines = flavour_differences(stack.flavour, self.torch, dict(self.toolkits))
-        return [line.removeprefix("! ") for line in lines]
+        return [line.removeprefix("! ").removeprefix(f"torch {self.torch}: ") for line in lines]
 
 
 def own(machine: Machine) -> Installed | None:
@@ -55,7 +55,7 @@ def own(machine: Machine) -> Installed | None:
     here = machine.prefix == Path(sys.prefix)
     folders = [Path(path) for path in sys.path if path.endswith(("site-packages", "dist-packages"))] if here else []
     version = platform.python_version() if here else ""
-    found = _read(f"this Python ({machine.prefix})", folders or _site_packages(machine.prefix), version)
+    found = _read(f"this Python ({machine.environment})", folders or _site_packages(machine.prefix), version)
     return found if found.torch else None
 
 
@@ -84,7 +84,7 @@ def examine_built(stack: Stack, found: Installed) -> Iterator[Finding]:
 
 def examine_own(found: Installed, wanted: Stack | None, present: list[Stack]) -> Iterator[Finding]:
     """Hold this Python's torch against the stack that was named, or against those that the host has."""
-    built_for = ", ".join(f"{name} {value}" for name, value in found.toolkits.items()) or "the CPU only"
+    built_for = ", ".join(f"{name.upper()} {value}" for name, value in found.toolkits.items()) or "the CPU only"
     said = f"{found.label}: Python {found.python}, torch {found.torch} for {built_for}"
     candidates = [wanted] if wanted else present
     fitting = [stack.name for stack in candidates if not found.lacks(stack)]

@@ -9,7 +9,7 @@ import shutil
 import stat
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -51,6 +51,12 @@ class Machine:
     def path(self, name: str) -> Path:
         """Return where a file of the machine lies for us."""
         return self.root / name.lstrip("/")
+
+    @property
+    def environment(self) -> str:
+        """The machine's own name of the Python environment."""
+        inside = not self.real and self.prefix.is_relative_to(self.root)
+        return f"/{self.prefix.relative_to(self.root)}" if inside else str(self.prefix)
 
     def read(self, name: str) -> str:
         """Return the text of a file without blanks round it; empty if it is not there or may not be read."""
@@ -137,11 +143,11 @@ class Machine:
             return ""
         return (ended.stdout or ended.stderr).decode("utf-8", "replace")
 
-    def has_library(self, name: str) -> bool:
-        """Whether the loader would find a shared library: by its cache, by LD_LIBRARY_PATH, or in the usual folders."""
-        folders = [folder for folder in self.environ.get("LD_LIBRARY_PATH", "").split(":") if folder]
+    def has_library(self, name: str, folders: Collection[str] = ()) -> bool:
+        """Whether a shared library is found: by the loader's cache, by LD_LIBRARY_PATH, in the usual folders or in these."""
+        named = [folder for folder in self.environ.get("LD_LIBRARY_PATH", "").split(":") if folder]
         usual = ["/usr/lib", "/usr/lib64", "/usr/local/lib", f"/usr/lib/{self.processor}-linux-gnu"]
-        if any(self.exists(f"{folder}/{name}") for folder in (*folders, *usual)):
+        if any(self.exists(f"{folder}/{name}") for folder in (*named, *usual, *folders)):
             return True
         return name in self.read("/etc/ld.so.cache")
 

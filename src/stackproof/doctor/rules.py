@@ -35,6 +35,7 @@ class Maker:
     driver_file: str
     driver_pattern: re.Pattern[str]
     libraries: tuple[str, ...]
+    folders: tuple[str, ...]
     skip: tuple[str, ...]
     on_card_switch: bool
     least_bar_mib: int
@@ -198,6 +199,7 @@ def _maker(table: Table) -> Maker:
             driver_file=table.take("driver_file", str),
             driver_pattern=compiled(table, "driver_pattern", table.take("driver_pattern", str)),
             libraries=table.strings("libraries"),
+            folders=table.strings("folders", []),
             skip=table.strings("skip", []),
             on_card_switch=table.take("on_card_switch", bool, False),
             least_bar_mib=table.take("least_bar_mib", int, 0),
