@@ -10,9 +10,13 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from . import __version__, hosts, stacks, stages
 from .errors import Refusal
+
+if TYPE_CHECKING:
+    from .records import Record
 
 Verb = Callable[[argparse.Namespace], int]
 
@@ -75,15 +79,18 @@ def _parser() -> argparse.ArgumentParser:
         _add_run(verbs, "verify", "does the stack compute right: every suite, or those named", _run),
         default=stages.of_verb("verify"),
     )
-    _add_suites(
-        _add_run(
-            verbs,
-            "ddp",
-            "do ranks work together: bring-up, exact collectives, DDP convergence, failures that end",
-            _run,
-        ),
-        default=stages.of_verb("ddp"),
+    ddp = _add_run(
+        verbs,
+        "ddp",
+        "do ranks work together: bring-up, exact collectives, DDP convergence, failures that end",
+        _run,
     )
+    ddp.add_argument(
+        "--export-goldens",
+        action="store_true",
+        help="keep the loss curves of this run that agree with float64 as the stack's goldens (fixtures/goldens/)",
+    )
+    _add_suites(ddp, default=stages.of_verb("ddp"))
     _add_suites(
         _add_run(
             verbs,
@@ -208,7 +215,7 @@ def _add_run(
         help="start ranks also where the preflight says that they will hang, crash or be another group than was asked for",
     )
     verb.add_argument("--replay", type=Path, metavar="FILE", help="show this record, from any machine, and run nothing")
-    verb.set_defaults(run=run, verb=name, suites=None, otherwise=("smoke",))
+    verb.set_defaults(run=run, verb=name, suites=None, otherwise=("smoke",), export_goldens=False)
     return verb
 
 
@@ -289,7 +296,21 @@ def _conduct(options: argparse.Namespace, stack: stacks.Stack) -> int:
     with console.Terminal().watching(f"{plan.verb} {stack.label}: {stack.title}") as terminal:
         record, where = runs.conduct(plan, outputs, terminal, options.resume)
     summary.show(record, where)
+    if options.export_goldens:
+        _export_goldens(record, where.parent)
     return record.verdict.exit_code
+
+
+def _export_goldens(record: Record, run: Path) -> None:
+    from .distributed import goldens
+    from .records import Verdict
+
+    passed = [check.id for check in record.checks if check.verdict is Verdict.PASSED]
+    kept = goldens.collect(run, [name.partition("curve[")[2][:-1] for name in passed if "::curve[" in name])
+    if not kept:
+        raise Refusal("no golden was written: no loss curve of this run agreed with float64; run the suite convergence")
+    for path in kept:
+        print(f"kept {path}")  # noqa: T201
 
 
 def _check_device(text: str, stack: stacks.Stack) -> None:
