@@ -124,6 +124,25 @@ def test_a_card_without_a_driver(tmp_path: Path) -> None:
     assert "is bound to vfio-pci, and torch needs xe or i915" in finding.sentence
 
 
+def test_a_driver_that_nobody_knows_is_a_note(tmp_path: Path) -> None:
+    """Vendors rename their modules; only a driver that is known to be wrong is a problem."""
+    box = k100(tmp_path / "box")
+    (box.root / "sys/bus/pci/devices/0000:01:00.0/driver").unlink()
+    box.card("0000:00:00.1/0000:01:00.0", "0x1d94", "0x6210", kind="0x0b4000", driver="hygpu", render="renderD128")
+    (finding,) = wrong(box, "Hygon")
+    assert (finding.level, "is bound to hygpu" in finding.sentence) == (Level.NOTE, True)
+
+
+def test_a_node_that_is_made_on_demand(tmp_path: Path) -> None:
+    """A host makes /dev/nvidia-uvm at the first use; a container never will."""
+    box = h200(tmp_path / "box")
+    (box.root / "dev/nvidia-uvm").unlink()
+    assert wrong(box, "NVIDIA") == []
+    (finding,) = wrong(box.file("/.dockerenv"), "NVIDIA")
+    assert "but /dev/nvidia-uvm is not here" in finding.sentence
+    assert finding.remedy == "start the container with --gpus all"
+
+
 def test_nodes_that_the_container_was_not_given(tmp_path: Path) -> None:
     """The bus shows cards, /dev does not: the flags are the container's, or the driver's on a host."""
     box = k100(tmp_path / "box")

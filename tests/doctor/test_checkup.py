@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from stackproof import doctor, hosts, stacks
+from stackproof import doctor, environments, hosts, stacks
 from stackproof.doctor import Checkup
 from stackproof.errors import Refusal
 from stackproof.variable_tables import Level
@@ -116,6 +116,20 @@ def test_a_broken_definition_is_kept_for_the_end(tmp_path: Path, monkeypatch: py
     checkup = doctor.examine(None, bare(tmp_path / "box").machine())
     assert "bad/stack.toml" in str(checkup.broken)
     assert checkup.present == ("tiny",)
+
+
+def test_an_environment_that_cannot_be_built_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the stack's interpreter nox would refuse; a container with its own torch does not care."""
+
+    def none(stack: stacks.Stack) -> Path:
+        raise Refusal(f"stack '{stack.name}' needs Python 3.10 and none is installed")
+
+    monkeypatch.setattr(environments, "find_interpreter", none)
+    checkup = doctor.examine("xpu", b60(tmp_path / "box").machine())
+    assert found(checkup, Level.WARNING) == [
+        "the environment of stack xpu cannot be built: stack 'xpu' needs Python 3.10 and none is installed"
+    ]
+    assert checkup.exit_code == 0
 
 
 def test_an_unknown_stack_is_refused(tmp_path: Path) -> None:

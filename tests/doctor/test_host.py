@@ -163,14 +163,19 @@ def test_containers_are_recognised(tmp_path: Path, mark: object, name: str) -> N
     ("mark", "words"),
     [
         (lambda box: box.file("/etc/vdev/docker/pod/vdev0.conf", "cu_count: 60\n"), "this is a vDCU"),
-        (lambda box: box.file("/usr/local/vgpu/libvgpu.so"), "HAMi slices the cards"),
+        (lambda box: box.file("/etc/ld.so.preload", "/usr/local/vgpu/libvgpu.so\n"), "HAMi slices the cards"),
         (lambda box: box.environ.update(CUDA_DEVICE_MEMORY_LIMIT_0="8192m"), "seen: CUDA_DEVICE_MEMORY_LIMIT_0=8192m"),
         (lambda box: box.file("/proc/driver/nvidia/capabilities/gpu0/mig/gi3/access"), "MIG slices the cards"),
     ],
 )
 def test_sliced_cards_are_named(tmp_path: Path, mark: object, words: str) -> None:
-    """Each way of slicing has its sentence, with what showed it; a whole card has none."""
-    box = bare(tmp_path / "box")
+    """Each way of slicing has its sentence, with what showed it; a node that only keeps the slices' files has none."""
+    box = (
+        bare(tmp_path / "box")
+        .file("/usr/local/vgpu/libvgpu.so")
+        .file("/etc/vdev/vdev0.conf")
+        .file("/etc/ld.so.preload", "libx.so\n")
+    )
     assert list(host.surroundings(box.machine())) == []
     mark(box)  # type: ignore[operator]
     (finding,) = host.surroundings(box.machine())

@@ -58,14 +58,16 @@ def gather(machine: Machine, rules: Rules, cards: Iterable[Card]) -> dict[str, s
         counts[card.maker.key] += 1
     found = {f"{key}.cards": str(count) for key, count in counts.items()}
     for maker in rules.makers:
-        if version := maker.driver_pattern.search(machine.read(maker.driver_file)):
+        said = map(maker.driver_pattern.search, map(machine.read, maker.driver_files))
+        if version := next(filter(None, said), None):
             found[f"{maker.key}.driver"] = version[1]
     return found
 
 
 def examine(machine: Machine, maker: Maker, cards: list[Card], facts: Facts) -> Iterator[Finding]:
     """Yield what there is of a maker's cards and what is wrong with them; nothing where the host has none of them."""
-    nodes = sorted({node for pattern in maker.nodes for node in machine.glob(pattern)})
+    patterns = (*maker.nodes, *maker.nodes_on_demand)
+    nodes = sorted({node for pattern in patterns for node in machine.glob(pattern)})
     if not cards and not nodes:
         return
     yield from _described(maker, cards, nodes, facts)
@@ -162,9 +164,9 @@ def _driver(card: Card) -> Iterator[Finding]:
         sentence = f"{maker.name} {card.name} at {card.address} has no driver bound to it"
         yield Finding("cards", Level.PROBLEM, sentence, maker.install, maker.link, maker.toolkit)
     elif card.driver not in maker.drivers:
-        wanted = " or ".join(maker.drivers)
+        wanted, level = " or ".join(maker.drivers), Level.PROBLEM if card.driver in maker.foreign else Level.NOTE
         sentence = f"{maker.name} {card.name} at {card.address} is bound to {card.driver}, and torch needs {wanted}"
-        yield Finding("cards", Level.PROBLEM, sentence, maker.install, maker.link, maker.toolkit)
+        yield Finding("cards", level, sentence, maker.install, maker.link, maker.toolkit)
 
 
 def _link(card: Card) -> Iterator[Finding]:
@@ -186,12 +188,13 @@ def _link(card: Card) -> Iterator[Finding]:
 
 def _missing(machine: Machine, maker: Maker, cards: list[Card], facts: Facts) -> Iterator[Finding]:
     """Nodes that a bound driver makes and that are not here: a container that was not given them."""
-    bound = [card for card in cards if card.driver in maker.drivers]
-    lost = [pattern for pattern in maker.nodes if bound and not machine.glob(pattern)]
+    contained = "container" in facts
+    bound = [card for card in cards if card.driver and card.driver not in maker.foreign]
+    wanted = (*maker.nodes, *(maker.nodes_on_demand if contained else ()))
+    lost = [pattern for pattern in wanted if bound and not machine.glob(pattern)]
     lost += [node for card in bound for node in card.nodes if not machine.exists(node)]
     if not lost:
         return
-    contained = "container" in facts
     remedy = f"start the container with {maker.device_flags}" if contained else maker.install
     sentence = f"{maker.name} cards are on the bus, but {', '.join(lost)} {'is' if len(lost) == 1 else 'are'} not here"
     yield Finding("cards", Level.PROBLEM, sentence, remedy, maker.link, maker.toolkit)

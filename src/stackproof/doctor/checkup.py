@@ -53,7 +53,7 @@ def examine(name: str | None = None, machine: Machine | None = None) -> Checkup:
     report = presence.look([name] if name else stacks.names(), root, machine.environ)
     concerned = [wanted] if wanted else report.present
     facts: dict[str, str] = {}
-    found = [*_looks(machine, wanted, report.present, concerned, facts)]
+    found = [*_looks(machine, wanted, report.present, concerned, facts), *_unready(concerned, report)]
     toolkits = _toolkits(concerned)
     counted = [row if not row.toolkit or row.toolkit in toolkits else row.at_most(Level.WARNING) for row in found]
     unique = dict.fromkeys(counted)
@@ -131,6 +131,14 @@ def _environments(
     yield from installed.doubled(own)
     facts.update(own.facts)
     yield from table.judge("environment", facts)
+
+
+def _unready(concerned: Collection[Stack], report: presence.Presence) -> Iterator[Finding]:
+    """Say why an environment that is not there yet cannot be built; a vendor's own environment needs none of it."""
+    for stack in concerned:
+        for reason in report.unready.get(stack.name, ()) if not installed.built(stack) else ():
+            sentence = f"the environment of stack {stack.name} cannot be built: {reason}"
+            yield Finding("environment", Level.WARNING, sentence)
 
 
 def _build(concerned: list[Stack]) -> str:

@@ -62,7 +62,8 @@ def describe(facts: Facts) -> Iterator[Finding]:
 def surroundings(machine: Machine) -> Iterator[Finding]:
     """Yield a warning for each way in which the cards are sliced."""
     for row in load().virtualisations:
-        if seen := _shown(row, machine):
+        mentioned = [path for path, word in row.mentions.items() if word in machine.read(path)]
+        if seen := _shown(row, machine) or next(iter(mentioned), ""):
             yield Finding("cards", Level.WARNING, f"{row.sentence} (seen: {seen})", row.remedy, row.link)
 
 

@@ -5,21 +5,27 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Collection, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from .. import environments, hosts, locks, stacks
 from ..errors import Refusal
 from ..stacks import Stack
 
+_NOT_READY = ("missing - ", "unusable - ")
+
 
 @dataclass(frozen=True)
 class Presence:
-    """Lines for people, the stacks that are here (the preferred one first), and why one could not be read."""
+    """Lines for people, and what they are made of."""
 
     lines: tuple[str, ...]
     present: list[Stack]
+    """The stacks that are here, the preferred one first."""
+    unready: Mapping[str, tuple[str, ...]]
+    """Why the environment of a stack cannot be built: no interpreter, an unusable lock."""
     broken: Refusal | None
+    """Why a definition could not be read."""
 
 
 def look(names: Collection[str], root: str = "", environ: Mapping[str, str] = os.environ) -> Presence:
@@ -28,7 +34,7 @@ def look(names: Collection[str], root: str = "", environ: Mapping[str, str] = os
     lines = [f"host: {platform.system()} {platform.release()}, {libc}, {platform.machine()}, {cpus} CPUs"]
     lines.append(f"`nox -s smoke` would prove: {_preferred(root)}")
     loaded, refusals = _loaded(names)
-    present = []
+    present, unready = [], {}
     with ThreadPoolExecutor() as pool:  # looking for an interpreter runs candidates, and every stack has its own
         python = {stack.pythons: pool.submit(_interpreter, stack) for stack in loaded.values()}
         for name in names:
@@ -38,9 +44,11 @@ def look(names: Collection[str], root: str = "", environ: Mapping[str, str] = os
                 continue
             found = hosts.inspect(loaded[name], root)
             present += [found.stack] if found.present else []
-            lines += _about(found, python[found.stack.pythons], environ)
+            ready = (python[found.stack.pythons].result(), _lock(found.stack))
+            unready[name] = tuple(text.partition(" - ")[2] for text in ready if text.startswith(_NOT_READY))
+            lines += _about(found, *ready, environ)
     present.sort(key=lambda stack: (-stack.priority, stack.name))
-    return Presence(tuple(lines), present, next(iter(refusals.values()), None))
+    return Presence(tuple(lines), present, unready, next(iter(refusals.values()), None))
 
 
 def _loaded(names: Collection[str]) -> tuple[dict[str, Stack], dict[str, Refusal]]:
@@ -60,7 +68,7 @@ def _preferred(root: str) -> str:
         return f"nothing - {refusal}"
 
 
-def _about(found: hosts.Availability, python: Future[str], environ: Mapping[str, str]) -> Iterator[str]:
+def _about(found: hosts.Availability, python: str, lock: str, environ: Mapping[str, str]) -> Iterator[str]:
     stack = found.stack
     yield f"{stack.name}: {'present' if found.present else 'not on this host'} - {stack.title}"
     for finding in found.findings:
@@ -68,8 +76,8 @@ def _about(found: hosts.Availability, python: Future[str], environ: Mapping[str,
         yield f"  [{state}] {finding.what} ({how}: {finding.evidence})"
     if not found.present:
         yield f"  to get it: {stack.install_hint}"
-    yield f"  python: {python.result()}"
-    yield f"  lock: {_lock(stack)}"
+    yield f"  python: {python}"
+    yield f"  lock: {lock}"
     yield f"  environment: {_environment(stack)}"
     if stack.visibility:
         yield f"  {stack.visibility}: {environ.get(stack.visibility, 'not set, all cards are visible')}"

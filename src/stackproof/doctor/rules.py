@@ -30,9 +30,11 @@ class Maker:
     pci_vendor: str
     toolkit: str
     drivers: tuple[str, ...]
+    foreign: tuple[str, ...]
     nodes: tuple[str, ...]
+    nodes_on_demand: tuple[str, ...]
     render_nodes: bool
-    driver_file: str
+    driver_files: tuple[str, ...]
     driver_pattern: re.Pattern[str]
     libraries: tuple[str, ...]
     folders: tuple[str, ...]
@@ -68,6 +70,7 @@ class Container:
 class Virtualisation(Container):
     """A way of slicing cards, what shows it, and what it means."""
 
+    mentions: Mapping[str, str]
     sentence: str
     remedy: str
     link: str
@@ -194,9 +197,11 @@ def _maker(table: Table) -> Maker:
             pci_vendor=table.take("pci_vendor", str),
             toolkit=_toolkit(table),
             drivers=table.strings("drivers"),
+            foreign=table.strings("foreign"),
             nodes=table.strings("nodes"),
+            nodes_on_demand=table.strings("nodes_on_demand", []),
             render_nodes=table.take("render_nodes", bool, False),
-            driver_file=table.take("driver_file", str),
+            driver_files=table.strings("driver_files"),
             driver_pattern=compiled(table, "driver_pattern", table.take("driver_pattern", str)),
             libraries=table.strings("libraries"),
             folders=table.strings("folders", []),
@@ -236,6 +241,7 @@ def _virtualisation(table: Table) -> Virtualisation:
             name=table.take("name", str),
             paths=table.strings("paths"),
             variables=table.strings("variables"),
+            mentions=table.mapping("mentions", {}),
             sentence=table.take("sentence", str),
             remedy=table.take("remedy", str),
             link=table.take("link", str),
