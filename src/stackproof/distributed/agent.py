@@ -12,7 +12,7 @@ from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 from ..processes import die_with_parent
-from .launch import Spec
+from .spec import Spec
 
 
 def configuration(spec: Spec) -> LaunchConfig:

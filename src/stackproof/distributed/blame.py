@@ -1,9 +1,10 @@
-"""Which rank failed, crashed, hung or lags, read from the files that the ranks left: phases, errors, stacks, last lines."""
+"""Which rank failed, crashed or hung, read from the files that the ranks left: phases, errors, stacks, last lines."""
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import json
-import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,13 @@ class Traces:
 
     folder: Path
     world_size: int
+
+    def left(self) -> list[int]:
+        """Return the ids of processes of this launch that still live, however they were started."""
+        try:
+            return processes.marked((self.folder / "mark").read_text(encoding="ascii"))
+        except OSError:
+            return []
 
     def phases(self, rank: int) -> list[str]:
         """Return the phases that a rank noted, the first first."""
@@ -50,8 +58,13 @@ class Traces:
             return ""
 
     def log(self, rank: int, stream: str = "stderr") -> Path:
-        """Return the file of a rank's output; the agent keeps a folder per rank below a folder of the run's name."""
-        found = sorted(self.folder.glob(f"*/attempt_0/{rank}/{stream}.log"))
+        """Return the file of a rank's output; the agent keeps a folder per rank below a folder of the run's name.
+
+        A rank that an external launcher started has one file for both streams.
+        """
+        found = sorted(self.folder.glob(f"*/attempt_0/{rank}/{stream}.log")) or list(
+            self.folder.glob(f"rank{rank}.log")
+        )
         return found[-1] if found else self.folder / "agent.log"
 
     def said(self, rank: int, count: int = 2) -> str:
@@ -60,10 +73,12 @@ class Traces:
         return " / ".join(dict.fromkeys(lines))
 
     def stack(self, rank: int) -> list[str]:
-        """Return the frames of the rank's main thread, the innermost first, as its deadline dumped them; it is dumped last."""
+        """Return the frames, the innermost first, of the thread that crashed, or of the main thread as the deadline dumped it (last)."""
         lines = self._tail(rank, "stderr")
         heads = [number for number, line in enumerate(lines) if line.startswith(("Thread 0x", "Current thread 0x"))]
-        return [line.strip() for line in lines[heads[-1] :] if line.strip().startswith("File ")] if heads else []
+        current = [number for number in heads if lines[number].startswith("Current")]
+        following = lines[(current or heads)[-1] + 1 :] if heads else []
+        return [line.strip() for line in itertools.takewhile(_is_frame, following)]
 
     def everything(self, rank: int) -> str:
         """Return what may explain a failure: the error and the end of the output."""
@@ -101,23 +116,12 @@ def who_failed(traces: Traces, status: int) -> Exception:
     meaning = explain(traces.everything(rank))
     because = f": {meaning}" if meaning else ""
     if error := traces.error(rank):
-        return CheckFailed(f"rank {rank} failed in '{where}': {_sentence(error)}{because}{_early(traces, [rank])}")
+        first_line = _sentence(error, 160 if meaning else 400)
+        return CheckFailed(f"rank {rank} failed in '{where}': {first_line}{because}{_early(traces, [rank])}")
     ended, said = processes.describe_exit(first["exitcode"]), traces.said(rank) or "nothing"
-    return CheckCrashed(f"rank {rank} ended with {ended} in '{where}'{because}; it printed last: {said}")
-
-
-def straggler(seconds: Mapping[int, Sequence[float]], times: float = 2.0) -> tuple[int, float] | None:
-    """Return the rank whose own steps (without the waiting in collectives) take `times` the median of the others', and the ratio.
-
-    `seconds`: of each rank, its steps in seconds; medians are compared, so that one step with a bad neighbour accuses nobody.
-    """
-    middle = {rank: statistics.median(steps) for rank, steps in seconds.items()}
-    slowest = max(middle, key=lambda rank: middle[rank])
-    others = [value for rank, value in middle.items() if rank != slowest]
-    if not others:
-        return None
-    ratio = middle[slowest] / max(statistics.median(others), 1e-9)
-    return (slowest, ratio) if ratio > times else None
+    stack = traces.stack(rank)
+    at = f"; it was in {stack[0]}" if stack else ""
+    return CheckCrashed(f"rank {rank} ended with {ended} in '{where}'{because}{at}; it printed last: {said}")
 
 
 def _waits(traces: Traces, rank: int) -> bool:
@@ -151,18 +155,26 @@ def _last_words(traces: Traces, rank: int) -> str:
     return f"; it printed last: {said}" if said else ""
 
 
+def _is_frame(line: str) -> bool:
+    return line.strip().startswith("File ")
+
+
 def _before_dump(lines: list[str]) -> list[str]:
-    """Cut the stacks off that faulthandler writes after 'Timeout (h:mm:ss)!'."""
-    dumped = next((number for number, line in enumerate(lines) if line.startswith("Timeout (")), len(lines))
-    return lines[:dumped]
+    """Cut the stacks off that faulthandler writes after 'Timeout (h:mm:ss)!' or 'Fatal Python error: ...'; the latter says something."""
+    for number, line in enumerate(lines):
+        if line.startswith(("Timeout (", "Fatal Python error")):
+            return lines[: number + line.startswith("Fatal")]
+    return lines
 
 
-def _sentence(error: str) -> str:
-    return next((line.strip() for line in error.splitlines() if line.strip()), "no message")[:400]
+def _sentence(error: str, most: int) -> str:
+    return next((line.strip() for line in error.splitlines() if line.strip()), "no message")[:most]
 
 
 def _failures(folder: Path) -> list[dict[str, Any]]:
-    try:
-        return list(json.loads((folder / "failures.json").read_text(encoding="utf-8")))
-    except (OSError, ValueError):
-        return []
+    """Return what the agent noted of ranks that failed, or what each rank's own supervisor did."""
+    found: list[dict[str, Any]] = []
+    for path in sorted([*folder.glob("failures.json"), *folder.glob("rank*.failure")]):
+        with contextlib.suppress(OSError, ValueError):
+            found += json.loads(path.read_text(encoding="utf-8"))
+    return found

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from ..device import Device
 from ..stacks import Stack
 from . import preflight, sites
 from .blame import Traces, who_failed, who_hung
+from .spec import Spec
 
 _GRACE_S = 3.0
 
@@ -35,44 +36,6 @@ class Arrangement:
     note: str = ""
     on_host: bool = False
     """Whether the tensors are the host's: some backends take no others."""
-
-
-@dataclass(frozen=True)
-class Spec:
-    """What every rank is told, as a JSON file."""
-
-    program: str
-    stack: str
-    rehearsed: bool
-    backend: str
-    cards: tuple[int, ...]
-    arguments: dict[str, Any]
-    folder: str
-    deadline_s: float
-    until: float
-    """When the deadline passes, in seconds since the epoch: ranks start later than the launcher and must not think they have longer."""
-    within_s: float = 0.0
-    """What the program may take once the group has formed; 0 leaves it the whole deadline."""
-    on_host: bool = False
-    environment: dict[str, str] = field(default_factory=dict)
-    """Variables that each rank sets; `{file}` stands for a log of its own."""
-
-    @property
-    def remaining_s(self) -> float:
-        """Seconds that are left, at least one."""
-        return max(1.0, self.until - time.time())
-
-    def save(self) -> Path:
-        """Write the specification into its folder."""
-        path = Path(self.folder) / "spec.json"
-        path.write_text(json.dumps(asdict(self)), encoding="utf-8")
-        return path
-
-    @classmethod
-    def load(cls, path: Path) -> Spec:
-        """Read the specification that an agent or a rank was given."""
-        values = json.loads(path.read_text(encoding="utf-8"))
-        return cls(**{**values, "cards": tuple(values["cards"])})
 
 
 def arrange(stack: Stack, cards: Sequence[Device], world_size: int) -> Arrangement:
@@ -151,13 +114,19 @@ def _threads(ranks: int) -> dict[str, str]:
 def _run_agent(spec: Spec, traces: Traces) -> int | None:
     """Return the agent's exit status, or None when it had to be ended; nothing that it started is left."""
     mark, path = processes.new_mark(), spec.save()
+    (traces.folder / "mark").write_text(mark, encoding="ascii")
     with (traces.folder / "agent.log").open("wb") as output:
         command = [sys.executable, "-m", "stackproof.distributed.agent", str(path)]
-        agent = processes.start(command, output, _threads(traces.world_size), mark)
+        agent = processes.start(command, output, {**_threads(traces.world_size), **_early(spec)}, mark)
         try:
             return _wait(agent, spec, traces)
         finally:
             processes.end_tree(mark, agent)
+
+
+def _early(spec: Spec) -> dict[str, str]:
+    """Variables that torch reads when it is imported (TORCH_DISTRIBUTED_DEBUG) have to be there when a rank starts."""
+    return {name: value for name, value in spec.environment.items() if "{file}" not in value}
 
 
 def _wait(agent: subprocess.Popen[bytes], spec: Spec, traces: Traces) -> int | None:

@@ -108,11 +108,11 @@ def is_symptom(text: str) -> bool:
 
 
 def _known_error(text: str) -> tuple[Wording | None, re.Match[str] | None]:
-    """Return the row that knows these words; causes go before what only follows from them."""
+    """Return the row that knows these words, and the last of them; causes go before what only follows from them."""
     rows = [row for library in libraries() for row in library.errors]
     for row in sorted(rows, key=lambda row: row.symptom):
-        if found := row.pattern.search(text):
-            return row, found
+        if found := list(row.pattern.finditer(text)):
+            return row, found[-1]
     return None, None
 
 

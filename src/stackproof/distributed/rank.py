@@ -22,7 +22,7 @@ from ..device import HOST, Device, visible
 from ..processes import die_with_parent
 from ..records import write_atomically
 from .blame import FORMED, LEAVING
-from .launch import Spec
+from .spec import Spec
 
 # The launcher's deadline comes first: a peer that gave up waiting would be blamed for the rank that hangs.
 _AFTER_DEADLINE_S = 60.0
@@ -124,13 +124,19 @@ def join(spec: Spec, seat: Seat, device: Device, store: Store) -> dict[str, Any]
     return result
 
 
-def bring_up(spec: Spec, seat: Seat) -> Device:
-    """Import the stack's packages in their order and bind the device, before any group forms."""
-    note_phase(Path(spec.folder), seat.rank, "importing")
+def import_packages(spec: Spec, rank: int) -> stacks.Stack:
+    """Import the stack's packages in their order, and return the stack."""
+    note_phase(Path(spec.folder), rank, "importing")
     stack = stacks.load(spec.stack)
     stack = stack.rehearse() if spec.rehearsed else stack
     for name in stack.imports:
         importlib.import_module(name)
+    return stack
+
+
+def bring_up(spec: Spec, seat: Seat) -> Device:
+    """Import the stack's packages and bind the device, before any group forms."""
+    stack = import_packages(spec, seat.rank)
     note_phase(Path(spec.folder), seat.rank, "binding the device")
     device = HOST if spec.on_host else visible(stack.device)[seat.card]
     device.bind()
@@ -143,7 +149,7 @@ def _program(name: str) -> Program:
     return program
 
 
-def _end(status: int) -> None:
+def end(status: int) -> None:
     """End at once, without Python's own shutdown: the evidence is on disk by now.
 
     torch 2.8 and later keep the group alive after it was destroyed; its threads then race with the shutdown, and gloo sometimes aborts.
@@ -155,4 +161,4 @@ def _end(status: int) -> None:
 
 
 if __name__ == "__main__":
-    _end(main(Path(sys.argv[1]), int(sys.argv[2])))
+    end(main(Path(sys.argv[1]), int(sys.argv[2])))
