@@ -43,6 +43,7 @@ LINTERS = ("ruff>=0.17,<0.18", "mypy>=2.4,<2.5")
 VERBS = (
     Verb("smoke", "Prove that {stack} is alive: {title}", rehearsed=False),
     Verb("verify", "Prove that {stack} computes right: every suite", rehearsed=False),
+    Verb("ddp", "Prove that ranks of {stack} work together, and fail in time", rehearsed=False),
     Verb("rehearse", "Smoke run of {stack} on the CPU, with upstream builds of its versions", rehearsed=True),
 )
 
@@ -108,7 +109,7 @@ def _call(session: nox.Session, verb: str) -> None:
 
 @nox.session(python=False, default=False)
 def doctor(session: nox.Session) -> None:
-    """Say which stacks this host has and why, and what is missing."""
+    """Say what this box is and what is wrong with it: stacks, cards, environments, variables."""
     _call(session, "doctor")
 
 

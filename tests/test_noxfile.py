@@ -48,7 +48,7 @@ def sessions(root: Path) -> dict[str, str]:
 def test_every_stack_has_its_sessions() -> None:
     """Every verb of each stack, the general sessions, one default, and a description for each: a menu."""
     found = sessions(ROOT)
-    generated = {f"{name}-{verb}" for name in stacks.names() for verb in ("smoke", "verify", "rehearse")}
+    generated = {f"{name}-{verb}" for name in stacks.names() for verb in ("smoke", "verify", "ddp", "rehearse")}
     assert set(found) == generated | {"smoke", "doctor", "lock", "tests", "faults", "lint"}
     assert [name for name, text in found.items() if text.startswith("*")] == ["smoke"]
     assert [name for name, text in found.items() if len(text) < 12] == []

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from stackproof import verify
 from stackproof.errors import Refusal
 from stackproof.records import Check, Record, Verdict
 
@@ -234,16 +231,6 @@ def test_a_crash_of_one_worker_leaves_the_other_alone(run_suite: RunSuite) -> No
     crashed = [check.id for check in record.checks if check.verdict is Verdict.CRASHED]
     assert crashed == ["own/a::one[5]"]
     assert len(record.checks) == 12
-
-
-def test_suites_run_in_the_order_of_the_table(tmp_path: Path) -> None:
-    """Listed suites come first in their order; neighbours with one worker share a process."""
-    rows = "".join(
-        f'[[suite]]\nname = "{name}"\nworkers = {workers}\n' for name, workers in (("z", 1), ("b", 2), ("a", 1))
-    )
-    (tmp_path / "suites.toml").write_text(rows)
-    found = verify.stages(("a", "b", "c", "z"), tmp_path)
-    assert [(stage.suites, stage.workers) for stage in found] == [(("z",), 1), (("b",), 2), (("a", "c"), 1)]
 
 
 def test_a_seed_shuffles_within_files(run_suite: RunSuite) -> None:

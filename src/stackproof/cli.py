@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from . import __version__, hosts, stacks
+from . import __version__, hosts, stacks, stages
 from .errors import Refusal
+
+if TYPE_CHECKING:
+    from .records import Record
 
 Verb = Callable[[argparse.Namespace], int]
 
 _ALL = "all"
 _INTERRUPTED = 130
+# What pyproject.toml asks for, and a vendor's bare container may lack.
+_NEEDED = ("fastjsonschema", "packaging", "pytest", "rich", "tomli")
+_STDOUT = Path("-")
 _DEAF_S = 10.0
 _EPILOG = """exit codes: 0 passed, 1 a check failed, 2 bad arguments or a bad file,
 3 the stack is not available on this host, 4 the environment is not its lock, 5 something hung,
@@ -41,6 +49,12 @@ def _call(options: argparse.Namespace) -> int:
     except Refusal as refusal:
         print(f"stackproof: {refusal}", file=sys.stderr)  # noqa: T201
         return refusal.exit_code
+    except ModuleNotFoundError as missing:
+        if missing.name not in _NEEDED:
+            raise
+        remedy = f"run `{sys.executable} -m pip install {missing.name}`"
+        print(f"stackproof: the Python package '{missing.name}' is not installed here; {remedy}", file=sys.stderr)  # noqa: T201
+        return Refusal.exit_code
     except KeyboardInterrupt:
         print("stackproof: interrupted", file=sys.stderr)  # noqa: T201
         return _INTERRUPTED
@@ -64,8 +78,20 @@ def _parser() -> argparse.ArgumentParser:
     )
     _add_suites(
         _add_run(verbs, "verify", "does the stack compute right: every suite, or those named", _run),
-        default=stacks.suites(),
+        default=stages.of_verb("verify"),
     )
+    ddp = _add_run(
+        verbs,
+        "ddp",
+        "do ranks work together: bring-up, exact collectives, DDP convergence, failures that end",
+        _run,
+    )
+    ddp.add_argument(
+        "--export-goldens",
+        action="store_true",
+        help="keep the loss curves of this run that agree with float64 as the stack's goldens (fixtures/goldens/)",
+    )
+    _add_suites(ddp, default=stages.of_verb("ddp"))
     _add_suites(
         _add_run(
             verbs,
@@ -75,11 +101,8 @@ def _parser() -> argparse.ArgumentParser:
         ),
         default=("smoke",),
     )
-    doctor = verbs.add_parser(
-        "doctor", help="which stacks this host has and why; never changes anything", epilog=_EPILOG
-    )
-    doctor.add_argument("--stack", help="look at one stack only")
-    doctor.set_defaults(run=_doctor)
+    _add_ranks(verbs)
+    _add_doctor(verbs)
     lock = verbs.add_parser("lock", help="re-pin stacks from their requirements.in with uv", epilog=_EPILOG)
     lock.add_argument("names", nargs="+", metavar="NAME", help="stacks to re-pin")
     lock.add_argument(
@@ -89,6 +112,64 @@ def _parser() -> argparse.ArgumentParser:
     )
     lock.set_defaults(run=_lock)
     return parser
+
+
+def _add_ranks(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    help_ = (
+        "be one rank of a group that torchrun, srun or mpirun started, on any number of hosts; rank 0 writes the record"
+    )
+    verb = verbs.add_parser("ranks", help=help_, description=help_, epilog=_EPILOG, allow_abbrev=False)
+    verb.add_argument("--stack", metavar="NAME", required=True, help=f"one of: {', '.join(stacks.names())}")
+    verb.add_argument(
+        "--rehearse", action="store_true", help="on the CPU, with upstream builds of the stack's versions"
+    )
+    verb.add_argument(
+        "--folder",
+        type=Path,
+        required=True,
+        metavar="DIR",
+        help="logs and the record; best on a disk that all hosts share",
+    )
+    verb.add_argument(
+        "--program", metavar="MODULE:FUNCTION", help="what every rank runs (default: bring-up, collectives, DDP)"
+    )
+    verb.add_argument(
+        "--rendezvous",
+        default="",
+        metavar="URL",
+        help="where the ranks meet: file:///FOLDER or tcp://HOST:PORT (default: MASTER_ADDR and MASTER_PORT)",
+    )
+    verb.add_argument(
+        "--run", dest="run_name", default="", metavar="NAME", help="names this run in a folder of rendezvous"
+    )
+    verb.add_argument(
+        "--deadline", type=_seconds, default=300.0, metavar="S", help="when all ranks are ended (default: 300)"
+    )
+    verb.add_argument(
+        "--oversubscribe", action="store_true", help="let ranks share cards over the stack's other backend, and say so"
+    )
+    verb.add_argument(
+        "--no-preflight", dest="preflight", action="store_false", help="form the group also where it cannot work"
+    )
+    verb.set_defaults(run=_ranks)
+
+
+def _add_doctor(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    help_ = "is this box what it claims to be: stacks, host, cards, environments, variables; changes nothing"
+    doctor = verbs.add_parser("doctor", help=help_, description=help_, epilog=_EPILOG, allow_abbrev=False)
+    doctor.add_argument("--stack", metavar="NAME", help="look at one stack only, and take what it lacks for a problem")
+    doctor.add_argument(
+        "--json",
+        nargs="?",
+        const=_STDOUT,
+        type=_file,
+        metavar="FILE",
+        help="write one JSON object there; without FILE, instead of text",
+    )
+    doctor.add_argument(
+        "--report", action="store_true", help="print a block for an issue, without names, addresses and home folders"
+    )
+    doctor.set_defaults(run=_doctor)
 
 
 def _add_run(
@@ -128,8 +209,14 @@ def _add_run(
         "--continue", dest="resume", action="store_true", help="go on with the last run of this verb, which was stopped"
     )
     verb.add_argument("--shuffle", type=int, metavar="SEED", help="shuffle the checks of each file by this seed")
+    verb.add_argument(
+        "--no-preflight",
+        dest="preflight",
+        action="store_false",
+        help="start ranks also where the preflight says that they will hang, crash or be another group than was asked for",
+    )
     verb.add_argument("--replay", type=Path, metavar="FILE", help="show this record, from any machine, and run nothing")
-    verb.set_defaults(run=run, verb=name, suites=None, otherwise=("smoke",), dataset=None)
+    verb.set_defaults(run=run, verb=name, suites=None, otherwise=("smoke",), dataset=None, export_goldens=False)
     return verb
 
 
@@ -163,6 +250,30 @@ def _run(options: argparse.Namespace, rehearsed: bool = False) -> int:
     return _conduct(options, stack.rehearse() if rehearsed else stack)
 
 
+def _ranks(options: argparse.Namespace) -> int:
+    from . import summary
+    from .distributed import joining
+
+    stack = stacks.load(options.stack)
+    wanted = joining.Wanted(
+        stack=stack.rehearse() if options.rehearse else stack,
+        folder=options.folder.absolute(),
+        program=options.program or joining.PROVE,
+        deadline_s=options.deadline,
+        rendezvous=options.rendezvous,
+        run=options.run_name,
+        checked=options.preflight,
+        oversubscribe=options.oversubscribe,
+    )
+    outcome = joining.take_part(wanted)
+    if outcome.record and outcome.path:
+        summary.show(outcome.record, outcome.path)
+        joining.refuse_if_needed(outcome)
+    elif outcome.reason:
+        print(f"stackproof: {outcome.reason}", file=sys.stderr)  # noqa: T201
+    return outcome.verdict.exit_code
+
+
 def _replay(path: Path) -> int:
     from . import records, summary
 
@@ -176,14 +287,26 @@ def _conduct(options: argparse.Namespace, stack: stacks.Stack) -> int:
     from .verify import Plan
 
     _check_device(options.device, stack)
-    only, scale = tuple(options.only), options.deadline_scale
-    chosen = stacks.suites() if _ALL in (options.suites or ()) else tuple(options.suites or options.otherwise)
-    dataset = _dataset(options.dataset, chosen)
-    plan = Plan(options.verb, stack, chosen, options.device, options.preset, only, scale, options.shuffle, dataset)
+    everything = stages.of_verb("verify") + stages.of_verb("ddp")
+    chosen = everything if _ALL in (options.suites or ()) else tuple(options.suites or options.otherwise)
+    plan = Plan(
+        verb=options.verb,
+        stack=stack,
+        suites=chosen,
+        device=options.device,
+        preset=options.preset,
+        only=tuple(options.only),
+        deadline_scale=options.deadline_scale,
+        shuffle=options.shuffle,
+        dataset=_dataset(options.dataset, chosen),
+        preflight=options.preflight,
+    )
     outputs = runs.Outputs(options.results or runs.LOCAL, options.json, options.junit)
     with console.Terminal().watching(f"{plan.verb} {stack.label}: {stack.title}") as terminal:
         record, where = runs.conduct(plan, outputs, terminal, options.resume)
     summary.show(record, where)
+    if options.export_goldens:
+        _export_goldens(record, where.parent)
     return record.verdict.exit_code
 
 
@@ -202,6 +325,18 @@ def _dataset(path: Path | None, chosen: tuple[str, ...]) -> str:
     return str(path.resolve())
 
 
+def _export_goldens(record: Record, run: Path) -> None:
+    from .distributed import goldens
+    from .records import Verdict
+
+    passed = [check.id for check in record.checks if check.verdict is Verdict.PASSED]
+    kept = goldens.collect(run, [name.partition("curve[")[2][:-1] for name in passed if "::curve[" in name])
+    if not kept:
+        raise Refusal("no golden was written: no loss curve of this run agreed with float64; run the suite convergence")
+    for path in kept:
+        print(f"kept {path}")  # noqa: T201
+
+
 def _check_device(text: str, stack: stacks.Stack) -> None:
     """Refuse a bad device string at once; a host or a torch that is not right has its own sentence later."""
     if not text or not hosts.inspect(stack).present:
@@ -216,9 +351,28 @@ def _check_device(text: str, stack: stacks.Stack) -> None:
 def _doctor(options: argparse.Namespace) -> int:
     from . import doctor
 
-    for line in doctor.report([stacks.load(options.stack).name] if options.stack else stacks.names()):
-        print(line)  # noqa: T201
-    return 0
+    machine = doctor.Machine()
+    found = doctor.examine(options.stack, machine)
+    if options.json not in (None, _STDOUT):
+        _write(options.json, doctor.as_json(found))
+    if options.json == _STDOUT:
+        print(doctor.as_json(found))  # noqa: T201
+    elif options.report:
+        print(doctor.for_an_issue(found, machine))  # noqa: T201
+    else:
+        colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+        for line in doctor.terminal(found, shutil.get_terminal_size((150, 24)).columns, colour):
+            print(line)  # noqa: T201
+    if found.broken:
+        raise found.broken
+    return found.exit_code
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(f"{text}\n", encoding="utf-8")
+    except OSError as error:
+        raise Refusal(f"{path}: cannot be written ({error.strerror}); name another file") from error
 
 
 def _lock(options: argparse.Namespace) -> int:
@@ -230,6 +384,12 @@ def _lock(options: argparse.Namespace) -> int:
         for path in locking.lock(stack, uv, upgrade=options.upgrade):
             print(f"locked {path}")  # noqa: T201
     return 0
+
+
+def _seconds(text: str) -> float:
+    if not text.replace(".", "", 1).isdecimal() or not 1 <= float(text) <= 86400:
+        raise argparse.ArgumentTypeError(f"{text!r} must be a number of seconds from 1 to 86400")
+    return float(text)
 
 
 def _positive(text: str) -> float:

@@ -32,6 +32,8 @@ class Session:
     shuffle: int | None
     dataset: str = ""
     """A training set to look through; empty if none was handed in."""
+    preflight: bool = True
+    """Whether groups of ranks are held against the preflight before they start."""
 
     @classmethod
     def load(cls) -> Session:

@@ -87,6 +87,8 @@ class Stack:
     """The torch device type that the stack is about; `device` differs from it in a rehearsal."""
     device: str
     backend: str
+    backends: tuple[str, ...]
+    """Every c10d backend that users of the stack may choose, its own first."""
     shared_card_backend: str
     priority: int
     imports: tuple[str, ...]
@@ -131,6 +133,7 @@ class Stack:
             rehearsed=True,
             device=stand_in.device,
             backend=stand_in.backend,
+            backends=(stand_in.backend,),
             shared_card_backend=stand_in.backend,
             imports=stand_in.imports,
             visibility="",
@@ -172,7 +175,8 @@ def _definition(path: Path) -> Stack:
             pythons=_pythons(table),
             hardware=(device := _word(table, "device")),
             device=device,
-            backend=_word(table, "backend"),
+            backend=(backend := _word(table, "backend")),
+            backends=_backends(table, backend),
             shared_card_backend=table.take("shared_card_backend", str, "gloo"),
             priority=table.take("priority", int),
             imports=table.strings("imports"),
@@ -205,6 +209,13 @@ def _word(table: Table, key: str) -> str:
     if not re.fullmatch(r"[a-z][a-z0-9_]*", value):
         raise table.refuse(key, f"is {value!r}; allowed: one lower-case word as torch writes it, without an index")
     return value
+
+
+def _backends(table: Table, own: str) -> tuple[str, ...]:
+    found = table.strings("backends", [own])
+    if found[:1] != (own,):
+        raise table.refuse("backends", f"is {list(found)!r}; the stack's own backend, '{own}', comes first")
+    return found
 
 
 def _requirement(table: Table) -> HostRequirement:

@@ -159,7 +159,8 @@ def _flags(record: Record, suite: str) -> list[str]:
     usual: dict[str, object] = {"device": "the first", "preset": "tiny", "deadline_scale": 1.0}
     usual |= {"dataset": "none"} if suite == "data" else {}
     given = {name: facts[name] for name, value in usual.items() if facts.get(name, value) != value}
-    return [word for name, value in given.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+    flags = [word for name, value in given.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+    return flags if facts.get("preflight", True) else [*flags, "--no-preflight"]
 
 
 def _verdict(record: Record) -> Text:

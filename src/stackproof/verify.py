@@ -14,16 +14,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import ROOT, known_issues, processes
+from . import known_issues, processes
 from .errors import Refusal, suggestion
 from .ledger import Ledger, Observer
 from .records import NOT_EXECUTED, Check, Figure, Record, Verdict, overall
 from .session import Session
-from .stacks import Stack
-from .tables import Table
+from .stacks import SUITES, Stack
+from .stages import Stage, stages
 from .worker import Order, Worker, defaults_of
 
-SUITES = ROOT / "suites"
 _MOST_PROCESSES = 25
 _LOOK_S = 0.03
 
@@ -41,6 +40,7 @@ class Plan:
     deadline_scale: float = 1.0
     shuffle: int | None = None
     dataset: str = ""
+    preflight: bool = True
 
     def facts(self) -> dict[str, Figure]:
         """Return what of the plan explains a record: a run of some checks must never look like a run of all."""
@@ -52,39 +52,8 @@ class Plan:
             "deadline_scale": self.deadline_scale,
             "shuffle": -1 if self.shuffle is None else self.shuffle,
             "dataset": self.dataset or "none",
+            "preflight": self.preflight,
         }
-
-
-@dataclass(frozen=True)
-class Stage:
-    """Suites that run one after the other in each of so many processes, which share their checks."""
-
-    suites: tuple[str, ...]
-    workers: int
-
-
-def stages(chosen: tuple[str, ...], folder: Path | None = None) -> tuple[Stage, ...]:
-    """Return the stages of a run, by `suites/suites.toml`: its order, its numbers of workers; other suites come last."""
-    path = (folder or SUITES) / "suites.toml"
-    listed: dict[str, int] = {}
-    if path.exists():
-        with Table.load(path) as table:
-            for row in table.tables("suite"):
-                with row:
-                    listed[row.take("name", str)] = row.take("workers", int)
-    order = [*(name for name in listed if name in chosen), *(name for name in chosen if name not in listed)]
-    return _merged([Stage((name,), listed.get(name, 1)) for name in order])
-
-
-def _merged(found: list[Stage]) -> tuple[Stage, ...]:
-    """Join neighbours that need one process each: starting one costs seconds of imports."""
-    merged: list[Stage] = []
-    for stage in found:
-        if merged and merged[-1].workers == stage.workers == 1:
-            merged[-1] = Stage(merged[-1].suites + stage.suites, 1)
-        else:
-            merged.append(stage)
-    return tuple(merged)
 
 
 def run(
@@ -161,6 +130,7 @@ def _worker(plan: Plan, stage: Stage, ledger: Ledger, folder: Path, mark: str, s
         shard=(shard, stage.workers),
         shuffle=plan.shuffle,
         dataset=plan.dataset,
+        preflight=plan.preflight,
     )
     order = Order(session, stage.suites, SUITES, defaults_of(dict(plan.stack.environment)))
     return Worker(order, ledger, mark)

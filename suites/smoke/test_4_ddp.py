@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 
 from stackproof import device as devices
 from stackproof.checks import require, require_all
-from stackproof.launch import Arrangement, arrange, launch
+from stackproof.distributed.launch import Arrangement, arrange
 from stackproof.numerics import judge
 from stackproof.records import Figure, Measurement
-from stackproof.session import Session
 from stackproof.stacks import Stack
 from suites.common import SEED, anchor, reference
+from suites.ranks import Group, Launches
 
 WORKLOAD = "classifier"
 WORLD = 2
@@ -26,63 +23,33 @@ _BYTES = 4 << 20
 _REPETITIONS = 20
 _DEADLINE_S = 90.0
 
-Evidence = list[dict[str, Any]]
 
-
-class Group:
-    """The ranks' evidence of one launch, and how they were arranged."""
-
-    def __init__(self, arrangement: Arrangement, folder: Path, ranks: Evidence) -> None:
-        self.arrangement, self.folder, self.ranks = arrangement, folder, ranks
-        self.note = f"; {arrangement.note}" if arrangement.note else ""
-
-
-@pytest.fixture(scope="module")
-def run(stack: Stack, session_plan: Session) -> Callable[[Arrangement], Group]:
-    """Launch an arrangement once, however many checks ask for it; a launch that failed is not tried again."""
-
-    @cache
-    def attempt(arrangement: Arrangement) -> Group | Exception:
-        folder = Path(session_plan.folder) / f"{arrangement.backend}-{len(arrangement.cards)}"
-        arguments = {
-            "workload": WORKLOAD,
-            "preset": "tiny",
-            "seed": SEED,
-            "steps": _STEPS,
-            "all_reduce_bytes": _BYTES,
-            "repetitions": _REPETITIONS,
-        }
-        try:
-            deadline = _DEADLINE_S * session_plan.deadline_scale
-            return Group(
-                arrangement, folder, launch("stackproof.ddp:train", stack, arrangement, arguments, folder, deadline)
-            )
-        except Exception as error:
-            return error
-
-    def once(arrangement: Arrangement) -> Group:
-        found = attempt(arrangement)
-        if isinstance(found, Exception):
-            raise found
-        return found
-
-    return once
+def _run(launches: Launches, arrangement: Arrangement) -> Group:
+    arguments = {
+        "workload": WORKLOAD,
+        "preset": "tiny",
+        "seed": SEED,
+        "steps": _STEPS,
+        "all_reduce_bytes": _BYTES,
+        "repetitions": _REPETITIONS,
+    }
+    return launches("stackproof.distributed.ddp:train", arrangement, arguments, _DEADLINE_S)
 
 
 @pytest.fixture(scope="module")
-def group(stack: Stack, run: Callable[[Arrangement], Group]) -> Group:
+def group(stack: Stack, launches: Launches) -> Group:
     """Two ranks, over the stack's own backend if there are cards enough."""
-    return run(arrange(stack, devices.visible(stack.device), WORLD))
+    return _run(launches, arrange(stack, devices.visible(stack.device), WORLD))
 
 
 @pytest.mark.deadline(120)
-def test_bring_up(stack: Stack, run: Callable[[Arrangement], Group], figures: dict[str, Figure]) -> None:
+def test_bring_up(stack: Stack, launches: Launches, figures: dict[str, Figure]) -> None:
     """The stack's own backend forms a group of as many ranks as it can, each on its device, and sums exactly."""
     cards = devices.visible(stack.device)
     own = arrange(stack, cards, WORLD)
     if own.backend != stack.backend:
         own = arrange(stack, cards, len(cards))
-    ranks = run(own).ranks
+    ranks = _run(launches, own).ranks
     for rank in ranks:
         require(
             rank["backend"] == stack.backend,

@@ -202,7 +202,7 @@ FAULTS = (
         "a rank's clock stands still",
         """
         import time
-        if "stackproof.rank" in __import__("sys").orig_argv:
+        if "stackproof.distributed.rank" in __import__("sys").orig_argv:
             time.perf_counter = lambda: 0.0
         """,
         ("smoke/ddp::all_reduce_rate",),
