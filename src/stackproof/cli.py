@@ -268,8 +268,9 @@ def _ranks(options: argparse.Namespace) -> int:
     outcome = joining.take_part(wanted)
     if outcome.record and outcome.path:
         summary.show(outcome.record, outcome.path)
-        joining.refuse_if_needed(outcome)
-    elif outcome.reason:
+    if outcome.refused:
+        raise Refusal(outcome.reason)
+    if outcome.reason and not outcome.record:
         print(f"stackproof: {outcome.reason}", file=sys.stderr)  # noqa: T201
     return outcome.verdict.exit_code
 

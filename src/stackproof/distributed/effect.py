@@ -63,7 +63,11 @@ def _unlike(library: Library, log: str, wanted: Mapping[str, str]) -> Iterator[s
 
 
 def _same(asked: str, value: str) -> bool:
-    return asked.strip().casefold() == value.strip().casefold()
+    """Whether two values mean the same: letters' case does not count, nor how a number is written."""
+    try:
+        return int(asked, 0) == int(value, 0)
+    except ValueError:
+        return asked.strip().casefold() == value.strip().casefold()
 
 
 def _denied(library: Library, log: str, wanted: Mapping[str, str], facts: Mapping[str, str]) -> Iterator[str]:

@@ -34,7 +34,7 @@ def judge(ranks: Sequence[Mapping[str, Any]]) -> list[Check]:
 def _training(ranks: Sequence[Mapping[str, Any]]) -> Check:
     digests, losses = {said["digest"] for said in ranks}, ranks[0]["losses"]
     if len(digests) > 1:
-        differ = ", ".join(f"rank {said['rank']} {said['digest'][:12]}" for said in ranks)
+        differ = ", ".join(f"rank {rank} {said['digest'][:12]}" for rank, said in enumerate(ranks))
         return Check(
             "training", Verdict.FAILED, f"after {len(losses)} steps the ranks' parameters differ: {differ}", 0.0
         )

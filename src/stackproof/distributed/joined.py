@@ -23,7 +23,7 @@ from ..device import HOST, Device, visible
 from ..processes import die_with_parent
 from ..stacks import Stack
 from . import preflight, sites
-from .launchers import Placement
+from .launchers import Placement, unexplained
 from .libraries import serving
 from .preflight import Crew, PreflightRefusal
 from .rank import Seat, end, import_packages, join, note_phase, take_part
@@ -95,6 +95,11 @@ def _no_meeting(invitation: Invitation, said: str) -> str:
     if "EADDRINUSE" in said or "already in use" in said:
         return f"{where}: the port is taken by another program: export another MASTER_PORT, or add --rendezvous file:///FOLDER"
     first = next((line.strip() for line in said.splitlines() if line.strip()), "no message")
+    if invitation.place.rank == 0:  # it holds the store and waits there for the others
+        return (
+            f"rank 0 waited at {where}, and not all of {invitation.place.world_size} ranks came ({first[:200]}): the others were not started, "
+            "failed before they could say so (their logs are on their own hosts), or cannot reach this host"
+        )
     return (
         f"rank {invitation.place.rank} did not reach rank 0 at {where} ({first[:200]}): check that rank 0 was started, "
         "and that its host name and port can be reached from here"
@@ -108,7 +113,8 @@ def _agree(store: Store, invitation: Invitation, stack: Stack, cards: tuple[Devi
         PreflightRefusal: the group would hang, crash, or be another one than was asked for.
     """
     place = invitation.place
-    here = sites.seat(place.rank, _card(place, cards), cards, stack, os.environ), sites.node(cards, os.environ)
+    environ = unexplained(place, os.environ)
+    here = sites.seat(place.rank, _card(place, cards), cards, stack, environ), sites.node(cards, environ)
     store.set(f"site/{place.rank}", json.dumps(sites.to_json(*here)))
     if place.rank == 0:
         store.set("agreement", json.dumps(asdict(_decide(store, invitation, stack))))

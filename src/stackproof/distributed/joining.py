@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -19,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 from .. import hosts, processes, proof, provenance, records
-from ..errors import Refusal
 from ..records import Check, Record, Verdict, overall
 from ..stacks import Stack
 from ..worker import defaults_of
@@ -27,6 +27,7 @@ from . import evidence, launchers
 from .launchers import Placement
 from .spec import Invitation, Spec
 
+PREFLIGHT = "preflight"
 PROVE = "stackproof.distributed.proving:prove"
 _GRACE_S = 3.0
 _OTHERS_S = 3.0
@@ -53,6 +54,8 @@ class Outcome:
     place: Placement
     verdict: Verdict
     reason: str
+    refused: bool = False
+    """Whether the preflight refused the group, which is not the stack's failure."""
     record: Record | None = None
     path: Path | None = None
 
@@ -74,12 +77,14 @@ def take_part(wanted: Wanted) -> Outcome:
     except KeyboardInterrupt:  # the launcher ends all ranks once one has failed
         ended = Check("program", Verdict.INTERRUPTED, "interrupted from outside", 0.0)
     record.seconds = time.monotonic() - began
+    verdict, reason = (ended.verdict, ended.reason) if ended else (Verdict.PASSED, "")
+    refused = ended is not None and ended.id == PREFLIGHT
     if place.rank:
-        return Outcome(place, ended.verdict if ended else Verdict.PASSED, ended.reason if ended else "")
+        return Outcome(place, verdict, reason, refused)
     _complete(record, wanted, place, ended)
     path = wanted.folder / "record.json"
     records.write(record, path)
-    return Outcome(place, record.verdict, ended.reason if ended else "", record, path)
+    return Outcome(place, record.verdict, reason, refused, record, path)
 
 
 def _begin(wanted: Wanted, place: Placement) -> Record:
@@ -104,7 +109,7 @@ def _supervise(wanted: Wanted, place: Placement, address: str) -> Check | None:
         command = [sys.executable, "-m", "stackproof.distributed.joined", str(invitation.save())]
         child = processes.start(command, output, environment, mark, _launcher_files(os.environ))
         try:
-            status = _wait(child, invitation.spec.remaining_s + _GRACE_S)
+            status = _wait(child, invitation.spec.remaining_s + _GRACE_S, wanted.folder, place)
         finally:
             processes.end_tree(mark, child)
     if status == 0:
@@ -137,11 +142,16 @@ def _launcher_files(environ: Mapping[str, str]) -> tuple[int, ...]:
     return ()
 
 
-def _wait(child: subprocess.Popen[bytes], seconds: float) -> int | None:
-    try:
-        return child.wait(seconds)
-    except subprocess.TimeoutExpired:
-        return None
+def _wait(child: subprocess.Popen[bytes], seconds: float, folder: Path, place: Placement) -> int | None:
+    """Return how the rank ended: None at its deadline, SIGTERM where another rank has failed and this one only waits for it."""
+    status: int | None = None
+    until, others = time.monotonic() + seconds, {f"rank{rank}.failure" for rank in range(place.world_size)}
+    others.discard(f"rank{place.rank}.failure")
+    while child.poll() is None and time.monotonic() < until:
+        if until > time.monotonic() + _OTHERS_S and any(path.name in others for path in folder.glob("rank*.failure")):
+            until, status = time.monotonic() + _OTHERS_S, -signal.SIGTERM
+        time.sleep(0.2)
+    return status if child.poll() is None else child.returncode
 
 
 def _failure(wanted: Wanted, place: Placement, status: int | None) -> Check:
@@ -151,7 +161,7 @@ def _failure(wanted: Wanted, place: Placement, status: int | None) -> Check:
 
     traces = Traces(wanted.folder, place.world_size)
     if (error := traces.error(place.rank)).startswith("PreflightRefusal: "):
-        return Check("preflight", Verdict.FAILED, error.removeprefix("PreflightRefusal: "), 0.0)
+        return Check(PREFLIGHT, Verdict.FAILED, error.removeprefix("PreflightRefusal: "), 0.0)
     _await_others(wanted.folder, place)
     ended: Exception = CheckHung(who_hung(traces, wanted.deadline_s)) if status is None else who_failed(traces, status)
     verdict = ended.verdict if isinstance(ended, CheckEnded) else Verdict.FAILED
@@ -197,24 +207,11 @@ def _add_results(record: Record, wanted: Wanted) -> None:
     result = json.loads((wanted.folder / "rank0.json").read_text(encoding="utf-8"))
     note = f"; {result['note']}" if result["note"] else ""
     record.provenance |= {"backend": result["backend"], "note": result["note"]}
-    held = Check("preflight", Verdict.PASSED, f"nothing was refused{note}", 0.0)
-    off = Check("preflight", Verdict.SKIPPED, f"was switched off (--no-preflight){note}", 0.0)
+    held = Check(PREFLIGHT, Verdict.PASSED, f"nothing was refused{note}", 0.0)
+    off = Check(PREFLIGHT, Verdict.SKIPPED, f"was switched off (--no-preflight){note}", 0.0)
     record.checks.append(held if wanted.checked else off)
     if wanted.program != PROVE:
         said = f"{wanted.program} ended on {len(result['ranks'])} ranks; their results are in rank0.json"
         record.checks.append(Check("program", Verdict.PASSED, said, 0.0))
         return
     record.checks += evidence.judge(result["ranks"])
-
-
-def refuse_if_needed(outcome: Outcome) -> None:
-    """Raise what the preflight refused, so that the verb ends with its exit code.
-
-    Raises:
-        Refusal: the record, if any, is written by then.
-    """
-    found = (
-        next((check for check in outcome.record.checks if check.id == "preflight"), None) if outcome.record else None
-    )
-    if found and found.verdict is Verdict.FAILED:
-        raise Refusal(found.reason)

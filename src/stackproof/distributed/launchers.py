@@ -30,6 +30,9 @@ class Placement:
     run: str = ""
 
 
+_PLAIN = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+
+
 @dataclass(frozen=True)
 class _Row:
     name: str
@@ -85,6 +88,12 @@ def rendezvous(place: Placement, environ: Mapping[str, str], asked: str = "", ru
         "the ranks do not know where to meet: export MASTER_ADDR=HOST-OF-RANK-0 MASTER_PORT=FREE-PORT, "
         "or add --rendezvous file:///FOLDER (one that all hosts share), or give srun --resv-ports"
     )
+
+
+def unexplained(place: Placement, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables without those that placed this rank: alone they would look like what a dead launcher left."""
+    explained = _PLAIN if place.launcher == _rows()[-1].name else ()
+    return {name: value for name, value in environ.items() if name not in explained}
 
 
 def first_host(hosts: str) -> str:

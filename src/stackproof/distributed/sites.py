@@ -53,7 +53,7 @@ def crew(
         available=dist.is_available() and dist.is_backend_available(backend),
         torch=torch.__version__,
         deadline_s=deadline_s,
-        on_host=on_host,
+        on_host=on_host or any(card.shareable for card in visible(stack.device)),
     )
 
 
