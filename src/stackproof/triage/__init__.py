@@ -22,3 +22,9 @@ def explain(paths: Sequence[Path]) -> str | None:
         return words.sentence(reports.report(sources.named(there))) if there else None
     except (OSError, Refusal):
         return None
+
+
+def with_finding(reason: str, paths: Sequence[Path]) -> str:
+    """Return the reason of a verdict with the root cause that the logs show after it, if they show one."""
+    found = explain(paths)
+    return f"{reason}; triage: {found}" if found else reason

@@ -65,10 +65,28 @@ class People:
         return ("rank", self._ranks[number]) if kind == "pid" and number in self._ranks else who
 
 
+def of_role(evidence: Evidence, role: str) -> Iterator[Hit]:
+    """Yield the hits on the endings of a role: the first ones, and the last of each writer."""
+    for ending in rules.endings():
+        if ending.role == role:
+            tally = evidence.tally(ending.probe.key)
+            yield from tally.kept
+            yield from tally.last.values()
+
+
 def deaths(evidence: Evidence, people: People) -> list[Death]:
     """Return every way in which ranks are said to have ended, in the order of the logs."""
+    ignored = {(hit.place.source, hit.place.line + 1) for hit in of_role(evidence, rules.IGNORED)}
     found = [death for ending in rules.endings() for death in _of(ending, evidence, people)]
-    return sorted(_unrepeated(found), key=lambda death: death.hit.place)
+    told = {(death.hit.place.source, death.hit.block.last_line) for death in found if death.hit.block}
+    return sorted(
+        (death for death in found if _line(death) not in (ignored if death.hit.block else told)),
+        key=lambda death: death.hit.place,
+    )
+
+
+def _line(death: Death) -> tuple[int, int]:
+    return death.hit.place.source, death.hit.place.line
 
 
 def _of(ending: rules.Ending, evidence: Evidence, people: People) -> Iterator[Death]:
@@ -76,16 +94,18 @@ def _of(ending: rules.Ending, evidence: Evidence, people: People) -> Iterator[De
         return
     for hit in evidence.tally(ending.probe.key).kept:
         who = people.who(hit)
+        if hit.groups.get("code") == "0":
+            continue
         if ending.role == rules.EXIT:
             yield _exit(hit, who)
         elif hit.block is not None:
             yield _exception(hit, who)
         else:
-            yield _spoken(ending.role, hit, who)
+            yield _spoken(ending, hit, who)
 
 
 def _exit(hit: Hit, who: Who) -> Death:
-    """A launcher's report: signals of its own making only follow."""
+    """A launcher's report: signals of its own making only follow, and a process that aborts has said why."""
     if "rank" in hit.groups:
         who = ("rank", int(hit.groups["rank"]))
     number = _signal(hit.groups)
@@ -93,8 +113,8 @@ def _exit(hit: Hit, who: Who) -> Death:
         code = hit.groups.get("code", "")
         return Death(who, Weight.EXIT, f"ended with exit code {code}" if code else hit.groups.get("what", "ended"), hit)
     name = signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
-    followed = number in _LAUNCHER_ENDS
-    return Death(who, Weight.FOLLOWED if followed else Weight.SIGNAL, f"was ended by {name}", hit)
+    weight = Weight.FOLLOWED if number in _LAUNCHER_ENDS else Weight.EXIT if number == signal.SIGABRT else Weight.SIGNAL
+    return Death(who, weight, f"was ended by {name}", hit)
 
 
 def _signal(groups: Groups) -> int | None:
@@ -116,15 +136,14 @@ def _exception(hit: Hit, who: Who) -> Death:
     return Death(who, Weight.FOLLOWED if name in rules.wrappers() else Weight.EXCEPTION, f"raised {said}", hit)
 
 
-def _spoken(role: str, hit: Hit, who: Who) -> Death:
+def _spoken(ending: rules.Ending, hit: Hit, who: Who) -> Death:
     what = hit.groups.get("what") or hit.text.strip()
     said = f": {hit.groups['said']}" if hit.groups.get("said") else ""
-    if role == rules.HINT:
-        return Death(who, Weight.HINT, f"said {what}{said}", hit)
-    if role == rules.HANG:
+    if ending.role == rules.HANG:
         return Death(who, Weight.SIGNAL, "hung until its deadline (a dump of its stack follows in the log)", hit)
+    weight = Weight.HINT if ending.role == rules.HINT else Weight.EXIT if ending.weak else Weight.SIGNAL
     name = _WORDS.get(what)
-    return Death(who, Weight.SIGNAL, f"was ended by {name}" if name else f"said {what}{said}", hit)
+    return Death(who, weight, f"was ended by {name}" if name else f"said {what}{said}", hit)
 
 
 _WORDS = {
@@ -137,9 +156,3 @@ _WORDS = {
     "Terminated": "SIGTERM",
     "Out Of Memory": "SIGKILL",
 }
-
-
-def _unrepeated(found: list[Death]) -> list[Death]:
-    """Drop what is said twice: an exception's last line is part of its traceback."""
-    told = {(death.hit.place.source, death.hit.block.last_line) for death in found if death.hit.block}
-    return [death for death in found if death.hit.block or (death.hit.place.source, death.hit.place.line) not in told]

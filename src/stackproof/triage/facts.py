@@ -50,6 +50,8 @@ def _shown(fact: rules.Fact, evidence: Evidence) -> Shown | None:
     if not tally.kept:
         return None
     values = Counter(" ".join(hit.groups.get("value", "").split()).rstrip(".,;") for hit in tally.kept)
+    if len(values) < fact.least:
+        return None
     return Shown(fact.name, fact.group, tuple(list(values.items())[:_MOST_VALUES]), fact.odd, tally.kept[0])
 
 

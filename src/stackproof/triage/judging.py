@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from . import rules, signatures
-from .deaths import Death, People, Weight, deaths
+from .deaths import Death, People, Weight, deaths, of_role
 from .probes import Hit, Place, Who
 from .scanning import Evidence
 from .signatures import CERTAIN, CONSEQUENCE, FAULT, NOISE, Signature
@@ -121,9 +121,16 @@ def _precision(row: Signature) -> tuple[bool, int, bool, int]:
 
 def _candidates(known: _Known, people: People, evidence: Evidence) -> list[Finding]:
     """Return everything that may have gone wrong: known faults, known consequences, and ends that no signature explains."""
-    found = [_recognised(known, people, row) for row in known.of(FAULT) + known.of(CONSEQUENCE)]
-    recognised = [row for row in found if row is not None]
-    return recognised + _unexplained(known, people, evidence, recognised)
+    rows = (_recognised(known, people, row) for row in known.of(FAULT) + known.of(CONSEQUENCE))
+    recognised = [row for row in rows if row is not None]
+    found = recognised + _unexplained(known, people, evidence, recognised)
+    return found or _ended(evidence, people)
+
+
+def _ended(evidence: Evidence, people: People) -> list[Finding]:
+    """Return how a run was ended where nothing says why: by a signal from outside, by a hand, by a launcher."""
+    followed = [death for death in deaths(evidence, people) if death.weight is Weight.FOLLOWED]
+    return [replace(_unknown(death, [death], []), kind=CONSEQUENCE) for death in followed[:1]]
 
 
 def _recognised(known: _Known, people: People, row: Signature) -> Finding | None:
@@ -134,7 +141,7 @@ def _recognised(known: _Known, people: People, row: Signature) -> Finding | None
 
 def _unexplained(known: _Known, people: People, evidence: Evidence, recognised: list[Finding]) -> list[Finding]:
     """Return, for each rank that no fault explains, what says most about its end."""
-    chains, by_who = [hit.place for hit in _of_role(evidence, rules.CHAIN)], dict[Who, list[Death]]()
+    chains, by_who = [hit.place for hit in of_role(evidence, rules.CHAIN)], dict[Who, list[Death]]()
     for death in deaths(evidence, people):
         by_who.setdefault(death.who, []).append(death)
     found: list[tuple[Weight, Finding]] = []
@@ -147,15 +154,26 @@ def _unexplained(known: _Known, people: People, evidence: Evidence, recognised: 
             found.append((decisive.weight, _unknown(decisive, left, chains)))
     nameless = any(row.kind == FAULT and row.who[0][0] != "rank" for row in recognised)
     said = any(row.kind == FAULT for row in recognised) or any(weight is Weight.EXCEPTION for weight, _ in found)
-    return [
-        row for weight, row in found if not ((weight is Weight.EXIT and said) or (weight is Weight.SIGNAL and nameless))
-    ]
+    silent = {Weight.EXIT: said, Weight.SIGNAL: nameless}
+    return _merged([row for weight, row in found if not silent.get(weight)])
+
+
+def _merged(found: list[Finding]) -> list[Finding]:
+    """Give what nobody in particular said to the one rank of which a launcher reports the same."""
+    ranked = [row for row in found if row.who[0][0] == "rank"]
+    for row in [row for row in found if row not in ranked]:
+        same = [other for other in ranked if other.title == row.title]
+        if len(same) == 1:
+            ranked[ranked.index(same[0])] = replace(same[0], hits=(*row.hits, *same[0].hits))
+        else:
+            ranked.append(row)
+    return ranked
 
 
 def _first_consequence(known: _Known, people: People, who: Who) -> Place | None:
     """Return where a rank first felt that another one had failed."""
     hits = (hit for row in known.of(CONSEQUENCE) for hit in known.evidence.tally(row.id).first.values())
-    return min((hit.place for hit in hits if people.who(hit) == who), default=None)
+    return min((hit.place for hit in hits if people.known(hit.who) == who), default=None)
 
 
 def _words(death: Death) -> str:
@@ -167,7 +185,7 @@ def _decisive(ended: list[Death], followed: Place | None) -> Death | None:
     """Return what says most about an end; once a rank felt another's failure, its own end says nothing."""
     found = [death for death in ended if death.weight <= Weight.EXIT]
     if followed is not None:
-        found = [death for death in found if death.weight is Weight.EXCEPTION and death.hit.place < followed]
+        found = [death for death in found if death.hit.place < followed]
     if not found:
         return None
     weight = min(death.weight for death in found)
@@ -197,16 +215,8 @@ def _beginning(death: Death, ended: list[Death], chains: list[Place]) -> Death:
     return first
 
 
-def _of_role(evidence: Evidence, role: str) -> Iterator[Hit]:
-    for ending in rules.endings():
-        if ending.role == role:
-            tally = evidence.tally(ending.probe.key)
-            yield from tally.kept
-            yield from tally.last.values()
-
-
 def _last_sign_of_success(evidence: Evidence) -> Place | None:
-    return max((hit.place for hit in _of_role(evidence, rules.FINISHED)), default=None)
+    return max((hit.place for hit in of_role(evidence, rules.FINISHED)), default=None)
 
 
 def _survived(row: Finding, through: Place | None, candidates: list[Finding]) -> bool:

@@ -30,7 +30,7 @@ _MOST_PREFIXES = 5
 _HEAD = 200
 _HOST = re.compile(r"[\w.-]+:(?P<pid>\d{1,9}):\d+ \[\d+\] ")
 _ONECCL = re.compile(r":\( *(?P<pid>\d{1,9})\) \|CCL_|:(?P<pid2>\d{1,9}):\[(?P<rank>\d{1,6})\] \|CCL_")
-_AGENT = re.compile(r"[IWEF]\d{4} [\d:.]+ (?P<pid>\d{1,9}) \S*torch/")
+_AGENT = re.compile(r"[IWEF]\d{3,4} [\d:.]+ (?P<pid>\d{1,9}) \S*torch/")
 _WATCHDOG = re.compile(r"\[(?:PG (?:ID )?[^\]]{0,80} )?Rank (?P<rank>\d{1,6})\]")
 
 # oneCCL's ranks write to one stream without taking turns: a line may hold several.
@@ -38,7 +38,7 @@ _GLUED = re.compile(r"(?<=.)(?=\d{4}:\d\d:\d\d-\d\d:\d\d:\d\d:[( \d]+[)\[])")
 
 _TIMES = re.compile(
     r"(?P<y>\d{4})(?P<s>[:-])(?P<mo>\d\d)(?P=s)(?P<d>\d\d)[-T _](?P<t>\d\d:\d\d:\d\d(?:[.,]\d{1,6})?)"
-    r"|(?<![A-Za-z])[IWEF](?P<mo2>\d\d)(?P<d2>\d\d) (?P<t2>\d\d:\d\d:\d\d(?:\.\d{1,6})?)"
+    r"|(?<![A-Za-z])[IWEF](?P<mo2>\d{1,2})(?P<d2>\d\d) (?P<t2>\d\d:\d\d:\d\d(?:\.\d{1,6})?)"
 )
 _LEAP = 2000
 

@@ -37,21 +37,24 @@ YES, NO = ANSWERS = ("yes", "no")
 class Ending:
     """How a process ends: its own last words (fatal, hang), its launcher's (exit), an error line that may explain it (hint).
 
-    Besides: what links two exceptions (chain), which process is which rank, and what a run prints when it is through (finished).
+    A weak one only says that something else was said before. Besides: what links two exceptions (chain), which process is which
+    rank, what a run prints when it is through (finished), what precedes a traceback that ends nothing (ignored).
     """
 
     role: str
+    weak: bool
     probe: Probe
 
 
 @dataclass(frozen=True)
 class Fact:
-    """A version, a piece of topology or a setting; `odd` says what is odd about it, if anything."""
+    """A version, a piece of topology or a setting; `odd` says what is odd about `least` or more values of it, if anything."""
 
     name: str
     group: str
     role: str
     odd: str
+    least: int
     probe: Probe
 
 
@@ -175,9 +178,10 @@ def _probe(
 def _ending(row: Table, number: int) -> Ending:
     with row:
         role = row.take("role", str, allowed=ROLES)
+        weak = row.take("weak", bool, False)
         follows = row.take("traceback", bool, False)
         probe = _probe(row, f"ending/{number}", span=row.take("span", int, 1), kept=10 * KEPT, timed=True)
-    return Ending(role, replace(probe, follows=follows))
+    return Ending(role, weak, replace(probe, follows=follows))
 
 
 def _fact(row: Table, number: int) -> Fact:
@@ -187,6 +191,7 @@ def _fact(row: Table, number: int) -> Fact:
             group=row.take("group", str, ""),
             role=row.take("role", str, FACT, allowed=FACT_ROLES),
             odd=row.take("odd", str, ""),
+            least=row.take("least", int, 1),
             probe=_probe(row, f"fact/{number}", kept=10 * KEPT),
         )
 

@@ -85,6 +85,18 @@ class Training:
         last = self.progress[-1] if self.progress else None
         return last.step / last.elapsed if last and last.elapsed and last.step else None
 
+    @property
+    def memory_gb(self) -> float | None:
+        """The most device memory that was seen, in the trainer's own GB."""
+        return max(self.series.get("memory_gb", []), default=None)
+
+    @property
+    def seconds(self) -> float | None:
+        """How long the training took."""
+        if hours := self.get("train_hours"):
+            return 3600 * hours
+        return self.get("train_runtime") or (self.progress[-1].elapsed if self.progress else None)
+
 
 @cache
 def lines() -> tuple[TrainerLine, ...]:
@@ -97,7 +109,9 @@ def _line(row: Table, number: int) -> TrainerLine:
     with row:
         patterns, given = row.strings("patterns"), rules.given_texts(row)
         texts = given or rules.texts(row, "patterns", patterns)
-        probe = Probe(f"training/{number}", texts, compiled(patterns), kept=_SERIES_KEPT, counted=_SERIES_KEPT, timed=False)
+        probe = Probe(
+            f"training/{number}", texts, compiled(patterns), kept=_SERIES_KEPT, counted=_SERIES_KEPT, timed=False
+        )
         return TrainerLine(
             row.take("trainer", str), row.take("series", bool, False), row.take("pairs", bool, False), probe
         )

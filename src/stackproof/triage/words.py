@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .judging import Finding, Judgement
-from .probes import Who
+from .facts import Shown
+from .judging import UNKNOWN, Finding, Judgement
+from .probes import Hit, Who
 from .reports import Report
 from .signatures import CONSEQUENCE
+from .training import Training
+
+__all__ = ["UNKNOWN", "confidence", "headline", "people", "place", "sentence", "training", "values"]
 
 _MOST_RANKS = 6
 
@@ -31,6 +35,11 @@ def _ranges(numbers: list[int]) -> str:
             spans.append([number, number])
     shown = [str(first) if first == last else f"{first}-{last}" for first, last in spans]
     return ", ".join(shown[:_MOST_RANKS]) + (" ..." if len(shown) > _MOST_RANKS else "")
+
+
+def place(report: Report, hit: Hit) -> str:
+    """Return where a line stands: its number, with the file where the run has several."""
+    return report.place(hit) if len(report.evidence.files) > 1 else f"line {hit.place.line}"
 
 
 def headline(report: Report) -> tuple[str, str]:
@@ -58,7 +67,7 @@ def _root(root: Finding) -> tuple[str, str]:
     if root.kind == CONSEQUENCE:
         return "ONLY A CONSEQUENCE", f"{at}{root.title}; what failed first is not in this log"
     if not root.signature:
-        return "ROOT CAUSE", f"{at}{root.title} (no known signature)"
+        return "ROOT CAUSE", f"{at}{root.title} ({UNKNOWN})"
     return "ROOT CAUSE", f"{at}{root.title}"
 
 
@@ -79,3 +88,27 @@ def sentence(report: Report) -> str | None:
     if not root.signature:
         return f"{title}{after}"
     return f"{title} [{root.signature}, {root.certainty}]: {root.cause} {root.remedy.rstrip('.')} ({root.link})"
+
+
+def values(row: Shown) -> str:
+    """Return the values of a fact; those that were seen on several lines with how many."""
+    several = len(row.values) > 1
+    return ", ".join(f"{value} ({count})" if several else value for value, count in row.values)
+
+
+def training(found: Training) -> str:
+    """Return the figures of a training run in one line."""
+    losses = found.series.get("loss", [])
+    parts = [
+        f"{found.steps} steps" if found.steps else "",
+        f"{found.samples_per_second:g} samples/s" if found.samples_per_second else "",
+        f"{found.steps_per_second:.3g} steps/s" if found.steps_per_second else "",
+        f"loss {losses[0]:g} -> {losses[-1]:g}" if losses else "",
+        f"mean {found.figures['train_loss']:g}" if "train_loss" in found.figures else "",
+        f"world size {found.world_size}" if found.world_size else "",
+        f"trainable {found.figures['trainable']:,.0f}" if "trainable" in found.figures else "",
+        f"of {found.figures['parameters']:,.0f} parameters" if "parameters" in found.figures else "",
+        f"{found.memory_gb:g} GB" if found.memory_gb else "",
+        f"in {found.seconds:.0f} s" if found.seconds else "",
+    ]
+    return f"{', '.join(part for part in parts if part)} ({', '.join(found.trainers)})"
