@@ -19,15 +19,9 @@ from .probes import KEPT, Probe, compiled
 
 FOLDER = ROOT / "fixtures" / "triage"
 
-FATAL, EXIT, HINT, HANG, PROCESS, CHAIN, FINISHED = ROLES = (
-    "fatal",
-    "exit",
-    "hint",
-    "hang",
-    "process",
-    "chain",
-    "finished",
-)
+FATAL, EXIT, HINT, HANG = ("fatal", "exit", "hint", "hang")
+PROCESS, CHAIN, FINISHED, IGNORED = ("process", "chain", "finished", "ignored")
+ROLES = (FATAL, EXIT, HINT, HANG, PROCESS, CHAIN, FINISHED, IGNORED)
 _ENDINGS, _FACTS, _EXPECTATIONS = "endings.toml", "facts.toml", "expectations.toml"
 ASKED, IN_EFFECT, FACT, COLLECTIVE = FACT_ROLES = ("asked", "in effect", "fact", "collective")
 YES, NO = ANSWERS = ("yes", "no")

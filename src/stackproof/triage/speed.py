@@ -13,8 +13,22 @@ from pathlib import Path
 from . import reports, sources
 
 _MIB = 1 << 20
-_BLOCK = 8 * _MIB
-_WORDS = "the model was trained with a gradient step while loading checkpoint shard from weights epoch done worker queue".split()
+_LINES = 80_000  # of their own; then they repeat themselves, as logs do
+_WORDS = (
+    "the",
+    "model",
+    "was",
+    "trained",
+    "with",
+    "a",
+    "gradient",
+    "step",
+    "while",
+    "loading",
+    "checkpoint",
+    "shard",
+    "queue",
+)
 _FAULT = "node1:73:73 [2] init.cc:943 NCCL WARN Duplicate GPU detected : rank 0 and rank 2 both on CUDA device 73010\n"
 
 
@@ -25,7 +39,8 @@ def _channel(draw: random.Random) -> str:
 
 
 def _step(draw: random.Random) -> str:
-    return f"{{'loss': {1 + draw.random():.4f}, 'grad_norm': {draw.random()}, 'learning_rate': {draw.random():e}, 'epoch': {draw.random():.2f}}}\n"
+    loss, norm, rate, epoch = (draw.random() for _ in range(4))
+    return f"{{'loss': {1 + loss:.4f}, 'grad_norm': {norm}, 'learning_rate': {rate:e}, 'epoch': {epoch:.2f}}}\n"
 
 
 def _bar(draw: random.Random) -> str:
@@ -48,9 +63,7 @@ KINDS: dict[str, tuple[Callable[[random.Random], str], ...]] = {
 def write(path: Path, mib: int, kind: str) -> None:
     """Write a log of that many MiB, with one fault near its end."""
     draw = random.Random(kind)
-    lines = []
-    while sum(map(len, lines[-1:])) + 120 * len(lines) < _BLOCK:
-        lines.append(draw.choice(KINDS[kind])(draw))
+    lines = [draw.choice(KINDS[kind])(draw) for _ in range(_LINES)]
     block = "".join(lines).encode()
     with path.open("wb") as stream:
         while stream.tell() + len(block) < mib * _MIB:
@@ -68,10 +81,10 @@ def main(sizes: Sequence[str]) -> int:
                 began, cpu = time.perf_counter(), time.process_time()
                 found = reports.report(sources.named([path])).judgement.root
                 seconds, busy = time.perf_counter() - began, time.process_time() - cpu
-                megabytes = path.stat().st_size / 1e6
                 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+                megabytes = path.stat().st_size / 1e6
                 print(  # noqa: T201
-                    f"{kind:9} {megabytes:6.0f} MB in {seconds:5.1f} s ({busy:.1f} s of one core): {megabytes / busy:4.0f} MB/s of one core, "
+                    f"{kind:9} {megabytes:5.0f} MB in {seconds:5.1f} s, {busy:5.1f} s of one core: {megabytes / busy:4.0f} MB/s; "
                     f"peak memory {peak:.0f} MiB; found {found.signature if found else 'nothing'}"
                 )
     return 0
