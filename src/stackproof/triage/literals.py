@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 SHORTEST = 3
@@ -18,6 +18,7 @@ Found = tuple[int, tuple[bytes, ...]]
 """Where the anchor of a text lies, and all texts that have it there."""
 
 _SAMPLE = 1 << 16
+_ENDS = None  # the key of a node for the texts that end there
 _UNSEEN = 50  # what a byte weighs that the sample lacks: logs change as they go on
 
 
@@ -81,19 +82,21 @@ def _anchor(text: bytes, first: set[int], weights: list[int]) -> int:
     return text.index(min(set(text[: 1 - SHORTEST]) & first, key=lambda byte: (weights[byte], byte)))
 
 
-def _alternation(texts: Iterable[bytes]) -> bytes:
-    """Return a pattern for any of the texts, in which those that begin alike share the beginning."""
+def _alternation(anchors: Mapping[bytes, list[tuple[bytes, int]]]) -> bytes:
+    """Return a pattern for any of the texts, found by their anchors; those that begin alike share the beginning."""
     root: dict[Any, Any] = {}
-    for text in texts:
+    for anchor, texts in anchors.items():
         node = root
-        for byte in text:
+        for byte in anchor:
             node = node.setdefault(byte, {})
-        node[None] = None
+        node[_ENDS] = [b"(?<=" + re.escape(text) + b")" if begin else b"" for text, begin in texts]
     return _branches(root)
 
 
 def _branches(node: dict[Any, Any]) -> bytes:
-    if None in node:  # a text ends here, and what goes on from it is found with it
+    """Return the pattern for what may follow; where a text ends, look back whether its beginning is there, too."""
+    parts = list(node.get(_ENDS, ()))
+    if b"" in parts:  # what goes on from here is found with it
         return b""
-    parts = [re.escape(bytes([byte])) + _branches(child) for byte, child in node.items()]
-    return parts[0] if len(parts) == 1 else b"(?:" + b"|".join(parts) + b")"
+    parts += [re.escape(bytes([byte])) + _branches(child) for byte, child in node.items() if byte is not _ENDS]
+    return bytes(parts[0]) if len(parts) == 1 else b"(?:" + b"|".join(parts) + b")"

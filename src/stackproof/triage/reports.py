@@ -70,10 +70,7 @@ def report(run: Run, expected: Sequence[str] = ()) -> Report:
     """
     check_expectations(expected)
     evidence = scan(run.sources, probes())
-    if not any(file.bytes for file in evidence.files):
-        names = ", ".join(file.name for file in evidence.files)
-        damage = next((file.damage for file in evidence.files if file.damage), "is empty")
-        raise Refusal(f"{names}: {damage}, so nothing can be said of it; name the log of a run")
+    _check_readable(evidence)
     found = training.read(evidence)
     return Report(
         name=run.name,
@@ -86,6 +83,16 @@ def report(run: Run, expected: Sequence[str] = ()) -> Report:
         training=found,
         oddities=tuple(oddities.oddities(found)) if found else (),
     )
+
+
+def _check_readable(evidence: Evidence) -> None:
+    """Refuse to call clean what says nothing: empty files, and files that are no text."""
+    names = ", ".join(file.name for file in evidence.files[:3])
+    if not any(file.bytes for file in evidence.files):
+        damage = next((file.damage for file in evidence.files if file.damage), "is empty")
+        raise Refusal(f"{names}: {damage}, so nothing can be said of it; name the log of a run")
+    if not evidence.tallies and not any(file.text for file in evidence.files):
+        raise Refusal(f"{names}: is not text in UTF-8, so nothing can be said of it; name the log of a run")
 
 
 def check_expectations(names: Iterable[str]) -> None:

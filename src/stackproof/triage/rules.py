@@ -165,6 +165,8 @@ def _probe(
 ) -> Probe:
     patterns = row.strings(patterns_key)
     given = given_texts(row)
+    if span > 1 and not given:
+        raise row.refuse("texts", "is missing: with 'span', name what stands on the first line")
     found = texts(row, patterns_key, patterns, needed=not given)
     return Probe(key, given or found, compiled(patterns), span=span, kept=kept, timed=timed)
 

@@ -16,16 +16,19 @@ from .windows import Window, windows
 
 _REPLAN = 64  # windows after which the plan is made anew, because logs change
 _BLOCK_LINES = 2000
+_IN_LOGS = bytes(byte for byte in range(256) if byte in b"\t\n\r\x1b\x08" or 32 <= byte != 127)
+_MOST_CONTROL = 0.05
 
 
 @dataclass
 class FileRead:
-    """What was read of one file; `damage` says why it may not be all."""
+    """What was read of one file; `damage` says why it may not be all, `text` whether it begins like a text at all."""
 
     name: str
     bytes: int = 0
     lines: int = 0
     damage: str = ""
+    text: bool = True
 
 
 @dataclass
@@ -98,6 +101,8 @@ class _Reader:
                 elif self.sated or count % _REPLAN == 0:
                     self.plan, self.sated = self.plans.hungry(window.data, self.counts), False
                     self.shapes = Shapes(self.plan, window.data)
+                if not count:
+                    self.file.text = _is_text(window.data)
                 self._read_window(window)
                 self.file.bytes += window.end - window.start
                 self.file.lines += window.data.count(b"\n", window.start, window.end)
@@ -196,6 +201,11 @@ class _Spot:
             return own
         before = self.window.data[max(0, self.begin - LONGEST) : self.begin]
         return lines.time_of(before.decode("utf-8", "replace"), last=True)
+
+
+def _is_text(data: bytes) -> bool:
+    """Whether few bytes are control characters that no log has."""
+    return len(data.translate(None, _IN_LOGS)) <= _MOST_CONTROL * len(data)
 
 
 def _bounds(data: bytes, position: int) -> tuple[int, int]:
