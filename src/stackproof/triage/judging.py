@@ -15,6 +15,7 @@ from .signatures import CERTAIN, CONSEQUENCE, FAULT, NOISE, Signature
 UNKNOWN = "no known signature"
 _RAISED = re.compile(r"\w(?:Error|Exception)\b")
 _MOST_LINES = 6
+_MESSAGE_LINES = 8
 
 
 @dataclass(frozen=True)
@@ -146,12 +147,13 @@ def _unexplained(known: _Known, people: People, evidence: Evidence, recognised: 
         by_who.setdefault(death.who, []).append(death)
     found: list[tuple[Weight, Finding]] = []
     for who, ended in by_who.items():
-        if any(row.kind == FAULT and who in row.who for row in recognised):
-            continue
         left = [death for death in ended if known.best(_words(death)) is None]
         decisive = _decisive(left, _first_consequence(known, people, who))
-        if decisive is not None:
-            found.append((decisive.weight, _unknown(decisive, left, chains)))
+        faults = [row for row in recognised if row.kind == FAULT and who in row.who]
+        if decisive is None or (faults and not _apart(decisive, faults)):
+            continue
+        kind = CONSEQUENCE if any(row.certainty == CERTAIN for row in faults) else FAULT
+        found.append((decisive.weight, replace(_unknown(decisive, left, chains), kind=kind)))
     nameless = any(row.kind == FAULT and row.who[0][0] != "rank" for row in recognised)
     said = any(row.kind == FAULT for row in recognised) or any(weight is Weight.EXCEPTION for weight, _ in found)
     silent = {Weight.EXIT: said, Weight.SIGNAL: nameless}
@@ -168,6 +170,15 @@ def _merged(found: list[Finding]) -> list[Finding]:
         else:
             ranked.append(row)
     return ranked
+
+
+def _apart(death: Death, faults: list[Finding]) -> bool:
+    """Whether it is an exception that none of a rank's known faults is part of; its message may go on for some lines."""
+    if death.hit.block is None:
+        return False
+    first, last = death.hit.place, death.hit.block.last_line + _MESSAGE_LINES
+    hits = [hit for row in faults for hit in row.hits if hit.place.source == first.source]
+    return not any(first.line <= hit.place.line <= last for hit in hits)
 
 
 def _first_consequence(known: _Known, people: People, who: Who) -> Place | None:

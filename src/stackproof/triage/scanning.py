@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from . import lines, tracebacks
 from .lines import LONGEST, Line
@@ -60,24 +61,25 @@ def scan(sources: Iterable[Source], probes: Iterable[Probe]) -> Evidence:
 
 
 class _Plans:
-    """How to look for the probes' texts; a plan for all of them serves the ends of all files."""
+    """How to look for the probes' texts."""
 
     def __init__(self, probes: Iterable[Probe]) -> None:
         self.by_text: dict[bytes, list[Probe]] = {}
         for probe in probes:
             for text in probe.texts:
                 self.by_text.setdefault(text, []).append(probe)
-        self._whole: Plan | None = None
-
-    def whole(self, sample: bytes) -> Plan:
-        """Return a plan for all texts."""
-        self._whole = self._whole or self.hungry(sample, Counter())
-        return self._whole
+        self.whole = _whole(tuple(self.by_text))
 
     def hungry(self, sample: bytes, counts: Counter[str]) -> Plan:
         """Return a plan, made for such bytes, for the texts of those probes that are not sated."""
         rows = self.by_text.items()
         return Plan((text for text, own in rows if any(counts[probe.key] < probe.counted for probe in own)), sample)
+
+
+@lru_cache(maxsize=4)
+def _whole(texts: tuple[bytes, ...]) -> Plan:
+    """Return a plan for all texts; it serves short logs and the ends of long ones, whose bytes are about as frequent as the texts'."""
+    return Plan(texts, b" ".join(texts))
 
 
 class _Reader:
@@ -97,7 +99,7 @@ class _Reader:
         with self.source.open() as stream:
             for count, window in enumerate(windows(stream)):
                 if window.last:
-                    self.plan, self.shapes = self.plans.whole(window.data), None
+                    self.plan, self.shapes = self.plans.whole, None
                 elif self.sated or count % _REPLAN == 0:
                     self.plan, self.sated = self.plans.hungry(window.data, self.counts), False
                     self.shapes = Shapes(self.plan, window.data)

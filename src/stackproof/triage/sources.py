@@ -186,7 +186,7 @@ def _source(path: Path) -> tuple[str, Source]:
         if found := pattern.match(bare):
             named = found.groupdict()
             rank = int(named["rank"]) if named.get("rank") else None
-            return found["run"] or path.parent.as_posix(), Source(text, path, rank)
+            return found["run"] or ".", Source(text, path, rank)
     return text, Source(text, path)
 
 
