@@ -146,6 +146,14 @@ def faults(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def triage(session: nox.Session) -> None:
+    """Say what is wrong with a run, from its logs: nox -s triage -- LOG ... [--expect efa]."""
+    session.install(*nox.project.load_toml(ROOT / "pyproject.toml")["project"]["dependencies"])
+    command = ["python", "-m", "stackproof", "triage", *session.posargs]
+    session.run(*command, env={"PYTHONPATH": str(ROOT / "src")})
+
+
+@nox.session(default=False)
 def lint(session: nox.Session) -> None:
     """Check style and types."""
 

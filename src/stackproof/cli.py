@@ -103,6 +103,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     _add_ranks(verbs)
     _add_doctor(verbs)
+    _add_triage(verbs)
     lock = verbs.add_parser("lock", help="re-pin stacks from their requirements.in with uv", epilog=_EPILOG)
     lock.add_argument("names", nargs="+", metavar="NAME", help="stacks to re-pin")
     lock.add_argument(
@@ -235,6 +236,30 @@ def _add_suites(verb: argparse.ArgumentParser, default: tuple[str, ...]) -> None
         help="look through this training set too (JSON or JSON Lines; suite data)",
     )
     verb.set_defaults(otherwise=default)
+
+
+def _add_triage(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    help_ = "what is wrong with a run, from its logs: root cause first; proves or refutes claims about it"
+    verb = verbs.add_parser("triage", help=help_, description=help_, epilog=_EPILOG, allow_abbrev=False)
+    verb.add_argument("logs", nargs="+", metavar="LOG", help="files (also gzip), folders, or - for standard input")
+    verb.add_argument(
+        "--expect",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="prove a claim about the run, such as efa or rdma; may be repeated (an unknown name lists all)",
+    )
+    verb.add_argument("--together", action="store_true", help="all logs are of one run, whatever their names")
+    verb.add_argument("--stack", default="unknown", metavar="NAME", help="the stack that the record is filed under")
+    verb.add_argument("--json", type=_file, metavar="FILE", help="write the record there")
+    verb.set_defaults(run=_triage)
+
+
+def _triage(options: argparse.Namespace) -> int:
+    from .triage import running
+
+    logs, expected = tuple(options.logs), tuple(options.expect)
+    return running.triage(running.Question(logs, expected, options.together, options.json, options.stack))
 
 
 def _rehearse(options: argparse.Namespace) -> int:
