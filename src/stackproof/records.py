@@ -86,7 +86,10 @@ class Check:
 
 @dataclass
 class Measurement:
-    """One measured quantity; `note` says what limits it, such as 'indicative'."""
+    """One measured quantity; `note` says what limits it, such as 'indicative'.
+
+    `version` is that of what was measured: figures of different versions are not comparable. Only what has one has a history.
+    """
 
     workload: str
     preset: str
@@ -97,6 +100,7 @@ class Measurement:
     value: float
     samples: list[float]
     note: str = ""
+    version: str = ""
 
 
 @dataclass
