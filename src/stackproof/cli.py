@@ -87,6 +87,9 @@ def _parser() -> argparse.ArgumentParser:
         help="move existing pins to the newest versions that the ranges allow",
     )
     lock.set_defaults(run=_lock)
+    from .history import verbs as history
+
+    history.add(verbs, _EPILOG)
     return parser
 
 
