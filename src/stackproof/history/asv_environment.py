@@ -48,9 +48,10 @@ class StackEnvironment(Environment):  # type: ignore[misc]
         try:
             self._stack = _stack(python)
             self._interpreter = _interpreter(self._stack)
-            self._facts = probe.ask(self._interpreter, self._stack, {**os.environ, "PYTHONPATH": _source()})
+            found = probe.ask(self._interpreter, self._stack, {**os.environ, "PYTHONPATH": _source()})
         except Refusal as refusal:
             raise Refused(refusal) from refusal
+        self._facts = found | {"device": os.environ.get(leaf.DEVICE) or "the first"}
         self._place, self._state = place(self._facts), state(self._facts)
         self._lock: IO[str] | None = None
         super().__init__(conf, python, asv_names.axes(self._place, self._state), tagged_env_vars)

@@ -134,8 +134,7 @@ def _measurement(sampled: Sampled) -> Measurement:
 def _facts() -> dict[str, Figure]:
     """Return the facts of the environment, with the commit that asv checked out in place of the checkout's own."""
     found: dict[str, Figure] = json.loads(Path(os.environ[FACTS]).read_text(encoding="utf-8"))
-    device = os.environ.get(DEVICE) or "the first"
-    return found | {"commit": os.environ.get("ASV_COMMIT", found["commit"]), "device": device}
+    return found | {"commit": os.environ.get("ASV_COMMIT", found["commit"])}
 
 
 def _leave(record: Record) -> None:
