@@ -26,12 +26,15 @@ def admit(path: Path, base: Path = store.PUBLISHED) -> Path:
 
 
 def objection(record: Record) -> str:
-    """Return in one phrase what keeps a record out of the published results; nothing if it may be published."""
+    """Return in one phrase what keeps a record out of the published results; nothing if it may be published.
+
+    A run in which some benchmarks failed may: the figures that it has were verified, and the failures belong to the history.
+    """
     found = entry(record)
     if record.verb not in store.MEASURING or found is None:
         return "it holds no figures with a version; publish records of `bench` or `asv`"
-    if record.verdict is not Verdict.PASSED:
-        return f"its verdict is '{record.verdict.value}'; mend that and measure again"
+    if record.verdict is Verdict.MISMATCHED:
+        return "its environment was not its lock; build the environment again and measure again"
     if not found.commit:
         return (
             f"its commit is '{found.state.commit}', which nobody can go back to; commit the changes and measure again"

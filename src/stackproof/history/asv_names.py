@@ -14,6 +14,8 @@ from ..measuring import Subject, profiles, subjects
 from .entries import Key, Pooled
 from .identity import Place, State, slug
 
+UNIT = "seconds"
+"""All that asv is given; it knows how to write it, and the title says for how much work."""
 RETIRED = "retired"
 """The module of subjects that `fixtures/benchmarks.toml` no longer has; their history stays."""
 
@@ -22,6 +24,12 @@ def benchmark(key: Key) -> str:
     """Return the name of a figure's benchmark: the leaf under `benchmarks/` and a function in it."""
     known = _subjects().get(key.subject)
     return f"{leaf(known.kind) if known else RETIRED}.track_{_word(key.subject)}_{key.preset}"
+
+
+def title(key: Key) -> str:
+    """Return how asv's pages call it, with what the seconds are for."""
+    _, _, thing = key.unit.partition("/")
+    return f"{key.subject} ({key.preset}){', per ' + thing if thing else ''}"
 
 
 def leaf(kind: str) -> str:
@@ -37,9 +45,9 @@ def description(one: Pooled) -> dict[str, object]:
     known = _subjects().get(one.key.subject)
     return {
         "name": benchmark(one.key),
-        "pretty_name": f"{one.key.subject} ({one.key.preset})",
+        "pretty_name": title(one.key),
         "type": "track",
-        "unit": one.key.unit,
+        "unit": UNIT,
         "version": known.version if known else one.version,
         "params": [],
         "param_names": [],

@@ -11,7 +11,6 @@ import fcntl
 import json
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -30,6 +29,7 @@ from .entries import Entry, Pooled, entries, pooled
 
 INDEX = "view.index"
 """Which records each file of the view was made from; not `.json`, which asv would take for results."""
+_BESIDE = ".saving"
 _DESCRIPTIONS = "benchmarks.json"
 
 
@@ -57,6 +57,7 @@ def refresh(results: Path, repository: Path, folders: Iterable[Path]) -> list[st
         new = [path for name, path in present.items() if name not in index.files]
         gone = {name for name in index.files if name not in present}
         problems = _update(index, results, repository, present, new, gone) if new or gone else []
+        shutil.rmtree(results / _BESIDE, ignore_errors=True)
         _describe(results, index.benchmarks)
     return problems
 
@@ -163,14 +164,13 @@ def _load(kept: Any, results: Path) -> None:
 
 def _save(kept: Any, results: Path, machine: Mapping[str, str]) -> None:
     """Let asv write beside, and move the file into place in one step."""
-    with tempfile.TemporaryDirectory(dir=results, prefix=".saving-") as beside:
-        kept.save(beside)
-        target = results / kept._filename
-        target.parent.mkdir(parents=True, exist_ok=True)
-        (Path(beside) / kept._filename).replace(target)
+    beside, target = results / _BESIDE, results / kept._filename
+    kept.save(str(beside))
     description = target.parent / "machine.json"
     if not description.exists():
+        target.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(description, json.dumps({**machine, "version": Machine.api_version}))
+    (beside / kept._filename).replace(target)
 
 
 def _descriptions(found: Iterable[Pooled]) -> dict[str, dict[str, Any]]:
@@ -191,16 +191,18 @@ def _describe(results: Path, benchmarks: Mapping[str, dict[str, Any]]) -> None:
 
 def show_states(folder: Path, found: Iterable[Entry]) -> dict[str, list[states.Stay]]:
     """Make the repository of states and asv's files for it below `folder`, both anew; return the states by place."""
-    chains = states.stays(found)
-    commits = states.write(chains, folder / "repository")
     results = folder / "results"
-    shutil.rmtree(results, ignore_errors=True)
-    results.mkdir(parents=True)
-    benchmarks: dict[str, dict[str, Any]] = {}
-    for name, chain in chains.items():
-        for commit, stay in zip(commits[name], chain, strict=True):
-            benchmarks |= _descriptions(write(results, _state_group(commit, stay)))
-    _describe(results, benchmarks)
+    with _alone(folder):
+        chains = states.stays(found)
+        commits = states.write(chains, folder / "repository")
+        shutil.rmtree(results, ignore_errors=True)
+        results.mkdir(parents=True)
+        benchmarks: dict[str, dict[str, Any]] = {}
+        for name, chain in chains.items():
+            for commit, stay in zip(commits[name], chain, strict=True):
+                benchmarks |= _descriptions(write(results, _state_group(commit, stay)))
+        shutil.rmtree(results / _BESIDE, ignore_errors=True)
+        _describe(results, benchmarks)
     return chains
 
 
@@ -219,9 +221,9 @@ def _dates(repository: Path) -> dict[str, int]:
 
 
 @contextmanager
-def _alone(results: Path) -> Iterator[None]:
-    """Let one process at a time change the view."""
-    results.mkdir(parents=True, exist_ok=True)
-    with (results / ".view.lock").open("w", encoding="utf-8") as handle:
+def _alone(folder: Path) -> Iterator[None]:
+    """Let one process at a time change a view."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".view.lock").open("w", encoding="utf-8") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield

@@ -67,7 +67,10 @@ def entry(record: Record) -> Entry | None:
 
 
 def entries(records: Mapping[Path, Record]) -> list[Entry]:
-    """Return what these records add, in the order in which they were started."""
+    """Return what these records add, in the order in which they were started.
+
+    A run in which some benchmarks failed counts: each figure was verified before it was taken.
+    """
     found = [one for record in records.values() if record.verdict is not Verdict.MISMATCHED and (one := entry(record))]
     return sorted(found, key=lambda one: one.started)
 

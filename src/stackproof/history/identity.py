@@ -34,17 +34,13 @@ class Rules:
     groups: Mapping[str, tuple[str, ...]]
     share: float
 
-    def group(self, fact: str) -> str:
-        """Return "place", "" for a fact that is ignored, or the group of the state; refuse nothing, unknown facts are ignored."""
+    def group(self, fact: str) -> str | None:
+        """Return "place", the group of the state, or "" for a fact that is ignored; None for one that no pattern speaks of."""
         if _matches(fact, self.ignored):
             return ""
         if _matches(fact, self.place):
             return "place"
-        return next((name for name, patterns in self.groups.items() if _matches(fact, patterns)), "")
-
-    def known(self, fact: str) -> bool:
-        """Whether some pattern speaks of the fact."""
-        return bool(self.group(fact)) or _matches(fact, self.ignored)
+        return next((name for name, patterns in self.groups.items() if _matches(fact, patterns)), None)
 
 
 @cache
@@ -123,7 +119,7 @@ class State:
 
 def place(facts: Mapping[str, Figure]) -> Place:
     """Return the place that the facts of a record tell."""
-    told = _merged(facts, "place")
+    told = _grouped(facts).get("place", {})
     names = sorted(value for name, value in told.items() if name.endswith(".name"))
     count = told.get("devices", "1")
     devices = ", ".join(names) or told.get("verified on", "unknown device")
@@ -138,7 +134,8 @@ def place(facts: Mapping[str, Figure]) -> Place:
 
 def state(facts: Mapping[str, Figure]) -> State:
     """Return the state that the facts of a record tell."""
-    return State({name: told for name in rules().groups if (told := _merged(facts, name))})
+    told = _grouped(facts)
+    return State({name: told[name] for name in rules().groups if name in told})
 
 
 def changes(before: State, after: State) -> dict[str, tuple[str, ...]]:
@@ -159,14 +156,24 @@ def slug(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-").lower()
 
 
-def _merged(facts: Mapping[str, Figure], group: str) -> dict[str, str]:
-    """Return the facts of a group as text, those of several cards under one name."""
-    values: dict[str, set[str]] = {}
+def _grouped(facts: Mapping[str, Figure]) -> dict[str, dict[str, str]]:
+    """Return the facts of each group as text, those of several cards under one name."""
+    values: dict[tuple[str, str], set[str]] = {}
     for name, value in facts.items():
-        merged = re.sub(r"^([a-z]+):\d+\.", r"\1.", name)
-        if rules().group(merged) == group:
-            values.setdefault(merged, set()).add(str(value))
-    return {name: " | ".join(sorted(found)) for name, found in sorted(values.items())}
+        group, merged = _sorted_in(name)
+        if group:
+            values.setdefault((group, merged), set()).add(str(value))
+    found: dict[str, dict[str, str]] = {}
+    for (group, name), told in sorted(values.items()):
+        found.setdefault(group, {})[name] = " | ".join(sorted(told))
+    return found
+
+
+@cache
+def _sorted_in(name: str) -> tuple[str | None, str]:
+    """Return the group of a fact and the name that it shares with the same fact of other cards."""
+    merged = re.sub(r"^([a-z]+):\d+\.", r"\1.", name)
+    return rules().group(merged), merged
 
 
 def _digest(value: Mapping[str, object]) -> str:

@@ -57,12 +57,13 @@ def _benchmark(subject: Subject, chosen: Profile) -> Callable[[], Result]:
     def track() -> Result:
         return run(subject, chosen)
 
-    name = asv_names.benchmark(Key(subject.name, chosen.preset, subject.unit))
+    key = Key(subject.name, chosen.preset, subject.unit)
+    name = asv_names.benchmark(key)
     track.__name__ = track.__qualname__ = name.rpartition(".")[2]
     track.__doc__ = subject.title
     attributes = {
-        "pretty_name": f"{subject.name} ({chosen.preset})",
-        "unit": subject.unit,
+        "pretty_name": asv_names.title(key),
+        "unit": asv_names.UNIT,
         "version": subject.version,
         "timeout": _START_S + 4 * chosen.budget.seconds,
     }
@@ -73,21 +74,44 @@ def _benchmark(subject: Subject, chosen: Profile) -> Callable[[], Result]:
 def run(subject: Subject, chosen: Profile) -> Result:
     """Measure, leave a piece of a record behind, and return what asv makes a median of.
 
-    A subject that computes wrong has no figure: asv sees a failure. One that the stack cannot run is skipped.
+    A subject that computes wrong, or whose clock cannot be believed, has no figure: asv sees a failure. One that the stack
+    cannot run is skipped.
     """
     from asv_runner.benchmarks.mark import SkipNotImplemented
 
-    from ..checks import CapabilityMissing
+    from ..checks import CapabilityMissing, CheckEnded
 
     began, started = time.monotonic(), datetime.now(timezone.utc)
     try:
         sampled = measure(subject, _device(subject.stack), chosen.preset, chosen.budget)
     except CapabilityMissing as missing:
         raise SkipNotImplemented(str(missing)) from missing
-    _leave(piece(sampled, subject, started, time.monotonic() - began))
+    except CheckEnded as ended:
+        _leave(piece(subject, chosen, started, _check(subject, chosen, ended.verdict, str(ended), began)))
+        raise
+    verdict = Verdict.PASSED if sampled.verified else Verdict.FAILED
+    check = _check(subject, chosen, verdict, sampled.reason or "verified", began, _figures(sampled))
+    _leave(piece(subject, chosen, started, check, sampled))
     if not sampled.verified:
         raise RuntimeError(f"{subject.name} computes wrong and was not timed: {sampled.reason}")
     return {"samples": list(sampled.samples), "number": 1}
+
+
+def _check(
+    subject: Subject,
+    chosen: Profile,
+    verdict: Verdict,
+    reason: str,
+    began: float,
+    figures: dict[str, Figure] | None = None,
+) -> Check:
+    name = f"{pieces.VERB}/{subject.kind}::{subject.name}[{chosen.preset}]"
+    return Check(name, verdict, reason, time.monotonic() - began, figures or {})
+
+
+def _figures(sampled: Sampled) -> dict[str, Figure]:
+    told: dict[str, Figure] = {"peak_memory_bytes": sampled.peak_memory_bytes, "settled": sampled.settled}
+    return {**told, **sampled.clocks, **sampled.facts}
 
 
 def _device(of: stacks.Stack) -> Device:
@@ -98,21 +122,17 @@ def _device(of: stacks.Stack) -> Device:
     return devices.parse(text, of.device) if text else devices.default(of.device)
 
 
-def piece(sampled: Sampled, subject: Subject, started: datetime, seconds: float) -> Record:
-    """Return a record of this one figure, with the facts that asv's environment found."""
-    verdict = Verdict.PASSED if sampled.verified else Verdict.FAILED
-    figures: dict[str, Figure] = {"peak_memory_bytes": sampled.peak_memory_bytes, "settled": sampled.settled}
-    figures |= {**sampled.clocks, **sampled.facts}
-    name = f"{pieces.VERB}/{subject.kind}::{subject.name}[{sampled.preset}]"
+def piece(subject: Subject, chosen: Profile, started: datetime, check: Check, sampled: Sampled | None = None) -> Record:
+    """Return a record of this one benchmark, with the facts that asv's environment found."""
     return Record(
         verb=pieces.VERB,
         stack=subject.stack.name,
         started=started.isoformat(timespec="milliseconds"),
-        seconds=seconds,
-        verdict=verdict,
-        provenance=_facts(),
-        checks=[Check(name, verdict, sampled.reason or "verified", seconds, figures)],
-        measurements=[_measurement(sampled)] if sampled.samples else [],
+        seconds=check.seconds,
+        verdict=check.verdict,
+        provenance={**_facts(), "profile": chosen.name},
+        checks=[check],
+        measurements=[_measurement(sampled)] if sampled and sampled.samples else [],
     )
 
 

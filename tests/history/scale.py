@@ -1,0 +1,85 @@
+"""How the history scales: `python tests/history/scale.py 1000 10000 50000` times it on so many files of records.
+
+Each file is a record with 27 facts and one figure of 30 samples, for a commit of its own in a made-up repository, at one of five
+hosts; a driver changes twice in the life of each. The figures in docs/history.md come from here.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+sys.path[:0] = [str(Path(__file__).resolve().parents[1]), str(Path(__file__).resolve().parents[2] / "src")]
+
+from history import making  # noqa: E402
+
+from stackproof.history import page, store  # noqa: E402
+from stackproof.history.entries import entries  # noqa: E402
+from stackproof.history.rates import histories  # noqa: E402
+
+HOSTS = 5
+
+
+def fill(checkout: making.Checkout, count: int) -> None:
+    """Make `count` records, and the commits that they name."""
+    each = -(-count // HOSTS)
+    names = _commits(checkout, each)
+    for number in range(count):
+        host, day = number % HOSTS, number // HOSTS
+        drivers = ("550.54.14", "580.65.06", "590.10.01")
+        seconds = 1e-3 * (1.0 if day < each * 2 // 3 else 1.12)
+        facts = {"host": f"box{host}", "commit": names[day], "driver.nvidia-smi": drivers[day * 3 // each]}
+        row = making.figure(seconds, samples=making.samples(seconds, seed=number))
+        record = making.with_facts(making.record(day + host / HOSTS, row), facts)
+        store.append(record, store.folder(record, checkout.results))
+
+
+def _commits(checkout: making.Checkout, count: int) -> list[str]:
+    """Add empty commits to the branch and return their hashes, oldest first."""
+    before = checkout.git("rev-parse", "HEAD")
+    rows = [
+        f"commit refs/heads/main\ncommitter t <t@localhost> {1767225600 + day * 86400} +0000\ndata 4\nday\n\n"
+        + (f"from {before}\n\n" if day == 0 else "")
+        for day in range(count)
+    ]
+    checkout.git("fast-import", "--quiet", stream="".join(rows).encode())
+    return checkout.git("rev-list", "--reverse", f"{before}..main").splitlines()
+
+
+def timed(what: str, count: int, action: Callable[[], object]) -> object:
+    """Print how long something took, and how long for each file."""
+    began = time.perf_counter()
+    found = action()
+    seconds = time.perf_counter() - began
+    print(f"{count:>7} {what:<32} {seconds:8.2f} s {seconds / count * 1e3:7.3f} ms/file", flush=True)  # noqa: T201
+    return found
+
+
+def _ran(checkout: making.Checkout, *arguments: str) -> None:
+    ended = checkout.asv(*arguments)
+    if ended.returncode:
+        sys.exit(f"asv {' '.join(arguments)} failed: {ended.stdout[-2000:]}{ended.stderr[-2000:]}")
+
+
+def main(counts: list[int]) -> None:
+    """Time loading, the page of rates, and asv's publishing for each number of files."""
+    for count in counts:
+        root = Path(tempfile.mkdtemp(prefix="scale-"))
+        checkout = making.Checkout(root)
+        timed("write", count, lambda: fill(checkout, count))
+        loaded: store.Loaded = timed("load", count, lambda: store.load([checkout.results]))  # type: ignore[assignment]
+        assert len(loaded.records) == count, loaded.problems
+        target = root / "rates.html"
+        timed("page of rates", count, lambda: page.write(histories(entries(loaded.records)), [], target))
+        timed("asv publish, code and states", count, lambda: _ran(checkout, "publish"))
+        timed("asv publish again", count, lambda: _ran(checkout, "publish"))
+        timed("asv compare", count, lambda: _ran(checkout, "compare", "HEAD~1", "HEAD", "--machine", "box0"))
+        shutil.rmtree(root)
+
+
+if __name__ == "__main__":
+    main([int(word) for word in sys.argv[1:]] or [1000, 10000])
