@@ -21,6 +21,10 @@ SCHEMA_NAME = "stackproof-record-1"
 Figure = float | int | str | bool
 
 
+class DamagedRecordError(Refusal):
+    """What is in the file is not JSON: it was cut short, or never was a record."""
+
+
 class Verdict(str, Enum):
     """The closed set of words that a check, or a whole run, can end in."""
 
@@ -175,7 +179,7 @@ def read(path: Path) -> Record:
     except OSError as error:
         raise Refusal(f"{path}: the record cannot be read ({error.strerror})") from error
     except (ValueError, RecursionError) as error:
-        raise Refusal(
+        raise DamagedRecordError(
             f"{path}: is not a record: it is damaged or cut short ({error}); set it aside and run again"
         ) from error
     validate(found, path)

@@ -151,6 +151,11 @@ def changes(before: State, after: State) -> dict[str, tuple[str, ...]]:
     return found
 
 
+def group_of(fact: str) -> str | None:
+    """Return what a fact belongs to: "place", a group of the state, "" if it is ignored, None if no pattern speaks of it."""
+    return _sorted_in(fact)[0]
+
+
 def slug(text: str) -> str:
     """Return text as a name that files, branches and asv accept: letters, digits, single hyphens."""
     return re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-").lower()

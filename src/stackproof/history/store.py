@@ -18,7 +18,7 @@ from pathlib import Path
 
 from .. import ROOT, records
 from ..errors import Refusal
-from ..records import Record
+from ..records import DamagedRecordError, Record
 from .identity import place, slug
 
 PUBLISHED = ROOT / "results" / "published"
@@ -130,31 +130,20 @@ def read(paths: Iterable[Path]) -> Loaded:
     for path in paths:
         try:
             found.records[path] = records.read(path)
+        except DamagedRecordError:
+            found.problems += _set_aside(path)
         except Refusal as refusal:
-            if problem := _problem(path, refusal):
-                found.problems.append(problem)
+            if path.exists():  # else another process has set it aside meanwhile
+                found.problems.append(f"{refusal}; it was left where it is")
     return found
 
 
-def _problem(path: Path, refusal: Refusal) -> str:
-    """Return one sentence on a file that could not be read; nothing where another process has set it aside meanwhile."""
-    try:
-        json.loads(path.read_bytes())
-    except FileNotFoundError:
-        return ""
-    except OSError:
-        return str(refusal)
-    except (ValueError, RecursionError):
-        return _set_aside(path)
-    return f"{refusal}; it was left where it is"
-
-
-def _set_aside(path: Path) -> str:
+def _set_aside(path: Path) -> list[str]:
     aside = path.with_name(path.name + ASIDE)
     try:
         path.rename(aside)
     except FileNotFoundError:
-        return ""
+        return []
     except OSError as error:
-        return f"{path}: is damaged or cut short, was skipped, and cannot be set aside ({error.strerror})"
-    return f"{path}: is damaged or cut short; it was set aside as {aside.name}, the others were read"
+        return [f"{path}: is damaged or cut short, was skipped, and cannot be set aside ({error.strerror})"]
+    return [f"{path}: is damaged or cut short; it was set aside as {aside.name}, the others were read"]

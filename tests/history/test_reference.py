@@ -1,0 +1,78 @@
+"""Reference figures: complete, in stored units, and never taken for measured ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stackproof import stacks
+from stackproof.errors import Refusal
+from stackproof.history import reference
+
+GOOD = """
+title = "t"
+stack = "xpu"
+device = "d"
+source = "s"
+[pins]
+torch = "2.8.0+xpu"
+[conditions]
+batch = "1"
+[[figure]]
+subject = "*yolo*"
+preset = "full"
+ranks = 2
+value = 4.0
+unit = "samples/s"
+"""
+
+
+def test_the_first_users_figures_are_there() -> None:
+    """B2, C2, A11 and E3, each with a stack that exists, a device, pins and a source."""
+    rows = reference.load_all()
+    assert {(row.stack, row.ranks) for row in rows} == {("xpu", 2), ("dcu", 8), ("xpu", 1), ("cuda", 16)}
+    assert {row.stack for row in rows} <= set(stacks.names())
+    assert all(row.device and row.pins and row.source and row.conditions for row in rows)
+
+
+def test_rates_are_kept_as_seconds() -> None:
+    """So that they are compared with measured ones in the same direction."""
+    (samples,) = reference.find("qwen3-0.6b-lora", "full", "s/sample")
+    assert 1 / samples.seconds == pytest.approx(5.881)
+    (steps,) = reference.find("yolov8x", "full", "s/iteration")
+    assert steps.seconds == 3.4
+
+
+def test_a_figure_is_of_its_preset_and_unit_only() -> None:
+    """A tiny preset is no such work."""
+    assert reference.find("qwen3-0.6b-lora", "tiny", "s/sample") == ()
+    assert reference.find("qwen3-0.6b-lora", "full", "s/token") == ()
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (("value = 4.0", "value = 0"), "must be above 0"),
+        (("samples/s", "fps"), "'figure\\[0\\].unit' is 'fps'"),
+        (('preset = "full"', 'preset = "huge"'), "'figure\\[0\\].preset' is 'huge'"),
+        (('source = "s"', ""), "'source' is missing"),
+        (("[pins]", "[pin]"), "'pins' is missing"),
+        (("ranks = 2", "ranks = 2\nrank = 3"), "'figure\\[0\\].rank' is not a known key"),
+    ],
+)
+def test_a_wrong_table_is_one_sentence(tmp_path: Path, change: tuple[str, str], sentence: str) -> None:
+    """It names the file and the key."""
+    path = tmp_path / "r.toml"
+    path.write_text(GOOD.replace(*change), encoding="utf-8")
+    with pytest.raises(Refusal, match=sentence) as caught:
+        reference.load(path)
+    assert str(caught.value).startswith(str(path))
+
+
+def test_the_good_table_is_good(tmp_path: Path) -> None:
+    """The test above breaks what works."""
+    path = tmp_path / "r.toml"
+    path.write_text(GOOD, encoding="utf-8")
+    (row,) = reference.load(path)
+    assert (row.seconds, row.unit, row.ranks) == (0.25, "s/sample", 2)
