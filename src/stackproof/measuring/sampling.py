@@ -43,6 +43,15 @@ class Sampler:
     run: Callable[[], object]
     number: int = 1
     _watches: list[Stopwatch] = field(default_factory=list)
+    _began: float = field(default_factory=time.perf_counter)
+
+    def begin(self) -> None:
+        """Count seconds from now."""
+        self._began = time.perf_counter()
+
+    def spent(self) -> float:
+        """Return the seconds since the beginning, as all who sample together see them."""
+        return time.perf_counter() - self._began
 
     def block(self, count: int) -> list[float]:
         """Return the seconds of one run, for each of `count` samples."""
@@ -70,12 +79,13 @@ def warm_up(sampler: Sampler, seconds: float) -> Warmth:
 
     They agree when their medians differ by less than 2 %, or by less than the runs within them do.
     """
-    began, taken, runs = time.perf_counter(), list[float](), 0
+    sampler.begin()
+    taken, runs = list[float](), 0
     while True:
         taken += sampler.block(_WINDOW)
         runs += _WINDOW * sampler.number
         sampler.fit(min(taken[-_WINDOW:]))
-        spent = time.perf_counter() - began
+        spent = sampler.spent()
         if len(taken) >= max(_LEAST_WARM, 2 * _WINDOW) and spent >= _LEAST_WARM_S:
             change, spread = _change(taken)
             settled = change <= max(0.02, spread)
@@ -93,9 +103,9 @@ def _change(taken: Sequence[float]) -> tuple[float, float]:
 
 def sample(sampler: Sampler, budget: Budget) -> list[float]:
     """Return the seconds of each run, until the noise target or the cap is reached."""
-    began = time.perf_counter()
+    sampler.begin()
     taken = sampler.block(1)
-    while not _enough(taken, budget, time.perf_counter() - began):
+    while not _enough(taken, budget, sampler.spent()):
         taken += sampler.block(min(sampler.block_size(median(taken)), budget.most - len(taken)))
     return taken
 
