@@ -99,7 +99,13 @@ def asv_python() -> str:
     pytest.fail("asv's environment is needed: run the tests with `nox -s tests`, which builds it")
 
 
-# In place of the engine: as fast as the file says that the environment names, proved as that file says.
+def asv_packages() -> Path:
+    """Return the folder with the packages of asv's environment."""
+    (found,) = Path(asv_python()).parents[1].glob("lib/python3*/site-packages")
+    return found
+
+
+# In place of the engine: as fast as the file says that the environment names, times what the commit says, proved as the file says.
 _ENGINE = '''
 """A planted engine: figures as a file says."""
 
@@ -114,7 +120,9 @@ from .sampled import Sampled
 def run(subject, device, preset, budget):
     seconds, _, verdict = Path(os.environ["PLANTED_SPEED"]).read_text().strip().partition(" ")
     source = random.Random(subject.name)
-    drawn = [float(seconds) * (1 + source.gauss(0, 0.005)) for _ in range(20)]
+    factor = Path(__file__).parents[3] / "factor"
+    seconds = float(seconds) * (float(factor.read_text()) if factor.exists() else 1)
+    drawn = [seconds * (1 + source.gauss(0, 0.005)) for _ in range(20)]
     verified = verdict != "wrong"
     return Sampled(
         subject.name, subject.version, preset, subject.dtype, 1, subject.unit, tuple(drawn) if verified else (), {},
@@ -150,6 +158,13 @@ class Checkout:
         assert "[driver]" not in text
         definition.write_text(f'{text}\n[driver]\nfiles = ["{self.driver}"]\n', encoding="utf-8")
 
+    def copy(self, root: Path) -> Checkout:
+        """Return a copy that can be changed."""
+        shutil.copytree(self.root, root, symlinks=True, dirs_exist_ok=True)
+        other = object.__new__(Checkout)
+        other.root, other.results, other.driver, other.speed = root, root / "records", self.driver, root / "speed"
+        return other
+
     def be(self, driver: str | None = None, seconds: float | None = None, wrong: bool = False) -> None:
         """Change the driver's version, or how fast everything is."""
         if driver is not None:
@@ -164,8 +179,10 @@ class Checkout:
         ended = subprocess.run(command, cwd=self.root, input=stream, capture_output=True, timeout=120, check=True)
         return ended.stdout.decode().strip()
 
-    def commit(self, message: str) -> str:
-        """Commit everything and return the commit."""
+    def commit(self, message: str, factor: float | None = None) -> str:
+        """Commit everything, and how many times as long the code of this commit takes; return the commit."""
+        if factor is not None:
+            (self.root / "factor").write_text(str(factor), encoding="utf-8")
         self.git("add", "--all")
         self.git("commit", "--quiet", "--allow-empty", "-m", message)
         return self.git("rev-parse", "HEAD")
@@ -199,7 +216,7 @@ class Checkout:
             capture_output=True,
             text=True,
             errors="replace",
-            timeout=300,
+            timeout=1200,
             check=False,
         )
         ended.stdout = re.sub(r"\x1b\[[0-9;]*m", "", ended.stdout)

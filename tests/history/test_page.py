@@ -37,7 +37,10 @@ def test_rates_are_shown_with_their_direction() -> None:
 
 def test_times_without_a_rate_are_shown_as_times() -> None:
     """Start-up is a time: less is better, and the change is of speed all the same."""
-    rows = [making.record(day, making.figure(value, unit="s", samples=[value] * 9), commit=name * 40) for day, value, name in ((0, 2.0, "a"), (1, 1.0, "b"))]
+    rows = [
+        making.record(day, making.figure(value, unit="s", samples=[value] * 9), commit=name * 40)
+        for day, value, name in ((0, 2.0, "a"), (1, 1.0, "b"))
+    ]
     text = rendered(*rows)
     assert "1.00 s" in text
     assert "+100.0% better" in text
@@ -63,7 +66,9 @@ def test_everything_is_escaped_and_nothing_is_fetched() -> None:
     """Names from other people's machines, in every place that is shown, stay text."""
     evil = {"host": EVIL, "stack": EVIL, "cuda:0.name": EVIL, "driver.nvidia-smi": EVIL, "commit": EVIL}
     row = making.figure(2e-3, workload=EVIL, version=EVIL, note=EVIL)
-    first = making.with_facts(making.record(0, making.figure(1e-3, workload=EVIL, version=EVIL)), {**evil, "driver.nvidia-smi": "1.0"})
+    first = making.with_facts(
+        making.record(0, making.figure(1e-3, workload=EVIL, version=EVIL)), {**evil, "driver.nvidia-smi": "1.0"}
+    )
     text = rendered(first, making.with_facts(making.record(1, row), evil), problems=(EVIL,))
     seen = Elements()
     seen.feed(text)

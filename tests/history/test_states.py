@@ -34,7 +34,9 @@ def driver(day: float, version: str) -> Record:
 
 def test_a_stay_lasts_while_nothing_changes() -> None:
     """Two runs in one state are one stay; a driver that comes back later is another."""
-    (chain,) = states.stays(told(driver(0, "550.1"), driver(1, "550.1"), driver(2, "560.1"), driver(3, "550.1"))).values()
+    (chain,) = states.stays(
+        told(driver(0, "550.1"), driver(1, "550.1"), driver(2, "560.1"), driver(3, "550.1"))
+    ).values()
     assert [len(stay.entries) for stay in chain] == [2, 1, 1]
 
 

@@ -14,21 +14,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from asv import util
+from asv.commands import make_argparser
+from asv.console import log
+
 from .. import ROOT, provenance
 from ..errors import Refusal
+from ..measuring import profile
 from . import leaf, store
 from .asv_environment import REHEARSAL
 from .entries import entries
 from .identity import rules, slug
-
-try:
-    from asv import util
-    from asv.commands import make_argparser
-    from asv.console import log
-except ModuleNotFoundError as missing:
-    raise Refusal(
-        f"asv is not installed in {sys.prefix}; use `nox -s NAME-asv -- ...`, or install benchmarks/requirements.in"
-    ) from missing
 
 STATES = Path(".asv") / "states"
 _CONFIGURATION = "asv.conf.json"
@@ -62,7 +58,7 @@ def call(wish: Wish) -> int:
         Refusal: the command makes no sense for what was asked.
     """
     os.chdir(ROOT)
-    os.environ[leaf.PROFILE] = wish.profile
+    os.environ[leaf.PROFILE] = profile(wish.profile).name
     os.environ[leaf.DEVICE] = wish.device
     if not wish.arguments:
         raise Refusal(
@@ -151,5 +147,8 @@ def _asv(arguments: Sequence[str]) -> int:
     except util.UserError as error:
         log.error(str(error))
         return _INTERRUPTED if str(error) == "Interrupted." else getattr(error, "exit_code", 2)
+    except util.ProcessError as error:  # asv has said what git, or whatever it ran, had to say
+        log.error(str(error))
+        return 2
     finally:
         log.flush()

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
+import sys
 from pathlib import Path
 
 from .. import stacks
+from ..errors import Refusal
 from . import leaf
 
 
@@ -33,6 +36,9 @@ def _add_asv(verbs: argparse._SubParsersAction[argparse.ArgumentParser], epilog:
 
 
 def _asv(options: argparse.Namespace) -> int:
+    if importlib.util.find_spec("asv") is None:
+        remedy = "use `nox -s NAME-asv -- ...`, or install what benchmarks/requirements.in lists"
+        raise Refusal(f"asv is not installed in {sys.prefix}; {remedy}")
     from .asv_command import Wish, call
 
     given = options.arguments[1:] if options.arguments[:1] == ["--"] else options.arguments
