@@ -60,7 +60,7 @@ def states(checkout: Checkout) -> list[str]:
 
 
 def test_a_driver_that_costs_12_percent_is_flagged_by_publish(checkout: Checkout) -> None:
-    """asv's own list of regressions has it, at the commit whose message names the driver."""
+    """The list of regressions that asv publishes has it, at the commit whose message names the driver."""
     states(checkout)
     html = checkout.root / ".asv" / "html"
     by_state = json.loads((html / "states" / "regressions.json").read_text(encoding="utf-8"))["regressions"]

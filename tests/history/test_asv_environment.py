@@ -19,7 +19,7 @@ RUN = ("--stack", "cpu", "run", "HEAD^!", "--bench", "float32")
 
 
 def test_a_stack_that_is_not_built_says_how_to_build_it(fresh: Checkout) -> None:
-    """asv builds nothing itself."""
+    """Nothing is built on the way."""
     ended = fresh.asv(*RUN, STACKPROOF_PYTHON="")
     assert ended.returncode == 2
     assert "`nox -s cpu-smoke` builds it" in ended.stdout

@@ -57,7 +57,7 @@ def test_the_version_is_that_of_the_checkout() -> None:
 
 
 def test_titles_say_for_how_much_work() -> None:
-    """asv is given seconds; the title says of what."""
+    """What asv is given are seconds; the title says of what."""
     assert asv_names.title(Key("copy", "tiny", "s/GB")) == "copy (tiny), per GB"
     assert asv_names.title(Key("import", "full", "s")) == "import (full)"
 
@@ -75,5 +75,5 @@ def test_two_drivers_are_two_files_and_two_lines() -> None:
 
 
 def test_names_of_environments_are_short() -> None:
-    """asv replaces a name of 128 characters by a digest, which nobody can read."""
+    """For a name of 128 characters asv puts a digest, which nobody can read."""
     assert len(asv_names.environment(place(making.FACTS), state(making.FACTS))) < 60

@@ -107,7 +107,7 @@ def test_what_only_asv_knows_stays(fresh: Checkout) -> None:
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"version": 2}'])
 def test_a_damaged_file_of_asv_is_made_again(fresh: Checkout, content: str) -> None:
-    """asv writes in place: what a killed asv left is set aside, the records have everything."""
+    """Files are written in place by asv: what a killed asv left is set aside, the records have everything."""
     add(fresh, making.record(0))
     published(fresh)
     path = fresh.root / ".asv" / "results" / "box" / fresh.files()[0]

@@ -63,12 +63,8 @@ def test_entries_come_in_order_of_time() -> None:
 
 def test_runs_of_one_state_are_pooled() -> None:
     """All samples count, in the order they were taken."""
-    found = entries(
-        {
-            Path("a"): making.record(1, making.figure(samples=[3.0])),
-            Path("b"): making.record(0, making.figure(samples=[1.0, 2.0])),
-        }
-    )
+    later, earlier = making.figure(samples=[3.0]), making.figure(samples=[1.0, 2.0])
+    found = entries({Path("a"): making.record(1, later), Path("b"): making.record(0, earlier)})
     (one,) = pooled(found)
     assert (one.key, one.samples, one.started) == (KEY, (1.0, 2.0, 3.0), found[-1].started)
 

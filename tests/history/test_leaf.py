@@ -73,7 +73,7 @@ def test_a_leaf_needs_a_stack(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_listing_imports_no_torch() -> None:
-    """asv lists the benchmarks before each command; torch would cost seconds, and needs a driver on some stacks."""
+    """The benchmarks are listed before each command; torch would cost seconds, and needs a driver on some stacks."""
     code = """
 import sys
 sys.path[:0] = [sys.argv[1], sys.argv[2]]
@@ -100,7 +100,7 @@ def measured(monkeypatch: pytest.MonkeyPatch, answer: Sampled | Exception) -> Su
 
 
 def test_a_figure_leaves_a_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """asv gets all samples; the record has them with the version, the commit that asv checked out, and what explains them."""
+    """All samples go to asv; the record has them with the version, the commit that asv checked out, and what explains them."""
     subject = next(one for one in leaf.subjects("fast", leaf.stack()) if one.name == "gemm-float32")
     measured(monkeypatch, sampled(subject))
     assert leaf.run(subject, profile("fast")) == {"samples": [1e-3, 2e-3, 3e-3], "number": 1}
@@ -119,7 +119,7 @@ def test_a_figure_leaves_a_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_what_computes_wrong_has_no_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """asv sees a failure, the record says why."""
+    """It is a failure to asv, the record says why."""
     subject = measured(monkeypatch, Refusal("not yet"))
     measured(monkeypatch, sampled(subject, verified=False))
     with pytest.raises(RuntimeError, match="gemm-float32 computes wrong and was not timed"):
@@ -138,7 +138,7 @@ def test_a_clock_that_lies_has_no_figure(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_what_the_stack_cannot_run_is_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """asv's own word for it, with the rule's reason; no failure, and nothing in the store."""
+    """With asv's own word for it and the rule's reason; no failure, and nothing in the store."""
     (tmp_path / "runner").mkdir()
     (tmp_path / "runner" / "asv_runner").symlink_to(making.asv_packages() / "asv_runner")
     monkeypatch.syspath_prepend(str(tmp_path / "runner"))

@@ -37,11 +37,8 @@ def test_rates_are_shown_with_their_direction() -> None:
 
 def test_times_without_a_rate_are_shown_as_times() -> None:
     """Start-up is a time: less is better, and the change is of speed all the same."""
-    rows = [
-        making.record(day, making.figure(value, unit="s", samples=[value] * 9), commit=name * 40)
-        for day, value, name in ((0, 2.0, "a"), (1, 1.0, "b"))
-    ]
-    text = rendered(*rows)
+    first, second = (making.figure(value, unit="s", samples=[value] * 9) for value in (2.0, 1.0))
+    text = rendered(making.record(0, first), making.record(1, second, commit="b" * 40))
     assert "1.00 s" in text
     assert "+100.0% better" in text
 
@@ -89,7 +86,7 @@ def test_flagged_changes_say_what_changed() -> None:
 
 def test_reference_figures_stand_beside_measured_ones() -> None:
     """With the device that they are of, and the source."""
-    row = making.figure(0.2, workload="qwen3-0.6b-lora", preset="full", unit="s/sample")
+    row = making.figure(0.2, workload="training-qwen3-0.6b-lora", preset="full", unit="s/sample")
     text = rendered(making.record(0, row))
     assert "5.88 samples/s on 2 ranks, 2 x Intel Arc Pro B60" in text
     assert "requirements B2" in text

@@ -21,7 +21,7 @@ def test_pieces_of_one_commit_become_one_record(tmp_path: Path) -> None:
         store.append(making.record(day, making.figure(1e-3 * (day + 1)), commit=commit * 40), command.folder)
     made, problems = command.end(tmp_path / "store", keep=True)
     assert problems == []
-    found = [store.load([path]) for path in (tmp_path / "store",)][0].records
+    found = store.load([tmp_path / "store"]).records
     assert set(found) == set(made)
     (first,) = [one for one in found.values() if one.provenance["commit"] == "a" * 40]
     assert [round(row.value, 6) for row in first.measurements] == [1e-3, 3e-3]

@@ -9,6 +9,7 @@ import pytest
 from stackproof import stacks
 from stackproof.errors import Refusal
 from stackproof.history import reference
+from stackproof.measuring import profiles, subjects
 
 GOOD = """
 title = "t"
@@ -20,7 +21,7 @@ torch = "2.8.0+xpu"
 [conditions]
 batch = "1"
 [[figure]]
-subject = "*yolo*"
+subjects = ["training-yolo*"]
 preset = "full"
 ranks = 2
 value = 4.0
@@ -38,16 +39,30 @@ def test_the_first_users_figures_are_there() -> None:
 
 def test_rates_are_kept_as_seconds() -> None:
     """So that they are compared with measured ones in the same direction."""
-    (samples,) = reference.find("qwen3-0.6b-lora", "full", "s/sample")
+    (samples,) = reference.find("training-qwen3-0.6b-lora", "full", "s/sample")
     assert 1 / samples.seconds == pytest.approx(5.881)
-    (steps,) = reference.find("yolov8x", "full", "s/iteration")
+    (steps,) = reference.find("training-yolov8x", "full", "s/sample")
     assert steps.seconds == 3.4
 
 
-def test_a_figure_is_of_its_preset_and_unit_only() -> None:
-    """A tiny preset is no such work."""
-    assert reference.find("qwen3-0.6b-lora", "tiny", "s/sample") == ()
-    assert reference.find("qwen3-0.6b-lora", "full", "s/token") == ()
+def test_a_figure_is_of_its_work_only() -> None:
+    """A tiny preset, and the optimiser alone, are no such work; the same work on more ranks is."""
+    assert reference.find("training-qwen3-0.6b-lora", "tiny", "s/sample") == ()
+    assert reference.find("optimiser-qwen3-0.6b-lora", "full", "s/iteration") == ()
+    assert len(reference.find("data-parallel-qwen3-0.6b-lora-2-ranks", "full", "s/sample")) == 1
+
+
+def test_a_figure_in_another_unit_is_better_than_none() -> None:
+    """A step's time whose batch nobody reported cannot be told a sample; it is shown as it was told."""
+    (row,) = reference.find("training-yolov8x", "full", "s/sample")
+    assert row.unit == "s/iteration"
+
+
+def test_references_are_of_subjects_that_exist() -> None:
+    """A name that was changed in the table of benchmarks would lose its reference silently."""
+    names = [one.name for chosen in profiles() for one in subjects(chosen.name, stacks.load("cpu"))]
+    for row in reference.load_all():
+        assert any(row.fits(name, "full") for name in names), row.title
 
 
 @pytest.mark.parametrize(

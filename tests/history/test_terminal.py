@@ -36,7 +36,7 @@ def test_a_series_is_a_row_of_rates() -> None:
 
 def test_reference_figures_are_shown() -> None:
     """Beside the measured one."""
-    row = making.figure(0.2, workload="yolov8x", preset="full", unit="s/iteration")
+    row = making.figure(0.2, workload="training-yolov8x", preset="full", unit="s/sample")
     assert "0.294 it/s on 1 x Intel Arc Pro B60" in shown(making.record(0, row))
 
 

@@ -14,8 +14,6 @@ from ..measuring import Subject, profiles, subjects
 from .entries import Key, Pooled
 from .identity import Place, State, slug
 
-UNIT = "seconds"
-"""All that asv is given; it knows how to write it, and the title says for how much work."""
 RETIRED = "retired"
 """The module of subjects that `fixtures/benchmarks.toml` no longer has; their history stays."""
 
@@ -30,6 +28,11 @@ def title(key: Key) -> str:
     """Return how asv's pages call it, with what the seconds are for."""
     _, _, thing = key.unit.partition("/")
     return f"{key.subject} ({key.preset}){', per ' + thing if thing else ''}"
+
+
+def unit(key: Key) -> str:
+    """Return the unit that asv is told: it knows how to write seconds, and the title says for how much work they are."""
+    return "seconds" if key.unit.partition("/")[0] == "s" else key.unit
 
 
 def leaf(kind: str) -> str:
@@ -47,7 +50,7 @@ def description(one: Pooled) -> dict[str, object]:
         "name": benchmark(one.key),
         "pretty_name": title(one.key),
         "type": "track",
-        "unit": UNIT,
+        "unit": unit(one.key),
         "version": known.version if known else one.version,
         "params": [],
         "param_names": [],

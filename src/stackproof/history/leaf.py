@@ -31,7 +31,7 @@ PROFILE = "STACKPROOF_PROFILE"
 FACTS = "STACKPROOF_FACTS"
 PIECES = "STACKPROOF_PIECES"
 DEFAULT_PROFILE = "fast"
-_START_S = 240.0
+_START_S = {"tiny": 240.0, "full": 900.0}
 """What importing, building, verifying and warming up may take beside the samples, before asv ends the process."""
 
 Result = dict[str, Any]
@@ -63,9 +63,9 @@ def _benchmark(subject: Subject, chosen: Profile) -> Callable[[], Result]:
     track.__doc__ = subject.title
     attributes = {
         "pretty_name": asv_names.title(key),
-        "unit": asv_names.UNIT,
+        "unit": asv_names.unit(key),
         "version": subject.version,
-        "timeout": _START_S + 4 * chosen.budget.seconds,
+        "timeout": _START_S[chosen.preset] + 4 * chosen.budget.seconds,
     }
     track.__dict__.update(attributes)
     return track

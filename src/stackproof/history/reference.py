@@ -30,20 +30,22 @@ class Reference:
     source: str
     pins: Mapping[str, str]
     conditions: Mapping[str, str]
-    subject: str
+    subjects: tuple[str, ...]
+    """Patterns of the names of subjects that do the same work, whatever their number of ranks."""
     preset: str
     ranks: int
     seconds: float
     unit: str
 
-    def fits(self, subject: str, preset: str, unit: str) -> bool:
-        """Whether the figure is of this subject, preset and unit."""
-        return (preset, unit) == (self.preset, self.unit) and fnmatchcase(subject, self.subject)
+    def fits(self, subject: str, preset: str) -> bool:
+        """Whether the figure is of this work."""
+        return preset == self.preset and any(fnmatchcase(subject, pattern) for pattern in self.subjects)
 
 
 def find(subject: str, preset: str, unit: str) -> tuple[Reference, ...]:
-    """Return the reference figures of a subject in a stored unit."""
-    return tuple(row for row in load_all() if row.fits(subject, preset, unit))
+    """Return the reference figures of a subject: those in the same stored unit, else in whatever unit they were reported."""
+    found = tuple(row for row in load_all() if row.fits(subject, preset))
+    return tuple(row for row in found if row.unit == unit) or found
 
 
 @cache
@@ -62,11 +64,11 @@ def load(path: Path) -> tuple[Reference, ...]:
     return tuple(Reference(title, stack, device, source, pins, conditions, *row) for row in rows)
 
 
-def _figure(table: Table) -> tuple[str, str, int, float, str]:
+def _figure(table: Table) -> tuple[tuple[str, ...], str, int, float, str]:
     with table:
-        subject, preset = table.take("subject", str), table.take("preset", str, allowed=("tiny", "full"))
+        subjects, preset = table.strings("subjects"), table.take("preset", str, allowed=("tiny", "full"))
         ranks, value = table.take("ranks", int), table.take("value", float)
         unit = table.take("unit", str, allowed=_UNITS)
     if not value > 0 or ranks < 1:
         raise table.refuse("value", f"is {value} on {ranks} ranks; both must be above 0")
-    return (subject, preset, ranks, *((1 / value, _STORED[unit]) if unit in _STORED else (value, unit)))
+    return (subjects, preset, ranks, *((1 / value, _STORED[unit]) if unit in _STORED else (value, unit)))

@@ -49,7 +49,7 @@ def _place(history: History) -> Table:
 def _row(one: Series) -> tuple[Text, ...]:
     unit = one.key.unit
     known = "; ".join(
-        f"{shown(row.seconds, unit)} on {row.device}" for row in find(one.key.subject, one.key.preset, unit)
+        f"{shown(row.seconds, row.unit)} on {row.device}" for row in find(one.key.subject, one.key.preset, unit)
     )
     return (
         Text(plain(one.key.subject)),
