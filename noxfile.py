@@ -44,13 +44,19 @@ LINTERS = ("ruff>=0.17,<0.18", "mypy>=2.4,<2.5")
 VERBS = (
     Verb("smoke", "Prove that {stack} is alive: {title}", rehearsed=False),
     Verb("verify", "Prove that {stack} computes right: every suite", rehearsed=False),
+    Verb(
+        "bench",
+        "Measure {stack}, everything verified before it is timed: -- --profile fast|regular|full",
+        rehearsed=False,
+    ),
+    Verb("agree", "Measure {stack} side by side with other people's tools", rehearsed=False),
     Verb("rehearse", "Smoke run of {stack} on the CPU, with upstream builds of its versions", rehearsed=True),
 )
 
 
 def _run(session: nox.Session, stack: stacks.Stack, verb: Verb) -> None:
     """Build the environment and call the verb."""
-    python = _prepare(session, stack, rehearsed=verb.rehearsed)
+    python = _prepare(session, stack, rehearsed=verb.rehearsed or "--rehearsed" in session.posargs)
     command = [str(python), "-m", "stackproof", verb.name, "--stack", stack.name, *session.posargs]
     session.run(*command, external=True, interrupt_timeout=_GROUP_S, terminate_timeout=_PATIENCE_S)
 

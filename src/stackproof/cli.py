@@ -9,11 +9,16 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from . import __version__, hosts, stacks
 from .errors import Refusal
 
+if TYPE_CHECKING:
+    from .records import Record
+
 Verb = Callable[[argparse.Namespace], int]
+Look = Callable[["Record"], None]
 
 _INTERRUPTED = 130
 _DEAF_S = 10.0
@@ -63,8 +68,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     _add_suites(
         _add_run(verbs, "verify", "does the stack compute right: every suite, or those named", _run),
-        default=stacks.suites(),
+        default=stacks.suites("verify"),
     )
+    _add_bench(verbs)
     _add_suites(
         _add_run(
             verbs,
@@ -146,39 +152,85 @@ def _add_suites(verb: argparse.ArgumentParser, default: tuple[str, ...]) -> None
     verb.set_defaults(otherwise=default)
 
 
+def _add_bench(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add what measures: the same run, with a profile in place of a preset, and checks chosen by subject."""
+    from .measuring import profiles
+
+    told = "; ".join(f"{row.name}: {row.title}" for row in profiles())
+    bench = "how fast is the stack: every figure of work that was verified in the same run"
+    agree = "do our figures agree with other people's tools, measured side by side"
+    for name, help_ in (("bench", bench), ("agree", agree)):
+        verb = _add_run(verbs, name, help_, _bench)
+        _add_suites(verb, default=stacks.suites(name))
+        verb.add_argument("--profile", default="fast", choices=[row.name for row in profiles()], help=told)
+        verb.add_argument(
+            "--allow-foreign", action="store_true", help="measure although other processes use the card, and label it"
+        )
+        verb.add_argument("--rehearsed", action="store_true", help="measure the stack's rehearsal, on the CPU")
+        verb.add_argument("--plots", type=Path, metavar="DIR", help="draw PNG and SVG files there (needs matplotlib)")
+        verb.set_defaults(preset="")
+
+
+def _bench(options: argparse.Namespace) -> int:
+    from .measuring import profile
+
+    chosen = profile(options.profile)
+    options.preset = options.preset or chosen.preset
+    options.only = [one if "::" in one else f"*[[]{one}]" for one in options.only]
+    options.told = {"profile": chosen.name, **({"allow_foreign": "yes"} if options.allow_foreign else {})}
+    return _run(options, rehearsed=options.rehearsed, look=_plotting(options.plots) if options.plots else None)
+
+
+def _plotting(folder: Path) -> Look:
+    from . import plots
+
+    plots.require()
+
+    def draw(record: Record) -> None:
+        for path in plots.draw(record, folder):
+            print(f"drawn: {path}")  # noqa: T201
+
+    return draw
+
+
 def _rehearse(options: argparse.Namespace) -> int:
     return _run(options, rehearsed=True)
 
 
-def _run(options: argparse.Namespace, rehearsed: bool = False) -> int:
+def _run(options: argparse.Namespace, rehearsed: bool = False, look: Look | None = None) -> int:
     if options.replay:
-        return _replay(options.replay)
+        return _replay(options.replay, look)
     if not options.stack:
         raise Refusal(f"which stack? add --stack with one of: {', '.join(stacks.names())}")
     stack = stacks.load(options.stack)
-    return _conduct(options, stack.rehearse() if rehearsed else stack)
+    return _conduct(options, stack.rehearse() if rehearsed else stack, look)
 
 
-def _replay(path: Path) -> int:
+def _replay(path: Path, look: Look | None) -> int:
     from . import records, summary
 
     record = records.read(path)
     summary.show(record, path)
+    if look:
+        look(record)
     return record.verdict.exit_code
 
 
-def _conduct(options: argparse.Namespace, stack: stacks.Stack) -> int:
+def _conduct(options: argparse.Namespace, stack: stacks.Stack, look: Look | None) -> int:
     from . import console, runs, summary
     from .verify import Plan
 
     _check_device(options.device, stack)
     chosen = tuple(options.suites or options.otherwise)
     only, scale = tuple(options.only), options.deadline_scale
-    plan = Plan(options.verb, stack, chosen, options.device, options.preset, only, scale, options.shuffle)
+    told = options.told if "told" in options else {}
+    plan = Plan(options.verb, stack, chosen, options.device, options.preset, only, scale, options.shuffle, told)
     outputs = runs.Outputs(options.results or runs.LOCAL, options.json, options.junit)
     with console.Terminal().watching(f"{plan.verb} {stack.label}: {stack.title}") as terminal:
         record, where = runs.conduct(plan, outputs, terminal, options.resume)
     summary.show(record, where)
+    if look:
+        look(record)
     return record.verdict.exit_code
 
 

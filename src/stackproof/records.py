@@ -93,6 +93,7 @@ class Measurement:
     """One measured quantity; `note` says what limits it, such as 'indicative'.
 
     `version` is that of what was measured: figures of different versions are not comparable. Only what has one has a history.
+    `figures` explain it: interval, clocks, memory, what was verified.
     """
 
     workload: str
@@ -105,6 +106,7 @@ class Measurement:
     samples: list[float]
     note: str = ""
     version: str = ""
+    figures: dict[str, Figure] = field(default_factory=dict)
 
 
 @dataclass

@@ -259,9 +259,23 @@ def _rehearsal(parent: Table) -> Rehearsal:
         )
 
 
-def suites() -> tuple[str, ...]:
-    """Return the suites that exist: folders of tests under `suites/`, in alphabetical order."""
-    return tuple(sorted({path.parent.name for path in SUITES.glob("*/test_*.py")}))
+def suites(verb: str = "") -> tuple[str, ...]:
+    """Return the suites that exist: folders of tests under `suites/`, in alphabetical order; only a verb's own if one is named."""
+    found = sorted({path.parent.name for path in SUITES.glob("*/test_*.py")})
+    return tuple(name for name in found if not verb or _verbs().get(name, "verify") == verb)
+
+
+@functools.cache
+def _verbs() -> dict[str, str]:
+    """Return the verbs that `suites/suites.toml` names, by suite; `verify` runs all others."""
+    path, found = SUITES / "suites.toml", {}
+    if path.exists():
+        with Table.load(path) as table:
+            for row in table.tables("suite"):
+                with row:
+                    row.take("workers", int)
+                    found[row.take("name", str)] = row.take("verb", str, "verify")
+    return found
 
 
 def _expected(parent: Table) -> dict[str, int]:

@@ -10,8 +10,8 @@ import fnmatch
 import resource
 import tempfile
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from . import ROOT, known_issues, processes
@@ -40,6 +40,8 @@ class Plan:
     only: tuple[str, ...] = ()
     deadline_scale: float = 1.0
     shuffle: int | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+    """What only some suites ask for, such as the profile of benchmarks."""
 
     def facts(self) -> dict[str, Figure]:
         """Return what of the plan explains a record: a run of some checks must never look like a run of all."""
@@ -50,6 +52,7 @@ class Plan:
             "device": self.device or "the first",
             "deadline_scale": self.deadline_scale,
             "shuffle": -1 if self.shuffle is None else self.shuffle,
+            **self.options,
         }
 
 
@@ -70,6 +73,7 @@ def stages(chosen: tuple[str, ...], folder: Path | None = None) -> tuple[Stage, 
             for row in table.tables("suite"):
                 with row:
                     listed[row.take("name", str)] = row.take("workers", int)
+                    row.take("verb", str, "")
     order = [*(name for name in listed if name in chosen), *(name for name in chosen if name not in listed)]
     return _merged([Stage((name,), listed.get(name, 1)) for name in order])
 
@@ -113,7 +117,8 @@ def run(
         processes.end_tree(mark)
     record.seconds += time.monotonic() - began
     record.provenance["largest_process_rss_bytes"] = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
-    record.logs += [str(path) for path in sorted(folder.rglob("*.log"))]
+    kept = [*folder.rglob("*.log"), *folder.rglob("benchmark.json")]
+    record.logs += [str(path) for path in sorted(kept) if path.stat().st_size]
     return record
 
 
@@ -158,6 +163,7 @@ def _worker(plan: Plan, stage: Stage, ledger: Ledger, folder: Path, mark: str, s
         deadline_scale=plan.deadline_scale,
         shard=(shard, stage.workers),
         shuffle=plan.shuffle,
+        options=dict(plan.options),
     )
     order = Order(session, stage.suites, SUITES, defaults_of(dict(plan.stack.environment)))
     return Worker(order, ledger, mark)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import importlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,12 +22,14 @@ from .calibration import calibrate
 from .neighbours import HostLoad, require_alone
 from .sampled import Sampled
 from .sampling import Sampler, Warmth, sample, warm_up
-from .statistics import drift
+from .statistics import drift, median_interval
 from .subjects import Budget, Subject
 from .telemetry import Telemetry
 
-DRIFTED = 0.03
+_DRIFTED = 0.03
 """From this share on, the difference between the first and the last third of the samples is worth a note."""
+_WIDE = 3.0
+"""Beyond so many times the noise target, the cap came first and the figure is worth a note."""
 
 # Kinds that are no work to be repeated in this process: the module that measures each.
 _PROCEDURES = {"start-up": "starting", "overhead": "overhead", "collective": "ranks", "data-parallel": "ranks"}
@@ -102,7 +104,7 @@ class _Measurement:
         telemetry.read(lambda: sampler.block(1))
         self.facts |= {"others' share of the host's cores": share, "warm_up.runs": warmth.runs}
         self.facts |= {"warm_up.seconds": warmth.seconds, "runs per sample": sampler.number, **work.conclude()}
-        self.notes += [*remarks(warmth, seconds), *load.note(share), *_throttling(telemetry)]
+        self.notes += [*remarks(warmth, seconds, self.budget), *load.note(share), *_throttling(telemetry)]
         return self._result(
             work, tuple(seconds), verified=True, reason=reason, peak_memory_bytes=self.device.memory().peak,
             settled=warmth.settled, clocks=telemetry.facts(),
@@ -126,12 +128,14 @@ def result(
     return Sampled(**names, unit=subject.unit, samples=samples, worth=full, **rest)  # type: ignore[arg-type]
 
 
-def remarks(warmth: Warmth, seconds: list[float]) -> list[str]:
+def remarks(warmth: Warmth, seconds: Sequence[float], budget: Budget) -> list[str]:
     """Say what makes the samples doubtful."""
     found = []
+    if (noise := median_interval(seconds).relative) > _WIDE * budget.noise:
+        found.append(f"noisy: known to within {noise:.0%} only, {budget.noise:.1%} was wanted")
     if not warmth.settled:
         found.append(f"not settled: the last runs of the warm-up still changed by {warmth.change:.1%}")
-    if abs(moved := drift(seconds)) > DRIFTED:
+    if abs(moved := drift(seconds)) > _DRIFTED:
         found.append(f"drifted: the last third of the samples is {moved:+.1%} against the first")
     return found
 

@@ -132,7 +132,8 @@ def _subjects(table: Table, known: list[str]) -> Iterator[dict[str, Any]]:
 
 
 def _word(item: tuple[str, Any]) -> str:
-    """Return how a value shows in a subject's name: `bfloat16`, `2-ranks`, `4-mib`."""
+    """Return how a value shows in a subject's name: `bfloat16`, `2-ranks`, `4-mib`, `64-kib`."""
     key, value = item
-    words = {"ranks": f"{value}-ranks", "mib": f"{value}-mib"}
-    return words.get(key, str(value))
+    if key == "mib":
+        return f"{value:g}-mib" if value >= 1 else f"{value * 1024:g}-kib"
+    return f"{value}-ranks" if key == "ranks" else str(value)

@@ -8,6 +8,7 @@ import torch
 
 from ..checks import require
 from ..device import HOST, Device
+from ..records import Figure
 from .work import Setting, Work
 
 _MIB = 1 << 20
@@ -35,6 +36,10 @@ class Copy(Work):
     def worth(self) -> Mapping[str, float]:
         """GB of 1e9 bytes."""
         return {"GB": self._passes * self.source.numel() / 1e9}
+
+    def conclude(self) -> Mapping[str, Figure]:
+        """Say what the bytes went through."""
+        return {"memory": "device" if self._passes == 2 else "link"}
 
     def run(self) -> torch.Tensor:
         """Queue the copy."""

@@ -10,6 +10,7 @@ import torch
 
 from ..checks import CapabilityMissing, require
 from ..numerics import judge
+from ..records import Figure
 from .base import Job
 from .training import SEED
 from .work import Setting, Work
@@ -41,8 +42,12 @@ class OptimiserStep(Work):
 
     @property
     def worth(self) -> Mapping[str, float]:
-        """One step over all parameters with a gradient, in units of 1e9 parameters."""
-        return {"Gparameter": sum(parameter.numel() for parameter in self.parameters) / 1e9}
+        """One step; how many parameters it changes stands among its facts."""
+        return {"iteration": 1.0}
+
+    def conclude(self) -> Mapping[str, Figure]:
+        """Say how many parameters a step changes."""
+        return {"parameters": sum(parameter.numel() for parameter in self.parameters)}
 
     def prove(self) -> str:
         """Hold the change of all parameters by one step against the same optimiser in float64 on the CPU."""

@@ -39,12 +39,13 @@ def against_float64(workload: Workload, job: Job, device: Device) -> str:
         actual, expected = job.observe(), own.observe()
     device.synchronize()
     require(math.isfinite(float(actual.loss)) and float(actual.loss) != 0, f"the loss is {float(actual.loss)}")
-    worst = _worst(workload.name, recipe.autocast, actual, exact, expected)
+    worst = judged(workload.name, recipe.autocast, actual, exact, expected)
     require(worst.ok, worst.sentence(f"{workload.name} tiny: the gradient"))
     return f"{len(exact.gradients)} gradients against float64, error {worst.error:.1e} of {worst.bound:.1e} allowed"
 
 
-def _worst(name: str, autocast: torch.dtype | None, actual: Outcome, exact: Outcome, expected: Outcome) -> Judgement:
+def judged(name: str, autocast: torch.dtype | None, actual: Outcome, exact: Outcome, expected: Outcome) -> Judgement:
+    """Return the worst judgement of all gradients, or under autocast the one of the whole gradient."""
     require(actual.gradients.keys() == exact.gradients.keys(), f"{name} tiny: not every parameter got a gradient")
     if autocast is not None:
         return judge_mixed(joined(actual), joined(exact), joined(expected), autocast, name)

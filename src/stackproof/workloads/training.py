@@ -27,14 +27,15 @@ class Training(Work):
         if reason := self.workload.missing():
             raise CapabilityMissing(f"fixtures/workloads.toml: {reason}")
         self.device, self.preset = setting.device, setting.preset
-        self.job = self._build("tiny" if self.preset == "tiny" else "full")
+        self.job = self.build("tiny" if self.preset == "tiny" else "full")
         self._units = self.job.units
         self.dtype = name_of(self.job.recipe.autocast or self.job.recipe.dtype)
         self.arithmetic = self._arithmetic()
         self._losses: tuple[torch.Tensor, torch.Tensor] | None = None
 
-    def _build(self, preset: Preset) -> Job:
-        return self.workload.build(self.device.torch, preset, SEED)
+    def build(self, preset: Preset, dtype: torch.dtype | None = None, autocast: torch.dtype | None = None) -> Job:
+        """Build the job, in the preset's own precision unless another is asked for."""
+        return self.workload.build(self.device.torch, preset, SEED, dtype, autocast)
 
     def _arithmetic(self) -> str:
         """Return what the peak is counted in: convolutions of float32 run as tf32 where cuDNN is allowed to."""
@@ -52,7 +53,7 @@ class Training(Work):
         """Hold the job, or its tiny sibling and then the job itself, against a reference."""
         if self.preset == "tiny":
             return against_float64(self.workload, self.job, self.device)
-        twin = self.workload.build(self.device.torch, "tiny", SEED, torch.float32, self.job.recipe.autocast)
+        twin = self.build("tiny", torch.float32, self.job.recipe.autocast)
         sibling = against_float64(self.workload, twin, self.device)
         return f"tiny: {sibling}; full: {against_itself(self.job)}"
 
