@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,17 @@ def test_the_facts_are_those_of_the_interpreter() -> None:
     facts = probe.ask(Path(sys.executable), stacks.load("cpu"), {**ENVIRONMENT, "STACKPROOF_HOST": "box"})
     assert (facts["host"], facts["stack"], facts["rehearsed"]) == ("box", "cpu", False)
     assert {"torch", "lock", "devices", "cpu.name", "commit", "kernel"} <= set(facts)
+
+
+def test_defaults_of_the_stack_are_told_from_what_the_user_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As every other verb tells them, so that a run of bench and one of asv are in the same state; they hold for torch."""
+    stack = replace(stacks.load("cpu"), environment={"CCL_ATL_TRANSPORT": "ofi", "CCL_WORKER_COUNT": "1"})
+    monkeypatch.setattr(probe.stacks, "load", lambda _: stack)
+    monkeypatch.setattr(probe.os, "environ", {**os.environ, "CCL_WORKER_COUNT": "2"})
+    facts = probe.facts("cpu", rehearsed=False)
+    assert facts["env.CCL_ATL_TRANSPORT (default of the stack)"] == "ofi"
+    assert facts["env.CCL_WORKER_COUNT"] == "2"
+    assert probe.os.environ["CCL_ATL_TRANSPORT"] == "ofi"
 
 
 def ending(tmp_path: Path, code: int, said: str) -> Path:

@@ -77,14 +77,14 @@ def run(subject: Subject, chosen: Profile) -> Result:
     A subject that computes wrong, or whose clock cannot be believed, has no figure: asv sees a failure. One that the stack
     cannot run is skipped.
     """
-    from asv_runner.benchmarks.mark import SkipNotImplemented
-
     from ..checks import CapabilityMissing, CheckEnded
 
     began, started = time.monotonic(), datetime.now(timezone.utc)
     try:
         sampled = measure(subject, _device(subject.stack), chosen.preset, chosen.budget)
     except CapabilityMissing as missing:
+        from asv_runner.benchmarks.mark import SkipNotImplemented  # there only while asv runs
+
         raise SkipNotImplemented(str(missing)) from missing
     except CheckEnded as ended:
         _leave(piece(subject, chosen, started, _check(subject, chosen, ended.verdict, str(ended), began)))

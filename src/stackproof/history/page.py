@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ..records import write_atomically
 from ..units import RATES, rate, shown
-from .rates import Change, History, Point, Series, flagged
+from .rates import Change, History, Point, Series, flagged, span
 from .reference import Reference, find
 from .states import subject
 
@@ -16,6 +16,7 @@ _MOST_DRAWN = 120
 _MOST_CHANGES = 200
 _MOST_STATES = 200
 _WIDTH, _HEIGHT, _MARGIN = 180, 30, 3
+_NUMBERS = {"speed", "before", "after", "now", "±", "since before", "runs"}
 
 _STYLE = """
 :root { color-scheme: light dark; --line: #8884; --dim: #888; --worse: #c62828; --better: #2e7d32; --mark: #1565c0; }
@@ -126,23 +127,23 @@ def _trend(one: Series) -> str:
     """Draw what is shown, as it is shown: a rate that falls goes down."""
     points = one.points[-_MOST_DRAWN:]
     values = [rate(point.seconds.median, one.key.unit)[0] for point in points]
-    low, high = min(values), max(values)
+    low, high = span(values)
     step = (_WIDTH - 2 * _MARGIN) / max(1, len(values) - 1)
-    scale = (_HEIGHT - 2 * _MARGIN) / (high - low) if high > low else 0.0
+    scale = (_HEIGHT - 2 * _MARGIN) / (high - low)
     places = [
         (_MARGIN + number * step, _HEIGHT - _MARGIN - (value - low) * scale) for number, value in enumerate(values)
     ]
     marked = {step.after: step for step in one.changes}
     dots = "".join(_dot(place, marked.get(point)) for place, point in zip(places, points, strict=True))
     line = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
-    told = escape(f"{len(one.points)} points from {_span(one, low, high)}", quote=True)
+    told = escape(f"{len(one.points)} points from {_told(one, min(values), max(values))}", quote=True)
     return (
         f"<svg width='{_WIDTH}' height='{_HEIGHT}' role='img' aria-label='{told}'><title>{told}</title>"
-        f"<polyline points='{line}'/>{dots}</svg>"
+        f"<polyline points='{line}' fill='none' stroke='#1565c0'/>{dots}</svg>"
     )
 
 
-def _span(one: Series, low: float, high: float) -> str:
+def _told(one: Series, low: float, high: float) -> str:
     unit = RATES.get(one.key.unit, one.key.unit)
     return f"{low:.3g} to {high:.3g} {unit}"
 
@@ -166,5 +167,5 @@ def _states(history: History) -> str:
 
 
 def _table(heads: Iterable[str], rows: Iterable[str]) -> str:
-    head = "".join(f"<th>{escape(word)}</th>" for word in heads)
+    head = "".join(f"<th{' class=n' if word in _NUMBERS else ''}>{escape(word)}</th>" for word in heads)
     return f"<table><thead><tr>{head}</tr></thead><tbody>\n" + "\n".join(rows) + "\n</tbody></table>"

@@ -8,6 +8,7 @@ The environment is proved first; one that is not its lock, and a host without th
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -28,7 +29,6 @@ def ask(python: Path, stack: stacks.Stack, environment: dict[str, str]) -> dict[
         Refusal: what the process said, with its exit code.
     """
     command = [str(python), "-m", "stackproof.history.probe", stack.name, *(["rehearsed"] if stack.rehearsed else [])]
-    environment = {**environment, **defaults_of(dict(stack.environment))}
     try:
         ended = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=_ASKED_S, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -47,11 +47,9 @@ def facts(name: str, rehearsed: bool) -> dict[str, Figure]:
     found = hosts.inspect(stack)
     if not found.present:
         raise found.refusal()
-    return {
-        **provenance.host_facts(stack),
-        **provenance.proof_facts(proof.prove(stack)),
-        **provenance.torch_facts(stack),
-    }
+    told = {**provenance.host_facts(stack), **provenance.proof_facts(proof.prove(stack))}
+    os.environ.update(defaults_of(dict(stack.environment)))  # after they were told from what the user has set
+    return {**told, **provenance.torch_facts(stack)}
 
 
 def _main(arguments: list[str]) -> int:

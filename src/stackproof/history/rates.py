@@ -6,9 +6,10 @@ request is judged by the gate, which measures both sides in turn.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from statistics import median
 
 from ..measuring.statistics import Interval, median_interval
 from .entries import Entry, Key, pooled
@@ -94,6 +95,12 @@ def flagged(step: Change) -> bool:
     before, after = step.before.seconds, step.after.seconds
     apart = before.high < after.low or after.high < before.low
     return apart and abs(step.ratio - 1) >= rules().share
+
+
+def span(values: Sequence[float]) -> tuple[float, float]:
+    """Return the range to draw values in: theirs, or what a flag would need on both sides of the middle, so that noise looks small."""
+    middle, share = median(values), rules().share
+    return min(*values, middle * (1 - share)), max(*values, middle * (1 + share))
 
 
 def histories(entries: Iterable[Entry]) -> list[History]:

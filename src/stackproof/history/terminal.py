@@ -11,7 +11,7 @@ from rich.text import Text
 
 from ..console import plain, plain_console
 from ..units import rate, shown
-from .rates import Change, History, Series, flagged
+from .rates import Change, History, Series, flagged, span
 from .reference import find
 
 _BARS = "▁▂▃▄▅▆▇█"
@@ -63,10 +63,8 @@ def _row(one: Series) -> tuple[Text, ...]:
 
 
 def bars(values: Sequence[float]) -> str:
-    """Return a bar for each value, the smallest lowest and the largest highest; equal values stand in the middle."""
-    low, high = min(values), max(values)
-    if not high > low:
-        return _BARS[len(_BARS) // 2] * len(values)
+    """Return a bar for each value, higher for larger ones; values that hardly differ stand in the middle."""
+    low, high = span(values)
     return "".join(_BARS[round((value - low) / (high - low) * (len(_BARS) - 1))] for value in values)
 
 
