@@ -16,6 +16,7 @@ sys.path.insert(0, str(ROOT / "src"))
 
 from stackproof import environments, hosts, stacks  # noqa: E402
 from stackproof.errors import Refusal  # noqa: E402
+from stackproof.history import tooling  # noqa: E402
 
 nox.needs_version = ">=2024.4.15"
 nox.options.sessions = ["smoke"]
@@ -44,19 +45,30 @@ VERBS = (
     Verb("smoke", "Prove that {stack} is alive: {title}", rehearsed=False),
     Verb("verify", "Prove that {stack} computes right: every suite", rehearsed=False),
     Verb("ddp", "Prove that ranks of {stack} work together, and fail in time", rehearsed=False),
+    Verb(
+        "bench",
+        "Measure {stack}, everything verified before it is timed: -- --profile fast|regular|full",
+        rehearsed=False,
+    ),
+    Verb("agree", "Measure {stack} side by side with other people's tools", rehearsed=False),
     Verb("rehearse", "Smoke run of {stack} on the CPU, with upstream builds of its versions", rehearsed=True),
 )
 
 
 def _run(session: nox.Session, stack: stacks.Stack, verb: Verb) -> None:
-    """Refuse a host without the device before any download, build the environment, call the verb."""
-    chosen = stack.rehearse() if verb.rehearsed else stack
+    """Build the environment and call the verb."""
+    python = _prepare(session, stack, rehearsed=verb.rehearsed or "--rehearsed" in session.posargs)
+    command = [str(python), "-m", "stackproof", verb.name, "--stack", stack.name, *session.posargs]
+    session.run(*command, external=True, interrupt_timeout=_GROUP_S, terminate_timeout=_PATIENCE_S)
+
+
+def _prepare(session: nox.Session, stack: stacks.Stack, *, rehearsed: bool) -> Path:
+    """Refuse a host without the device before any download, then build the environment; return its interpreter."""
+    chosen = stack.rehearse() if rehearsed else stack
     found = hosts.inspect(chosen)
     if not found.present:
         raise found.refusal()
-    python = environments.prepare(chosen, session.log)
-    command = [str(python), "-m", "stackproof", verb.name, "--stack", stack.name, *session.posargs]
-    session.run(*command, external=True, interrupt_timeout=_GROUP_S, terminate_timeout=_PATIENCE_S)
+    return environments.prepare(chosen, session.log)
 
 
 def _refusing(session: nox.Session, action: Callable[[], None]) -> None:
@@ -75,6 +87,33 @@ def _generate(name: str, verb: Verb) -> None:
 
     session_of_stack.__doc__ = verb.summary.format(stack=name, title=_title(name))
     nox.session(name=f"{name}-{verb.name}", python=False, default=False)(session_of_stack)
+
+
+def _generate_asv(name: str) -> None:
+    """Register the session NAME-asv: asv, in its own environment, measuring in the stack's."""
+
+    def session_of_stack(session: nox.Session) -> None:
+        def action() -> None:
+            _prepare(session, stacks.load(name), rehearsed="--rehearsed" in session.posargs)
+            _run_asv(session, "--stack", name)
+
+        _refusing(session, action)
+
+    session_of_stack.__doc__ = (
+        f"Keep the history of {name} with asv: nox -s {name}-asv -- run|continuous|compare|publish|check ..."
+    )
+    nox.session(name=f"{name}-asv", python=False, default=False)(session_of_stack)
+
+
+def _run_asv(session: nox.Session, *options: str) -> None:
+    command = [str(tooling.prepare(session.log)), "-m", "stackproof", "asv", *options, *session.posargs]
+    session.run(*command, external=True, interrupt_timeout=_GROUP_S, terminate_timeout=_PATIENCE_S)
+
+
+@nox.session(python=False, default=False)
+def asv(session: nox.Session) -> None:
+    """Read histories with asv, without a stack: nox -s asv -- compare|publish|preview ..."""
+    _refusing(session, lambda: _run_asv(session))
 
 
 def _title(name: str) -> str:
@@ -99,6 +138,9 @@ def smoke(session: nox.Session) -> None:
 for _verb in VERBS:
     for _name in stacks.names():
         _generate(_name, _verb)
+
+for _name in stacks.names():
+    _generate_asv(_name)
 
 
 def _call(session: nox.Session, verb: str) -> None:
@@ -126,7 +168,8 @@ def _pytest(session: nox.Session, *arguments: str) -> None:
         python = environments.prepare(stacks.load("cpu"), session.log)
         uv = environments.find_uv(session.log).parent  # tests of locks and builds need it
         path = os.pathsep.join((str(uv), os.environ.get("PATH", os.defpath)))
-        env = {"STACKPROOF_NOX": sys.executable, "PATH": path}  # tests of this file run nox
+        asv_python = str(tooling.prepare(session.log))
+        env = {"STACKPROOF_NOX": sys.executable, "STACKPROOF_ASV": asv_python, "PATH": path}  # tests run both
         command = [str(python), "-m", "pytest", *arguments, *session.posargs]
         session.run(*command, external=True, env=env, interrupt_timeout=_GROUP_S, terminate_timeout=_PATIENCE_S)
 

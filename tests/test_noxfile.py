@@ -48,8 +48,9 @@ def sessions(root: Path) -> dict[str, str]:
 def test_every_stack_has_its_sessions() -> None:
     """Every verb of each stack, the general sessions, one default, and a description for each: a menu."""
     found = sessions(ROOT)
-    generated = {f"{name}-{verb}" for name in stacks.names() for verb in ("smoke", "verify", "ddp", "rehearse")}
-    assert set(found) == generated | {"smoke", "doctor", "lock", "tests", "faults", "lint"}
+    verbs = ("smoke", "verify", "ddp", "bench", "agree", "rehearse", "asv")
+    generated = {f"{name}-{verb}" for name in stacks.names() for verb in verbs}
+    assert set(found) == generated | {"smoke", "doctor", "triage", "lock", "tests", "faults", "lint", "asv"}
     assert [name for name, text in found.items() if text.startswith("*")] == ["smoke"]
     assert [name for name, text in found.items() if len(text) < 12] == []
     for name in stacks.names():
@@ -61,7 +62,7 @@ def test_new_folder_gets_sessions(root: Path) -> None:
     before = set(sessions(root))
     fakes.stack(root, "brand-new")
     found = sessions(root)
-    assert set(found) - before == {"brand-new-smoke", "brand-new-verify", "brand-new-rehearse"}
+    assert set(found) - before == {"brand-new-smoke", "brand-new-verify", "brand-new-rehearse", "brand-new-asv"}
     assert "Tiny: a stack for tests" in found["brand-new-smoke"]
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .records import Record
 
 Verb = Callable[[argparse.Namespace], int]
+Look = Callable[["Record"], None]
 
 _ALL = "all"
 _INTERRUPTED = 130
@@ -92,6 +93,7 @@ def _parser() -> argparse.ArgumentParser:
         help="keep the loss curves of this run that agree with float64 as the stack's goldens (fixtures/goldens/)",
     )
     _add_suites(ddp, default=stages.of_verb("ddp"))
+    _add_bench(verbs)
     _add_suites(
         _add_run(
             verbs,
@@ -112,6 +114,9 @@ def _parser() -> argparse.ArgumentParser:
         help="move existing pins to the newest versions that the ranges allow",
     )
     lock.set_defaults(run=_lock)
+    from .history import verbs as history
+
+    history.add(verbs, _EPILOG)
     return parser
 
 
@@ -262,17 +267,58 @@ def _triage(options: argparse.Namespace) -> int:
     return running.triage(running.Question(logs, expected, options.together, options.json, options.stack))
 
 
+def _add_bench(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add what measures: the same run, with a profile in place of a preset, and checks chosen by subject."""
+    from .measuring import profiles
+
+    told = "; ".join(f"{row.name}: {row.title}" for row in profiles())
+    bench = "how fast is the stack: every figure of work that was verified in the same run"
+    agree = "do our figures agree with other people's tools, measured side by side"
+    for name, help_ in (("bench", bench), ("agree", agree)):
+        verb = _add_run(verbs, name, help_, _bench)
+        _add_suites(verb, default=stages.of_verb(name))
+        verb.add_argument("--profile", default="fast", choices=[row.name for row in profiles()], help=told)
+        verb.add_argument(
+            "--allow-foreign", action="store_true", help="measure although other processes use the card, and label it"
+        )
+        verb.add_argument("--rehearsed", action="store_true", help="measure the stack's rehearsal, on the CPU")
+        verb.add_argument("--plots", type=Path, metavar="DIR", help="draw PNG and SVG files there (needs matplotlib)")
+        verb.set_defaults(preset="")
+
+
+def _bench(options: argparse.Namespace) -> int:
+    from .measuring import profile
+
+    chosen = profile(options.profile)
+    options.preset = options.preset or chosen.preset
+    options.only = [one if "::" in one else f"*[[]{one}]" for one in options.only]
+    options.told = {"profile": chosen.name, **({"allow_foreign": "yes"} if options.allow_foreign else {})}
+    return _run(options, rehearsed=options.rehearsed, look=_plotting(options.plots) if options.plots else None)
+
+
+def _plotting(folder: Path) -> Look:
+    from . import plots
+
+    plots.require()
+
+    def draw(record: Record) -> None:
+        for path in plots.draw(record, folder):
+            print(f"drawn: {path}")  # noqa: T201
+
+    return draw
+
+
 def _rehearse(options: argparse.Namespace) -> int:
     return _run(options, rehearsed=True)
 
 
-def _run(options: argparse.Namespace, rehearsed: bool = False) -> int:
+def _run(options: argparse.Namespace, rehearsed: bool = False, look: Look | None = None) -> int:
     if options.replay:
-        return _replay(options.replay)
+        return _replay(options.replay, look)
     if not options.stack:
         raise Refusal(f"which stack? add --stack with one of: {', '.join(stacks.names())}")
     stack = stacks.load(options.stack)
-    return _conduct(options, stack.rehearse() if rehearsed else stack)
+    return _conduct(options, stack.rehearse() if rehearsed else stack, look)
 
 
 def _ranks(options: argparse.Namespace) -> int:
@@ -300,15 +346,17 @@ def _ranks(options: argparse.Namespace) -> int:
     return outcome.verdict.exit_code
 
 
-def _replay(path: Path) -> int:
+def _replay(path: Path, look: Look | None) -> int:
     from . import records, summary
 
     record = records.read(path)
     summary.show(record, path)
+    if look:
+        look(record)
     return record.verdict.exit_code
 
 
-def _conduct(options: argparse.Namespace, stack: stacks.Stack) -> int:
+def _conduct(options: argparse.Namespace, stack: stacks.Stack, look: Look | None) -> int:
     from . import console, runs, summary
     from .verify import Plan
 
@@ -326,6 +374,7 @@ def _conduct(options: argparse.Namespace, stack: stacks.Stack) -> int:
         shuffle=options.shuffle,
         dataset=_dataset(options.dataset, chosen),
         preflight=options.preflight,
+        options=options.told if "told" in options else {},
     )
     outputs = runs.Outputs(options.results or runs.LOCAL, options.json, options.junit)
     with console.Terminal().watching(f"{plan.verb} {stack.label}: {stack.title}") as terminal:
@@ -333,6 +382,8 @@ def _conduct(options: argparse.Namespace, stack: stacks.Stack) -> int:
     summary.show(record, where)
     if options.export_goldens:
         _export_goldens(record, where.parent)
+    if look:
+        look(record)
     return record.verdict.exit_code
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,8 @@ class Session:
     """A training set to look through; empty if none was handed in."""
     preflight: bool = True
     """Whether groups of ranks are held against the preflight before they start."""
+    options: dict[str, str] = field(default_factory=dict)
+    """What only some suites ask for."""
 
     @classmethod
     def load(cls) -> Session:

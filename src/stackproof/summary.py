@@ -13,8 +13,10 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
+from . import picturing
 from .console import plain, plain_console
-from .records import Check, Measurement, Record, Verdict
+from .records import Check, Record, Verdict
+from .units import shown
 
 _STYLES = {
     Verdict.PASSED: "green",
@@ -30,16 +32,14 @@ _MOST_ROWS = 60
 _MOST_FAILURES = 25
 _MOST_CODE = 15
 
-# Seconds are stored, rates are shown (asv is lower-is-better only, people are not).
-_RATES = {"s/sample": "samples/s", "s/token": "tokens/s", "s/iteration": "it/s", "s/GB": "GB/s"}
-
 
 def show(record: Record, where: Path, console: Console | None = None) -> None:
     """Print the closing table, the figures, the failures and the verdict of a record."""
     console = console or plain_console()
     console.print(_suites_table(record) if len(record.checks) > _MOST_ROWS else _checks_table(record))
     if record.measurements:
-        console.print(_measurements_table(record))
+        told = picturing.figures(record, console) if picturing.applies(record) else _measurements_table(record)
+        console.print(told)
     groups = _failures(record)
     for checks in groups[:_MOST_FAILURES]:
         console.print(_failure(record, checks), soft_wrap=True)
@@ -55,11 +55,6 @@ def label(record: Record) -> str:
     if not facts.get("rehearsed"):
         return record.stack
     return f"{record.stack} (rehearsed on {facts.get('verified on')}, not verified on {facts.get('hardware')})"
-
-
-def rate(row: Measurement) -> tuple[float, str]:
-    """Return the rate and its unit for a stored number of seconds per unit of work."""
-    return (1 / row.value, _RATES[row.unit]) if row.unit in _RATES and row.value else (row.value, row.unit)
 
 
 def _title(record: Record) -> Text:
@@ -105,8 +100,7 @@ def _measurements_table(record: Record) -> Table:
     table.add_column("rate", justify="right", no_wrap=True)
     table.add_column("note", min_width=10, overflow="fold")
     for row in record.measurements:
-        value, unit = rate(row)
-        figure = f"{value:,.2f} {unit}" if value >= 1 else f"{value:.3g} {unit}"
+        figure = shown(row.value, row.unit)
         cells = (f"{row.workload} {row.metric}", row.preset, row.dtype, str(row.world_size), figure, row.note)
         table.add_row(*(Text(plain(cell)) for cell in cells))
     return table
@@ -156,7 +150,7 @@ def _again(record: Record, check: Check) -> str:
 def _flags(record: Record, suite: str) -> list[str]:
     """Return the flags of the run that change what a check of the suite does."""
     facts = record.provenance
-    usual: dict[str, object] = {"device": "the first", "preset": "tiny", "deadline_scale": 1.0}
+    usual: dict[str, object] = {"device": "the first", "preset": "tiny", "deadline_scale": 1.0, "profile": "fast"}
     usual |= {"dataset": "none"} if suite == "data" else {}
     given = {name: facts[name] for name, value in usual.items() if facts.get(name, value) != value}
     flags = [word for name, value in given.items() for word in (f"--{name.replace('_', '-')}", str(value))]

@@ -10,8 +10,8 @@ import fnmatch
 import resource
 import tempfile
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from . import known_issues, processes
@@ -41,6 +41,8 @@ class Plan:
     shuffle: int | None = None
     dataset: str = ""
     preflight: bool = True
+    options: Mapping[str, str] = field(default_factory=dict)
+    """What only some suites ask for, such as the profile of benchmarks."""
 
     def facts(self) -> dict[str, Figure]:
         """Return what of the plan explains a record: a run of some checks must never look like a run of all."""
@@ -53,6 +55,7 @@ class Plan:
             "shuffle": -1 if self.shuffle is None else self.shuffle,
             "dataset": self.dataset or "none",
             "preflight": self.preflight,
+            **self.options,
         }
 
 
@@ -84,7 +87,8 @@ def run(
         processes.end_tree(mark)
     record.seconds += time.monotonic() - began
     record.provenance["largest_process_rss_bytes"] = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
-    record.logs += [str(path) for path in sorted(folder.rglob("*.log"))]
+    kept = [*folder.rglob("*.log"), *folder.rglob("benchmark.json")]
+    record.logs += [str(path) for path in sorted(kept) if path.stat().st_size]
     return record
 
 
@@ -131,6 +135,7 @@ def _worker(plan: Plan, stage: Stage, ledger: Ledger, folder: Path, mark: str, s
         shuffle=plan.shuffle,
         dataset=plan.dataset,
         preflight=plan.preflight,
+        options=dict(plan.options),
     )
     order = Order(session, stage.suites, SUITES, defaults_of(dict(plan.stack.environment)))
     return Worker(order, ledger, mark)

@@ -90,6 +90,13 @@ class _Job(Job):
         """Return decoded boxes in pixels and class probabilities (N, 4 + classes, anchors)."""
         return model(batch["img"])[0]  # type: ignore[no-any-return]
 
+    def probe(self) -> tuple[torch.Tensor, float]:
+        """Return a random functional of the predictions: the loss picks its targets by them and differentiates as if it did not."""
+        predictions = _wide(self.forward(0)[0])
+        weights = torch.randn(predictions.shape[1:], generator=torch.Generator().manual_seed(self.recipe.seed))
+        functional = (predictions * weights.to(predictions.device)).sum() / predictions.numel() ** 0.5
+        return functional, float(predictions.detach().square().mean().sqrt())
+
     @property
     def units(self) -> Units:
         """Pictures and the FLOPs of convolutions."""

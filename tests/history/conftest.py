@@ -1,0 +1,35 @@
+"""What tests of asv share: one checkout in which the real asv measured one commit under two drivers, the second 12 % slower."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from .making import Checkout
+
+DRIVERS = ("550.54.14", "560.35.3")
+
+
+@pytest.fixture(scope="session")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
+    """A checkout with two runs of `asv run` at one commit; not to be changed."""
+    checkout = Checkout(tmp_path_factory.mktemp("measured"))
+    for driver, seconds in zip(DRIVERS, (1e-3, 1.12e-3), strict=True):
+        checkout.be(driver, seconds)
+        ended = checkout.asv("--stack", "cpu", "run", "HEAD^!", "--bench", "float32", "--show-stderr")
+        assert ended.returncode == 0, ended.stdout + ended.stderr
+    return checkout
+
+
+@pytest.fixture
+def checkout(measured: Checkout, tmp_path: Path) -> Checkout:
+    """A copy of it that a test may change."""
+    return measured.copy(tmp_path / "checkout")
+
+
+@pytest.fixture
+def fresh(tmp_path: Path) -> Checkout:
+    """A checkout in which nothing was measured."""
+    (tmp_path / "fresh").mkdir()
+    return Checkout(tmp_path / "fresh")
