@@ -97,8 +97,8 @@ def _no_meeting(invitation: Invitation, said: str) -> str:
     first = next((line.strip() for line in said.splitlines() if line.strip()), "no message")
     if invitation.place.rank == 0:  # it holds the store and waits there for the others
         return (
-            f"rank 0 waited at {where}, and not all of {invitation.place.world_size} ranks came ({first[:200]}): the others were not started, "
-            "failed before they could say so (their logs are on their own hosts), or cannot reach this host"
+            f"rank 0 waited at {where}, and not all of {invitation.place.world_size} ranks came ({first[:200]}): "
+            "the others were not started, failed before they could say so (their logs are on their own hosts), or cannot reach this host"
         )
     return (
         f"rank {invitation.place.rank} did not reach rank 0 at {where} ({first[:200]}): check that rank 0 was started, "

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import cache
 
-from .. import timekeeping
 from ..checks import CheckFailed
 from ..device import Device
+from ..probes import timekeeping
 from ..records import Figure
 
 _ATTEMPTS = 3

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..launch import Arrangement, arrange, launch
-from ..rank import Rank
+from ..distributed.launch import Arrangement, arrange, launch
+from ..distributed.rank import Rank
 
 __all__ = ["Arrangement", "Rank", "arrange", "launch"]

@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from .. import timekeeping
 from ..checks import CheckFailed
 from ..device import Device
+from ..probes import timekeeping
 from .sampled import Sampled
 from .sampling import Sampler, sample
 from .statistics import median_interval

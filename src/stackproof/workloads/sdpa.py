@@ -11,9 +11,9 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
-from .. import attention
 from ..checks import CapabilityMissing, require
 from ..numerics import judge
+from ..probes import attention
 from ..records import Figure
 from .work import Setting, Work, dtype_named, name_of
 
