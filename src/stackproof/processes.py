@@ -23,12 +23,20 @@ def new_mark() -> str:
     return uuid.uuid4().hex
 
 
-def start(command: list[str], output: IO[bytes], environment: Mapping[str, str], mark: str) -> subprocess.Popen[bytes]:
+def start(
+    command: list[str], output: IO[bytes], environment: Mapping[str, str], mark: str, cwd: str | None = None
+) -> subprocess.Popen[bytes]:
     """Start a command in a session of its own, so that a Ctrl-C reaches us and not it, with its output in a file."""
     within = f"{os.environ.get(MARK, '')}/{mark}".lstrip("/")  # a run inside a run is also found by the outer mark
     marked = {**os.environ, **environment, MARK: within}
     return subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, env=marked, start_new_session=True
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        env=marked,
+        start_new_session=True,
+        cwd=cwd,
     )
 
 
