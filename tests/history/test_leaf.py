@@ -39,8 +39,9 @@ def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def sampled(subject: Subject, verified: bool = True) -> Sampled:
     """Return what an engine would."""
     samples = (1e-3, 2e-3, 3e-3) if verified else ()
+    worth = {"iteration": 1.0, "TFLOP": 2.0, "sample": 4.0}
     return Sampled(
-        subject.name, subject.version, "tiny", subject.dtype, 1, subject.unit, samples, {"iteration": 1.0, "TFLOP": 2.0, "sample": 4.0}, verified,
+        subject.name, subject.version, "tiny", subject.dtype, 1, subject.unit, samples, worth, verified,
         "held against float64", notes=("drifted",), clocks={"clock.mhz": 1500.0},
     )  # fmt: skip
 
