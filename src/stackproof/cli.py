@@ -297,7 +297,7 @@ def _bench(options: argparse.Namespace) -> int:
 
 
 def _plotting(folder: Path) -> Look:
-    from . import plots
+    import stackproof.plots as plots
 
     plots.require()
 

@@ -29,6 +29,7 @@ def start(
     environment: Mapping[str, str],
     mark: str,
     pass_fds: Sequence[int] = (),
+    cwd: str | None = None,
 ) -> subprocess.Popen[bytes]:
     """Start a command in a session of its own, so that a Ctrl-C reaches us and not it, with its output in a file.
 
@@ -44,6 +45,7 @@ def start(
         env=marked,
         start_new_session=True,
         pass_fds=pass_fds,
+        cwd=cwd,
     )
 
 

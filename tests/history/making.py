@@ -125,7 +125,7 @@ def run(subject, device, preset, budget):
     drawn = [seconds * (1 + source.gauss(0, 0.005)) for _ in range(20)]
     verified = verdict != "wrong"
     return Sampled(
-        subject.name, subject.version, preset, subject.dtype, 1, subject.unit, tuple(drawn) if verified else (), {},
+        subject.name, subject.version, preset, subject.dtype, 1, subject.unit, tuple(drawn) if verified else (), {"TFLOP": 1.0},
         verified, "proved by a planted engine" if verified else "planted: the product is wrong",
     )
 '''

@@ -72,7 +72,7 @@ def test_a_driver_that_costs_12_percent_is_flagged_by_publish(checkout: Checkout
     message = checkout.git(
         "-C", str(checkout.root / ".asv" / "states" / "repository"), "log", "-1", "--format=%s", blamed
     )
-    assert message == f"driver: driver.{checkout.driver}: {DRIVERS[0]} -> {DRIVERS[1]}"
+    assert message == f"driver: {checkout.driver}: {DRIVERS[0]} -> {DRIVERS[1]}"
     assert json.loads((html / "regressions.json").read_text(encoding="utf-8"))["regressions"] == []
     assert "-10.7% worse" in (html / "rates.html").read_text(encoding="utf-8")
 

@@ -113,4 +113,4 @@ def test_long_digests_are_cut_in_sentences() -> None:
     """A sentence shows the beginning of commits and digests, and whole versions."""
     found = changes(state(FACTS), state({**FACTS, "commit": "b" * 40, **making.NEW_DRIVER}))
     assert found["code"] == ("commit: aaaaaaaaaaaa -> bbbbbbbbbbbb",)
-    assert found["driver"] == ("driver.nvidia-smi: 580.65.06, NVIDIA L40S -> 590.10.01, NVIDIA L40S",)
+    assert found["driver"] == ("nvidia-smi: 580.65.06, NVIDIA L40S -> 590.10.01, NVIDIA L40S",)

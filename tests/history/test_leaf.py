@@ -39,8 +39,9 @@ def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def sampled(subject: Subject, verified: bool = True) -> Sampled:
     """Return what an engine would."""
     samples = (1e-3, 2e-3, 3e-3) if verified else ()
+    worth = {"iteration": 1.0, "TFLOP": 2.0, "sample": 4.0}
     return Sampled(
-        subject.name, subject.version, "tiny", subject.dtype, 1, subject.unit, samples, {}, verified,
+        subject.name, subject.version, "tiny", subject.dtype, 1, subject.unit, samples, worth, verified,
         "held against float64", notes=("drifted",), clocks={"clock.mhz": 1500.0},
     )  # fmt: skip
 
@@ -105,7 +106,8 @@ def test_a_figure_leaves_a_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     measured(monkeypatch, sampled(subject))
     assert leaf.run(subject, profile("fast")) == {"samples": [1e-3, 2e-3, 3e-3], "number": 1}
     (record,) = store.load([tmp_path / "pieces"]).records.values()
-    (row,) = record.measurements
+    row, *others = record.measurements
+    assert [other.version for other in others] == ["", ""]
     assert (row.samples, row.value, row.version, row.unit, row.note) == (
         [1e-3, 2e-3, 3e-3],
         2e-3,
@@ -115,7 +117,7 @@ def test_a_figure_leaves_a_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     )
     assert record.provenance["commit"] == "b" * 40
     assert record.checks[0].id == "asv/gemm::gemm-float32[tiny]"
-    assert record.checks[0].figures["clock.mhz"] == 1500.0
+    assert row.figures["clock.mhz"] == 1500.0
 
 
 def test_what_computes_wrong_has_no_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -80,7 +80,7 @@ def test_flagged_changes_say_what_changed() -> None:
     """The state that came with the change stands beside it."""
     text = rendered(slower(0, 1e-3), making.with_facts(slower(1, 1.12e-3), making.NEW_DRIVER))
     assert "Flagged changes" in text
-    assert "driver: driver.nvidia-smi: 580.65.06, NVIDIA L40S -&gt; 590.10.01, NVIDIA L40S" in text
+    assert "driver: nvidia-smi: 580.65.06, NVIDIA L40S -&gt; 590.10.01, NVIDIA L40S" in text
     assert "No change is flagged" in rendered(slower(0, 1e-3))
 
 

@@ -30,7 +30,7 @@ def test_a_loss_with_a_driver_is_flagged_and_explained() -> None:
     (step,) = history.changes
     assert step.ratio == pytest.approx(1 / 1.12, rel=0.005)
     assert step.worse
-    assert step.after.because == "driver: driver.nvidia-smi: 550.1 -> 560.1"
+    assert step.after.because == "driver: nvidia-smi: 550.1 -> 560.1"
 
 
 def test_a_gain_is_flagged_as_one() -> None:

@@ -53,7 +53,7 @@ def test_each_state_is_a_commit_that_says_what_changed(tmp_path: Path) -> None:
     name = next(name for name, chain in chains.items() if len(chain) == 2)
     lines = git(tmp_path / "repository", "log", "--reverse", "--format=%H %s", name).splitlines()
     assert [line.split()[0] for line in lines] == hashes[name]
-    assert lines[1].split(" ", 1)[1] == "driver: driver.nvidia-smi: 550.1 -> 560.1"
+    assert lines[1].split(" ", 1)[1] == "driver: nvidia-smi: 550.1 -> 560.1"
     manifest = json.loads(git(tmp_path / "repository", "show", f"{name}:state.json"))
     assert manifest["driver"]["driver.nvidia-smi"] == "560.1"
     assert git(tmp_path / "repository", "log", "-1", "--format=%at", name) == str(int(making.BEGAN.timestamp()) + 86400)

@@ -31,7 +31,7 @@ def test_a_series_is_a_row_of_rates() -> None:
     assert "0.5 TFLOP/s" in text
     assert "-50.0%" in text
     assert "█▁" in text
-    assert "worse  gemm-float32 (tiny): 1.00 TFLOP/s -> 0.5 TFLOP/s; driver: driver.nvidia-smi: 580.65.06" in text
+    assert "worse  gemm-float32 (tiny): 1.00 TFLOP/s -> 0.5 TFLOP/s; driver: nvidia-smi: 580.65.06" in text
 
 
 def test_reference_figures_are_shown() -> None:

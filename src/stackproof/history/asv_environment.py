@@ -11,11 +11,14 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import subprocess
+import tempfile
 from pathlib import Path
 from typing import IO, Any
 
 import asv_runner
 from asv import util
+from asv.console import log
 from asv.environment import Environment
 
 from .. import environments, processes, stacks
@@ -97,16 +100,33 @@ class StackEnvironment(Environment):  # type: ignore[misc]
         self._set_commit_hash(commit_hash)
 
     def run(self, args: list[str], **kwargs: Any) -> Any:
-        """Run the stack's interpreter; whatever it leaves running is ended with it."""
+        """Run the stack's interpreter, as asv's `check_output` does, and end whatever it leaves running.
+
+        asv itself waits until nobody holds the output any more, so that a rank that is left over would hang it.
+        """
         if kwargs.get("return_popen"):
             raise Refused(Refusal("a fork of a process that holds a device is broken; use --launch-method spawn"))
-        mark = processes.new_mark()
-        given = kwargs.pop("env", os.environ)
-        kwargs["env"] = {**given, **self._global_env_vars, **self._variables(), processes.MARK: mark}
+        with tempfile.TemporaryFile() as output:
+            code = self._wait([str(self._interpreter), *args], output, kwargs)
+            output.seek(0)
+            said = output.read().decode("utf-8", errors="replace")
+        valid = kwargs.get("valid_return_codes", (0,))
+        if valid is not None and code not in valid:
+            if kwargs.get("display_error", True):
+                log.error(said)
+            raise util.ProcessError(args, code, said, "")
+        return (said, "", code) if kwargs.get("return_stderr") else said
+
+    def _wait(self, command: list[str], output: IO[bytes], kwargs: dict[str, Any]) -> int:
+        mark, given = processes.new_mark(), kwargs.get("env", os.environ)
+        variables = {**given, **self._global_env_vars, **self._variables()}
+        child = processes.start(command, output, variables, mark, kwargs.get("cwd"))
         try:
-            return util.check_output([str(self._interpreter), *args], **kwargs)
+            return child.wait(kwargs.get("timeout", 600))
+        except subprocess.TimeoutExpired:
+            return int(util.TIMEOUT_RETCODE)
         finally:
-            processes.end_tree(mark)
+            processes.end_tree(mark, child)
 
     def _variables(self) -> dict[str, str]:
         """Return what the benchmarks need: the path with the commit's code first, the stack, and its facts."""

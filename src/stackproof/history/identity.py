@@ -139,14 +139,14 @@ def state(facts: Mapping[str, Figure]) -> State:
 
 
 def changes(before: State, after: State) -> dict[str, tuple[str, ...]]:
-    """Return what differs, by group: one phrase for each fact, such as `driver.nvidia-smi: 550.54 -> 560.35`."""
+    """Return what differs, by group: one phrase for each fact, such as `nvidia-smi: 550.54 -> 560.35`."""
     found = {}
     for name in rules().groups:
         old, new = before.groups.get(name, {}), after.groups.get(name, {})
         differing = [fact for fact in sorted({**old, **new}) if old.get(fact) != new.get(fact)]
         if differing:
             found[name] = tuple(
-                f"{fact}: {_short(old.get(fact, 'absent'))} -> {_short(new.get(fact, 'absent'))}" for fact in differing
+                _phrase(fact.removeprefix(f"{name}."), old.get(fact), new.get(fact)) for fact in differing
             )
     return found
 
@@ -185,6 +185,12 @@ def _digest(value: Mapping[str, object]) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
-def _short(value: str) -> str:
+def _phrase(fact: str, before: str | None, after: str | None) -> str:
+    return f"{fact}: {_short(before)} -> {_short(after)}"
+
+
+def _short(value: str | None) -> str:
     """A digest or commit is long and says nothing beyond its beginning."""
+    if value is None:
+        return "absent"
     return value[:12] if re.fullmatch(r"[0-9a-f]{40,64}", value) else value

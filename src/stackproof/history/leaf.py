@@ -9,14 +9,15 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import stacks
 from ..errors import Refusal
-from ..measuring import Profile, Sampled, Subject, measure, profile, subjects
+from ..measuring import Profile, Subject, measure, profile, subjects
+from ..measuring.rows import measurements
 from ..records import Check, Figure, Measurement, Record, Verdict
 from . import asv_names, pieces, store
 from .entries import Key
@@ -80,8 +81,9 @@ def run(subject: Subject, chosen: Profile) -> Result:
     from ..checks import CapabilityMissing, CheckEnded
 
     began, started = time.monotonic(), datetime.now(timezone.utc)
+    device = _device(subject.stack)
     try:
-        sampled = measure(subject, _device(subject.stack), chosen.preset, chosen.budget)
+        sampled = measure(subject, device, chosen.preset, chosen.budget)
     except CapabilityMissing as missing:
         from asv_runner.benchmarks.mark import SkipNotImplemented  # there only while asv runs
 
@@ -90,28 +92,16 @@ def run(subject: Subject, chosen: Profile) -> Result:
         _leave(piece(subject, chosen, started, _check(subject, chosen, ended.verdict, str(ended), began)))
         raise
     verdict = Verdict.PASSED if sampled.verified else Verdict.FAILED
-    check = _check(subject, chosen, verdict, sampled.reason or "verified", began, _figures(sampled))
-    _leave(piece(subject, chosen, started, check, sampled))
+    check = _check(subject, chosen, verdict, sampled.reason or "verified", began)
+    _leave(piece(subject, chosen, started, check, measurements(sampled, subject.kind, device.name())))
     if not sampled.verified:
         raise RuntimeError(f"{subject.name} computes wrong and was not timed: {sampled.reason}")
     return {"samples": list(sampled.samples), "number": 1}
 
 
-def _check(
-    subject: Subject,
-    chosen: Profile,
-    verdict: Verdict,
-    reason: str,
-    began: float,
-    figures: dict[str, Figure] | None = None,
-) -> Check:
+def _check(subject: Subject, chosen: Profile, verdict: Verdict, reason: str, began: float) -> Check:
     name = f"{pieces.VERB}/{subject.kind}::{subject.name}[{chosen.preset}]"
-    return Check(name, verdict, reason, time.monotonic() - began, figures or {})
-
-
-def _figures(sampled: Sampled) -> dict[str, Figure]:
-    told: dict[str, Figure] = {"peak_memory_bytes": sampled.peak_memory_bytes, "settled": sampled.settled}
-    return {**told, **sampled.clocks, **sampled.facts}
+    return Check(name, verdict, reason, time.monotonic() - began)
 
 
 def _device(of: stacks.Stack) -> Device:
@@ -122,7 +112,9 @@ def _device(of: stacks.Stack) -> Device:
     return devices.parse(text, of.device) if text else devices.default(of.device)
 
 
-def piece(subject: Subject, chosen: Profile, started: datetime, check: Check, sampled: Sampled | None = None) -> Record:
+def piece(
+    subject: Subject, chosen: Profile, started: datetime, check: Check, rows: Sequence[Measurement] = ()
+) -> Record:
     """Return a record of this one benchmark, with the facts that asv's environment found."""
     return Record(
         verb=pieces.VERB,
@@ -132,22 +124,7 @@ def piece(subject: Subject, chosen: Profile, started: datetime, check: Check, sa
         verdict=check.verdict,
         provenance={**_facts(), "profile": chosen.name},
         checks=[check],
-        measurements=[_measurement(sampled)] if sampled and sampled.samples else [],
-    )
-
-
-def _measurement(sampled: Sampled) -> Measurement:
-    return Measurement(
-        workload=sampled.subject,
-        preset=sampled.preset,
-        dtype=sampled.dtype,
-        world_size=sampled.world_size,
-        metric="time",
-        unit=sampled.unit,
-        value=sampled.median,
-        samples=list(sampled.samples),
-        note="; ".join(sampled.notes),
-        version=sampled.version,
+        measurements=list(rows),
     )
 
 

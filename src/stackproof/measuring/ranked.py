@@ -57,16 +57,17 @@ def communicator(rank: Rank) -> dict[str, Any]:
 def collective(rank: Rank) -> dict[str, Any]:
     """Verify a collective on known data, then time it."""
     rank.phase("verifying")
-    return _timed(rank, Collective(_setting(rank)))
+    return _timed(rank, Collective(setting_of(rank)))
 
 
 def data_parallel(rank: Rank) -> dict[str, Any]:
     """Train a job under DDP, each rank with a preset's whole batch; verify one step's gradient first."""
     rank.phase("building the workload")
-    return _timed(rank, Parallel(_setting(rank), rank))
+    return _timed(rank, Parallel(setting_of(rank), rank))
 
 
-def _setting(rank: Rank) -> Setting:
+def setting_of(rank: Rank) -> Setting:
+    """Return what the subject's row says, for this rank's device."""
     wanted = rank.arguments
     parameters = {name: value for name, value in wanted["parameters"].items() if name != "ranks"}
     return Setting(rank.device, wanted["preset"], Table(FILE, parameters))
@@ -82,8 +83,8 @@ def _timed(rank: Rank, work: Work) -> dict[str, Any]:
     warmth = warm_up(sampler, budget.seconds)
     rank.phase("sampling")
     seconds = sample(sampler, budget)
-    work.conclude()
     return {
+        "facts": dict(work.conclude()),
         "seconds": seconds, "warmth": asdict(warmth), "reason": reason, "worth": dict(work.worth), "dtype": work.dtype,
         "arithmetic": work.arithmetic, "backend": rank.backend, "formed_s": rank.formed_s, "threads": threads,
         "peak_memory_bytes": rank.device.memory().peak,

@@ -32,10 +32,11 @@ def measure(subject: Subject, device: Device, preset: str, budget: Budget) -> Sa
         except CheckFailed as failure:
             return result(subject, preset, (), {}, dtype="", verified=False, reason=str(failure), world_size=ranks)
     first, seconds = found[0], found[0]["seconds"]
+    facts = {**first["facts"], "backend": first["backend"], "formed_s": max(rank["formed_s"] for rank in found)}
     return result(
         subject, preset, tuple(seconds), first["worth"], dtype=first["dtype"], verified=True, reason=first["reason"], world_size=ranks,
         arithmetic=first["arithmetic"], peak_memory_bytes=max(rank["peak_memory_bytes"] for rank in found),
-        settled=first["warmth"]["settled"], facts={"backend": first["backend"], "formed_s": max(rank["formed_s"] for rank in found)},
+        settled=first["warmth"]["settled"], facts=facts,
         notes=tuple(remarks(Warmth(**first["warmth"]), seconds, budget)),
     )  # fmt: skip
 
@@ -43,8 +44,8 @@ def measure(subject: Subject, device: Device, preset: str, budget: Budget) -> Sa
 def launched(
     subject: Subject, device: Device, ranks: int, program: str, arguments: dict[str, Any], folder: Path, seconds: float
 ) -> list[dict[str, Any]]:
-    """Run a program of `ranked` on so many ranks, each on a card of its own, and return what each gave back."""
-    name = f"{__package__}.ranked:{program}"
+    """Run a program on so many ranks, each on a card of its own, and return what each gave back; a bare name is one of `ranked`."""
+    name = program if ":" in program else f"{__package__}.ranked:{program}"
     return launch(name, subject.stack, alone(subject, device, ranks), arguments, folder, seconds)
 
 

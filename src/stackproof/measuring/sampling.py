@@ -15,6 +15,9 @@ from .subjects import Budget
 
 _BLOCK_S = 0.25
 _MOST_IN_BLOCK = 64
+_LEAST_IN_BLOCK = 4
+_LONG_S = 1.0
+"""A run that takes so long hides what filling an empty queue costs."""
 _WINDOW = 5
 _LEAST_WARM = 10
 _LEAST_WARM_S = 0.3
@@ -70,8 +73,9 @@ class Sampler:
         self.number = max(1, math.ceil(SPAN_S / max(seconds, 1e-9)))
 
     def block_size(self, seconds: float) -> int:
-        """Return how many samples of runs of this length make a block."""
-        return max(1, min(_MOST_IN_BLOCK, round(_BLOCK_S / max(seconds * self.number, 1e-9))))
+        """Return how many samples of runs of this length make a block: some, or the queue is drained after each."""
+        each = max(seconds * self.number, 1e-9)
+        return max(_LEAST_IN_BLOCK if each < _LONG_S else 1, min(_MOST_IN_BLOCK, round(_BLOCK_S / each)))
 
 
 def warm_up(sampler: Sampler, seconds: float) -> Warmth:

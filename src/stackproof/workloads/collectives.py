@@ -12,6 +12,7 @@ import torch
 import torch.distributed as dist
 
 from ..checks import require
+from ..records import Figure
 from .work import Setting, Work, dtype_named, name_of
 
 _MIB = 1 << 20
@@ -52,6 +53,10 @@ class Collective(Work):
         factor = FACTORS[self._call](self._world)
         over_link = {"GB over a link": factor * self._bytes / 1e9} if self._world > 1 else {}
         return {"GB": self._bytes / 1e9, **over_link}
+
+    def conclude(self) -> Mapping[str, Figure]:
+        """Say which collective it was."""
+        return {"call": self._call}
 
     def run(self) -> None:
         """Call it once."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import Any
 
 import torch
@@ -43,6 +43,8 @@ class Attention(Work):
         leaves = [one.requires_grad_(self._backward) for one in moved[:3]]
         self._inputs, self._cotangent = dict(zip(_INPUTS, leaves, strict=True)), moved[3]
         self._ran = ""
+        self._switches = ExitStack()
+        self._switches.enter_context(_restricted(self._kernel))
 
     @property
     def worth(self) -> Mapping[str, float]:
@@ -54,8 +56,7 @@ class Attention(Work):
     def run(self) -> Tensors:
         """Queue forward, and backward into fresh gradients; return output and gradients by name."""
         query, key, value = self._inputs.values()
-        with _restricted(self._kernel):
-            output = scaled_dot_product_attention(query, key, value, is_causal=True)
+        output = scaled_dot_product_attention(query, key, value, is_causal=True)
         if not self._backward:
             return {"output": output}
         gradients = torch.autograd.grad(output, list(self._inputs.values()), self._cotangent)
@@ -89,6 +90,10 @@ class Attention(Work):
             ) from error
         self._ran = witness.kernel
         return found
+
+    def close(self) -> None:
+        """Leave the choice of kernels to torch again."""
+        self._switches.close()
 
     def conclude(self) -> Mapping[str, Figure]:
         """Say which kernel ran."""

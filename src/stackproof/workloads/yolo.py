@@ -32,7 +32,8 @@ import math
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from types import SimpleNamespace
@@ -199,9 +200,14 @@ def _batch(setting: _Setting, recipe: Recipe) -> Batch:
     return {"img": images.to(recipe.dtype), **{name: tensor.to(wide) for name, tensor in targets.items()}}
 
 
-@cache
-def _ultralytics() -> tuple[Any, Any, Any]:
-    """Import ultralytics without its side effects and return (DetectionModel, v8DetectionLoss, yaml_model_load).
+def setting_of(preset: str) -> _Setting:
+    """Return what a preset is made of."""
+    return _SETTINGS["tiny" if preset == "tiny" else "full"]
+
+
+@contextmanager
+def without_side_effects() -> Iterator[None]:
+    """Undo after the block what importing or running ultralytics does to the process.
 
     It writes a settings file and says so, looks for a network, sets environment variables that later
     processes inherit (OMP_NUM_THREADS=1 among them), changes how tensors and arrays print, and replaces
@@ -214,13 +220,20 @@ def _ultralytics() -> tuple[Any, Any, Any]:
     os.environ.update(YOLO_CONFIG_DIR=folder, **_QUIET)
     try:
         with np.printoptions():
-            from ultralytics.nn.tasks import DetectionModel, yaml_model_load
-            from ultralytics.utils.loss import v8DetectionLoss
+            yield
     finally:
         os.environ.clear()
         os.environ.update(environment)
         torch.save = save
         vars(torch._tensor_str.PRINT_OPTS).update(printing)
+
+
+@cache
+def _ultralytics() -> tuple[Any, Any, Any]:
+    """Import ultralytics without its side effects and return (DetectionModel, v8DetectionLoss, yaml_model_load)."""
+    with without_side_effects():
+        from ultralytics.nn.tasks import DetectionModel, yaml_model_load
+        from ultralytics.utils.loss import v8DetectionLoss
     return DetectionModel, v8DetectionLoss, yaml_model_load
 
 
