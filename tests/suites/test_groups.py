@@ -15,6 +15,7 @@ from stackproof.checks import CheckCrashed, CheckFailed
 from stackproof.device import Card
 from stackproof.distributed import preflight
 from stackproof.records import Verdict
+from suites.groups import sharing
 
 from ..planting import record_planted
 
@@ -143,27 +144,14 @@ def one_card(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stackproof.distributed.sites.visible", lambda kind: (Fake("cuda", 0),))
 
 
-def check(module: str, name: str) -> Any:
-    """Return a check of the suite as a function; its modules have no package."""
-    import importlib.util
-
-    path = Path(__file__).parents[2] / "suites" / "groups" / f"{module}.py"
-    spec = importlib.util.spec_from_file_location(f"groups_{module}", path)
-    assert spec and spec.loader
-    loaded = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(loaded)
-    return getattr(loaded, name)
-
-
 @pytest.mark.usefixtures("one_card")
 def test_two_ranks_on_a_card_pass_as_refused_and_fail_where_they_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
     """The check of cards: our preflight has to say Duplicate GPU."""
-    duplicate, figures = check("test_1_preflight", "test_duplicate"), dict[str, Any]()
-    duplicate(stacks.load("cuda"), figures)
-    assert figures["summary"].startswith("Duplicate GPU: rank 0 and rank 1 are both on cuda:0 (0000:00:00.0)")
+    said = sharing.refused_by_preflight(stacks.load("cuda"))
+    assert said.startswith("Duplicate GPU: rank 0 and rank 1 are both on cuda:0 (0000:00:00.0)")
     monkeypatch.setattr(preflight, "_LOOKS", ())
     with pytest.raises(CheckFailed, match="two ranks of nccl on cuda:0 were not refused"):
-        duplicate(stacks.load("cuda"), {})
+        sharing.refused_by_preflight(stacks.load("cuda"))
 
 
 @pytest.mark.usefixtures("one_card")
@@ -186,10 +174,9 @@ def test_a_library_that_shares_or_words_it_otherwise_is_red(outcome: Exception |
         if outcome:
             raise outcome
 
-    refuses = check("test_3_shared", "test_library_refuses")
     if not failure:
-        refuses(stacks.load("cuda"), launches, {})
+        assert sharing.refused_by_library(stacks.load("cuda"), launches) == str(outcome)
         return
     with pytest.raises(CheckFailed) as failed:
-        refuses(stacks.load("cuda"), launches, {})
+        sharing.refused_by_library(stacks.load("cuda"), launches)
     assert failure in str(failed.value)
