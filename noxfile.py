@@ -55,10 +55,10 @@ VERBS = (
 )
 
 
-def _run(session: nox.Session, stack: stacks.Stack, verb: Verb) -> None:
+def _run(session: nox.Session, stack: stacks.Stack, verb: Verb, *arguments: str) -> None:
     """Build the environment and call the verb."""
     python = _prepare(session, stack, rehearsed=verb.rehearsed or "--rehearsed" in session.posargs)
-    command = [str(python), "-m", "stackproof", verb.name, "--stack", stack.name, *session.posargs]
+    command = [str(python), "-m", "stackproof", verb.name, "--stack", stack.name, *arguments, *session.posargs]
     session.run(*command, external=True, interrupt_timeout=_GROUP_S, terminate_timeout=_PATIENCE_S)
 
 
@@ -135,6 +135,13 @@ def smoke(session: nox.Session) -> None:
     _refusing(session, action)
 
 
+@nox.session(name="ddp-soak", python=False, default=False)
+def ddp_soak(session: nox.Session) -> None:
+    """Fifty clean launches of two ranks in a row, on the stack that this host has: no false alarm (minutes)."""
+    ddp = next(verb for verb in VERBS if verb.name == "ddp")
+    _refusing(session, lambda: _run(session, hosts.preferred().stack, ddp, "--suite", "soak"))
+
+
 for _verb in VERBS:
     for _name in stacks.names():
         _generate(_name, _verb)
@@ -179,13 +186,25 @@ def _pytest(session: nox.Session, *arguments: str) -> None:
 @nox.session(python=False, default=False)
 def tests(session: nox.Session) -> None:
     """Test stackproof itself, in the environment of the cpu stack."""
-    _pytest(session, "-m", "not planted")
+    _pytest(session, "-m", "not planted and not two_hosts and not slurm")
 
 
 @nox.session(python=False, default=False)
 def faults(session: nox.Session) -> None:
     """Plant faults in runs of the suites and see each caught by name (minutes)."""
     _pytest(session, "-m", "planted")
+
+
+@nox.session(name="two-hosts", python=False, default=False)
+def two_hosts(session: nox.Session) -> None:
+    """Train on two hosts made of network namespaces, delay and cut the wire between them (minutes; needs root)."""
+    _pytest(session, "-m", "two_hosts")
+
+
+@nox.session(python=False, default=False)
+def slurm(session: nox.Session) -> None:
+    """Start a real Slurm on this host and run the batch templates of slurm/ on it (minutes; needs Slurm and root)."""
+    _pytest(session, "-m", "slurm")
 
 
 @nox.session(default=False)

@@ -37,7 +37,7 @@ def nox(root: Path, *arguments: str, **env: str) -> subprocess.CompletedProcess[
     return fakes.attempt(command, env=clean, cwd=root)
 
 
-VERBS = ("smoke", "verify", "bench", "agree", "rehearse", "asv")
+VERBS = ("smoke", "verify", "ddp", "bench", "agree", "rehearse", "asv")
 
 
 def sessions(root: Path) -> dict[str, str]:
@@ -52,7 +52,9 @@ def test_every_stack_has_its_sessions() -> None:
     """Every verb of each stack, the general sessions, one default, and a description for each: a menu."""
     found = sessions(ROOT)
     generated = {f"{name}-{verb}" for name in stacks.names() for verb in VERBS}
-    assert set(found) == generated | {"smoke", "doctor", "triage", "lock", "tests", "faults", "lint", "asv"}
+    once = {"smoke", "asv", "doctor", "triage", "lock", "tests", "lint"}
+    general = once | {"faults", "two-hosts", "slurm", "ddp-soak"}
+    assert set(found) == generated | general
     assert [name for name, text in found.items() if text.startswith("*")] == ["smoke"]
     assert [name for name, text in found.items() if len(text) < 12] == []
     for name in stacks.names():

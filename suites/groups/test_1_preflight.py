@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from stackproof import device as devices
-from stackproof.checks import NotApplicable, require
+from stackproof.checks import require
 from stackproof.distributed import preflight, sites
 from stackproof.records import Figure
 from stackproof.stacks import Stack
-from suites.groups.members import WORLD, members
+from suites.groups.members import members
+from suites.groups.sharing import refused_by_preflight
 
 _DEADLINE_S = 90.0
 
@@ -32,10 +32,4 @@ def test_suits(stack: Stack, backend: str, figures: dict[str, Figure]) -> None:
 @pytest.mark.deadline(60)
 def test_duplicate(stack: Stack, figures: dict[str, Figure]) -> None:
     """Two ranks on one card over the stack's own backend are refused, in the words that its library would die with."""
-    card = devices.default(stack.device)
-    if card.shareable:
-        raise NotApplicable(f"ranks share a {card} as any processes do")
-    found = preflight.refusals(sites.local(stack, stack.backend, (card.index,) * WORLD, _DEADLINE_S))
-    said = next((sentence for sentence in found if "Duplicate GPU" in sentence), "")
-    require(bool(said), f"two ranks of {stack.backend} on {card} were not refused")
-    figures["summary"] = said
+    figures["summary"] = refused_by_preflight(stack)

@@ -113,6 +113,16 @@ def test_errors_of_libraries_are_explained(tmp_path: Path) -> None:
     assert "two ranks share one card (Duplicate GPU), which NCCL refuses" in str(failed(tmp_path, 1))
 
 
+def test_the_librarys_own_log_is_asked_too(tmp_path: Path) -> None:
+    """Where the exception says nothing, the file that NCCL wrote may."""
+    rank(tmp_path, 0, "forming the group", error="DistBackendError: invalid usage")
+    (tmp_path / "library.rank0.log").write_text(
+        "node0 NCCL WARN Multiple Ranks are using the same GPU/Partition. Set X=1\n"
+    )
+    failures(tmp_path, rank0=1)
+    assert "two ranks share one card (Duplicate GPU)" in str(failed(tmp_path, 1))
+
+
 def test_supervisors_notes_count_like_the_agents(tmp_path: Path) -> None:
     """Ranks of another launcher leave a file each, and one log for both streams."""
     rank(tmp_path, 0, "step 1", error="RuntimeError: Connection reset by peer")
@@ -177,6 +187,15 @@ def test_what_is_left_is_found_by_the_mark(tmp_path: Path) -> None:
     assert Traces(tmp_path, 1).left() == [child.pid]
     processes.end_tree(mark, child)
     assert Traces(tmp_path, 1).left() == []
+
+
+def test_no_phase_is_forgotten_however_many_there_are(tmp_path: Path) -> None:
+    """The one that got least far is found by counting."""
+    for number in (0, 1):
+        phases = [f"collective number {step} of very many" for step in range(2000 - number)]
+        rank(tmp_path, number, FORMED, *phases, stderr=WAITING)
+    assert Traces(tmp_path, 2).formed()
+    assert who_hung(Traces(tmp_path, 2), 5.0).startswith("rank 1 hung in 'collective number 1998")
 
 
 def test_a_group_has_formed_once_every_rank_is_in(tmp_path: Path) -> None:

@@ -129,12 +129,15 @@ FAULTS = (
         default_hooks.allreduce_hook = dropping(default_hooks.allreduce_hook)
         default_hooks.bf16_compress_hook = dropping(default_hooks.bf16_compress_hook)
         import torch.distributed as dist
-        scatter = dist.reduce_scatter_tensor
-        def reduce_scatter_tensor(output, input, *arguments, **keywords):
-            if os.environ.get("RANK") == "1":
-                input.zero_()
-            return scatter(output, input, *arguments, **keywords)
-        dist.reduce_scatter_tensor = reduce_scatter_tensor
+        def withholding(original):
+            def scatter(*arguments, **keywords):
+                if os.environ.get("RANK") == "1":
+                    keywords["input"].zero_()
+                return original(*arguments, **keywords)
+            return scatter
+        for name in ("reduce_scatter_tensor", "reduce_scatter_single"):  # as it was called, and is from torch 2.15
+            if hasattr(dist, name):
+                setattr(dist, name, withholding(getattr(dist, name)))
         """,
         dict.fromkeys(
             (

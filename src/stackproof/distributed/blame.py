@@ -36,7 +36,10 @@ class Traces:
 
     def phases(self, rank: int) -> list[str]:
         """Return the phases that a rank noted, the first first."""
-        return processes.last_lines(self.folder / f"rank{rank}.phases", 1000)
+        try:
+            return (self.folder / f"rank{rank}.phases").read_text(encoding="utf-8").splitlines()
+        except OSError:
+            return []
 
     def place(self, rank: int) -> str:
         """Return the phase that a rank was in."""
@@ -81,8 +84,9 @@ class Traces:
         return [line.strip() for line in itertools.takewhile(_is_frame, following)]
 
     def everything(self, rank: int) -> str:
-        """Return what may explain a failure: the error and the end of the output."""
-        return "\n".join([self.error(rank), *self._tail(rank, "stderr"), *self._tail(rank, "stdout")])
+        """Return what may explain a failure: the error, the end of the output and of the library's own log."""
+        library = processes.last_lines(self.folder / f"library.rank{rank}.log", 200, of_bytes=65536)
+        return "\n".join([self.error(rank), *self._tail(rank, "stderr"), *self._tail(rank, "stdout"), *library])
 
     def _tail(self, rank: int, stream: str) -> list[str]:
         return processes.last_lines(self.log(rank, stream), 200, of_bytes=65536)
