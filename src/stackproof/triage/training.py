@@ -18,6 +18,7 @@ _WORDS = ("model", "device", "dtype")
 _SERIES_KEPT = 10000
 
 Series = dict[str, list[float]]
+Kind = tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -137,10 +138,12 @@ def read(evidence: Evidence) -> Training | None:
 
 
 def _speaker(hits: list[Hit]) -> Iterator[Hit]:
-    """Yield the hits of the writer that wrote most of them, in order."""
-    counts: Counter[Who] = Counter(hit.who for hit in hits)
-    chosen = max(counts, key=lambda who: counts[who], default=None)
-    yield from sorted((hit for hit in hits if hit.who == chosen), key=lambda hit: hit.place)
+    """Yield, of each kind of line, the hits of the writer that wrote most of them, in order."""
+    counts: dict[Kind, Counter[Who]] = {}
+    for hit in hits:
+        counts.setdefault(tuple(hit.groups), Counter())[hit.who] += 1
+    chosen = {kind: count.most_common(1)[0][0] for kind, count in counts.items()}
+    yield from sorted((hit for hit in hits if hit.who == chosen[tuple(hit.groups)]), key=lambda hit: hit.place)
 
 
 def _take(found: Training, line: TrainerLine, hit: Hit) -> None:
