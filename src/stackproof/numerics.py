@@ -135,11 +135,19 @@ def _norms(left: torch.Tensor, right: torch.Tensor) -> tuple[float, float]:
 
 
 def judge(
-    actual: torch.Tensor, reference: torch.Tensor, anchor: torch.Tensor, dtype: torch.dtype, cap: float | None = None
+    actual: torch.Tensor,
+    reference: torch.Tensor,
+    anchor: torch.Tensor,
+    dtype: torch.dtype,
+    cap: float | None = None,
+    terms: float = 1.0,
 ) -> Judgement:
-    """Compare a device's result with float64, anchored by the CPU's result in `dtype` (all of one shape)."""
+    """Compare a device's result with float64, anchored by the CPU's result in `dtype` (all of one shape).
+
+    `terms`: how many numbers are added into one number of the result, where that is known.
+    """
     error, allowed = relative_error(actual, reference), relative_error(anchor, reference)
-    bound = rule().bound(allowed, dtype, cap)
+    bound = rule().bound(allowed, dtype, cap, terms=terms)
     return Judgement(error <= bound, error, bound, allowed)
 
 

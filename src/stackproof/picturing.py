@@ -98,8 +98,8 @@ def _share(share: float | None, bars: str) -> str:
 
 def _references(rows: list[Measurement]) -> str:
     """Return what others measured of the same work, each with its device; nobody verified it."""
-    found = [(row, told) for row in rows for told in reference.find(row.workload, row.preset, row.unit)]
-    return "\n".join(f"{shown(told.seconds, row.unit)} ({told.device})" for row, told in found)
+    found = (told for row in rows for told in reference.find(row.workload, row.preset, row.unit))
+    return "\n".join(dict.fromkeys(f"{shown(told.seconds, told.unit)} ({told.device})" for told in found))
 
 
 def _number(row: Measurement, name: str) -> float | None:

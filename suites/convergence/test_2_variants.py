@@ -33,11 +33,16 @@ def _offered(stack: Stack, capability: str) -> bool:
     return True
 
 
+def _shards(stack: Stack) -> bool:
+    """Whether sharding is tried here: what it may take down are all variants of the launch."""
+    return _offered(stack, "fully-shard") and not common.arrangement(stack).note
+
+
 @pytest.fixture
 def group(stack: Stack, launches: Launches) -> Group:
     """All variants that this environment can run, in one launch."""
     variants = [one.name for one in VARIANTS if one.name not in NEEDS or _offered(stack, NEEDS[one.name])]
-    sharded = common.installed(list(SHARDED)) if _offered(stack, "fully-shard") else []
+    sharded = common.installed(list(SHARDED)) if _shards(stack) else []
     arguments = {
         "seed": SEED,
         "variants": [name for name in variants if get(of_name(name).workload).missing() is None],
@@ -152,6 +157,8 @@ def _one_process_uneven(dtype: torch.dtype, ranks: int) -> dict[str, torch.Tenso
 def test_sharded(name: str, stack: Stack, request: pytest.FixtureRequest, figures: dict[str, Figure]) -> None:
     """A step under `fully_shard` has the gradients of one process and leaves DDP's parameters; each rank keeps its part of them."""
     _require(stack, name, "fully-shard")
+    if common.arrangement(stack).note:
+        capabilities.withhold("sharding-over-a-shared-card")
     group: Group = request.getfixturevalue("group")
     found, ranks = common.evidence(group, f"sharded-{name}"), common.world(group)
     course = plan().course(name)

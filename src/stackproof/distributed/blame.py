@@ -16,7 +16,7 @@ from .libraries import explain, is_symptom
 
 FORMED, LEAVING = "starting the program", "leaving the group"
 # Frames in which a rank waits for others, and is not itself what they wait for.
-_WAITING = ("torch/distributed/", "torch/autograd/")
+_WAITING = ("torch/distributed/", "torch/autograd/", " in synchronize")
 _SIGTERM = -15  # from the agent, which ends the others once one has failed
 
 

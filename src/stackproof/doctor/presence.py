@@ -87,7 +87,12 @@ def _interpreter(stack: Stack) -> str:
     try:
         return str(environments.find_interpreter(stack))
     except Refusal as refusal:
-        return f"missing - {refusal}"
+        # Stacks that want the same Python are answered together: the sentence must not name the one that asked.
+        return f"missing - {_unnamed(refusal, stack)}"
+
+
+def _unnamed(refusal: Refusal, stack: Stack) -> str:
+    return str(refusal).removeprefix(f"stack '{stack.name}' needs ")
 
 
 def _lock(stack: Stack) -> str:

@@ -6,7 +6,7 @@ import gc
 import importlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -38,6 +38,8 @@ _PROCEDURES = {"start-up": "starting", "overhead": "overhead", "collective": "ra
 def run(subject: Subject, device: Device, preset: str, budget: Budget) -> Sampled:
     """Measure; see `stackproof.measuring.measure` for what it raises."""
     require_possible(subject)
+    if preset == "full":
+        budget = replace(budget, seconds=max(budget.seconds, subject.full_seconds))
     foreign = require_alone(device, subject.stack, allowed=budget.allow_foreign)
     with threads(preset), device.current():
         facts = calibrate(device)

@@ -56,7 +56,7 @@ class Gemm(Work):
         block = self.result[: self._rows, : self._rows].cpu()
         wide = [factor.double() for factor in self._kept]
         cap = rule().caps[torch.float16] if self._short else None  # tf32 has float16's mantissa
-        judgement = judge(block, wide[0] @ wide[1], self._anchor(), self.factors[0].dtype, cap)
+        judgement = judge(block, wide[0] @ wide[1], self._anchor(), self.factors[0].dtype, cap, self._size)
         require(judgement.ok, judgement.sentence("the product"))
         require(bool(torch.isfinite(self.result).all()), "parts of the product were never written, or are not finite")
         return (

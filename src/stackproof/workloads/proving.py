@@ -21,6 +21,8 @@ SHARE = 0.03
 """The probed scalar is moved by this share of its size: far above rounding in half precision, small against its curvature."""
 CLOSE = 0.2
 """Seen on the CPU: 1 to 4 % off, over YOLOv8n and YOLOv8x in float32 and the LoRA models in bfloat16."""
+TERMS = 256.0
+"""A weight's gradient is a sum over the places of every picture, or over every token: of the tiny presets, hundreds at least."""
 SHORT = 0.1
 """How far tf32 may move the loss of a network that amplifies differences."""
 
@@ -50,7 +52,7 @@ def judged(name: str, autocast: torch.dtype | None, actual: Outcome, exact: Outc
     if autocast is not None:
         return judge_mixed(joined(actual), joined(exact), joined(expected), autocast, name)
     found = [
-        judge(actual.gradients[key], exact.gradients[key], expected.gradients[key], torch.float32)
+        judge(actual.gradients[key], exact.gradients[key], expected.gradients[key], torch.float32, terms=TERMS)
         for key in exact.gradients
     ]
     return max(found, key=lambda judgement: judgement.error / judgement.bound)
