@@ -49,7 +49,7 @@ def test_every_stack_has_its_sessions() -> None:
     """Every verb of each stack, the general sessions, one default, and a description for each: a menu."""
     found = sessions(ROOT)
     generated = {f"{name}-{verb}" for name in stacks.names() for verb in ("smoke", "verify", "rehearse")}
-    assert set(found) == generated | {"smoke", "doctor", "lock", "tests", "faults", "lint"}
+    assert set(found) == generated | {"smoke", "doctor", "lock", "tests", "faults", "triage", "lint"}
     assert [name for name, text in found.items() if text.startswith("*")] == ["smoke"]
     assert [name for name, text in found.items() if len(text) < 12] == []
     for name in stacks.names():
