@@ -120,7 +120,7 @@ class StackEnvironment(Environment):  # type: ignore[misc]
     def _wait(self, command: list[str], output: IO[bytes], kwargs: dict[str, Any]) -> int:
         mark, given = processes.new_mark(), kwargs.get("env", os.environ)
         variables = {**given, **self._global_env_vars, **self._variables()}
-        child = processes.start(command, output, variables, mark, kwargs.get("cwd"))
+        child = processes.start(command, output, variables, mark, cwd=kwargs.get("cwd"))
         try:
             return child.wait(kwargs.get("timeout", 600))
         except subprocess.TimeoutExpired:
