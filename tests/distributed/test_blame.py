@@ -177,6 +177,15 @@ def test_a_rank_that_ended_is_not_behind(tmp_path: Path) -> None:
     assert "rank 1 had ended the program" in said
 
 
+def test_a_rank_that_hangs_in_leaving_is_not_the_one_that_has_answered(tmp_path: Path) -> None:
+    """Both ended the program; one of them also its process, and therefore left no stack."""
+    rank(tmp_path, 0, "step 1", LEAVING, stderr=COMPUTING)
+    rank(tmp_path, 1, "step 1", LEAVING, ended=True)
+    assert who_hung(Traces(tmp_path, 2), 5.0).startswith(
+        "rank 0 hung in 'leaving the group' (rank 1 in 'leaving the group')"
+    )
+
+
 def test_what_is_left_is_found_by_the_mark(tmp_path: Path) -> None:
     """A process that carries the launch's mark is left until it ends; without a mark nothing is known to be."""
     assert Traces(tmp_path, 1).left() == []

@@ -49,9 +49,13 @@ class Traces:
         """Whether every rank has joined the group."""
         return all(FORMED in self.phases(rank) for rank in range(self.world_size))
 
+    def answered(self, rank: int) -> bool:
+        """Whether a rank left its result, after which its process ends at once."""
+        return (self.folder / f"rank{rank}.json").exists()
+
     def ended(self, rank: int) -> bool:
         """Whether a rank came to the end of its program."""
-        return LEAVING in self.phases(rank) or (self.folder / f"rank{rank}.json").exists()
+        return LEAVING in self.phases(rank) or self.answered(rank)
 
     def error(self, rank: int) -> str:
         """Return what a rank raised, or nothing."""
@@ -94,7 +98,8 @@ class Traces:
 
 def who_hung(traces: Traces, after_s: float) -> str:
     """Name the ranks that got least far; among equals those that do not merely wait for the others."""
-    ranks = [rank for rank in range(traces.world_size) if not traces.ended(rank)] or list(range(traces.world_size))
+    silent = [rank for rank in range(traces.world_size) if not traces.answered(rank)]
+    ranks = [rank for rank in silent if not traces.ended(rank)] or silent or list(range(traces.world_size))
     least = min(len(traces.phases(rank)) for rank in ranks)
     equal = [rank for rank in ranks if len(traces.phases(rank)) == least]
     behind = [rank for rank in equal if not _waits(traces, rank)] or equal

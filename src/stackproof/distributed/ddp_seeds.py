@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -97,6 +97,7 @@ def of_one(world: int, seed: int) -> Iterator[list[int]]:
         yield from (order[start : start + size] for start in range(0, total, size))
 
 
+@cache
 def pictures(world: int) -> int:
     """Return how many pictures the pool has."""
     return len(_job(torch.device("cpu"), 0, world).batches[0]["labels"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import faulthandler
 import importlib
 import json
@@ -26,6 +27,7 @@ from .spec import Spec
 
 # The launcher's deadline comes first: a peer that gave up waiting would be blamed for the rank that hangs.
 _AFTER_DEADLINE_S = 60.0
+_PARTING_S = 5.0
 
 Program = Callable[["Rank"], dict[str, Any]]
 
@@ -120,8 +122,19 @@ def join(spec: Spec, seat: Seat, device: Device, store: Store) -> dict[str, Any]
     context = Rank(seat.rank, seat.world_size, device, str(dist.get_backend()), formed_s, spec.arguments, folder)
     result = _program(spec.program)(context)
     context.phase(LEAVING)
-    dist.destroy_process_group()  # gloo may abort at exit when a group is left behind
+    _part(store, seat)
     return result
+
+
+def _part(store: Store, seat: Seat) -> None:
+    """Wait a moment for the others to come as far: a rank that ends while another still receives breaks its connection.
+
+    The group is not destroyed: the process ends at once after this, and torch 2.4.1 was seen to hang for ever in doing so, in the
+    destructor of gloo's groups.
+    """
+    with contextlib.suppress(RuntimeError):
+        store.set(f"parting/{seat.rank}", "")
+        store.wait([f"parting/{rank}" for rank in range(seat.world_size)], timedelta(seconds=_PARTING_S))
 
 
 def import_packages(spec: Spec, rank: int) -> stacks.Stack:
