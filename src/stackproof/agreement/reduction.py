@@ -10,7 +10,7 @@ import torch
 import torch.distributed as dist
 
 from ..measuring.launching import Rank
-from ..measuring.ranked import Together, setting_of
+from ..measuring.ranked import Together, rest, setting_of
 from ..measuring.sampling import warm_up
 from ..workloads.collectives import Collective
 from . import side_by_side
@@ -28,6 +28,7 @@ def program(rank: Rank) -> dict[str, Any]:
     count = max(5, round(_BLOCK_S / median(sampler.block(5))))
     sampler.number = 1
     turns = side_by_side(lambda: mean(sampler.block(count)), lambda: _bare(rank, work, count), rank.arguments["rounds"])
+    rest()
     return {"reason": reason, "ours": turns.ours, "theirs": turns.theirs}
 
 

@@ -25,6 +25,9 @@ from .sampling import Sampler, sample, warm_up
 from .subjects import FILE, Budget
 
 
+_REST_S = 0.2
+
+
 class Together(Sampler):
     """Samples that all ranks take at once: each is the slowest rank's, and so is the time that has passed."""
 
@@ -83,12 +86,23 @@ def _timed(rank: Rank, work: Work) -> dict[str, Any]:
     warmth = warm_up(sampler, budget.seconds)
     rank.phase("sampling")
     seconds = sample(sampler, budget)
+    rest()
     return {
         "facts": dict(work.conclude()),
         "seconds": seconds, "warmth": asdict(warmth), "reason": reason, "worth": dict(work.worth), "dtype": work.dtype,
         "arithmetic": work.arithmetic, "backend": rank.backend, "formed_s": rank.formed_s, "threads": threads,
         "peak_memory_bytes": rank.device.memory().peak,
     }  # fmt: skip
+
+
+def rest() -> None:
+    """Let the backend's threads drop the last tensors before the group is left.
+
+    A thread of gloo that frees one needs Python's lock, which leaving the group holds while it waits for that thread: with
+    torch 2.4.1 on a busy host every second group hung there.
+    """
+    dist.barrier()
+    time.sleep(_REST_S)
 
 
 class Parallel(Training):

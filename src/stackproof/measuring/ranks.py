@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 from .. import device as devices
 from ..checks import CapabilityMissing, CheckFailed
 from ..device import Device
-from .launching import Arrangement, arrange, launch
+from .launching import Arrangement, arrange, launch, workspace
 from .sampled import Sampled
 from .subjects import Budget, Subject
 
@@ -26,11 +25,11 @@ def measure(subject: Subject, device: Device, preset: str, budget: Budget) -> Sa
     ranks = int(subject.parameters[preset]["ranks"])
     arguments = {"parameters": dict(subject.parameters[preset]), "preset": preset, "budget": asdict(budget)}
     deadline = _START_S + 3 * budget.seconds
-    with tempfile.TemporaryDirectory(prefix="stackproof-ranks-") as folder:
-        try:
-            found = launched(subject, device, ranks, subject.kind.replace("-", "_"), arguments, Path(folder), deadline)
-        except CheckFailed as failure:
-            return result(subject, preset, (), {}, dtype="", verified=False, reason=str(failure), world_size=ranks)
+    try:
+        with workspace(subject.name) as folder:
+            found = launched(subject, device, ranks, subject.kind.replace("-", "_"), arguments, folder, deadline)
+    except CheckFailed as failure:
+        return result(subject, preset, (), {}, dtype="", verified=False, reason=str(failure), world_size=ranks)
     first, seconds = found[0], found[0]["seconds"]
     facts = {**first["facts"], "backend": first["backend"], "formed_s": max(rank["formed_s"] for rank in found)}
     return result(

@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 from ..checks import CheckCrashed, CheckFailed, CheckHung, require
 from ..device import Device
@@ -74,11 +72,12 @@ def _process(subject: Subject, device: Device, phase: str) -> Callable[[], float
 
 def _communicator(subject: Subject, device: Device, ranks: int) -> Callable[[], float]:
     """Return a function that launches ranks and returns the slowest one's seconds to form a group."""
+    from .launching import workspace
     from .ranks import launched
 
     def once() -> float:
-        with tempfile.TemporaryDirectory(prefix="stackproof-communicator-") as folder:
-            found = launched(subject, device, ranks, "communicator", {}, Path(folder), _DEADLINE_S)
+        with workspace(subject.name) as folder:
+            found = launched(subject, device, ranks, "communicator", {}, folder, _DEADLINE_S)
         return max(float(rank["formed_s"]) for rank in found)
 
     return once
