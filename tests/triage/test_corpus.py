@@ -92,7 +92,9 @@ def test_broken_index_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_main_writes_the_document(tmp_path: Path) -> None:
     """Only what stands between the marks is replaced."""
     path = tmp_path / "triage.md"
-    path.write_text("before\n<!-- corpus: begin -->\nwhat it was before\n<!-- corpus: end -->\nafter\n", encoding="utf-8")
+    path.write_text(
+        "before\n<!-- corpus: begin -->\nwhat it was before\n<!-- corpus: end -->\nafter\n", encoding="utf-8"
+    )
     corpus.main(path)
     text = path.read_text(encoding="utf-8")
     assert text.startswith("before\n<!-- corpus: begin -->\n| ")
