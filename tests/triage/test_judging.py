@@ -75,6 +75,21 @@ def test_exit_codes_say_nothing_where_something_was_said(tmp_path: Path) -> None
     assert root(judged(tmp_path, TABLE.format(1, 3))) == ("it ended with exit code 3", ("rank", 1))
 
 
+def test_abort_of_nobody_in_particular_is_no_cause_beside_a_lost_peer(tmp_path: Path) -> None:
+    """Two ranks aborted, their words are mixed, and the launcher names none of them: they had waited for another."""
+    threw = "terminate called after throwing an instance of 'c10::DistBackendError'\n"
+    text = (
+        WATCHDOG.format(0)
+        + threw
+        + threw
+        + "[ERROR] [launch.py:325:sigkill_handler] ['python'] exits with return code = -6\n"
+    )
+    found = judged(tmp_path, text)
+    assert root(found) == ("nccl-watchdog-timeout", ("rank", 0))
+    assert found.others == []
+    assert root(judged(tmp_path, threw))[0].startswith("it said terminate called")
+
+
 def test_chain_of_exceptions_names_its_beginning(tmp_path: Path) -> None:
     """What was raised while another exception was handled is one failure."""
     link = "\nDuring handling of the above exception, another exception occurred:\n\n"

@@ -44,6 +44,9 @@ from stackproof.triage import lines
         ("\x1b[31m[rank1]: \x1b[1mred\x1b[0m\x1b]0;title\x07", "red", 1, None),
         ("[0] MPI startup(): x", "[0] MPI startup(): x", None, None),
         ("12: ", "12: ", None, None),
+        (" [rank0]:     run()", "    run()", 0, None),
+        ("ERROR 04-14 13:53:52 worker_base.py:593] ValueError: x", "ValueError: x", None, None),
+        ("ERROR 04-14 13:53:52 [core.py:59]   File", "  File", None, None),
         ("[INFO|2025-11-26 12:43:38] x", "[INFO|2025-11-26 12:43:38] x", None, None),
     ],
 )

@@ -48,3 +48,10 @@ def test_log_that_ends_within_a_traceback_has_no_exception() -> None:
     """Its frames are still there."""
     block = follow("\n".join(PLAIN.splitlines()[:3]))
     assert (block.exception, len(block.frames)) == ("", 1)
+
+
+def test_indentation_that_was_lost_on_the_way_is_done_without() -> None:
+    """Threads and chats eat leading spaces; the line after a frame is its code."""
+    bare = "\n".join(line.lstrip(" ^") for line in PLAIN.splitlines() if line.strip(" ^"))
+    block = follow(bare)
+    assert (block.exception, len(block.frames)) == ("ValueError: no", 2)

@@ -154,10 +154,24 @@ def _unexplained(known: _Known, people: People, evidence: Evidence, recognised: 
             continue
         kind = CONSEQUENCE if any(row.certainty == CERTAIN for row in faults) else FAULT
         found.append((decisive.weight, replace(_unknown(decisive, left, chains), kind=kind)))
-    nameless = any(row.kind == FAULT and row.who[0][0] != "rank" for row in recognised)
-    said = any(row.kind == FAULT for row in recognised) or any(weight is Weight.EXCEPTION for weight, _ in found)
-    silent = {Weight.EXIT: said, Weight.SIGNAL: nameless}
-    return _merged([row for weight, row in found if not silent.get(weight)])
+    return _merged(
+        [row for weight, row in found if not _silent(weight, row, [*recognised, *(other for _, other in found)])]
+    )
+
+
+def _silent(weight: Weight, row: Finding, findings: list[Finding]) -> bool:
+    """Whether an end says nothing beside what else is known.
+
+    An exit code does not where anything was said; of nobody in particular, also where a peer was lost. A signal does not where
+    it may be the end of a fault that has no rank.
+    """
+    nameless = row.who[0][0] != "rank"
+    others = [other for other in findings if other is not row]
+    if weight is Weight.EXIT:
+        said = any(other.kind == FAULT and (other.signature or other.first.block) for other in others)
+        return said or (nameless and any(other.kind == CONSEQUENCE for other in others))
+    faults = [other for other in others if other.kind == FAULT and other.signature]
+    return weight is Weight.SIGNAL and any(other.who[0][0] != "rank" for other in faults)
 
 
 def _merged(found: list[Finding]) -> list[Finding]:

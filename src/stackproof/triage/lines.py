@@ -11,18 +11,19 @@ LONGEST = 4096
 
 _ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)?|\x1b[@-_]|[\x00\x07\x08]")
 
-# What launchers put before a line. Ranks: torch's own, `torchrun --tee`, Open MPI `--tag-output`, `srun -l`, a driver's "r0";
-# none: seconds since the start, container and cloud columns; Ray names a process.
+# What stands before a line. Ranks: torch's own, `torchrun --tee`, Open MPI `--tag-output`, `srun -l`, a driver's "r0"; a process: Ray;
+# neither: seconds since the start, container and cloud columns, vLLM's logger, dates.
 _PREFIXES = tuple(
     re.compile(pattern)
     for pattern in (
-        r"\[rank(?P<rank>\d{1,6})\]:? ?",
+        r" {0,2}\[rank(?P<rank>\d{1,6})\]:? ?",
         r"\[(?!Rank|rank)[A-Za-z_]+(?P<rank>\d{1,6})\]:",
         r"\[\d+,(?P<rank>\d{1,6})\]<std(?:out|err)>: ?",
         r" {0,4}(?P<rank>\d{1,5}): (?=\S)| {0,4}(?P<rank2>\d{1,5}): (?= +(?:File |\^|[a-z]))",
         r"\((?:\w+ )?pid=(?P<pid>\d{1,9})(?:, ip=[0-9a-fA-F.:]+)?\) ?",
         r"\[ {0,8}\d+\.\d+\] (?:r(?P<rank>\d{1,6}) )?",
         r" {0,4}\| |[\w.-]+-\d+ +\| ?",
+        r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d \[?[\w./-]+:\d+\] ?",
         r"\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]? ?(?:\| )?",
     )
 )

@@ -17,8 +17,7 @@ def follow(head: Line, number: int, rest: Iterable[Line]) -> Block:
     It ends with the first line of the same rank that is not indented: the exception. A log may be cut before that.
     """
     frames: list[str] = []
-    last = number
-    margin = len(head.text) - len(head.text.lstrip(" |+"))
+    last, margin, code = number, len(head.text) - len(head.text.lstrip(" |+")), False
     for count, line in enumerate(rest, 1):
         if count > _LONGEST:
             break
@@ -26,8 +25,10 @@ def follow(head: Line, number: int, rest: Iterable[Line]) -> Block:
             continue
         last = number + count
         text = line.text[margin:] if line.text[:margin].strip(" |+") == "" else line.text
-        if text.strip() and not text.startswith((" ", "\t")):
+        is_frame = text.lstrip().startswith('File "')
+        if text.strip() and not (text.startswith((" ", "\t")) or is_frame or code):
             return Block(text.strip(), tuple(frames[-_FRAMES:]), last)
-        if text.lstrip().startswith("File "):
+        code = is_frame and not text.startswith((" ", "\t"))  # pasted without its indentation, as in threads
+        if is_frame:
             frames.append(text.strip())
     return Block("", tuple(frames[-_FRAMES:]), last)
