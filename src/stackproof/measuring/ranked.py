@@ -24,7 +24,6 @@ from .launching import Rank
 from .sampling import Sampler, sample, warm_up
 from .subjects import FILE, Budget
 
-
 _REST_S = 0.2
 
 
