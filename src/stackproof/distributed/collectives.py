@@ -15,7 +15,7 @@ from dataclasses import asdict
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import torch.distributed as dist
 
@@ -43,13 +43,18 @@ def check(rank: Rank) -> dict[str, Any]:
     """
     groups: Groups = {(tuple(range(rank.world_size)), False): None}
     with (Path(rank.arguments["outcomes"]) / f"rank{rank.rank}.outcomes").open("a", encoding="utf-8") as stream:
+        _leave(stream, {"row": "", "backend": rank.backend, "implementation": implementation(rank)})
         for name in rank.arguments["rows"]:
             rank.phase(name)
             with deadline(rank, name, rank.arguments["row_s"]):
-                stream.write(json.dumps({"row": name, **examine(rank, Row.of(name), groups)}) + "\n")
-                stream.flush()
+                _leave(stream, {"row": name, **examine(rank, Row.of(name), groups)})
                 agree(rank, name, rank.arguments["row_s"])
-    return {"rank": rank.rank, "backend": rank.backend, "implementation": implementation(rank)}
+    return {"rank": rank.rank}
+
+
+def _leave(stream: TextIO, outcome: dict[str, Any]) -> None:
+    stream.write(json.dumps(outcome) + "\n")
+    stream.flush()
 
 
 def examine(rank: Rank, row: Row, groups: Groups) -> dict[str, Any]:
@@ -102,7 +107,8 @@ def said(error: Exception) -> str:
 def implementation(rank: Rank) -> str:
     """Return the class that serves the rank's device: a name that was asked for may hide another backend."""
     group: Any = dist.group.WORLD
-    return type(group._get_backend(rank.device.torch)).__name__
+    backend = group._get_backend(rank.device.torch)
+    return type(getattr(backend, "wrapped_pg", backend)).__name__  # TORCH_DISTRIBUTED_DEBUG=DETAIL wraps it
 
 
 def agree(rank: Rank, name: str, seconds: float) -> None:

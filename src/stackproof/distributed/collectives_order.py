@@ -45,6 +45,14 @@ class Board:
         """Whether all the notes are there."""
         return bool(_store().check([f"{self.row}/{note}" for note in notes]))
 
+    def tell(self, text: str) -> None:
+        """Leave a text for the other ranks."""
+        _store().set(f"{self.row}/text", text)
+
+    def told(self) -> str:
+        """Wait for the text and return it."""
+        return str(_store().get(f"{self.row}/text").decode())
+
     def wait(self, *notes: str, seconds: float) -> bool:
         """Wait for all the notes; whether they came."""
         with contextlib.suppress(dist.DistStoreError, RuntimeError):

@@ -16,7 +16,7 @@ from .collectives_trial import Outcome, World
 
 
 def judge(row: Row, world: World, ranks: Sequence[Outcome], lack: Lack | None) -> str:
-    """Return how many cases were right on every rank, or nothing if the row of data holds that the backend does not offer it.
+    """Return how many cases were right over all ranks, or nothing if the row of data holds that the backend does not offer it.
 
     Raises:
         CheckFailed: a rank has a wrong number, ranks differ, a refusal has no row, or a row is out of date.
@@ -72,7 +72,7 @@ def _wrong(what: str, rank: int, outcome: Outcome) -> str:
     where = {"result": "", "input": " in what it passed in"}.get(fault["what"], f" in the {fault['what']}")
     return (
         f"{what}: {value}{where}, {fault['wrong']} wrong, {case_words(fault['case'])}; "
-        f"{outcome['wrong']} of this rank's {cases} cases; figure 'repro' is code that repeats it"
+        f"{outcome['wrong']} of this rank's {cases} cases"
     )
 
 
@@ -150,6 +150,11 @@ _SOURCES: tuple[Callable[..., Any], ...] = (
     collectives_turn.around,
     collectives_turn.fault,
 )
+
+
+def repeatable(row: Row, ranks: Sequence[Outcome]) -> bool:
+    """Whether one call alone can show what is wrong: not where it depends on who comes late or on other groups."""
+    return first_wrong(ranks) is not None and row.form != "late" and row.collective in COLLECTIVES
 
 
 def repro(title: str, world: World, imports: Sequence[str], ranks: Sequence[Outcome]) -> str:

@@ -11,12 +11,14 @@ from typing import Any
 from ..checks import CheckCrashed, CheckEnded, CheckFailed, CheckHung, CheckInconclusive
 from ..device import Device
 from ..stacks import Stack
+from . import libraries
 from .collectives_data import MOST_RANKS
 from .collectives_rows import COUNTS, SHORT, Row
-from .launch import Arrangement, arrange
+from .launch import Arrangement
 
 PROGRAM = "stackproof.distributed.collectives:check"
 MOST_LAUNCHES = 6
+SIZES = (2, 3)
 
 Outcome = dict[str, Any]
 Start = Callable[[dict[str, Any]], object]
@@ -36,20 +38,28 @@ class World:
 
     @property
     def label(self) -> str:
-        """How sentences name it."""
-        return f"{self.arrangement.backend}, {self.size} rank{'s' if self.size > 1 else ''}"
+        """How sentences name it, with what it does not prove."""
+        note = f"; {self.arrangement.note}" if self.arrangement.note else ""
+        return f"{self.arrangement.backend}, {self.size} rank{'s' if self.size > 1 else ''}{note}"
 
 
-def worlds(stack: Stack, cards: Sequence[Device]) -> list[World]:
-    """Return two ranks with all counts, an odd number, and all cards; one card is also tried alone over the stack's own backend.
+def worlds(stack: Stack, backend: str, cards: Sequence[Device]) -> list[World]:
+    """Return the groups that answer for a backend of the stack: two ranks with all counts, then an odd number and all cards.
 
-    Odd world sizes find what powers of two hide, and one rank has bugs of its own (https://github.com/NVIDIA/nccl/issues/1950).
+    Odd world sizes find what powers of two hide. Where the library wants a card for each rank and there is one, it is tried alone:
+    that has bugs of its own (https://github.com/NVIDIA/nccl/issues/1950).
     """
-    sizes = [2, 3] if cards[0].shareable else sorted({min(size, len(cards), MOST_RANKS) for size in (2, 3, len(cards))})
-    found = [World(arrange(stack, cards, size), COUNTS if size == sizes[0] else SHORT) for size in sizes]
-    if sizes == [1] and stack.shared_card_backend:
-        found.append(World(arrange(stack, cards, 2), COUNTS))
-    return found
+    library = libraries.serving(backend)
+    if stack.device not in library.devices:
+        note = f"{library.name} takes no tensors of {stack.device}, so they are the host's"
+        found = [Arrangement(backend, (0,) * size, note, on_host=True) for size in SIZES]
+    elif len(cards) > 1 or library.own_cards:
+        sizes = sorted({min(size, len(cards), MOST_RANKS) for size in (*SIZES, len(cards))})
+        found = [Arrangement(backend, tuple(card.index for card in cards[:size])) for size in sizes]
+    else:
+        note = "" if cards[0].shareable else f"the ranks share {cards[0]}"
+        found = [Arrangement(backend, (cards[0].index,) * size, note) for size in SIZES]
+    return [World(arrangement, SHORT if number else COUNTS) for number, arrangement in enumerate(found)]
 
 
 @dataclass
@@ -61,6 +71,8 @@ class Trial:
     world: World
     folder: Path
     row_s: float
+    ranks: list[Outcome] = field(default_factory=list)
+    """What the ranks said of themselves when the first launch began: backend and implementation, in order of rank."""
     _ended: dict[str, list[Outcome] | CheckEnded] = field(default_factory=dict)
 
     def outcome(self, row: Row) -> list[Outcome]:
@@ -94,6 +106,7 @@ class Trial:
         arguments = {"rows": names, "counts": self.world.counts, "row_s": self.row_s, "outcomes": str(folder)}
         failure = _failure(lambda: self.start(arguments))
         ranks = [left_by(folder, rank) for rank in range(self.world.size)]
+        self.ranks = self.ranks or [found[""] for found in ranks if found and "" in found]
         for name in names:
             if all(found and name in found for found in ranks):
                 self._ended[name] = [found[name] for found in ranks if found]
@@ -102,7 +115,7 @@ class Trial:
             failure = CheckFailed(f"the ranks ended without an error and without an outcome for {left[0]}")
         if failure is None:
             return "", []
-        if not all(found is not None for found in ranks):  # no group formed
+        if None in ranks:  # no group formed
             self._ended |= dict.fromkeys(left, failure)
             return "", []
         self._ended[left[0]] = self._expired(left[0], ranks, folder) or failure
