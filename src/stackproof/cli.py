@@ -87,22 +87,21 @@ def _parser() -> argparse.ArgumentParser:
         "do ranks work together: bring-up, exact collectives, DDP convergence, failures that end",
         _run,
     )
-    ddp.add_argument(
-        "--export-goldens",
-        action="store_true",
-        help="keep the loss curves of this run that agree with float64 as the stack's goldens (fixtures/goldens/)",
-    )
     _add_suites(ddp, default=stages.of_verb("ddp"))
     _add_bench(verbs)
-    _add_suites(
-        _add_run(
-            verbs,
-            "rehearse",
-            "a run on the CPU with upstream builds of the stack's versions; says nothing of the card",
-            _rehearse,
-        ),
-        default=("smoke",),
+    rehearse = _add_run(
+        verbs,
+        "rehearse",
+        "a run on the CPU with upstream builds of the stack's versions; says nothing of the card",
+        _rehearse,
     )
+    _add_suites(rehearse, default=("smoke",))
+    for verb in (ddp, rehearse):
+        verb.add_argument(
+            "--export-goldens",
+            action="store_true",
+            help="keep the loss curves of this run that agree with float64 as the stack's goldens (fixtures/goldens/)",
+        )
     _add_ranks(verbs)
     _add_doctor(verbs)
     _add_triage(verbs)

@@ -17,7 +17,7 @@ from suites.ranks import Group, Launches
 
 WORKLOADS = ("classifier", "qwen3-0.6b-lora")
 _WORLD = 2
-_ROUNDS = 10
+_ROUNDS = 8
 _DEADLINE_S = 240.0
 # Of the time of one more all-reduce, measured alone, so much must show in the step.
 _SHOWS = 0.4

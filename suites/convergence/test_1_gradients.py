@@ -86,7 +86,10 @@ def test_golden(course: Course, group: Group, stack: Stack, figures: dict[str, F
     Each of the two curves may be as far from float64 as the rule allows, so they may be twice that far apart.
     """
     where = goldens.path(stack, course.workload)
-    remedy = f"make it with `nox -s {stack.name}-ddp -- --export-goldens` on a host whose run is trusted"
+    verb = "rehearse" if stack.rehearsed else "ddp"
+    remedy = (
+        f"`nox -s {stack.name}-{verb} -- --suite convergence --export-goldens` makes it, on a host whose run is trusted"
+    )
     if not where.exists():
         raise CapabilityMissing(f"{where.relative_to(ROOT)} does not exist: no run of this stack was kept; {remedy}")
     kept = goldens.load(where, _setting(course, group, stack), remedy)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from stackproof import stacks
 from stackproof.checks import CapabilityMissing, CheckCrashed, CheckFailed, CheckHung
 from stackproof.device import Card, Host
 from stackproof.distributed.launch import Arrangement, arrange, launch
+from stackproof.distributed.preflight import PreflightRefusal
 
 TWO = Arrangement("gloo", (0, 0))
 
@@ -84,6 +86,32 @@ def test_a_program_that_does_not_exist_is_said(tmp_path: Path) -> None:
     """A wrong name is the rank's failure, not a hang."""
     with pytest.raises(CheckFailed, match="no_such_program"):
         run("no_such_program", tmp_path)
+
+
+def test_ranks_get_variables_and_a_log_of_their_own_and_no_port_is_taken_by_luck(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`{file}` is the rank's own; what is read on import is there before; a MASTER_PORT that is taken disturbs nobody."""
+    with socket.create_server(("localhost", 0)) as taken:
+        monkeypatch.setenv("MASTER_ADDR", "localhost")
+        monkeypatch.setenv("MASTER_PORT", str(taken.getsockname()[1]))
+        environment = {"A_LOG": "{file}", "TORCH_DISTRIBUTED_DEBUG": "DETAIL"}
+        program = "tests.distributed.rank_programs:variables"
+        arguments = {"names": list(environment)}
+        found = launch(program, stacks.load("cpu"), TWO, arguments, tmp_path, 180.0, environment=environment)
+    logs = [str(tmp_path / f"library.rank{rank}.log") for rank in (0, 1)]
+    assert [{"A_LOG": log, "TORCH_DISTRIBUTED_DEBUG": "DETAIL"} for log in logs] == found
+
+
+def test_a_group_that_cannot_work_starts_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The preflight refuses before the folder is made; switched off, the library fails in its own words, which are explained."""
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "nosuch0")
+    with pytest.raises(PreflightRefusal, match="GLOO_SOCKET_IFNAME=nosuch0 matches no interface"):
+        run("report", tmp_path / "refused")
+    assert not (tmp_path / "refused").exists()
+    program = "tests.distributed.rank_programs:report"
+    with pytest.raises(CheckFailed, match="GLOO_SOCKET_IFNAME names no interface of this host"):
+        launch(program, stacks.load("cpu"), TWO, {}, tmp_path, 180.0, checked=False)
 
 
 def test_ranks_get_cards_of_their_own() -> None:
