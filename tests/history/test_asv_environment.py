@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shutil
 import sys
 import time
 from pathlib import Path
@@ -38,7 +39,7 @@ def test_the_stack_s_own_environment_is_used(fresh: Checkout) -> None:
     assert ended.returncode == 0, ended.stdout + ended.stderr
     paths = used.read_text(encoding="utf-8").splitlines()
     checkout = fresh.root / ".asv" / "env" / "cpu"
-    assert paths[0] == str(fresh.root / "src")  # what it is, is asked with this checkout's code
+    assert paths[0] == str(fresh.root / "src")  # what it is, is asked once, with this checkout's code
     assert set(paths[1:]) == {f"{checkout / 'runner'}:{checkout / 'project' / 'src'}"}
     assert [path.name for path in (checkout / "runner").iterdir()] == ["asv_runner"]
 
@@ -92,6 +93,21 @@ def test_what_a_benchmark_leaves_running_is_ended(fresh: Checkout, tmp_path: Pat
         assert time.monotonic() < until
         time.sleep(0.05)
     assert processes.MARK not in os.environ
+
+
+def test_a_stack_that_nobody_asked_for_is_in_nobody_s_way(fresh: Checkout) -> None:
+    """Beside the one that is asked for, asv makes those of its configuration: one that is not built is a warning."""
+    other = fresh.root / "stacks" / "other"
+    shutil.copytree(fresh.root / "stacks" / "cpu", other)
+    text = (other / "stack.toml").read_text(encoding="utf-8")
+    (other / "stack.toml").write_text(text.replace("priority = 0", "priority = 9"), encoding="utf-8")
+    python = fresh.root / ".nox" / "stacks" / "cpu" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n', encoding="utf-8")
+    python.chmod(0o755)
+    ended = fresh.plain_asv("run", "HEAD^!", "-E", "stack:cpu", "--bench", "just-discover", STACKPROOF_PYTHON="")
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "`nox -s other-smoke` builds it" in ended.stdout
 
 
 @pytest.mark.parametrize("spec", ["stack:cpu", "stack:cpu.rehearsal"])

@@ -18,11 +18,10 @@ from asv import util
 from asv.commands import make_argparser
 from asv.console import log
 
-from .. import ROOT, provenance
+from .. import ROOT, provenance, stacks
 from ..errors import Refusal
 from ..measuring import profile
 from . import leaf, store
-from .asv_environment import REHEARSAL
 from .entries import entries
 from .identity import rules, slug
 
@@ -76,7 +75,8 @@ def _completed(wish: Wish) -> list[str]:
     if wish.command in _IN_STACK:
         if not wish.stack:
             raise Refusal(f"asv {wish.command} measures in the environment of a stack; add --stack NAME before it")
-        given += ["-E", f"stack:{wish.stack}{REHEARSAL if wish.rehearsed else ''}"]
+        os.environ[leaf.STACK] = stacks.load(wish.stack).name
+        os.environ[leaf.REHEARSED] = "1" if wish.rehearsed else ""
     if wish.command in _MEASURING:
         given.append("--record-samples")
     return given + _this_host(wish)

@@ -13,15 +13,16 @@ import json
 import os
 import subprocess
 import tempfile
+from functools import cache
 from pathlib import Path
 from typing import IO, Any
 
 import asv_runner
 from asv import util
 from asv.console import log
-from asv.environment import Environment
+from asv.environment import Environment, EnvironmentUnavailable
 
-from .. import environments, processes, stacks
+from .. import environments, hosts, processes, stacks
 from ..errors import Refusal
 from ..records import Figure, write_atomically
 from ..worker import defaults_of
@@ -29,6 +30,8 @@ from . import asv_names, leaf, probe
 from .identity import place, state
 
 PYTHON = "STACKPROOF_PYTHON"
+PREFERRED = "preferred"
+"""The only Python of `asv.conf.json`: the stack that the verb names, else the one that this host has."""
 REHEARSAL = ".rehearsal"
 """`stack:NAME.rehearsal` is the rehearsal of a stack."""
 
@@ -51,8 +54,12 @@ class StackEnvironment(Environment):  # type: ignore[misc]
         try:
             self._stack = _stack(python)
             self._interpreter = _interpreter(self._stack)
-            found = probe.ask(self._interpreter, self._stack, {**os.environ, "PYTHONPATH": _source()})
+            found = _ask(self._interpreter, self._stack.name, self._stack.rehearsed)
         except Refusal as refusal:
+            if python == PREFERRED and not os.environ.get(
+                leaf.STACK
+            ):  # nobody asked for it, and another may be asked for
+                raise EnvironmentUnavailable(str(refusal)) from refusal
             raise Refused(refusal) from refusal
         self._facts = found | {"device": os.environ.get(leaf.DEVICE) or "the first"}
         self._place, self._state = place(self._facts), state(self._facts)
@@ -76,8 +83,8 @@ class StackEnvironment(Environment):  # type: ignore[misc]
 
     @classmethod
     def matches(cls, python: str) -> bool:
-        """Whether there is such a stack."""
-        return python.removesuffix(REHEARSAL) in stacks.names()
+        """Whether there can be such a stack."""
+        return python == PREFERRED or python.removesuffix(REHEARSAL) in stacks.names()
 
     def check_presence(self) -> bool:
         """It is there, or making this object had failed."""
@@ -153,15 +160,20 @@ class StackEnvironment(Environment):  # type: ignore[misc]
                 raise Refused(Refusal(sentence)) from error
             self._lock = handle
 
-    @property
-    def facts(self) -> dict[str, Figure]:
-        """What was found out about the stack."""
-        return self._facts
-
 
 def _stack(python: str) -> stacks.Stack:
-    found = stacks.load(python.removesuffix(REHEARSAL))
-    return found.rehearse() if python.endswith(REHEARSAL) else found
+    """Return the stack that asv's word for a Python means."""
+    if python != PREFERRED:
+        found = stacks.load(python.removesuffix(REHEARSAL))
+        return found.rehearse() if python.endswith(REHEARSAL) else found
+    return leaf.stack() if os.environ.get(leaf.STACK) else hosts.preferred().stack
+
+
+@cache
+def _ask(interpreter: Path, name: str, rehearsed: bool) -> dict[str, Figure]:
+    """Ask once a command what the stack is: asv makes every environment of its configuration beside the one that is meant."""
+    stack = stacks.load(name).rehearse() if rehearsed else stacks.load(name)
+    return probe.ask(interpreter, stack, {**os.environ, "PYTHONPATH": _source()})
 
 
 def _interpreter(stack: stacks.Stack) -> Path:

@@ -52,7 +52,15 @@ class Together(Sampler):
 
 
 def communicator(rank: Rank) -> dict[str, Any]:
-    """Say how long forming the group took; the launcher summed known data before."""
+    """Say how long forming the group took, after the group summed the ranks' own numbers right."""
+    own = torch.tensor([float(rank.rank + 1)]).to(rank.device.torch)
+    dist.all_reduce(own)
+    expected = sum(range(rank.world_size + 1))
+    require(
+        float(own.cpu()[0]) == expected,
+        f"a sum over {rank.world_size} ranks gave {float(own.cpu()[0])}, not {expected}",
+    )
+    rest()
     return {"formed_s": rank.formed_s}
 
 

@@ -34,7 +34,9 @@ def measure(subject: Subject, device: Device, preset: str, budget: Budget) -> Sa
     except CheckFailed as failure:
         return result(subject, preset, (), {}, dtype="", verified=False, reason=str(failure), world_size=world)
     reason = (
-        "each process computed a known sum right" if phase != "communicator" else "each group summed known data right"
+        "each process computed a known sum right"
+        if phase != "communicator"
+        else "each group summed its ranks' numbers right"
     )
     return result(subject, preset, tuple(seconds), {}, dtype="", verified=True, reason=reason, world_size=world)
 
