@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from stackproof.timekeeping import Spans, Turn
 
-from stackproof import timekeeping
 from stackproof.checks import CheckFailed
 from stackproof.device import HOST, Device
 from stackproof.measuring import calibration
+from stackproof.probes import timekeeping
+from stackproof.probes.timekeeping import Spans, Turn
 
 
 @pytest.fixture(autouse=True)
