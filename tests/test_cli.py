@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from stackproof import ROOT, cli, records, runs, stacks, verify
+from stackproof import ROOT, cli, records, runs, verify
 from stackproof.errors import Refusal
+from stackproof.stages import of_verb
 
 from . import fakes
 
@@ -121,9 +122,9 @@ def test_a_training_set_that_cannot_be_read_is_exit_code_2(
     ("arguments", "suites"),
     [
         (["rehearse"], ("smoke",)),
-        (["rehearse", "--suite", "all"], stacks.suites()),
-        (["verify"], stacks.suites()),
-        (["verify", "--suite", "data", "--suite", "all"], stacks.suites()),
+        (["rehearse", "--suite", "all"], of_verb("verify") + of_verb("ddp")),
+        (["verify"], of_verb("verify")),
+        (["verify", "--suite", "data", "--suite", "all"], of_verb("verify") + of_verb("ddp")),
         (["verify", "--suite", "data", "--suite", "rng"], ("data", "rng")),
     ],
 )
