@@ -186,13 +186,19 @@ def _pytest(session: nox.Session, *arguments: str) -> None:
 @nox.session(python=False, default=False)
 def tests(session: nox.Session) -> None:
     """Test stackproof itself, in the environment of the cpu stack."""
-    _pytest(session, "-m", "not planted and not two_hosts and not slurm")
+    _pytest(session, "-m", "not planted and not real_asv and not two_hosts and not slurm")
 
 
 @nox.session(python=False, default=False)
 def faults(session: nox.Session) -> None:
     """Plant faults in runs of the suites and see each caught by name (minutes)."""
     _pytest(session, "-m", "planted")
+
+
+@nox.session(name="asv-tests", python=False, default=False)
+def asv_tests(session: nox.Session) -> None:
+    """Test the history with asv itself: two drivers at one commit, a loss that is flagged (minutes)."""
+    _pytest(session, "-m", "real_asv")
 
 
 @nox.session(name="two-hosts", python=False, default=False)

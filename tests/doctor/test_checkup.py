@@ -127,7 +127,7 @@ def test_an_environment_that_cannot_be_built_is_a_warning(tmp_path: Path, monkey
     monkeypatch.setattr(environments, "find_interpreter", none)
     checkup = doctor.examine("xpu", b60(tmp_path / "box").machine())
     assert found(checkup, Level.WARNING) == [
-        "the environment of stack xpu cannot be built: stack 'xpu' needs Python 3.10 and none is installed"
+        "the environment of stack xpu cannot be built: needs Python 3.10 and none is installed"
     ]
     assert checkup.exit_code == 0
 

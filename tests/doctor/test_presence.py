@@ -73,9 +73,9 @@ def test_missing_interpreter(root: Path) -> None:
     """The sentence of the refusal stands in the report; the rest is said all the same."""
     fakes.stack(root, "tiny", fakes.TINY.replace(f'["{fakes.THIS_PYTHON}"]', '["3.99"]'))
     found = presence.look(["tiny"])
-    assert "python: missing - stack 'tiny' needs Python 3.99" in "\n".join(found.lines)
+    assert "python: missing - needs Python 3.99" in "\n".join(found.lines)
     assert "environment: " in "\n".join(found.lines)
-    assert found.unready["tiny"][0].startswith("stack 'tiny' needs Python 3.99")
+    assert found.unready["tiny"][0].startswith("needs Python 3.99")
 
 
 def test_broken_definition_does_not_silence_the_rest(root: Path) -> None:

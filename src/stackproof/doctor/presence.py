@@ -92,7 +92,7 @@ def _interpreter(stack: Stack) -> str:
 
 
 def _unnamed(refusal: Refusal, stack: Stack) -> str:
-    return str(refusal).removeprefix(f"stack '{stack.name}' needs ")
+    return str(refusal).removeprefix(f"stack '{stack.name}' ")
 
 
 def _lock(stack: Stack) -> str:
