@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .. import processes
+from .. import processes, triage
 from ..checks import CapabilityMissing, CheckHung
 from ..device import Device
 from ..stacks import Stack
@@ -100,10 +100,18 @@ def launch(
     traces = Traces(folder, len(spec.cards))
     status = _run_agent(spec, traces)
     if status is None:
-        raise CheckHung(who_hung(traces, within_s if within_s and traces.formed() else deadline_s))
+        patience = within_s if within_s and traces.formed() else deadline_s
+        raise _explained(CheckHung(who_hung(traces, patience)), traces)
     if status != 0:
-        raise who_failed(traces, status)
+        raise _explained(who_failed(traces, status), traces)
     return [json.loads((folder / f"rank{rank}.json").read_text(encoding="utf-8")) for rank in range(traces.world_size)]
+
+
+def _explained(ended: Exception, traces: Traces) -> Exception:
+    """Add the known failure that the ranks' logs show, if they show one; an unknown one is named better by the phases."""
+    logs = [traces.log(rank, stream) for rank in range(traces.world_size) for stream in ("stdout", "stderr")]
+    found = triage.explain(list(dict.fromkeys(logs)))
+    return type(ended)(f"{ended}; triage: {found}") if found and triage.UNKNOWN not in found else ended
 
 
 def _threads(ranks: int) -> dict[str, str]:

@@ -6,13 +6,12 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from . import rules, signatures
+from . import UNKNOWN, rules, signatures
 from .deaths import Death, People, Weight, deaths, of_role
 from .probes import Hit, Place, Who
 from .scanning import Evidence
 from .signatures import CERTAIN, CONSEQUENCE, FAULT, NOISE, Signature
 
-UNKNOWN = "no known signature"
 _RAISED = re.compile(r"\w(?:Error|Exception)\b")
 _MOST_LINES = 6
 _MESSAGE_LINES = 8

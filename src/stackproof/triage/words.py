@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from . import UNKNOWN
 from .facts import Shown
-from .judging import UNKNOWN, Finding, Judgement
+from .judging import Finding, Judgement
 from .probes import Hit, Who
 from .reports import Report
 from .signatures import CONSEQUENCE
