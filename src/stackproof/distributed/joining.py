@@ -163,7 +163,8 @@ def _failure(wanted: Wanted, place: Placement, status: int | None) -> Check:
     if (error := traces.error(place.rank)).startswith("PreflightRefusal: "):
         return Check(PREFLIGHT, Verdict.FAILED, error.removeprefix("PreflightRefusal: "), 0.0)
     _await_others(wanted.folder, place)
-    ended: Exception = CheckHung(who_hung(traces, wanted.deadline_s)) if status is None else who_failed(traces, status)
+    hung = status is None and not traces.raised()
+    ended: Exception = CheckHung(who_hung(traces, wanted.deadline_s)) if hung else who_failed(traces, status or 0)
     verdict = ended.verdict if isinstance(ended, CheckEnded) else Verdict.FAILED
     return Check("program", verdict, f"{ended}{_unseen(traces)}", 0.0)
 
