@@ -192,7 +192,7 @@ def plain(function: Callable[..., Any]) -> str:
 class _Bare(ast.NodeTransformer):
     """Takes away what needs imports of types, and docstrings."""
 
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:  # noqa: N802 - ast's name
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
         """Drop the docstring and the type that is returned."""
         node.returns = None
         if ast.get_docstring(node) is not None:
@@ -205,7 +205,7 @@ class _Bare(ast.NodeTransformer):
         node.annotation = None
         return node
 
-    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.Assign:  # noqa: N802 - ast's name
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.Assign:
         """Drop a variable's type."""
         assert node.value is not None
         return ast.Assign([node.target], node.value)
