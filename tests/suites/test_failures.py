@@ -105,10 +105,10 @@ FAULTS = (
     Fault(
         "a port that is taken is not said to be",
         """
-        import torch.distributed.rendezvous as meeting
+        import sys, torch.distributed
         def rendezvous(*arguments, **keywords):
             raise RuntimeError("something went wrong")
-        meeting.rendezvous = rendezvous
+        sys.modules["torch.distributed.rendezvous"].rendezvous = rendezvous
         """,
         ("failures/port::taken",),
         "is not in: ",
