@@ -123,6 +123,13 @@ def test_a_row_that_hangs_ends_its_process_and_names_itself(tmp_path: Path) -> N
     assert "gather-copy-bool did not end within 0 s" in ended.stderr
 
 
+def test_ordinary_numbers_leave_the_worst_error_and_the_bits_of_all_cases(alone: Rank, tmp_path: Path) -> None:
+    """Ranks are compared in every case, not in the first alone."""
+    collectives.check(asking(alone, "all_reduce-real_prod-float32"))
+    outcome = left(tmp_path)["all_reduce-real_prod-float32"]
+    assert (outcome["right"], len(outcome["digest"])) == (2, 128) and outcome["error"] <= outcome["bound"]
+
+
 def test_rows_come_back_from_their_names() -> None:
     """The names that a rank is given are rows."""
     assert Row.of("all_reduce-real_sum-bfloat16") in rows()

@@ -36,12 +36,12 @@ def judge(row: Row, world: World, ranks: Sequence[Outcome], lack: Lack | None) -
 
 def _require_right(what: str, ranks: Sequence[Outcome]) -> None:
     """No rank has a wrong number or sentence, and where ranks must hold the same bits, they do."""
-    if (rank := first_wrong(ranks)) is not None:
-        raise CheckFailed(_wrong(what, rank, ranks[rank]))
     for rank, outcome in enumerate(ranks):
         require(not outcome["sentence"], f"{what}: rank {rank}: {outcome['sentence']}")
-    digests = [outcome["digest"] for outcome in ranks if outcome.get("digest")]
-    require(len(set(digests)) <= 1, f"{what}: the ranks hold different bits: {', '.join(one[:12] for one in digests)}")
+    if (first := first_wrong(ranks)) is not None:
+        raise CheckFailed(_wrong(what, first, ranks[first]))
+    digests = {outcome["digest"] for outcome in ranks if outcome["digest"]}
+    require(len(digests) <= 1, f"{what}: the ranks hold different bits of the same result")
 
 
 def _refusal(outcome: Outcome) -> str:
