@@ -69,6 +69,10 @@ REFUSED: dict[str, tuple[str, list[str]]] = {
         fakes.TINY + VENDOR + 'index = "https://i"\nfile = "https://f"\n',
         ["'vendor[0].index' and 'file' are both given", "name one"],
     ),
+    "another backend first": (
+        changed('backend = "gloo"', 'backend = "gloo"\nbackends = ["nccl", "gloo"]'),
+        ["'backends' is ['nccl', 'gloo']", "the stack's own backend, 'gloo', comes first"],
+    ),
     "no expected checks": (changed("smoke = 1", "smoke = 0"), ["'expected.smoke' is 0", "1 or more"]),
     "a suite that does not exist": (changed("smoke = 1", "smokes = 1"), ["'expected.smokes' is not a known key"]),
     "no checks in the rehearsal": (

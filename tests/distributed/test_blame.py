@@ -134,6 +134,14 @@ def test_supervisors_notes_count_like_the_agents(tmp_path: Path) -> None:
     assert str(failed(tmp_path)) == "rank 1 ended with signal SIGKILL in 'step 1'; it printed last: out of memory"
 
 
+def test_an_error_counts_also_where_nobody_noted_the_end(tmp_path: Path) -> None:
+    """The agent of a busy host may be ended before it saw that a rank had raised; a lost peer alone is no cause."""
+    rank(tmp_path, 0, "step 3", error="RuntimeError: Connection closed by peer [127.0.0.1]:1738")
+    rank(tmp_path, 1, "step 3", error="ValueError: seven is missing")
+    assert Traces(tmp_path, 2).raised() == [1]
+    assert str(who_failed(Traces(tmp_path, 2), 0)) == "rank 1 failed in 'step 3': ValueError: seven is missing"
+
+
 def test_a_launcher_that_dies_takes_the_store_with_it(tmp_path: Path) -> None:
     """No rank failed, so that it is the launcher that is named."""
     (tmp_path / "agent.log").write_text("bind: no such address\n")

@@ -11,6 +11,7 @@ import pytest
 
 from stackproof import processes, records
 from stackproof.distributed import joining
+from stackproof.errors import Refusal
 from stackproof.records import Record, Verdict
 
 from .joiners import join, open_mpi, plain
@@ -50,6 +51,7 @@ def test_ranks_of_mpirun_meet_over_a_file_and_prove_the_group(tmp_path: Path) ->
     assert {"rank 0.device", "rank 1.device"} <= found.checks[2].figures.keys()
     assert "PASSED  cpu: 5 passed" in ended[0].stdout
     assert ended[1].stdout == ""
+    assert list(tmp_path.glob("*.store")) == []
 
 
 def test_ranks_meet_over_a_port_and_run_a_program(tmp_path: Path) -> None:
@@ -148,6 +150,17 @@ def test_what_is_missing_is_refused_before_anything_starts(
     (ended,) = join(tmp_path / "logs", [environ], *options)
     assert (ended.returncode, words in ended.stderr) == (2, True), ended.stderr
     assert not (tmp_path / "logs").exists()
+
+
+def test_a_store_that_an_earlier_run_left_is_refused(tmp_path: Path) -> None:
+    """Older than the deadline, nobody can be in it; a young one is this run's, made by a rank that was quicker."""
+    path = tmp_path / "stackproof-x.store"
+    path.touch()
+    assert joining._store_file(f"file://{path}", 60.0) == path
+    os.utime(path, (0, 0))
+    with pytest.raises(Refusal, match="an earlier run of this name left it"):
+        joining._store_file(f"file://{path}", 60.0)
+    assert joining._store_file("env://", 60.0) is None
 
 
 def test_what_an_earlier_run_left_is_forgotten(tmp_path: Path) -> None:

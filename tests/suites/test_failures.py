@@ -105,8 +105,10 @@ FAULTS = (
     Fault(
         "a port that is taken is not said to be",
         """
-        import stackproof.distributed.joined as joined
-        joined._no_meeting = lambda invitation, said: "something went wrong"
+        import sys, torch.distributed
+        def rendezvous(*arguments, **keywords):
+            raise RuntimeError("something went wrong")
+        sys.modules["torch.distributed.rendezvous"].rendezvous = rendezvous
         """,
         ("failures/port::taken",),
         "is not in: ",

@@ -64,6 +64,11 @@ class Traces:
         except OSError:
             return ""
 
+    def raised(self) -> list[int]:
+        """Return the ranks that raised something that does not merely follow from the loss of another."""
+        errors = {rank: self.error(rank) for rank in range(self.world_size)}
+        return [rank for rank, error in errors.items() if error and not is_symptom(error)]
+
     def log(self, rank: int, stream: str = "stderr") -> Path:
         """Return the file of a rank's output; the agent keeps a folder per rank below a folder of the run's name.
 
@@ -115,7 +120,7 @@ def who_hung(traces: Traces, after_s: float) -> str:
 
 def who_failed(traces: Traces, status: int) -> Exception:
     """Name the rank that failed first; the others only follow, because its connections break or the agent ends them."""
-    failures = _failures(traces.folder)
+    failures = _failures(traces)
     if not failures:
         said = " / ".join(processes.last_lines(traces.folder / "agent.log", 3)) or "nothing"
         ended = processes.describe_exit(status)
@@ -180,10 +185,10 @@ def _sentence(error: str, most: int) -> str:
     return next((line.strip() for line in error.splitlines() if line.strip()), "no message")[:most]
 
 
-def _failures(folder: Path) -> list[dict[str, Any]]:
-    """Return what the agent noted of ranks that failed, or what each rank's own supervisor did."""
+def _failures(traces: Traces) -> list[dict[str, Any]]:
+    """Return what the agent noted of ranks that failed, or each rank's own supervisor; else what ranks that raised left."""
     found: list[dict[str, Any]] = []
-    for path in sorted([*folder.glob("failures.json"), *folder.glob("rank*.failure")]):
+    for path in sorted([*traces.folder.glob("failures.json"), *traces.folder.glob("rank*.failure")]):
         with contextlib.suppress(OSError, ValueError):
             found += json.loads(path.read_text(encoding="utf-8"))
-    return found
+    return found or [{"rank": rank, "exitcode": 1, "time": 0} for rank in traces.raised()]

@@ -60,7 +60,7 @@ def _leave(stream: TextIO, outcome: dict[str, Any]) -> None:
 def examine(rank: Rank, row: Row, groups: Groups) -> dict[str, Any]:
     """Return how many cases of a row were right, wrong and refused on this rank, with the first of the latter two."""
     outcome: dict[str, Any] = {"device": str(rank.device.torch), "right": 0, "wrong": 0, "refused": 0}
-    outcome |= {"fault": None, "refusal": None, "sentence": ""}
+    outcome |= {"fault": None, "refusal": None, "sentence": "", "digest": ""}
     special = _ORDER.get(row.collective) or _ORDER.get(row.form)
     attempts: Iterable[Attempt] = [(None, partial(special, rank, row))] if special else _attempts(rank, row, groups)
     for case, attempt in attempts:
@@ -72,8 +72,16 @@ def examine(rank: Rank, row: Row, groups: Groups) -> dict[str, Any]:
             continue
         wrong = bool(found.get("fault") or found.get("sentence"))
         outcome["wrong" if wrong else "right"] += 1
-        outcome |= {key: value for key, value in found.items() if not outcome.get(key)}
+        _add(outcome, found)
     return outcome
+
+
+def _add(outcome: dict[str, Any], found: order.Found) -> None:
+    """Keep the first fault, the worst error, and the bits of every case."""
+    outcome["digest"] += found.get("digest", "")
+    if "bound" in found and found["error"] * outcome.get("bound", 0.0) >= outcome.get("error", 0.0) * found["bound"]:
+        outcome |= {"error": found["error"], "bound": found["bound"]}
+    outcome |= {key: found[key] for key in ("fault", "sentence", "blocks") if found.get(key) and not outcome.get(key)}
 
 
 def _attempts(rank: Rank, row: Row, groups: Groups) -> Iterator[Attempt]:

@@ -36,12 +36,12 @@ def judge(row: Row, world: World, ranks: Sequence[Outcome], lack: Lack | None) -
 
 def _require_right(what: str, ranks: Sequence[Outcome]) -> None:
     """No rank has a wrong number or sentence, and where ranks must hold the same bits, they do."""
-    if (rank := first_wrong(ranks)) is not None:
-        raise CheckFailed(_wrong(what, rank, ranks[rank]))
     for rank, outcome in enumerate(ranks):
         require(not outcome["sentence"], f"{what}: rank {rank}: {outcome['sentence']}")
-    digests = [outcome["digest"] for outcome in ranks if outcome.get("digest")]
-    require(len(set(digests)) <= 1, f"{what}: the ranks hold different bits: {', '.join(one[:12] for one in digests)}")
+    if (first := first_wrong(ranks)) is not None:
+        raise CheckFailed(_wrong(what, first, ranks[first]))
+    digests = {outcome["digest"] for outcome in ranks if outcome["digest"]}
+    require(len(digests) <= 1, f"{what}: the ranks hold different bits of the same result")
 
 
 def _refusal(outcome: Outcome) -> str:
@@ -144,6 +144,7 @@ _SOURCES: tuple[Callable[..., Any], ...] = (
     collectives_turn.sent,
     collectives_turn.joined,
     collectives_turn.prepare,
+    collectives_turn.lay_out,
     collectives_turn.play,
     collectives_turn.flat,
     collectives_turn.bits,
@@ -185,11 +186,26 @@ def repro(title: str, world: World, imports: Sequence[str], ranks: Sequence[Outc
 def plain(function: Callable[..., Any]) -> str:
     """Return the source of a function without its docstring and annotations, so that it stands alone."""
     tree = ast.parse(inspect.getsource(inspect.unwrap(function)))
-    definition = tree.body[0]
-    assert isinstance(definition, ast.FunctionDef)
-    definition.returns = None
-    for argument in definition.args.args:
-        argument.annotation = None
-    if ast.get_docstring(definition) is not None:
-        del definition.body[0]
-    return ast.unparse(tree)
+    return ast.unparse(ast.fix_missing_locations(_Bare().visit(tree)))
+
+
+class _Bare(ast.NodeTransformer):
+    """Takes away what needs imports of types, and docstrings."""
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
+        """Drop the docstring and the type that is returned."""
+        node.returns = None
+        if ast.get_docstring(node) is not None:
+            del node.body[0]
+        self.generic_visit(node)
+        return node
+
+    def visit_arg(self, node: ast.arg) -> ast.arg:
+        """Drop an argument's type."""
+        node.annotation = None
+        return node
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.Assign:
+        """Drop a variable's type."""
+        assert node.value is not None
+        return ast.Assign([node.target], node.value)

@@ -95,8 +95,8 @@ _FORMS: dict[str, Callable[[Collective], bool]] = {
 
 
 def applicable(row: Row, world: int) -> bool:
-    """Whether there is anybody to send to, or to wait for."""
-    alone = row.form == "late" or row.collective in _BETWEEN
+    """Whether there is anybody to send to, to wait for, or to differ from."""
+    alone = row.form in ("late", "uneven") or row.collective in _BETWEEN
     return world > 1 or not alone
 
 

@@ -39,7 +39,7 @@ class Case:
 
 def sent(case: Any, ragged: bool, source: int, part: int) -> torch.Tensor:
     """Return what a peer holds for another (or as its tensor of that number), on the CPU."""
-    more = (source + 2 * part) % 3 if case.uneven else part if ragged else 0
+    more = (2 * source + part) % 4 if case.uneven else part if ragged else 0
     dtype, world = getattr(torch, case.dtype), len(case.peers)
     count = 1 if case.count < 0 else case.count + more
     flat = values(case.data or case.operator, dtype, count, case.peers[source], part, case.number, world)

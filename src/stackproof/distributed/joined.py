@@ -193,4 +193,4 @@ def _keep_errors(store: Store, place: Placement, folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    end(main(Path(sys.argv[1])))
+    end(lambda: main(Path(sys.argv[1])))

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import hosts, processes, proof, provenance, records
+from ..errors import Refusal
 from ..records import Check, Record, Verdict, overall
 from ..stacks import Stack
 from ..worker import defaults_of
@@ -68,6 +69,7 @@ def take_part(wanted: Wanted) -> Outcome:
     """
     place = launchers.placement(os.environ)
     address = launchers.rendezvous(place, os.environ, wanted.rendezvous, wanted.run)
+    store = _store_file(address, wanted.deadline_s)
     record = _begin(wanted, place)
     wanted.folder.mkdir(parents=True, exist_ok=True)
     _forget(wanted.folder, place.rank)
@@ -81,10 +83,24 @@ def take_part(wanted: Wanted) -> Outcome:
     refused = ended is not None and ended.id == PREFLIGHT
     if place.rank:
         return Outcome(place, verdict, reason, refused)
+    if store:
+        store.unlink(missing_ok=True)  # its keys would answer for ranks that are gone
     _complete(record, wanted, place, ended)
     path = wanted.folder / "record.json"
     records.write(record, path)
     return Outcome(place, record.verdict, reason, refused, record, path)
+
+
+def _store_file(address: str, deadline_s: float) -> Path | None:
+    """Return the file over which the ranks meet, if it is one; what an earlier run left there is refused."""
+    if not address.startswith("file://"):
+        return None
+    path = Path(address.removeprefix("file://"))
+    if path.exists() and path.stat().st_mtime < time.time() - deadline_s:
+        raise Refusal(
+            f"{path}: an earlier run of this name left it, and it would answer for ranks that are gone; delete it, or add another --run"
+        )
+    return path
 
 
 def _begin(wanted: Wanted, place: Placement) -> Record:
@@ -163,7 +179,8 @@ def _failure(wanted: Wanted, place: Placement, status: int | None) -> Check:
     if (error := traces.error(place.rank)).startswith("PreflightRefusal: "):
         return Check(PREFLIGHT, Verdict.FAILED, error.removeprefix("PreflightRefusal: "), 0.0)
     _await_others(wanted.folder, place)
-    ended: Exception = CheckHung(who_hung(traces, wanted.deadline_s)) if status is None else who_failed(traces, status)
+    hung = status is None and not traces.raised()
+    ended: Exception = CheckHung(who_hung(traces, wanted.deadline_s)) if hung else who_failed(traces, status or 0)
     verdict = ended.verdict if isinstance(ended, CheckEnded) else Verdict.FAILED
     return Check("program", verdict, f"{ended}{_unseen(traces)}", 0.0)
 

@@ -9,6 +9,7 @@ import json
 import os
 import sys
 import time
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
@@ -162,16 +163,21 @@ def _program(name: str) -> Program:
     return program
 
 
-def end(status: int) -> None:
-    """End at once, without Python's own shutdown: the evidence is on disk by now.
+def end(run: Callable[[], int]) -> None:
+    """Run a rank and end at once, without Python's own shutdown: the evidence, or the error, is on disk by then.
 
     torch 2.8 and later keep the group alive after it was destroyed; its threads then race with the shutdown, and gloo sometimes aborts.
     https://github.com/pytorch/pytorch/pull/179291
     """
+    try:
+        status = run()
+    except BaseException:
+        traceback.print_exc()
+        status = 1
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(status)
 
 
 if __name__ == "__main__":
-    end(main(Path(sys.argv[1]), int(sys.argv[2])))
+    end(lambda: main(Path(sys.argv[1]), int(sys.argv[2])))
