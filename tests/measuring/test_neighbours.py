@@ -17,6 +17,7 @@ from stackproof.stacks import Stack
 
 from .test_telemetry import CARD
 
+SPIN = "import time; began = time.time()\nwhile time.time() < began + 30: pass"
 SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
 
 
@@ -76,7 +77,8 @@ def test_a_process_that_has_ended_since_counts_beside_our_own(cpu: Stack, monkey
 
 def test_what_others_do_to_the_cores_is_seen() -> None:
     """A busy process of another session raises the share; our own work does not count as others'."""
-    code = "import subprocess, sys; print(subprocess.Popen([sys.executable, '-c', 'while True: pass']).pid)"
+    code = f"""import subprocess, sys
+print(subprocess.Popen([sys.executable, "-c", {SPIN!r}], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).pid)"""
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True).stdout
     pid = int(said)  # its parent has ended, so that it is nobody's of ours
     try:
