@@ -91,13 +91,15 @@ def _bandwidth(record: Record) -> Any:
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(figsize=(7, 4))
+    places = _apart({name: points[-1][1] for name, points in curves.items()}, curves)
     for colour, (name, points) in zip(_colours(len(curves)), curves.items(), strict=True):
         sizes, middles, lows, highs = zip(*points, strict=True)
         axes.fill_between(sizes, lows, highs, color=colour, alpha=0.15, linewidth=0)
         axes.plot(sizes, middles, color=colour, marker="o", markersize=4, linewidth=1.5)
-        axes.annotate(f" {name}", (sizes[-1], middles[-1]), color=colour, va="center", annotation_clip=False)
+        axes.annotate(f"  {name}", (sizes[-1], places[name]), color=colour, va="center", annotation_clip=False)
     axes.set_xscale("log", base=2)
-    axes.set_ylim(bottom=0)
+    axes.set_yscale("log")
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
     ticks = sorted({point[0] for points in curves.values() for point in points})
     axes.set_xticks(ticks, [_size(tick) for tick in ticks])
     axes.minorticks_off()
@@ -106,6 +108,17 @@ def _bandwidth(record: Record) -> Any:
     axes.set_ylabel("GB/s busbw")
     _head(axes, "Bus bandwidth by size", record)
     return figure
+
+
+def _apart(ends: dict[str, float], curves: dict[str, list[tuple[float, float, float, float]]]) -> dict[str, float]:
+    """Return where the curves' names stand: at their ends, but far enough from one another to be read."""
+    values = [point[1] for points in curves.values() for point in points]
+    gap = (max(values) / min(values)) ** 0.06
+    found: dict[str, float] = {}
+    for name in sorted(ends, key=lambda one: ends[one]):
+        found[name] = max(ends[name], max(found.values()) * gap) if found else ends[name]
+    pushed = (max(found.values()) / max(ends.values())) ** 0.5
+    return {name: place / pushed for name, place in found.items()}
 
 
 def _curves(record: Record) -> dict[str, list[tuple[float, float, float, float]]]:
@@ -198,7 +211,7 @@ def _head(axes: Any, title: str, record: Record) -> None:
 def _colours(count: int) -> list[Any]:
     import matplotlib as mpl
 
-    return [mpl.colormaps["viridis"](0.05 + 0.8 * number / max(1, count - 1)) for number in range(count)]
+    return [mpl.colormaps["viridis"](0.05 + 0.7 * number / max(1, count - 1)) for number in range(count)]
 
 
 def _size(value: float) -> str:
