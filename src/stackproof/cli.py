@@ -17,6 +17,8 @@ from .errors import Refusal
 if TYPE_CHECKING:
     from .records import Record
 
+_PROFILES = "what is measured and how closely, by fixtures/benchmarks.toml: fast (default), regular or full"
+
 Verb = Callable[[argparse.Namespace], int]
 Look = Callable[["Record"], None]
 
@@ -154,15 +156,12 @@ def _add_suites(verb: argparse.ArgumentParser, default: tuple[str, ...]) -> None
 
 def _add_bench(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add what measures: the same run, with a profile in place of a preset, and checks chosen by subject."""
-    from .measuring import profiles
-
-    told = "; ".join(f"{row.name}: {row.title}" for row in profiles())
     bench = "how fast is the stack: every figure of work that was verified in the same run"
     agree = "do our figures agree with other people's tools, measured side by side"
     for name, help_ in (("bench", bench), ("agree", agree)):
         verb = _add_run(verbs, name, help_, _bench)
         _add_suites(verb, default=stacks.suites(name))
-        verb.add_argument("--profile", default="fast", choices=[row.name for row in profiles()], help=told)
+        verb.add_argument("--profile", default="fast", metavar="NAME", help=_PROFILES)
         verb.add_argument(
             "--allow-foreign", action="store_true", help="measure although other processes use the card, and label it"
         )
