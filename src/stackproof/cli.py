@@ -18,6 +18,8 @@ from .errors import Refusal
 if TYPE_CHECKING:
     from .records import Record
 
+_PROFILES = "what is measured and how closely, by fixtures/benchmarks.toml: fast (default), regular or full"
+
 Verb = Callable[[argparse.Namespace], int]
 Look = Callable[["Record"], None]
 
@@ -268,20 +270,18 @@ def _triage(options: argparse.Namespace) -> int:
 
 def _add_bench(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add what measures: the same run, with a profile in place of a preset, and checks chosen by subject."""
-    from .measuring import profiles
-
-    told = "; ".join(f"{row.name}: {row.title}" for row in profiles())
     bench = "how fast is the stack: every figure of work that was verified in the same run"
     agree = "do our figures agree with other people's tools, measured side by side"
     for name, help_ in (("bench", bench), ("agree", agree)):
         verb = _add_run(verbs, name, help_, _bench)
         _add_suites(verb, default=stages.of_verb(name))
-        verb.add_argument("--profile", default="fast", choices=[row.name for row in profiles()], help=told)
+        verb.add_argument("--profile", default="fast", metavar="NAME", help=_PROFILES)
         verb.add_argument(
             "--allow-foreign", action="store_true", help="measure although other processes use the card, and label it"
         )
         verb.add_argument("--rehearsed", action="store_true", help="measure the stack's rehearsal, on the CPU")
         verb.add_argument("--plots", type=Path, metavar="DIR", help="draw PNG and SVG files there (needs matplotlib)")
+        verb.add_argument("--page", type=_file, metavar="FILE", help="write the comparisons there as Markdown")
         verb.set_defaults(preset="")
 
 
@@ -292,19 +292,33 @@ def _bench(options: argparse.Namespace) -> int:
     options.preset = options.preset or chosen.preset
     options.only = [one if "::" in one else f"*[[]{one}]" for one in options.only]
     options.told = {"profile": chosen.name, **({"allow_foreign": "yes"} if options.allow_foreign else {})}
-    return _run(options, rehearsed=options.rehearsed, look=_plotting(options.plots) if options.plots else None)
+    return _run(options, rehearsed=options.rehearsed, look=_looking(options.plots, options.page))
 
 
-def _plotting(folder: Path) -> Look:
-    import stackproof.plots as plots
+def _looking(folder: Path | None, page: Path | None) -> Look:
+    """Return what draws and writes a record for people, after refusing what could not be drawn."""
+    from . import plots
 
-    plots.require()
+    if folder:
+        plots.require()
 
-    def draw(record: Record) -> None:
-        for path in plots.draw(record, folder):
+    def look(record: Record) -> None:
+        for path in plots.draw(record, folder) if folder else ():
             print(f"drawn: {path}")  # noqa: T201
+        if page:
+            _write_page(record, page)
 
-    return draw
+    return look
+
+
+def _write_page(record: Record, path: Path) -> None:
+    from .agreement.pages import markdown
+    from .records import write_atomically
+
+    try:
+        write_atomically(path, markdown(record))
+    except OSError as error:
+        raise Refusal(f"{path}: cannot be written ({error.strerror}); choose another file with --page") from error
 
 
 def _rehearse(options: argparse.Namespace) -> int:

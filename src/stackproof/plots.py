@@ -7,7 +7,6 @@ inside the functions that draw.
 from __future__ import annotations
 
 import importlib.util
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ _INK, _FAINT, _ACCENT, _SECOND = "#1f2933", "#9aa5b1", "#0b69a3", "#c65d21"
 _FORMATS = ("png", "svg")
 _MOST_STRIPS = 24
 _TAIL = 0.02
+_BINS = 80
 _STYLE: Any = {
     "font.family": "sans-serif", "font.size": 9, "axes.edgecolor": _FAINT, "axes.labelcolor": _INK, "text.color": _INK,
     "xtick.color": _INK, "ytick.color": _INK, "axes.spines.top": False, "axes.spines.right": False, "svg.fonttype": "none",
@@ -91,13 +91,15 @@ def _bandwidth(record: Record) -> Any:
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(figsize=(7, 4))
+    places = _apart({name: points[-1][1] for name, points in curves.items()}, curves)
     for colour, (name, points) in zip(_colours(len(curves)), curves.items(), strict=True):
         sizes, middles, lows, highs = zip(*points, strict=True)
         axes.fill_between(sizes, lows, highs, color=colour, alpha=0.15, linewidth=0)
         axes.plot(sizes, middles, color=colour, marker="o", markersize=4, linewidth=1.5)
-        axes.annotate(f" {name}", (sizes[-1], middles[-1]), color=colour, va="center", annotation_clip=False)
+        axes.annotate(f"  {name}", (sizes[-1], places[name]), color=colour, va="center", annotation_clip=False)
     axes.set_xscale("log", base=2)
-    axes.set_ylim(bottom=0)
+    axes.set_yscale("log")
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
     ticks = sorted({point[0] for points in curves.values() for point in points})
     axes.set_xticks(ticks, [_size(tick) for tick in ticks])
     axes.minorticks_off()
@@ -106,6 +108,17 @@ def _bandwidth(record: Record) -> Any:
     axes.set_ylabel("GB/s busbw")
     _head(axes, "Bus bandwidth by size", record)
     return figure
+
+
+def _apart(ends: dict[str, float], curves: dict[str, list[tuple[float, float, float, float]]]) -> dict[str, float]:
+    """Return where the curves' names stand: at their ends, but far enough from one another to be read."""
+    values = [point[1] for points in curves.values() for point in points]
+    gap = (max(values) / min(values)) ** 0.06
+    found: dict[str, float] = {}
+    for name in sorted(ends, key=lambda one: ends[one]):
+        found[name] = max(ends[name], max(found.values()) * gap) if found else ends[name]
+    pushed = (max(found.values()) / max(ends.values())) ** 0.5
+    return {name: place / pushed for name, place in found.items()}
 
 
 def _curves(record: Record) -> dict[str, list[tuple[float, float, float, float]]]:
@@ -133,49 +146,53 @@ def _distribution(record: Record) -> Any:
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(figsize=(7, 0.7 + 0.34 * len(rows)))
+    window = _window(rows)
     for place, row in enumerate(reversed(rows)):
-        _strip(axes, place, row)
+        _strip(axes, place, row, window)
     axes.axvline(1.0, color=_FAINT, linewidth=0.8, zorder=0)
     axes.set_yticks(range(len(rows)), [row.workload for row in reversed(rows)])
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
     axes.set_ylim(-0.6, len(rows) - 0.2)
-    low, high = axes.get_xlim()
-    axes.set_xlim(max(low, 0.5), min(max(high, 1.05), 2.0))
+    axes.set_xlim(*window)
     axes.set_xlabel("time of a sample / median (left is faster; the line is the median's 95 % interval)")
     _head(axes, "How the samples are spread", record)
     return figure
 
 
-def _strip(axes: Any, place: int, row: Measurement) -> None:
+def _window(rows: Sequence[Measurement]) -> tuple[float, float]:
+    """Return the part of the axis that holds nearly all samples of all subjects, at least 5 % and at most a factor of 2 either side."""
+    low = min(_quantile(row, _TAIL) for row in rows)
+    high = max(_quantile(row, 1 - _TAIL) for row in rows)
+    return max(0.5, min(low, 0.95)) - 0.01, min(2.0, max(high, 1.05)) + 0.01
+
+
+def _quantile(row: Measurement, share: float) -> float:
+    ordered = sorted(row.samples)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))] / row.value
+
+
+def _strip(axes: Any, place: int, row: Measurement, window: tuple[float, float]) -> None:
     """Draw one subject: the density of its samples, its interval, its rate at the right."""
-    ordered, middle = sorted(row.samples), row.value
-    kept = [sample / middle for sample in ordered[: max(1, int(len(ordered) * (1 - _TAIL)))]]
-    low, high = (float(row.figures.get(name, middle)) / middle for name in ("low", "high"))
-    bins = max(8, min(40, round(math.sqrt(len(kept)) * 2)))
-    counts, edges = _histogram(kept, bins)
-    heights = [0.8 * count / max(counts) for count in counts]
-    axes.stairs(
-        [place - 0.35 + height for height in heights],
-        edges,
-        baseline=place - 0.35,
-        fill=True,
-        color=_ACCENT,
-        alpha=0.55,
-    )
-    axes.plot([low, high], [place - 0.35] * 2, color=_SECOND, linewidth=2.5, solid_capstyle="butt")
+    counts, edges = _histogram([sample / row.value for sample in row.samples], window)
+    low, high = (float(row.figures.get(name, row.value)) / row.value for name in ("low", "high"))
+    base, most = place - 0.35, max(counts) or 1
+    heights = [base + 0.8 * count / most for count in counts]
+    axes.stairs(heights, edges, baseline=base, fill=True, color=_ACCENT, alpha=0.55)
+    axes.plot([low, high], [base] * 2, color=_SECOND, linewidth=2.5, solid_capstyle="butt")
     axes.annotate(
         shown(row.value, row.unit), (1.01, place - 0.1), xycoords=("axes fraction", "data"), va="center", fontsize=8
     )
 
 
-def _histogram(values: Sequence[float], bins: int) -> tuple[list[int], list[float]]:
-    low, high = min(values), max(values)
-    width = (high - low) / bins or 1e-6
-    counts = [0] * bins
+def _histogram(values: Sequence[float], window: tuple[float, float]) -> tuple[list[int], list[float]]:
+    """Count values in equal bins over the window; the few beyond it are left out."""
+    low, width = window[0], (window[1] - window[0]) / _BINS
+    counts = [0] * _BINS
     for value in values:
-        counts[min(bins - 1, int((value - low) / width))] += 1
-    return counts, [low + width * number for number in range(bins + 1)]
+        if window[0] <= value < window[1]:
+            counts[int((value - low) / width)] += 1
+    return counts, [low + width * number for number in range(_BINS + 1)]
 
 
 def _head(axes: Any, title: str, record: Record) -> None:
@@ -194,7 +211,7 @@ def _head(axes: Any, title: str, record: Record) -> None:
 def _colours(count: int) -> list[Any]:
     import matplotlib as mpl
 
-    return [mpl.colormaps["viridis"](0.05 + 0.8 * number / max(1, count - 1)) for number in range(count)]
+    return [mpl.colormaps["viridis"](0.05 + 0.7 * number / max(1, count - 1)) for number in range(count)]
 
 
 def _size(value: float) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from statistics import median
 
 import pytest
 
@@ -26,7 +27,7 @@ _SLOW_ROUNDS = {"fast": 2, "regular": 4, "full": 2}
 _DETECTORS = {"tiny": "yolov8n", "full": "yolov8x"}
 """YOLOv8x is narrowed in `tiny`, which ultralytics' trainer would not know."""
 
-Judge = Callable[[str, str, float, str, Turns], None]
+Judge = Callable[..., None]
 
 
 @pytest.fixture(scope="module")
@@ -55,25 +56,16 @@ def setting(device: Device, chosen: Profile, subject_named: Callable[[str], Subj
 def judge(preset: str, measured: Callable[[Measurement], None], figures: dict[str, Figure]) -> Judge:
     """Return a function that records both figures and holds their ratio against the pair's bound."""
 
-    def decide(name: str, unit: str, amount: float, reason: str, turns: Turns) -> None:
+    def decide(name: str, unit: str, reason: str, turns: Turns, dtype: str = "") -> None:
         told, ratio = pair(name), turns.ratio
         for whose, samples in (("ours", turns.ours), ("theirs", turns.theirs)):
-            raw = [one / amount for one in samples]
-            middle = sorted(raw)[len(raw) // 2]
+            note = told.theirs if whose == "theirs" else ""
             measured(
                 Measurement(
-                    f"{name} {whose}",
-                    preset,
-                    "",
-                    1,
-                    "agreement",
-                    unit,
-                    middle,
-                    raw,
-                    told.theirs if whose == "theirs" else "",
+                    f"{name} {whose}", preset, dtype, 1, "agreement", unit, median(samples), list(samples), note
                 )
             )
-        ours, theirs = (shown(one / amount, unit) for one in turns.medians)
+        ours, theirs = (shown(one, unit) for one in turns.medians)
         facts: dict[str, Figure] = {"ratio": ratio.median, "low": ratio.low, "high": ratio.high, "bound": told.bound}
         facts.update(
             {"ours": ours, "theirs": theirs, "theirs is": told.theirs, "differs": told.differs, "link": told.link}
@@ -106,7 +98,7 @@ def test_gemm_torch_timer(
     name = f"gemm-{dtype}"
     with threads(chosen.preset):
         reason, turns = products.compare(setting(name), products.torch_timer, _ROUNDS[chosen.name])
-    judge("gemm-torch-timer", "s/iteration", 1.0, reason, turns)
+    judge("gemm-torch-timer", "s/iteration", reason, turns, dtype)
 
 
 @pytest.mark.deadline(300)
@@ -122,7 +114,7 @@ def test_gemm_triton(
     capabilities.require(stack, "device-events")
     name = f"gemm-{dtype}"
     reason, turns = products.compare(setting(name), products.triton_do_bench, _ROUNDS[chosen.name])
-    judge("gemm-triton", "s/iteration", 1.0, reason, turns)
+    judge("gemm-triton", "s/iteration", reason, turns, dtype)
 
 
 @pytest.mark.deadline(900)
@@ -130,7 +122,7 @@ def test_lora_trainer(setting: Callable[[str], Setting], chosen: Profile, judge:
     """A LoRA step under the engine and under transformers' Trainer, on the same sequences."""
     with threads(chosen.preset):
         reason, turns = trainer.compare(setting("training-qwen3-0.6b-lora"), _SLOW_ROUNDS[chosen.name])
-    judge("lora-trainer", "s/sample", 1.0, reason, turns)
+    judge("lora-trainer", "s/sample", reason, turns)
 
 
 @pytest.mark.deadline(900)
@@ -138,7 +130,7 @@ def test_yolo_ultralytics(setting: Callable[[str], Setting], chosen: Profile, ju
     """A detector's step under the engine and under ultralytics' own trainer."""
     with threads(chosen.preset):
         reason, turns = detector.compare(setting(f"training-{_DETECTORS[chosen.preset]}"), _SLOW_ROUNDS[chosen.name])
-    judge("yolo-ultralytics", "s/iteration", 1.0, reason, turns)
+    judge("yolo-ultralytics", "s/iteration", reason, turns)
 
 
 @pytest.mark.deadline(300)
@@ -151,4 +143,4 @@ def test_all_reduce_loop(
     arguments = {"parameters": parameters, "preset": chosen.preset, "rounds": _ROUNDS[chosen.name]}
     folder = Path(session_plan.folder) / "all-reduce-loop"
     found = launched(subject, device, 2, "stackproof.agreement.reduction:program", arguments, folder, 240.0)[0]
-    judge("all-reduce-loop", "s/iteration", 1.0, found["reason"], Turns(tuple(found["ours"]), tuple(found["theirs"])))
+    judge("all-reduce-loop", "s/iteration", found["reason"], Turns(tuple(found["ours"]), tuple(found["theirs"])))
