@@ -144,6 +144,11 @@ def test_rows_without_a_fault_stay_green(check: str, checks: dict[str, Check]) -
     assert checks[check].verdict is Verdict.PASSED, checks[check].reason
 
 
+def test_every_size_at_which_the_mean_is_wrong_is_seen(checks: dict[str, Check]) -> None:
+    """Sizes 1, 2, 4, 28, 30, 31 and 33, and the tensor without dimensions, of nineteen that are tried."""
+    assert "8 of this rank's 19 cases" in checks[f"{EXACT}all_reduce-avg-float32]"].reason
+
+
 def test_wrong_numbers_come_with_code_to_paste(checks: dict[str, Check]) -> None:
     """The record holds a program for torchrun that repeats the first wrong case."""
     repro = str(checks[f"{EXACT}all_reduce-avg-float32]"].figures["repro"])
@@ -174,7 +179,7 @@ def test_every_row_sees_one_wrong_number(tmp_path_factory: pytest.TempPathFactor
     red = (Verdict.FAILED, Verdict.KNOWN_ISSUE, Verdict.CRASHED)
     for row in compared:
         check = found[f"{EXACT}{row.name}]"]
-        assert check.verdict in red or lacking(row, "gloo"), (check.id, check.reason)
+        assert check.verdict in red or lacking(row, "gloo", "cpu"), (check.id, check.reason)
     assert sum(check.verdict is Verdict.FAILED for check in found.values()) > 300
 
 
