@@ -97,8 +97,8 @@ _FORMS: dict[str, Callable[[Collective], bool]] = {
 
 
 def applicable(row: Row, world: int) -> bool:
-    """Whether there is anybody to send to, to wait for, or to differ from."""
-    alone = row.form in ("late", "uneven") or row.collective in _BETWEEN
+    """Whether there is anybody to send to, to wait for, or to differ from; gaps and order in memory show in what is sent."""
+    alone = row.form in ("late", "uneven", "strided", "transposed") or row.collective in _BETWEEN
     return world > 1 or not alone
 
 
