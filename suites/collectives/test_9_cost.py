@@ -19,7 +19,7 @@ WORKLOADS = ("classifier", "qwen3-0.6b-lora")
 _WORLD = 2
 _ROUNDS = 8
 _DEADLINE_S = 240.0
-# Of the time of one more all-reduce, measured alone, so much must show in the step.
+# Of the time of all-reduces after the step, measured alone, so much must show.
 _SHOWS = 0.4
 
 
@@ -40,7 +40,7 @@ def test_exposed(
     measured: Callable[[Measurement], None],
     figures: dict[str, Figure],
 ) -> None:
-    """A step with the all-reduce against one without, in turn; one more all-reduce of known time shows up in the step."""
+    """A step with the all-reduce against one without, in turn; more all-reduces of known time show."""
     group = _run(stack, launches, name, preset)
     on, off = ({rank["digests"][mode] for rank in group.ranks} for mode in ("on", "off"))
     require(len(on) == 1, "with the all-reduce, the ranks' gradients differ")
@@ -58,7 +58,7 @@ def test_exposed(
     require(ballast > 0, "an all-reduce took no time: the device's clock or its synchronisation does nothing")
     require(
         shown >= _SHOWS * ballast,
-        f"one more all-reduce of {ballast * 1e3:.1f} ms made the step {shown * 1e3:.1f} ms longer: the step is timed without it",
+        f"all-reduces of {ballast * 1e3:.1f} ms made the step {shown * 1e3:.1f} ms longer: communication is not timed",
     )
     step, (exposed, low, high) = middle(times["on"])[0], middle(times["exposed"])
     figures |= {"exposed, share": exposed / step}

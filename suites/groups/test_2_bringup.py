@@ -34,9 +34,8 @@ def test_forms(stack: Stack, launches: Launches, backend: str, figures: dict[str
         require(
             said["world_size"] == world, f"rank {rank} is in a group of {said['world_size']}, {world} was asked for"
         )
-        figures |= {
-            f"rank {rank}.{name}": said[name] for name in ("host", "pid", "device", "name", "bus id", "formed_s")
-        }
+        told = ("host", "pid", "device", "device of the group", "name", "bus id", "formed_s")
+        figures |= {f"rank {rank}.{name}": said[name] for name in told}
     cards = {(said["host"], said["bus id"] or said["device"]) for said in group.ranks}
     asked = len(set(group.arrangement.cards))
     require(

@@ -116,6 +116,21 @@ def test_a_refused_batch_ends_the_block_that_the_backend_had_opened(
     assert (ends, dict(state)) == (["cpu"], {})
 
 
+def test_a_group_that_cannot_be_made_is_a_refusal_of_its_rows(
+    alone: Rank, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rows after it are tried in the same launch."""
+
+    def refuse(*arguments: Any, **keywords: Any) -> None:
+        raise AttributeError("no attribute 'perform_nocolor_split'")
+
+    monkeypatch.setattr(dist, "new_group", refuse)
+    collectives.check(asking(alone, "batch_isend_irecv-copy-float32", "all_reduce-prod-float32"))
+    found = left(tmp_path)
+    assert "perform_nocolor_split" in found["batch_isend_irecv-copy-float32"]["refusal"]["said"]
+    assert found["all_reduce-prod-float32"]["right"] == 4
+
+
 def test_ranks_begin_a_row_together(alone: Rank) -> None:
     """A rank whose peers do not come to the end of the row stops, instead of talking to them in the next."""
     lonely = replace(alone, world_size=2)

@@ -54,11 +54,23 @@ def test_on_a_card_only_what_ran_there_counts() -> None:
     assert (found["communication"], found["alone"]) == (pytest.approx(40e-6), pytest.approx(30e-6))
 
 
+def test_gloo_talks_on_the_host_whatever_runs_on_the_card() -> None:
+    """Of tensors of a card too, which it copies to the host and back; a mark that the card's own time has of it does not count."""
+    cuda = "DeviceType.CUDA"
+    events = [
+        event("gloo:all_reduce", 10, 50),
+        event("gloo:all_reduce", 10, 11, cuda),
+        event("gemm_kernel", 0, 20, cuda),
+    ]
+    found = cost.shares(events, 1e-4)
+    assert (found["communication"], found["alone"]) == (pytest.approx(40e-6), pytest.approx(30e-6))
+
+
 def test_steps_are_those_of_the_slowest_rank() -> None:
     """Differences are taken within a round, so that a slow moment of the host hits both sides."""
     ranks = [
-        {"seconds": {"on": [3.0, 5.0], "off": [1.0, 2.0], "one more": [6.0, 8.0], "ballast": [2.0, 2.0]}},
-        {"seconds": {"on": [2.0, 6.0], "off": [2.0, 1.0], "one more": [7.0, 7.0], "ballast": [3.0, 1.0]}},
+        {"seconds": {"on": [3.0, 5.0], "off": [1.0, 2.0], "more": [6.0, 8.0], "ballast": [2.0, 2.0]}},
+        {"seconds": {"on": [2.0, 6.0], "off": [2.0, 1.0], "more": [7.0, 7.0], "ballast": [3.0, 1.0]}},
     ]
     found = cost.split(ranks)
     assert (found["on"], found["exposed"], found["shown"]) == ([3.0, 6.0], [1.0, 4.0], [4.0, 2.0])
@@ -84,7 +96,7 @@ def test_a_rank_returns_its_times(alone: Rank) -> None:
     """Each kind of step in each round, the ballast alone, and the profiler's seconds with and without communication."""
     found = cost.measure(alone)
     assert {kind: len(times) for kind, times in found["seconds"].items()} == {
-        "on": 2, "off": 2, "one more": 2, "ballast": 2
+        "on": 2, "off": 2, "more": 2, "ballast": 2
     }  # fmt: skip
     assert all(seconds > 0 for times in found["seconds"].values() for seconds in times)
     on, off = found["profiled"]["on"], found["profiled"]["off"]
@@ -93,20 +105,32 @@ def test_a_rank_returns_its_times(alone: Rank) -> None:
 
 
 def test_the_switch_leaves_communication_out(alone: Rank, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Off: nothing is called, buffers stay where they are; one more: the ballast goes first, once a step."""
+    """Off: nothing is called, buffers stay where they are; more: the ballast goes last, as often as it is repeated."""
     called: list[int] = []
     original = dist.all_reduce
-    monkeypatch.setattr(
-        dist,
-        "all_reduce",
-        lambda tensor, *rest, **more: called.append(tensor.numel()) or original(tensor, *rest, **more),
-    )
+
+    def counted(tensor: torch.Tensor, *rest: Any, **more: Any) -> Any:
+        called.append(tensor.numel())
+        return original(tensor, *rest, **more)
+
+    monkeypatch.setattr(dist, "all_reduce", counted)
     switch = cost.Switch(torch.device("cpu"))
+    switch.repeats = 2
     model = switch.wrap(torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.BatchNorm1d(4)))
     sent: list[Any] = []
     monkeypatch.setattr(model, "_sync_buffers", lambda: sent.append(switch.mode))
+    job: Any = SimpleNamespace(step=lambda: model(torch.randn(3, 4)).sum().backward())
     for mode in cost.MODES:
         switch.turn(mode)
-        model(torch.randn(3, 4)).sum().backward()
+        switch.run(job)
     ballast = switch.ballast.numel()
-    assert called == [28, ballast, 28] and sent == ["on", "one more"]
+    assert called == [28, 28, ballast, ballast] and sent == ["on", "more"]
+
+
+def test_the_ballast_takes_as_long_as_a_step(alone: Rank, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fast network needs more than the largest buffer: it is repeated."""
+    switch = cost.Switch(torch.device("cpu"))
+    monkeypatch.setattr(cost, "_step", lambda *_: 0.05)
+    monkeypatch.setattr(cost, "_timed", lambda rank, action: switch.ballast.numel() * 1e-11 * switch.repeats)
+    cost._weigh(alone, SimpleNamespace(), switch)  # type: ignore[arg-type]
+    assert switch.ballast.numel() == cost._LARGEST_BALLAST and switch.repeats == round(0.05 / (2**26 * 1e-11))

@@ -87,6 +87,11 @@ def test_a_variable_can_allow_shared_cards() -> None:
     assert not libraries.serving("gloo").separates({})
 
 
+def test_a_group_that_cannot_be_split_is_not_given_its_device() -> None:
+    """With it, new_group would try to split gloo's, and fail where a rank stays outside."""
+    assert libraries.serving("nccl").device_id and not libraries.serving("gloo").device_id
+
+
 @pytest.mark.parametrize(
     ("row", "words"),
     [

@@ -191,7 +191,7 @@ HostStopwatch.seconds = lambda self: 1e-3
 all_reduce = dist.all_reduce
 def wrong_all_reduce(tensor, *arguments, **keywords):
     work = all_reduce(tensor, *arguments, **keywords)
-    if tensor.numel() == 1 << 20 and "bandwidth" in open(sys.argv[-1]).read():
+    if tensor.numel() == 1 << 20 and "bandwidth" in open(sys.argv[-2]).read():
         tensor[-1] += 1
     return work
 dist.all_reduce = wrong_all_reduce
@@ -203,7 +203,7 @@ torch.profiler.profile.events = lambda self: []
 TIMED = {
     "collectives/bandwidth::rates[gloo-all_reduce]": "all_reduce of 4 MiB: 1 numbers are wrong after timing",
     "collectives/bandwidth::rates[gloo-send_recv]": "take 1.00 times as long as 4 KiB: not the work was timed",
-    "collectives/cost::exposed[classifier]": "made the step 0.0 ms longer: the step is timed without it",
+    "collectives/cost::exposed[classifier]": "made the step 0.0 ms longer: communication is not timed",
     "collectives/cost::profiled[classifier]": "the profiler shows no communication of gloo",
 }
 

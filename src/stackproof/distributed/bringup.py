@@ -36,6 +36,7 @@ def report(rank: Rank) -> dict[str, Any]:
         "host": socket.gethostname(),
         "pid": os.getpid(),
         "device": str(rank.device),
+        "device of the group": str(getattr(dist.group.WORLD, "bound_device_id", None) or "none was given"),
         "name": rank.device.name(),
         "bus id": rank.device.bus_id(),
         "driver": rank.device.driver(),

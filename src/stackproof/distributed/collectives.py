@@ -88,15 +88,25 @@ def _attempts(rank: Rank, row: Row, groups: Groups) -> Iterator[Attempt]:
     for case in cases(row, rank.world_size, tuple(rank.arguments["counts"])):
         key = case.peers, row.collective in BLOCKS  # what may be left half open gets a group of its own
         if key not in groups:  # every rank must create every group
-            groups[key] = dist.new_group(list(case.peers))
+            groups[key] = formed(case.peers)
         if case.data:
             yield case, partial(order.real, rank, case)
         elif rank.rank in case.peers:
             yield case, partial(compared, rank, case, groups[key])
 
 
+def formed(peers: tuple[int, ...]) -> Any:
+    """Return a new group of these ranks, or the error in its place: each row that needs the group is then refused, and the others go on."""
+    try:
+        return dist.new_group(list(peers))
+    except Exception as error:
+        return error
+
+
 def compared(rank: Rank, case: Case, group: Any) -> order.Found:
     """Return what is wrong with one call on this rank."""
+    if isinstance(group, Exception):
+        raise group
     one = COLLECTIVES[case.collective]
     turn = prepare(case, one, case.peers.index(rank.rank), rank.device.torch, group)
     try:

@@ -1,7 +1,8 @@
-"""What communication costs a data-parallel step: the step with the all-reduce, without it, and with one more whose time is known.
+"""What communication costs a data-parallel step: the step with the all-reduce, without it, and with more whose time is known.
 
 Exposed communication is what the step takes longer for having it; what overlaps with compute costs nothing. The third kind of step proves
-the method: the time of one more all-reduce must show. The profiler's share is beside it: how long communication ran, and how long alone.
+the method: the time of all-reduces after it, which has nothing to hide behind, must show. The profiler's share is beside it: how long
+communication ran, and how long alone.
 """
 
 from __future__ import annotations
@@ -21,23 +22,26 @@ from ..workloads import Job, get
 from .collectives_order import Board
 from .rank import Rank
 
-MODES = ("on", "off", "one more")
+MODES = ("on", "off", "more")
 _WARM_UP = 2
 _BALLAST = 1 << 18
 _LARGEST_BALLAST = 1 << 26
+_MOST_REPEATS = 200
 _PROFILED = 3
 # How backends name their work: kernels of NCCL, RCCL and oneCCL on a card, gloo's on the host.
 _COMMUNICATION = re.compile(r"ccl|^gloo:", re.IGNORECASE)
+_HOST_ALONE = re.compile(r"^gloo:")
 
 Spans = list[tuple[float, float]]
 
 
 class Switch:
-    """Data parallelism whose communication can be switched: on, off, or on with one more all-reduce of `ballast` before it."""
+    """Data parallelism whose communication can be switched off; `add` is more of it, of `repeats` all-reduces of `ballast`."""
 
     def __init__(self, device: torch.device) -> None:
         self.mode = "on"
         self.ballast = torch.zeros(_BALLAST, device=device)
+        self.repeats = 1
 
     def wrap(self, model: torch.nn.Module) -> DistributedDataParallel:
         """Return the model in DDP with a hook for its buckets."""
@@ -54,10 +58,19 @@ class Switch:
         """Do with a bucket of gradients (`dist.GradBucket`) what the mode says."""
         if self.mode == "off":
             return debugging_hooks.noop_hook(None, bucket)
-        if self.mode == "one more" and bucket.index() == 0:
-            dist.all_reduce(self.ballast)
         everyone: Any = dist.group.WORLD
         return default_hooks.allreduce_hook(everyone, bucket)
+
+    def add(self) -> None:
+        """Communicate for a time that is known."""
+        for _ in range(self.repeats):
+            dist.all_reduce(self.ballast)
+
+    def run(self, job: Job) -> None:
+        """Take a step. What is added comes after it: where the host is slower than the card, the card has time to spare within a step."""
+        job.step()
+        if self.mode == "more":
+            self.add()
 
 
 def measure(rank: Rank) -> dict[str, Any]:
@@ -79,7 +92,7 @@ def measure(rank: Rank) -> dict[str, Any]:
     for number in range(wanted["rounds"]):
         for mode in MODES if number % 2 == 0 else reversed(MODES):
             times[mode].append(_step(rank, job, switch, mode))
-        times["ballast"].append(_timed(rank, lambda: dist.all_reduce(switch.ballast)))
+        times["ballast"].append(_timed(rank, switch.add))
     rank.phase("profiling steps")
     profiled = {mode: _profile(rank, job, switch, mode) for mode in ("on", "off")}
     recipe = job.recipe
@@ -100,7 +113,7 @@ def _gradients(job: Job, switch: Switch, mode: str) -> str:
 
 def _step(rank: Rank, job: Job, switch: Switch, mode: str) -> float:
     switch.turn(mode)
-    return _timed(rank, job.step)
+    return _timed(rank, lambda: switch.run(job))
 
 
 def _timed(rank: Rank, action: Any) -> float:
@@ -115,16 +128,26 @@ def _timed(rank: Rank, action: Any) -> float:
 
 
 def _weigh(rank: Rank, job: Job, switch: Switch) -> None:
-    """Warm up, and make the ballast large enough to take about as long as a step; rank 0 decides and tells through the store."""
-    board = Board("ballast")
-    for mode in MODES * _WARM_UP:
-        seconds = _step(rank, job, switch, mode if mode == "off" else "on")
-    once = min(_timed(rank, lambda: dist.all_reduce(switch.ballast)) for _ in range(3))
+    """Warm up, and make the ballast take about as long as a step, by its size and then by repeating it."""
+    for mode in ("on", "off") * _WARM_UP:
+        seconds = _step(rank, job, switch, mode)
+    wanted = _agreed(rank, "size", _BALLAST * seconds / _once(rank, switch))
+    switch.ballast = torch.zeros(max(_BALLAST, min(_LARGEST_BALLAST, wanted)), device=rank.device.torch)
+    switch.repeats = max(1, min(_MOST_REPEATS, _agreed(rank, "repeats", seconds / _once(rank, switch))))
+    _timed(rank, switch.add)
+
+
+def _once(rank: Rank, switch: Switch) -> float:
+    """Return the seconds of the ballast, as the fastest of three says."""
+    return max(min(_timed(rank, switch.add) for _ in range(3)), 1e-9)
+
+
+def _agreed(rank: Rank, what: str, value: float) -> int:
+    """Return rank 0's number, rounded; the others learn it through the store."""
+    board = Board(f"ballast {what}")
     if rank.rank == 0:
-        wanted = int(_BALLAST * seconds / max(once, 1e-9))
-        board.tell(str(max(_BALLAST, min(_LARGEST_BALLAST, wanted))))
-    switch.ballast = torch.zeros(int(board.told()), device=rank.device.torch)
-    _timed(rank, lambda: dist.all_reduce(switch.ballast))
+        board.tell(str(round(value)))
+    return int(board.told())
 
 
 def _profile(rank: Rank, job: Job, switch: Switch, mode: str) -> dict[str, float]:
@@ -146,12 +169,13 @@ def _profile(rank: Rank, job: Job, switch: Switch, mode: str) -> dict[str, float
 def shares(events: Iterable[Any], whole: float) -> dict[str, float]:
     """Return `step`, `communication` and `alone` in seconds from the profiler's events (in microseconds).
 
-    What ran on a card counts if anything did; otherwise the host's operators and the backend's threads.
+    What ran on a card counts if anything did; otherwise the host's operators and the backend's threads. Gloo's are the host's anyway.
     """
     found = [(str(one.device_type), one.name, (one.time_range.start, one.time_range.end)) for one in events]
     on_card = any(not kind.endswith("CPU") for kind, _, _ in found)
     ours = [(name, span) for kind, name, span in found if kind.endswith("CPU") != on_card]
-    talk = merged([span for name, span in ours if _COMMUNICATION.search(name)])
+    hosts = [span for kind, name, span in found if kind.endswith("CPU") and _HOST_ALONE.search(name)]
+    talk = merged(hosts or [span for name, span in ours if _COMMUNICATION.search(name)])
     work = merged(
         [span for name, span in ours if not _COMMUNICATION.search(name) and (on_card or name.startswith("aten::"))]
     )
@@ -186,7 +210,7 @@ def split(ranks: list[dict[str, Any]]) -> dict[str, list[float]]:
         for kind in (*MODES, "ballast")
     }
     slowest["exposed"] = [on - off for on, off in zip(slowest["on"], slowest["off"], strict=True)]
-    slowest["shown"] = [more - on for more, on in zip(slowest["one more"], slowest["on"], strict=True)]
+    slowest["shown"] = [more - on for more, on in zip(slowest["more"], slowest["on"], strict=True)]
     return slowest
 
 

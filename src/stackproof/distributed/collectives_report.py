@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..checks import CheckFailed, require
-from . import collectives_data, collectives_turn
+from . import collectives_data, collectives_turn, libraries
 from .collectives_calls import COLLECTIVES
 from .collectives_rows import Row
 from .collectives_rules import Lack
@@ -163,6 +163,7 @@ def repro(title: str, world: World, imports: Sequence[str], ranks: Sequence[Outc
     case = ranks[first_wrong(ranks) or 0]["fault"]["case"]
     one, devices = COLLECTIVES[case["collective"]], [outcome["device"] for outcome in ranks]
     everyone = list(case["peers"]) == list(range(world.size))
+    library = libraries.serving(world.arrangement.backend)
     facts = {
         "title": title.replace("\\", "/").replace('"', "'"),
         "size": world.size,
@@ -170,7 +171,7 @@ def repro(title: str, world: World, imports: Sequence[str], ranks: Sequence[Outc
         "constants": f"{collectives_data.LARGEST}, {collectives_data.SPREAD}, {collectives_data.GUARD}",
         "devices": devices,
         "backend": world.arrangement.backend,
-        "bound": ", device_id=device" if ":" in devices[0] else "",
+        "bound": ", device_id=device" if ":" in devices[0] and library.device_id else "",
         "case": case,
         "group": "None" if everyone else "dist.new_group(list(case.peers))",
         "call": one.call.__name__,

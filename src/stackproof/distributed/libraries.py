@@ -55,6 +55,8 @@ class Library:
     own_cards: bool
     """Whether it refuses two ranks on one card, unless `sharing_variable` is 1."""
     sharing_variable: str
+    device_id: bool
+    """Whether a group is given the device of its rank as it forms."""
     talk: Mapping[str, str]
     silent: str
     """Why there is no log to read, where there is none."""
@@ -125,6 +127,7 @@ def _library(table: Table) -> Library:
             devices=table.strings("devices"),
             own_cards=table.take("own_cards", bool),
             sharing_variable=table.take("sharing_variable", str, ""),
+            device_id=table.take("device_id", bool, True),
             talk=table.mapping("talk", {}),
             silent=table.take("silent", str, ""),
             echo=_pattern(table, "echo", echo) if echo else None,

@@ -23,6 +23,7 @@ from .. import stacks
 from ..device import HOST, Device, visible
 from ..processes import die_with_parent
 from ..records import write_atomically
+from . import libraries
 from .blame import FORMED, LEAVING
 from .spec import Spec
 
@@ -113,7 +114,7 @@ def join(spec: Spec, seat: Seat, device: Device, store: Store) -> dict[str, Any]
         rank=seat.rank,
         world_size=seat.world_size,
         timeout=patience,
-        **device.group_options(),
+        **(device.group_options() if libraries.serving(spec.backend).device_id else {}),
     )
     dist.barrier()  # ccl and nccl start at the first collective; that is where configuration errors surface
     formed_s = time.perf_counter() - began
