@@ -186,7 +186,9 @@ def _pytest(session: nox.Session, *arguments: str) -> None:
 @nox.session(python=False, default=False)
 def tests(session: nox.Session) -> None:
     """Test stackproof itself, in the environment of the cpu stack."""
-    _pytest(session, "-m", "not planted and not real_asv and not two_hosts and not slurm")
+    _pytest(
+        session, "-n", "2", "-p", "no:benchmark", "-m", "not planted and not real_asv and not two_hosts and not slurm"
+    )
 
 
 @nox.session(python=False, default=False)
