@@ -267,3 +267,13 @@ def test_a_process_that_dies_at_exit_is_a_crash(run_suite: RunSuite) -> None:
     record = run_suite({"test_a.py": text})
     assert record.verdict is Verdict.CRASHED
     assert "SIGABRT" in record.checks[-1].reason
+
+
+def test_a_process_that_does_not_end_is_hung_where_it_stands(run_suite: RunSuite) -> None:
+    """A process that passed every check and then stays has not passed; the reason says where it stayed."""
+    text = "import atexit, time\ndef stay():\n    time.sleep(600)\natexit.register(stay)\n" + PASSING
+    record = run_suite({"test_a.py": text}, scale=0.15)
+    assert record.verdict is Verdict.HUNG
+    (hung,) = (check for check in record.checks if check.verdict is Verdict.HUNG)
+    assert hung.id == "own (exit)"
+    assert "in stay" in hung.reason

@@ -32,6 +32,7 @@ from .records import NOT_EXECUTED, Check, Figure, Measurement, Verdict
 from .session import Session
 
 DEFAULT_DEADLINE_S = 120.0
+_EXIT_DEADLINE_S = 180.0  # pytest writes the traceback of all that did not pass: hundreds, where a precision is missing
 
 
 def check_id(nodeid: str) -> str:
@@ -143,8 +144,10 @@ class Reporter:
         return report
 
     def pytest_sessionfinish(self, exitstatus: int) -> None:
-        """Say that the process came to its own end."""
-        self.emit("ended", status=int(exitstatus))
+        """Say that the process came to its own end; where its exit hangs, its stack is left."""
+        deadline = _EXIT_DEADLINE_S * self.session.deadline_scale
+        faulthandler.dump_traceback_later(deadline, file=self._stacks)
+        self.emit("ended", status=int(exitstatus), deadline_s=deadline)
 
     def _chosen(self, identifier: str) -> bool:
         mine, workers = self.session.shard

@@ -17,7 +17,6 @@ from .records import Check, Measurement, Verdict
 from .session import SESSION, Session
 
 _QUIET_S = 180.0  # for what is between checks: imports, collection, a module's fixtures
-_EXIT_DEADLINE_S = 60.0  # pytest writes the traceback of all that did not pass: hundreds, where a precision is missing
 _GRACE_S = 2.0
 
 
@@ -131,9 +130,9 @@ def _on_facts(worker: Worker, event: dict[str, Any]) -> None:
     worker.ledger.record.provenance.update(event["values"])
 
 
-def _on_ended(worker: Worker, _: dict[str, Any]) -> None:
+def _on_ended(worker: Worker, event: dict[str, Any]) -> None:
     worker.ended = True
-    worker._extend(_EXIT_DEADLINE_S)
+    worker._deadline = time.monotonic() + event["deadline_s"]
 
 
 _HANDLERS: dict[str, Callable[[Worker, dict[str, Any]], None]] = {
