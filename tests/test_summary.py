@@ -14,7 +14,7 @@ from rich.console import Console
 
 from stackproof import ROOT, provenance, stacks
 from stackproof.records import Check, Measurement, Record, Verdict
-from stackproof.summary import rate, show
+from stackproof.summary import show
 
 MARKUP = "[red]x[/red] [link=https://evil.example]y[/link] [/nothing] [b"
 STARTED = "2026-01-02T03:04:05+00:00"
@@ -42,22 +42,6 @@ def measurement(unit: str = "s/sample", value: float = 0.25, **fields: object) -
 
 PASSED = Check("smoke/bringup::devices", Verdict.PASSED, "cpu:0: some CPU", 1.25)
 FAILED = Check("smoke/ddp::loss_falls[x]", Verdict.FAILED, "loss rose from 1 to 2", 3.0)
-
-
-@pytest.mark.parametrize(
-    ("unit", "seconds", "expected"),
-    [
-        ("s/sample", 0.25, (4.0, "samples/s")),
-        ("s/token", 0.001, (1000.0, "tokens/s")),
-        ("s/iteration", 2.0, (0.5, "it/s")),
-        ("s/GB", 0.1, (10.0, "GB/s")),
-        ("bytes", 5.0, (5.0, "bytes")),
-        ("s/GB", 0.0, (0.0, "s/GB")),
-    ],
-)
-def test_seconds_are_shown_as_rates(unit: str, seconds: float, expected: tuple[float, str]) -> None:
-    """Fewer seconds are a higher rate; what is no time, and a time of nothing, stay as they are."""
-    assert rate(measurement(unit, seconds)) == pytest.approx(expected) or rate(measurement(unit, seconds)) == expected
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from .console import plain, plain_console
-from .records import Check, Measurement, Record, Verdict
+from .records import Check, Record, Verdict
+from .units import shown
 
 _STYLES = {
     Verdict.PASSED: "green",
@@ -29,9 +30,6 @@ _BAD = "bold red"
 _MOST_ROWS = 60
 _MOST_FAILURES = 25
 _MOST_CODE = 15
-
-# Seconds are stored, rates are shown (asv is lower-is-better only, people are not).
-_RATES = {"s/sample": "samples/s", "s/token": "tokens/s", "s/iteration": "it/s", "s/GB": "GB/s"}
 
 
 def show(record: Record, where: Path, console: Console | None = None) -> None:
@@ -55,11 +53,6 @@ def label(record: Record) -> str:
     if not facts.get("rehearsed"):
         return record.stack
     return f"{record.stack} (rehearsed on {facts.get('verified on')}, not verified on {facts.get('hardware')})"
-
-
-def rate(row: Measurement) -> tuple[float, str]:
-    """Return the rate and its unit for a stored number of seconds per unit of work."""
-    return (1 / row.value, _RATES[row.unit]) if row.unit in _RATES and row.value else (row.value, row.unit)
 
 
 def _title(record: Record) -> Text:
@@ -105,8 +98,7 @@ def _measurements_table(record: Record) -> Table:
     table.add_column("rate", justify="right", no_wrap=True)
     table.add_column("note", min_width=10, overflow="fold")
     for row in record.measurements:
-        value, unit = rate(row)
-        figure = f"{value:,.2f} {unit}" if value >= 1 else f"{value:.3g} {unit}"
+        figure = shown(row.value, row.unit)
         cells = (f"{row.workload} {row.metric}", row.preset, row.dtype, str(row.world_size), figure, row.note)
         table.add_row(*(Text(plain(cell)) for cell in cells))
     return table

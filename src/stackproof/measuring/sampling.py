@@ -1,0 +1,106 @@
+"""Times runs back to back, as training runs them: the device's queue is drained after a block of samples, not after each."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+
+from ..device import Device
+from ..stopwatch import Stopwatch
+from .statistics import median_interval
+from .subjects import Budget
+
+_BLOCK_S = 0.25
+_MOST_IN_BLOCK = 64
+_WINDOW = 5
+_LEAST_WARM = 10
+_LEAST_WARM_S = 0.3
+"""A card's clock takes some tenths of a second to rise from idle."""
+_MOST_WARM = 2000
+SPAN_S = 5e-4
+"""A sample lasts at least this long, by repeating runs: a card's events tell about a microsecond."""
+
+
+@dataclass(frozen=True)
+class Warmth:
+    """How warming up went: runs, seconds, and whether the time of a run had settled at the end."""
+
+    runs: int
+    seconds: float
+    settled: bool
+    change: float
+    """By what share the last window of runs differed from the one before."""
+
+
+@dataclass
+class Sampler:
+    """Takes samples of `number` runs each, in blocks with one wait at the end."""
+
+    device: Device
+    run: Callable[[], object]
+    number: int = 1
+    _watches: list[Stopwatch] = field(default_factory=list)
+
+    def block(self, count: int) -> list[float]:
+        """Return the seconds of one run, for each of `count` samples."""
+        while len(self._watches) < count:
+            self._watches.append(self.device.stopwatch())
+        watches = self._watches[:count]
+        for watch in watches:
+            watch.start()
+            for _ in range(self.number):
+                self.run()
+            watch.stop()
+        return [watch.seconds() / self.number for watch in watches]
+
+    def fit(self, seconds: float) -> None:
+        """Repeat runs of this length until a sample is long enough for the clock."""
+        self.number = max(1, math.ceil(SPAN_S / max(seconds, 1e-9)))
+
+    def block_size(self, seconds: float) -> int:
+        """Return how many samples of runs of this length make a block."""
+        return max(1, min(_MOST_IN_BLOCK, round(_BLOCK_S / max(seconds * self.number, 1e-9))))
+
+
+def warm_up(sampler: Sampler, seconds: float) -> Warmth:
+    """Run at least ten times, at least 0.3 s, and until two windows of five samples agree, or until the seconds have passed.
+
+    They agree when their medians differ by less than 2 %, or by less than the runs within them do.
+    """
+    began, taken, runs = time.perf_counter(), list[float](), 0
+    while True:
+        taken += sampler.block(_WINDOW)
+        runs += _WINDOW * sampler.number
+        sampler.fit(min(taken[-_WINDOW:]))
+        spent = time.perf_counter() - began
+        if len(taken) >= max(_LEAST_WARM, 2 * _WINDOW) and spent >= _LEAST_WARM_S:
+            change, spread = _change(taken)
+            settled = change <= max(0.02, spread)
+            if settled or spent > seconds or runs > _MOST_WARM * sampler.number:
+                return Warmth(runs, spent, settled, change)
+
+
+def _change(taken: Sequence[float]) -> tuple[float, float]:
+    """Return how the last two windows differ, and how much the samples in them do; both relative."""
+    before, after = taken[-2 * _WINDOW : -_WINDOW], taken[-_WINDOW:]
+    middle = median(after)
+    spread = max(median(abs(one - median(window)) for one in window) for window in (before, after))
+    return abs(middle / median(before) - 1), 2 * spread / middle
+
+
+def sample(sampler: Sampler, budget: Budget) -> list[float]:
+    """Return the seconds of each run, until the noise target or the cap is reached."""
+    began = time.perf_counter()
+    taken = sampler.block(1)
+    while not _enough(taken, budget, time.perf_counter() - began):
+        taken += sampler.block(min(sampler.block_size(median(taken)), budget.most - len(taken)))
+    return taken
+
+
+def _enough(taken: Sequence[float], budget: Budget, spent: float) -> bool:
+    if len(taken) >= budget.most or (spent >= budget.seconds and len(taken) >= min(budget.least, 3)):
+        return True
+    return len(taken) >= budget.least and median_interval(taken).relative <= budget.noise
