@@ -38,6 +38,14 @@ class Verb:
     rehearsed: bool
 
 
+# What the judging verbs need, in an environment of their own.
+JUDGES = (
+    "scipy>=1.13,<2",
+    "rich>=13,<16",
+    "fastjsonschema>=2.20,<3",
+    "packaging>=24",
+    "tomli>=2; python_version < '3.11'",
+)
 LINTERS = ("ruff>=0.17,<0.18", "mypy>=2.4,<2.5")
 
 VERBS = (
@@ -131,6 +139,23 @@ def _pytest(session: nox.Session, *arguments: str) -> None:
         session.run(*command, external=True, env=env, interrupt_timeout=_GROUP_S, terminate_timeout=_PATIENCE_S)
 
     _refusing(session, action)
+
+
+def _gate(name: str) -> None:
+    """Register the session NAME-gate: the statistics live in an environment of their own, each side in its stack's."""
+
+    def session_of_stack(session: nox.Session) -> None:
+        session.install(*JUDGES)
+        command = ["python", "-m", "stackproof", "gate", "--stack", name, *session.posargs]
+        env = {"PYTHONPATH": str(ROOT / "src")}
+        session.run(*command, env=env, interrupt_timeout=_GROUP_S, terminate_timeout=_PATIENCE_S)
+
+    session_of_stack.__doc__ = f"Is the head worse than the base on {name}: nox -s {name}-gate -- --base REF"
+    nox.session(name=f"{name}-gate", default=False)(session_of_stack)
+
+
+for _name in stacks.names():
+    _gate(_name)
 
 
 @nox.session(python=False, default=False)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from . import __version__, hosts, stacks, stages
 from .errors import Refusal
+from .gating import flags
 
 Verb = Callable[[argparse.Namespace], int]
 
@@ -83,6 +84,13 @@ def _parser() -> argparse.ArgumentParser:
         ),
         default=("smoke",),
     )
+    gate = verbs.add_parser(
+        "gate",
+        help="is the head worse than the base: two variants side by side, interleaved",
+        epilog=_EPILOG,
+        allow_abbrev=False,
+    )
+    flags.add_arguments(gate)
     doctor = verbs.add_parser(
         "doctor", help="which stacks this host has and why; never changes anything", epilog=_EPILOG
     )

@@ -75,6 +75,10 @@ class Device(ABC):
     def memory(self) -> Memory:
         """Return the memory counters in bytes."""
 
+    def allocations(self) -> int | None:
+        """Return how many blocks the device's allocator has handed out so far; None where nobody counts them."""
+        return None
+
     @abstractmethod
     def reset_peak(self) -> None:
         """Let the peak counter start again from what is allocated now."""
@@ -202,6 +206,12 @@ class Card(Device):
             return int(free), int(total)
         total = int(self.module.get_device_properties(self.index).total_memory)
         return total - reserved, total
+
+    def allocations(self) -> int | None:
+        """Return the allocator's own count; a module without statistics has none."""
+        read = getattr(self.module, "memory_stats", None)
+        found = (read(self.index) or {}).get("allocation.all.allocated") if read else None
+        return None if found is None else int(found)
 
     def reset_peak(self) -> None:
         """Reset the allocator's peak."""
