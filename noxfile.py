@@ -46,6 +46,8 @@ JUDGES = (
     "packaging>=24",
     "tomli>=2; python_version < '3.11'",
 )
+# Workflows are held against their schema and against what is known to be unsafe in them.
+WORKFLOW_LINTERS = ("zizmor>=1.32,<2", "check-jsonschema>=0.33,<1")
 LINTERS = ("ruff>=0.17,<0.18", "mypy>=2.4,<2.5")
 
 VERBS = (
@@ -176,9 +178,12 @@ def lint(session: nox.Session) -> None:
 
     def action() -> None:
         python = environments.prepare(stacks.load("cpu"), session.log)  # mypy reads torch's own types there
-        session.install(*LINTERS)
+        session.install(*LINTERS, *WORKFLOW_LINTERS)
         session.run("ruff", "check", ".")
         session.run("ruff", "format", "--check", ".")
         session.run("mypy", "--python-executable", str(python))
+        workflows = sorted(str(path.relative_to(ROOT)) for path in (ROOT / ".github" / "workflows").glob("*.yml"))
+        session.run("check-jsonschema", "--builtin-schema", "vendor.github-workflows", *workflows)
+        session.run("zizmor", "--offline", "--quiet", *workflows)
 
     _refusing(session, action)
