@@ -16,6 +16,7 @@ sys.path.insert(0, str(ROOT / "src"))
 
 from stackproof import environments, hosts, stacks  # noqa: E402
 from stackproof.errors import Refusal  # noqa: E402
+from stackproof.history import tooling  # noqa: E402
 
 nox.needs_version = ">=2024.4.15"
 nox.options.sessions = ["smoke"]
@@ -54,19 +55,30 @@ VERBS = (
     Verb("smoke", "Prove that {stack} is alive: {title}", rehearsed=False),
     Verb("verify", "Prove that {stack} computes right: every suite", rehearsed=False),
     Verb("ddp", "Prove that ranks of {stack} work together, and fail in time", rehearsed=False),
+    Verb(
+        "bench",
+        "Measure {stack}, everything verified before it is timed: -- --profile fast|regular|full",
+        rehearsed=False,
+    ),
+    Verb("agree", "Measure {stack} side by side with other people's tools", rehearsed=False),
     Verb("rehearse", "Smoke run of {stack} on the CPU, with upstream builds of its versions", rehearsed=True),
 )
 
 
-def _run(session: nox.Session, stack: stacks.Stack, verb: Verb) -> None:
-    """Refuse a host without the device before any download, build the environment, call the verb."""
-    chosen = stack.rehearse() if verb.rehearsed else stack
+def _run(session: nox.Session, stack: stacks.Stack, verb: Verb, *arguments: str) -> None:
+    """Build the environment and call the verb."""
+    python = _prepare(session, stack, rehearsed=verb.rehearsed or "--rehearsed" in session.posargs)
+    command = [str(python), "-m", "stackproof", verb.name, "--stack", stack.name, *arguments, *session.posargs]
+    session.run(*command, external=True, interrupt_timeout=_GROUP_S, terminate_timeout=_PATIENCE_S)
+
+
+def _prepare(session: nox.Session, stack: stacks.Stack, *, rehearsed: bool) -> Path:
+    """Refuse a host without the device before any download, then build the environment; return its interpreter."""
+    chosen = stack.rehearse() if rehearsed else stack
     found = hosts.inspect(chosen)
     if not found.present:
         raise found.refusal()
-    python = environments.prepare(chosen, session.log)
-    command = [str(python), "-m", "stackproof", verb.name, "--stack", stack.name, *session.posargs]
-    session.run(*command, external=True, interrupt_timeout=_GROUP_S, terminate_timeout=_PATIENCE_S)
+    return environments.prepare(chosen, session.log)
 
 
 def _refusing(session: nox.Session, action: Callable[[], None]) -> None:
@@ -85,6 +97,33 @@ def _generate(name: str, verb: Verb) -> None:
 
     session_of_stack.__doc__ = verb.summary.format(stack=name, title=_title(name))
     nox.session(name=f"{name}-{verb.name}", python=False, default=False)(session_of_stack)
+
+
+def _generate_asv(name: str) -> None:
+    """Register the session NAME-asv: asv, in its own environment, measuring in the stack's."""
+
+    def session_of_stack(session: nox.Session) -> None:
+        def action() -> None:
+            _prepare(session, stacks.load(name), rehearsed="--rehearsed" in session.posargs)
+            _run_asv(session, "--stack", name)
+
+        _refusing(session, action)
+
+    session_of_stack.__doc__ = (
+        f"Keep the history of {name} with asv: nox -s {name}-asv -- run|continuous|compare|publish|check ..."
+    )
+    nox.session(name=f"{name}-asv", python=False, default=False)(session_of_stack)
+
+
+def _run_asv(session: nox.Session, *options: str) -> None:
+    command = [str(tooling.prepare(session.log)), "-m", "stackproof", "asv", *options, *session.posargs]
+    session.run(*command, external=True, interrupt_timeout=_GROUP_S, terminate_timeout=_PATIENCE_S)
+
+
+@nox.session(python=False, default=False)
+def asv(session: nox.Session) -> None:
+    """Read histories with asv, without a stack: nox -s asv -- compare|publish|preview ..."""
+    _refusing(session, lambda: _run_asv(session))
 
 
 def _title(name: str) -> str:
@@ -106,9 +145,19 @@ def smoke(session: nox.Session) -> None:
     _refusing(session, action)
 
 
+@nox.session(name="ddp-soak", python=False, default=False)
+def ddp_soak(session: nox.Session) -> None:
+    """Fifty clean launches of two ranks in a row, on the stack that this host has: no false alarm (minutes)."""
+    ddp = next(verb for verb in VERBS if verb.name == "ddp")
+    _refusing(session, lambda: _run(session, hosts.preferred().stack, ddp, "--suite", "soak"))
+
+
 for _verb in VERBS:
     for _name in stacks.names():
         _generate(_name, _verb)
+
+for _name in stacks.names():
+    _generate_asv(_name)
 
 
 def _call(session: nox.Session, verb: str) -> None:
@@ -119,7 +168,7 @@ def _call(session: nox.Session, verb: str) -> None:
 
 @nox.session(python=False, default=False)
 def doctor(session: nox.Session) -> None:
-    """Say which stacks this host has and why, and what is missing."""
+    """Say what this box is and what is wrong with it: stacks, cards, environments, variables."""
     _call(session, "doctor")
 
 
@@ -136,7 +185,8 @@ def _pytest(session: nox.Session, *arguments: str) -> None:
         python = environments.prepare(stacks.load("cpu"), session.log)
         uv = environments.find_uv(session.log).parent  # tests of locks and builds need it
         path = os.pathsep.join((str(uv), os.environ.get("PATH", os.defpath)))
-        env = {"STACKPROOF_NOX": sys.executable, "PATH": path}  # tests of this file run nox
+        asv_python = str(tooling.prepare(session.log))
+        env = {"STACKPROOF_NOX": sys.executable, "STACKPROOF_ASV": asv_python, "PATH": path}  # tests run both
         command = [str(python), "-m", "pytest", *arguments, *session.posargs]
         session.run(*command, external=True, env=env, interrupt_timeout=_GROUP_S, terminate_timeout=_PATIENCE_S)
 
@@ -163,13 +213,39 @@ for _name in stacks.names():
 @nox.session(python=False, default=False)
 def tests(session: nox.Session) -> None:
     """Test stackproof itself, in the environment of the cpu stack."""
-    _pytest(session, "-m", "not planted")
+    _pytest(session, "-m", "not planted and not real_asv and not two_hosts and not slurm")
 
 
 @nox.session(python=False, default=False)
 def faults(session: nox.Session) -> None:
     """Plant faults in runs of the suites and see each caught by name (minutes)."""
     _pytest(session, "-m", "planted")
+
+
+@nox.session(name="asv-tests", python=False, default=False)
+def asv_tests(session: nox.Session) -> None:
+    """Test the history with asv itself: two drivers at one commit, a loss that is flagged (minutes)."""
+    _pytest(session, "-m", "real_asv")
+
+
+@nox.session(name="two-hosts", python=False, default=False)
+def two_hosts(session: nox.Session) -> None:
+    """Train on two hosts made of network namespaces, delay and cut the wire between them (minutes; needs root)."""
+    _pytest(session, "-m", "two_hosts")
+
+
+@nox.session(python=False, default=False)
+def slurm(session: nox.Session) -> None:
+    """Start a real Slurm on this host and run the batch templates of slurm/ on it (minutes; needs Slurm and root)."""
+    _pytest(session, "-m", "slurm")
+
+
+@nox.session(default=False)
+def triage(session: nox.Session) -> None:
+    """Say what is wrong with a run, from its logs: nox -s triage -- LOG ... [--expect efa]."""
+    session.install(*nox.project.load_toml(ROOT / "pyproject.toml")["project"]["dependencies"])
+    command = ["python", "-m", "stackproof", "triage", *session.posargs]
+    session.run(*command, env={"PYTHONPATH": str(ROOT / "src")})
 
 
 @nox.session(default=False)

@@ -14,4 +14,4 @@ from suites.ranks import Launches
 @pytest.fixture(scope="module")
 def launches(stack: Stack, session_plan: Session) -> Launches:
     """Groups of ranks, launched once per module however many checks ask for them."""
-    return Launches(stack, Path(session_plan.folder), session_plan.deadline_scale)
+    return Launches(stack, Path(session_plan.folder), session_plan.deadline_scale, session_plan.preflight)

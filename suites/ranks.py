@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import zlib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from stackproof.distributed.blame import Traces
 from stackproof.distributed.launch import Arrangement, launch
 from stackproof.stacks import Stack
 
@@ -25,23 +27,44 @@ class Group:
         """What such a group does not prove, to be put behind a sentence."""
         return f"; {self.arrangement.note}" if self.arrangement.note else ""
 
+    @property
+    def traces(self) -> Traces:
+        """The files that the ranks left."""
+        return Traces(self.folder, len(self.ranks))
+
 
 class Launches:
-    """Launches programs on ranks, and remembers each outcome."""
+    """Launches programs on ranks, and remembers each outcome; `checked` holds the preflight before each."""
 
-    def __init__(self, stack: Stack, folder: Path, deadline_scale: float) -> None:
-        self.stack, self._folder, self._scale = stack, folder, deadline_scale
+    def __init__(self, stack: Stack, folder: Path, deadline_scale: float, checked: bool = True) -> None:
+        self.stack, self._folder, self._scale, self._checked = stack, folder, deadline_scale, checked
         self._known: dict[str, Group | Exception] = {}
 
-    def __call__(self, program: str, arrangement: Arrangement, arguments: dict[str, Any], deadline_s: float) -> Group:
+    def __call__(
+        self,
+        program: str,
+        arrangement: Arrangement,
+        arguments: dict[str, Any],
+        deadline_s: float,
+        *,
+        within_s: float = 0.0,
+        environment: Mapping[str, str] | None = None,
+        checked: bool | None = None,
+    ) -> Group:
         """Return the group that ran `module:function` with these arguments.
 
         Raises:
-            CheckFailed, CheckCrashed, CheckHung: as `launch` found; the same again for every check that asks.
+            PreflightRefusal, CheckFailed, CheckCrashed, CheckHung: as `launch` found; the same again for every check that asks.
         """
-        key = json.dumps([program, arrangement.backend, arrangement.cards, arguments], sort_keys=True)
+        options = {
+            "within_s": within_s * self._scale,
+            "environment": dict(environment or {}),
+            "checked": self._checked if checked is None else checked,
+        }
+        key = json.dumps([program, asdict(arrangement), arguments, options], sort_keys=True)
         if key not in self._known:
-            self._known[key] = self._attempt(program, arrangement, arguments, deadline_s, self._place(key, arrangement))
+            place = self._place(key, arrangement)
+            self._known[key] = self._attempt(program, arrangement, arguments, deadline_s, place, options)
         found = self._known[key]
         if isinstance(found, Exception):
             raise found
@@ -51,10 +74,16 @@ class Launches:
         return self._folder / f"{arrangement.backend}-{len(arrangement.cards)}-{zlib.crc32(key.encode()):08x}"
 
     def _attempt(
-        self, program: str, arrangement: Arrangement, arguments: dict[str, Any], deadline_s: float, folder: Path
+        self,
+        program: str,
+        arrangement: Arrangement,
+        arguments: dict[str, Any],
+        deadline_s: float,
+        folder: Path,
+        options: dict[str, Any],
     ) -> Group | Exception:
         try:
-            ranks = launch(program, self.stack, arrangement, arguments, folder, deadline_s * self._scale)
+            ranks = launch(program, self.stack, arrangement, arguments, folder, deadline_s * self._scale, **options)
         except Exception as error:
             return error
         return Group(arrangement, folder, ranks)

@@ -109,6 +109,7 @@ def checkout(root: Path, *stacks: str) -> Path:
     """Copy what runs from this checkout to `root`, with these of its stacks."""
     shutil.copytree(ROOT / "src", root / "src", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copytree(ROOT / "suites", root / "suites", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "fixtures", root / "fixtures", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "noxfile.py", root)
     (root / "stacks").mkdir(exist_ok=True)
     for name in stacks:

@@ -17,14 +17,20 @@ from .conftest import Silent
 
 
 def run_planted(
-    suite: str, code: str, folder: Path, only: tuple[str, ...] = (), **environment: str
+    suite: str, code: str, folder: Path, only: tuple[str, ...] = (), dataset: str = "", **environment: str
 ) -> dict[str, Check]:
     """Run a suite of the cpu stack with the code planted in every process; return its checks by id."""
-    return {check.id: check for check in record_planted(suite, code, folder, only, **environment).checks}
+    return {check.id: check for check in record_planted(suite, code, folder, only, 1.0, dataset, **environment).checks}
 
 
 def record_planted(
-    suite: str, code: str, folder: Path, only: tuple[str, ...] = (), scale: float = 1.0, **environment: str
+    suite: str,
+    code: str,
+    folder: Path,
+    only: tuple[str, ...] = (),
+    scale: float = 1.0,
+    dataset: str = "",
+    **environment: str,
 ) -> Record:
     """Run a suite of the cpu stack with the code planted in every process, its deadlines scaled; return the record."""
     planted = folder / "planted"
@@ -32,7 +38,7 @@ def record_planted(
     (planted / "sitecustomize.py").write_text(textwrap.dedent(code), encoding="utf-8")
     logs = folder / "logs"
     logs.mkdir()
-    plan = verify.Plan("verify", stacks.load("cpu"), (suite,), only=only, deadline_scale=scale)
+    plan = verify.Plan("verify", stacks.load("cpu"), (suite,), only=only, deadline_scale=scale, dataset=dataset)
     with pytest.MonkeyPatch.context() as patch:
         for name, value in {**environment, "PYTHONPATH": f"{planted}:{ROOT}"}.items():
             patch.setenv(name, value)

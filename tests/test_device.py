@@ -155,6 +155,23 @@ def test_driver_has_every_name_that_is_there(cards: FakeModule) -> None:
     assert "level zero" not in facts
 
 
+@pytest.mark.parametrize(
+    ("properties", "identity"),
+    [
+        ({"pci_domain_id": 0, "pci_bus_id": 0x18, "pci_device_id": 0, "uuid": "GPU-1"}, "0000:18:00.0"),
+        ({"uuid": "GPU-1"}, "GPU-1"),
+        ({}, ""),
+    ],
+)
+def test_a_card_is_told_apart_by_its_address_else_its_uuid(
+    monkeypatch: pytest.MonkeyPatch, properties: dict[str, object], identity: str
+) -> None:
+    """As lspci writes it; torch 2.4 on HIP knows neither. The CPU is one device and has none."""
+    module = SimpleNamespace(get_device_properties=lambda index: SimpleNamespace(**properties))
+    monkeypatch.setattr(torch, "get_device_module", lambda kind: module)
+    assert (identity, "") == (device.Card("cuda", 1).bus_id(), device.HOST.bus_id())
+
+
 def test_host_memory_follows_an_allocation() -> None:
     """64 MiB that are written to appear in the process's memory."""
     host = device.default("cpu")

@@ -147,7 +147,7 @@ from stackproof import environments, stacks
 environments.ROOT = Path(sys.argv[1])
 environments.HOME = Path(sys.argv[1]) / ".nox" / "stacks"
 if sys.argv[2:] == ["stall"]:
-    environments._link_checkout = lambda environment: (print("stalled", flush=True), time.sleep(60))
+    environments.link_checkout = lambda environment: (print("stalled", flush=True), time.sleep(60))
 environments.prepare(stacks.load("tiny", Path(sys.argv[1]) / "stacks"))
 """
 
@@ -188,7 +188,7 @@ def test_builder_that_waited_does_not_build_again(
     """The look before the wait is not enough: there is another one after it."""
     stack = sandbox(fakes.pin(fakes.wheel(wheels, "torch", "9.1.0", fakes.TORCH)))
     said: list[str] = []
-    with environments._only_builder(environments.location(stack)):
+    with environments.only_builder(environments.location(stack)):
         waiting = threading.Thread(target=environments.prepare, args=(stack, said.append))
         waiting.start()
         time.sleep(0.3)

@@ -25,10 +25,10 @@ def copied(folder: Path, name: str, before: str, after: str) -> stacks.Stack:
 
 @pytest.mark.parametrize("name", ALL)
 def test_every_input_has_a_range(name: str) -> None:
-    """No stack asks for whatever is newest, and asv is pinned exactly."""
+    """No stack asks for whatever is newest, and none for asv, which has an environment of its own."""
     wanted = inputs.requirements(stacks.load(name).inputs)
     assert all(row.specifier for row in wanted)
-    assert [str(row) for row in wanted if row.name == "asv"] == ["asv==0.6.6"]
+    assert [str(row) for row in wanted if row.name.startswith("asv")] == []
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -69,7 +69,7 @@ def test_lock_that_fell_behind_is_said_for_each_python(tmp_path: Path) -> None:
 
 def test_new_input_is_missed_where_its_marker_holds(tmp_path: Path) -> None:
     """A package that was added and not pinned is named, but only for the Pythons that need it."""
-    stack = copied(tmp_path, "cpu", "asv==0.6.6", 'asv==0.6.6\nnew>=1; python_version > "3.12"')
+    stack = copied(tmp_path, "cpu", "numpy>=2,<3", 'numpy>=2,<3\nnew>=1; python_version > "3.12"')
     assert [sentence.partition(": ")[2] for sentence in inputs.stale(stack)] == ["does not pin new for Python 3.13"]
 
 

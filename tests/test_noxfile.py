@@ -37,6 +37,9 @@ def nox(root: Path, *arguments: str, **env: str) -> subprocess.CompletedProcess[
     return fakes.attempt(command, env=clean, cwd=root)
 
 
+VERBS = ("smoke", "verify", "ddp", "bench", "agree", "rehearse", "asv")
+
+
 def sessions(root: Path) -> dict[str, str]:
     """Return the sessions that nox lists, with their descriptions; chosen by default is marked '*'."""
     listed = nox(root, "-l")
@@ -48,8 +51,10 @@ def sessions(root: Path) -> dict[str, str]:
 def test_every_stack_has_its_sessions() -> None:
     """Every verb of each stack, the general sessions, one default, and a description for each: a menu."""
     found = sessions(ROOT)
-    generated = {f"{name}-{verb}" for name in stacks.names() for verb in ("smoke", "verify", "ddp", "rehearse")}
-    assert set(found) == generated | {"smoke", "doctor", "lock", "tests", "faults", "lint"}
+    generated = {f"{name}-{verb}" for name in stacks.names() for verb in VERBS}
+    once = {"smoke", "asv", "doctor", "triage", "lock", "tests", "lint"}
+    general = once | {"faults", "asv-tests", "two-hosts", "slurm", "ddp-soak"}
+    assert set(found) == generated | general
     assert [name for name, text in found.items() if text.startswith("*")] == ["smoke"]
     assert [name for name, text in found.items() if len(text) < 12] == []
     for name in stacks.names():
@@ -61,7 +66,7 @@ def test_new_folder_gets_sessions(root: Path) -> None:
     before = set(sessions(root))
     fakes.stack(root, "brand-new")
     found = sessions(root)
-    assert set(found) - before == {"brand-new-smoke", "brand-new-verify", "brand-new-rehearse"}
+    assert set(found) - before == {f"brand-new-{verb}" for verb in VERBS}
     assert "Tiny: a stack for tests" in found["brand-new-smoke"]
 
 
@@ -128,6 +133,16 @@ def test_missing_card_fails_at_once_and_downloads_nothing(root: Path, tmp_path: 
     assert "Traceback" not in ended.stderr
     assert not (tmp_path / "started").exists()
     assert not (root / ".nox" / "stacks").exists()
+
+
+def test_asv_on_a_missing_card_builds_nothing(root: Path) -> None:
+    """It measures in the stack's environment: a host without the card is refused before asv's own is made."""
+    fakes.stack(root, "card", fakes.TINY + CARD)
+    ended = nox(root, "-s", "card-asv", "--", "run", "HEAD^!")
+    assert ended.returncode != 0
+    assert "it lacks a card that nobody has" in ended.stderr
+    assert "(exit code 3)" in ended.stderr
+    assert not (root / ".nox" / "tools").exists()
 
 
 def test_rehearsal_of_a_missing_card_goes_on(root: Path, tmp_path: Path) -> None:

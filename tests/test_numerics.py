@@ -79,3 +79,26 @@ def test_a_judgement_says_figure_and_bound() -> None:
     """The sentence holds the error, the bound, and what the CPU did."""
     sentence = judge(REFERENCE * 2, REFERENCE, REFERENCE, torch.float32).sentence("addmm")
     assert sentence.startswith("addmm: error 1 against float64 exceeds the bound 4.8e-07")
+
+
+def test_the_floor_grows_with_what_is_added_up_to_the_cap() -> None:
+    """By the root of the number of terms, and never so far that a part in a thousand passes."""
+    floors = [rule().bound(0.0, torch.float32, terms=terms) for terms in (1, 4, 100, 10**10)]
+    eps = torch.finfo(torch.float32).eps
+    assert floors[0] == floors[1] == 4 * eps
+    assert floors[2] == 20 * eps
+    assert floors[3] == rule().caps[torch.float32] < 1e-3
+
+
+def test_what_the_inputs_rounding_moves_counts_more_where_more_is_added() -> None:
+    """A backward stable algorithm solves a problem next to the one given; how far next to it depends on how much is added."""
+    few, many = (rule().bound(0.0, torch.float32, spread=1e-6, terms=terms) for terms in (1, 100))
+    eps = torch.finfo(torch.float32).eps
+    assert few == pytest.approx(3e-6 + 4 * eps)
+    assert many == pytest.approx(20e-6 + 20 * eps)
+    assert rule().bound(0.0, torch.float32, spread=1e-4, terms=10**6) == pytest.approx(3e-4 + 1e-4)
+
+
+def test_float64_counts_twice() -> None:
+    """There the reference errs as much as what is compared with it."""
+    assert rule().bound(1e-15, torch.float64) == 2 * (3e-15 + 4 * torch.finfo(torch.float64).eps)

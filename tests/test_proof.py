@@ -312,7 +312,7 @@ def flavour(contains: str = "", **toolkits: str) -> stacks.Flavour:
 )
 def test_flavour_differences(wanted: stacks.Flavour, version: str, toolkits: dict[str, str], words: list[str]) -> None:
     """A CUDA torch is no DCU torch, upstream ROCm is no DTK, and each difference is a line."""
-    said = proof._flavour_differences(wanted, version, toolkits)
+    said = proof.flavour_differences(wanted, version, toolkits)
     assert len(said) == len(words)
     assert [word for word, line in zip(words, said, strict=True) if word not in line] == []
 

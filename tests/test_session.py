@@ -11,7 +11,7 @@ import pytest
 from stackproof.errors import Refusal
 from stackproof.session import SESSION, Session
 
-WANTED = Session("xpu", True, "", "tiny", "/logs", {"a/b::c": ("passed", "fine")}, ("b*",), 2.0, (1, 2), 7)
+WANTED = Session("xpu", True, "", "tiny", "/logs", {"a/b::c": ("passed", "fine")}, ("b*",), 2.0, (1, 2), 7, "/set.json")
 
 
 def test_a_session_survives_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

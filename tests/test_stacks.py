@@ -69,8 +69,16 @@ REFUSED: dict[str, tuple[str, list[str]]] = {
         fakes.TINY + VENDOR + 'index = "https://i"\nfile = "https://f"\n',
         ["'vendor[0].index' and 'file' are both given", "name one"],
     ),
+    "another backend first": (
+        changed('backend = "gloo"', 'backend = "gloo"\nbackends = ["nccl", "gloo"]'),
+        ["'backends' is ['nccl', 'gloo']", "the stack's own backend, 'gloo', comes first"],
+    ),
     "no expected checks": (changed("smoke = 1", "smoke = 0"), ["'expected.smoke' is 0", "1 or more"]),
     "a suite that does not exist": (changed("smoke = 1", "smokes = 1"), ["'expected.smokes' is not a known key"]),
+    "no checks in the rehearsal": (
+        fakes.TINY + "\n[rehearsal.expected]\nsmoke = 0\n",
+        ["'rehearsal.expected.smoke' is 0", "1 or more"],
+    ),
     "fewer than no checks": (changed("smoke = 1", "smoke = -1"), ["'expected.smoke' is -1"]),
     "environment of numbers": (
         fakes.TINY.replace("[flavour]", "[environment]\nA = 1\n[flavour]", 1),
@@ -94,6 +102,20 @@ def test_bad_definition_is_refused_in_one_sentence(tmp_path: Path, name: str) ->
     assert [word for word in words if word not in said] == []
     assert "\n" not in said
     assert caught.value.exit_code == 2
+
+
+def test_a_rehearsal_may_promise_fewer_checks(tmp_path: Path) -> None:
+    """What a card is asked cannot be asked on the CPU; a suite that is not named keeps the stack's own count."""
+    definition = fakes.TINY.replace("smoke = 1", "smoke = 9\nmemory = 6", 1) + "\n[rehearsal.expected]\nmemory = 3\n"
+    stack = load(tmp_path, definition)
+    assert (stack.expected["smoke"], stack.expected["memory"]) == (9, 6)
+    assert (stack.rehearse().expected["smoke"], stack.rehearse().expected["memory"]) == (9, 3)
+
+
+def test_a_rehearsal_promises_what_its_stack_does(tmp_path: Path) -> None:
+    """Without a table of its own."""
+    stack = load(tmp_path, fakes.TINY.replace("smoke = 1", "smoke = 9", 1))
+    assert stack.rehearse().expected == stack.expected
 
 
 def test_refused_definition_is_read_again(tmp_path: Path) -> None:

@@ -80,6 +80,14 @@ def test_repeat_command_outside_nox() -> None:
     assert "nox -s cpu-smoke" not in said
 
 
+def test_repeat_command_names_the_training_set_that_was_handed_in() -> None:
+    """Where it matters; another suite would refuse it."""
+    for suite, said in (("data", "--suite data --dataset /a/train.json --only"), ("rng", "--suite rng --only")):
+        failed = replace(FAILED, id=f"{suite}/own::x")
+        found = shown(record(failed, provenance={"pinned": False, "dataset": "/a/train.json"}, verb="verify"))
+        assert said in found
+
+
 def test_repeat_command_is_one_line_and_safe_to_paste() -> None:
     """It is neither wrapped nor can an id break out of its quotes."""
     name = "smoke/x::" + "long" * 40 + "['; rm -rf ~ #]"

@@ -58,6 +58,15 @@ def require(stack: Stack, name: str) -> None:
             raise CapabilityMissing(f"fixtures/capabilities.toml, {name}: needs {need}, {have}: {rule.reason}")
 
 
+def withhold(name: str) -> None:
+    """End the check as skipped by a rule whose condition only the check can see.
+
+    Raises:
+        CapabilityMissing: always, with the rule and its reason.
+    """
+    raise CapabilityMissing(f"fixtures/capabilities.toml, {name}: {rules()[name].reason}")
+
+
 def _installed(need: Requirement) -> str | None:
     """Return what is wrong with the installed version, or None if it will do."""
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -19,16 +18,10 @@ from rich.progress import (
 )
 from rich.text import Text
 
+from .plaintext import plain as plain
 from .records import Check
 
 _LOG_WIDTH = 150
-
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-
-
-def plain(text: str) -> str:
-    """Return text without control characters: another machine's log must not steer this terminal."""
-    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
 
 
 def plain_console() -> Console:

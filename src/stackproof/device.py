@@ -101,6 +101,10 @@ class Device(ABC):
     def bind(self) -> None:
         """Make this the current device for the rest of the process (a rank does this before its group forms)."""
 
+    def bus_id(self) -> str:
+        """Return what tells this device from all others of the host, such as its PCI address; empty where torch does not know."""
+        return ""
+
     def seed(self, seed: int) -> None:
         """Seed the CPU generator and those of all devices."""
         torch.manual_seed(seed)
@@ -238,6 +242,14 @@ class Card(Device):
     def bind(self) -> None:
         """Make this card current for the rest of the process."""
         self.module.set_device(self.index)
+
+    def bus_id(self) -> str:
+        """Return the PCI address as lspci writes it, else the card's UUID (torch 2.4 on HIP knows neither)."""
+        properties = self.module.get_device_properties(self.index)
+        domain, bus, place = (getattr(properties, f"pci_{part}_id", None) for part in ("domain", "bus", "device"))
+        if isinstance(domain, int) and isinstance(bus, int) and isinstance(place, int):
+            return f"{domain:04x}:{bus:02x}:{place:02x}.0"
+        return str(getattr(properties, "uuid", ""))
 
 
 _DRIVER_PROPERTIES = (

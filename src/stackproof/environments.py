@@ -48,7 +48,7 @@ def prepare(stack: Stack, say: Say = print) -> Path:
     if not _built(environment, lock):
         interpreter = find_interpreter(stack)
         try:
-            with _only_builder(environment):
+            with only_builder(environment):
                 if not _built(environment, lock):  # another session may have done it while this one waited
                     _build(stack, lock, environment, interpreter, say)
         except OSError as error:
@@ -112,7 +112,7 @@ def _build(stack: Stack, lock: locks.Lock, environment: Path, interpreter: Path,
         f"cannot create {environment}",
     )
     _sync(stack, lock, uv, environment)
-    _link_checkout(environment)
+    link_checkout(environment)
     facts = {
         "stack": stack.name,
         "rehearsed": stack.rehearsed,
@@ -168,7 +168,7 @@ def _where_from(stack: Stack) -> str:
     return f"check that {indexes} can be reached, then {again} completes the hashes"
 
 
-def _link_checkout(environment: Path) -> None:
+def link_checkout(environment: Path) -> None:
     """Make `python -m stackproof` work there without installing anything that the lock does not name."""
     (site_packages,) = environment.glob("lib/python3*/site-packages")
     (site_packages / "stackproof.pth").write_text(f"{ROOT / 'src'}\n", encoding="utf-8")
@@ -232,7 +232,7 @@ def _run(command: list[str], what: str, cwd: Path | None = None) -> None:
 
 
 @contextmanager
-def _only_builder(environment: Path) -> Iterator[None]:
+def only_builder(environment: Path) -> Iterator[None]:
     """Let two sessions that want one environment build it one after the other."""
     import fcntl
 

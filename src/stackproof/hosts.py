@@ -48,42 +48,51 @@ class Availability:
         )
 
 
-def inspect(stack: Stack) -> Availability:
-    """Hold the host against what the stack needs; a stack that needs nothing is always there."""
-    return Availability(stack, tuple(_look(row) for row in stack.host))
+def inspect(stack: Stack, root: str = "") -> Availability:
+    """Hold the host against what the stack needs; a stack that needs nothing is always there.
+
+    `root`: where the host's files lie, for a host that is looked at as a tree of files; its tools are then files too.
+    """
+    return Availability(stack, tuple(_look(row, root) for row in stack.host))
 
 
-def preferred() -> Availability:
+def preferred(root: str = "") -> Availability:
     """Return the stack with the highest priority that this host has; the CPU's needs nothing."""
-    found = next((found for found in map(inspect, load_all()) if found.present), None)
+    found = next((found for stack in load_all() if (found := inspect(stack, root)).present), None)
     if found is None:
         raise Refusal("this host has none of the stacks, and stacks/cpu, which needs nothing, is not there; restore it")
     return found
 
 
-def _look(row: HostRequirement) -> Finding:
-    seen = _existing(row.paths) + _tools(row.tools) + _cards(row)
+def cards(vendors: tuple[str, ...], skip: tuple[str, ...] = (), root: str = "") -> dict[str, str]:
+    """Return the makers' cards on the PCI bus that compute: address to vendor; bridges and network cards are none."""
+    found = {}
+    for card in sorted(Path(f"{root}{PCI_DEVICES}").glob("*")) if vendors else []:
+        vendor, kind = _read(card / "vendor"), _read(card / "class")
+        if vendor in vendors and kind.startswith(_COMPUTE_CLASSES) and card.name not in skip:
+            found[card.name] = vendor
+    return found
+
+
+def _look(row: HostRequirement, root: str) -> Finding:
+    on_bus = cards(row.pci_vendors, row.pci_skip, root)
+    seen = _existing(row.paths, root) + _tools(row.tools, root)
+    seen += [f"PCI {address} ({vendor})" for address, vendor in on_bus.items()]
     if seen:
         return Finding(row.what, True, ", ".join(seen[:4]))
     looked = [*row.paths, *row.tools, *(f"{PCI_DEVICES} for vendor {vendor}" for vendor in row.pci_vendors)]
     return Finding(row.what, False, ", ".join(looked))
 
 
-def _existing(patterns: tuple[str, ...]) -> list[str]:
-    return [path for pattern in patterns for path in sorted(glob.glob(pattern))]  # noqa: PTH207 - absolute patterns
+def _existing(patterns: tuple[str, ...], root: str) -> list[str]:
+    found = [path for pattern in patterns for path in sorted(glob.glob(f"{root}{pattern}"))]  # noqa: PTH207 - absolute
+    return [path[len(root) :] for path in found]
 
 
-def _tools(names: tuple[str, ...]) -> list[str]:
+def _tools(names: tuple[str, ...], root: str) -> list[str]:
+    if root:
+        return _existing(tuple(name if "/" in name else f"/usr/bin/{name}" for name in names), root)
     return [path for name in names if (path := shutil.which(name))]
-
-
-def _cards(row: HostRequirement) -> list[str]:
-    found = []
-    for card in sorted(PCI_DEVICES.glob("*")) if row.pci_vendors else []:
-        vendor, kind = _read(card / "vendor"), _read(card / "class")
-        if vendor in row.pci_vendors and kind.startswith(_COMPUTE_CLASSES) and card.name not in row.pci_skip:
-            found.append(f"PCI {card.name} ({vendor})")
-    return found
 
 
 def _read(path: Path) -> str:

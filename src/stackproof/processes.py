@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -23,12 +23,29 @@ def new_mark() -> str:
     return uuid.uuid4().hex
 
 
-def start(command: list[str], output: IO[bytes], environment: Mapping[str, str], mark: str) -> subprocess.Popen[bytes]:
-    """Start a command in a session of its own, so that a Ctrl-C reaches us and not it, with its output in a file."""
+def start(
+    command: list[str],
+    output: IO[bytes],
+    environment: Mapping[str, str],
+    mark: str,
+    pass_fds: Sequence[int] = (),
+    cwd: str | None = None,
+) -> subprocess.Popen[bytes]:
+    """Start a command in a session of its own, so that a Ctrl-C reaches us and not it, with its output in a file.
+
+    `pass_fds`: open files that it inherits besides its output, such as an MPI launcher's.
+    """
     within = f"{os.environ.get(MARK, '')}/{mark}".lstrip("/")  # a run inside a run is also found by the outer mark
     marked = {**os.environ, **environment, MARK: within}
     return subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, env=marked, start_new_session=True
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        env=marked,
+        start_new_session=True,
+        pass_fds=pass_fds,
+        cwd=cwd,
     )
 
 

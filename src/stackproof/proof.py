@@ -67,7 +67,7 @@ def prove(stack: Stack) -> Proof:
     if left:
         _refuse(stack, _differences(stack, left, lock), _REBUILD)
     version, toolkits = torch_flavour()
-    wrong = _flavour_differences(stack.flavour, version, toolkits) + (_shadowed() if left else []) + _damage()
+    wrong = flavour_differences(stack.flavour, version, toolkits) + (_shadowed() if left else []) + _damage()
     _refuse(stack, wrong, _REBUILD if left else _REPLACE)
     unhashed = tuple(f"{pin.name}=={pin.version}" for pin in lock.unhashed) if left else ()
     return Proof(bool(left), lock.digest if left else "", unhashed, len(installed()), version, toolkits)
@@ -79,7 +79,7 @@ def installed() -> dict[str, str]:
     for row in metadata.distributions(path=_site_packages()):
         name = canonicalize_name(row.metadata["Name"] or "")
         if name and name not in _IGNORED:
-            found.setdefault(name, set()).add(_normal(row.version))
+            found.setdefault(name, set()).add(normal_version(row.version))
     return {name: " and ".join(sorted(versions)) for name, versions in found.items()}
 
 
@@ -91,7 +91,11 @@ def torch_flavour() -> tuple[str, dict[str, str]]:
             f"there is no torch in {sys.prefix}; run `nox -s NAME-smoke`, which builds the environment, "
             "or install the stack's torch"
         )
-    path = Path(spec.origin).parent / "version.py"
+    return read_flavour(Path(spec.origin).parent / "version.py")
+
+
+def read_flavour(path: Path) -> tuple[str, dict[str, str]]:
+    """Return what a `torch/version.py` says, of any environment, without running it."""
     try:
         tree = ast.parse(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, SyntaxError) as error:
@@ -140,7 +144,8 @@ def _differences(stack: Stack, left: dict[str, object], lock: locks.Lock) -> lis
     return changed + missing + extra + other
 
 
-def _flavour_differences(flavour: Flavour, version: str, toolkits: dict[str, str]) -> list[str]:
+def flavour_differences(flavour: Flavour, version: str, toolkits: dict[str, str]) -> list[str]:
+    """Say in what a torch is not of the flavour that a stack wants, a line each."""
     wrong = []
     for toolkit, state in flavour.toolkits.items():
         if (toolkit in toolkits) != (state == "set"):
@@ -187,7 +192,7 @@ def _has_size(path: Path, size: int) -> bool:
         return False
 
 
-def _normal(version: str) -> str:
+def normal_version(version: str) -> str:
     """Return a version as locks write it; what is no version stays as it is."""
     try:
         return str(Version(version))

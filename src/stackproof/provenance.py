@@ -44,6 +44,7 @@ def host_facts(stack: Stack) -> dict[str, Figure]:
     """Return what can be known without torch: host, commit, driver, variables."""
     facts: dict[str, Figure] = {
         "stackproof": __version__,
+        "host": host_name(),
         "commit": _commit(),
         "stack": stack.name,
         "rehearsed": stack.rehearsed,
@@ -63,6 +64,11 @@ def host_facts(stack: Stack) -> dict[str, Figure]:
         if name not in os.environ
     }
     return facts | _driver_facts(stack)
+
+
+def host_name() -> str:
+    """Return the name that histories know this host by: `STACKPROOF_HOST`, for rented and anonymous machines, else its own."""
+    return os.environ.get("STACKPROOF_HOST") or platform.node() or "unnamed"
 
 
 def proof_facts(proof: Proof) -> dict[str, Figure]:

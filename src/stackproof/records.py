@@ -21,6 +21,10 @@ SCHEMA_NAME = "stackproof-record-1"
 Figure = float | int | str | bool
 
 
+class DamagedRecordError(Refusal):
+    """What is in the file is not JSON: it was cut short, or never was a record."""
+
+
 class Verdict(str, Enum):
     """The closed set of words that a check, or a whole run, can end in."""
 
@@ -86,7 +90,11 @@ class Check:
 
 @dataclass
 class Measurement:
-    """One measured quantity; `note` says what limits it, such as 'indicative'."""
+    """One measured quantity; `note` says what limits it, such as 'indicative'.
+
+    `version` is that of what was measured: figures of different versions are not comparable. Only what has one has a history.
+    `figures` explain it: interval, clocks, memory, what was verified.
+    """
 
     workload: str
     preset: str
@@ -97,6 +105,8 @@ class Measurement:
     value: float
     samples: list[float]
     note: str = ""
+    version: str = ""
+    figures: dict[str, Figure] = field(default_factory=dict)
 
 
 @dataclass
@@ -171,7 +181,7 @@ def read(path: Path) -> Record:
     except OSError as error:
         raise Refusal(f"{path}: the record cannot be read ({error.strerror})") from error
     except (ValueError, RecursionError) as error:
-        raise Refusal(
+        raise DamagedRecordError(
             f"{path}: is not a record: it is damaged or cut short ({error}); set it aside and run again"
         ) from error
     validate(found, path)

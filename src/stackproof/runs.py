@@ -92,7 +92,7 @@ def _establish(stack: Stack, record: Record, observer: Observer) -> None:
 
 
 # Facts that have to be the same for a stopped run to be continued: other bits would be judged together.
-_SAME = ("lock", "torch", "commit", "rehearsed", "suites", "only", "preset", "device")
+_SAME = ("lock", "torch", "commit", "rehearsed", "suites", "only", "preset", "device", "dataset")
 
 
 def _take_over(plan: Plan, record: Record, outputs: Outputs) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,12 @@ class Session:
     shard: tuple[int, int]
     """This process takes the checks of this number out of so many, by a stable hash of their names."""
     shuffle: int | None
+    dataset: str = ""
+    """A training set to look through; empty if none was handed in."""
+    preflight: bool = True
+    """Whether groups of ranks are held against the preflight before they start."""
+    options: dict[str, str] = field(default_factory=dict)
+    """What only some suites ask for."""
 
     @classmethod
     def load(cls) -> Session:

@@ -72,6 +72,7 @@ class Rehearsal:
     substitutes: tuple[str, ...]
     flavour: Flavour
     environment: Mapping[str, str]
+    expected: Mapping[str, int]
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,8 @@ class Stack:
     """The torch device type that the stack is about; `device` differs from it in a rehearsal."""
     device: str
     backend: str
+    backends: tuple[str, ...]
+    """Every c10d backend that users of the stack may choose, its own first."""
     shared_card_backend: str
     priority: int
     imports: tuple[str, ...]
@@ -130,11 +133,13 @@ class Stack:
             rehearsed=True,
             device=stand_in.device,
             backend=stand_in.backend,
+            backends=(stand_in.backend,),
             shared_card_backend=stand_in.backend,
             imports=stand_in.imports,
             visibility="",
             environment=stand_in.environment,
             flavour=stand_in.flavour,
+            expected=stand_in.expected,
             host=(),
             vendor=(),
         )
@@ -170,7 +175,8 @@ def _definition(path: Path) -> Stack:
             pythons=_pythons(table),
             hardware=(device := _word(table, "device")),
             device=device,
-            backend=_word(table, "backend"),
+            backend=(backend := _word(table, "backend")),
+            backends=_backends(table, backend),
             shared_card_backend=table.take("shared_card_backend", str, "gloo"),
             priority=table.take("priority", int),
             imports=table.strings("imports"),
@@ -183,8 +189,8 @@ def _definition(path: Path) -> Stack:
             flavour=_flavour(table),
             vendor=tuple(_vendor(row) for row in table.tables("vendor")),
             missing=table.mapping("missing", {}),
-            expected=_expected(table),
-            rehearsal=_rehearsal(table),
+            expected=(expected := _expected(table)),
+            rehearsal=_rehearsal(table, expected),
         )
 
 
@@ -203,6 +209,13 @@ def _word(table: Table, key: str) -> str:
     if not re.fullmatch(r"[a-z][a-z0-9_]*", value):
         raise table.refuse(key, f"is {value!r}; allowed: one lower-case word as torch writes it, without an index")
     return value
+
+
+def _backends(table: Table, own: str) -> tuple[str, ...]:
+    found = table.strings("backends", [own])
+    if found[:1] != (own,):
+        raise table.refuse("backends", f"is {list(found)!r}; the stack's own backend, '{own}', comes first")
+    return found
 
 
 def _requirement(table: Table) -> HostRequirement:
@@ -247,7 +260,7 @@ def _vendor(table: Table) -> Vendor:
     return row
 
 
-def _rehearsal(parent: Table) -> Rehearsal:
+def _rehearsal(parent: Table, expected: Mapping[str, int]) -> Rehearsal:
     with parent.table("rehearsal") as table:
         return Rehearsal(
             device=_word(table, "device"),
@@ -256,6 +269,7 @@ def _rehearsal(parent: Table) -> Rehearsal:
             substitutes=table.strings("substitutes", []),
             flavour=_flavour(table),
             environment=table.mapping("environment", {}),
+            expected=_expected(table, expected),
         )
 
 
@@ -264,10 +278,10 @@ def suites() -> tuple[str, ...]:
     return tuple(sorted({path.parent.name for path in SUITES.glob("*/test_*.py")}))
 
 
-def _expected(parent: Table) -> dict[str, int]:
-    """Return the fewest checks of each suite that must be executed on this stack; a run with fewer fails."""
-    with parent.table("expected") as table:
-        fewest = {suite: table.take(suite, int, 1) for suite in suites()}
+def _expected(parent: Table, default: Mapping[str, int] | None = None) -> dict[str, int]:
+    """Return the fewest checks of each suite that must be executed; without the table those of `default`, if there are any."""
+    with parent.table("expected", None if default is None else {}) as table:
+        fewest = {suite: table.take(suite, int, (default or {}).get(suite, 1)) for suite in suites()}
         for suite, count in fewest.items():
             if count < 1:
                 raise table.refuse(

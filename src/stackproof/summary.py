@@ -13,6 +13,7 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
+from . import picturing
 from .console import plain, plain_console
 from .records import Check, Record, Verdict
 from .units import shown
@@ -37,7 +38,8 @@ def show(record: Record, where: Path, console: Console | None = None) -> None:
     console = console or plain_console()
     console.print(_suites_table(record) if len(record.checks) > _MOST_ROWS else _checks_table(record))
     if record.measurements:
-        console.print(_measurements_table(record))
+        told = picturing.figures(record, console) if picturing.applies(record) else _measurements_table(record)
+        console.print(told)
     groups = _failures(record)
     for checks in groups[:_MOST_FAILURES]:
         console.print(_failure(record, checks), soft_wrap=True)
@@ -142,15 +144,17 @@ def _again(record: Record, check: Check) -> str:
     direct = ["python", "-m", "stackproof", record.verb, "--stack", record.stack]
     suite = check.id.split("/", 1)[0]
     chosen = [] if record.verb == "smoke" or (record.verb == "rehearse" and suite == "smoke") else ["--suite", suite]
-    return shlex.join([*(session if pinned else direct), *chosen, *_flags(record), "--only", plain(check.id)])
+    return shlex.join([*(session if pinned else direct), *chosen, *_flags(record, suite), "--only", plain(check.id)])
 
 
-def _flags(record: Record) -> list[str]:
-    """Return the flags of the run that change what a check does."""
+def _flags(record: Record, suite: str) -> list[str]:
+    """Return the flags of the run that change what a check of the suite does."""
     facts = record.provenance
-    usual = {"device": "the first", "preset": "tiny", "deadline_scale": 1.0}
+    usual: dict[str, object] = {"device": "the first", "preset": "tiny", "deadline_scale": 1.0, "profile": "fast"}
+    usual |= {"dataset": "none"} if suite == "data" else {}
     given = {name: facts[name] for name, value in usual.items() if facts.get(name, value) != value}
-    return [word for name, value in given.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+    flags = [word for name, value in given.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+    return flags if facts.get("preflight", True) else [*flags, "--no-preflight"]
 
 
 def _verdict(record: Record) -> Text:

@@ -7,6 +7,7 @@ RATES = {
     "s/token": "tokens/s",
     "s/iteration": "it/s",
     "s/GB": "GB/s",
+    "s/GB over a link": "GB/s busbw",
     "s/TFLOP": "TFLOP/s",
 }
 """The rate that a stored unit is shown as; a unit that is not listed (plain seconds) is shown as it is."""

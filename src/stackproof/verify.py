@@ -10,8 +10,8 @@ import fnmatch
 import resource
 import tempfile
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from . import known_issues, processes
@@ -39,6 +39,10 @@ class Plan:
     only: tuple[str, ...] = ()
     deadline_scale: float = 1.0
     shuffle: int | None = None
+    dataset: str = ""
+    preflight: bool = True
+    options: Mapping[str, str] = field(default_factory=dict)
+    """What only some suites ask for, such as the profile of benchmarks."""
 
     def facts(self) -> dict[str, Figure]:
         """Return what of the plan explains a record: a run of some checks must never look like a run of all."""
@@ -49,6 +53,9 @@ class Plan:
             "device": self.device or "the first",
             "deadline_scale": self.deadline_scale,
             "shuffle": -1 if self.shuffle is None else self.shuffle,
+            "dataset": self.dataset or "none",
+            "preflight": self.preflight,
+            **self.options,
         }
 
 
@@ -80,7 +87,8 @@ def run(
         processes.end_tree(mark)
     record.seconds += time.monotonic() - began
     record.provenance["largest_process_rss_bytes"] = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
-    record.logs += [str(path) for path in sorted(folder.rglob("*.log"))]
+    kept = [*folder.rglob("*.log"), *folder.rglob("benchmark.json")]
+    record.logs += [str(path) for path in sorted(kept) if path.stat().st_size]
     return record
 
 
@@ -125,6 +133,9 @@ def _worker(plan: Plan, stage: Stage, ledger: Ledger, folder: Path, mark: str, s
         deadline_scale=plan.deadline_scale,
         shard=(shard, stage.workers),
         shuffle=plan.shuffle,
+        dataset=plan.dataset,
+        preflight=plan.preflight,
+        options=dict(plan.options),
     )
     order = Order(session, stage.suites, SUITES, defaults_of(dict(plan.stack.environment)))
     return Worker(order, ledger, mark)

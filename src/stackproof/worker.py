@@ -11,13 +11,13 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from . import processes
+from . import processes, triage
 from .ledger import Ledger
 from .records import Check, Measurement, Verdict
 from .session import SESSION, Session
 
 _QUIET_S = 180.0  # for what is between checks: imports, collection, a module's fixtures
-_EXIT_DEADLINE_S = 15.0
+_EXIT_DEADLINE_S = 60.0  # pytest writes the traceback of all that did not pass: hundreds, where a precision is missing
 _GRACE_S = 2.0
 
 
@@ -90,11 +90,12 @@ class Worker:
         frames = (line.strip() for line in dumped if line.strip().startswith("File "))
         place = next(frames, "")
         where = f"it was in {place}" if place else f"its log is {self._log}"
-        return f"did not end by its deadline and was ended; {where}"
+        return triage.with_finding(f"did not end by its deadline and was ended; {where}", [self._log])
 
     def _death(self, status: int) -> str:
         said = " / ".join(processes.last_lines(self._log, 3)) or "nothing"
-        return f"the process ended with {processes.describe_exit(status)}; it printed last: {said}"[:800]
+        reason = f"the process ended with {processes.describe_exit(status)}; it printed last: {said}"[:800]
+        return triage.with_finding(reason, [self._log])
 
     def _place(self) -> str:
         return self.current or f"{' '.join(self.order.suites)} ({'exit' if self.ended else 'start'})"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from stackproof import attention
 from stackproof.checks import require
 from stackproof.device import Device
+from stackproof.probes import attention
 from stackproof.records import Figure
 from stackproof.stacks import Stack
 from suites.common import supported

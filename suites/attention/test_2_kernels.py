@@ -7,10 +7,10 @@ from functools import cache
 import pytest
 import torch
 
-from stackproof import attention
 from stackproof.checks import NotApplicable, require, require_all
 from stackproof.device import Device
 from stackproof.numerics import Judgement, judge
+from stackproof.probes import attention
 from stackproof.records import Figure
 from stackproof.stacks import Stack
 from suites.common import supported

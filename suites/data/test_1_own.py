@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
 
 from fixtures import sequences
-from stackproof import samples
 from stackproof.checks import NotApplicable, require
+from stackproof.probes import samples
 from stackproof.records import Figure
+from stackproof.session import Session
 from suites.common import SEED
 
 _COUNT = 64
 _VOCABULARY = 1000
 _NAMED = 5
-DATASET = "STACKPROOF_DATASET"
 
 
 def _examined(path: Path, figures: dict[str, Figure]) -> None:
@@ -70,10 +69,10 @@ def test_rule(name: str, tmp_path: Path, figures: dict[str, Figure]) -> None:
 
 
 @pytest.mark.deadline(600)
-def test_handed_in(figures: dict[str, Figure]) -> None:
-    """A training set that the environment names holds nothing of the kind either (requirements.md C7)."""
-    if not os.environ.get(DATASET):
-        raise NotApplicable(f"no training set was handed in; {DATASET}=FILE names one")
-    path = Path(os.environ[DATASET])
+def test_handed_in(session_plan: Session, figures: dict[str, Figure]) -> None:
+    """A training set that is handed in holds nothing of the kind either (requirements.md C7)."""
+    if not session_plan.dataset:
+        raise NotApplicable("no training set was handed in; --dataset FILE names one")
+    path = Path(session_plan.dataset)
     _examined(path, figures)
     figures["summary"] = f"{path.name}: nothing found"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stackproof import feeding
+from stackproof.probes import feeding
 from stackproof.records import Figure
 
 

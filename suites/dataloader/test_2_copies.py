@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from stackproof import capabilities, feeding
+from stackproof import capabilities
 from stackproof.checks import require
 from stackproof.device import Device
+from stackproof.probes import feeding
 from stackproof.records import Figure
 from stackproof.stacks import Stack
 

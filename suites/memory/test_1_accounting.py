@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from stackproof import capabilities, memory
+from stackproof import capabilities
 from stackproof.checks import require
 from stackproof.device import HOST, Device
+from stackproof.probes import memory
 from stackproof.records import Figure
 from stackproof.stacks import Stack
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from stackproof import capabilities, memory
+from stackproof import capabilities
 from stackproof.device import HOST, Device
+from stackproof.probes import memory
 from stackproof.records import Figure
 from stackproof.stacks import Stack
 from suites.common import SEED, possible

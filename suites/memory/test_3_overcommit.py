@@ -6,8 +6,9 @@ from dataclasses import asdict
 
 import pytest
 
-from stackproof import capabilities, memory
+from stackproof import capabilities
 from stackproof.device import Device
+from stackproof.probes import memory
 from stackproof.records import Figure
 from stackproof.session import Session
 from stackproof.stacks import Stack

@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from stackproof.device import Device
-from stackproof.opcases import DTYPES, check, possible
-from stackproof.opdatabase import load
-from stackproof.opjudging import word
+from stackproof.operators.cases import DTYPES, check, possible
+from stackproof.operators.database import load
+from stackproof.operators.judging import word
 from stackproof.records import Figure
 from stackproof.stacks import Stack
 

@@ -7,10 +7,10 @@ import torch
 
 from stackproof.checks import CapabilityMissing, require
 from stackproof.device import Device
-from stackproof.opcases import check, possible
-from stackproof.opjudging import word
-from stackproof.oplarge import NEEDED_BYTES, PROBES
-from stackproof.opshapes import DTYPES, operators
+from stackproof.operators.cases import check, possible
+from stackproof.operators.judging import word
+from stackproof.operators.large import NEEDED_BYTES, PROBES
+from stackproof.operators.shapes import DTYPES, operators
 from stackproof.records import Figure
 from stackproof.stacks import Stack
 

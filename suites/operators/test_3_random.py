@@ -9,9 +9,9 @@ import torch
 
 from stackproof.checks import require
 from stackproof.device import Device
-from stackproof.opcases import possible
-from stackproof.opdatabase import preserved
-from stackproof.oprandom import DRAWN, DRAWS, FALSE_ALARM, SEED, Draw, judge
+from stackproof.operators.cases import possible
+from stackproof.operators.database import preserved
+from stackproof.operators.drawing import DRAWN, DRAWS, FALSE_ALARM, SEED, Draw, judge
 from stackproof.records import Figure
 from stackproof.stacks import Stack
 

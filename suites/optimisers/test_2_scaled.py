@@ -9,17 +9,23 @@ import torch
 
 from stackproof.checks import require
 from stackproof.device import Device
+from stackproof.numerics import relative_error, rule
 from stackproof.records import Figure
 from suites.optimisers.variants import FUSED, Case, give_gradients, left, parameters
 
 _SCALE = 1024.0  # a power of two: scaling and unscaling change no bit
+_FLOOR = rule().bound(0.0, torch.float32)
 
 
 @pytest.mark.deadline(60)
 @pytest.mark.parametrize("variant", ["foreach", "fused"])
 @pytest.mark.parametrize("name", FUSED)
 def test_scaler(name: str, variant: str, device: Device, figures: dict[str, Figure]) -> None:
-    """With the scale's gradients the step is bit-equal to the plain one; with an infinite gradient nothing moves and the scale halves."""
+    """With the scale's gradients the step is the plain one; with an infinite gradient nothing moves and the scale halves.
+
+    The unscaled gradients are bit-equal, but a fused kernel that unscales is other code, in which the compiler may fuse other
+    multiplications with additions (on CUDA, in the vectorised path alone): the rule's floor is allowed.
+    """
     case = Case(name, variant, device.torch, torch.float32)
     plain = parameters(device.torch, torch.float32)
     optimiser = case.build(plain)
@@ -32,7 +38,8 @@ def test_scaler(name: str, variant: str, device: Device, figures: dict[str, Figu
     scaler = torch.amp.GradScaler(device.kind, init_scale=_SCALE)
     _scaled_step(scaler, optimiser, tensors)
     stepped = left(optimiser, tensors)
-    wrong = [what for what, tensor in expected.items() if not torch.equal(stepped[what], tensor)]
+    apart = {what: relative_error(stepped[what], tensor) for what, tensor in expected.items()}
+    wrong = [f"{what} (error {error:.2g} of {_FLOOR:.2g} allowed)" for what, error in apart.items() if error > _FLOOR]
     require(not wrong, f"{name}, {variant}: under the scaler a step gave another {', '.join(wrong[:3])}")
 
     _scaled_step(scaler, optimiser, tensors, broken=True)
@@ -43,7 +50,9 @@ def test_scaler(name: str, variant: str, device: Device, figures: dict[str, Figu
         scaler.get_scale() == _SCALE / 2,
         f"{name}, {variant}: an infinite gradient left the scale at {scaler.get_scale()}",
     )
-    figures["summary"] = f"{len(stepped)} tensors bit-equal under the scaler; an infinite gradient was skipped"
+    same = list(apart.values()).count(0.0)
+    figures |= {"worst error": max(apart.values()), "its bound": _FLOOR, "tensors bit-equal": same}
+    figures["summary"] = f"{same} of {len(apart)} tensors bit-equal under the scaler; an infinite gradient was skipped"
 
 
 def _scaled_step(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from stackproof import capabilities, placement
+from stackproof import capabilities
 from stackproof import device as devices
 from stackproof.checks import require
 from stackproof.errors import Refusal
+from stackproof.probes import placement
 from stackproof.records import Figure
 from stackproof.stacks import Stack
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from stackproof import device as devices
-from stackproof import placement
 from stackproof.checks import NotApplicable, require
+from stackproof.probes import placement
 from stackproof.records import Figure
 from stackproof.session import Session
 from stackproof.stacks import Stack

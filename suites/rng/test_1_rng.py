@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from stackproof import capabilities, randomness
+from stackproof import capabilities
 from stackproof import device as devices
 from stackproof.checks import NotApplicable, require
 from stackproof.device import Device
+from stackproof.probes import randomness
 from stackproof.records import Figure
 from stackproof.stacks import Stack
 

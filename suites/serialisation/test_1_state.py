@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 import torch
 
-from stackproof import capabilities, keeping
+from stackproof import capabilities
 from stackproof.checks import require
 from stackproof.device import Device
 from stackproof.numerics import relative_error
+from stackproof.probes import keeping
 from stackproof.records import Figure
 from stackproof.stacks import Stack
 from stackproof.workloads import Job

@@ -7,7 +7,7 @@ import torch
 
 from stackproof.checks import CheckFailed, require
 from stackproof.device import Device
-from stackproof.operators import sweep
+from stackproof.operators.sweeping import sweep
 from stackproof.records import Figure
 
 _FEWEST = 600

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from stackproof import timekeeping
 from stackproof.checks import require
 from stackproof.device import Device
+from stackproof.probes import timekeeping
 from stackproof.records import Figure
 
 

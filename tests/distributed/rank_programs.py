@@ -27,6 +27,11 @@ def report(rank: Rank) -> dict[str, Any]:
     }
 
 
+def variables(rank: Rank) -> dict[str, Any]:
+    """Return the variables that the rank was asked for, as it sees them."""
+    return {name: os.environ.get(name) for name in rank.arguments["names"]}
+
+
 def abort_at_exit(rank: Rank) -> dict[str, Any]:
     """Answer, and abort when Python shuts down, as gloo's threads sometimes do."""
     atexit.register(os.abort)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from stackproof import stacks
 from stackproof.checks import CapabilityMissing, CheckCrashed, CheckFailed, CheckHung
 from stackproof.device import Card, Host
 from stackproof.distributed.launch import Arrangement, arrange, launch
+from stackproof.distributed.preflight import PreflightRefusal
 
 TWO = Arrangement("gloo", (0, 0))
 
@@ -28,11 +30,10 @@ def left_over(folder: Path) -> list[str]:
     return found
 
 
-def run(program: str, folder: Path, deadline_s: float = 60.0) -> list[dict[str, object]]:
+def run(program: str, folder: Path, within_s: float = 0.0) -> list[dict[str, object]]:
     """Launch a program of tests/distributed/rank_programs.py on two ranks of the cpu stack."""
-    return launch(
-        f"tests.distributed.rank_programs:{program}", stacks.load("cpu"), TWO, {"answer": 42}, folder, deadline_s
-    )
+    name = f"tests.distributed.rank_programs:{program}"
+    return launch(name, stacks.load("cpu"), TWO, {"answer": 42}, folder, 180.0, within_s=within_s)
 
 
 def test_every_rank_answers_in_order(tmp_path: Path) -> None:
@@ -73,9 +74,9 @@ def test_a_rank_that_dies_is_named_with_its_signal(tmp_path: Path) -> None:
 def test_a_hang_names_the_rank_that_got_least_far(tmp_path: Path) -> None:
     """The deadline ends all ranks and their children; the one that is behind is blamed, with its Python frame."""
     with pytest.raises(CheckHung) as failure:
-        run("hang_on_one", tmp_path, deadline_s=20.0)
+        run("hang_on_one", tmp_path, within_s=5.0)
     assert str(failure.value).startswith(
-        "rank 1 hung in 'first half' (rank 0 in 'second half'); all ranks were ended after 20 s"
+        "rank 1 hung in 'first half' (rank 0 in 'second half'); all ranks were ended after 5 s"
     )
     assert "_wait_for_ever" in str(failure.value)
     assert left_over(tmp_path) == []
@@ -85,6 +86,32 @@ def test_a_program_that_does_not_exist_is_said(tmp_path: Path) -> None:
     """A wrong name is the rank's failure, not a hang."""
     with pytest.raises(CheckFailed, match="no_such_program"):
         run("no_such_program", tmp_path)
+
+
+def test_ranks_get_variables_and_a_log_of_their_own_and_no_port_is_taken_by_luck(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`{file}` is the rank's own; what is read on import is there before; a MASTER_PORT that is taken disturbs nobody."""
+    with socket.create_server(("localhost", 0)) as taken:
+        monkeypatch.setenv("MASTER_ADDR", "localhost")
+        monkeypatch.setenv("MASTER_PORT", str(taken.getsockname()[1]))
+        environment = {"A_LOG": "{file}", "TORCH_DISTRIBUTED_DEBUG": "DETAIL"}
+        program = "tests.distributed.rank_programs:variables"
+        arguments = {"names": list(environment)}
+        found = launch(program, stacks.load("cpu"), TWO, arguments, tmp_path, 180.0, environment=environment)
+    logs = [str(tmp_path / f"library.rank{rank}.log") for rank in (0, 1)]
+    assert [{"A_LOG": log, "TORCH_DISTRIBUTED_DEBUG": "DETAIL"} for log in logs] == found
+
+
+def test_a_group_that_cannot_work_starts_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The preflight refuses before the folder is made; switched off, the library fails in its own words, which are explained."""
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "nosuch0")
+    with pytest.raises(PreflightRefusal, match="GLOO_SOCKET_IFNAME=nosuch0 matches no interface"):
+        run("report", tmp_path / "refused")
+    assert not (tmp_path / "refused").exists()
+    program = "tests.distributed.rank_programs:report"
+    with pytest.raises(CheckFailed, match="GLOO_SOCKET_IFNAME names no interface of this host"):
+        launch(program, stacks.load("cpu"), TWO, {}, tmp_path, 180.0, checked=False)
 
 
 def test_ranks_get_cards_of_their_own() -> None:

@@ -16,7 +16,7 @@ import sys
 
 if "pytest" in sys.orig_argv:
     from fixtures import sequences
-    from stackproof import samples
+    from stackproof.probes import samples
 
     make = sequences.progressions
     sequences.progressions = lambda *arguments: [*make(*arguments), *make(*arguments)[:1]]
@@ -42,7 +42,7 @@ def checks(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Check]:
         "data",
         FAULTS,
         tmp_path_factory.mktemp("data"),
-        STACKPROOF_DATASET=str(handed_in(tmp_path_factory.mktemp("handed"))),
+        dataset=str(handed_in(tmp_path_factory.mktemp("handed"))),
     )
 
 

@@ -48,6 +48,12 @@ if "pytest" in sys.orig_argv:
             raise RuntimeError("`fused` is not for this device")
         build(self, *arguments, **keywords)
     plant(torch.optim.Adagrad, "__init__", "steps[Adagrad-fused]", refuse)
+    def refuse_a_step(self, *arguments):
+        raise RuntimeError("`fused=True` requires all the params to be floating point Tensors of supported devices: ['xpu']")
+    plant(torch.optim.Adagrad, "step", "scaler[Adagrad-fused]", refuse_a_step)
+    def stumble(self, *arguments):
+        raise RuntimeError("the device is lost")
+    plant(torch.optim.RMSprop, "step", "steps[RMSprop-single]", stumble)
     scaler = torch.amp.GradScaler
     plant(scaler, "_unscale_grads_", "scaler[Adam-foreach]",
           lambda self, optimiser, inverse, found, allow: {found.device: found})
@@ -58,17 +64,21 @@ CAUGHT = {
     "optimisers/variants::steps[SGD-foreach]": "foreach was asked for, and the kernels that ran are those of single",
     "optimisers/variants::steps[Adam-single]": "exceeds the bound",
     "optimisers/variants::steps[AdamW-fused]": "AdamW, fused, after 5 steps, 'parameter 5': error 0.0",
+    "optimisers/variants::steps[RMSprop-single]": "RuntimeError: the device is lost",
     "optimisers/scaled::scaler[SGD-foreach]": "an infinite gradient left the scale at 1024.0",
     "optimisers/scaled::scaler[SGD-fused]": "a step with an infinite gradient changed parameter 1",
     "optimisers/scaled::scaler[Adam-foreach]": "under the scaler a step gave another",
 }
-REFUSED = "optimisers/variants::steps[Adagrad-fused]"
+REFUSED = {
+    "optimisers/variants::steps[Adagrad-fused]": "refuses it: `fused` is not for this device",
+    "optimisers/scaled::scaler[Adagrad-fused]": "refuses it: `fused=True` requires all the params to be",
+}
 
 
 @pytest.fixture(scope="module")
 def checks(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Check]:
     """One run of the checks that a fault is meant for."""
-    only = (*CAUGHT, REFUSED)
+    only = (*CAUGHT, *REFUSED)
     return run_planted("optimisers", FAULTS, tmp_path_factory.mktemp("optimisers"), only)
 
 
@@ -79,8 +89,9 @@ def test_the_fault_is_caught_by_name(check: str, checks: dict[str, Check]) -> No
     assert CAUGHT[check] in checks[check].reason
 
 
-def test_a_variant_that_torch_refuses_is_a_missing_capability(checks: dict[str, Check]) -> None:
-    """The reason is torch's own, with the version and the device."""
-    assert checks[REFUSED].verdict is Verdict.SKIPPED
-    assert "Adagrad(fused=True), measured on cpu: torch 2" in checks[REFUSED].reason
-    assert "refuses it: `fused` is not for this device" in checks[REFUSED].reason
+@pytest.mark.parametrize("check", REFUSED)
+def test_a_variant_that_torch_refuses_is_a_missing_capability(check: str, checks: dict[str, Check]) -> None:
+    """When it is made or at its first step; the reason is torch's own, with the version and the device."""
+    assert checks[check].verdict is Verdict.SKIPPED
+    assert "Adagrad(fused=True), measured on cpu: torch 2" in checks[check].reason
+    assert REFUSED[check] in checks[check].reason

@@ -12,8 +12,8 @@ FAULTS = """
 import sys, time, types
 
 if "pytest" in sys.orig_argv:
-    from stackproof import timekeeping
-    from stackproof.timekeeping import Products
+    from stackproof.probes import timekeeping
+    from stackproof.probes.timekeeping import Products
 
     submit, read = Products.submit, Products.read
     slow = lambda: time.perf_counter() * 0.5

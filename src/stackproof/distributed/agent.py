@@ -6,12 +6,13 @@ import json
 import sys
 from pathlib import Path
 
+from torch._C._distributed_c10d import TCPStore
 from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, Std
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 from ..processes import die_with_parent
-from .launch import Spec
+from .spec import Spec
 
 
 def configuration(spec: Spec) -> LaunchConfig:
@@ -31,11 +32,18 @@ def configuration(spec: Spec) -> LaunchConfig:
 
 
 def main(path: Path) -> int:
-    """Launch the ranks and return 0, or 1 with `failures.json` beside the specification."""
+    """Launch the ranks and return 0, or 1 with `failures.json` beside the specification.
+
+    The ranks' store is held here, on a port that the kernel chose as it was bound: torch 2.4 would tell the ranks a port that
+    was free a moment ago, and a host name that may not resolve.
+    """
     die_with_parent()
     spec = Spec.load(path)
+    store = TCPStore("localhost", 0, is_master=True, wait_for_workers=False)
     try:
-        elastic_launch(configuration(spec), sys.executable)("-m", "stackproof.distributed.rank", str(path))
+        elastic_launch(configuration(spec), sys.executable)(
+            "-m", "stackproof.distributed.rank", str(path), str(store.port)
+        )
     except ChildFailedError as error:
         failures = [
             {"rank": rank, "exitcode": failure.exitcode, "time": failure.timestamp}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -41,8 +42,8 @@ def train(rank: Rank) -> dict[str, Any]:
     torch.save(
         {name: gradient.double() for name, gradient in outcome.gradients.items()}, rank.folder / f"rank{rank.rank}.pt"
     )
-    evidence["losses"] = [_mean(rank, _step(rank, job, number)) for number in range(wanted["steps"])]
-    evidence["digest"] = _digest(job)
+    evidence["losses"] = [mean_loss(rank, _step(rank, job, number)) for number in range(wanted["steps"])]
+    evidence["digest"] = digest(dict(job.model.named_parameters()))
     evidence["all_reduce_s"] = _timed(rank, wanted["all_reduce_bytes"] // 4, wanted["repetitions"])
     return evidence
 
@@ -63,19 +64,19 @@ def _step(rank: Rank, job: Job, number: int) -> torch.Tensor:
     return job.step()
 
 
-def _mean(rank: Rank, loss: torch.Tensor) -> float:
+def mean_loss(rank: Rank, loss: torch.Tensor) -> float:
     """Return the loss of the global batch: the mean over equal shards."""
     total = loss.detach().clone()
     dist.all_reduce(total)
     return float(total) / rank.world_size
 
 
-def _digest(job: Job) -> str:
-    """Return one hash of all parameters' bits; ranks that drifted by one ulp differ."""
+def digest(tensors: Mapping[str, torch.Tensor]) -> str:
+    """Return one hash of all tensors' names and bits; ranks that drifted by one ulp differ."""
     found = hashlib.sha256()
-    for name, parameter in sorted(job.model.named_parameters()):
+    for name, tensor in sorted(tensors.items()):
         found.update(name.encode())
-        found.update(parameter.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
+        found.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
     return found.hexdigest()
 
 

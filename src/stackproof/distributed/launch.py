@@ -8,17 +8,21 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 import time
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .. import processes
-from ..checks import CapabilityMissing, CheckCrashed, CheckFailed, CheckHung
+from .. import processes, triage
+from ..checks import CapabilityMissing, CheckHung
 from ..device import Device
 from ..stacks import Stack
+from . import preflight, sites
+from .blame import Traces, who_failed, who_hung
+from .spec import Spec
 
 _GRACE_S = 3.0
 
@@ -30,33 +34,8 @@ class Arrangement:
     backend: str
     cards: tuple[int, ...]
     note: str = ""
-
-
-@dataclass(frozen=True)
-class Spec:
-    """What every rank is told, as a JSON file."""
-
-    program: str
-    stack: str
-    rehearsed: bool
-    backend: str
-    cards: tuple[int, ...]
-    arguments: dict[str, Any]
-    folder: str
-    deadline_s: float
-    until: float
-    """When the deadline passes, in seconds since the epoch: ranks start later than the launcher and must not think they have longer."""
-
-    @property
-    def remaining_s(self) -> float:
-        """Seconds that are left, at least one."""
-        return max(1.0, self.until - time.time())
-
-    @classmethod
-    def load(cls, path: Path) -> Spec:
-        """Read the specification that an agent or a rank was given."""
-        values = json.loads(path.read_text(encoding="utf-8"))
-        return cls(**{**values, "cards": tuple(values["cards"])})
+    on_host: bool = False
+    """Whether the tensors are the host's: some backends take no others."""
 
 
 def arrange(stack: Stack, cards: Sequence[Device], world_size: int) -> Arrangement:
@@ -78,15 +57,31 @@ def arrange(stack: Stack, cards: Sequence[Device], world_size: int) -> Arrangeme
 
 
 def launch(
-    program: str, stack: Stack, arrangement: Arrangement, arguments: dict[str, Any], folder: Path, deadline_s: float
+    program: str,
+    stack: Stack,
+    arrangement: Arrangement,
+    arguments: dict[str, Any],
+    folder: Path,
+    deadline_s: float,
+    *,
+    within_s: float = 0.0,
+    environment: Mapping[str, str] | None = None,
+    checked: bool = True,
 ) -> list[dict[str, Any]]:
     """Run `module:function` on every rank and return what each rank gave back, in order of rank.
 
+    `within_s`: what the program may take once the group has formed: a busy host starts slowly, which is not a hang.
+    `environment`: variables that each rank sets before its group forms; `{file}` stands for a log of its own.
+    `checked`: hold the preflight first, so that what cannot work is refused before any rank starts.
+
     Raises:
+        PreflightRefusal: nothing was started.
         CheckFailed: a rank raised; the message names it and what it said.
         CheckCrashed: a rank died by a signal.
         CheckHung: the ranks did not end within `deadline_s`; the message names the one that got least far.
     """
+    if checked:
+        preflight.require(sites.local(stack, arrangement.backend, arrangement.cards, deadline_s, arrangement.on_host))
     folder.mkdir(parents=True, exist_ok=True)
     spec = Spec(
         program,
@@ -98,15 +93,25 @@ def launch(
         str(folder),
         deadline_s,
         time.time() + deadline_s,
+        within_s,
+        arrangement.on_host,
+        dict(environment or {}),
     )
-    path = folder / "spec.json"
-    path.write_text(json.dumps(asdict(spec)), encoding="utf-8")
-    status = _run_agent(path, folder / "agent.log", spec.remaining_s + _GRACE_S, _threads(len(spec.cards)))
-    if status is None:
-        raise CheckHung(_who_hung(spec))
+    traces = Traces(folder, len(spec.cards))
+    status = _run_agent(spec, traces)
+    if status is None and not traces.raised():  # on a busy host the agent may not have seen it yet
+        patience = within_s if within_s and traces.formed() else deadline_s
+        raise _explained(CheckHung(who_hung(traces, patience)), traces)
     if status != 0:
-        raise _who_failed(spec, status)
-    return [json.loads((folder / f"rank{rank}.json").read_text(encoding="utf-8")) for rank in range(len(spec.cards))]
+        raise _explained(who_failed(traces, status or 0), traces)
+    return [json.loads((folder / f"rank{rank}.json").read_text(encoding="utf-8")) for rank in range(traces.world_size)]
+
+
+def _explained(ended: Exception, traces: Traces) -> Exception:
+    """Add the known failure that the ranks' logs show, if they show one; an unknown one is named better by the phases."""
+    logs = [traces.log(rank, stream) for rank in range(traces.world_size) for stream in ("stdout", "stderr")]
+    found = triage.explain(list(dict.fromkeys(logs)))
+    return type(ended)(f"{ended}; triage: {found}") if found and triage.UNKNOWN not in found else ended
 
 
 def _threads(ranks: int) -> dict[str, str]:
@@ -114,74 +119,29 @@ def _threads(ranks: int) -> dict[str, str]:
     return {} if "OMP_NUM_THREADS" in os.environ else {"OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // ranks))}
 
 
-def _run_agent(spec: Path, log: Path, seconds: float, threads: dict[str, str]) -> int | None:
+def _run_agent(spec: Spec, traces: Traces) -> int | None:
     """Return the agent's exit status, or None when it had to be ended; nothing that it started is left."""
-    mark = processes.new_mark()
-    until = time.monotonic() + seconds
-    with log.open("wb") as output:
-        agent = processes.start(
-            [sys.executable, "-m", "stackproof.distributed.agent", str(spec)], output, threads, mark
-        )
+    mark, path = processes.new_mark(), spec.save()
+    (traces.folder / "mark").write_text(mark, encoding="ascii")
+    with (traces.folder / "agent.log").open("wb") as output:
+        command = [sys.executable, "-m", "stackproof.distributed.agent", str(path)]
+        agent = processes.start(command, output, {**_threads(traces.world_size), **_early(spec)}, mark)
         try:
-            while agent.poll() is None and time.monotonic() < until:
-                time.sleep(0.03)
-            return agent.poll()
+            return _wait(agent, spec, traces)
         finally:
             processes.end_tree(mark, agent)
 
 
-def _who_hung(spec: Spec) -> str:
-    reached = {rank: _phases(spec, rank) for rank in range(len(spec.cards))}
-    least = min(len(phases) for phases in reached.values())
-    behind = [rank for rank, phases in reached.items() if len(phases) == least]
-    others = ", ".join(f"rank {rank} in '{_last(phases)}'" for rank, phases in reached.items() if rank not in behind)
-    named = " and ".join(f"rank {rank}" for rank in behind)
-    at = _frame(spec, behind[0])
-    beside = f" ({others})" if others else ""
-    ended = f"all ranks were ended after {spec.deadline_s:.0f} s"
-    return f"{named} hung in '{_last(reached[behind[0]])}'{beside}; {ended}{at}"
+def _early(spec: Spec) -> dict[str, str]:
+    """Variables that torch reads when it is imported (TORCH_DISTRIBUTED_DEBUG) have to be there when a rank starts."""
+    return {name: value for name, value in spec.environment.items() if "{file}" not in value}
 
 
-def _who_failed(spec: Spec, status: int) -> Exception:
-    """Name the first rank that failed; the others only follow, because the agent ends them."""
-    failures = _failures(Path(spec.folder))
-    if not failures:
-        said = " / ".join(processes.last_lines(Path(spec.folder) / "agent.log", 3))
-        return CheckCrashed(f"the launcher ended with {processes.describe_exit(status)}; it printed last: {said}")
-    first = min(failures, key=lambda failure: failure["time"])
-    rank, where = first["rank"], _last(_phases(spec, first["rank"]))
-    own = Path(spec.folder) / f"rank{rank}.error"
-    if own.exists():
-        return CheckFailed(f"rank {rank} failed in '{where}': {own.read_text(encoding='utf-8')}")
-    said = " / ".join(processes.last_lines(_log(spec, rank), 2)) or "nothing"
-    return CheckCrashed(
-        f"rank {rank} ended with {processes.describe_exit(first['exitcode'])} in '{where}'; it printed last: {said}"
-    )
-
-
-def _failures(folder: Path) -> list[dict[str, Any]]:
-    try:
-        found = json.loads((folder / "failures.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return []
-    return list(found)
-
-
-def _phases(spec: Spec, rank: int) -> list[str]:
-    return processes.last_lines(Path(spec.folder) / f"rank{rank}.phases", 1000)
-
-
-def _last(phases: list[str]) -> str:
-    return phases[-1] if phases else "start-up"
-
-
-def _log(spec: Spec, rank: int) -> Path:
-    """The rank's own stderr; the agent keeps one folder per rank below a folder of the run's name."""
-    found = sorted(Path(spec.folder).glob(f"*/attempt_0/{rank}/stderr.log"))
-    return found[-1] if found else Path(spec.folder) / "agent.log"
-
-
-def _frame(spec: Spec, rank: int) -> str:
-    lines = processes.last_lines(_log(spec, rank), 60, of_bytes=65536)
-    found = next((line.strip() for line in lines if line.strip().startswith("File ")), "")
-    return f"; it was in {found}" if found else ""
+def _wait(agent: subprocess.Popen[bytes], spec: Spec, traces: Traces) -> int | None:
+    """Wait for the agent until the deadline, which comes nearer once the group has formed."""
+    until, formed = time.monotonic() + spec.remaining_s + _GRACE_S, False
+    while agent.poll() is None and time.monotonic() < until:
+        if spec.within_s and not formed and traces.formed():
+            formed, until = True, min(until, time.monotonic() + spec.within_s + _GRACE_S)
+        time.sleep(0.03)
+    return agent.poll()

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ..records import Figure
-from .statistics import CONFIDENCE, Interval, median_interval
+from .statistics import Interval, median_interval
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Sampled:
     @property
     def interval(self) -> Interval:
         """The median with its confidence interval, in seconds per unit; NaN without samples."""
-        return median_interval(self.samples, CONFIDENCE)
+        return median_interval(self.samples)
 
     @property
     def median(self) -> float:

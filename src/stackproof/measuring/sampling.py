@@ -15,6 +15,9 @@ from .subjects import Budget
 
 _BLOCK_S = 0.25
 _MOST_IN_BLOCK = 64
+_LEAST_IN_BLOCK = 4
+_LONG_S = 1.0
+"""A run that takes so long hides what filling an empty queue costs."""
 _WINDOW = 5
 _LEAST_WARM = 10
 _LEAST_WARM_S = 0.3
@@ -43,6 +46,15 @@ class Sampler:
     run: Callable[[], object]
     number: int = 1
     _watches: list[Stopwatch] = field(default_factory=list)
+    _began: float = field(default_factory=time.perf_counter)
+
+    def begin(self) -> None:
+        """Count seconds from now."""
+        self._began = time.perf_counter()
+
+    def spent(self) -> float:
+        """Return the seconds since the beginning, as all who sample together see them."""
+        return time.perf_counter() - self._began
 
     def block(self, count: int) -> list[float]:
         """Return the seconds of one run, for each of `count` samples."""
@@ -61,8 +73,9 @@ class Sampler:
         self.number = max(1, math.ceil(SPAN_S / max(seconds, 1e-9)))
 
     def block_size(self, seconds: float) -> int:
-        """Return how many samples of runs of this length make a block."""
-        return max(1, min(_MOST_IN_BLOCK, round(_BLOCK_S / max(seconds * self.number, 1e-9))))
+        """Return how many samples of runs of this length make a block: some, or the queue is drained after each."""
+        each = max(seconds * self.number, 1e-9)
+        return max(_LEAST_IN_BLOCK if each < _LONG_S else 1, min(_MOST_IN_BLOCK, round(_BLOCK_S / each)))
 
 
 def warm_up(sampler: Sampler, seconds: float) -> Warmth:
@@ -70,12 +83,13 @@ def warm_up(sampler: Sampler, seconds: float) -> Warmth:
 
     They agree when their medians differ by less than 2 %, or by less than the runs within them do.
     """
-    began, taken, runs = time.perf_counter(), list[float](), 0
+    sampler.begin()
+    taken, runs = list[float](), 0
     while True:
         taken += sampler.block(_WINDOW)
         runs += _WINDOW * sampler.number
         sampler.fit(min(taken[-_WINDOW:]))
-        spent = time.perf_counter() - began
+        spent = sampler.spent()
         if len(taken) >= max(_LEAST_WARM, 2 * _WINDOW) and spent >= _LEAST_WARM_S:
             change, spread = _change(taken)
             settled = change <= max(0.02, spread)
@@ -93,9 +107,9 @@ def _change(taken: Sequence[float]) -> tuple[float, float]:
 
 def sample(sampler: Sampler, budget: Budget) -> list[float]:
     """Return the seconds of each run, until the noise target or the cap is reached."""
-    began = time.perf_counter()
+    sampler.begin()
     taken = sampler.block(1)
-    while not _enough(taken, budget, time.perf_counter() - began):
+    while not _enough(taken, budget, sampler.spent()):
         taken += sampler.block(min(sampler.block_size(median(taken)), budget.most - len(taken)))
     return taken
 

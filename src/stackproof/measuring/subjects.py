@@ -55,6 +55,8 @@ class Subject:
     parameters: Mapping[str, Mapping[str, Any]]
     """What its kind wants to know, by preset."""
     stack: Stack
+    full_seconds: float = 0.0
+    """How long the full preset is sampled at least, whatever the profile says: some steps take seconds."""
 
     def table(self, preset: str) -> Table:
         """Return the parameters of a preset, to be consumed strictly."""
@@ -120,6 +122,7 @@ def _subjects(table: Table, known: list[str]) -> Iterator[dict[str, Any]]:
             "title": table.take("title", str),
             "profiles": table.strings("profiles", allowed=known),
             "needs": table.strings("needs", []),
+            "full_seconds": table.take("full_seconds", float, 0.0),
         }
         each = table.take("each", dict, {})
         presets = {preset: table.take(preset, dict) for preset in PRESETS}
@@ -132,7 +135,8 @@ def _subjects(table: Table, known: list[str]) -> Iterator[dict[str, Any]]:
 
 
 def _word(item: tuple[str, Any]) -> str:
-    """Return how a value shows in a subject's name: `bfloat16`, `2-ranks`, `4-mib`."""
+    """Return how a value shows in a subject's name: `bfloat16`, `2-ranks`, `4-mib`, `64-kib`."""
     key, value = item
-    words = {"ranks": f"{value}-ranks", "mib": f"{value}-mib"}
-    return words.get(key, str(value))
+    if key == "mib":
+        return f"{value:g}-mib" if value >= 1 else f"{value * 1024:g}-kib"
+    return f"{value}-ranks" if key == "ranks" else str(value)

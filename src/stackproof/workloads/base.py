@@ -101,6 +101,15 @@ class Job(ABC):
         """Run backward; a workload whose libraries misbehave in it overrides this."""
         loss.backward()  # type: ignore[no-untyped-call]
 
+    def probe(self) -> tuple[torch.Tensor, float]:
+        """Return a scalar of the first micro-batch whose gradient backward gives exactly, and the size of its values.
+
+        By it a job too large for a float64 reference is held against its own finite differences. It is the loss, unless the loss
+        differentiates as if its targets stood still.
+        """
+        loss = self.forward(0)[1]
+        return loss, abs(float(loss.detach()))
+
     @property
     @abstractmethod
     def units(self) -> Units:

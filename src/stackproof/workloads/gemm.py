@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import ExitStack
 
 import torch
 
 from ..checks import require
-from ..numerics import judge, shortened
+from ..numerics import judge, rule, shortened
 from .work import Setting, Work, dtype_named, name_of
 
 _SEED = 3
@@ -30,6 +31,8 @@ class Gemm(Work):
         self.device = setting.device
         self.factors = left.to(self.device.torch), right.to(self.device.torch)
         self.result = torch.full_like(self.factors[0], torch.nan)
+        self._switches = ExitStack()
+        self._switches.enter_context(shortened(self._short))  # once: switching costs what a small product does
         self.dtype = name_of(dtype)
         self.arithmetic = "tf32" if self._short else self.dtype
 
@@ -40,8 +43,11 @@ class Gemm(Work):
 
     def run(self) -> torch.Tensor:
         """Multiply into the same result."""
-        with shortened(self._short):
-            return torch.mm(*self.factors, out=self.result)
+        return torch.mm(*self.factors, out=self.result)
+
+    def close(self) -> None:
+        """Put the switches of float32 back."""
+        self._switches.close()
 
     def prove(self) -> str:
         """Hold a block of the result against float64, anchored by the CPU in that dtype; every element must have been written."""
@@ -49,7 +55,8 @@ class Gemm(Work):
         self.device.synchronize()
         block = self.result[: self._rows, : self._rows].cpu()
         wide = [factor.double() for factor in self._kept]
-        judgement = judge(block, wide[0] @ wide[1], self._anchor(), self.factors[0].dtype)
+        cap = rule().caps[torch.float16] if self._short else None  # tf32 has float16's mantissa
+        judgement = judge(block, wide[0] @ wide[1], self._anchor(), self.factors[0].dtype, cap, self._size)
         require(judgement.ok, judgement.sentence("the product"))
         require(bool(torch.isfinite(self.result).all()), "parts of the product were never written, or are not finite")
         return (

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import torch
 
 from ..device import Device
+from ..records import Figure
 from ..tables import Table
 
 
@@ -45,8 +46,12 @@ class Work(ABC):
     def run(self) -> object:
         """Queue the work once; nothing waits for the device."""
 
-    def facts(self) -> Mapping[str, float | int | str | bool]:
-        """Return what explains its figures and is known only here, such as the kernel that torch chose."""
+    def conclude(self) -> Mapping[str, Figure]:
+        """Look at the work after it was timed, and return what explains its figures and is known only here.
+
+        Raises:
+            CheckFailed: the timed runs did not do what was proved, and their figures are void.
+        """
         return {}
 
     def close(self) -> None:  # noqa: B027 - most work leaves nothing behind

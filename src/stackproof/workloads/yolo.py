@@ -32,7 +32,8 @@ import math
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from types import SimpleNamespace
@@ -89,6 +90,13 @@ class _Job(Job):
     def infer(self, model: nn.Module, batch: Batch) -> torch.Tensor:
         """Return decoded boxes in pixels and class probabilities (N, 4 + classes, anchors)."""
         return model(batch["img"])[0]  # type: ignore[no-any-return]
+
+    def probe(self) -> tuple[torch.Tensor, float]:
+        """Return a random functional of the predictions: the loss picks its targets by them and differentiates as if it did not."""
+        predictions = _wide(self.forward(0)[0])
+        weights = torch.randn(predictions.shape[1:], generator=torch.Generator().manual_seed(self.recipe.seed))
+        functional = (predictions * weights.to(predictions.device)).sum() / predictions.numel() ** 0.5
+        return functional, float(predictions.detach().square().mean().sqrt())
 
     @property
     def units(self) -> Units:
@@ -192,9 +200,14 @@ def _batch(setting: _Setting, recipe: Recipe) -> Batch:
     return {"img": images.to(recipe.dtype), **{name: tensor.to(wide) for name, tensor in targets.items()}}
 
 
-@cache
-def _ultralytics() -> tuple[Any, Any, Any]:
-    """Import ultralytics without its side effects and return (DetectionModel, v8DetectionLoss, yaml_model_load).
+def setting_of(preset: str) -> _Setting:
+    """Return what a preset is made of."""
+    return _SETTINGS["tiny" if preset == "tiny" else "full"]
+
+
+@contextmanager
+def without_side_effects() -> Iterator[None]:
+    """Undo after the block what importing or running ultralytics does to the process.
 
     It writes a settings file and says so, looks for a network, sets environment variables that later
     processes inherit (OMP_NUM_THREADS=1 among them), changes how tensors and arrays print, and replaces
@@ -207,13 +220,20 @@ def _ultralytics() -> tuple[Any, Any, Any]:
     os.environ.update(YOLO_CONFIG_DIR=folder, **_QUIET)
     try:
         with np.printoptions():
-            from ultralytics.nn.tasks import DetectionModel, yaml_model_load
-            from ultralytics.utils.loss import v8DetectionLoss
+            yield
     finally:
         os.environ.clear()
         os.environ.update(environment)
         torch.save = save
         vars(torch._tensor_str.PRINT_OPTS).update(printing)
+
+
+@cache
+def _ultralytics() -> tuple[Any, Any, Any]:
+    """Import ultralytics without its side effects and return (DetectionModel, v8DetectionLoss, yaml_model_load)."""
+    with without_side_effects():
+        from ultralytics.nn.tasks import DetectionModel, yaml_model_load
+        from ultralytics.utils.loss import v8DetectionLoss
     return DetectionModel, v8DetectionLoss, yaml_model_load
 
 

@@ -1,0 +1,170 @@
+"""Python environments: what is installed, by the metadata on disk; nothing is imported, and no torch is needed."""
+
+from __future__ import annotations
+
+import platform
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from packaging.markers import default_environment
+from packaging.utils import canonicalize_name
+
+from .. import environments, locks
+from ..errors import Refusal
+from ..proof import flavour_differences, normal_version, read_flavour
+from ..stacks import Stack
+from ..variable_tables import Level
+from .findings import Finding, ok
+from .machine import Machine
+from .rules import Facts
+
+_METADATA = re.compile(r"(.+?)-([^-]+)(?:-py3\.\d+)?\.(?:dist|egg)-info")
+_IGNORED = ("stackproof",)
+_MOST_NAMED = 4
+
+
+@dataclass(frozen=True)
+class Installed:
+    """One environment: how it is called, its Python, its distributions (all versions that are there), its torch."""
+
+    label: str
+    python: str
+    packages: Mapping[str, tuple[str, ...]]
+    torch: str
+    toolkits: Mapping[str, str]
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """What rules judge: versions by canonical name, the Python, and what torch/version.py says."""
+        found = {name: versions[-1] for name, versions in self.packages.items()}
+        found |= {f"torch.{name}": value for name, value in self.toolkits.items()}
+        found["python"] = ".".join(self.python.split(".")[:2])
+        return found | ({"torch": self.torch} if self.torch else {})
+
+    def lacks(self, stack: Stack) -> list[str]:
+        """Return in what its torch is not of the stack's flavour."""
+        lines = flavour_differences(stack.flavour, self.torch, dict(self.toolkits))
+        return [line.removeprefix("! ").removeprefix(f"torch {self.torch}: ") for line in lines]
+
+
+def own(machine: Machine) -> Installed | None:
+    """Return the environment that was asked for, usually that of this Python; None if it has no torch."""
+    here = machine.prefix == Path(sys.prefix)
+    folders = [Path(path) for path in sys.path if path.endswith(("site-packages", "dist-packages"))] if here else []
+    version = platform.python_version() if here else ""
+    found = _read(f"this Python ({machine.environment})", folders or _site_packages(machine.prefix), version)
+    return found if found.torch else None
+
+
+def built(stack: Stack) -> Installed | None:
+    """Return the environment that was built for a stack; None if there is none, or it is unfinished."""
+    where = environments.location(stack)
+    return _read(f"stack {stack.name}", _site_packages(where), "") if environments.stamp(where) else None
+
+
+def examine_built(stack: Stack, found: Installed) -> Iterator[Finding]:
+    """Hold a stack's environment against its lock and its flavour."""
+    session = f"nox -s {stack.name}-smoke"
+    where = environments.location(stack)
+    try:
+        wrong = _against_lock(stack, found)
+    except Refusal as refusal:
+        yield Finding("environment", Level.PROBLEM, f"{found.label}: {refusal}", f"git checkout {stack.lock.name}")
+        return
+    if lacks := wrong + found.lacks(stack):
+        more = f" and {len(lacks) - _MOST_NAMED} more" if len(lacks) > _MOST_NAMED else ""
+        sentence = f"{found.label}: its environment is not its lock: {'; '.join(lacks[:_MOST_NAMED])}{more}"
+        yield Finding("environment", Level.PROBLEM, sentence, f"rm -r {where} && {session}")
+    else:
+        yield ok("environment", f"{found.label}: {len(found.packages)} packages equal its lock, torch {found.torch}")
+
+
+def examine_own(found: Installed, wanted: Stack | None, present: list[Stack]) -> Iterator[Finding]:
+    """Hold this Python's torch against the stack that was named, or against those that the host has."""
+    built_for = ", ".join(f"{name.upper()} {value}" for name, value in found.toolkits.items()) or "the CPU only"
+    said = f"{found.label}: Python {found.python}, torch {found.torch} for {built_for}"
+    candidates = [wanted] if wanted else present
+    fitting = [stack.name for stack in candidates if not found.lacks(stack)]
+    if fitting:
+        yield ok("environment", f"{said}; the flavour of {', '.join(fitting)}")
+    elif wanted:
+        sentence = f"{said}; {'; '.join(found.lacks(wanted))}"
+        remedy = f"nox -s {wanted.name}-smoke builds the right one, or install the stack's own torch here"
+        yield Finding("environment", Level.PROBLEM, sentence, remedy)
+    cards = [stack for stack in present if not wanted and _accelerated(stack)]
+    if cards and not any(stack.name in fitting for stack in cards):
+        names = ", ".join(stack.name for stack in cards)
+        sentence = f"{found.label}: torch {found.torch} is of no use to this host's cards (stacks {names})"
+        remedy = f"nox -s {cards[0].name}-smoke builds an environment that is"
+        yield Finding("environment", Level.WARNING, sentence, remedy)
+
+
+def doubled(found: Installed) -> Iterator[Finding]:
+    """Yield the packages that are there in two versions: an interrupted or mixed installation."""
+    twice = {name: versions for name, versions in found.packages.items() if len(versions) > 1}
+    for name, versions in twice.items():
+        level = Level.PROBLEM if name == "torch" else Level.WARNING
+        sentence = (
+            f"{found.label}: {name} is there twice, as {' and as '.join(versions)}; which one is imported is chance"
+        )
+        yield Finding("environment", level, sentence, f"python -m pip uninstall {name}, twice, then install it again")
+
+
+def _accelerated(stack: Stack) -> bool:
+    return any(state == "set" for state in stack.flavour.toolkits.values())
+
+
+def _site_packages(prefix: Path) -> list[Path]:
+    return sorted(
+        path for pattern in ("site-packages", "dist-packages") for path in prefix.glob(f"lib/python3*/{pattern}")
+    )
+
+
+def _read(label: str, folders: list[Path], version: str) -> Installed:
+    versions: dict[str, set[str]] = {}
+    for folder in folders:
+        for path in folder.glob("*-info"):
+            if found := _METADATA.fullmatch(path.name):
+                versions.setdefault(canonicalize_name(found[1]), set()).add(normal_version(found[2]))
+    packages = {name: tuple(sorted(found)) for name, found in sorted(versions.items()) if name not in _IGNORED}
+    torch, toolkits = _torch(folders)
+    return Installed(label, version or _python(folders), packages, torch, toolkits)
+
+
+def _torch(folders: list[Path]) -> tuple[str, dict[str, str]]:
+    for folder in folders:
+        path = folder / "torch" / "version.py"
+        if path.is_file():
+            try:
+                return read_flavour(path)
+            except Refusal:
+                return "that cannot be read", {}
+    return "", {}
+
+
+def _python(folders: list[Path]) -> str:
+    found = re.search(r"python(3\.\d+)", str(folders[0])) if folders else None
+    return found[1] if found else ""
+
+
+def _against_lock(stack: Stack, found: Installed) -> list[str]:
+    environment: dict[str, str] = {**default_environment()}  # type: ignore[dict-item]
+    environment |= {"python_version": found.facts["python"], "python_full_version": f"{found.facts['python']}.0"}
+    expected = locks.read(stack.lock).expected(environment)
+    present = {name: " and ".join(versions) for name, versions in found.packages.items()}
+    missing = [f"{name} {expected[name]} is missing" for name in sorted(expected.keys() - present.keys())]
+    extra = [f"{name} {present[name]} is not in it" for name in sorted(present.keys() - expected.keys())]
+    other = [
+        f"{name} is {present[name]}, not {expected[name]}"
+        for name in sorted(expected.keys() & present.keys())
+        if present[name] != normal_version(expected[name])
+    ]
+    return other + missing + extra
+
+
+def merged(host: Facts, found: Installed) -> dict[str, str]:
+    """Return the facts of host and environment together."""
+    return {**host, **found.facts}

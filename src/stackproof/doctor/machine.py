@@ -1,0 +1,157 @@
+"""What can be read of a host: files below a root, variables, tools. A test hands in a tree and answers of its own."""
+
+from __future__ import annotations
+
+import grp
+import os
+import platform
+import shutil
+import stat
+import subprocess
+import sys
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .. import ROOT
+
+_MOST_BYTES = 1 << 20
+_TOOL_S = 1.5
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Who asks for access: user and groups, by number."""
+
+    user: int
+    groups: frozenset[int]
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A host; everything that `doctor` knows of one goes through here, and nothing is ever written."""
+
+    root: Path = Path("/")
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    prefix: Path = field(default_factory=lambda: Path(sys.prefix))
+    """The Python environment that is looked at besides those of the stacks."""
+    libc: str = field(default_factory=lambda: " ".join(platform.libc_ver()))
+    processor: str = field(default_factory=platform.machine)
+    identity: Identity | None = None
+    """None: the kernel is asked whether a file may be opened, which knows of access lists too."""
+    answers: Mapping[str, str] | None = None
+    """What each tool would print; None: the tools are run."""
+    disk_free: Callable[[], int] = field(default_factory=lambda: _free_where_environments_are)
+
+    @property
+    def real(self) -> bool:
+        """Whether this is the host that we run on."""
+        return self.root == Path("/")
+
+    def path(self, name: str) -> Path:
+        """Return where a file of the machine lies for us."""
+        return self.root / name.lstrip("/")
+
+    @property
+    def environment(self) -> str:
+        """The machine's own name of the Python environment."""
+        inside = not self.real and self.prefix.is_relative_to(self.root)
+        return f"/{self.prefix.relative_to(self.root)}" if inside else str(self.prefix)
+
+    def read(self, name: str) -> str:
+        """Return the text of a file without blanks round it; empty if it is not there or may not be read."""
+        try:
+            with self.path(name).open("rb") as file:
+                return file.read(_MOST_BYTES).decode("utf-8", "replace").strip("\0 \n\t")
+        except OSError:
+            return ""
+
+    def exists(self, name: str) -> bool:
+        """Whether there is such a file or folder."""
+        try:
+            return self.path(name).exists()
+        except OSError:
+            return False
+
+    def glob(self, pattern: str) -> list[str]:
+        """Return the machine's names of what matches, in order."""
+        try:
+            found = sorted(self.root.glob(pattern.lstrip("/")))
+        except OSError:
+            return []
+        return [f"/{path.relative_to(self.root)}" for path in found]
+
+    def target(self, name: str) -> str:
+        """Return the machine's name of what a link points at in the end."""
+        found = Path(os.path.realpath(self.path(name)))
+        root = Path(os.path.realpath(self.root))
+        return f"/{found.relative_to(root)}" if found.is_relative_to(root) else str(found)
+
+    def may_use(self, name: str) -> bool:
+        """Whether a file may be read and written by whoever asks."""
+        path = self.path(name)
+        if self.identity is None:
+            return os.access(path, os.R_OK | os.W_OK)
+        try:
+            found = path.stat()
+        except OSError:
+            return False
+        owner, member = found.st_uid == self.identity.user, found.st_gid in self.identity.groups
+        wanted = 0o600 if owner else 0o060 if member else 0o006
+        return self.identity.user == 0 or found.st_mode & wanted == wanted
+
+    def ownership(self, name: str) -> tuple[str, str, int]:
+        """Return a file's mode as `ls` writes it, its group's name (empty if it has none here) and the group's number."""
+        try:
+            found = self.path(name).stat()
+        except OSError:
+            return "", "", -1
+        return stat.filemode(found.st_mode), self.group_name(found.st_gid), found.st_gid
+
+    def group_name(self, number: int) -> str:
+        """Return a group's name, or nothing: in a container the host's groups have numbers only."""
+        for line in self.read("/etc/group").splitlines():
+            fields = line.split(":")
+            if len(fields) > 2 and fields[2] == str(number):
+                return fields[0]
+        if not self.real:
+            return ""
+        try:
+            return grp.getgrgid(number).gr_name
+        except KeyError:
+            return ""
+
+    def granted(self, group: str) -> bool:
+        """Whether the user is listed in a group, which a session that is older than that does not know."""
+        user = self.environ.get("USER", "")
+        rows = (line.split(":") for line in self.read("/etc/group").splitlines())
+        return bool(user) and any(row[0] == group and user in row[-1].split(",") for row in rows)
+
+    def find(self, tool: str) -> str:
+        """Return the path of a tool, by name or by path; empty if it is not there."""
+        if self.answers is not None:
+            return tool if tool in self.answers else ""
+        return shutil.which(tool, path=self.environ.get("PATH")) or ""
+
+    def ask(self, command: list[str]) -> str:
+        """Return what a tool prints; nothing if it is absent, angry, or slow: a slow tool must not make a slow doctor."""
+        if self.answers is not None:
+            return self.answers.get(command[0], "")
+        try:
+            ended = subprocess.run(command, capture_output=True, timeout=_TOOL_S, stdin=subprocess.DEVNULL, check=False)
+        except (OSError, subprocess.SubprocessError):
+            return ""
+        return (ended.stdout or ended.stderr).decode("utf-8", "replace")
+
+    def has_library(self, name: str, folders: Collection[str] = ()) -> bool:
+        """Whether a shared library is found: by the loader's cache, by LD_LIBRARY_PATH, in the usual folders or in these."""
+        named = [folder for folder in self.environ.get("LD_LIBRARY_PATH", "").split(":") if folder]
+        usual = ["/usr/lib", "/usr/lib64", "/usr/local/lib", f"/usr/lib/{self.processor}-linux-gnu"]
+        if any(self.exists(f"{folder}/{name}") for folder in (*named, *usual, *folders)):
+            return True
+        return name in self.read("/etc/ld.so.cache")
+
+
+def _free_where_environments_are() -> int:
+    """Bytes that are free where stacks' environments are built."""
+    return shutil.disk_usage(ROOT).free

@@ -1,0 +1,200 @@
+"""asv's environment of a stack: the one that the stack's lock made, never another. Imports asv.
+
+asv asks for environments by `stack:NAME`. Nothing is built: the interpreter is that of `.nox/stacks/NAME`, or the one that
+`STACKPROOF_PYTHON` names (a vendor's container). The code of a commit is checked out beside it and comes first on the path,
+so that ranges, `continuous` and interleaved rounds work. What makes a series (stack, devices, driver, torch, state) stands
+where asv keeps requirements, and so in the name of each file and among the axes of each graph.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import subprocess
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import IO, Any
+
+import asv_runner
+from asv import util
+from asv.console import log
+from asv.environment import Environment, EnvironmentUnavailable
+
+from .. import environments, hosts, processes, stacks
+from ..errors import Refusal
+from ..records import Figure, write_atomically
+from ..worker import defaults_of
+from . import asv_names, leaf, probe
+from .identity import place, state
+
+PYTHON = "STACKPROOF_PYTHON"
+PREFERRED = "preferred"
+"""The only Python of `asv.conf.json`: the stack that the verb names, else the one that this host has."""
+REHEARSAL = ".rehearsal"
+"""`stack:NAME.rehearsal` is the rehearsal of a stack."""
+
+
+class Refused(util.UserError):  # type: ignore[misc]
+    """A refusal that asv reports as its own errors, with the exit code of the contracts for those who ask."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(str(refusal))
+        self.exit_code = refusal.exit_code
+
+
+class StackEnvironment(Environment):  # type: ignore[misc]
+    """The environment of one stack, as it is."""
+
+    tool_name = "stack"
+    matches_python_fallback = False
+
+    def __init__(self, conf: Any, python: str, requirements: Any, tagged_env_vars: Any) -> None:  # noqa: ARG002
+        try:
+            self._stack = _stack(python)
+            self._interpreter = _interpreter(self._stack)
+            found = _ask(self._interpreter, self._stack.name, self._stack.rehearsed)
+        except Refusal as refusal:
+            if python == PREFERRED and not os.environ.get(
+                leaf.STACK
+            ):  # nobody asked for it, and another may be asked for
+                raise EnvironmentUnavailable(str(refusal)) from refusal
+            raise Refused(refusal) from refusal
+        self._facts = found | {"device": os.environ.get(leaf.DEVICE) or "the first"}
+        self._place, self._state = place(self._facts), state(self._facts)
+        self._lock: IO[str] | None = None
+        super().__init__(conf, python, asv_names.axes(self._place, self._state), tagged_env_vars)
+
+    @property
+    def name(self) -> str:
+        """The name that files of results carry."""
+        return asv_names.environment(self._place, self._state)
+
+    @property
+    def dir_name(self) -> str:
+        """The folder of the checkouts; one for a stack, whatever its state."""
+        return f"{self._stack.name}{REHEARSAL if self._stack.rehearsed else ''}"
+
+    @property
+    def python(self) -> str:
+        """The version of Python that runs."""
+        return asv_names.python(self._state)
+
+    @classmethod
+    def matches(cls, python: str) -> bool:
+        """Whether there can be such a stack."""
+        return python == PREFERRED or python.removesuffix(REHEARSAL) in stacks.names()
+
+    def check_presence(self) -> bool:
+        """It is there, or making this object had failed."""
+        return True
+
+    def create(self) -> None:
+        """Make the folder for checkouts, and leave the facts there for the benchmarks."""
+        folder = Path(self._path)
+        folder.mkdir(parents=True, exist_ok=True)
+        write_atomically(folder / "facts.json", json.dumps(self._facts, indent=1))
+        _link_runner(folder / "runner")
+
+    def install_project(self, conf: Any, repo: Any, commit_hash: str) -> None:  # noqa: ARG002 - asv's signature
+        """Check the commit out; pure Python needs no building."""
+        self._claim()
+        if self._get_installed_commit_hash() != commit_hash or not Path(self._build_root).is_dir():
+            self._set_installed_commit_hash(None)
+            self.checkout_project(repo, commit_hash)
+            self._set_installed_commit_hash(commit_hash)
+        self._set_commit_hash(commit_hash)
+
+    def run(self, args: list[str], **kwargs: Any) -> Any:
+        """Run the stack's interpreter, as asv's `check_output` does, and end whatever it leaves running.
+
+        asv itself waits until nobody holds the output any more, so that a rank that is left over would hang it.
+        """
+        if kwargs.get("return_popen"):
+            raise Refused(Refusal("a fork of a process that holds a device is broken; use --launch-method spawn"))
+        with tempfile.TemporaryFile() as output:
+            code = self._wait([str(self._interpreter), *args], output, kwargs)
+            output.seek(0)
+            said = output.read().decode("utf-8", errors="replace")
+        valid = kwargs.get("valid_return_codes", (0,))
+        if valid is not None and code not in valid:
+            if kwargs.get("display_error", True):
+                log.error(said)
+            raise util.ProcessError(args, code, said, "")
+        return (said, "", code) if kwargs.get("return_stderr") else said
+
+    def _wait(self, command: list[str], output: IO[bytes], kwargs: dict[str, Any]) -> int:
+        mark, given = processes.new_mark(), kwargs.get("env", os.environ)
+        variables = {**given, **self._global_env_vars, **self._variables()}
+        child = processes.start(command, output, variables, mark, cwd=kwargs.get("cwd"))
+        try:
+            return child.wait(kwargs.get("timeout", 600))
+        except subprocess.TimeoutExpired:
+            return int(util.TIMEOUT_RETCODE)
+        finally:
+            processes.end_tree(mark, child)
+
+    def _variables(self) -> dict[str, str]:
+        """Return what the benchmarks need: the path with the commit's code first, the stack, and its facts."""
+        folder = Path(self._path)
+        path = os.pathsep.join([str(folder / "runner"), str(Path(self._build_root) / "src")])
+        return {
+            **defaults_of(dict(self._stack.environment)),
+            "PYTHONPATH": path,
+            "ASV_PYTHONPATH": path,  # asv's script takes PYTHONPATH off again, and puts this on
+            leaf.STACK: self._stack.name,
+            leaf.REHEARSED: "1" if self._stack.rehearsed else "",
+            leaf.FACTS: str(folder / "facts.json"),
+        }
+
+    def _claim(self) -> None:
+        """Two commands on one stack would take each other's checkout away, and time each other."""
+        if self._lock is None:
+            handle = (Path(self._path) / "running.lock").open("w", encoding="utf-8")
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                handle.close()
+                sentence = f"another asv command measures stack '{self.dir_name}' here; wait until it has ended"
+                raise Refused(Refusal(sentence)) from error
+            self._lock = handle
+
+
+def _stack(python: str) -> stacks.Stack:
+    """Return the stack that asv's word for a Python means."""
+    if python != PREFERRED:
+        found = stacks.load(python.removesuffix(REHEARSAL))
+        return found.rehearse() if python.endswith(REHEARSAL) else found
+    return leaf.stack() if os.environ.get(leaf.STACK) else hosts.preferred().stack
+
+
+@cache
+def _ask(interpreter: Path, name: str, rehearsed: bool) -> dict[str, Figure]:
+    """Ask once a command what the stack is: asv makes every environment of its configuration beside the one that is meant."""
+    stack = stacks.load(name).rehearse() if rehearsed else stacks.load(name)
+    return probe.ask(interpreter, stack, {**os.environ, "PYTHONPATH": _source()})
+
+
+def _interpreter(stack: stacks.Stack) -> Path:
+    """Return the interpreter of a stack that is built, or say how to build it."""
+    if named := os.environ.get(PYTHON):
+        return Path(named)
+    python = environments.python_of(environments.location(stack))
+    if not python.exists():
+        verb = "rehearse" if stack.rehearsed else "smoke"
+        raise Refusal(f"{python}: the stack's environment is not built; `nox -s {stack.name}-{verb}` builds it")
+    return python
+
+
+def _source() -> str:
+    return str(Path(__file__).resolve().parents[2])
+
+
+def _link_runner(folder: Path) -> None:
+    """Make asv_runner importable in the stack's environment without installing what its lock does not name."""
+    folder.mkdir(exist_ok=True)
+    link, target = folder / "asv_runner", Path(asv_runner.__file__).resolve().parent
+    if not (link.is_symlink() and link.resolve() == target):
+        link.unlink(missing_ok=True)
+        link.symlink_to(target)

@@ -1,0 +1,229 @@
+"""Shows the store to asv: result files, machines and benchmarks as asv keeps them, made from the records.
+
+The store is the truth and only grows; what asv reads is a view that can be deleted. Of the code's history, a file for each
+commit in each state of each place; of the states' history, which `states` makes a repository of, a file for each state.
+Imports asv, so it runs in asv's own environment.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import shutil
+import subprocess
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from asv import results as asv_results
+from asv.benchmarks import Benchmarks
+from asv.machine import Machine
+from asv.runner import BenchmarkResult
+from asv.util import UserError
+
+from ..records import Record, write_atomically
+from . import asv_names, states, store
+from .entries import Entry, Pooled, entries, pooled
+
+INDEX = "view.index"
+"""Which records each file of the view was made from; not `.json`, which asv would take for results."""
+_BESIDE = ".saving"
+_DESCRIPTIONS = "benchmarks.json"
+
+
+@dataclass(frozen=True)
+class Group:
+    """The entries that one of asv's files is made from."""
+
+    commit: str
+    date: int
+    """Of the commit, in milliseconds since 1970."""
+    environment: str
+    python: str
+    axes: Mapping[str, str]
+    entries: tuple[Entry, ...]
+
+
+def refresh(results: Path, repository: Path, folders: Iterable[Path]) -> list[str]:
+    """Bring the view of the code's history up to date with the store; return what a person should know.
+
+    Only files whose records have changed are made again: the time goes with what is new, after one look at the names.
+    """
+    with _alone(results):
+        index = _Index.load(results / INDEX)
+        present = {str(path): path for path in store.files(folders)}
+        new = [path for name, path in present.items() if name not in index.files]
+        gone = {name for name in index.files if name not in present}
+        problems = _update(index, results, repository, present, new, gone) if new or gone else []
+        shutil.rmtree(results / _BESIDE, ignore_errors=True)
+        _describe(results, index.benchmarks)
+    return problems
+
+
+@dataclass
+class _Index:
+    """Which file each record went to ("" for none), and what asv is told of each benchmark."""
+
+    path: Path
+    files: dict[str, str]
+    benchmarks: dict[str, dict[str, Any]]
+
+    @classmethod
+    def load(cls, path: Path) -> _Index:
+        try:
+            found = json.loads(path.read_text(encoding="utf-8"))
+            return cls(path, found["files"], found["benchmarks"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return cls(path, {}, {})
+
+    def save(self) -> None:
+        write_atomically(self.path, json.dumps({"files": self.files, "benchmarks": self.benchmarks}))
+
+
+def _update(
+    index: _Index, results: Path, repository: Path, present: Mapping[str, Path], new: list[Path], gone: set[str]
+) -> list[str]:
+    """Make the files again that new records belong to, or that records are gone from."""
+    loaded = store.read(new)
+    added = _entries(loaded.records)
+    touched = {_file(one) for one in added.values()} | {index.files.pop(name) for name in gone}
+    again = [present[name] for name, file in index.files.items() if file in touched and file]
+    chosen = {**_entries(store.read(again).records), **added}
+    index.files |= {str(path): "" for path in loaded.records} | {name: _file(one) for name, one in added.items()}
+    unknown = _remake(index, results, _dates(repository), touched - {""}, chosen)
+    index.save()
+    return loaded.problems + unknown
+
+
+def _entries(records: Mapping[Path, Record]) -> dict[str, Entry]:
+    return {str(path): one for path, record in records.items() for one in entries({path: record})}
+
+
+def _remake(
+    index: _Index, results: Path, dates: Mapping[str, int], touched: set[str], chosen: Mapping[str, Entry]
+) -> list[str]:
+    """Write the touched files from their entries; a file that has none left goes."""
+    by_file: dict[str, list[Entry]] = {name: [] for name in sorted(touched)}
+    for one in chosen.values():
+        if (name := _file(one)) in by_file:
+            by_file[name].append(one)
+    unknown = {one.commit for found in by_file.values() for one in found} - dates.keys()
+    for name, found in by_file.items():
+        if not found:
+            (results / name).unlink(missing_ok=True)
+        elif found[0].commit in dates:
+            index.benchmarks |= _descriptions(write(results, _code_group(found, dates)))
+    return (
+        [f"{len(unknown)} commits of the records are not in this clone and are not shown by commit"] if unknown else []
+    )
+
+
+def _code_group(found: list[Entry], dates: Mapping[str, int]) -> Group:
+    ordered = sorted(found, key=lambda one: one.started)
+    first = ordered[0]
+    name = asv_names.environment(first.place, first.state)
+    axes = asv_names.axes(first.place, first.state)
+    return Group(first.commit, dates[first.commit], name, asv_names.python(first.state), axes, tuple(ordered))
+
+
+def _file(one: Entry) -> str:
+    """Return the name of asv's file for an entry, below the folder of results; "" where its commit cannot be gone back to."""
+    if not one.commit:
+        return ""
+    machine, name = asv_names.machine(one.place)["machine"], asv_names.environment(one.place, one.state)
+    return str(asv_results.get_filename(machine, one.commit, name))
+
+
+def write(results: Path, group: Group) -> list[Pooled]:
+    """Write one of asv's files through asv itself, and return the figures in it; what asv alone knows there (failures) stays."""
+    place = group.entries[0].place
+    machine = asv_names.machine(place)
+    parameters = {**machine, "python": group.python, **group.axes}
+    kept = asv_results.Results(
+        parameters, dict(group.axes), group.commit, group.date, group.python, group.environment, {}
+    )
+    _load(kept, results)
+    found = pooled(group.entries)
+    for one in found:
+        answer = BenchmarkResult([True], [list(one.samples)], [1], 0, "", None)
+        kept.add_result(asv_names.description(one), answer, one.started, record_samples=True)
+    _save(kept, results, machine)
+    return found
+
+
+def _load(kept: Any, results: Path) -> None:
+    """Take over what asv has in the file; a damaged one is set aside, the records hold what matters."""
+    try:
+        kept.load_data(str(results))
+    except (UserError, KeyError, TypeError):
+        path = results / kept._filename
+        path.replace(path.with_name(path.name + store.ASIDE))
+
+
+def _save(kept: Any, results: Path, machine: Mapping[str, str]) -> None:
+    """Let asv write beside, and move the file into place in one step."""
+    beside, target = results / _BESIDE, results / kept._filename
+    kept.save(str(beside))
+    description = target.parent / "machine.json"
+    if not description.exists():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(description, json.dumps({**machine, "version": Machine.api_version}))
+    (beside / kept._filename).replace(target)
+
+
+def _descriptions(found: Iterable[Pooled]) -> dict[str, dict[str, Any]]:
+    return {asv_names.benchmark(one.key): asv_names.description(one) for one in found}
+
+
+def _describe(results: Path, benchmarks: Mapping[str, dict[str, Any]]) -> None:
+    """Add benchmarks to asv's list; asv replaces the list by what it discovers, which is one profile's."""
+    path = results / _DESCRIPTIONS
+    try:
+        known = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        known = {}
+    other = {name: row for name, row in benchmarks.items() if known.get(name, {}).get("version") != row["version"]}
+    if other or not known:
+        write_atomically(path, json.dumps({**known, **other, "version": Benchmarks.api_version}, indent=1))
+
+
+def show_states(folder: Path, found: Iterable[Entry]) -> dict[str, list[states.Stay]]:
+    """Make the repository of states and asv's files for it below `folder`, both anew; return the states by place."""
+    results = folder / "results"
+    with _alone(folder):
+        chains = states.stays(found)
+        commits = states.write(chains, folder / "repository")
+        shutil.rmtree(results, ignore_errors=True)
+        results.mkdir(parents=True)
+        benchmarks: dict[str, dict[str, Any]] = {}
+        for name, chain in chains.items():
+            for commit, stay in zip(commits[name], chain, strict=True):
+                benchmarks |= _descriptions(write(results, _state_group(commit, stay)))
+        shutil.rmtree(results / _BESIDE, ignore_errors=True)
+        _describe(results, benchmarks)
+    return chains
+
+
+def _state_group(commit: str, stay: states.Stay) -> Group:
+    """Return what asv is told of a stay: the state is the commit, so only the place tells series apart."""
+    place = stay.place
+    axes = {"stack": place.stack, "devices": place.devices, "place": place.slug}
+    return Group(commit, stay.seconds * 1000, place.slug, "", axes, tuple(stay.entries))
+
+
+def _dates(repository: Path) -> dict[str, int]:
+    """Return the date of every commit of a repository, as asv has it: the author's, in milliseconds."""
+    command = ["git", "-C", str(repository), "log", "--all", "HEAD", "--format=%H %at"]
+    listed = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    return {commit: int(date) * 1000 for commit, date in (line.split() for line in listed.splitlines())}
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Let one process at a time change a view."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".view.lock").open("w", encoding="utf-8") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield

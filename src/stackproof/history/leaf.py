@@ -1,0 +1,139 @@
+"""What the files under `benchmarks/` are made of: one function of asv's `track_` kind for each subject of a kind.
+
+asv takes every figure for one where lower is better, so what is tracked are seconds per unit of work, with all raw samples:
+a `track_` benchmark that returns samples gets asv's medians, intervals and tests. A listing imports no torch.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .. import stacks
+from ..errors import Refusal
+from ..measuring import Profile, Subject, measure, profile, subjects
+from ..measuring.rows import measurements
+from ..records import Check, Figure, Measurement, Record, Verdict
+from . import asv_names, pieces, store
+from .entries import Key
+
+if TYPE_CHECKING:
+    from ..device import Device
+
+STACK = "STACKPROOF_STACK"
+REHEARSED = "STACKPROOF_REHEARSED"
+DEVICE = "STACKPROOF_DEVICE"
+PROFILE = "STACKPROOF_PROFILE"
+FACTS = "STACKPROOF_FACTS"
+PIECES = "STACKPROOF_PIECES"
+DEFAULT_PROFILE = "fast"
+_START_S = {"tiny": 240.0, "full": 900.0}
+"""What importing, building, verifying and warming up may take beside the samples, before asv ends the process."""
+
+Result = dict[str, Any]
+
+
+def benchmarks(kind: str) -> dict[str, Callable[[], Result]]:
+    """Return the benchmarks of a kind in the profile that was asked for, by name of function; a leaf adds them to itself."""
+    chosen = profile(os.environ.get(PROFILE, DEFAULT_PROFILE))
+    found = [_benchmark(one, chosen) for one in subjects(chosen.name, stack()) if one.kind == kind]
+    return {one.__name__: one for one in found}
+
+
+def stack() -> stacks.Stack:
+    """Return the stack that asv's environment was made for."""
+    name = os.environ.get(STACK)
+    if not name:
+        raise Refusal(f"{STACK} is not set: benchmarks are run by asv through `nox -s NAME-asv -- run`")
+    found = stacks.load(name)
+    return found.rehearse() if os.environ.get(REHEARSED) else found
+
+
+def _benchmark(subject: Subject, chosen: Profile) -> Callable[[], Result]:
+    def track() -> Result:
+        return run(subject, chosen)
+
+    key = Key(subject.name, chosen.preset, subject.unit)
+    name = asv_names.benchmark(key)
+    track.__name__ = track.__qualname__ = name.rpartition(".")[2]
+    track.__doc__ = subject.title
+    attributes = {
+        "pretty_name": asv_names.title(key),
+        "unit": asv_names.unit(key),
+        "version": subject.version,
+        "timeout": _START_S[chosen.preset] + 4 * chosen.budget.seconds,
+    }
+    track.__dict__.update(attributes)
+    return track
+
+
+def run(subject: Subject, chosen: Profile) -> Result:
+    """Measure, leave a piece of a record behind, and return what asv makes a median of.
+
+    A subject that computes wrong, or whose clock cannot be believed, has no figure: asv sees a failure. One that the stack
+    cannot run is skipped.
+    """
+    from ..checks import CapabilityMissing, CheckEnded
+
+    began, started = time.monotonic(), datetime.now(timezone.utc)
+    device = _device(subject.stack)
+    try:
+        sampled = measure(subject, device, chosen.preset, chosen.budget)
+    except CapabilityMissing as missing:
+        from asv_runner.benchmarks.mark import SkipNotImplemented  # there only while asv runs
+
+        raise SkipNotImplemented(str(missing)) from missing
+    except CheckEnded as ended:
+        _leave(piece(subject, chosen, started, _check(subject, chosen, ended.verdict, str(ended), began)))
+        raise
+    verdict = Verdict.PASSED if sampled.verified else Verdict.FAILED
+    check = _check(subject, chosen, verdict, sampled.reason or "verified", began)
+    _leave(piece(subject, chosen, started, check, measurements(sampled, subject.kind, device.name())))
+    if not sampled.verified:
+        raise RuntimeError(f"{subject.name} computes wrong and was not timed: {sampled.reason}")
+    return {"samples": list(sampled.samples), "number": 1}
+
+
+def _check(subject: Subject, chosen: Profile, verdict: Verdict, reason: str, began: float) -> Check:
+    name = f"{pieces.VERB}/{subject.kind}::{subject.name}[{chosen.preset}]"
+    return Check(name, verdict, reason, time.monotonic() - began)
+
+
+def _device(of: stacks.Stack) -> Device:
+    """Return the device that was asked for, or the first."""
+    from .. import device as devices
+
+    text = os.environ.get(DEVICE, "")
+    return devices.parse(text, of.device) if text else devices.default(of.device)
+
+
+def piece(
+    subject: Subject, chosen: Profile, started: datetime, check: Check, rows: Sequence[Measurement] = ()
+) -> Record:
+    """Return a record of this one benchmark, with the facts that asv's environment found."""
+    return Record(
+        verb=pieces.VERB,
+        stack=subject.stack.name,
+        started=started.isoformat(timespec="milliseconds"),
+        seconds=check.seconds,
+        verdict=check.verdict,
+        provenance={**_facts(), "profile": chosen.name},
+        checks=[check],
+        measurements=list(rows),
+    )
+
+
+def _facts() -> dict[str, Figure]:
+    """Return the facts of the environment, with the commit that asv checked out in place of the checkout's own."""
+    found: dict[str, Figure] = json.loads(Path(os.environ[FACTS]).read_text(encoding="utf-8"))
+    return found | {"commit": os.environ.get("ASV_COMMIT", found["commit"])}
+
+
+def _leave(record: Record) -> None:
+    if folder := os.environ.get(PIECES):
+        store.append(record, Path(folder))

@@ -1,0 +1,65 @@
+"""Prints what provenance knows, as JSON: run by the stack's own interpreter before asv measures anything in it.
+
+    python -m stackproof.history.probe STACK [rehearsed]
+
+The environment is proved first; one that is not its lock, and a host without the device, end with the contracts' exit codes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from .. import hosts, proof, provenance, stacks
+from ..errors import EnvironmentMismatchError, Refusal, StackUnavailableError
+from ..records import Figure
+from ..worker import defaults_of
+
+_ASKED_S = 300.0
+_KINDS: dict[int, type[Refusal]] = {3: StackUnavailableError, 4: EnvironmentMismatchError}
+
+
+def ask(python: Path, stack: stacks.Stack, environment: dict[str, str]) -> dict[str, Figure]:
+    """Return the facts of a stack, asked of its interpreter in a process of its own.
+
+    Raises:
+        Refusal: what the process said, with its exit code.
+    """
+    command = [str(python), "-m", "stackproof.history.probe", stack.name, *(["rehearsed"] if stack.rehearsed else [])]
+    try:
+        ended = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=_ASKED_S, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise StackUnavailableError(f"{python}: does not answer what it is ({error})") from error
+    if ended.returncode:
+        said = [line for line in ended.stderr.splitlines() if line.strip()]
+        sentence = "\n".join(line.removeprefix("stackproof: ") for line in said[-12:]) or "it said nothing"
+        raise _KINDS.get(ended.returncode, Refusal)(sentence)
+    found: dict[str, Figure] = json.loads(ended.stdout.splitlines()[-1])
+    return found
+
+
+def facts(name: str, rehearsed: bool) -> dict[str, Figure]:
+    """Return what is known of a stack in this environment; refuse an environment that is not its lock."""
+    stack = stacks.load(name).rehearse() if rehearsed else stacks.load(name)
+    found = hosts.inspect(stack)
+    if not found.present:
+        raise found.refusal()
+    told = {**provenance.host_facts(stack), **provenance.proof_facts(proof.prove(stack))}
+    os.environ.update(defaults_of(dict(stack.environment)))  # after they were told from what the user has set
+    return {**told, **provenance.torch_facts(stack)}
+
+
+def _main(arguments: list[str]) -> int:
+    try:
+        print(json.dumps(facts(arguments[0], "rehearsed" in arguments[1:])))  # noqa: T201
+    except Refusal as refusal:
+        print(f"stackproof: {refusal}", file=sys.stderr)  # noqa: T201
+        return refusal.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(_main(sys.argv[1:]))

@@ -1,0 +1,1 @@
+"""What the suites ask of a device and of training data, a module for each subject; the suites say what must hold."""

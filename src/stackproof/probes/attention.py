@@ -1,0 +1,252 @@
+"""Scaled-dot-product attention: which kernel really ran, which a stack offers, and what it gave.
+
+Torch chooses among kernels by device, dtype, shape and how it was built, and says nothing when it takes the slow one
+(requirements.md C5). Here the choice is observed by the operators that reach the backend. The reference is the
+textbook formula, written out, and not one of torch's kernels.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import torch
+from torch.nn import attention as torch_attention
+from torch.nn.functional import scaled_dot_product_attention
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from .. import ROOT
+from ..tables import Table
+
+_FILE = ROOT / "fixtures" / "attention.toml"
+_SEED = 11
+Tensors = dict[str, torch.Tensor]
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One implementation: torch's name of it, and the operators that betray it."""
+
+    name: str
+    backend: str
+    operators: tuple[str, ...]
+    fused: bool
+
+
+@dataclass(frozen=True)
+class Case:
+    """One shape: heads and lengths are (queries, keys); `kind` is full, causal or mask."""
+
+    name: str
+    batch: int
+    heads: tuple[int, int]
+    lengths: tuple[int, int]
+    width: int
+    kind: str
+    repeat: bool
+    """Keys and values of grouped heads are repeated before the call, as transformers did before torch 2.5 could share them."""
+
+    @property
+    def grouped(self) -> bool:
+        """Whether torch itself has to share a key head among several query heads."""
+        return self.heads[0] != self.heads[1] and not self.repeat
+
+    def inputs(self, dtype: torch.dtype) -> Tensors:
+        """Make query, key and value on the CPU, the same numbers for every device."""
+        generator = torch.Generator().manual_seed(_SEED)
+        sizes = {"query": (self.heads[0], self.lengths[0])} | dict.fromkeys(
+            ("key", "value"), (self.heads[1], self.lengths[1])
+        )
+        return {
+            name: torch.randn(
+                self.batch, heads, length, self.width, dtype=torch.float64, generator=generator
+            ).to(dtype)
+            for name, (heads, length) in sizes.items()
+        }  # fmt: skip
+
+    def mask(self) -> torch.Tensor | None:
+        """Return a padding mask: the second half of the batch has shorter sequences; every query sees some key."""
+        if self.kind != "mask":
+            return None
+        allowed = torch.ones(self.batch, 1, 1, self.lengths[1], dtype=torch.bool)
+        allowed[self.batch // 2 :, ..., self.lengths[1] * 2 // 3 :] = False
+        return allowed.expand(-1, 1, self.lengths[0], -1)
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a call gave: the kernel that ran, output and gradients on the CPU."""
+
+    kernel: str
+    tensors: Tensors
+
+
+class NotOffered(Exception):  # noqa: N818 - an answer, not an error
+    """This torch has no such kernel for these inputs on this device; the message is torch's own."""
+
+
+@cache
+def _tables() -> tuple[tuple[Kernel, ...], tuple[Case, ...]]:
+    with Table.load(_FILE) as table:
+        return tuple(map(_kernel, table.tables("kernel"))), tuple(map(_case, table.tables("case")))
+
+
+def _kernel(row: Table) -> Kernel:
+    with row:
+        return Kernel(
+            row.take("name", str), row.take("backend", str), row.strings("operators"), row.take("fused", bool)
+        )
+
+
+def _case(row: Table) -> Case:
+    with row:
+        heads, lengths = row.take("heads", list), row.take("lengths", list)
+        return Case(
+            row.take("name", str),
+            row.take("batch", int),
+            (heads[0], heads[1]),
+            (lengths[0], lengths[1]),
+            row.take("width", int),
+            row.take("kind", str, allowed=("full", "causal", "mask")),
+            row.take("repeat", bool, False),
+        )
+
+
+def kernels() -> dict[str, Kernel]:
+    """Return the kernels that are known, by name, in the order in which they are recognised."""
+    return {kernel.name: kernel for kernel in _tables()[0]}
+
+
+def cases() -> tuple[Case, ...]:
+    """Return the shapes that this torch can be asked for; sharing key heads came with torch 2.5."""
+    return tuple(case for case in _tables()[1] if _shares_heads() or not case.grouped)
+
+
+def _shares_heads() -> bool:
+    return "enable_gqa" in (scaled_dot_product_attention.__doc__ or "")
+
+
+class Witness(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Notes the operators that reach the backend, in order."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.seen: list[str] = []
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Note the operator and run it."""
+        self.seen.append(str(func.overloadpacket.__name__))
+        return func(*args, **(kwargs or {}))
+
+    @property
+    def kernel(self) -> str:
+        """The kernel's name; one that no row knows is told by its operators."""
+        for kernel in kernels().values():
+            if any(operator in self.seen for operator in kernel.operators):
+                return kernel.name
+        return f"unknown ({', '.join(dict.fromkeys(self.seen)) or 'no operator'})"
+
+
+def run(case: Case, dtype: torch.dtype, device: torch.device, kernel: Kernel | None = None) -> Run:
+    """Run forward and backward on the device, over one kernel or torch's own choice.
+
+    Raises:
+        NotOffered: torch refuses this kernel for these inputs.
+    """
+    leaves = {name: tensor.to(device).requires_grad_() for name, tensor in case.inputs(dtype).items()}
+    query, key, value = (_repeated(case, name, leaf) for name, leaf in leaves.items())
+    witness = Witness()
+    output = _forward(case, kernel, witness, (query, key, value))
+    output.backward(_cotangent(output))  # type: ignore[no-untyped-call]
+    gradients = {f"gradient of {name}": _gradient(leaf) for name, leaf in leaves.items()}
+    return Run(witness.kernel, {"output": output.detach().cpu(), **gradients})
+
+
+def _forward(case: Case, kernel: Kernel | None, witness: Witness, inputs: Sequence[torch.Tensor]) -> torch.Tensor:
+    (query, key, value), mask = inputs, case.mask()
+    options: dict[str, Any] = {"is_causal": case.kind == "causal", **({"enable_gqa": True} if case.grouped else {})}
+    options["attn_mask"] = None if mask is None else mask.to(query.device)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        try:
+            with _only(kernel), witness:
+                return scaled_dot_product_attention(query, key, value, **options)
+        except RuntimeError as error:
+            if kernel is None:
+                raise
+            raise NotOffered(_reasons([str(one.message) for one in said]) or str(error).splitlines()[0]) from error
+
+
+# Torch warns of every kernel, also of those that were not asked for, and where in its source it does.
+_NO_REASON = re.compile(
+    r"\s*\(Triggered internally at .*|.* has been runtime disabled\..*|.* kernel not used because:.*"
+)
+
+
+def _reasons(said: list[str]) -> str:
+    """Return why torch refuses the kernel that was asked for, out of its warnings."""
+    lines = [_NO_REASON.sub("", message.splitlines()[0]).strip() for message in said if message]
+    return "; ".join(dict.fromkeys(filter(None, lines)))[:300]
+
+
+def _only(kernel: Kernel | None) -> Any:
+    """Restrict torch to one kernel; a name that this torch does not know is not offered by it."""
+    if kernel is None:
+        return warnings.catch_warnings()  # a context that changes nothing
+    backend = getattr(torch_attention.SDPBackend, kernel.backend, None)
+    if backend is None:
+        raise NotOffered(f"torch {torch.__version__} has no SDPBackend.{kernel.backend}")
+    return torch_attention.sdpa_kernel([backend])
+
+
+def formula(case: Case, inputs_of: torch.dtype, compute_in: torch.dtype, *, logarithms: bool = False) -> Tensors:
+    """Return output and gradients by softmax(q k' / sqrt(width)) v on the CPU, from inputs rounded to `inputs_of`.
+
+    With `logarithms` the softmax is exp(x - log sum exp x): the same value with other rounding, so that an anchor in
+    float64 is not the reference itself, which would allow no error at all.
+    """
+    leaves = {name: tensor.to(compute_in).requires_grad_() for name, tensor in case.inputs(inputs_of).items()}
+    query, key, value = (_repeated(case, name, leaf, always=True) for name, leaf in leaves.items())
+    scores = query @ key.transpose(-2, -1) / math.sqrt(case.width)
+    allowed = _allowed(case)
+    scores = scores if allowed is None else scores.masked_fill(~allowed, -math.inf)
+    weights = (scores - scores.logsumexp(-1, keepdim=True)).exp() if logarithms else scores.softmax(-1)
+    output = weights @ value
+    output.backward(_cotangent(output))  # type: ignore[no-untyped-call]
+    gradients = {f"gradient of {name}": _gradient(leaf) for name, leaf in leaves.items()}
+    return {"output": output.detach(), **gradients}
+
+
+def _allowed(case: Case) -> torch.Tensor | None:
+    """Return which key each query may see; a causal one sees its own place and those before it."""
+    if case.kind == "causal":
+        return torch.ones(case.lengths, dtype=torch.bool).tril()
+    return case.mask()
+
+
+def _repeated(case: Case, name: str, tensor: torch.Tensor, *, always: bool = False) -> torch.Tensor:
+    share = case.heads[0] // case.heads[1]
+    wanted = name != "query" and share > 1 and (case.repeat or always)
+    return tensor.repeat_interleave(share, dim=1) if wanted else tensor
+
+
+def _cotangent(output: torch.Tensor) -> torch.Tensor:
+    """Return what flows back: not all ones, under which the gradient of a softmax vanishes."""
+    flat = torch.linspace(-1, 1, output.numel(), dtype=torch.float64)
+    return flat.reshape(output.shape).to(output.dtype).to(output.device)
+
+
+def _gradient(leaf: torch.Tensor) -> torch.Tensor:
+    assert leaf.grad is not None
+    return leaf.grad.cpu()

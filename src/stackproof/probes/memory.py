@@ -1,0 +1,222 @@
+"""Memory that is what it says: allocations that count, steps that do not grow, over-commitment that is refused.
+
+Sizes are bytes. On a card the allocator counts exactly; of a process on the CPU only the resident set can be seen, which
+the C library rounds and keeps a little of, so that each comparison has a slack.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from ..checks import CheckHung, require
+from ..device import HOST, Device
+
+MIB = 1 << 20
+_KNOWN = 1 << 30
+_PIECES = 12
+_PROBE = 64 * MIB
+_PROBES = 5
+_SLOWEST = 0.5
+"""Full memory must be at least half as fast as empty memory; behind a PCIe link it is a tenth (requirements.md A5)."""
+_SLOWEST_HOST = 0.05
+"""The CPU's caches and neighbours move its rates by a lot; only a swapping host is slower than this."""
+
+Taken = Callable[[int], torch.Tensor]
+
+
+def known_size(free: int) -> int:
+    """Return 1 GiB, as the first users tried (requirements.md A4), or a quarter of what is free, in whole 2 MiB."""
+    return min(_KNOWN, free // 4 // (2 * MIB) * (2 * MIB))
+
+
+def filled(device: Device) -> Taken:
+    """Return a function that takes bytes on the device and writes to all of them, so that they are really there."""
+    return lambda size: torch.ones(size, dtype=torch.uint8, device=device.torch)
+
+
+def follow(device: Device, size: int, take: Taken, slack: int = 0) -> dict[str, int]:
+    """Take a block and give it back; each counter must follow, to within `slack`. Returns what was counted."""
+    device.empty_cache()
+    device.reset_peak()
+    before = device.memory()
+    block = take(size)
+    device.synchronize()
+    during = device.memory()
+    appeared, used, peak = (
+        during.allocated - before.allocated,
+        before.free - during.free,
+        during.peak - before.allocated,
+    )
+    _near(appeared, size, slack, f"{device}: a tensor of {size} bytes appeared in 'allocated' as {appeared}")
+    most = sys.maxsize if slack else size  # the kernel may forbid resetting a process's peak: it is from earlier then
+    require(size - slack <= peak <= most, f"{device}: a tensor of {size} bytes moved the peak by {peak}")
+    del block
+    device.empty_cache()
+    after = device.memory()
+    left = after.allocated - before.allocated
+    require(left <= slack, f"{device}: {left} bytes of {size} are still allocated after the tensor was released")
+    require(after.peak - before.allocated >= size - slack, f"{device}: the peak forgot a tensor of {size} bytes")
+    return {"bytes": size, "appeared": appeared, "peak": peak, "free fell by": used, "left": left}  # fmt: skip
+
+
+def follow_free(device: Device, size: int, take: Taken, slack: int) -> int:
+    """The driver's free memory falls by a block and rises again when it is given back; returns by how much it fell."""
+    device.empty_cache()
+    before = device.memory().free
+    block = take(size)
+    device.synchronize()
+    fell = before - device.memory().free
+    _near(fell, size, slack, f"{device}: a tensor of {size} bytes lowered the driver's free memory by {fell}")
+    del block
+    device.empty_cache()
+    kept = before - device.memory().free
+    require(kept <= slack, f"{device}: the driver still misses {kept} of {size} bytes after they were released")
+    return fell
+
+
+def _near(actual: int, size: int, slack: int, sentence: str) -> None:
+    require(size - slack <= actual <= size + slack, sentence)
+
+
+def growth(device: Device, step: Callable[[], object], steps: int, warm_up: int, allowed: int) -> int:
+    """Run steps and return by how many bytes the device's memory grew after the warm-up; more than `allowed` fails."""
+    for _ in range(warm_up):
+        step()
+    device.synchronize()
+    before = device.memory().allocated
+    for _ in range(steps):
+        step()
+    device.synchronize()
+    grown = device.memory().allocated - before
+    each = f"{grown / steps / 1024:.1f} KiB a step"
+    require(grown <= allowed, f"{device}: {steps} training steps left {grown} bytes behind ({each}), {allowed} allowed")
+    return grown
+
+
+@dataclass(frozen=True)
+class Overcommitment:
+    """How asking for too much ended: what was free and granted, and the rate of the first block in GB/s at three times."""
+
+    free: int
+    granted: int
+    words: str
+    before: float
+    full: float
+    after: float
+
+
+def overcommit(
+    device: Device, free: int, take: Taken, rate: Callable[[torch.Tensor], float], slowest: float = _SLOWEST
+) -> Overcommitment:
+    """Ask for 1.2 x `free` in one block and in pieces; both must be refused, and what is held must stay fast.
+
+    A driver that evicts to the host's memory grants everything and gets slow instead: that fails, with the rates.
+    """
+    require(_refusal(take, int(free * 1.2)) is not None, f"{device}: one block of 1.2 x the free memory was granted")
+    first = take(min(_PROBE, free // _PIECES))
+    before = rate(first)
+    held, words = [first], None
+    while words is None and len(held) <= _PIECES:
+        words = _refusal(lambda size: held.append(take(size)), free * 12 // 10 // _PIECES)
+    full, granted = min(rate(first), rate(held[-1])), sum(block.nbytes for block in held)
+    del held[1:]
+    device.empty_cache()
+    after = rate(first)
+    rates = f"{before:.1f} GB/s before, {full:.1f} when full, {after:.1f} after"
+    require(
+        words is not None, f"{device}: {granted} bytes were granted where {free} were free, without an error: {rates}"
+    )
+    require(min(full, after) >= slowest * before, f"{device}: memory spilled in silence: {rates}")
+    return Overcommitment(free, granted, words or "", before, full, after)
+
+
+def _refusal(take: Callable[[int], object], size: int) -> str | None:
+    """Return the first line of the out-of-memory error, or None where the block was granted (and is given back)."""
+    try:
+        take(size)
+    except RuntimeError as error:  # OutOfMemoryError is one; the CPU's allocator raises no class of its own
+        if not any(word in str(error).lower() for word in _REFUSALS):
+            raise
+        return str(error).splitlines()[0][:200]
+    return None
+
+
+_REFUSALS = ("out of memory", "can't allocate memory", "not enough memory", "out_of_device_memory")
+
+
+def rate(device: Device) -> Callable[[torch.Tensor], float]:
+    """Return a probe: the best of five rates, in GB/s, at which a block's bytes are changed in place (read and written)."""
+
+    def probe(block: torch.Tensor) -> float:
+        part = block[:_PROBE]
+        return max(_once(device, part) for _ in range(_PROBES))
+
+    return probe
+
+
+def _once(device: Device, part: torch.Tensor) -> float:
+    device.synchronize()
+    began = time.perf_counter()
+    part.bitwise_xor_(1)
+    device.synchronize()
+    return 2 * part.nbytes / max(time.perf_counter() - began, 1e-9) / 1e9
+
+
+def still_usable(device: Device) -> None:
+    """After the error a product of known whole numbers must still be right."""
+    left, right = (torch.arange(size, dtype=torch.float32, device=device.torch) for size in (64, 64))
+    found = float((left.reshape(1, 64) @ right.reshape(64, 1)).item())
+    require(found == sum(n * n for n in range(64)), f"{device}: after the error a known product gave {found}")
+
+
+_LIMIT = 768 * MIB
+_CHILD = "from stackproof.probes.memory import limited; limited()"
+
+
+def overcommit_host(seconds: float) -> Overcommitment:
+    """Over-commit the CPU's memory in a process of its own, whose address space is limited: no host is harmed.
+
+    Linux grants what it does not have until it is written to, so only a limit (setrlimit(2), RLIMIT_AS) can refuse.
+    """
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", _CHILD], capture_output=True, text=True, errors="replace", timeout=seconds, check=False
+        )  # fmt: skip
+    except subprocess.TimeoutExpired as late:
+        raise CheckHung(f"the process that asked for too much memory did not end within {seconds:.0f} s") from late
+    said = done.stdout.strip().splitlines() or done.stderr.strip().splitlines() or ["it printed nothing"]
+    require(done.returncode == 0, f"asking for too much memory ended the process ({done.returncode}): {said[-1][:300]}")
+    answer = json.loads(said[-1])
+    require("failed" not in answer, answer.get("failed", ""))
+    return Overcommitment(**answer)
+
+
+def limited() -> None:
+    """Be the child: limit the address space to a little more than there is, ask for too much, say what happened."""
+    torch.set_num_threads(1)
+    still_usable(HOST)  # everything that is loaded late is loaded now
+    pages = int(_first_word("/proc/self/statm"))
+    here = pages * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (here + _LIMIT, here + _LIMIT))
+    try:
+        found = vars(overcommit(HOST, _LIMIT, filled(HOST), rate(HOST), _SLOWEST_HOST))
+        still_usable(HOST)
+    except Exception as error:
+        found = {"failed": f"{error}"[:400]}
+    sys.stdout.write(json.dumps(found) + "\n")
+    sys.stdout.flush()
+    os._exit(0)  # nothing is left to do that memory could fail
+
+
+def _first_word(path: str) -> str:
+    return Path(path).read_text(encoding="ascii").split()[0]

@@ -1,0 +1,104 @@
+"""What is looked for in a log, and what was found: bounded, however long the log is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+KEPT = 40
+COUNTED = 500
+"""After so many hits in a file a probe is sated: its texts are looked for no longer, except at the end of the file."""
+_RANKS = 4096
+_TIED = re.compile(r"(?<![\[\\])\^|\\A|\(\?<[=!]")  # ^, \A, looking back
+
+Groups = Mapping[str, str]
+Who = tuple[str, int]
+"""Who wrote a line, as far as the log says: ("rank", 3), ("pid", 4711), or ("file", 0)."""
+
+
+@dataclass(frozen=True)
+class Probe:
+    """A question to every line: one that holds any of the texts and matches any of the patterns is a hit.
+
+    `span` lines are matched as one text (torchrun writes a rank on one line and its exit code on the next); `follows` asks
+    for the traceback that the line begins; of the hits, `kept` are remembered, with their time if they are `timed`.
+    """
+
+    key: str
+    texts: tuple[bytes, ...]
+    patterns: tuple[re.Pattern[str], ...]
+    span: int = 1
+    follows: bool = False
+    kept: int = KEPT
+    counted: int = COUNTED
+    timed: bool = True
+
+    @cached_property
+    def loose(self) -> bool:
+        """Whether it can be tried on a line as it stands, prefixes and all, because nothing ties it to the line's beginning."""
+        return self.span == 1 and not any(_TIED.search(pattern.pattern) for pattern in self.patterns)
+
+    def match(self, text: str) -> re.Match[str] | None:
+        """Return the first match of any pattern."""
+        return next((found for pattern in self.patterns if (found := pattern.search(text))), None)
+
+
+@dataclass(frozen=True, order=True)
+class Place:
+    """Where a line stands: in which file of the run, at which byte, as which of several lines glued into one; and its number."""
+
+    source: int
+    offset: int
+    part: int
+    line: int
+
+
+@dataclass(frozen=True)
+class Block:
+    """A traceback: the exception (its last line), the innermost frames, and the number of its last line."""
+
+    exception: str
+    frames: tuple[str, ...]
+    last_line: int
+
+
+@dataclass(frozen=True)
+class Hit:
+    """A line that a probe found, who wrote it, and the time that it or the nearest line before it names."""
+
+    place: Place
+    text: str
+    who: Who
+    seconds: float | None
+    groups: Groups = field(hash=False)
+    block: Block | None = None
+
+
+@dataclass
+class Tally:
+    """The hits of one probe: how many, the first ones, and the first and the last of each writer."""
+
+    count: int = 0
+    kept: list[Hit] = field(default_factory=list)
+    first: dict[Who, Hit] = field(default_factory=dict)
+    last: dict[Who, Hit] = field(default_factory=dict)
+
+    def keeps(self, who: Who, room: int) -> bool:
+        """Whether a hit of that writer would be remembered for good."""
+        return len(self.kept) < room or who not in self.first
+
+    def add(self, hit: Hit, room: int) -> None:
+        """Count the hit and remember it as far as there is room."""
+        self.count += 1
+        if len(self.kept) < room:
+            self.kept.append(hit)
+        if hit.who in self.first or len(self.first) < _RANKS:
+            self.first.setdefault(hit.who, hit)
+            self.last[hit.who] = hit
+
+
+def compiled(patterns: Iterable[str]) -> tuple[re.Pattern[str], ...]:
+    """Compile patterns for a probe."""
+    return tuple(re.compile(pattern) for pattern in patterns)

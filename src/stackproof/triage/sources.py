@@ -1,0 +1,195 @@
+"""Which files are the logs of which run, which rank wrote each, and how each is opened."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import stat
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
+
+from ..errors import Refusal
+from .windows import GZIP, Readable, Unzipped
+
+STDIN = "-"
+_MOST_FILES = 20000
+
+# Names that say which rank wrote a file; what lies before the number tells runs apart. torchrun keeps
+# attempt_N/RANK/stderr.log below a folder for each run, Slurm's %j-%t is job and task, Paddle writes workerlog.N.
+_NAMES = tuple(
+    re.compile(pattern)
+    for pattern in (
+        r"(?P<run>.*?)/?attempt_\d+/(?P<rank>\d{1,6})/(?:stdout|stderr)\.log$",
+        r"(?P<run>.*slurm-\d+)[.-](?P<rank>\d{1,6})\.(?:out|err|log)$",
+        r"(?P<run>.*workerlog)\.(?P<rank>\d{1,6})$",
+        r"(?P<run>.*?)(?:^|[/._-])(?:global_?|local_?)?(?:rank|task|proc|worker)[._-]?(?P<rank>\d{1,6})"
+        r"(?:[./_-](?:stdout|stderr|out|err|log))?(?:\.(?:log|out|err|txt))?$",
+        r"(?P<run>.*?)(?:^|[/._-])node[._-]?\d{1,6}(?:\.(?:log|out|err|txt))?$",
+    )
+)
+_LOGS = (".log", ".out", ".err", ".txt", ".gz")
+_LOG_NAMES = re.compile(r"(?:stdout|stderr|workerlog\.\d+|log\.\d+|.*\.o\d+|.*\.e\d+)$")
+_FOREIGN = {
+    b"\x28\xb5\x2f\xfd": ("zstd", "zstdcat"),
+    b"\xfd7zXZ": ("xz", "xzcat"),
+    b"BZh": ("bzip2", "bzcat"),
+    b"PK\x03\x04": ("zip", "unzip -p"),
+}
+
+
+class Stream:
+    """An open log: bytes, and after they are read, what was wrong with the file."""
+
+    def __init__(self, inner: Readable) -> None:
+        self._inner = inner
+
+    def read(self, size: int, /) -> bytes:
+        """Return up to `size` bytes, none at the end."""
+        return self._inner.read(size)
+
+    @property
+    def damage(self) -> str:
+        """Why the text may not be all, or an empty string."""
+        return self._inner.damage if isinstance(self._inner, Unzipped) else ""
+
+
+@dataclass(frozen=True)
+class Source:
+    """One log; without a path it is standard input."""
+
+    name: str
+    path: Path | None
+    rank: int | None = None
+
+    @contextmanager
+    def open(self) -> Iterator[Stream]:
+        """Open the log for reading; one that is compressed with gzip is unpacked, whatever its name.
+
+        Raises:
+            Refusal: it cannot be read, or is compressed otherwise.
+        """
+        try:
+            with self._binary() as stream:
+                yield Stream(self._unpacked(stream))
+        except OSError as error:
+            raise Refusal(
+                f"{self.name}: cannot be read ({error.strerror}); name a log that exists and is readable"
+            ) from error
+
+    @contextmanager
+    def _binary(self) -> Iterator[BinaryIO]:
+        if self.path is None:
+            yield sys.stdin.buffer
+            return
+        with self.path.open("rb") as stream:
+            yield stream
+
+    def _unpacked(self, stream: BinaryIO) -> Readable:
+        head = stream.read(6)
+        for magic, (name, tool) in _FOREIGN.items():
+            if head.startswith(magic):
+                raise Refusal(
+                    f"{self.name}: is compressed with {name}; run `{tool} FILE | python -m stackproof triage -`"
+                )
+        whole = _Rejoined(head, stream)
+        return Unzipped(whole) if head.startswith(GZIP) else whole
+
+
+class _Rejoined(io.RawIOBase):
+    """A stream whose first bytes were looked at."""
+
+    def __init__(self, head: bytes, stream: BinaryIO) -> None:
+        super().__init__()
+        self._head, self._stream = head, stream
+
+    def read(self, size: int = -1, /) -> bytes:
+        head, self._head = self._head, b""
+        return head + self._stream.read(size)
+
+
+@dataclass
+class Run:
+    """The logs that belong together."""
+
+    name: str
+    sources: list[Source] = field(default_factory=list)
+
+
+def runs(arguments: Sequence[str], together: bool = False) -> list[Run]:
+    """Return the runs whose logs are named: files, folders, `-` for standard input; `together` makes them all one run.
+
+    Raises:
+        Refusal: something named does not exist, or a folder holds no log.
+    """
+    sources = [(run, source) for argument in arguments for run, source in _expand(argument)]
+    found: dict[str, Run] = {}
+    for name, source in sources:
+        key = "all logs" if together and len(sources) > 1 else name
+        run = found.setdefault(key, Run(key))
+        if source not in run.sources:
+            run.sources.append(source)
+    return list(found.values())
+
+
+def named(paths: Iterable[Path]) -> Run:
+    """Return these files as one run."""
+    return Run("", [_source(path)[1] for path in paths])
+
+
+def _expand(argument: str) -> Iterator[tuple[str, Source]]:
+    path = Path(argument)
+    if argument == STDIN:
+        yield "standard input", Source("standard input", None)
+    elif path.is_dir():
+        yield from _folder(path)
+    elif path.exists():
+        yield _source(path)
+    else:
+        raise Refusal(f"{argument}: there is no such log; name files or folders, or - for standard input")
+
+
+def _folder(folder: Path) -> Iterator[tuple[str, Source]]:
+    """Yield what looks like a log below a folder, in order of name."""
+    paths = sorted(Path(where) / name for where, _, names in os.walk(folder) for name in names if _is_log(name))
+    regular = [path for path in paths if _is_regular(path)]
+    if not regular:
+        kinds = ", ".join(f"*{ending}" for ending in _LOGS)
+        raise Refusal(f"{folder}: holds no log ({kinds}); name the files themselves")
+    if len(regular) > _MOST_FILES:
+        raise Refusal(f"{folder}: holds {len(regular)} logs, more than {_MOST_FILES}; name the folder of one run")
+    yield from map(_source, sorted(regular, key=lambda path: _natural(str(path))))
+
+
+def _is_log(name: str) -> bool:
+    return name.endswith(_LOGS) or bool(_LOG_NAMES.match(name))
+
+
+def _is_regular(path: Path) -> bool:
+    """Whether it is a file with something in it; a pipe or a device in a folder would wait for ever."""
+    try:
+        found = path.stat()
+    except OSError:
+        return True  # opening it will say why
+    return stat.S_ISREG(found.st_mode) and found.st_size > 0
+
+
+def _source(path: Path) -> tuple[str, Source]:
+    """Return the log and the name of its run; a log that names no rank is a run of its own."""
+    text = path.as_posix()
+    bare = text.removesuffix(".gz")
+    for pattern in _NAMES:
+        if found := pattern.match(bare):
+            named = found.groupdict()
+            rank = int(named["rank"]) if named.get("rank") else None
+            return found["run"] or ".", Source(text, path, rank)
+    return text, Source(text, path)
+
+
+def _natural(text: str) -> list[tuple[int, str]]:
+    """Sort numbers in names as numbers."""
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d{1,18})", text)]

@@ -1,0 +1,119 @@
+"""Collectives over all ranks of the default group, verified on data that no rank has alone, then timed.
+
+algbw is S / t with S the bytes of the whole tensor; busbw is what a link carries: algbw times a factor that depends on the collective
+and the number n of ranks (https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import torch
+import torch.distributed as dist
+
+from ..checks import require
+from ..records import Figure
+from .work import Setting, Work, dtype_named, name_of
+
+_MIB = 1 << 20
+_PERIOD = 7
+"""Values are small whole numbers, exact in every dtype and in every order of summing."""
+
+FACTORS: dict[str, Callable[[int], float]] = {
+    "all-reduce": lambda n: 2 * (n - 1) / n,
+    "reduce-scatter": lambda n: (n - 1) / n,
+    "all-gather": lambda n: (n - 1) / n,
+    "all-to-all": lambda n: (n - 1) / n,
+    "broadcast": lambda _: 1.0,
+    "reduce": lambda _: 1.0,
+}
+
+
+class Collective(Work):
+    """One collective on one size: `mib` of the whole tensor."""
+
+    def __init__(self, setting: Setting) -> None:
+        with setting.parameters as row:
+            self._call = row.take("call", str, allowed=tuple(FACTORS))
+            mib, dtype = row.take("mib", float), dtype_named(row)
+        self.device, self.dtype = setting.device, name_of(dtype)
+        self._rank, self._world = dist.get_rank(), dist.get_world_size()
+        width = torch.empty((), dtype=dtype).element_size()
+        self._part = max(1, int(mib * _MIB) // width // self._world)
+        whole = self._part * self._world
+        self._bytes = whole * width
+        place = self.device.torch
+        self._long = torch.empty(whole, dtype=dtype, device=place)
+        self._short = torch.empty(self._part, dtype=dtype, device=place)
+        self._other = torch.empty(whole, dtype=dtype, device=place)
+
+    @property
+    def worth(self) -> Mapping[str, float]:
+        """GB of the whole tensor, and GB that cross a link; a single rank sends nothing."""
+        factor = FACTORS[self._call](self._world)
+        over_link = {"GB over a link": factor * self._bytes / 1e9} if self._world > 1 else {}
+        return {"GB": self._bytes / 1e9, **over_link}
+
+    def conclude(self) -> Mapping[str, Figure]:
+        """Say which collective it was."""
+        return {"call": self._call}
+
+    def run(self) -> None:
+        """Call it once."""
+        _CALLS[self._call](self)
+
+    def prove(self) -> str:
+        """Every rank gets what the collective promises, computed without the backend."""
+        self._fill()
+        self.run()
+        self.device.synchronize()
+        found, expected = self._expected()
+        require(
+            torch.equal(found.cpu(), expected), f"{self._call} of {self._bytes} bytes on {self._world} ranks is wrong"
+        )
+        self._fill(zero=True)
+        return f"{self._call} of {self._bytes} bytes is exact on {self._world} ranks"
+
+    def _of(self, rank: int) -> torch.Tensor:
+        """Return the whole tensor that a rank starts with, on the CPU."""
+        places = torch.arange(self._part * self._world, dtype=torch.int32)
+        return ((places * (rank + 1)) % _PERIOD - 3).to(self._long.dtype)
+
+    def _fill(self, *, zero: bool = False) -> None:
+        """Fill what is sent with this rank's data and what is received with a value that nobody sends."""
+        mine = self._of(self._rank)
+        self._long.copy_(mine.zero_() if zero else mine)  # sums of sums would leave the range of half precision
+        self._short.copy_(self._long[self._part * self._rank : self._part * (self._rank + 1)])
+        self._other.fill_(99.0)
+
+    def _expected(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return what this rank holds now and what it should hold."""
+        everyone = [self._of(rank) for rank in range(self._world)]
+        part = slice(self._part * self._rank, self._part * (self._rank + 1))
+        total = torch.stack(everyone).sum(0)
+        results: dict[str, tuple[torch.Tensor, torch.Tensor]] = {
+            "all-reduce": (self._long, total),
+            "broadcast": (self._long, everyone[0]),
+            "reduce": (self._long, total) if self._rank == 0 else (self._short, everyone[self._rank][part]),
+            "all-gather": (
+                self._other,
+                torch.cat([_part_of(one, rank, self._part) for rank, one in enumerate(everyone)]),
+            ),
+            "reduce-scatter": (self._short, total[part]),
+            "all-to-all": (self._other, torch.cat([one[part] for one in everyone])),
+        }
+        return results[self._call]
+
+
+def _part_of(whole: torch.Tensor, rank: int, size: int) -> torch.Tensor:
+    return whole[rank * size : (rank + 1) * size]
+
+
+_CALLS: dict[str, Callable[[Collective], object]] = {
+    "all-reduce": lambda work: dist.all_reduce(work._long),
+    "broadcast": lambda work: dist.broadcast(work._long, 0),
+    "reduce": lambda work: dist.reduce(work._long, 0),
+    "all-gather": lambda work: dist.all_gather_into_tensor(work._other, work._short),
+    "reduce-scatter": lambda work: dist.reduce_scatter_tensor(work._short, work._long),
+    "all-to-all": lambda work: dist.all_to_all_single(work._other, work._long),
+}

@@ -1,0 +1,81 @@
+"""Data loading as training does it: workers that augment pictures, batches that are copied to the device.
+
+The data set lives here because a worker that is spawned imports it by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+from fixtures import shapes
+
+from ..checks import require
+from .work import Setting, Work
+
+_DRAWN = 16
+"""Different pictures that are drawn; the set repeats them."""
+_SEED = 5
+
+
+class Pictures(Dataset[torch.Tensor]):
+    """Pictures (3, size, size) in 0..1: every second one is mirrored, as augmentation would."""
+
+    def __init__(self, count: int, size: int) -> None:
+        images, _ = shapes.classification(_SEED, min(count, _DRAWN), size)
+        self._images, self._count = torch.from_numpy(images).expand(-1, 3, size, size), count
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        image = self._images[index % len(self._images)]
+        return (image.flip(-1) if index % 2 else image).to(torch.float32).div_(255)
+
+
+class Loading(Work):
+    """An epoch from the loader onto the device: single batches come in bursts, whose median says nothing of the rate."""
+
+    dtype = "float32"
+
+    def __init__(self, setting: Setting) -> None:
+        with setting.parameters as row:
+            size, self._batch, workers = row.take("size", int), row.take("batch", int), row.take("workers", int)
+            batches, pinned = row.take("batches", int), row.take("pinned", bool)
+        self.device = setting.device
+        self._pictures = Pictures(self._batch * batches, size)
+        options: dict[str, Any] = {"multiprocessing_context": "spawn", "persistent_workers": True} if workers else {}
+        self._loader = DataLoader(self._pictures, self._batch, num_workers=workers, pin_memory=pinned, **options)
+
+    @property
+    def worth(self) -> Mapping[str, float]:
+        """The pictures of an epoch."""
+        return {"sample": float(len(self._pictures))}
+
+    def run(self) -> None:
+        """Wait for each batch of an epoch and queue its copy."""
+        for batch in self._loader:
+            batch.to(self.device.torch, non_blocking=True)
+
+    def prove(self) -> str:
+        """An epoch's batches hold the data set's pictures, in order."""
+        seen = 0
+        for number, batch in enumerate(self._loader):
+            arrived = batch.to(self.device.torch, non_blocking=True).cpu()
+            expected = torch.stack([self._pictures[number * self._batch + place] for place in range(len(arrived))])
+            require(torch.equal(arrived, expected), f"batch {number} is not what the data set holds")
+            seen += len(arrived)
+        require(seen == len(self._pictures), f"an epoch gave {seen} pictures of {len(self._pictures)}")
+        return f"an epoch of {seen} pictures arrived in order and unchanged"
+
+    def close(self) -> None:
+        """Let the workers end."""
+        shutdown = getattr(self._loader._iterator, "_shutdown_workers", None)
+        if shutdown is not None:
+            shutdown()
+
+
+KINDS = {"loading": Loading}

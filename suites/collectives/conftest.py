@@ -1,0 +1,50 @@
+"""The rows of each backend, and the launches that several checks look at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, partial
+from pathlib import Path
+
+import pytest
+
+from stackproof import device as devices
+from stackproof.distributed.collectives_rows import FLOATS, rows
+from stackproof.distributed.collectives_trial import PROGRAM, Trial, worlds
+from stackproof.session import Session
+from stackproof.stacks import Stack
+from suites.ranks import Launches
+
+Trials = Callable[[str], list[Trial]]
+
+_DEADLINE_S = 600.0
+_ROW_S = 45.0
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Give a check every backend that the stack declares, and every row of each."""
+    backends = Session.load().open_stack().backends
+    if "row" in metafunc.fixturenames:
+        pairs = [(backend, row) for backend in backends for row in rows()]
+        metafunc.parametrize(("backend", "row"), pairs, ids=[f"{backend}-{row.name}" for backend, row in pairs])
+    elif "backend" in metafunc.fixturenames:
+        metafunc.parametrize("backend", backends)
+
+
+@pytest.fixture(scope="module")
+def trials(request: pytest.FixtureRequest, stack: Stack, session_plan: Session, launches: Launches) -> Trials:
+    """The groups that answer for a backend and the checks chosen; each is launched when its first outcome is asked for."""
+    chosen = {item.name for item in request.session.items}
+
+    @cache
+    def of(backend: str) -> list[Trial]:
+        offered = [row for row in rows() if row.dtype not in FLOATS or row.dtype in stack.precisions]
+        tried = [row for row in offered if f"test_agrees[{backend}-{row.name}]" in chosen] or offered[:1]
+        found = []
+        for world in worlds(stack, backend, devices.visible(stack.device)):
+            start = partial(launches, PROGRAM, world.arrangement, deadline_s=_DEADLINE_S)
+            folder = Path(session_plan.folder) / f"outcomes-{backend}-{world.size}"
+            found.append(Trial(start, tried, world, folder, _ROW_S * session_plan.deadline_scale))
+        return found
+
+    return of

@@ -1,0 +1,63 @@
+"""Every collective, operator and form in every dtype, bit by bit against plain arithmetic on the CPU, on every rank."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from stackproof.checks import CapabilityMissing, CheckFailed, NotApplicable, require
+from stackproof.distributed.collectives_report import judge, repeatable, repro
+from stackproof.distributed.collectives_rows import FLOATS, Row, applicable
+from stackproof.distributed.collectives_rules import lacking
+from stackproof.distributed.collectives_trial import Trial
+from stackproof.records import Figure
+from stackproof.stacks import Stack
+from suites.common import supported
+
+from .conftest import Trials
+
+
+@pytest.mark.deadline(900)
+def test_agrees(backend: str, row: Row, stack: Stack, trials: Trials, figures: dict[str, Figure]) -> None:
+    """Each rank holds exactly what the known data of all ranks make, and nothing beside it was written."""
+    if row.dtype in FLOATS:
+        supported(stack, getattr(torch, row.dtype))
+    suited = [trial for trial in trials(backend) if applicable(row, trial.world.size)]
+    if not suited:
+        raise NotApplicable(f"{row.collective} needs two ranks, and {backend} has one card")
+    said = [_verdict(row, trial, stack, figures) for trial in suited]
+    if not any(said):
+        lack = lacking(row, backend)
+        assert lack is not None
+        raise CapabilityMissing(f"{lack.place}: {lack.reason}; it refuses {row.name} ('{lack.says}')")
+    figures["summary"] = "; ".join(filter(None, said))
+
+
+def _verdict(row: Row, trial: Trial, stack: Stack, figures: dict[str, Figure]) -> str:
+    """Judge one world size; the figures hold the code that repeats a wrong case."""
+    ranks = trial.outcome(row)
+    for key in ("right", "refused", "wrong"):
+        figures[f"{key}, {trial.world.label}"] = sum(outcome[key] for outcome in ranks)
+    try:
+        return judge(row, trial.world, ranks, lacking(row, trial.world.arrangement.backend))
+    except CheckFailed as failure:
+        if repeatable(row, ranks):
+            figures["repro"] = repro(str(failure), trial.world, stack.imports, ranks)
+        raise
+
+
+@pytest.mark.deadline(900)
+def test_backend(backend: str, trials: Trials, figures: dict[str, Figure]) -> None:
+    """Every rank's group is of the backend that was asked for, and of the class that bears its name."""
+    for trial in trials(backend):
+        trial.outcome(trial.rows[0])
+        for rank, one in enumerate(trial.ranks):
+            name, implementation = one["backend"], one["implementation"]
+            require(name == backend, f"{trial.world.label}: rank {rank} has backend {name}, {backend} was asked for")
+            served = implementation.casefold().endswith(backend)
+            require(served, f"{trial.world.label}: {backend} is served by {implementation} on rank {rank}")
+            figures[f"rank {rank}, {trial.world.label}"] = implementation
+        require(
+            len(trial.ranks) == trial.world.size, f"{trial.world.label}: {len(trial.ranks)} ranks told of themselves"
+        )
+    figures["summary"] = ", ".join(f"{what}: {who}" for what, who in figures.items())

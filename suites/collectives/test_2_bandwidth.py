@@ -1,0 +1,96 @@
+"""Bandwidth by size, of buffers that were right before and after they were timed; indicative where ranks share cores or a card."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from statistics import median
+from typing import Any
+
+import pytest
+
+from stackproof import device as devices
+from stackproof.checks import NotApplicable, require
+from stackproof.distributed.bandwidth import TRANSFERS, per_gb, sizes, words
+from stackproof.distributed.collectives_trial import World, worlds
+from stackproof.records import Figure, Measurement
+from stackproof.stacks import Stack
+from suites.ranks import Group, Launches
+
+_DEADLINE_S = 240.0
+# 4000 times the bytes take longer than this, unless the clock measured only that the call returned.
+_LONGER = 1.5
+
+
+def _world(stack: Stack, backend: str) -> World:
+    """Return as many ranks as there are cards; two where they share one."""
+    found = worlds(stack, backend, devices.visible(stack.device))
+    return found[-1] if len(set(found[-1].arrangement.cards)) > 1 else found[0]
+
+
+def _run(stack: Stack, launches: Launches, backend: str, preset: str) -> tuple[World, Group]:
+    world = _world(stack, backend)
+    if world.size == 1:
+        raise NotApplicable(f"one rank of {backend} sends nothing to anybody")
+    arguments = {"transfers": list(TRANSFERS), "sizes": sizes(preset)}
+    program = "stackproof.distributed.bandwidth:measure"
+    return world, launches(program, world.arrangement, arguments, _DEADLINE_S)
+
+
+def _slowest(group: Group, name: str, number: int) -> list[float]:
+    """Return the seconds of one call in each span, on the rank that took longest."""
+    spans = zip(*(rank["transfers"][name][number]["seconds"] for rank in group.ranks), strict=True)
+    return [max(seconds) for seconds in spans]
+
+
+@pytest.mark.needs(
+    *(f"collectives/exact::agrees[{{backend}}-{transfer.row}-float32]" for transfer in TRANSFERS.values())
+)
+@pytest.mark.deadline(300)
+@pytest.mark.parametrize("name", TRANSFERS)
+def test_rates(
+    backend: str,
+    name: str,
+    stack: Stack,
+    preset: str,
+    launches: Launches,
+    measured: Callable[[Measurement], None],
+    figures: dict[str, Figure],
+) -> None:
+    """Seconds per GB at every size; every span's result is what plain arithmetic says, and time grows with size."""
+    world, group = _run(stack, launches, backend, preset)
+    rows: list[dict[str, Any]] = group.ranks[0]["transfers"][name]
+    for number, row in enumerate(rows):
+        bad = [rank["transfers"][name][number]["wrong"] for rank in group.ranks]
+        require(
+            not any(bad), f"{name} of {words(row['size'])}: {max(bad)} numbers are wrong after timing ({world.label})"
+        )
+        _measure(name, row, _slowest(group, name, number), world, preset, measured, figures)
+    first, last = (median(_slowest(group, name, number)) for number in (0, -1))
+    require(first > 0, f"{name} took no time: the device's clock or its synchronisation does nothing")
+    require(
+        last > _LONGER * first,
+        f"{words(rows[-1]['size'])} of {name} take {last / first:.2f} times as long as {words(rows[0]['size'])}: not the work was timed",
+    )
+    busbw = rows[-1]["bytes"] * TRANSFERS[name].factor(world.size) / last / 1e9
+    figures["summary"] = (
+        f"{busbw:.2f} GB/s busbw at {words(rows[-1]['size'])}, {first * 1e6:.0f} us at {words(rows[0]['size'])}, {world.label}"
+    )
+
+
+def _measure(
+    name: str,
+    row: dict[str, Any],
+    seconds: list[float],
+    world: World,
+    preset: str,
+    measured: Callable[[Measurement], None],
+    figures: dict[str, Figure],
+) -> None:
+    """Add one size to the record, as seconds per GB of busbw; of the all-reduce algbw too, which differs by the bus factor."""
+    size, note = words(row["size"]), world.arrangement.note
+    factors = {"algbw": 1.0, "busbw": TRANSFERS[name].factor(world.size)}
+    for kind, factor in list(factors.items())[name != "all_reduce" :]:
+        samples = per_gb(seconds, row["bytes"], factor)
+        metric = f"{kind} {size} {world.arrangement.backend}"
+        measured(Measurement(name, preset, "float32", world.size, metric, "s/GB", median(samples), samples, note))
+    figures[f"{size}, us"] = median(seconds) * 1e6

@@ -1,0 +1,82 @@
+"""What communication costs a data-parallel step: milliseconds and share, by steps with and without it, and by the profiler."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from stackproof import device as devices
+from stackproof.checks import require
+from stackproof.distributed.collectives_cost import middle, split
+from stackproof.distributed.launch import arrange
+from stackproof.records import Figure, Measurement
+from stackproof.stacks import Stack
+from suites.common import SEED, possible
+from suites.ranks import Group, Launches
+
+WORKLOADS = ("classifier", "qwen3-0.6b-lora")
+_WORLD = 2
+_ROUNDS = 8
+_DEADLINE_S = 240.0
+# Of the time of one more all-reduce, measured alone, so much must show in the step.
+_SHOWS = 0.4
+
+
+def _run(stack: Stack, launches: Launches, name: str, preset: str) -> Group:
+    possible(name)
+    arguments = {"workload": name, "preset": preset, "seed": SEED, "rounds": _ROUNDS}
+    arrangement = arrange(stack, devices.visible(stack.device), _WORLD)
+    return launches("stackproof.distributed.collectives_cost:measure", arrangement, arguments, _DEADLINE_S)
+
+
+@pytest.mark.deadline(300)
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_exposed(
+    name: str,
+    stack: Stack,
+    preset: str,
+    launches: Launches,
+    measured: Callable[[Measurement], None],
+    figures: dict[str, Figure],
+) -> None:
+    """A step with the all-reduce against one without, in turn; one more all-reduce of known time shows up in the step."""
+    group = _run(stack, launches, name, preset)
+    on, off = ({rank["digests"][mode] for rank in group.ranks} for mode in ("on", "off"))
+    require(len(on) == 1, "with the all-reduce, the ranks' gradients differ")
+    require(len(off) == _WORLD, "without the all-reduce, the ranks' gradients are the same: it was not off")
+    times = split(group.ranks)
+    for kind, samples in times.items():
+        figures[f"{kind}, ms"] = " ".join(f"{value * 1e3:.2f}" for value in middle(samples))
+    for kind, metric in (("on", "step"), ("off", "step without communication")):
+        value, note = middle(times[kind])[0], group.arrangement.note
+        what = f"{metric} {group.arrangement.backend}"
+        measured(
+            Measurement(name, preset, group.ranks[0]["dtype"], _WORLD, what, "s/iteration", value, times[kind], note)
+        )
+    ballast, shown = middle(times["ballast"])[0], middle(times["shown"])[0]
+    require(ballast > 0, "an all-reduce took no time: the device's clock or its synchronisation does nothing")
+    require(
+        shown >= _SHOWS * ballast,
+        f"one more all-reduce of {ballast * 1e3:.1f} ms made the step {shown * 1e3:.1f} ms longer: the step is timed without it",
+    )
+    step, (exposed, low, high) = middle(times["on"])[0], middle(times["exposed"])
+    figures |= {"exposed, share": exposed / step}
+    figures["summary"] = (
+        f"{exposed * 1e3:.1f} ms of a {step * 1e3:.1f} ms step are exposed communication ({exposed / step:.0%}; quartiles "
+        f"{low * 1e3:.1f} to {high * 1e3:.1f} ms) over {group.arrangement.backend}, {_WORLD} ranks{group.note}"
+    )
+
+
+@pytest.mark.deadline(300)
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_profiled(name: str, stack: Stack, preset: str, launches: Launches, figures: dict[str, Figure]) -> None:
+    """The profiler sees communication in a step that has it and none in one that has not; its share stands beside the other."""
+    ranks = _run(stack, launches, name, preset).ranks
+    seen, unseen = (max(rank["profiled"][mode]["communication"] for rank in ranks) for mode in ("on", "off"))
+    require(seen > 0, f"the profiler shows no communication of {stack.backend} in a step that averages gradients")
+    require(unseen == 0, f"the profiler shows {unseen * 1e3:.1f} ms of communication in a step that has none")
+    slowest = max(ranks, key=lambda rank: float(rank["profiled"]["on"]["step"]))["profiled"]["on"]
+    figures |= {f"{kind}, ms": seconds * 1e3 for kind, seconds in slowest.items()}
+    talk, alone = (slowest[kind] / slowest["step"] for kind in ("communication", "alone"))
+    figures["summary"] = f"communication runs for {talk:.0%} of a step, {alone:.0%} with nothing beside it (profiled)"

@@ -1,0 +1,89 @@
+"""What the checks of convergence share: how many ranks, which workloads, and how a launch's evidence is read and judged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from stackproof import device as devices
+from stackproof.checks import require, require_all
+from stackproof.distributed.launch import Arrangement, arrange
+from stackproof.numerics import Judgement, judge
+from stackproof.records import Figure
+from stackproof.stacks import Stack
+from stackproof.workloads import get
+from suites.ranks import Group, Launches
+
+DEADLINE_S = 170.0
+MOST_RANKS = 8
+
+
+def arrangement(stack: Stack) -> Arrangement:
+    """Take the largest power of two of ranks that have cards of their own, and two at least."""
+    cards = devices.visible(stack.device)
+    world = 2
+    while world * 2 <= min(len(cards), MOST_RANKS):
+        world *= 2
+    return arrange(stack, cards, world)
+
+
+def launched(launches: Launches, stack: Stack, program: str, arguments: dict[str, Any]) -> Group:
+    """Run a program of the ranks, or return what it gave when another check asked."""
+    return launches(program, arrangement(stack), arguments, DEADLINE_S)
+
+
+def world(group: Group) -> int:
+    """Return the number of ranks."""
+    return len(group.ranks)
+
+
+def installed(names: list[str]) -> list[str]:
+    """Return the workloads that this environment can build."""
+    return [name for name in names if get(name).missing() is None]
+
+
+def evidence(group: Group, case: str) -> list[dict[str, Any]]:
+    """Return what each rank says of a case; fail with what all of them raised."""
+    found: list[dict[str, Any]] = [rank[case] for rank in group.ranks]
+    require("error" not in found[0], f"every rank raised: {found[0].get('error')}")
+    return found
+
+
+def tensors(group: Group, case: str, rank: int) -> dict[str, torch.Tensor]:
+    """Return the tensors that a rank kept of a case."""
+    found: dict[str, torch.Tensor] = torch.load(group.folder / f"{case}.rank{rank}.pt", weights_only=True)
+    return found
+
+
+def require_equal_bits(found: list[dict[str, Any]], what: str) -> None:
+    """Fail unless all ranks hold the same bits."""
+    digests = [rank[what] for rank in found]
+    require(len(set(digests)) == 1, f"the ranks' {what} differ: {', '.join(one[:12] for one in digests)}")
+
+
+def agree(
+    group: Group,
+    case: str,
+    exact: Mapping[str, torch.Tensor],
+    anchor: Mapping[str, torch.Tensor],
+    figures: dict[str, Figure],
+    dtype: torch.dtype = torch.float32,
+) -> Judgement:
+    """Judge every tensor that each rank kept against float64, anchored by one process on the CPU; return the worst."""
+    found: dict[str, Judgement] = {}
+    for rank in range(world(group)):
+        own = tensors(group, case, rank)
+        require(own.keys() == exact.keys(), f"rank {rank} has other tensors than one process: {_apart(own, exact)}")
+        found |= {f"rank {rank}, {name}": judge(own[name], exact[name], anchor[name], dtype) for name in own}
+    worst = require_all(found, case)
+    figures |= {"compared": len(found), "worst error": worst.error, "its bound": worst.bound}
+    figures["summary"] = (
+        f"{len(found)} tensors of {world(group)} ranks, worst error {worst.error:.1e} of {worst.bound:.1e} allowed{group.note}"
+    )
+    return worst
+
+
+def _apart(own: Mapping[str, object], exact: Mapping[str, object]) -> str:
+    return ", ".join(sorted(own.keys() ^ exact.keys())[:3])

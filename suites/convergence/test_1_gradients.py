@@ -1,0 +1,130 @@
+"""One step of N ranks is one step of one process: gradients, bits, and the losses of a short training."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+
+import pytest
+import torch
+
+from stackproof import ROOT
+from stackproof.checks import CapabilityMissing, require
+from stackproof.device import Device
+from stackproof.distributed import goldens
+from stackproof.distributed.ddp_single import PRESET, curve, outcome
+from stackproof.distributed.ddp_table import Course, plan
+from stackproof.numerics import Judgement, judge, relative_error
+from stackproof.records import Figure
+from stackproof.session import Session
+from stackproof.stacks import Stack
+from suites.common import SEED, possible
+from suites.convergence import common
+from suites.ranks import Group, Launches
+
+COURSES = plan().courses
+by_workload = pytest.mark.parametrize("course", COURSES, ids=[course.workload for course in COURSES])
+
+
+@pytest.fixture
+def group(stack: Stack, launches: Launches, course: Course) -> Group:
+    """All workloads that are installed, in one launch."""
+    possible(course.workload)
+    names = common.installed([course.workload for course in COURSES])
+    arguments = {"workloads": names, "seed": SEED}
+    return common.launched(launches, stack, "stackproof.distributed.ddp_courses:run", arguments)
+
+
+@by_workload
+@pytest.mark.deadline(240)
+def test_gradients(course: Course, group: Group, figures: dict[str, Figure]) -> None:
+    """After one backward every rank's gradients equal those of one process with the global batch; the ranks' bits are equal."""
+    found = common.evidence(group, course.workload)
+    ranks = common.world(group)
+    exact, anchor = (outcome(course, dtype, SEED, ranks).gradients for dtype in (torch.float64, torch.float32))
+    common.agree(group, course.workload, exact, anchor, figures)
+    common.require_equal_bits(found, "gradients")
+
+
+@by_workload
+@pytest.mark.deadline(240)
+def test_ranks_equal(course: Course, group: Group, figures: dict[str, Figure]) -> None:
+    """After the last step all ranks hold the same bits."""
+    found = common.evidence(group, course.workload)
+    common.require_equal_bits(found, "parameters")
+    figures["summary"] = (
+        f"parameters of {len(found)} ranks are bit-equal after {course.steps} steps ({found[0]['parameters'][:12]}){group.note}"
+    )
+
+
+@by_workload
+@pytest.mark.deadline(240)
+def test_curve(
+    course: Course, group: Group, stack: Stack, device: Device, session_plan: Session, figures: dict[str, Figure]
+) -> None:
+    """The losses are those of one process with the global batch, and fall."""
+    losses = common.evidence(group, course.workload)[0]["losses"]
+    verdict = _judge(course, losses, common.world(group))
+    require(verdict.ok, verdict.sentence(f"the loss curve of {course.steps} steps"))
+    limit = course.falls_to * losses[0]
+    require(
+        losses[-1] < limit, f"the loss went from {losses[0]:.4f} to {losses[-1]:.4f}, below {limit:.4f} was expected"
+    )
+    figures |= {"first loss": losses[0], "last loss": losses[-1], "error": verdict.error, "its bound": verdict.bound}
+    figures["summary"] = (
+        f"loss {losses[0]:.4f} -> {losses[-1]:.4f} in {course.steps} steps, error {verdict.error:.1e} of {verdict.bound:.1e} "
+        f"allowed{group.note}"
+    )
+    _leave(course, group, stack, device, Path(session_plan.folder))
+
+
+@by_workload
+@pytest.mark.deadline(240)
+def test_golden(course: Course, group: Group, stack: Stack, figures: dict[str, Figure]) -> None:
+    """The losses are those that this stack gave when its golden was made.
+
+    Each of the two curves may be as far from float64 as the rule allows, so they may be twice that far apart.
+    """
+    where = goldens.path(stack, course.workload)
+    verb = "rehearse" if stack.rehearsed else "ddp"
+    remedy = (
+        f"`nox -s {stack.name}-{verb} -- --suite convergence --export-goldens` makes it, on a host whose run is trusted"
+    )
+    if not where.exists():
+        raise CapabilityMissing(f"{where.relative_to(ROOT)} does not exist: no run of this stack was kept; {remedy}")
+    kept = goldens.load(where, _setting(course, group, stack), remedy)
+    losses = common.evidence(group, course.workload)[0]["losses"]
+    apart = relative_error(torch.tensor(losses).double(), torch.tensor(kept.losses).double())
+    bound = 2 * _judge(course, losses, common.world(group)).bound
+    figures |= {"apart": apart, "bound": bound, **{f"golden.{key}": value for key, value in kept.seen.items()}}
+    require(
+        apart <= bound,
+        f"the loss curve is {apart:.2g} from the golden of {kept.seen['made']} ({kept.seen['torch']}), more than {bound:.2g}: "
+        f"last loss {losses[-1]:.6g}, then {kept.losses[-1]:.6g}",
+    )
+    figures["summary"] = f"{apart:.1e} of {bound:.1e} from the curve of {kept.seen['made']}, torch {kept.seen['torch']}"
+
+
+def _judge(course: Course, losses: list[float], ranks: int) -> Judgement:
+    """Allow each step the rule's bound on top of what the steps before it left: what is wrong once is trained on."""
+    exact, anchor = (curve(course, dtype, SEED, ranks) for dtype in (torch.float64, torch.float32))
+    once = judge(torch.tensor(losses, dtype=torch.float64), exact, anchor, torch.float32)
+    bound = once.bound * course.steps
+    return Judgement(once.error <= bound, once.error, bound, once.anchor)
+
+
+def _setting(course: Course, group: Group, stack: Stack) -> dict[str, str]:
+    return goldens.setting(stack, course.workload, PRESET, SEED, common.world(group), course.steps)
+
+
+def _leave(course: Course, group: Group, stack: Stack, device: Device, folder: Path) -> None:
+    """Leave the curve as a golden in the run's folder, for whoever exports it."""
+    seen = {
+        "torch": torch.__version__,
+        "device": f"{device}: {device.name()}",
+        "backend": group.arrangement.backend,
+        "made": datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
+    }
+    losses = tuple(group.ranks[0][course.workload]["losses"])
+    where = goldens.path(stack, course.workload, folder / "goldens")
+    goldens.save(where, goldens.Golden(_setting(course, group, stack), seen, losses))

@@ -1,0 +1,187 @@
+"""However DDP is set up, the gradients are the same; and a sharded step is DDP's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+import torch
+
+from stackproof import capabilities
+from stackproof.checks import CapabilityMissing, require
+from stackproof.distributed.ddp_single import outcome, shard, synchronised
+from stackproof.distributed.ddp_table import plan
+from stackproof.numerics import relative_error, rule
+from stackproof.records import Figure
+from stackproof.stacks import Stack
+from stackproof.workloads import get
+from suites.common import SEED, possible
+from suites.convergence import common
+from suites.convergence.variants import NAMES, UNEVEN_STEPS, VARIANTS, of_name
+from suites.ranks import Group, Launches
+
+NEEDS = {"synchronised-norm": "synchronised-batch-norm"}
+SHARDED = ("classifier", "llama3-8b-lora")
+_CPU = torch.device("cpu")
+
+
+def _offered(stack: Stack, capability: str) -> bool:
+    try:
+        capabilities.require(stack, capability)
+    except CapabilityMissing:
+        return False
+    return True
+
+
+def _shards(stack: Stack) -> bool:
+    """Whether sharding is tried here: what it may take down are all variants of the launch."""
+    return _offered(stack, "fully-shard") and not common.arrangement(stack).note
+
+
+@pytest.fixture
+def group(stack: Stack, launches: Launches) -> Group:
+    """All variants that this environment can run, in one launch."""
+    variants = [one.name for one in VARIANTS if one.name not in NEEDS or _offered(stack, NEEDS[one.name])]
+    sharded = common.installed(list(SHARDED)) if _shards(stack) else []
+    arguments = {
+        "seed": SEED,
+        "variants": [name for name in variants if get(of_name(name).workload).missing() is None],
+        "sharded": sharded,
+    }
+    return common.launched(launches, stack, "suites.convergence.variants:run", arguments)
+
+
+def _require(stack: Stack, workload: str, capability: str | None) -> None:
+    possible(workload)
+    if capability:
+        capabilities.require(stack, capability)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in ("bfloat16-exchange", "synchronised-norm")])
+@pytest.mark.deadline(240)
+def test_variant(name: str, stack: Stack, request: pytest.FixtureRequest, figures: dict[str, Figure]) -> None:
+    """The gradients are those of one process with the global batch, bit-equal on all ranks, in as many exchanges as meant."""
+    variant = of_name(name)
+    _require(stack, variant.workload, None)
+    group: Group = request.getfixturevalue("group")
+    found = common.evidence(group, name)
+    course, ranks = plan().course(variant.workload), common.world(group)
+    exact, anchor = (outcome(course, dtype, SEED, ranks).gradients for dtype in (torch.float64, torch.float32))
+    common.agree(group, name, exact, anchor, figures)
+    common.require_equal_bits(found, "gradients")
+    _require_exchanges(name, found[0]["exchanged"], found[0]["micro_batches"], exact)
+    figures["exchanges"] = len(found[0]["exchanged"])
+
+
+def _require_exchanges(
+    name: str, buckets: list[int], micro_batches: int, gradients: Mapping[str, torch.Tensor]
+) -> None:
+    """Hold the buckets that travelled to the parameters: all once, and cut as the variant asks."""
+    total, spare = sum(gradient.numel() for gradient in gradients.values()), 12 if of_name(name).unused else 0
+    require(
+        sum(buckets) == total + spare,
+        f"{sum(buckets)} elements travelled in {len(buckets)} exchanges for {micro_batches} micro-batches; "
+        f"the gradients have {total + spare}",
+    )
+    if name == "one-bucket":
+        require(len(buckets) == 1, f"one bucket of 100 MB was asked for, and {len(buckets)} travelled")
+    if name == "small-buckets":
+        require(len(buckets) > 2, f"buckets of 4 KiB were asked for, and {len(buckets)} travelled")
+
+
+@pytest.mark.deadline(240)
+def test_bfloat16_exchange(group: Group, figures: dict[str, Figure]) -> None:
+    """Gradients that travel as bfloat16 are those of float64 within bfloat16's own rounding, and did travel so."""
+    name = "bfloat16-exchange"
+    found, ranks = common.evidence(group, name), common.world(group)
+    course = plan().course(of_name(name).workload)
+    exact = outcome(course, torch.float64, SEED, ranks).gradients
+    common.agree(group, name, exact, _rounded(course.workload, ranks), figures, torch.bfloat16)
+    common.require_equal_bits(found, "gradients")
+    for what, gradient in common.tensors(group, name, 0).items():
+        require(
+            torch.equal(gradient, gradient.to(torch.bfloat16).double()),
+            f"{what} has bits that bfloat16 cannot hold: the hook was not in effect",
+        )
+
+
+def _rounded(workload: str, ranks: int) -> dict[str, torch.Tensor]:
+    """Return the sum in bfloat16 of what each rank's float32 gradient is after division and rounding."""
+    total: dict[str, torch.Tensor] = {}
+    for rank in range(ranks):
+        for name, gradient in shard(workload, _CPU, torch.float32, SEED, rank, ranks).observe().gradients.items():
+            part = gradient.to(torch.bfloat16) / ranks
+            total[name] = total[name] + part if name in total else part
+    return total
+
+
+@pytest.mark.deadline(240)
+def test_synchronised_norm(stack: Stack, request: pytest.FixtureRequest, figures: dict[str, Figure]) -> None:
+    """Under SyncBatchNorm the detector's gradients are those of one process whose normalisation sees the global batch."""
+    name = "synchronised-norm"
+    _require(stack, of_name(name).workload, NEEDS[name])
+    group: Group = request.getfixturevalue("group")
+    found, ranks = common.evidence(group, name), common.world(group)
+    course = plan().course(of_name(name).workload)
+    exact, anchor = (synchronised(course, dtype, SEED, ranks) for dtype in (torch.float64, torch.float32))
+    common.agree(group, name, exact, anchor, figures)
+    common.require_equal_bits(found, "gradients")
+    alone = outcome(course, torch.float64, SEED, ranks).gradients
+    figures["apart from unsynchronised"] = max(relative_error(exact[what], alone[what]) for what in exact)
+
+
+@pytest.mark.deadline(240)
+def test_uneven(group: Group, figures: dict[str, Figure]) -> None:
+    """With a last batch that only rank 0 has, `join` ends, divides by all ranks, and leaves the same bits everywhere."""
+    found, ranks = common.evidence(group, "uneven"), common.world(group)
+    exact, anchor = (_one_process_uneven(dtype, ranks) for dtype in (torch.float64, torch.float32))
+    common.agree(group, "uneven", exact, anchor, figures)
+    common.require_equal_bits(found, "parameters")
+
+
+def _one_process_uneven(dtype: torch.dtype, ranks: int) -> dict[str, torch.Tensor]:
+    """Return what the training changes in one process: in the last step the other ranks' parts count as zero."""
+    jobs = [shard("classifier", _CPU, dtype, SEED, rank, ranks) for rank in range(ranks)]
+    job, parts = jobs[0], [job.batches for job in jobs]
+    before = {name: parameter.detach().clone() for name, parameter in job.model.named_parameters()}
+    for number in range(UNEVEN_STEPS):
+        job.optimiser.zero_grad()
+        for job.batches in parts[: 1 if number == UNEVEN_STEPS - 1 else ranks]:
+            job.differentiate(job.forward()[1] / ranks)
+        job.optimiser.step()
+    return {name: parameter.detach() - before[name] for name, parameter in job.model.named_parameters()}
+
+
+@pytest.mark.parametrize("name", SHARDED)
+@pytest.mark.deadline(240)
+def test_sharded(name: str, stack: Stack, request: pytest.FixtureRequest, figures: dict[str, Figure]) -> None:
+    """A step under `fully_shard` has the gradients of one process and leaves DDP's parameters; each rank keeps its part of them."""
+    _require(stack, name, "fully-shard")
+    if common.arrangement(stack).note:
+        capabilities.withhold("sharding-over-a-shared-card")
+    group: Group = request.getfixturevalue("group")
+    found, ranks = common.evidence(group, f"sharded-{name}"), common.world(group)
+    course = plan().course(name)
+    exact, anchor = (outcome(course, dtype, SEED, ranks).gradients for dtype in (torch.float64, torch.float32))
+    common.agree(group, f"sharded-{name}", exact, anchor, figures)
+    _require_parts([rank["share"] for rank in found])
+    figures["apart from DDP"] = _require_near(group, name)
+
+
+def _require_parts(shares: list[float]) -> None:
+    """Fail unless every rank keeps its part of the parameters; what does not divide evenly is padded, not copied."""
+    said = ", ".join(f"{share:.0%}" for share in shares)
+    whole = abs(sum(shares) - 1) < 1e-9 and max(shares) < 1.5 / len(shares)
+    require(whole, f"the ranks keep {said} of the parameters; each its own part was expected")
+
+
+def _require_near(group: Group, name: str) -> float:
+    """Fail if a parameter after the step is further from DDP's than the last bits; return the largest distance."""
+    replicated, sharded = (common.tensors(group, f"{case}-{name}", 0) for case in ("ddp-step", "sharded-step"))
+    apart = {what: relative_error(after, replicated[what]) for what, after in sharded.items()}
+    worst, limit = max(apart, key=lambda what: apart[what]), rule().bound(0.0, torch.float32)
+    require(
+        apart[worst] <= limit,
+        f"after one step '{worst}' is {apart[worst]:.2g} from that under DDP, more than {limit:.2g}",
+    )
+    return apart[worst]

@@ -1,0 +1,67 @@
+"""Over many seeds the ranks' trainings end where one process's do: an equivalence test, and the sampler that deals the data."""
+
+from __future__ import annotations
+
+import statistics
+
+import pytest
+
+from stackproof.checks import require
+from stackproof.device import Device
+from stackproof.distributed.ddp_seeds import EXCHANGES, pictures, single
+from stackproof.distributed.ddp_table import plan
+from stackproof.distributed.equivalence import tost
+from stackproof.records import Figure
+from stackproof.stacks import Stack
+from suites.convergence import common
+from suites.ranks import Group, Launches
+
+TRIAL = plan().trial
+SEEDS = list(range(1, TRIAL.seeds + 1))
+
+
+@pytest.fixture
+def group(stack: Stack, launches: Launches) -> Group:
+    """All seeds and both ways of exchange, in one launch."""
+    return common.launched(launches, stack, "stackproof.distributed.ddp_seeds:run", {"seeds": SEEDS})
+
+
+@pytest.fixture(scope="module")
+def alone() -> dict[int, list[float]]:
+    """Final losses of one process by the number of ranks that it stands for."""
+    return {}
+
+
+@pytest.mark.deadline(240)
+def test_sampler(group: Group, figures: dict[str, Figure]) -> None:
+    """Torch's sampler deals every picture to one rank, and another order in the next epoch."""
+    dealt = [rank["epochs"] for rank in common.evidence(group, "sampler")]
+    total = pictures(common.world(group))
+    for epoch in range(2):
+        drawn = sorted(index for rank in dealt for index in rank[epoch])
+        require(
+            drawn == list(range(total)),
+            f"in epoch {epoch} the ranks drew {len(set(drawn))} different pictures of {total}, in {len(drawn)} draws",
+        )
+    require(dealt[0][0] != dealt[0][1], "rank 0 draws the same pictures in the same order in two epochs")
+    figures["summary"] = (
+        f"{total} pictures, each dealt to one of {common.world(group)} ranks, in another order each epoch"
+    )
+
+
+@pytest.mark.parametrize("exchange", EXCHANGES)
+@pytest.mark.deadline(240)
+def test_final_loss(
+    exchange: str, group: Group, device: Device, alone: dict[int, list[float]], figures: dict[str, Figure]
+) -> None:
+    """The final loss of ranks is equivalent to that of one process: TOST over seeds, with the margin of the table."""
+    found, ranks = common.evidence(group, exchange), common.world(group)
+    common.require_equal_bits([{"parameters": " ".join(rank["parameters"])} for rank in found], "parameters")
+    if ranks not in alone:
+        alone[ranks] = [single(device, seed, ranks) for seed in SEEDS]
+    verdict = tost(found[0]["losses"], alone[ranks], TRIAL.margin, TRIAL.alpha)
+    figures |= {"mean difference": verdict.mean, "low": verdict.low, "high": verdict.high, "p": verdict.p}
+    figures |= {"margin": TRIAL.margin, "deviation over seeds": statistics.stdev(alone[ranks])}
+    sentence = verdict.sentence(f"the final loss, gradients exchanged as {exchange}")
+    require(verdict.holds, sentence)
+    figures["summary"] = sentence + group.note

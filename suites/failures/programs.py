@@ -1,0 +1,115 @@
+"""Programs whose rank 1 fails on purpose; rank 0 does what a healthy rank would do."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from stackproof.distributed.rank import Rank
+
+_FAULTY = 1
+_STEPS = 12
+_FOR_EVER_S = 86400.0
+
+
+def healthy(rank: Rank) -> dict[str, Any]:
+    """Sum a few times, and say so."""
+    _sums(rank, 3)
+    return {"rank": rank.rank}
+
+
+def killed(rank: Rank) -> dict[str, Any]:
+    """Die by SIGKILL in the midst of all-reduces."""
+    if rank.rank == _FAULTY:
+        threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGKILL)).start()
+    _sums(rank, None, elements=1 << 22)
+    return {}
+
+
+def hangs(rank: Rank) -> dict[str, Any]:
+    """Stop before a collective that the others call."""
+    _sums(rank, 1)
+    if rank.rank == _FAULTY:
+        rank.phase("a step that does not end")
+        time.sleep(_FOR_EVER_S)
+    _sums(rank, 1)
+    return {}
+
+
+def stopped(rank: Rank) -> dict[str, Any]:
+    """Be stopped by SIGSTOP, as by a debugger or a frozen container: no Python runs any more, and no phase tells it apart."""
+    _sums(rank, 1)
+    rank.phase("the last step")
+    if rank.rank == _FAULTY:
+        os.kill(os.getpid(), signal.SIGSTOP)
+    _sum(rank, 1031)
+    return {}
+
+
+def raises(rank: Rank) -> dict[str, Any]:
+    """Raise between two collectives."""
+    _sums(rank, 1)
+    rank.phase("the step that raises")
+    if rank.rank == _FAULTY:
+        raise ValueError("this sample is broken on purpose")
+    _sums(rank, 1)
+    return {}
+
+
+def too_few(rank: Rank) -> dict[str, Any]:
+    """Call one collective less than the others."""
+    _sums(rank, 2 if rank.rank == _FAULTY else 3)
+    return {}
+
+
+def shapes(rank: Rank) -> dict[str, Any]:
+    """Bring one element more to a sum than the others."""
+    rank.phase("a sum of mismatched shapes")
+    _sum(rank, 1031 + rank.rank)
+    return {}
+
+
+def store_dies(rank: Rank) -> dict[str, Any]:
+    """Kill the process that holds the store, and then ask the store for a new group."""
+    _sums(rank, 1)
+    rank.phase("a group of a store that is gone")
+    if rank.rank == _FAULTY:
+        os.kill(os.getppid(), signal.SIGKILL)
+    dist.new_group([0, 1])
+    _sums(rank, 1)
+    return {}
+
+
+def slow(rank: Rank) -> dict[str, Any]:
+    """Take longer than the others for every step; return the own seconds, those of waiting left out."""
+    own = []
+    for _ in range(_STEPS):
+        began = time.perf_counter()
+        time.sleep(0.02 + 0.1 * (rank.rank == _FAULTY))
+        own.append(time.perf_counter() - began)
+        _sum(rank, 1031)
+    return {"own_s": own}
+
+
+def _sums(rank: Rank, count: int | None, elements: int = 1031) -> None:
+    """Sum `count` times, or for ever, each in a phase of its own."""
+    number = 0
+    if count is None:
+        rank.phase("sums without end")
+    while count is None or number < count:
+        number += 1
+        if count is not None:
+            rank.phase(f"sum {number}")
+        _sum(rank, elements)
+
+
+def _sum(rank: Rank, elements: int) -> None:
+    mine = torch.ones(elements, device=rank.device.torch)
+    dist.all_reduce(mine)
+    rank.device.synchronize()

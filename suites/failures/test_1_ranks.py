@@ -1,0 +1,144 @@
+"""Ranks that fail on purpose: each failure ends in time, the right rank is named for the right reason, and no process is left."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from stackproof import device as devices
+from stackproof.checks import CheckCrashed, CheckEnded, CheckFailed, CheckHung, require
+from stackproof.distributed.blame import Traces
+from stackproof.distributed.evidence import straggler
+from stackproof.distributed.launch import Arrangement, arrange, launch
+from stackproof.records import Figure
+from stackproof.session import Session
+from stackproof.stacks import Stack
+
+WORLD = 2
+_START_S = 120.0
+# A hang is waited for to the end of this; what fails by itself may be slow in it on a busy host.
+_HUNG_S, _FAILED_S = 5.0, 30.0
+# What the launcher may take to notice, to let ranks dump their stacks, and to end them.
+_GRACE_S = 15.0
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A program whose rank 1 fails, how that may end, and words that the message must hold."""
+
+    program: str
+    ends: tuple[type[CheckEnded], ...]
+    words: tuple[str, ...]
+    environment: tuple[tuple[str, str], ...] = ()
+
+
+FAULTS = {
+    "killed": Fault("programs:killed", (CheckCrashed,), ("rank 1", "signal SIGKILL", "'sums without end'")),
+    "hangs": Fault("programs:hangs", (CheckHung,), ("rank 1 hung in 'a step that does not end'", "in hangs")),
+    "stopped": Fault("programs:stopped", (CheckHung,), ("rank 1 hung in 'the last step'", "it left no stack")),
+    "raises": Fault(
+        "programs:raises",
+        (CheckFailed,),
+        ("rank 1 failed in 'the step that raises': ValueError: this sample is broken",),
+    ),
+    "crashes at import": Fault("crashing:healthy", (CheckCrashed,), ("rank 1", "signal SIGSEGV", "crashing.py")),
+    # A library may notice that the peer is gone, or wait for it.
+    "a collective too few": Fault(
+        "programs:too_few",
+        (CheckFailed, CheckCrashed, CheckHung),
+        ("rank 0", "'sum 3'", "rank 1 had ended the program"),
+    ),
+    # c10d compares what the ranks call; without that, gloo aborts, and NCCL may sum what is not there.
+    "mismatched shapes": Fault(
+        "programs:shapes",
+        (CheckFailed, CheckCrashed),
+        ("'a sum of mismatched shapes'", "called different collectives, or with different shapes"),
+        environment=(("TORCH_DISTRIBUTED_DEBUG", "DETAIL"),),
+    ),
+    "the store dies": Fault("programs:store_dies", (CheckCrashed,), ("which holds the ranks' store", "signal SIGKILL")),
+}
+
+Provoke = Callable[[Fault], tuple[str, float]]
+
+
+@pytest.fixture
+def provoke(stack: Stack, session_plan: Session) -> Provoke:
+    """Launch a fault in a folder of its own; return how it was named and the seconds, with nothing left running."""
+
+    def run(fault: Fault) -> tuple[str, float]:
+        folder = Path(session_plan.folder) / f"fault-{fault.program.replace(':', '-')}"
+        within_s, began = (
+            (_HUNG_S if fault.ends == (CheckHung,) else _FAILED_S) * session_plan.deadline_scale,
+            time.monotonic(),
+        )
+        said = _outcome(stack, session_plan, fault, folder, within_s)
+        seconds, traces = time.monotonic() - began, Traces(folder, WORLD)
+        limit = (_START_S + _FAILED_S) * session_plan.deadline_scale + _GRACE_S
+        require(seconds < limit, f"it took {seconds:.0f} s to end, {limit:.0f} s are allowed: {said}")
+        require(not traces.left(), f"processes {traces.left()} are left after: {said}")
+        return said, seconds
+
+    return run
+
+
+def _outcome(stack: Stack, session: Session, fault: Fault, folder: Path, within_s: float) -> str:
+    try:
+        launch(
+            f"suites.failures.{fault.program}",
+            stack,
+            pair(stack),
+            {},
+            folder,
+            _START_S * session.deadline_scale,
+            within_s=within_s,
+            environment=dict(fault.environment),
+            checked=session.preflight,
+        )
+    except CheckEnded as ended:
+        require(isinstance(ended, fault.ends), f"it ended as {ended.verdict.value}: {ended}")
+        return str(ended)
+    require(False, f"two ranks ended well, although rank 1 of {fault.program} fails on purpose")
+    return ""
+
+
+def pair(stack: Stack) -> Arrangement:
+    """Return two ranks over the stack's own backend if there are cards enough, else over the one that lets them share."""
+    return arrange(stack, devices.visible(stack.device), WORLD)
+
+
+@pytest.mark.parametrize("name", FAULTS)
+@pytest.mark.deadline(180)
+def test_named(name: str, provoke: Provoke, figures: dict[str, Figure]) -> None:
+    """The failure is named: which rank, where, by which signal or in which words."""
+    fault = FAULTS[name]
+    said, seconds = provoke(fault)
+    missing = [word for word in fault.words if word not in said]
+    require(not missing, f"{missing} is not in: {said}")
+    figures |= {"named": said, "seconds": seconds}
+    figures["summary"] = said
+
+
+@pytest.mark.deadline(180)
+def test_straggler(stack: Stack, session_plan: Session, figures: dict[str, Figure]) -> None:
+    """A slow rank slows all down alike; the one whose own steps are slow is named."""
+    folder = Path(session_plan.folder) / "fault-slow"
+    scale = session_plan.deadline_scale
+    ranks = launch(
+        "suites.failures.programs:slow",
+        stack,
+        pair(stack),
+        {},
+        folder,
+        _START_S * scale,
+        checked=session_plan.preflight,
+    )
+    found = straggler({rank: said["own_s"] for rank, said in enumerate(ranks)})
+    require(found is not None, "no straggler was found, although rank 1 takes 0.1 s longer for every step")
+    slowest, ratio = found or (-1, 0.0)
+    require(slowest == 1, f"rank {slowest} was named as the straggler, rank 1 is")
+    require(not Traces(folder, WORLD).left(), "processes are left after ranks that ended well")
+    figures["summary"] = f"rank {slowest} is the straggler: its own steps take {ratio:.1f} times the others'"

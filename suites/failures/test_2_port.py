@@ -1,0 +1,55 @@
+"""A port that another program holds: the rank that would listen there says so at once, and its record too."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from stackproof.checks import require
+from stackproof.records import Figure
+from stackproof.session import Session
+from stackproof.stacks import Stack
+
+_REFUSED = 2
+_DEADLINE_S = 60
+
+
+@pytest.mark.deadline(120)
+def test_taken(stack: Stack, session_plan: Session, figures: dict[str, Figure]) -> None:
+    """`stackproof ranks` with MASTER_PORT of somebody else ends with exit code 2, one sentence and a record; nobody hangs."""
+    folder = Path(session_plan.folder) / "port"
+    with socket.create_server(("", 0)) as taken:
+        port = taken.getsockname()[1]
+        said = _join(stack, folder, port, _DEADLINE_S * session_plan.deadline_scale)
+    require(said.returncode == _REFUSED, f"exit code {said.returncode}: {said.stderr[-400:]}")
+    words = f"localhost:{port} (MASTER_ADDR, MASTER_PORT): the port is taken by another program"
+    require(words in said.stderr, f"'{words}' is not in: {said.stderr[-400:]}")
+    record = json.loads((folder / "record.json").read_text(encoding="utf-8"))
+    require(record["verdict"] == "failed", f"the record says {record['verdict']}")
+    figures["summary"] = said.stderr.strip().splitlines()[-1].removeprefix("stackproof: ")
+
+
+def _join(stack: Stack, folder: Path, port: int, seconds: float) -> subprocess.CompletedProcess[str]:
+    """Be the only rank of a group, as plain variables tell it; an elastic agent's own store would hide the port."""
+    place = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"}
+    meeting = {"MASTER_ADDR": "localhost", "MASTER_PORT": str(port)}
+    command = [sys.executable, "-m", "stackproof", "ranks", "--stack", stack.name, "--folder", str(folder)]
+    command += ["--deadline", f"{seconds:.0f}", *(["--rehearse"] if stack.rehearsed else [])]
+    environ = {
+        name: value for name, value in os.environ.items() if not name.startswith(("TORCHELASTIC_", "GROUP_", "ROLE_"))
+    }
+    return subprocess.run(
+        command,
+        env={**environ, **place, **meeting},
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=seconds * 2,
+        check=False,
+    )

@@ -1,0 +1,13 @@
+"""The checks of each backend: those that the stack under test declares."""
+
+from __future__ import annotations
+
+import pytest
+
+from stackproof.session import Session
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Give a check that asks for a backend every one that the stack declares."""
+    if "backend" in metafunc.fixturenames:
+        metafunc.parametrize("backend", Session.load().open_stack().backends)

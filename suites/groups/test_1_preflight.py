@@ -1,0 +1,35 @@
+"""What is held before any rank starts: this host, its variables and its cards suit the groups that the stack forms."""
+
+from __future__ import annotations
+
+import pytest
+
+from stackproof.checks import require
+from stackproof.distributed import preflight, sites
+from stackproof.records import Figure
+from stackproof.stacks import Stack
+from suites.groups.members import members
+from suites.groups.sharing import refused_by_preflight
+
+_DEADLINE_S = 90.0
+
+
+@pytest.mark.deadline(60)
+def test_suits(stack: Stack, backend: str, figures: dict[str, Figure]) -> None:
+    """The preflight finds nothing to refuse in the group that answers for this backend."""
+    group = members(stack, backend)
+    crew = sites.local(stack, group.backend, group.cards, _DEADLINE_S, group.on_host)
+    found = preflight.refusals(crew)
+    require(not found, " | ".join(found))
+    figures |= {f"rank {seat.rank}": f"{seat.card} ({seat.identity})" for seat in crew.seats}
+    figures["interfaces"] = ", ".join(one.name for one in crew.nodes[0].interfaces if one.up)
+    where = ", ".join(dict.fromkeys(f"{seat.card} ({seat.identity})" for seat in crew.seats))
+    figures["summary"] = (
+        f"{len(crew.seats)} rank(s) of {backend} on {where}, over {figures['interfaces'] or 'no network'}"
+    )
+
+
+@pytest.mark.deadline(60)
+def test_duplicate(stack: Stack, figures: dict[str, Figure]) -> None:
+    """Two ranks on one card over the stack's own backend are refused, in the words that its library would die with."""
+    figures["summary"] = refused_by_preflight(stack)

@@ -1,0 +1,85 @@
+"""Each backend of the stack comes up: every rank says who it is, what forming and splitting cost, and what is in effect."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from stackproof.checks import require
+from stackproof.distributed import effect, libraries
+from stackproof.records import Figure
+from stackproof.stacks import Stack
+from suites.groups.members import members
+from suites.ranks import Group, Launches
+
+_DEADLINE_S = 120.0
+
+
+def bring_up(stack: Stack, launches: Launches, backend: str) -> Group:
+    """Return the group that answers for a backend, its library told to say what it does."""
+    talk = dict(libraries.serving(backend).talk)
+    program = "stackproof.distributed.bringup:report"
+    return launches(program, members(stack, backend), {}, _DEADLINE_S, environment=talk)
+
+
+@pytest.mark.deadline(180)
+def test_forms(stack: Stack, launches: Launches, backend: str, figures: dict[str, Figure]) -> None:
+    """Every rank is in the group that was asked for, on the card that was asked for, and sums exactly."""
+    group = bring_up(stack, launches, backend)
+    world = len(group.arrangement.cards)
+    require(len(group.ranks) == world, f"{len(group.ranks)} of {world} ranks answered")
+    for rank, said in enumerate(group.ranks):
+        require(said["backend"] == backend, f"rank {rank} has backend {said['backend']}, {backend} was asked for")
+        require(
+            said["world_size"] == world, f"rank {rank} is in a group of {said['world_size']}, {world} was asked for"
+        )
+        figures |= {
+            f"rank {rank}.{name}": said[name] for name in ("host", "pid", "device", "name", "bus id", "formed_s")
+        }
+    cards = {(said["host"], said["bus id"] or said["device"]) for said in group.ranks}
+    asked = len(set(group.arrangement.cards))
+    require(
+        group.arrangement.on_host or len(cards) == asked,
+        f"{world} ranks are on {len(cards)} cards, {asked} were asked for",
+    )
+    slowest = max(said["formed_s"] for said in group.ranks)
+    who = ", ".join(f"rank {said['rank']} on {said['device']} {said['bus id']}".rstrip() for said in group.ranks)
+    figures["summary"] = f"{backend}: {who}; formed in {slowest:.2f} s{group.note}"
+
+
+@pytest.mark.deadline(180)
+def test_splits(stack: Stack, launches: Launches, backend: str, figures: dict[str, Figure]) -> None:
+    """A second group over the same ranks forms and sums exactly; what it costs is a figure (24 s were seen once)."""
+    group = bring_up(stack, launches, backend)
+    figures |= {f"rank {said['rank']}.split_s": said["split_s"] for said in group.ranks}
+    slowest = max(said["split_s"] for said in group.ranks)
+    require(slowest > 0, "a second group took no time: it was not formed, or the clock stands still")
+    figures["summary"] = (
+        f"{backend}: a second group of {len(group.ranks)} rank(s) formed in {slowest:.2f} s{group.note}"
+    )
+
+
+@pytest.mark.deadline(180)
+def test_effect(stack: Stack, launches: Launches, backend: str, figures: dict[str, Figure]) -> None:
+    """What is in effect, by the library's own log, does not deny what the variables ask for."""
+    group, library = bring_up(stack, launches, backend), libraries.serving(backend)
+    if library.silent:
+        figures["summary"] = library.silent
+        return
+    asked = {**stack.environment, **os.environ}
+    effects = {rank: effect.read(library, effect.log_of(group.traces, rank), asked) for rank in range(len(group.ranks))}
+    facts = effect.common(effects)
+    require(
+        "version" in facts, f"{library.name} left no log that says its version, although {_talk(library)} asks for one"
+    )
+    denied = [sentence for found in effects.values() for sentence in found.contradictions]
+    require(not denied, " | ".join(dict.fromkeys(denied)))
+    warned = dict.fromkeys(sentence for found in effects.values() for sentence in found.warnings)
+    figures |= {**facts, **{f"warning {number}": sentence for number, sentence in enumerate(warned, 1)}}
+    told = ", ".join(f"{name} {value}" for name, value in facts.items() if name != "bus id")
+    figures["summary"] = f"{library.name}: {told}{'; it warns, see the figures' if warned else ''}"
+
+
+def _talk(library: libraries.Library) -> str:
+    return " ".join(f"{name}={value}" for name, value in library.talk.items())

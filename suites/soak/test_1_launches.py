@@ -1,0 +1,36 @@
+"""Fifty clean launches in a row: none of them may be called a failure, a crash or a hang."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stackproof import device as devices
+from stackproof.checks import require
+from stackproof.distributed.blame import Traces
+from stackproof.distributed.launch import arrange, launch
+from stackproof.records import Figure
+from stackproof.session import Session
+from stackproof.stacks import Stack
+
+LAUNCHES = 50
+WORLD = 2
+_DEADLINE_S = 120.0
+
+
+@pytest.mark.parametrize("number", range(1, LAUNCHES + 1))
+@pytest.mark.deadline(150)
+def test_clean(number: int, stack: Stack, session_plan: Session, figures: dict[str, Figure]) -> None:
+    """A group forms, sums, splits and ends; every rank answers, and no process is left."""
+    folder = Path(session_plan.folder) / f"launch-{number}"
+    pair = arrange(stack, devices.visible(stack.device), WORLD)
+    deadline_s = _DEADLINE_S * session_plan.deadline_scale
+    ranks = launch(
+        "stackproof.distributed.bringup:report", stack, pair, {}, folder, deadline_s, checked=session_plan.preflight
+    )
+    require([said["rank"] for said in ranks] == list(range(WORLD)), f"{len(ranks)} of {WORLD} ranks answered")
+    left = Traces(folder, WORLD).left()
+    require(not left, f"processes {left} are left")
+    figures |= {"formed_s": max(said["formed_s"] for said in ranks), "split_s": max(said["split_s"] for said in ranks)}
+    figures["summary"] = f"{pair.backend}: {WORLD} ranks formed in {figures['formed_s']:.2f} s and ended"

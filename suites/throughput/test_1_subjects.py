@@ -1,0 +1,38 @@
+"""Figures that can be believed: each subject is verified in this process, and only then timed, to a noise target."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from stackproof.checks import require
+from stackproof.device import Device
+from stackproof.measuring import Profile, Subject, measure
+from stackproof.measuring.rows import measurements
+from stackproof.records import Figure, Measurement
+from stackproof.session import Session
+from stackproof.units import shown
+
+
+@pytest.mark.deadline(900)
+def test_measured(
+    subject: Subject,
+    chosen: Profile,
+    device: Device,
+    preset: str,
+    session_plan: Session,
+    measured: Callable[[Measurement], None],
+    figures: dict[str, Figure],
+) -> None:
+    """Verify one run, warm up until its time settles, sample until the median is known, and keep every sample."""
+    budget = replace(chosen.budget, allow_foreign=bool(session_plan.options.get("allow_foreign")))
+    sampled = measure(subject, device, preset, budget)
+    require(sampled.verified, f"computes wrong and was not timed: {sampled.reason}")
+    require(min(sampled.samples) > 0, "a run took no time: the clock or synchronisation does nothing")
+    for row in measurements(sampled, subject.kind, device.name()):
+        measured(row)
+    figures |= {"samples": len(sampled.samples), "noise": sampled.noise, "peak_memory_bytes": sampled.peak_memory_bytes}
+    told = f"{shown(sampled.median, sampled.unit)} to within {sampled.noise:.1%}, {len(sampled.samples)} samples"
+    figures["summary"] = f"{told}; {sampled.reason}"

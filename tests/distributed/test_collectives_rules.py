@@ -1,0 +1,53 @@
+"""Rules of what a backend does not offer: strict, about existing rows, and by version."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stackproof.distributed import collectives_rules, libraries
+from stackproof.distributed.collectives_rows import Row, rows
+from stackproof.distributed.collectives_rules import Lack, lacking, lacks
+from stackproof.errors import Refusal
+
+MEAN = Row("all_reduce", "avg", "float32")
+
+
+@pytest.mark.parametrize("lack", lacks(), ids=lambda lack: lack.place)
+def test_a_rule_is_about_something(lack: Lack) -> None:
+    """It names a backend that is known and covers a row of the suite, in some version of torch; and it says why."""
+    assert set(lack.backends) <= set(libraries.backends())
+    versions = ("2.4.1", "2.8.0", "2.11.0", "2.15.0")
+    assert any(lack.covers(row, lack.backends[0], version) for row in rows() for version in versions)
+    assert len(lack.reason) > 15 and len(lack.says) > 5 and (not lack.link or lack.link.startswith("https://"))
+
+
+def test_a_rule_holds_for_its_versions() -> None:
+    """With gloo a mean works from torch 2.8 on; local parts of a version do not matter."""
+    old, new = lacking(MEAN, "gloo", "2.4.1+das.opt2"), lacking(MEAN, "gloo", "2.8.0+cpu")
+    assert old is not None and "no mean before" in old.reason and new is None
+
+
+def test_a_rule_holds_for_its_backend_alone() -> None:
+    """What gloo lacks, NCCL need not."""
+    assert lacking(Row("coalescing_all_reduce", "sum", "float32"), "gloo") is not None
+    assert lacking(Row("coalescing_all_reduce", "sum", "float32"), "nccl") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('torch = "newer than 2.8"\n', "it must be a version range"),
+        ('operators = ["avg"]\n', "is not a known key"),
+        ("reason = 7\n", "it must be a string"),
+    ],
+)
+def test_a_broken_rule_is_refused(text: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sentence names the key and what is allowed."""
+    whole = '[[lacks]]\nbackends = ["gloo"]\ncollectives = ["*"]\nsays = "no"\n' + text
+    path = tmp_path / "collectives.toml"
+    path.write_text(whole + ("" if "reason" in text else 'reason = "because"\n'))
+    monkeypatch.setattr(collectives_rules, "RULES", path)
+    with pytest.raises(Refusal, match=words):
+        lacks.__wrapped__()

@@ -1,0 +1,271 @@
+"""Environments: read from metadata without importing anything; held against stack, lock and one-to-one tables."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from stackproof import environments, stacks
+from stackproof.doctor import Finding, installed, rules
+from stackproof.doctor.installed import Installed
+from stackproof.variable_tables import Level
+
+from .. import fakes
+from .boxes import Box
+
+XPU = {
+    "torch": "2.8.0+xpu",
+    "torchvision": "0.23.0+xpu",
+    "intel-extension-for-pytorch": "2.8.10+xpu",
+    "oneccl_bind_pt": "2.8.0+xpu",
+}
+DCU = {
+    "torch": "2.4.1+das.opt2.dtk2504",
+    "torchvision": "0.19.1+das.opt2.dtk2504",
+    "flash_attn": "2.6.1+das.opt4.dtk2504",
+    "deepspeed": "0.14.2+das.opt2.dtk2504",
+}
+
+
+def own(box: Box, packages: dict[str, str], version: str = "3.10", torch: str = "") -> Installed:
+    """Make the environment in the box and read it."""
+    box.python(packages, version, torch)
+    found = installed.own(box.machine())
+    assert found is not None
+    return found
+
+
+def judged(found: Installed, **facts: str) -> list[Finding]:
+    """Return what the rules for environments say, with facts of a host."""
+    given = {name.replace("_", "."): value for name, value in facts.items()}
+    return list(rules.load().judge("environment", installed.merged(given, found)))
+
+
+def test_torch_is_read_without_importing_it(tmp_path: Path) -> None:
+    """Version, toolkits and Python come from files; the module would raise if anybody ran it."""
+    box = Box(tmp_path / "box")
+    found = own(box, XPU, torch="cuda = None\nxpu: str = '20250101'\nraise SystemExit('imported')\n")
+    assert (found.torch, dict(found.toolkits), found.python) == ("2.8.0+xpu", {"xpu": "20250101"}, "3.10")
+    assert found.facts["oneccl-bind-pt"] == "2.8.0+xpu"
+    assert "torch" not in sys.modules or not hasattr(sys.modules["torch"], "imported")
+
+
+def test_an_environment_without_torch_is_none(tmp_path: Path) -> None:
+    """Nox's own Python has no torch, and that is no fault."""
+    box = Box(tmp_path / "box")
+    assert installed.own(box.machine()) is None
+    box.python({"nox": "2025.1"})
+    assert installed.own(box.machine()) is None
+
+
+def test_a_damaged_torch_is_said_so(tmp_path: Path) -> None:
+    """A version.py that is no Python does not stop the doctor."""
+    box = Box(tmp_path / "box")
+    prefix = box.python({"torch": "2.8.0"})
+    (prefix / "lib/python3.10/site-packages/torch/version.py").write_text("'", encoding="utf-8")
+    found = installed.own(box.machine())
+    assert found is not None
+    assert found.torch == "that cannot be read"
+
+
+@pytest.mark.parametrize(
+    ("packages", "torch"),
+    [
+        (XPU, "xpu = '20250101'\n"),
+        (DCU, "hip = '6.1'\n"),
+        ({"torch": "2.8.0+cu128", "torchvision": "0.23.0", "nvidia-nccl-cu12": "2.27.3"}, ""),
+    ],
+)
+def test_sound_environments_are_left_alone(tmp_path: Path, packages: dict[str, str], torch: str) -> None:
+    """The first users' own sets, and a plain one, break no rule."""
+    assert judged(own(Box(tmp_path / "box"), packages, torch=torch), dtk="25.04.1", nvidia_driver="580.95.05") == []
+
+
+@pytest.mark.parametrize(
+    ("packages", "torch", "facts", "words"),
+    [
+        (
+            XPU | {"torch": "2.8.0+cu128"},
+            "cuda = '12.8'\n",
+            {"nvidia_driver": "580.1"},
+            "IPEX 2.8.10+xpu for XPU stands beside plain torch 2.8.0+cu128",
+        ),
+        (
+            XPU | {"intel-extension-for-pytorch": "2.7.10+xpu"},
+            "",
+            {},
+            "torch's release, IPEX and the oneCCL bindings must be one and the same",
+        ),
+        ({"torch": "2.8.0", "intel-extension-for-pytorch": "2.7.0"}, "", {}, "torch's release and IPEX must be one"),
+        (
+            XPU | {"torchvision": "0.22.0+xpu"},
+            "",
+            {},
+            "torch 2.8.0+xpu goes with torchvision 0.23, not with 0.22.0+xpu",
+        ),
+        (
+            DCU | {"flash_attn": "2.6.1+das.opt4.dtk2404"},
+            "hip = '6'\n",
+            {"dtk": "25.04"},
+            "the DTK must be one and the same throughout",
+        ),
+        (DCU, "hip = '6'\n", {"dtk": "24.04.3"}, "dtk 24.04.3, torch 2.4.1+das.opt2.dtk2504"),
+        (DCU, "hip = '6'\n", {}, "is built for a DTK, and /opt/dtk has none"),
+        (
+            DCU | {"pynvml": "11.5.3"},
+            "hip = '6'\n",
+            {"dtk": "25.04"},
+            "dies with NameError: name 'amdsmi' is not defined",
+        ),
+        (DCU | {"nvidia-ml-py": "12.5"}, "hip = '6'\n", {"dtk": "25.04"}, "nvidia-ml-py 12.5 without amdsmi"),
+        (
+            {"torch": "2.15.0", "nvidia-nccl-cu12": "2.29.3", "nvidia-nccl-cu13": "2.29.7"},
+            "",
+            {},
+            "two NCCLs share one folder",
+        ),
+        (
+            {"torch": "2.2.0", "nvidia-nccl-cu11": "2.14.3", "nvidia-nccl-cu12": "2.27.3"},
+            "",
+            {},
+            "two NCCLs share one folder",
+        ),
+        (
+            {"torch": "2.15.0+cu132"},
+            "cuda = '13.2'\n",
+            {"nvidia_driver": "550.54.15"},
+            "needs a driver from 580 on; this one is 550.54.15",
+        ),
+        ({"torch": "2.4.1+cu124"}, "cuda = '12.4'\n", {"nvidia_driver": "470.1"}, "needs a driver from 525 on"),
+    ],
+)
+def test_each_conflict_is_named(
+    tmp_path: Path, packages: dict[str, str], torch: str, facts: dict[str, str], words: str
+) -> None:
+    """What does not belong together is a problem with its remedy."""
+    found = judged(own(Box(tmp_path / "box"), packages, torch=torch), **facts)
+    assert [finding for finding in found if words in finding.sentence]
+    assert all(finding.level is Level.PROBLEM and finding.remedy for finding in found)
+
+
+def test_amdsmi_mends_pynvml(tmp_path: Path) -> None:
+    """With amdsmi, or with a torch that tells the two apart, pynvml is harmless."""
+    assert (
+        judged(own(Box(tmp_path / "a"), DCU | {"pynvml": "11.5.3", "amdsmi": "24.6"}, torch="hip = '6'\n"), dtk="25.04")
+        == []
+    )
+    assert judged(own(Box(tmp_path / "b"), {"torch": "2.8.0+rocm6.4", "pynvml": "11.5.3"}, torch="hip = '6'\n")) == []
+
+
+def test_the_wrong_python_for_a_dtk(tmp_path: Path) -> None:
+    """The wheels of DTK 25.04 are for Python 3.10."""
+    found = judged(own(Box(tmp_path / "box"), DCU, version="3.12", torch="hip = '6'\n"), dtk="25.04")
+    assert "comes for Python 3.10, and this is Python 3.12" in " ".join(finding.sentence for finding in found)
+
+
+def test_a_package_in_two_versions(tmp_path: Path) -> None:
+    """An interrupted installation leaves two; torch twice is a problem, another package a warning."""
+    box = Box(tmp_path / "box")
+    prefix = box.python({"torch": "2.8.0+xpu", "numpy": "2.2.0"})
+    site = prefix / "lib/python3.10/site-packages"
+    (site / "torch-2.8.0.dist-info").mkdir()
+    (site / "numpy-1.26.4.dist-info").mkdir()
+    found = installed.own(box.machine())
+    assert found is not None
+    numpy, torch = installed.doubled(found)
+    assert "numpy is there twice, as 1.26.4 and as 2.2.0" in numpy.sentence
+    assert "torch is there twice, as 2.8.0 and as 2.8.0+xpu" in torch.sentence
+    assert (numpy.level, torch.level) == (Level.WARNING, Level.PROBLEM)
+
+
+def test_the_named_stack_wants_another_torch(tmp_path: Path) -> None:
+    """Plain torch on an XPU box: a problem for the stack that was named, with what builds the right one."""
+    found = own(Box(tmp_path / "box"), {"torch": "2.8.0+cu128"}, torch="cuda = '12.8'\n")
+    (finding,) = installed.examine_own(found, stacks.load("xpu"), [])
+    assert finding.level is Level.PROBLEM
+    assert "torch.version.xpu is None, the stack wants it set" in finding.sentence
+    assert "nox -s xpu-smoke" in finding.remedy
+
+
+def test_a_torch_that_does_not_know_the_hosts_cards(tmp_path: Path) -> None:
+    """Without a name it fits the CPU, and a warning says that the cards lie idle."""
+    found = own(Box(tmp_path / "box"), {"torch": "2.8.0"})
+    present = [stacks.load(name) for name in ("xpu-native", "xpu", "cpu")]
+    fine, idle = installed.examine_own(found, None, present)
+    assert (fine.level, "the flavour of cpu" in fine.sentence) == (Level.OK, True)
+    assert (idle.level, "of no use to this host's cards (stacks xpu-native, xpu)" in idle.sentence) == (
+        Level.WARNING,
+        True,
+    )
+
+
+def test_the_right_torch_fits(tmp_path: Path) -> None:
+    """An XPU build on an XPU box is of its flavour, and nothing lies idle."""
+    found = own(Box(tmp_path / "box"), XPU, torch="xpu = '20250101'\n")
+    (finding,) = installed.examine_own(found, None, [stacks.load(name) for name in ("xpu-native", "xpu", "cpu")])
+    assert "the flavour of xpu-native, xpu" in finding.sentence
+
+
+@pytest.fixture
+def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> stacks.Stack:
+    """A stack with a lock of three packages, one of them for another Python, and an environment that is equal to it."""
+    folder = fakes.stack(tmp_path / "checkout")
+    other = "3.10" if fakes.THIS_PYTHON != "3.10" else "3.11"
+    body = (
+        "torch==9.1.0\nnumpy==2.2.0\n" + f"tomli==2.0.1 ; python_full_version < '3.4' or python_version == '{other}'\n"
+    )
+    fakes.lock(folder, body)
+    real = stacks.load
+    monkeypatch.setattr(stacks, "load", lambda name, folder=tmp_path / "checkout" / "stacks": real(name, folder))
+    stack = stacks.load("tiny")
+    site = environments.location(stack) / f"lib/python{fakes.THIS_PYTHON}/site-packages"
+    for name in ("torch-9.1.0", "numpy-2.2.0", "stackproof-0.1.0"):
+        (site / f"{name}.dist-info").mkdir(parents=True)
+    (site / "torch").mkdir()
+    (site / "torch/version.py").write_text(fakes.TORCH["torch/version.py"], encoding="utf-8")
+    stamp = {"lock_digest": "0" * 64}
+    (environments.location(stack) / environments.STAMP).write_text(json.dumps(stamp), encoding="utf-8")
+    return stack
+
+
+def held(stack: stacks.Stack) -> Finding:
+    """Return what is said of the stack's environment."""
+    found = installed.built(stack)
+    assert found is not None
+    (finding,) = installed.examine_built(stack, found)
+    return finding
+
+
+def test_an_environment_that_is_its_lock(tiny: stacks.Stack) -> None:
+    """Markers of its own Python decide what belongs in; our own package does not count."""
+    finding = held(tiny)
+    assert finding.sentence == "stack tiny: 2 packages equal its lock, torch 9.1.0"
+    assert finding.level is Level.OK
+
+
+def test_an_environment_that_is_not_its_lock(tiny: stacks.Stack) -> None:
+    """Another version, a missing and an extra package are named; the remedy builds it anew."""
+    site = environments.location(tiny) / f"lib/python{fakes.THIS_PYTHON}/site-packages"
+    (site / "numpy-2.2.0.dist-info").rename(site / "numpy-1.26.4.dist-info")
+    (site / "pynvml-11.0.dist-info").mkdir()
+    (site / "torch-9.1.0.dist-info").rmdir()
+    finding = held(tiny)
+    assert finding.level is Level.PROBLEM
+    for words in ("numpy is 1.26.4, not 2.2.0", "torch 9.1.0 is missing", "pynvml 11.0 is not in it"):
+        assert words in finding.sentence
+    assert finding.remedy.endswith("&& nox -s tiny-smoke")
+
+
+def test_a_broken_lock_is_said(tiny: stacks.Stack) -> None:
+    """A lock that cannot be read is a problem, not the end."""
+    tiny.lock.write_text("rubbish\n", encoding="utf-8")
+    assert held(tiny).level is Level.PROBLEM
+
+
+def test_an_unfinished_environment_is_none(tiny: stacks.Stack) -> None:
+    """Without its stamp it was never finished; the lines about the stack say so."""
+    (environments.location(tiny) / environments.STAMP).unlink()
+    assert installed.built(tiny) is None

@@ -1,0 +1,88 @@
+"""What is read of a machine, and that what cannot be read is nothing rather than an error."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stackproof.doctor import Identity, Machine
+
+
+def test_what_cannot_be_read_is_empty(tmp_path: Path) -> None:
+    """No file, a folder, bytes that are no text, a file that is too large: never an error."""
+    machine = Machine(root=tmp_path)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "bytes").write_bytes(b"\xff\xfea\0\n")
+    (tmp_path / "large").write_bytes(b"x" * (3 << 20))
+    assert (machine.read("/none"), machine.read("/folder")) == ("", "")
+    assert machine.read("/bytes").endswith("a")
+    assert len(machine.read("/large")) == 1 << 20
+    assert machine.glob("/no/such/*") == []
+    assert machine.ownership("/none") == ("", "", -1)
+
+
+@pytest.mark.parametrize(
+    ("mode", "user", "group", "allowed"),
+    [
+        (0o600, True, False, True),
+        (0o060, False, True, True),
+        (0o006, False, False, True),
+        (0o660, False, False, False),
+        (0o606, False, True, False),
+        (0o066, True, True, False),
+        (0o640, False, True, False),
+    ],
+)
+def test_modes_decide_who_may(tmp_path: Path, mode: int, user: bool, group: bool, allowed: bool) -> None:
+    """As the kernel does: the owner's bits for the owner, else the group's for members, else the others'."""
+    path = tmp_path / "node"
+    path.touch()
+    path.chmod(mode)
+    found = path.stat()
+    who = Identity(found.st_uid if user else found.st_uid + 1, frozenset({found.st_gid if group else found.st_gid + 1}))
+    if who.user == 0:
+        allowed = True  # root may
+    assert Machine(root=tmp_path, identity=who).may_use("/node") is allowed
+
+
+def test_root_may(tmp_path: Path) -> None:
+    """Whatever the mode says; but not what is not there."""
+    (tmp_path / "node").touch()
+    (tmp_path / "node").chmod(0)
+    machine = Machine(root=tmp_path, identity=Identity(0, frozenset()))
+    assert machine.may_use("/node")
+    assert not machine.may_use("/none")
+
+
+def test_links_are_followed_inside_the_tree(tmp_path: Path) -> None:
+    """The machine's own names come back, as on a real one."""
+    (tmp_path / "a/b").mkdir(parents=True)
+    (tmp_path / "link").symlink_to("a/b")
+    assert Machine(root=tmp_path).target("/link") == "/a/b"
+
+
+def test_libraries_are_found_where_the_loader_looks(tmp_path: Path) -> None:
+    """Its cache, the usual folders, LD_LIBRARY_PATH."""
+    machine = Machine(root=tmp_path, environ={"LD_LIBRARY_PATH": ":/opt/x/lib"}, processor="x86_64")
+    assert not machine.has_library("liba.so.1")
+    for place in ("usr/lib/x86_64-linux-gnu", "opt/x/lib", "usr/local/lib"):
+        (tmp_path / place).mkdir(parents=True)
+        (tmp_path / place / "liba.so.1").touch()
+        assert machine.has_library("liba.so.1")
+        (tmp_path / place / "liba.so.1").unlink()
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc/ld.so.cache").write_bytes(b"\x00libb.so.2\x00liba.so.1\x00")
+    assert machine.has_library("liba.so.1")
+
+
+def test_the_real_machine_is_asked_directly() -> None:
+    """Access, tools and groups come from the running system."""
+    machine = Machine()
+    assert machine.real
+    assert machine.may_use("/dev/null")
+    assert Path(machine.find("sh")).name == "sh"
+    assert machine.ask([machine.find("sh"), "-c", "echo 1.2.3"]) == "1.2.3\n"
+    assert machine.ask(["/no/such/tool"]) == ""
+    assert machine.group_name(2**31 - 7) == ""
+    assert machine.disk_free() > 0

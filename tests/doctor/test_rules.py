@@ -1,0 +1,128 @@
+"""The table of the doctor: strict, each row sound, each kind of condition able to hold and to fail."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from stackproof import stacks
+from stackproof.doctor import rules
+from stackproof.errors import Refusal
+
+TABLE = rules.load()
+
+FACTS = {
+    "container",
+    "cpu_quota",
+    "cpufreq_driver",
+    "cpus",
+    "disk_free_mib",
+    "dtk",
+    "glibc",
+    "governor",
+    "kernel",
+    "LD_LIBRARY_PATH",
+    "LD_PRELOAD",
+    "memlock_kib",
+    "memory_free_mib",
+    "nofile",
+    "numa_balancing",
+    "ptrace_scope",
+    "python",
+    "rdma",
+    "shm_mib",
+}
+
+
+def test_every_rule_names_facts_that_are_gathered() -> None:
+    """A condition on a fact that nobody gathers would never hold."""
+    drivers = {f"{maker.key}.driver" for maker in TABLE.makers}
+    toolkits = {f"torch.{name}" for name in stacks.TOOLKITS}
+    for rule in TABLE.rows:
+        for name in (*rule.when, *rule.unless, *rule.absent, *rule.below):
+            package = rule.area == "environment" and re.fullmatch(r"[a-z0-9-]+", name)
+            assert name in FACTS | drivers | toolkits or package, (rule.sentence, name)
+
+
+@pytest.mark.parametrize("rule", TABLE.rows, ids=lambda rule: re.sub(r"\W+", "-", rule.sentence)[:50])
+def test_a_rule_can_speak(rule: rules.Rule) -> None:
+    """It has a condition, a remedy, and every fact that its sentence names is one that it asks for."""
+    assert rule.when or rule.below
+    assert rule.remedy
+    asked = {*rule.when, *rule.below, "cpus", "torch", "python", "dtk", "LD_LIBRARY_PATH"}
+    assert set(re.findall(r"\{([\w.+-]+)\}", rule.sentence)) <= asked
+    assert rule.link == "" or rule.link.startswith("https://")
+
+
+def test_every_toolkit_of_the_stacks_has_a_maker() -> None:
+    """Cards of every accelerated stack are looked for."""
+    wanted = {name for stack in stacks.load_all() for name, state in stack.flavour.toolkits.items() if state == "set"}
+    assert wanted <= {maker.toolkit for maker in TABLE.makers}
+    assert len({maker.key for maker in TABLE.makers}) == len(TABLE.makers)
+
+
+def rule(**changes: object) -> rules.Rule:
+    """Return a rule with these conditions."""
+    given = {"when": {}, "unless": {}, "absent": (), "below": {}} | changes
+    return rules.Rule("host", "", level=rules.Level.NOTE, sentence="a is {a}, b is {b}", remedy="", link="", **given)  # type: ignore[arg-type]
+
+
+A = re.compile("1.*")
+
+
+@pytest.mark.parametrize(
+    ("row", "facts", "holds"),
+    [
+        (rule(when={"a": A}), {"a": "12"}, True),
+        (rule(when={"a": A}), {"a": "21"}, False),
+        (rule(when={"a": A}), {}, False),
+        (rule(when={"a": A}, unless={"b": A}), {"a": "1", "b": "1"}, False),
+        (rule(when={"a": A}, unless={"b": A}), {"a": "1", "b": "2"}, True),
+        (rule(when={"a": A}, absent=("b",)), {"a": "1"}, True),
+        (rule(when={"a": A}, absent=("b",)), {"a": "1", "b": "x"}, False),
+        (rule(below={"a": "2.28"}), {"a": "2.17"}, True),
+        (rule(below={"a": "2.28"}), {"a": "2.28"}, False),
+        (rule(below={"a": "5.6"}), {"a": "5.15.0-91-generic"}, False),
+        (rule(below={"a": "580"}), {"a": "535.129.03"}, True),
+        (rule(below={"a": "580"}), {"a": "580.65.06"}, False),
+        (rule(below={"a": "9"}), {"a": "unlimited"}, False),
+        (rule(below={"a": "9"}), {}, False),
+    ],
+)
+def test_conditions(row: rules.Rule, facts: dict[str, str], holds: bool) -> None:
+    """Each kind of condition, held and not; versions are compared as numbers; a fact that is not there claims nothing."""
+    assert bool(list(row.judge(facts))) is holds
+
+
+def test_sentences_are_filled() -> None:
+    """Facts stand in the sentence; one that nobody knows is 'unknown', and braces in a value are text."""
+    (finding,) = rule(when={"a": A}).judge({"a": "1{b}"})
+    assert finding.sentence == "a is 1{b}, b is unknown"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('[[rule]]\narea = "hots"\nlevel = "note"\nsentence = "s"\nremedy = "r"\n', "'rule[0].area' is 'hots'"),
+        (
+            '[[rule]]\narea = "host"\nwhen = { a = "(" }\nlevel = "note"\nsentence = "s"\nremedy = "r"\n',
+            "'rule[0].when.a' is '('",
+        ),
+        (
+            '[[rule]]\narea = "host"\nwhem = { a = "1" }\nlevel = "note"\nsentence = "s"\nremedy = "r"\n',
+            "'rule[0].whem'",
+        ),
+        ('[[maker]]\nname = "X"\n', "'maker[0].key' is missing"),
+        ("[[rules]]\n", "'rules' is not a known key (did you mean 'rule'?)"),
+    ],
+)
+def test_a_broken_table_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, said: str) -> None:
+    """The loader refuses with the file and the key."""
+    path = tmp_path / "doctor.toml"
+    path.write_text(text, encoding="utf-8")
+    monkeypatch.setattr(rules, "TABLE", path)
+    with pytest.raises(Refusal) as refusal:
+        rules.load.__wrapped__()
+    assert said in str(refusal.value)

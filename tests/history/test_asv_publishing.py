@@ -1,0 +1,62 @@
+"""Publishing: rates beside asv's seconds, reachable from asv's page, and branches that are looked up at once."""
+
+from __future__ import annotations
+
+import subprocess
+
+from .making import Checkout, asv_python
+
+
+def test_plain_publish_writes_rates_and_links_them(checkout: Checkout) -> None:
+    """Whoever calls asv: rates.html stands beside asv's index, which links it, once."""
+    for _ in range(2):
+        assert checkout.plain_asv("publish").returncode == 0
+    html = checkout.root / ".asv" / "html"
+    assert "TFLOP/s" in (html / "rates.html").read_text(encoding="utf-8")
+    assert (html / "index.html").read_text(encoding="utf-8").count('href="rates.html"') == 1
+
+
+COMMITS = """
+from stackproof.history.asv_publishing import Commits
+found = Commits(["b", "a"])
+assert list(found) == ["b", "a"] and found[0] == "b" and len(found) == 2
+assert "a" in found and "c" not in found
+class Counted(str):
+    compared = 0
+    __hash__ = str.__hash__
+    def __eq__(self, other):
+        Counted.compared += 1
+        return str(self) == str(other)
+many = Commits([f"{number:040x}" for number in range(10_000)])
+assert Counted(f"{9_999:040x}") in many and Counted("no") not in many
+assert Counted.compared < 10, Counted.compared
+"""
+
+
+def test_commits_are_found_without_looking_at_all(measured: Checkout) -> None:
+    """For each result asv looks into each branch; that must not take time that goes with the square of the history."""
+    command = [asv_python(), "-c", COMMITS]
+    ended = subprocess.run(command, env=measured.environment(), capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+
+
+def test_asv_uses_them(checkout: Checkout) -> None:
+    """The kind of repository that the configuration names is ours."""
+    code = """
+import os
+from asv.config import Config
+from asv.repo import get_repo
+from stackproof.history import asv_publishing
+repository = get_repo(Config.load())
+assert type(repository) is asv_publishing.Branches, type(repository)
+assert type(repository.get_branch_commits("HEAD")) is asv_publishing.Commits
+"""
+    ended = subprocess.run(
+        [asv_python(), "-c", code],
+        cwd=checkout.root,
+        env=checkout.environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr

@@ -1,0 +1,152 @@
+"""Leaves: cheap to list, versions from the table, a record beside every figure, and no figure of what computes wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from stackproof import ROOT
+from stackproof.checks import CapabilityMissing, CheckFailed
+from stackproof.errors import Refusal
+from stackproof.history import leaf, store
+from stackproof.measuring import Sampled, Subject, profile
+from stackproof.records import Verdict
+
+from . import making
+
+
+@pytest.fixture(autouse=True)
+def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Set what asv's environment sets."""
+    (tmp_path / "facts.json").write_text(json.dumps(making.FACTS), encoding="utf-8")
+    for name, value in (
+        (leaf.STACK, "cpu"),
+        (leaf.REHEARSED, ""),
+        (leaf.DEVICE, ""),
+        (leaf.PROFILE, "fast"),
+        (leaf.FACTS, str(tmp_path / "facts.json")),
+        (leaf.PIECES, str(tmp_path / "pieces")),
+        ("ASV_COMMIT", "b" * 40),
+    ):
+        monkeypatch.setenv(name, value)
+
+
+def sampled(subject: Subject, verified: bool = True) -> Sampled:
+    """Return what an engine would."""
+    samples = (1e-3, 2e-3, 3e-3) if verified else ()
+    worth = {"iteration": 1.0, "TFLOP": 2.0, "sample": 4.0}
+    return Sampled(
+        subject.name, subject.version, "tiny", subject.dtype, 1, subject.unit, samples, worth, verified,
+        "held against float64", notes=("drifted",), clocks={"clock.mhz": 1500.0},
+    )  # fmt: skip
+
+
+def test_a_leaf_has_the_subjects_of_its_kind() -> None:
+    """With explicit versions, titles, and time to spare, as attributes that asv copies."""
+    found = leaf.benchmarks("gemm")
+    assert list(found) == ["track_gemm_float32_tiny", "track_gemm_bfloat16_tiny"]
+    one = found["track_gemm_float32_tiny"]
+    assert one.__dict__["version"] == next(row.version for row in leaf.subjects("fast", leaf.stack()))
+    assert one.__dict__["unit"] == "seconds"
+    assert one.__dict__["timeout"] > 4 * profile("fast").budget.seconds
+    assert leaf.benchmarks("no such kind") == {}
+
+
+def test_the_profile_chooses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The full profile measures the full preset; an unknown one is refused with the nearest."""
+    monkeypatch.setenv(leaf.PROFILE, "full")
+    assert "track_gemm_float32_full" in leaf.benchmarks("gemm")
+    monkeypatch.setenv(leaf.PROFILE, "ful")
+    with pytest.raises(Refusal, match="did you mean 'full'"):
+        leaf.benchmarks("gemm")
+
+
+def test_a_leaf_needs_a_stack(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without asv's environment nobody knows which."""
+    monkeypatch.delenv(leaf.STACK)
+    with pytest.raises(Refusal, match="nox -s NAME-asv"):
+        leaf.benchmarks("gemm")
+
+
+def test_listing_imports_no_torch() -> None:
+    """The benchmarks are listed before each command; torch would cost seconds, and needs a driver on some stacks."""
+    code = """
+import sys
+sys.path[:0] = [sys.argv[1], sys.argv[2]]
+import importlib, pkgutil, benchmarks
+modules = [importlib.import_module(f"benchmarks.{found.name}") for found in pkgutil.iter_modules(benchmarks.__path__)]
+assert any(name.startswith("track_") for module in modules for name in vars(module)), modules
+print("torch" in sys.modules)
+"""
+    command = [sys.executable, "-c", code, str(ROOT / "src"), str(ROOT)]
+    ended = subprocess.run(command, env=dict(os.environ), capture_output=True, text=True, check=False)
+    assert ended.stdout.strip() == "False", ended.stderr
+
+
+def measured(monkeypatch: pytest.MonkeyPatch, answer: Sampled | Exception) -> Subject:
+    """Let the engine answer so, and return the subject that is asked for."""
+
+    def engine(*_: object) -> Sampled:
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(leaf, "measure", engine)
+    return next(one for one in leaf.subjects("fast", leaf.stack()) if one.name == "gemm-float32")
+
+
+def test_a_figure_leaves_a_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All samples go to asv; the record has them with the version, the commit that asv checked out, and what explains them."""
+    subject = next(one for one in leaf.subjects("fast", leaf.stack()) if one.name == "gemm-float32")
+    measured(monkeypatch, sampled(subject))
+    assert leaf.run(subject, profile("fast")) == {"samples": [1e-3, 2e-3, 3e-3], "number": 1}
+    (record,) = store.load([tmp_path / "pieces"]).records.values()
+    row, *others = record.measurements
+    assert [other.version for other in others] == ["", ""]
+    assert (row.samples, row.value, row.version, row.unit, row.note) == (
+        [1e-3, 2e-3, 3e-3],
+        2e-3,
+        subject.version,
+        "s/TFLOP",
+        "drifted",
+    )
+    assert record.provenance["commit"] == "b" * 40
+    assert record.checks[0].id == "asv/gemm::gemm-float32[tiny]"
+    assert row.figures["clock.mhz"] == 1500.0
+
+
+def test_what_computes_wrong_has_no_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is a failure to asv, the record says why."""
+    subject = measured(monkeypatch, Refusal("not yet"))
+    measured(monkeypatch, sampled(subject, verified=False))
+    with pytest.raises(RuntimeError, match="gemm-float32 computes wrong and was not timed"):
+        leaf.run(subject, profile("fast"))
+    (record,) = store.load([tmp_path / "pieces"]).records.values()
+    assert (record.verdict, record.measurements) == (Verdict.FAILED, [])
+
+
+def test_a_clock_that_lies_has_no_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The check of the engine is the check of the record."""
+    subject = measured(monkeypatch, CheckFailed("synchronising does not wait"))
+    with pytest.raises(CheckFailed):
+        leaf.run(subject, profile("fast"))
+    (record,) = store.load([tmp_path / "pieces"]).records.values()
+    assert (record.checks[0].verdict, record.checks[0].reason) == (Verdict.FAILED, "synchronising does not wait")
+
+
+def test_what_the_stack_cannot_run_is_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With asv's own word for it and the rule's reason; no failure, and nothing in the store."""
+    (tmp_path / "runner").mkdir()
+    (tmp_path / "runner" / "asv_runner").symlink_to(making.asv_packages() / "asv_runner")
+    monkeypatch.syspath_prepend(str(tmp_path / "runner"))
+    from asv_runner.benchmarks.mark import SkipNotImplemented
+
+    subject = measured(monkeypatch, CapabilityMissing("precisions has no float32"))
+    with pytest.raises(SkipNotImplemented, match="precisions has no float32"):
+        leaf.run(subject, profile("fast"))
+    assert store.files([tmp_path / "pieces"]) == []

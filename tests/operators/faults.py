@@ -1,0 +1,78 @@
+"""Faults in kernels and operators, and a sweep to see them in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from stackproof.operators import database, sweeping
+from stackproof.operators.sweeping import Sweep, sweep
+
+CPU = torch.device("cpu")
+Change = Callable[[torch.Tensor], Any]
+
+
+def run(*names: str, samples: int | None = 4) -> Sweep:
+    """Sweep on the CPU in float32; all operators if none is named."""
+    return sweep(CPU, torch.float32, samples=samples, names=names or None)
+
+
+class Fault(TorchDispatchMode):
+    """Changes the float32 results of one kernel; the float64 reference stays right."""
+
+    def __init__(self, kernel: str, change: Change) -> None:
+        super().__init__()
+        self.kernel, self.change, self.fired = kernel, change, 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        first, *rest = result if isinstance(result, tuple) else (result,)
+        if str(func) != self.kernel or first.dtype is not torch.float32:
+            return result
+        self.fired += 1
+        return (self.change(first), *rest) if rest else self.change(first)
+
+
+class Wrapped:
+    """An operator of the database whose float32 output goes through `change` as a whole."""
+
+    def __init__(self, op: Any, change: Callable[[Any], Any]) -> None:
+        self.op, self.change = op, change
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.op, name)
+
+    def __call__(self, value: Any, *args: Any, **kwargs: Any) -> Any:
+        """Run the operator and change what it returns."""
+        output = self.op(value, *args, **kwargs)
+        return self.change(output) if value.dtype is torch.float32 else output
+
+
+def wrap(monkeypatch: pytest.MonkeyPatch, name: str, change: Callable[[Any], Any]) -> None:
+    """Put the wrapped operator into the database that the sweep loads."""
+    loaded = database.load()
+    monkeypatch.setattr(sweeping, "load", lambda: {**loaded, name: Wrapped(loaded[name], change)})
+
+
+def scaled(tensor: torch.Tensor) -> torch.Tensor:
+    """Err by one part in a thousand."""
+    return tensor * 1.001
+
+
+def with_nan(tensor: torch.Tensor) -> torch.Tensor:
+    """Return numbers that are none."""
+    return torch.full_like(tensor, float("nan"))
+
+
+def wrong_if_odd(tensor: torch.Tensor) -> torch.Tensor:
+    """Err at one odd size only, as vectorised kernels do at their tail."""
+    return tensor + 1 if tensor.shape[-1:] == (5,) else tensor
+
+
+def broken(tensor: torch.Tensor) -> torch.Tensor:
+    """Raise as a device without that kernel does."""
+    raise RuntimeError("no kernel image is available\nfor this device")

@@ -1,0 +1,190 @@
+"""Memory's rules on a stand-in card that counts in a ledger: each is green on an honest card and red on each dishonest one."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+import torch
+
+from stackproof.checks import CheckFailed
+from stackproof.device import Device, Memory
+from stackproof.probes import memory
+
+TOTAL = 64 * memory.MIB
+
+
+@dataclass(frozen=True)
+class Ledger(Device):
+    """A test double of a card with 64 MiB; its tensors lie in the host's memory. Not an accelerator."""
+
+    kind: str = "cpu"
+    index: int = 0
+    unit: float = 1.0
+    forgets: bool = True
+    grants: bool = False
+    resets: bool = True
+    book: dict[str, int] = field(default_factory=lambda: {"now": 1000, "peak": 1000}, hash=False)
+
+    @property
+    def torch(self) -> torch.device:
+        """Where its tensors really are."""
+        return torch.device("cpu")
+
+    def take(self, size: int) -> torch.Tensor:
+        """Allocate, or refuse in a driver's words."""
+        if not self.grants and self.book["now"] + size > TOTAL:
+            raise RuntimeError(f"XPU out of memory. Tried to allocate {size} bytes.\nMore lines.")
+        self._move(size)
+        block = torch.zeros(size, dtype=torch.uint8)
+        if self.forgets:
+            weakref.finalize(block, self._move, -size)
+        return block
+
+    def _move(self, size: int) -> None:
+        self.book["now"] += int(size * self.unit)
+        self.book["peak"] = max(self.book["peak"], self.book["now"])
+
+    def memory(self) -> Memory:
+        """What the ledger says."""
+        now = self.book["now"]
+        return Memory(now, now, self.book["peak"], TOTAL - now, TOTAL)
+
+    def reset_peak(self) -> None:
+        """Forget the peak."""
+        if self.resets:
+            self.book["peak"] = self.book["now"]
+
+    def name(self) -> str:
+        """A name."""
+        return "ledger"
+
+    def synchronize(self) -> None:
+        """Nothing is queued."""
+
+    def stopwatch(self) -> Any:
+        """It has no clock."""
+        raise NotImplementedError
+
+    def empty_cache(self) -> None:
+        """It keeps no cache."""
+
+    def driver(self) -> dict[str, str]:
+        """It has no driver."""
+        return {}
+
+    @contextmanager
+    def current(self) -> Iterator[None]:
+        """It is the only one."""
+        yield
+
+    def bind(self) -> None:
+        """It is the only one."""
+
+
+SIZE = 8 * memory.MIB
+
+
+def test_the_size_is_a_gibibyte_or_fits_the_card() -> None:
+    """A GiB where four are free, else a quarter of what is free, in whole 2 MiB."""
+    assert memory.known_size(24 << 30) == 1073741824
+    assert memory.known_size(1 << 30) == 256 * memory.MIB
+    assert memory.known_size((8 * memory.MIB) + 5) == 2 * memory.MIB
+
+
+def test_an_honest_card_counts_to_the_byte() -> None:
+    """Size, peak and release follow with no slack at all."""
+    card = Ledger()
+    counted = memory.follow(card, SIZE, card.take)
+    assert (counted["appeared"], counted["peak"], counted["left"]) == (SIZE, SIZE, 0)
+    assert memory.follow_free(card, SIZE, card.take, 0) == SIZE
+
+
+@pytest.mark.parametrize(
+    ("card", "words"),
+    [
+        (Ledger(unit=1 / 1024), "appeared in 'allocated' as 8192"),
+        (Ledger(forgets=False), "are still allocated after the tensor was released"),
+        (Ledger(resets=False, book={"now": 0, "peak": TOTAL}), "moved the peak by"),
+    ],
+    ids=["counts KiB for bytes", "leaks", "keeps an old peak"],
+)
+def test_a_card_that_miscounts_is_caught(card: Ledger, words: str) -> None:
+    """Requirements.md A4: bytes divided by 1024 and called something else."""
+    with pytest.raises(CheckFailed, match=words):
+        memory.follow(card, SIZE, card.take)
+
+
+def test_the_drivers_free_memory_must_follow() -> None:
+    """A driver that reports a constant free memory, or never gets it back, is caught."""
+    with pytest.raises(CheckFailed, match="lowered the driver's free memory by 0"):
+        memory.follow_free(Ledger(), SIZE, lambda size: torch.zeros(size, dtype=torch.uint8), 0)
+    leaky = Ledger(forgets=False)
+    with pytest.raises(CheckFailed, match="the driver still misses 8388608 of 8388608 bytes"):
+        memory.follow_free(leaky, SIZE, leaky.take, 0)
+
+
+def test_growth_is_told_per_step() -> None:
+    """Steps that keep a KiB each are caught; steps that keep nothing are not."""
+    card, kept = Ledger(), []
+    assert memory.growth(card, lambda: card.take(1024), steps=50, warm_up=5, allowed=0) == 0
+    with pytest.raises(CheckFailed, match=r"50 training steps left 51200 bytes behind \(1.0 KiB a step\), 0 allowed"):
+        memory.growth(card, lambda: kept.append(card.take(1024)), steps=50, warm_up=5, allowed=0)
+
+
+def test_a_card_that_refuses_passes() -> None:
+    """One block and pieces are refused, and what was granted is close to what was free."""
+    card = Ledger()
+    found = memory.overcommit(card, card.memory().free, card.take, lambda _: 100.0)
+    assert "out of memory" in found.words
+    assert 0.8 * found.free < found.granted <= found.free
+
+
+def test_a_card_that_grants_everything_fails() -> None:
+    """A single block of 1.2 x the free memory that is granted is enough to fail."""
+    card = Ledger(grants=True)
+    with pytest.raises(CheckFailed, match="one block of 1.2 x the free memory was granted"):
+        memory.overcommit(card, card.memory().free, card.take, lambda _: 100.0)
+
+
+def test_pieces_that_are_granted_without_end_fail_with_their_rates() -> None:
+    """A5: the single block is refused, but pieces are evicted to the host and go on, slowly."""
+    card, rates = Ledger(grants=True), iter([456.0, 21.0, 20.0, 450.0])
+    free = card.memory().free
+
+    def take(size: int) -> torch.Tensor:
+        if size > free:
+            raise RuntimeError("out of memory")
+        return card.take(size)
+
+    with pytest.raises(CheckFailed, match="without an error: 456.0 GB/s before, 20.0 when full, 450.0 after"):
+        memory.overcommit(card, free, take, lambda _: next(rates))
+
+
+def test_memory_that_gets_slow_when_full_has_spilled() -> None:
+    """An error at the end excuses nothing if what was granted is a tenth as fast."""
+    card, rates = Ledger(), iter([456.0, 21.0, 20.0, 450.0])
+    with pytest.raises(CheckFailed, match="memory spilled in silence: 456.0 GB/s before, 20.0 when full"):
+        memory.overcommit(card, card.memory().free, card.take, lambda _: next(rates))
+
+
+def test_another_error_is_not_a_refusal() -> None:
+    """A lost device is not taken for a full one."""
+
+    def lost(size: int) -> torch.Tensor:
+        raise RuntimeError("device lost")
+
+    with pytest.raises(RuntimeError, match="device lost"):
+        memory.overcommit(Ledger(), SIZE, lost, lambda _: 1.0)
+
+
+def test_an_unusable_process_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After the error a known product must still be right."""
+    memory.still_usable(Ledger())
+    monkeypatch.setattr(torch.Tensor, "item", lambda self: 0.0)
+    with pytest.raises(CheckFailed, match="after the error a known product gave 0.0"):
+        memory.still_usable(Ledger())

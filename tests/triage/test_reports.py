@@ -1,0 +1,78 @@
+"""A report is clean only if nothing failed, contradicts itself, is wrong in its figures, or was expected and does not hold."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stackproof.errors import Refusal
+from stackproof.triage import reports, sources
+
+from .making import TRACEBACK, report, write
+
+UNCLEAN = {
+    "a failure": TRACEBACK + "ValueError: no\n",
+    "figures that cannot be right": "{'loss': 0.0, 'epoch': 1}\n{'loss': 0.0, 'epoch': 2}\n",
+    "what was asked for and is not so": "export CCL_WORKER_COUNT=2\n(1) |CCL_INFO| CCL_WORKER_COUNT: 4\n",
+    "a contradiction": "export FI_PROVIDER=efa\nh:1:1 [0] NCCL INFO Using network Socket\n",
+}
+
+
+@pytest.mark.parametrize("name", UNCLEAN)
+def test_what_makes_a_report_unclean(tmp_path: Path, name: str) -> None:
+    """Each of them alone."""
+    assert not report(tmp_path, UNCLEAN[name]).clean
+
+
+def test_expectation_decides_too(tmp_path: Path) -> None:
+    """The same log is clean until something is expected that it does not show."""
+    assert report(tmp_path, "step 1\n").clean
+    assert not report(tmp_path, "step 1\n", ["efa"]).clean
+
+
+def test_oddity_alone_leaves_it_clean(tmp_path: Path) -> None:
+    """What deserves a look is shown, and is no failure."""
+    found = report(tmp_path, "".join(f"{{'loss': 2.0, 'learning_rate': {n}e-06}}\n" for n in range(1, 12)))
+    assert [oddity.id for oddity in found.oddities] == ["warm-up-unending"]
+    assert found.clean
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"", "run.log: is empty"),
+        (b"\x1f\x8b", "run.log: is cut short"),
+        (bytes(range(256)) * 40, "is not text in UTF-8"),
+    ],
+)
+def test_log_that_says_nothing_is_refused(tmp_path: Path, data: bytes, words: str) -> None:
+    """Nothing passes by not being there."""
+    with pytest.raises(Refusal, match=words):
+        report(tmp_path, data)
+
+
+def test_failure_among_zeros_is_found(tmp_path: Path) -> None:
+    """A file with holes is still a log if anything in it is known."""
+    text = (
+        b"\0" * 100_000
+        + b"\n"
+        + (TRACEBACK + "RuntimeError: CUDA error: an illegal memory access was encountered\n").encode()
+    )
+    found = report(tmp_path, text)
+    assert found.judgement.root is not None
+    assert found.judgement.root.signature == "cuda-illegal-access"
+
+
+def test_unknown_expectation_is_refused_with_the_nearest(tmp_path: Path) -> None:
+    """And with all that there are."""
+    run = sources.named([write(tmp_path, "x\n")])
+    with pytest.raises(Refusal, match=r"no expectation 'nvlnk' \(did you mean 'nvlink'\?\); one of: ccl-mpi, .*, xccl"):
+        reports.report(run, ["nvlnk"])
+
+
+def test_place_is_file_and_line(tmp_path: Path) -> None:
+    """As editors open it."""
+    found = report(tmp_path, "step\n" + TRACEBACK + "ValueError: no\n")
+    assert found.judgement.root is not None
+    assert found.place(found.judgement.root.first) == f"{tmp_path / 'run.log'}:2"

@@ -1,0 +1,80 @@
+"""Collectives as work, in one process: each result is what it promises, faults are caught, busbw follows from the ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+import torch.distributed as dist
+
+from stackproof.checks import CheckFailed
+from stackproof.workloads import collectives
+from stackproof.workloads.collectives import FACTORS, Collective
+
+from .working import setting
+
+
+@pytest.fixture(autouse=True)
+def group(tmp_path: Path) -> Iterator[None]:
+    """A group of one rank, over a file; with several the tests of measuring run them."""
+    dist.init_process_group("gloo", init_method=f"file://{tmp_path / 'store'}", rank=0, world_size=1)
+    yield
+    dist.destroy_process_group()
+
+
+@pytest.mark.parametrize("call", ["all-reduce", "broadcast", "all-gather"])
+def test_a_right_collective_is_proved(call: str) -> None:
+    """Also at one rank, where nothing crosses a link and no bus bandwidth is told."""
+    work = Collective(setting(call=call, mib=0.01, dtype="float32"))
+    assert "is exact on 1 ranks" in work.prove()
+    assert set(work.worth) == {"GB"}
+    assert work.conclude() == {"call": call}
+
+
+@pytest.mark.parametrize("call", ["all-reduce", "broadcast", "all-gather"])
+def test_a_wrong_collective_is_caught(call: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One element is changed on its way."""
+    work = Collective(setting(call=call, mib=0.01, dtype="bfloat16"))
+
+    def wrong(self: Collective) -> None:
+        self._other.copy_(self._long)
+        for tensor in (self._long, self._other):
+            tensor[7] += 1
+
+    monkeypatch.setitem(collectives._CALLS, call, wrong)
+    with pytest.raises(CheckFailed, match=f"{call} of .* bytes on 1 ranks is wrong"):
+        work.prove()
+
+
+def test_a_collective_that_does_nothing_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is received is poisoned before."""
+    work = Collective(setting(call="all-gather", mib=0.01, dtype="float32"))
+    monkeypatch.setitem(collectives._CALLS, "all-gather", lambda _: None)
+    with pytest.raises(CheckFailed):
+        work.prove()
+
+
+@pytest.mark.parametrize(
+    ("call", "ranks", "factor"),
+    [
+        ("all-reduce", 2, 1.0),
+        ("all-reduce", 8, 1.75),
+        ("all-gather", 4, 0.75),
+        ("reduce-scatter", 4, 0.75),
+        ("broadcast", 8, 1.0),
+    ],
+)
+def test_factors_are_those_of_nccl_tests(call: str, ranks: int, factor: float) -> None:
+    """2 (n - 1) / n for all-reduce, (n - 1) / n for gathering and scattering, 1 for broadcast and reduce."""
+    assert FACTORS[call](ranks) == pytest.approx(factor)
+
+
+def test_repeated_sums_stay_finite() -> None:
+    """A thousand all-reduces in half precision must not overflow and turn into other work."""
+    work = Collective(setting(call="all-reduce", mib=0.01, dtype="float16"))
+    work.prove()
+    for _ in range(100):
+        work.run()
+    assert bool(torch.isfinite(work._long).all())

@@ -1,0 +1,44 @@
+"""Copies: every byte arrives, and bytes count as many times as they move."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from stackproof.checks import CheckFailed
+from stackproof.workloads.copies import Copy
+
+from .working import setting
+
+
+@pytest.mark.parametrize(("source", "passes"), [("device", 2), ("host", 1)])
+def test_bytes_count_as_they_move(source: str, passes: int) -> None:
+    """Within the device they are read and written there; over a link they cross once."""
+    work = Copy(setting(mib=1, source=source, target="device"))
+    assert work.worth == {"GB": passes * (1 << 20) / 1e9}
+    assert work.prove() == "1048576 bytes arrived unchanged"
+    assert work.conclude() == {"memory": "device" if passes == 2 else "link"}
+
+
+def test_a_copy_that_does_nothing_is_caught() -> None:
+    """The target is poisoned before."""
+    work = Copy(setting(mib=1, source="device", target="device"))
+    work.run = lambda: work.target  # type: ignore[method-assign]
+    with pytest.raises(CheckFailed, match="a copy of 1048576 bytes changed some of them"):
+        work.prove()
+
+
+def test_a_copy_that_moves_a_block_is_caught() -> None:
+    """Two swapped blocks of 4 KiB have the same sum and other bytes."""
+    work = Copy(setting(mib=1, source="device", target="device"))
+
+    def swapped() -> torch.Tensor:
+        work.target.copy_(work.source)
+        first = work.target[:4096].clone()
+        work.target[:4096] = work.target[4096:8192]
+        work.target[4096:8192] = first
+        return work.target
+
+    work.run = swapped  # type: ignore[method-assign]
+    with pytest.raises(CheckFailed):
+        work.prove()

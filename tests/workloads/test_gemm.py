@@ -1,0 +1,71 @@
+"""The matrix product: right in every dtype, caught where it is not, counted as 2 n^3."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from stackproof.checks import CheckFailed
+from stackproof.workloads.gemm import Gemm, _rounded
+
+from .working import setting
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16", "float16"])
+def test_a_right_product_is_proved(dtype: str) -> None:
+    """Within the anchored rule."""
+    work = Gemm(setting(size=96, dtype=dtype))
+    try:
+        assert "64 x 64 of the product, error" in work.prove()
+        assert work.arithmetic == work.dtype == dtype
+    finally:
+        work.close()
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        (lambda out: out.mul_(1.001), "exceeds"),
+        (lambda out: out[5, 7].mul_(1.2), "exceeds"),
+        (lambda out: out[-1, -1].fill_(float("nan")), "never written, or are not finite"),
+    ],
+    ids=["a thousandth off", "one element", "unwritten"],
+)
+def test_a_wrong_product_is_caught(monkeypatch: pytest.MonkeyPatch, fault: object, words: str) -> None:
+    """In the part that is compared, and outside of it where a kernel left elements out."""
+    product = torch.mm
+
+    def wrong(left: torch.Tensor, right: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+        product(left, right, out=out)
+        fault(out)  # type: ignore[operator]
+        return out
+
+    work = Gemm(setting(size=96, dtype="float32"))
+    monkeypatch.setattr(torch, "mm", wrong)
+    with pytest.raises(CheckFailed, match=words):
+        work.prove()
+    work.close()
+
+
+def test_worth_is_two_n_cubed() -> None:
+    """A multiplication and an addition are two."""
+    work = Gemm(setting(size=100, dtype="float32"))
+    assert work.worth == {"TFLOP": pytest.approx(2e6 / 1e12)}
+    work.close()
+
+
+@pytest.mark.filterwarnings("ignore:TF32 acceleration on top of oneDNN:UserWarning")
+def test_tf32_is_another_arithmetic_and_leaves_the_switches() -> None:
+    """Its peak is another one; after closing, float32 means what it did."""
+    before = torch.get_float32_matmul_precision()
+    work = Gemm(setting(size=64, dtype="float32", tf32=True))
+    assert (work.dtype, work.arithmetic) == ("float32", "tf32")
+    assert torch.get_float32_matmul_precision() == "high"
+    work.close()
+    assert torch.get_float32_matmul_precision() == before
+
+
+def test_rounding_to_tf32_keeps_ten_bits() -> None:
+    """1 + 2^-11 rounds up to the next tf32 number, 1 + 2^-12 down to 1."""
+    found = _rounded(torch.tensor([1 + 2.0**-11, 1 + 2.0**-12, 1 + 2.0**-10]))
+    assert found.tolist() == [1 + 2.0**-10, 1.0, 1 + 2.0**-10]

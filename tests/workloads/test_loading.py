@@ -1,0 +1,52 @@
+"""Loading: an epoch arrives in order and unchanged, with and without workers, and a wrong batch is caught."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from stackproof.checks import CheckFailed
+from stackproof.workloads.loading import Loading, Pictures
+
+from .working import setting
+
+ROW = {"size": 16, "batch": 4, "batches": 3, "pinned": False}
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_an_epoch_arrives(workers: int) -> None:
+    """Three batches of four; a run is an epoch, and the workers end when they are told to."""
+    work = Loading(setting(**ROW, workers=workers))
+    try:
+        assert work.prove() == "an epoch of 12 pictures arrived in order and unchanged"
+        work.run()
+        assert work.worth == {"sample": 12.0}
+    finally:
+        work.close()
+
+
+def test_a_wrong_picture_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A loader that mirrors when it should not."""
+    work = Loading(setting(**ROW, workers=0))
+    batches = [batch.flip(-1) for batch in work._loader]
+    monkeypatch.setattr(type(work._loader), "__iter__", lambda _: iter(batches))
+    with pytest.raises(CheckFailed, match="batch 0 is not what the data set holds"):
+        work.prove()
+
+
+def test_a_short_epoch_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A loader that drops the last batch would look fast."""
+    work = Loading(setting(**ROW, workers=0))
+    batches = list(work._loader)[:-1]
+    monkeypatch.setattr(type(work._loader), "__iter__", lambda _: iter(batches))
+    with pytest.raises(CheckFailed, match="an epoch gave 8 pictures of 12"):
+        work.prove()
+
+
+def test_pictures_are_in_range_and_every_second_is_mirrored() -> None:
+    """Floats from 0 to 1, three channels."""
+    pictures = Pictures(20, 16)
+    assert len(pictures) == 20
+    assert pictures[0].shape == (3, 16, 16)
+    assert 0 <= float(pictures[1].min()) <= float(pictures[1].max()) <= 1
+    assert torch.equal(pictures[17], pictures[1])

@@ -1,0 +1,15 @@
+"""What tests of repeatable work share: a setting on the CPU, made of plain values."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from stackproof.device import HOST
+from stackproof.tables import Table
+from stackproof.workloads.work import Setting
+
+
+def setting(preset: str = "tiny", **parameters: Any) -> Setting:
+    """Return a setting on the CPU."""
+    return Setting(HOST, preset, Table(Path("benchmarks.toml"), parameters))
