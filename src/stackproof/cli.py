@@ -115,17 +115,11 @@ def _parser() -> argparse.ArgumentParser:
         help="move existing pins to the newest versions that the ranges allow",
     )
     lock.set_defaults(run=_lock)
-    from .gating import flags
+    from .gating import flags as gating
     from .history import verbs as history
 
     history.add(verbs, _EPILOG)
-    gate = verbs.add_parser(
-        "gate",
-        help="is the head worse than the base: two variants side by side, interleaved",
-        epilog=_EPILOG,
-        allow_abbrev=False,
-    )
-    flags.add_arguments(gate)
+    gating.add(verbs, _EPILOG)
     return parser
 
 

@@ -12,8 +12,8 @@ gate's own environment, never in a stack's.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from enum import Enum
 
 from scipy import stats
@@ -118,24 +118,52 @@ def estimate(ratios: Sequence[float], alpha: float) -> Estimate:
     ordered = sorted(ratios)
     kept = ordered[cut : len(ordered) - cut]
     centre, degrees = sum(kept) / len(kept), len(kept) - 1
-    error = max(_spread(ordered, cut) / ((len(kept) / len(ordered)) * math.sqrt(len(ordered))), 1e-12)
+    error = _spread(ordered, cut) / ((len(kept) / len(ordered)) * math.sqrt(len(ordered)))
+    return _known(centre, error, degrees, alpha, len(ratios))
+
+
+def unpaired(base: Sequence[float], head: Sequence[float], alpha: float) -> Estimate:
+    """Return the estimate where the base was measured at another time: Student's t for two samples with one variance.
+
+    Nothing cancels here: not the day, not the neighbours, not the temperature. A base of a single launch is allowed; its own
+    spread is then taken to be the head's.
+
+    Args:
+        base: logarithms of the base's seconds, one a launch.
+        head: the head's alike.
+        alpha: two-sided error.
+
+    Raises:
+        ValueError: fewer than three launches of the head, or none of the base.
+    """
+    if len(head) < _FEWEST or not base:
+        raise ValueError(f"{len(base)} and {len(head)} launches: one of the base and {_FEWEST} of the head are needed")
+    means = [sum(values) / len(values) for values in (base, head)]
+    squares = sum((value - mean) ** 2 for values, mean in zip((base, head), means, strict=True) for value in values)
+    degrees = len(base) + len(head) - 2
+    error = math.sqrt(squares / degrees * (1 / len(base) + 1 / len(head)))
+    return _known(means[1] - means[0], error, degrees, alpha, len(head))
+
+
+def _known(centre: float, error: float, degrees: int, alpha: float, launches: int) -> Estimate:
+    """Return an estimate from its standard error; one of zero would be certain of anything."""
+    error = max(error, 1e-12)
     reach = float(stats.t.ppf(1 - alpha / 2, degrees)) * error
     visible = reach + float(stats.t.ppf(_POWER, degrees)) * error
     worse, better = (float(stats.t.sf(side * centre / error, degrees)) for side in (1, -1))
-    return Estimate(centre, centre - reach, centre + reach, worse, better, visible, len(ratios))
+    return Estimate(centre, centre - reach, centre + reach, worse, better, visible, launches)
 
 
-def rule(cells: dict[str, Sequence[float]], effects: dict[str, float], design: Design) -> dict[str, Ruling]:
+def rule(found: Mapping[str, Estimate], effects: Mapping[str, float], design: Design) -> dict[str, Ruling]:
     """Judge all cells together at one look.
 
     Args:
-        cells: by name, each launch's log-ratio of head over base in a unit where less is better.
+        found: by name, what is known of log(head / base), in a unit where less is better, at the design's error of a look.
         effects: by name, the minimum effect as a fraction (0.05: five per cent).
         design: the promise.
 
     False discoveries are controlled across cells (Benjamini and Hochberg 1995), for worse and for better.
     """
-    found = {name: estimate(ratios, design.per_look) for name, ratios in cells.items()}
     worse = _controlled({name: one.p_worse for name, one in found.items()})
     better = _controlled({name: one.p_better for name, one in found.items()})
     limit = design.per_look / 2
@@ -161,14 +189,6 @@ def _why_not(found: Estimate, effect: float) -> str:
     if found.visible > effect:
         return f"the noise of {found.launches} launches hides less than {percent(found.visible).lstrip('+')}"
     return f"too near to the minimum effect of {percent(effect).lstrip('+')} to say"
-
-
-def forgive(rulings: dict[str, Ruling], reason: str) -> dict[str, Ruling]:
-    """Return rulings that decide nothing, because the run itself was disturbed (`reason`); what they saw stays."""
-    return {
-        name: replace(one, outcome=Outcome.INCONCLUSIVE, reason=f"{one.reason}; {reason}")
-        for name, one in rulings.items()
-    }
 
 
 def percent(logarithm: float) -> str:

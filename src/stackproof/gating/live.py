@@ -13,18 +13,25 @@ from pathlib import Path
 from typing import Any
 
 from .. import processes
+from ..errors import EnvironmentMismatchError, Refusal, StackUnavailableError
 from ..records import Verdict
 
 _START_S = 180.0
+_REFUSALS = {kind.exit_code: kind for kind in (Refusal, StackUnavailableError, EnvironmentMismatchError)}
 Answer = dict[str, Any]
 
 
 class SideEndedError(Exception):
     """A side gave no answer that can be used: it computes wrong, crashed or hung; the message says which and where."""
 
-    def __init__(self, verdict: Verdict, reason: str) -> None:
+    def __init__(self, side: str, verdict: Verdict, reason: str) -> None:
         super().__init__(reason)
-        self.verdict = verdict
+        self.side, self.verdict = side, verdict
+
+    @property
+    def gone(self) -> bool:
+        """Whether the process itself is no more."""
+        return self.verdict in (Verdict.HUNG, Verdict.CRASHED)
 
 
 @dataclass(frozen=True)
@@ -40,17 +47,33 @@ class Seat:
     rehearsed: bool
     profile: str
     device: str
+    drill: str = ""
+    """A fault that is planted on this side, to try the gate itself."""
+    proof: str = "unpinned"
+    """What was proved of the environment, in one sentence."""
 
 
 class LiveSide:
     """A process that stays up between blocks; use it in a `with` block, so that it always ends."""
 
-    def __init__(self, seat: Seat, log: Path) -> None:
-        self.seat, self._log, self._buffer = seat, log, b""
-        self._mark = processes.new_mark()
+    def __init__(self, seat: Seat, log: Path, run: str, scale: float = 1.0) -> None:
+        """Start it.
+
+        Args:
+            seat: where it runs.
+            log: a file for whatever it prints.
+            run: the mark of the gate, which both sides carry so that neither takes the other for a stranger.
+            scale: what deadlines are multiplied by, for slow hosts.
+        """
+        self.seat, self._log, self._buffer, self._scale = seat, log, b"", scale
+        self._mark, self._run = processes.new_mark(), run
+        self._waits: tuple[str, float] = ("start-up", _START_S * scale)
         reading, writing = os.pipe()
-        arguments = [seat.stack, str(seat.rehearsed), seat.profile, seat.device, str(writing), repr(time.time())]
-        command = [str(seat.python), "-m", "stackproof.gating.side", *arguments]
+        told = {
+            "stack": seat.stack, "rehearsed": seat.rehearsed, "profile": seat.profile, "device": seat.device,
+            "drill": seat.drill, "began": time.time(),
+        }  # fmt: skip
+        command = [str(seat.python), "-m", "stackproof.gating.side", str(writing), json.dumps(told)]
         with log.open("ab") as output:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=output, stderr=output, pass_fds=(writing,),
@@ -63,11 +86,19 @@ class LiveSide:
         """Put the side's own source first; what the user's environment holds besides is the same for both sides."""
         path = [str(self.seat.source), self.seat.environment.get("PYTHONPATH") or os.environ.get("PYTHONPATH", "")]
         own = {**os.environ, **self.seat.environment, "PYTHONPATH": os.pathsep.join(filter(None, path))}
-        return own | {processes.MARK: f"{os.environ.get(processes.MARK, '')}/{self._mark}".lstrip("/")}
+        outer = [os.environ.get(processes.MARK, ""), self._run, self._mark]
+        return own | {processes.MARK: "/".join(filter(None, outer))}
 
     def hello(self) -> Answer:
-        """Wait until the side is up and return what it is."""
-        return self._answer("start-up", _START_S)
+        """Wait until the side is up and return what it is.
+
+        Raises:
+            Refusal: the side refuses to start, for instance because there is no device.
+        """
+        found = self._receive()
+        if "refused" in found:
+            raise _REFUSALS.get(found["exit_code"], Refusal)(f"{self.seat.name}: {found['refused']}")
+        return found
 
     def ask(self, request: str, deadline_s: float, **arguments: Any) -> Answer:
         """Return the answer to one request.
@@ -76,27 +107,37 @@ class LiveSide:
             SideEndedError: it computes wrong, crashed, or did not answer in time; the process is gone then, except after a
                 wrong result or a missing capability, which only end the subject.
         """
-        line = json.dumps({"ask": request, "deadline_s": deadline_s, **arguments}) + "\n"
+        self.send(request, deadline_s, **arguments)
+        return self.receive()
+
+    def send(self, request: str, deadline_s: float, **arguments: Any) -> None:
+        """Ask without waiting, so that both sides can work at once; `receive` gives the answer."""
+        scaled = deadline_s * self._scale
+        self._waits = (request, scaled)
+        line = json.dumps({"ask": request, "deadline_s": scaled, **arguments}) + "\n"
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(line.encode())
             self._process.stdin.flush()
         except OSError:
             raise self._gone(request) from None
-        found = self._answer(request, deadline_s)
+
+    def receive(self) -> Answer:
+        """Return the answer to what was sent last; raises as `ask` does."""
+        found = self._receive()
         if "verdict" in found:
-            raise SideEndedError(Verdict(found["verdict"]), f"{self.seat.name}: {found['reason']}")
+            raise SideEndedError(self.seat.name, Verdict(found["verdict"]), f"{self.seat.name}: {found['reason']}")
         return found
 
-    def _answer(self, request: str, deadline_s: float) -> Answer:
+    def _receive(self) -> Answer:
+        request, deadline_s = self._waits
         until = time.monotonic() + deadline_s
         while b"\n" not in self._buffer:
             left = until - time.monotonic()
             if left <= 0 or not select.select([self._reading], [], [], left)[0]:
                 self.end()
-                raise SideEndedError(
-                    Verdict.HUNG, f"{self.seat.name}: hung in '{request}' for {deadline_s:.0f} s{self._frame()}"
-                )
+                reason = f"{self.seat.name}: hung in '{request}' for {deadline_s:.0f} s{self._frame()}"
+                raise SideEndedError(self.seat.name, Verdict.HUNG, reason)
             data = os.read(self._reading, 65536)
             if not data:
                 raise self._gone(request)
@@ -106,12 +147,13 @@ class LiveSide:
         return found
 
     def _gone(self, request: str) -> SideEndedError:
-        self._process.wait(5)
+        try:
+            how = processes.describe_exit(self._process.wait(5))
+        except subprocess.TimeoutExpired:
+            how = "its pipe closed"
         said = " / ".join(processes.last_lines(self._log, 2)) or "nothing"
-        how = processes.describe_exit(self._process.returncode)
-        return SideEndedError(
-            Verdict.CRASHED, f"{self.seat.name}: ended with {how} in '{request}'; it printed last: {said}"
-        )
+        reason = f"{self.seat.name}: ended with {how} in '{request}'; it printed last: {said}"
+        return SideEndedError(self.seat.name, Verdict.CRASHED, reason)
 
     def _frame(self) -> str:
         lines = processes.last_lines(self._log, 60, of_bytes=65536)
@@ -128,3 +170,5 @@ class LiveSide:
     def __exit__(self, *_: object) -> None:
         self.end()
         os.close(self._reading)
+        if self._process.stdin is not None:
+            self._process.stdin.close()

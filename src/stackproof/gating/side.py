@@ -11,114 +11,147 @@ import json
 import os
 import sys
 import time
-from collections import Counter
+from collections.abc import Callable
 from typing import IO, Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from .. import device as devices
-from .. import stacks
+from .. import provenance, stacks
 from ..checks import CapabilityMissing, CheckEnded
 from ..errors import Refusal
 from ..measuring import Subject, subjects
+from ..measuring.engine import require_possible
+from ..measuring.neighbours import others_on_card
 from ..measuring.sampling import Sampler, warm_up
+from ..measuring.telemetry import Telemetry
 from ..processes import die_with_parent
 from ..workloads import kinds
 from ..workloads.work import Setting, Work
+from . import counting, drills
 
 Request = dict[str, Any]
 Answer = dict[str, Any]
 
 
-class _Count(TorchDispatchMode):
-    """Counts what reaches the backends."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.seen: Counter[str] = Counter()
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.seen[str(func)] += 1
-        return func(*args, **(kwargs or {}))
-
-
 class Side:
     """What is open in this process: at most one subject at a time."""
 
-    def __init__(self, stack: str, rehearsed: bool, profile: str, device: str) -> None:
+    def __init__(self, stack: str, rehearsed: bool, profile: str, device: str, drill: str) -> None:
         found = stacks.load(stack)
         self.stack = found.rehearse() if rehearsed else found
+        self.drill = drills.read(drill)
         self.device = devices.parse(device, self.stack.device) if device else devices.default(self.stack.device)
-        self.subjects = {subject.name: subject for subject in subjects(profile, self.stack)}
+        known = {subject.name: subject for subject in subjects(profile, self.stack)}
+        self.subjects = {
+            name: one for name, one in known.items() if (self.drill.kind, self.drill.value) != ("drop", name)
+        }
         self.work: Work | None = None
-        self.sampler: Sampler | None = None
+        self.run: Callable[[], object] = lambda: None
 
     def hello(self) -> Answer:
         """Use the device once and say what this side is: facts that two sides must share to be comparable."""
         with self.device.current():
             torch.ones(1, device=self.device.torch).sum().item()
         return {
-            "torch": torch.__version__,
-            "device": str(self.device),
-            "name": self.device.name(),
-            "driver": self.device.driver(),
-            "subjects": list(self.subjects),
+            "facts": {"torch": torch.__version__, **provenance.torch_facts(self.stack)},
+            "subjects": {
+                name: {"kind": one.kind, "unit": one.unit, "version": one.version}
+                for name, one in self.subjects.items()
+            },
         }
 
-    def open(self, subject: str, preset: str, seconds: float) -> Answer:
-        """Build a subject, prove it, warm it up; return what was proved, its peak memory in bytes and its counters."""
+    def open(self, subject: str, preset: str) -> Answer:
+        """Build a subject and prove it; return what was proved, and what one run is worth."""
         self.close()
         if subject not in self.subjects:
             raise CapabilityMissing(f"this side has no subject '{subject}'")
+        if self.drill.kind == "skip":
+            raise CapabilityMissing("a drill skips everything on this side")
+        require_possible(self.subjects[subject])
         torch.set_num_threads(1 if preset == "tiny" else torch.get_num_threads())
         with self.device.current():
             self.work = self._build(self.subjects[subject], preset)
+            drills.spoil(self.work, self.drill)
             proved = self.work.prove()
-            counters = self._counters(self.work)
-            self.device.synchronize()
-            self.device.reset_peak()
-            self.sampler = Sampler(self.device, self.work.run)
-            warmth = warm_up(self.sampler, seconds)
-            took = min(self.sampler.block(3))
-            return {
-                "proved": proved, "settled": warmth.settled, "seconds": took,
-                "memory": self.device.memory().peak, "counters": counters,
-            }  # fmt: skip
+        return {"proved": proved, "worth": {"iteration": 1.0, **self.work.worth}}
 
     def _build(self, subject: Subject, preset: str) -> Work:
         return kinds()[subject.kind](Setting(self.device, preset, subject.table(preset)))
 
-    def _counters(self, work: Work) -> dict[str, int]:
-        """Count one run: operators dispatched, and blocks the device's allocator handed out where it counts them."""
-        before = self.device.allocations()
-        with _Count() as count:
-            work.run()
-        self.device.synchronize()
-        after = self.device.allocations()
-        found = {"operators": sum(count.seen.values())}
-        return found if before is None or after is None else {**found, "allocations": after - before}
+    def warm(self, seconds: float) -> Answer:
+        """Run until the time of a run settles; return the seconds of one run and the most memory that was in use, in bytes."""
+        work = self._open()
+        with self.device.current():
+            self.device.synchronize()
+            self.device.reset_peak()
+            warmth = warm_up(Sampler(self.device, work.run), seconds)
+            took = min(Sampler(self.device, work.run).block(3))
+            self.run = drills.burdened(work.run, self.drill, self.device, took)
+            took = took if self.run == work.run else min(Sampler(self.device, self.run).block(3))
+            return self._told({"settled": warmth.settled, "seconds": took, "peak-memory": self.device.memory().peak})
 
     def block(self, runs: int) -> Answer:
         """Run so many times and return the seconds of one run: their mean, since a block is as long as it is."""
-        if self.sampler is None:
-            raise Refusal("no subject is open")
+        self._open()
         with self.device.current():
             watch = self.device.stopwatch()
             self.device.synchronize()
             watch.start()
             for _ in range(runs):
-                self.sampler.run()
+                self.run()
+            drills.end(self.drill)
             watch.stop()
             return {"seconds": watch.seconds() / runs}
+
+    def conditions(self) -> Answer:
+        """Return what the vendor's tool tells of the card while it works, what slows it, and who else uses it."""
+        telemetry = Telemetry(self.device, self.stack)
+        with self.device.current():
+            telemetry.read(self.run)
+        reading = telemetry.readings[0] if telemetry.readings else {}
+        others = others_on_card(self.device, self.stack) or ()
+        return {"reading": reading, "throttled": list(telemetry.throttled()), "others": list(others)}
+
+    def count(self, captured: bool) -> Answer:
+        """Count one run exactly; where it is asked for, also how a compiler cuts the model, and the seconds of that."""
+        work = self._open()
+        with self.device.current():
+            work.run = self.run  # type: ignore[method-assign]
+            found: Answer = {"counters": counting.counts(work, self.device)}
+            job = getattr(work, "job", None)
+            if captured and job is not None:
+                cut, seconds = counting.capture(job)
+                found["counters"] |= cut
+                found["capture"] = seconds
+        found["counters"] = self._told(found["counters"])
+        return self._told(found)
+
+    def conclude(self) -> Answer:
+        """Let the work say whether the timed runs did what was proved, and let go of it."""
+        found = dict(self._open().conclude())
+        self.close()
+        return {"figures": found}
 
     def close(self) -> Answer:
         """Let go of what is open."""
         if self.work is not None:
             self.work.close()
-        self.work = self.sampler = None
+        self.work = None
+        self.run = lambda: None
         self.device.empty_cache()
         return {}
+
+    def _open(self) -> Work:
+        if self.work is None:
+            raise Refusal("no subject is open")
+        return self.work
+
+    def _told(self, answer: Answer) -> Answer:
+        """Leave out what a drill says is missing."""
+        return {
+            name: value for name, value in answer.items() if (self.drill.kind, self.drill.value) != ("missing", name)
+        }
 
 
 def serve(side: Side, requests: IO[str], answers: IO[str]) -> None:
@@ -130,22 +163,30 @@ def serve(side: Side, requests: IO[str], answers: IO[str]) -> None:
             answer = getattr(side, request.pop("ask"))(**request)
         except CheckEnded as ended:
             answer = {"verdict": ended.verdict.value, "reason": str(ended)}
+        except Refusal as refusal:
+            answer = {"verdict": "inconclusive", "reason": str(refusal)}
         except Exception as error:
-            answer = {"verdict": "crashed", "reason": f"{type(error).__name__}: {str(error).splitlines()[0][:300]}"}
+            said = (str(error).splitlines() or [""])[0][:300]
+            answer = {"verdict": "crashed", "reason": f"{type(error).__name__}: {said}"}
         faulthandler.cancel_dump_traceback_later()
         answers.write(json.dumps(answer) + "\n")
         answers.flush()
 
 
 def main(arguments: list[str]) -> int:
-    """`side STACK REHEARSED PROFILE DEVICE DESCRIPTOR BEGAN`: bring the stack up and serve."""
+    """`side DESCRIPTOR JSON`: bring the stack up, say what is there, and serve."""
     die_with_parent()
-    stack, rehearsed, profile, device, descriptor, began = arguments
+    told = json.loads(arguments[1])
+    began = float(told.pop("began"))
     faulthandler.enable()
-    side = Side(stack, rehearsed == "True", profile, device)
-    with os.fdopen(int(descriptor), "w", encoding="utf-8") as answers:
-        facts = side.hello()
-        answers.write(json.dumps({**facts, "start_up": time.time() - float(began)}) + "\n")
+    with os.fdopen(int(arguments[0]), "w", encoding="utf-8") as answers:
+        try:
+            side = Side(**told)
+            hello = {**side.hello(), "start_up": time.time() - began}
+        except Refusal as refusal:
+            answers.write(json.dumps({"refused": str(refusal), "exit_code": refusal.exit_code}) + "\n")
+            return refusal.exit_code
+        answers.write(json.dumps(hello) + "\n")
         answers.flush()
         serve(side, sys.stdin, answers)
     return 0

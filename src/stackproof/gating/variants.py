@@ -1,7 +1,8 @@
 """What a gate compares: a variant is a checkout with this harness and its own stacks, locks, fixtures and workloads.
 
 Each variant is laid out as a tree below `.nox/gates/`: the harness of this checkout, so that both sides are
-measured alike, and from the commit that was asked for everything that is compared. The tree builds its environment like any checkout.
+measured alike, and from the commit that was asked for everything that is compared (`fixtures/gate.toml`, `[compared]`). The tree
+builds its environment like any checkout; where its lock is this checkout's to the byte, the environment that is there is proved and used.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .. import ROOT, environments, stacks
+from .. import ROOT, environments, locks, stacks
 from ..errors import EnvironmentMismatchError, Refusal, suggestion
+from . import plan
 from .live import Seat
 
 HOME = ROOT / ".nox" / "gates"
-_COMPARED = ("stacks", "fixtures", "src/stackproof/workloads")
 _LEFT_OUT = ("results", "docs", "tests")
 
 
@@ -29,7 +30,7 @@ class Variant:
     """One side as it was asked for; everything that is empty is as in this checkout.
 
     `commit`: a revision of this repository; `lock`: a file in place of the stack's lock; `sources`: packages
-    replaced by a checkout; `environment`: variables; `record`: a stored record in place of a live side.
+    replaced by a checkout; `environment`: variables; `record`: a stored record in place of a live side; `drill`: a planted fault.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Variant:
     sources: Mapping[str, Path] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
     record: Path | None = None
+    drill: str = ""
 
     @property
     def label(self) -> str:
@@ -46,6 +48,7 @@ class Variant:
         parts += [f"lock {self.lock}"] if self.lock else []
         parts += [f"{package} from {path}" for package, path in self.sources.items()]
         parts += [f"{name}={value}" for name, value in self.environment.items()]
+        parts += [f"DRILL {self.drill}"] if self.drill else []
         return str(self.record) if self.record else ", ".join(parts)
 
 
@@ -78,22 +81,27 @@ def seat(variant: Variant, stack: stacks.Stack, profile: str, device: str, say: 
         Refusal: the commit, the lock or a source cannot be used; the sentence names it.
     """
     tree = _tree(variant, stack)
-    python = _prepare(tree, stack, say)
-    _prove(python, tree, stack, say)
+    python = _prepare(tree, variant, stack, say)
+    proof = _prove(python, tree, stack, say)
     for package, path in variant.sources.items():
-        _override(python, tree, package, path, say)
+        _override(python, tree, stack, package, path, say)
+        proof += f"; then {package} from {path}"
     return Seat(
-        variant.name, python, tree / "src", variant.environment, stack.name, stack.rehearsed, profile, device
+        variant.name, python, tree / "src", variant.environment, stack.name, stack.rehearsed, profile, device, variant.drill, proof
     )  # fmt: skip
 
 
-def here(variant: Variant, stack: stacks.Stack, profile: str, device: str) -> Seat:
-    """Return a seat in this interpreter's own environment, for a vendor's container; only variables can differ there."""
-    if variant.commit or variant.lock or variant.sources:
-        raise Refusal(f"{variant.name}: --unpinned compares variables only; run without it to compare {variant.label}")
-    source = ROOT / "src"
-    python = Path(sys.executable)
-    return Seat(variant.name, python, source, variant.environment, stack.name, stack.rehearsed, profile, device)
+def here(variant: Variant, stack: stacks.Stack, profile: str, device: str, python: Path) -> Seat:
+    """Return a seat in an environment that is not ours, such as a vendor's container; what is installed cannot differ there."""
+    if variant.lock or variant.sources:
+        raise Refusal(
+            f"{variant.name}: --unpinned installs nothing, so only commits and variables can be compared; "
+            f"run without it to compare {variant.label}"
+        )
+    source = _tree(variant, stack) / "src"
+    return Seat(
+        variant.name, python, source, variant.environment, stack.name, stack.rehearsed, profile, device, variant.drill
+    )  # fmt: skip
 
 
 def _tree(variant: Variant, stack: stacks.Stack) -> Path:
@@ -123,23 +131,16 @@ def _lay_harness(tree: Path) -> None:
 
 
 def _overlay(tree: Path, commit: str) -> None:
-    """Replace what is compared by the commit's; a folder that it did not have yet stays as it is here."""
+    """Replace what is compared by the commit's; what it did not have yet stays as it is here."""
     revision = _resolved(commit)
-    for folder in _COMPARED:
-        if not _git("ls-tree", "--name-only", revision, folder):
+    for place in plan.load().compared:
+        names = list(filter(None, _git("ls-tree", "-r", "--name-only", "-z", revision, place).split("\0")))
+        if not names:
             continue
-        shutil.rmtree(tree / folder, ignore_errors=True)
-        for name in filter(None, _git("ls-tree", "-r", "--name-only", "-z", revision, folder).split("\0")):
+        shutil.rmtree(tree / place, ignore_errors=True)
+        for name in names:
             (tree / name).parent.mkdir(parents=True, exist_ok=True)
             (tree / name).write_bytes(_git_bytes("show", f"{revision}:{name}"))
-    _keep_new_tables(tree)
-
-
-def _keep_new_tables(tree: Path) -> None:
-    """Give the harness the tables that it reads and the commit does not have yet."""
-    for path in (ROOT / "fixtures").glob("*.toml"):
-        if not (tree / "fixtures" / path.name).exists():
-            shutil.copy2(path, tree / "fixtures" / path.name)
 
 
 def _replace_lock(tree: Path, stack: stacks.Stack, lock: Path) -> None:
@@ -148,16 +149,11 @@ def _replace_lock(tree: Path, stack: stacks.Stack, lock: Path) -> None:
     shutil.copy2(lock, tree / stack.lock.relative_to(ROOT))
 
 
-def _prepare(tree: Path, stack: stacks.Stack, say: environments.Say) -> Path:
-    """Let the tree build and prove its environment with its own tables."""
-    if tree == ROOT:
+def _prepare(tree: Path, variant: Variant, stack: stacks.Stack, say: environments.Say) -> Path:
+    """Return the interpreter: of the environment that is there if the lock is the same, else of one that the tree builds."""
+    if tree == ROOT or (not variant.sources and _same_lock(tree, stack)):
         return environments.prepare(stack, say)
-    words = [stack.name, *(["--rehearsed"] if stack.rehearsed else [])]
-    ended = subprocess.run(
-        [sys.executable, "-m", "stackproof.environments", *words],
-        env={**os.environ, "PYTHONPATH": str(tree / "src")},
-        capture_output=True, text=True, errors="replace", check=False,
-    )  # fmt: skip
+    ended = _python([sys.executable, "-m", "stackproof.environments", *_words(stack)], tree)
     if ended.returncode:
         said = ended.stderr.strip().splitlines()
         raise Refusal(f"{tree.name}: its environment cannot be built: {said[-1] if said else 'it said nothing'}")
@@ -165,31 +161,44 @@ def _prepare(tree: Path, stack: stacks.Stack, say: environments.Say) -> Path:
     return Path(ended.stdout.strip().splitlines()[-1])
 
 
-def _prove(python: Path, tree: Path, stack: stacks.Stack, say: environments.Say) -> None:
+def _same_lock(tree: Path, stack: stacks.Stack) -> bool:
+    return _lock_of(tree, stack).read_bytes() == stack.lock.read_bytes()
+
+
+def _prove(python: Path, tree: Path, stack: stacks.Stack, say: environments.Say) -> str:
     """Hold the environment against its lock, before a source goes over it; the interpreter that is proved does it."""
-    words = [stack.name, *(["--rehearsed"] if stack.rehearsed else [])]
-    ended = subprocess.run(
-        [str(python), "-m", "stackproof.proof", *words],
-        env={**os.environ, "PYTHONPATH": str(tree / "src")},
-        capture_output=True, text=True, errors="replace", check=False,
-    )  # fmt: skip
+    ended = _python([str(python), "-m", "stackproof.proof", *_words(stack)], tree)
     if ended.returncode:
         raise EnvironmentMismatchError(f"{tree.name}: {(ended.stderr.strip().splitlines() or ['it said nothing'])[-1]}")
     say(f"{tree.name}: {ended.stdout.strip()}")
+    return ended.stdout.strip()
 
 
-def _override(python: Path, tree: Path, package: str, path: Path, say: environments.Say) -> None:
+def _words(stack: stacks.Stack) -> list[str]:
+    return [stack.name, *(["--rehearsed"] if stack.rehearsed else [])]
+
+
+def _python(command: list[str], tree: Path) -> subprocess.CompletedProcess[str]:
+    """Run one of the tree's own modules."""
+    env = {**os.environ, "PYTHONPATH": str(tree / "src")}
+    return subprocess.run(command, env=env, capture_output=True, text=True, errors="replace", check=False)
+
+
+def _override(python: Path, tree: Path, stack: stacks.Stack, package: str, path: Path, say: environments.Say) -> None:
     """Install a checkout over the lock, without its dependencies: the lock stays what decides about those."""
-    known = {pin.name for pin in environments.locks.read(_only_lock(tree, python)).pins}
+    known = {pin.name for pin in locks.read(_lock_of(tree, stack)).pins}
     if package not in known:
         raise Refusal(f"'{package}' is not in the lock{suggestion(package, known)}; name a package that the stack has")
     (python.parent.parent / environments.STAMP).unlink(missing_ok=True)  # it is no longer its lock: rebuilt next time
+    uv = str(environments.find_uv(say))
     command = [
-        str(environments.find_uv(say)),
+        uv,
         "pip",
         "install",
         "--quiet",
         "--no-deps",
+        "--reinstall-package",
+        package,
         "--python",
         str(python),
         str(path),
@@ -202,9 +211,11 @@ def _override(python: Path, tree: Path, package: str, path: Path, say: environme
     say(f"{tree.name}: {package} from {path}")
 
 
-def _only_lock(tree: Path, python: Path) -> Path:
-    stamp = environments.stamp(python.parent.parent)
-    return tree / "stacks" / str(stamp["stack"]) / str(stamp["lock"])
+def _lock_of(tree: Path, stack: stacks.Stack) -> Path:
+    found = tree / stack.lock.relative_to(ROOT)
+    if not found.is_file():
+        raise Refusal(f"{tree.name}: has no {stack.lock.relative_to(ROOT)}; that commit does not know the stack yet")
+    return found
 
 
 def _resolved(commit: str) -> str:
