@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import signal
@@ -14,9 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from stackproof import ROOT, cli, records, runs, verify
-from stackproof.errors import Refusal
-from stackproof.stages import of_verb
+from stackproof import ROOT, cli, records
 
 from . import fakes
 
@@ -98,151 +95,6 @@ def test_bad_arguments_are_exit_code_2(arguments: list[str], words: str, capsys:
     assert out == ""
     assert words in err
     assert err.startswith("usage: stackproof")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["--suite", "data", "--dataset", "/nowhere/train.jsonl"], "cannot be read (No such file or directory)"),
-        (["--suite", "smoke", "--dataset", __file__], "only the suite 'data' reads it; add --suite data"),
-    ],
-)
-def test_a_training_set_that_cannot_be_read_is_exit_code_2(
-    arguments: list[str], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Before anything is run, with the file and the remedy."""
-    results = ["--results", str(tmp_path / "results")]
-    assert cli.main(["verify", "--stack", "cpu", *arguments, *results]) == 2
-    said = capsys.readouterr().err
-    assert f"--dataset {arguments[-1]}: " in said
-    assert words in said
-    assert not (tmp_path / "results").exists()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "suites"),
-    [
-        (["rehearse"], ("smoke",)),
-        (["rehearse", "--suite", "all"], of_verb("verify") + of_verb("ddp")),
-        (["verify"], of_verb("verify")),
-        (["verify", "--suite", "data", "--suite", "all"], of_verb("verify") + of_verb("ddp")),
-        (["verify", "--suite", "data", "--suite", "rng"], ("data", "rng")),
-    ],
-)
-def test_suites_are_chosen_by_name_or_all_at_once(
-    arguments: list[str], suites: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """A rehearsal is a smoke run unless more is asked for."""
-    assert planned(monkeypatch, tmp_path, *arguments).suites == suites
-
-
-def test_a_training_set_is_handed_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """By its full path, because checks run elsewhere."""
-    monkeypatch.chdir(Path(__file__).parent)
-    plan = planned(monkeypatch, tmp_path, "verify", "--suite", "data", "--dataset", Path(__file__).name)
-    assert plan.dataset == __file__
-    assert plan.facts()["dataset"] == __file__
-    assert planned(monkeypatch, tmp_path, "verify").facts()["dataset"] == "none"
-
-
-def planned(monkeypatch: pytest.MonkeyPatch, folder: Path, *arguments: str) -> verify.Plan:
-    """Return what a command line would have run."""
-    seen: list[verify.Plan] = []
-
-    def conduct(plan: verify.Plan, *_: object) -> None:
-        seen.append(plan)
-        raise Refusal("that is enough")
-
-    monkeypatch.setattr(runs, "conduct", conduct)
-    assert cli.main([*arguments, "--stack", "cpu", "--results", str(folder)]) == 2
-    return seen[0]
-
-
-def test_no_stack_is_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
-    """Only a replay needs no stack; without one the sentence says which there are."""
-    assert cli.main(["smoke"]) == 2
-    assert "which stack? add --stack with one of: cpu, cpu-ipex, cuda" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("device", "words"),
-    [
-        ("cpu\uff1a0", "full-width colon"),
-        ("cpu:0,1", "several devices"),
-        ("cpu:9", "does not exist"),
-        ("xpu:0", "not of this stack"),
-        ("0", "names no type"),
-        ("CPU", "is not a device"),
-        ("gpu", "there is no device type 'gpu'"),
-        ("cpu:-1", "is not a device"),
-    ],
-)
-def test_bad_device_string_is_exit_code_2(
-    device: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Refused in one sentence before anything is run or written."""
-    code = cli.main(["smoke", "--stack", "cpu", "--device", device, "--results", str(tmp_path / "results")])
-    out, err = capsys.readouterr()
-    assert (code, out) == (2, "")
-    assert words in err
-    assert err.count("\n") == 1
-    assert not (tmp_path / "results").exists()
-
-
-@pytest.mark.parametrize("verb", ["bench", "agree"])
-def test_unknown_profile_is_refused_before_the_run(
-    verb: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """With the nearest and all that there are; nothing is measured or written."""
-    code = cli.main([verb, "--stack", "cpu", "--profile", "fats", "--results", str(tmp_path / "results")])
-    out, err = capsys.readouterr()
-    assert (code, out) == (2, "")
-    assert "there is no profile 'fats' (did you mean 'fast'?); there are: fast, regular, full" in err
-    assert not (tmp_path / "results").exists()
-
-
-@pytest.fixture
-def bench_record(tmp_path: Path) -> Path:
-    """A record of one benchmark and one comparison, from somewhere else."""
-    facts = {"pinned": True, "profile": "fast", "torch": "2.15.0", "cpu.name": "a processor"}
-    samples = [0.02 + number * 1e-4 for number in range(20)]
-    figures: dict[str, records.Figure] = {"low": 0.0205, "high": 0.0215, "noise": 0.02}
-    row = records.Measurement("gemm-float32", "tiny", "float32", 1, "gemm", "s/TFLOP", 0.021, samples, "", "1", figures)
-    check = records.Check("agreement/pairs::gemm_triton[float32]", records.Verdict.SKIPPED, "no card", 0.0)
-    made = records.Record(
-        "bench", "cpu", "2026-01-02T03:04:05+00:00", 1.0, records.Verdict.PASSED, facts, [check], [row]
-    )
-    records.write(made, tmp_path / "record.json")
-    return tmp_path / "record.json"
-
-
-def test_a_replayed_benchmark_shows_rates_draws_and_writes(
-    bench_record: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """From the record alone, with nothing run: a table, two pictures, a page."""
-    options = ["--replay", str(bench_record), "--plots", str(tmp_path / "plots"), "--page", str(tmp_path / "page.md")]
-    assert cli.main(["bench", *options]) == 0
-    said = capsys.readouterr().out
-    assert "47.62 TFLOP/s" in said
-    assert sorted(path.name for path in (tmp_path / "plots").iterdir()) == [
-        "cpu-distribution.png",
-        "cpu-distribution.svg",
-    ]
-    assert "| gemm_triton[float32] |" in (tmp_path / "page.md").read_text(encoding="utf-8")
-
-
-@pytest.mark.parametrize(("given", "meant"), [("gemm*", "*[[]gemm*]"), ("throughput/x::y*", "throughput/x::y*")])
-def test_subjects_are_chosen_by_their_names(given: str, meant: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A bare name is a subject's; a whole check's name stays what it is."""
-    chosen: list[list[str]] = []
-
-    def run(options: argparse.Namespace, **_: object) -> int:
-        chosen.append(options.only)
-        return 0
-
-    monkeypatch.setattr(cli, "_run", run)
-    cli.main(["bench", "--stack", "cpu", "--only", given])
-    assert chosen == [[meant]]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ import torch
 from stackproof.checks import CapabilityMissing, CheckFailed, NotApplicable, require
 from stackproof.distributed.collectives_report import judge, repeatable, repro
 from stackproof.distributed.collectives_rows import FLOATS, Row, applicable
-from stackproof.distributed.collectives_rules import lacking
 from stackproof.distributed.collectives_trial import Trial
 from stackproof.records import Figure
 from stackproof.stacks import Stack
@@ -27,19 +26,21 @@ def test_agrees(backend: str, row: Row, stack: Stack, trials: Trials, figures: d
         raise NotApplicable(f"{row.collective} needs two ranks, and {backend} has one card")
     said = [_verdict(row, trial, stack, figures) for trial in suited]
     if not any(said):
-        lack = lacking(row, backend)
+        lack = suited[0].world.lack(row)
         assert lack is not None
-        raise CapabilityMissing(f"{lack.place}: {lack.reason}; it refuses {row.name} ('{lack.says}')")
+        raise CapabilityMissing(lack.sentence)
     figures["summary"] = "; ".join(filter(None, said))
 
 
 def _verdict(row: Row, trial: Trial, stack: Stack, figures: dict[str, Figure]) -> str:
-    """Judge one world size; the figures hold the code that repeats a wrong case."""
+    """Judge one world size, unless a row of data keeps it from being tried; the figures hold the code that repeats a wrong case."""
+    if not trial.world.tries(row):
+        return ""
     ranks = trial.outcome(row)
     for key in ("right", "refused", "wrong"):
         figures[f"{key}, {trial.world.label}"] = sum(outcome[key] for outcome in ranks)
     try:
-        return judge(row, trial.world, ranks, lacking(row, trial.world.arrangement.backend))
+        return judge(row, trial.world, ranks, trial.world.lack(row))
     except CheckFailed as failure:
         if repeatable(row, ranks):
             figures["repro"] = repro(str(failure), trial.world, stack.imports, ranks)

@@ -18,6 +18,7 @@ from stackproof.device import Host
 from stackproof.distributed import collectives
 from stackproof.distributed.collectives_rows import Row, applicable, rows
 from stackproof.distributed.collectives_rules import lacking
+from stackproof.distributed.collectives_turn import Case
 from stackproof.distributed.rank import Rank
 
 ROWS = [row for row in rows() if row.dtype in ("float32", "none") and row.form != "scalar" and applicable(row, 1)]
@@ -51,7 +52,7 @@ def test_every_row_leaves_an_outcome(alone: Rank, tmp_path: Path) -> None:
     assert found.pop("") == {"row": "", "backend": "gloo", "implementation": "ProcessGroupGloo"}
     assert list(found) == [row.name for row in ROWS]
     for row in ROWS:
-        outcome, offered = found[row.name], lacking(row, "gloo") is None
+        outcome, offered = found[row.name], lacking(row, "gloo", "cpu") is None
         assert outcome["right"] + outcome["refused"] + outcome["wrong"] > 0
         assert offered or outcome["refused"], outcome
         assert not (offered and outcome["refusal"]), outcome
@@ -88,12 +89,31 @@ def test_a_refusal_is_left_in_one_line(alone: Rank, tmp_path: Path, monkeypatch:
     assert outcome["refusal"]["case"]["count"] == -1
 
 
-def test_after_a_refused_coalescing_the_other_groups_still_work(alone: Rank, tmp_path: Path) -> None:
-    """After that, torch goes on collecting calls for a group whose coalescing failed, and does none of them."""
+def test_a_refused_coalescing_leaves_nothing_open(alone: Rank, tmp_path: Path) -> None:
+    """Otherwise torch goes on collecting calls for the group and does none of them."""
     collectives.check(asking(alone, "coalescing_all_reduce-sum-float32", "all_reduce-prod-float32"))
     found = left(tmp_path)
-    assert found["coalescing_all_reduce-sum-float32"]["refused"] > 0
-    assert found["all_reduce-prod-float32"]["right"] == 4 and dist.distributed_c10d._world.pg_coalesce_state != {}
+    assert found["coalescing_all_reduce-sum-float32"]["refused"] == 3
+    assert found["all_reduce-prod-float32"]["right"] == 4 and dist.distributed_c10d._world.pg_coalesce_state == {}
+
+
+def test_a_refused_batch_ends_the_block_that_the_backend_had_opened(
+    alone: Rank, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """NCCL's blocks are the thread's: until the end of this one, no other group could do anything."""
+    ends: list[str] = []
+    monkeypatch.setattr(dist.ProcessGroup, "_end_coalescing", lambda _, device: ends.append(str(device)))
+    state, group = dist.distributed_c10d._world.pg_coalesce_state, dist.group.WORLD
+
+    def refuse(operations: Any) -> None:
+        state[group] = []
+        raise ValueError("Tensors for P2P must be non-overlapping and dense")
+
+    monkeypatch.setattr(dist, "batch_isend_irecv", refuse)
+    case = Case("batch_isend_irecv", "copy", "float32", 3, 0, (0,), 0)
+    with pytest.raises(ValueError, match="non-overlapping"):
+        collectives.compared(alone, case, None)
+    assert (ends, dict(state)) == (["cpu"], {})
 
 
 def test_ranks_begin_a_row_together(alone: Rank) -> None:

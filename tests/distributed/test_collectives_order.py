@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -101,6 +101,31 @@ def test_work_that_is_complete_before_everybody_called_is_told(
     found = ranks(lambda rank: order.late(rank, LATE))
     assert found[0] == {"sentence": "all_reduce was complete on rank 0 before rank 1 had called it"}
     assert found[1]["fault"] is None
+
+
+@dataclass(frozen=True)
+class Card(Host):
+    """A device whose queue ends when the late rank has come."""
+
+    coming: threading.Event = field(default_factory=threading.Event)
+
+    def synchronize(self) -> None:
+        """Wait for the queue."""
+        assert self.coming.wait(60)
+
+
+def test_a_future_that_is_done_once_it_is_in_a_queue_is_not_early(
+    store: dist.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the coalesced functions over NCCL a future says that it is done when the work has yet to begin."""
+    card, put = Card("cpu", 0), order.Board.put
+    monkeypatch.setattr(order, "_JUDGING_S", 0.1)
+    monkeypatch.setattr(
+        order.Board, "put", lambda board, note: (put(board, note), note == "coming" and card.coming.set())
+    )
+    meet(monkeypatch, Meeting(completes_early=True))
+    found = ranks(lambda rank: order.late(replace(rank, device=card), LATE))
+    assert [one.get("sentence") for one in found] == [None, None]
 
 
 def test_a_wait_that_does_not_wait_leaves_wrong_numbers(store: dist.Store, monkeypatch: pytest.MonkeyPatch) -> None:

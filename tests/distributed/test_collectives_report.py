@@ -22,11 +22,23 @@ from stackproof.distributed.collectives_trial import World
 from stackproof.distributed.launch import Arrangement
 
 ROW = Row("broadcast", "copy", "float32")
-WORLD = World(Arrangement("gloo", (0, 0)), (8,))
+WORLD = World(Arrangement("gloo", (0, 0)), (8,), "cpu")
 CASE = {"collective": "broadcast", "operator": "copy", "dtype": "float32", "count": 8, "number": 0, "peers": [0, 1]}
 CASE |= {"root": 0, "layout": "own", "later": False, "uneven": False, "data": ""}
 FAULT = {"case": CASE, "what": "result", "at": 4, "got": 1.5, "expected": 2.0, "wrong": 3, "of": 8}
-LACK = Lack(7, ("gloo",), SpecifierSet(), ("broadcast",), ("*",), ("*",), "no way", "gloo cannot do that", "")
+LACK = Lack(
+    7,
+    ("gloo",),
+    ("*",),
+    SpecifierSet(),
+    ("broadcast",),
+    ("*",),
+    ("*",),
+    "no way",
+    "gloo cannot do that",
+    "",
+    tried=True,
+)
 
 
 def outcome(**values: Any) -> dict[str, Any]:

@@ -47,7 +47,7 @@ class Ranks:
 
 def trial(start: Callable[[dict[str, Any]], None], folder: Path) -> Trial:
     """Return a trial of the four rows on two ranks."""
-    return Trial(start, ROWS, World(Arrangement("gloo", (0, 0)), (1,)), folder, 20.0)
+    return Trial(start, ROWS, World(Arrangement("gloo", (0, 0)), (1,), "cpu"), folder, 20.0)
 
 
 def crash(folder: Path) -> Exception:
@@ -113,7 +113,7 @@ def test_launches_are_limited(tmp_path: Path) -> None:
     """A backend on which every row dies is not launched for ever."""
     rows = [Row("all_reduce", "sum", f"x{number}") for number in range(MOST_LAUNCHES + 2)]
     ranks = Ranks({row.name: crash for row in rows})
-    tried = Trial(ranks, rows, World(Arrangement("gloo", (0, 0)), (1,)), tmp_path, 20.0)
+    tried = Trial(ranks, rows, World(Arrangement("gloo", (0, 0)), (1,), "cpu"), tmp_path, 20.0)
     with pytest.raises(CheckInconclusive, match=f"was not reached: {MOST_LAUNCHES} launches ended before it"):
         tried.outcome(rows[-1])
     assert ranks.launches == MOST_LAUNCHES
@@ -173,3 +173,11 @@ def test_a_library_that_takes_no_tensors_of_the_card_is_tried_on_the_hosts() -> 
     found = worlds(XPU, "gloo", [Card("xpu", 0), Card("xpu", 1)])
     assert sizes(found) == [("gloo", (0, 0), True), ("gloo", (0, 0, 0), True)]
     assert "the host's" in found[0].label
+
+
+def test_what_would_end_the_ranks_is_not_given_to_them() -> None:
+    """With tensors of a card gloo's send aborts; its all-reduce of several tensors is refused, so that it is tried in every run."""
+    card, host = worlds(CUDA, "gloo", [Card("cuda", 0)])[0], worlds(XPU, "gloo", [Card("xpu", 0)])[0]
+    send, coalesced = Row("send_recv", "copy", "float32"), Row("all_reduce_coalesced", "sum", "float32")
+    assert (card.device, card.tries(send), card.tries(coalesced)) == ("cuda", False, True)
+    assert (host.device, host.tries(send), host.lack(coalesced)) == ("cpu", True, None)

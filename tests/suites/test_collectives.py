@@ -10,7 +10,7 @@ from stackproof.distributed.collectives_rows import rows
 from stackproof.distributed.collectives_rules import lacking
 from stackproof.records import Check, Verdict
 
-from ..planting import run_planted
+from ..planting import record_planted, run_planted
 
 EXACT = "collectives/exact::agrees[gloo-"
 
@@ -126,9 +126,10 @@ def exactly(check: str) -> str:
 
 @pytest.fixture(scope="module")
 def checks(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Check]:
-    """One run with all the faults planted; a row may take 22 s."""
+    """One run with all the faults planted; a row may take 10 s."""
     only = tuple(map(exactly, (*CAUGHT, *UNHARMED)))
-    return run_planted("collectives", FAULTS, tmp_path_factory.mktemp("faults"), only, scale=0.5)
+    record = record_planted("collectives", FAULTS, tmp_path_factory.mktemp("faults"), only, scale=0.5)
+    return {check.id: check for check in record.checks}
 
 
 @pytest.mark.parametrize("check", CAUGHT)
@@ -142,6 +143,11 @@ def test_the_fault_is_caught_by_name(check: str, checks: dict[str, Check]) -> No
 def test_rows_without_a_fault_stay_green(check: str, checks: dict[str, Check]) -> None:
     """A crash and a hang before them, and wrong rows around them, cost nothing but a launch."""
     assert checks[check].verdict is Verdict.PASSED, checks[check].reason
+
+
+def test_every_size_at_which_the_mean_is_wrong_is_seen(checks: dict[str, Check]) -> None:
+    """Sizes 1, 2, 4, 28, 30, 31 and 33, and the tensor without dimensions, of nineteen that are tried."""
+    assert "8 of this rank's 19 cases" in checks[f"{EXACT}all_reduce-avg-float32]"].reason
 
 
 def test_wrong_numbers_come_with_code_to_paste(checks: dict[str, Check]) -> None:
@@ -174,7 +180,7 @@ def test_every_row_sees_one_wrong_number(tmp_path_factory: pytest.TempPathFactor
     red = (Verdict.FAILED, Verdict.KNOWN_ISSUE, Verdict.CRASHED)
     for row in compared:
         check = found[f"{EXACT}{row.name}]"]
-        assert check.verdict in red or lacking(row, "gloo"), (check.id, check.reason)
+        assert check.verdict in red or lacking(row, "gloo", "cpu"), (check.id, check.reason)
     assert sum(check.verdict is Verdict.FAILED for check in found.values()) > 300
 
 

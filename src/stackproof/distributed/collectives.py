@@ -21,7 +21,7 @@ import torch.distributed as dist
 
 from . import collectives_order as order
 from .collectives_calls import COLLECTIVES
-from .collectives_rows import COALESCING, Row, cases
+from .collectives_rows import BLOCKS, Row, cases
 from .collectives_turn import Case, fault, play, prepare
 from .rank import Rank
 
@@ -86,8 +86,7 @@ def _add(outcome: dict[str, Any], found: order.Found) -> None:
 
 def _attempts(rank: Rank, row: Row, groups: Groups) -> Iterator[Attempt]:
     for case in cases(row, rank.world_size, tuple(rank.arguments["counts"])):
-        # After a refusal torch goes on collecting calls for the group and does none of them: coalescing gets one of its own.
-        key = case.peers, row.collective in COALESCING
+        key = case.peers, row.collective in BLOCKS  # what may be left half open gets a group of its own
         if key not in groups:  # every rank must create every group
             groups[key] = dist.new_group(list(case.peers))
         if case.data:
@@ -100,10 +99,27 @@ def compared(rank: Rank, case: Case, group: Any) -> order.Found:
     """Return what is wrong with one call on this rank."""
     one = COLLECTIVES[case.collective]
     turn = prepare(case, one, case.peers.index(rank.rank), rank.device.torch, group)
-    play(turn, one)
+    try:
+        play(turn, one)
+    except Exception:
+        if case.collective in BLOCKS:
+            close(rank, group)
+        raise
     rank.device.synchronize()
     found = fault(turn, one)
     return {"fault": {"case": asdict(case), **found}} if found else {}
+
+
+def close(rank: Rank, group: Any) -> None:
+    """End the block of calls that a refusal left open, if one is.
+
+    Until then torch only collects what is called on the group, and NCCL, whose blocks are the thread's, does nothing on any group.
+    """
+    group = group or dist.group.WORLD
+    open_blocks: dict[Any, Any] = dist.distributed_c10d._world.pg_coalesce_state
+    if open_blocks.pop(group, None) is not None:
+        with contextlib.suppress(RuntimeError):
+            group._end_coalescing(rank.device.torch)
 
 
 def said(error: Exception) -> str:

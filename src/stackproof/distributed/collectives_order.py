@@ -27,6 +27,8 @@ from .rank import Rank
 _LATE_S = 0.1
 # So long it waits for the others to have called; a backend whose asynchronous call blocks never lets it see that.
 _PATIENCE_S = 3.0
+# So long it waits for them to have judged whether their work was complete; those whose queue waits for this rank cannot.
+_JUDGING_S = 1.0
 
 Found = dict[str, Any]
 
@@ -75,13 +77,14 @@ def late(rank: Rank, row: Row) -> Found:
     turn = prepare(case, one, rank.rank, rank.device.torch, None)
     if rank.rank == last:
         blocked = not board.wait(*(f"called {peer}" for peer in range(last)), seconds=_PATIENCE_S)
+        board.wait(*(f"judged {peer}" for peer in range(last)), seconds=_JUDGING_S)
         time.sleep(_LATE_S)
         board.put("coming")
         work, early = one.call(turn), False
     else:
         work, blocked = one.call(turn), False
-        early = _done(work) and not board.has("coming") and (not one.rooted or root == last or rank.rank == root)
-        board.put(f"called {rank.rank}")
+        needs_last = not one.rooted or root == last or rank.rank == root
+        early = _early(rank, work, board) and needs_last
     work.wait()
     rank.device.synchronize()
     if early:
@@ -90,9 +93,19 @@ def late(rank: Rank, row: Row) -> Found:
     return {"blocks": blocked, "fault": found and {"case": asdict(case), **found}}
 
 
-def _done(work: Any) -> bool:
-    """Whether it is complete; the coalesced functions return a future."""
-    return bool(work.is_completed() if hasattr(work, "is_completed") else work.done())
+def _early(rank: Rank, work: Any, board: Board) -> bool:
+    """Whether the work was complete before the last rank came.
+
+    The coalesced functions return a future, which for work on a card is done once the work is in a queue: the queue has to end too.
+    """
+    done = bool(work.is_completed() if hasattr(work, "is_completed") else work.done())
+    early = done and not board.has("coming")
+    board.put(f"called {rank.rank}")
+    if early:
+        rank.device.synchronize()
+        early = not board.has("coming")
+    board.put(f"judged {rank.rank}")
+    return early
 
 
 def barrier(rank: Rank, row: Row) -> Found:

@@ -26,6 +26,8 @@ REAL = (33, 65537)
 
 # Calls that the backend makes one operation of, and single functions for several tensors.
 COALESCING = ("coalescing_all_reduce", "coalescing_all_gather", "coalescing_reduce_scatter")
+BLOCKS = (*COALESCING, "batch_isend_irecv")
+"""What torch wraps in a block of calls, which stays open if one of them is refused."""
 _COALESCED = ("all_reduce_coalesced", "all_gather_coalesced")
 _BETWEEN = ("send_recv", "isend_irecv", "batch_isend_irecv")
 _SCALAR = ("all_gather_into_tensor", "reduce_scatter_tensor")
@@ -95,8 +97,8 @@ _FORMS: dict[str, Callable[[Collective], bool]] = {
 
 
 def applicable(row: Row, world: int) -> bool:
-    """Whether there is anybody to send to, to wait for, or to differ from."""
-    alone = row.form in ("late", "uneven") or row.collective in _BETWEEN
+    """Whether there is anybody to send to, to wait for, or to differ from; gaps and order in memory show in what is sent."""
+    alone = row.form in ("late", "uneven", "strided", "transposed") or row.collective in _BETWEEN
     return world > 1 or not alone
 
 

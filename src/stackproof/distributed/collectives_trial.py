@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from ..checks import CheckCrashed, CheckEnded, CheckFailed, CheckHung, CheckInconclusive
-from ..device import Device
+from ..device import HOST, Device
 from ..stacks import Stack
 from . import libraries
 from .collectives_data import MOST_RANKS
 from .collectives_rows import COUNTS, SHORT, Row
+from .collectives_rules import Lack, lacking
 from .launch import Arrangement
 
 PROGRAM = "stackproof.distributed.collectives:check"
@@ -26,10 +27,11 @@ Start = Callable[[dict[str, Any]], object]
 
 @dataclass(frozen=True)
 class World:
-    """A group to try, and the element counts to try in it."""
+    """A group to try, the element counts to try in it, and the torch device type of its tensors."""
 
     arrangement: Arrangement
     counts: tuple[int, ...]
+    device: str
 
     @property
     def size(self) -> int:
@@ -41,6 +43,15 @@ class World:
         """How sentences name it, with what it does not prove."""
         note = f"; {self.arrangement.note}" if self.arrangement.note else ""
         return f"{self.arrangement.backend}, {self.size} rank{'s' if self.size > 1 else ''}{note}"
+
+    def lack(self, row: Row) -> Lack | None:
+        """Return the row of data that says that the backend does not offer this, or None."""
+        return lacking(row, self.arrangement.backend, self.device)
+
+    def tries(self, row: Row) -> bool:
+        """Whether the row is given to the ranks; the others would end them."""
+        lack = self.lack(row)
+        return lack is None or lack.tried
 
 
 def worlds(stack: Stack, backend: str, cards: Sequence[Device]) -> list[World]:
@@ -59,7 +70,8 @@ def worlds(stack: Stack, backend: str, cards: Sequence[Device]) -> list[World]:
     else:
         note = "" if cards[0].shareable else f"the ranks share {cards[0]}"
         found = [Arrangement(backend, (cards[0].index,) * size, note) for size in SIZES]
-    return [World(arrangement, SHORT if number else COUNTS) for number, arrangement in enumerate(found)]
+    device = HOST.kind if found[0].on_host else stack.device
+    return [World(arrangement, SHORT if number else COUNTS, device) for number, arrangement in enumerate(found)]
 
 
 @dataclass

@@ -10,7 +10,7 @@ import pytest
 from stackproof import cli
 from stackproof.history import store
 
-from . import making
+from ..history import making
 
 
 def test_history_prints_rates_and_writes_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

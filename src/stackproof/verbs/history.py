@@ -6,22 +6,27 @@ import argparse
 import importlib.util
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from .. import stacks
 from ..errors import Refusal
-from . import leaf
+from ..history import leaf
+from . import arguments
+
+if TYPE_CHECKING:
+    from .arguments import Verbs
 
 
-def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser], epilog: str) -> None:
+def add(verbs: Verbs) -> None:
     """Add them to the parser of the command line."""
-    _add_asv(verbs, epilog)
-    _add_history(verbs, epilog)
-    _add_admit(verbs, epilog)
+    _add_asv(verbs)
+    _add_history(verbs)
+    _add_admit(verbs)
 
 
-def _add_asv(verbs: argparse._SubParsersAction[argparse.ArgumentParser], epilog: str) -> None:
+def _add_asv(verbs: Verbs) -> None:
     help_ = "asv over the benchmarks, in the environment of a stack: run, continuous, compare, publish, check"
-    verb = verbs.add_parser("asv", help=help_, description=help_, epilog=epilog, allow_abbrev=False)
+    verb = arguments.add(verbs, "asv", help_, _asv)
     verb.add_argument("--stack", default="", metavar="NAME", help=f"one of: {', '.join(stacks.names())}")
     verb.add_argument("--rehearsed", action="store_true", help="the stack's rehearsal, on the CPU")
     verb.add_argument(
@@ -32,34 +37,32 @@ def _add_asv(verbs: argparse._SubParsersAction[argparse.ArgumentParser], epilog:
     )
     verb.add_argument("--device", default="", help="the device to measure, such as xpu:1 (default: the first)")
     verb.add_argument("arguments", nargs=argparse.REMAINDER, metavar="...", help="asv's own command and arguments")
-    verb.set_defaults(run=_asv)
 
 
 def _asv(options: argparse.Namespace) -> int:
     if importlib.util.find_spec("asv") is None:
         remedy = "use `nox -s NAME-asv -- ...`, or install what benchmarks/requirements.in lists"
         raise Refusal(f"asv is not installed in {sys.prefix}; {remedy}")
-    from .asv_command import Wish, call
+    from ..history.asv_command import Wish, call
 
     given = options.arguments[1:] if options.arguments[:1] == ["--"] else options.arguments
     return call(Wish(options.stack, options.rehearsed, options.states, options.profile, options.device, tuple(given)))
 
 
-def _add_history(verbs: argparse._SubParsersAction[argparse.ArgumentParser], epilog: str) -> None:
+def _add_history(verbs: Verbs) -> None:
     help_ = "what was measured, as rates: now, before, and which change made a difference"
-    verb = verbs.add_parser("history", help=help_, description=help_, epilog=epilog, allow_abbrev=False)
+    verb = arguments.add(verbs, "history", help_, _history)
     verb.add_argument("--stack", default="", metavar="NAME", help="only this stack")
     verb.add_argument("--html", type=Path, metavar="FILE", help="write the page of rates there")
     verb.add_argument(
         "--results", type=Path, action="append", metavar="DIR", help="read records there (may be repeated)"
     )
-    verb.set_defaults(run=_history)
 
 
 def _history(options: argparse.Namespace) -> int:
-    from . import page, store, terminal
-    from .entries import entries
-    from .rates import histories
+    from ..history import page, store, terminal
+    from ..history.entries import entries
+    from ..history.rates import histories
 
     if options.stack:
         stacks.load(options.stack)
@@ -71,15 +74,14 @@ def _history(options: argparse.Namespace) -> int:
     return 0
 
 
-def _add_admit(verbs: argparse._SubParsersAction[argparse.ArgumentParser], epilog: str) -> None:
+def _add_admit(verbs: Verbs) -> None:
     help_ = "put records of bench or asv among the published results, for a runner to commit"
-    verb = verbs.add_parser("admit", help=help_, description=help_, epilog=epilog, allow_abbrev=False)
+    verb = arguments.add(verbs, "admit", help_, _admit)
     verb.add_argument("records", nargs="+", type=Path, metavar="RECORD", help="files of records")
-    verb.set_defaults(run=_admit)
 
 
 def _admit(options: argparse.Namespace) -> int:
-    from . import admission
+    from ..history import admission
 
     for path in options.records:
         print(admission.admit(path))  # noqa: T201

@@ -1,0 +1,49 @@
+"""What the verbs share: how one is added to the command line, and the kinds of values that it takes."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    Verbs = argparse._SubParsersAction[argparse.ArgumentParser]
+
+Verb = Callable[[argparse.Namespace], int]
+
+EPILOG = """exit codes: 0 passed, 1 a check failed, 2 bad arguments or a bad file,
+3 the stack is not available on this host, 4 the environment is not its lock, 5 something hung,
+6 inconclusive, 130 interrupted"""
+
+
+def add(verbs: Verbs, name: str, help_: str, run: Verb) -> argparse.ArgumentParser:
+    """Add a verb to the parser of the command line; its `run` returns the exit code."""
+    verb = verbs.add_parser(name, help=help_, description=help_, epilog=EPILOG, allow_abbrev=False)
+    verb.set_defaults(run=run)
+    return verb
+
+
+def seconds(text: str) -> float:
+    """Read a deadline, in seconds."""
+    if not text.replace(".", "", 1).isdecimal() or not 1 <= float(text) <= 86400:
+        raise argparse.ArgumentTypeError(f"{text!r} must be a number of seconds from 1 to 86400")
+    return float(text)
+
+
+def positive(text: str) -> float:
+    """Read a factor."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < 1000:
+        raise argparse.ArgumentTypeError(f"{text!r} must be a number above 0 and below 1000")
+    return value
+
+
+def file(text: str) -> Path:
+    """Read the name of a file to be written or read; a folder is refused."""
+    if not text or Path(text).is_dir():
+        raise argparse.ArgumentTypeError(f"{text!r} must be a file, not a folder")
+    return Path(text)

@@ -1,0 +1,114 @@
+"""The verbs that compare variants: `gate`. What they need besides (rich, scipy) is imported when they run."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .. import stacks
+from ..errors import Refusal
+from . import arguments
+
+if TYPE_CHECKING:
+    from .arguments import Verbs
+
+
+def add(verbs: Verbs) -> None:
+    """Add them to the parser of the command line."""
+    _add_gate(verbs)
+
+
+def _add_gate(verbs: Verbs) -> None:
+    help_ = (
+        "is the head worse than the base: two variants side by side, interleaved, with a verdict that can block a merge"
+    )
+    verb = arguments.add(verbs, "gate", help_, _gate)
+    for side in ("base", "head"):
+        _add_side(verb, side)
+    _add_common(verb)
+    verb.add_argument(
+        "--base-record",
+        type=Path,
+        metavar="FILE",
+        help="base: a record of an earlier gate or bench; nothing is interleaved then",
+    )
+    verb.add_argument("--same", action="store_true", help="compare this checkout with itself: shows the noise")
+    verb.add_argument(
+        "--head-drill",
+        default="",
+        metavar="KIND=VALUE",
+        help="plant a fault in the head, to see the gate find it (an unknown kind lists all)",
+    )
+    verb.add_argument("--unlike", action="store_true", help="compare although the devices or drivers differ")
+    verb.add_argument("--allow-inconclusive", action="store_true", help="an inconclusive gate passes")
+
+
+def _gate(options: argparse.Namespace) -> int:
+    _need_statistics("gate")
+    from ..gating.verb import run
+
+    return run(options)
+
+
+def _need_statistics(verb: str) -> None:
+    """Refuse where scipy is not installed, before anything is built."""
+    if importlib.util.find_spec("scipy") is None:
+        raise Refusal(
+            f"the statistics of `{verb}` need scipy, which is not installed here; use `nox -s NAME-{verb}`, "
+            "or `python -m pip install scipy`"
+        )
+
+
+def _add_side(verb: argparse.ArgumentParser, side: str) -> None:
+    verb.add_argument(
+        f"--{side}", metavar="REF", help=f"{side}: a commit, branch or tag (default: this checkout as it is)"
+    )
+    verb.add_argument(f"--{side}-lock", type=Path, metavar="FILE", help=f"{side}: this lock in place of the stack's")
+    verb.add_argument(
+        f"--{side}-source",
+        action="append",
+        default=[],
+        metavar="PACKAGE=PATH",
+        help=f"{side}: a checkout of a package, installed over the lock",
+    )
+    verb.add_argument(
+        f"--{side}-env", action="append", default=[], metavar="NAME=VALUE", help=f"{side}: an environment variable"
+    )
+
+
+def _add_common(verb: argparse.ArgumentParser) -> None:
+    """Add what every verb that compares has: where, what, how long, and where to write."""
+    verb.add_argument("--stack", metavar="NAME", help=f"one of: {', '.join(stacks.names())}")
+    verb.add_argument(
+        "--rehearsed", action="store_true", help="on the CPU, with upstream builds of the stack's versions"
+    )
+    verb.add_argument(
+        "--unpinned",
+        nargs="?",
+        type=Path,
+        const=Path(sys.executable),
+        metavar="PYTHON",
+        help="both sides in an environment that is not ours, such as a vendor's container (default: this interpreter's)",
+    )
+    verb.add_argument("--profile", default="fast", help="which subjects, from fixtures/benchmarks.toml (default: fast)")
+    verb.add_argument(
+        "--only", action="append", default=[], metavar="SUBJECT", help="only this subject; may be repeated"
+    )
+    verb.add_argument("--device", default="", help="such as xpu:1 (default: the first)")
+    verb.add_argument("--minutes", type=float, default=10.0, help="start no more launches after so long (default: 10)")
+    verb.add_argument(
+        "--deadline-scale",
+        type=arguments.positive,
+        default=1.0,
+        metavar="X",
+        help="multiply every deadline, for slow hosts",
+    )
+    verb.add_argument(
+        "--markdown", type=arguments.file, metavar="FILE", help="write a comment for a pull request there"
+    )
+    verb.add_argument("--json", type=arguments.file, metavar="FILE", help="write the record there too")
+    verb.add_argument("--junit", type=arguments.file, metavar="FILE", help="write JUnit XML there")
+    verb.add_argument("--results", type=Path, metavar="DIR", help="where records are kept (default: results/local)")

@@ -1,0 +1,169 @@
+"""The verbs that run suites: `smoke`, `verify`, `ddp`, `bench`, `agree` and `rehearse`."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .. import stacks, stages
+from ..errors import Refusal
+from . import arguments, running
+
+if TYPE_CHECKING:
+    from ..records import Record
+    from .arguments import Verb, Verbs
+
+_PROFILES = "what is measured and how closely, by fixtures/benchmarks.toml: fast (default), regular or full"
+
+
+def add(verbs: Verbs) -> None:
+    """Add them to the parser of the command line."""
+    _add_run(
+        verbs,
+        "smoke",
+        "is the stack alive: devices, operators, real workloads, two-rank DDP, indicative rates",
+        running.run,
+    )
+    verify = _add_run(verbs, "verify", "does the stack compute right: every suite, or those named", running.run)
+    _add_suites(verify, default=stages.of_verb("verify"))
+    _add_bench(verbs)
+    _add_ranked(verbs)
+
+
+def _add_ranked(verbs: Verbs) -> None:
+    """Add what also trains ranks, and so may keep their curves."""
+    ddp = "do ranks work together: bring-up, exact collectives, DDP convergence, failures that end"
+    rehearse = "a run on the CPU with upstream builds of the stack's versions; says nothing of the card"
+    wanted: tuple[tuple[str, str, Verb, tuple[str, ...]], ...] = (
+        ("ddp", ddp, running.run, stages.of_verb("ddp")),
+        ("rehearse", rehearse, _rehearse, ("smoke",)),
+    )
+    for name, help_, run, default in wanted:
+        verb = _add_run(verbs, name, help_, run)
+        _add_suites(verb, default)
+        verb.add_argument(
+            "--export-goldens",
+            action="store_true",
+            help="keep the loss curves of this run that agree with float64 as the stack's goldens (fixtures/goldens/)",
+        )
+
+
+def _add_run(verbs: Verbs, name: str, help_: str, run: Verb) -> argparse.ArgumentParser:
+    verb = arguments.add(verbs, name, help_, run)
+    verb.add_argument("--stack", metavar="NAME", help=f"one of: {', '.join(stacks.names())}")
+    verb.add_argument(
+        "--device", default="", help="the device of all checks that use one, such as xpu:1 (default: the first)"
+    )
+    verb.add_argument(
+        "--preset",
+        default="tiny",
+        choices=["tiny", "full"],
+        help="of the rates: tiny takes seconds on two cores, full is the users' own configuration",
+    )
+    verb.add_argument(
+        "--only",
+        action="append",
+        default=[],
+        metavar="CHECK",
+        help="run only this check (a name or a pattern with *); may be repeated",
+    )
+    verb.add_argument("--json", type=arguments.file, metavar="FILE", help="write the record there too")
+    verb.add_argument("--junit", type=arguments.file, metavar="FILE", help="write JUnit XML there")
+    verb.add_argument(
+        "--results", type=Path, metavar="DIR", help="where records and logs are kept (default: results/local)"
+    )
+    verb.add_argument(
+        "--deadline-scale",
+        type=arguments.positive,
+        default=1.0,
+        metavar="X",
+        help="multiply every check's deadline, for slow hosts",
+    )
+    verb.add_argument(
+        "--continue", dest="resume", action="store_true", help="go on with the last run of this verb, which was stopped"
+    )
+    verb.add_argument("--shuffle", type=int, metavar="SEED", help="shuffle the checks of each file by this seed")
+    verb.add_argument(
+        "--no-preflight",
+        dest="preflight",
+        action="store_false",
+        help="start ranks also where the preflight says that they will hang, crash or be another group than was asked for",
+    )
+    verb.add_argument("--replay", type=Path, metavar="FILE", help="show this record, from any machine, and run nothing")
+    verb.set_defaults(verb=name, suites=None, otherwise=("smoke",), dataset=None, export_goldens=False)
+    return verb
+
+
+def _add_suites(verb: argparse.ArgumentParser, default: tuple[str, ...]) -> None:
+    verb.add_argument(
+        "--suite",
+        dest="suites",
+        action="append",
+        choices=(*stacks.suites(), running.ALL),
+        help=f"run this suite; may be repeated; '{running.ALL}' runs every one (default: {', '.join(default)})",
+    )
+    verb.add_argument(
+        "--dataset",
+        type=arguments.file,
+        metavar="FILE",
+        help="look through this training set too (JSON or JSON Lines; suite data)",
+    )
+    verb.set_defaults(otherwise=default)
+
+
+def _add_bench(verbs: Verbs) -> None:
+    """Add what measures: the same run, with a profile in place of a preset, and checks chosen by subject."""
+    bench = "how fast is the stack: every figure of work that was verified in the same run"
+    agree = "do our figures agree with other people's tools, measured side by side"
+    for name, help_ in (("bench", bench), ("agree", agree)):
+        verb = _add_run(verbs, name, help_, _bench)
+        _add_suites(verb, default=stages.of_verb(name))
+        verb.add_argument("--profile", default="fast", metavar="NAME", help=_PROFILES)
+        verb.add_argument(
+            "--allow-foreign", action="store_true", help="measure although other processes use the card, and label it"
+        )
+        verb.add_argument("--rehearsed", action="store_true", help="measure the stack's rehearsal, on the CPU")
+        verb.add_argument("--plots", type=Path, metavar="DIR", help="draw PNG and SVG files there (needs matplotlib)")
+        verb.add_argument("--page", type=arguments.file, metavar="FILE", help="write the comparisons there as Markdown")
+        verb.set_defaults(preset="")
+
+
+def _bench(options: argparse.Namespace) -> int:
+    from ..measuring import profile
+
+    chosen = profile(options.profile)
+    options.preset = options.preset or chosen.preset
+    options.only = [one if "::" in one else f"*[[]{one}]" for one in options.only]
+    options.told = {"profile": chosen.name, **({"allow_foreign": "yes"} if options.allow_foreign else {})}
+    return running.run(options, rehearsed=options.rehearsed, look=_looking(options.plots, options.page))
+
+
+def _looking(folder: Path | None, page: Path | None) -> running.Look:
+    """Return what draws and writes a record for people, after refusing what could not be drawn."""
+    from .. import plots
+
+    if folder:
+        plots.require()
+
+    def look(record: Record) -> None:
+        for path in plots.draw(record, folder) if folder else ():
+            print(f"drawn: {path}")  # noqa: T201
+        if page:
+            _write_page(record, page)
+
+    return look
+
+
+def _write_page(record: Record, path: Path) -> None:
+    from ..agreement.pages import markdown
+    from ..records import write_atomically
+
+    try:
+        write_atomically(path, markdown(record))
+    except OSError as error:
+        raise Refusal(f"{path}: cannot be written ({error.strerror}); choose another file with --page") from error
+
+
+def _rehearse(options: argparse.Namespace) -> int:
+    return running.run(options, rehearsed=True)
