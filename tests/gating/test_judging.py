@@ -6,10 +6,9 @@ import math
 import random
 
 import pytest
+from scipy import stats
 
-stats = pytest.importorskip("scipy.stats", reason="the gate's statistics run in an environment with scipy")
-
-from stackproof.gating.judging import Design, Outcome, estimate, paired, rule  # noqa: E402
+from stackproof.gating.judging import Design, Outcome, Ruling, estimate, paired, rule, unpaired
 
 DESIGN = Design()
 EFFECT = 0.05
@@ -20,8 +19,13 @@ def _launches(slowdown: float, count: int, noise: float, seed: int) -> list[floa
     return [math.log1p(slowdown) + dice.gauss(0, noise) for _ in range(count)]
 
 
+def _ruled(cells: dict[str, list[float]], effect: float = EFFECT) -> dict[str, Ruling]:
+    found = {name: estimate(ratios, DESIGN.per_look) for name, ratios in cells.items()}
+    return rule(found, dict.fromkeys(cells, effect), DESIGN)
+
+
 def _outcome(slowdown: float, noise: float = 0.01, count: int = 14, seed: int = 1) -> Outcome:
-    return rule({"a": _launches(slowdown, count, noise, seed)}, {"a": EFFECT}, DESIGN)["a"].outcome
+    return _ruled({"a": _launches(slowdown, count, noise, seed)})["a"].outcome
 
 
 @pytest.mark.parametrize(
@@ -35,7 +39,7 @@ def test_the_four_words_mean_what_they_say(slowdown: float, outcome: Outcome) ->
 
 def test_noise_above_the_minimum_effect_is_blind_and_says_so() -> None:
     """A cell that cannot see its threshold is told from one that is merely undecided."""
-    ruling = rule({"a": _launches(0.0, 14, 0.2, 3)}, {"a": EFFECT}, DESIGN)["a"]
+    ruling = _ruled({"a": _launches(0.0, 14, 0.2, 3)})["a"]
     assert ruling.outcome is Outcome.INCONCLUSIVE
     assert ruling.blind
     assert "hides less than" in ruling.reason
@@ -55,7 +59,7 @@ def test_a_significant_change_below_the_minimum_effect_does_not_fail() -> None:
 def test_one_launch_that_is_slow_for_good_does_not_decide() -> None:
     """A process can have a bad memory layout for its whole life."""
     ratios = [*_launches(0.0, 13, 0.005, 5), 0.16]
-    assert rule({"a": ratios}, {"a": EFFECT}, DESIGN)["a"].outcome is Outcome.SAME
+    assert _ruled({"a": ratios})["a"].outcome is Outcome.SAME
 
 
 def test_equal_sides_fail_at_most_one_suite_in_a_hundred() -> None:
@@ -64,7 +68,7 @@ def test_equal_sides_fail_at_most_one_suite_in_a_hundred() -> None:
     for _ in range(runs):
         cells = {str(cell): [dice.gauss(0, 0.03) for _ in range(14)] for cell in range(8)}
         for look in DESIGN.looks:
-            ruled = rule({name: ratios[:look] for name, ratios in cells.items()}, dict.fromkeys(cells, 0.005), DESIGN)
+            ruled = _ruled({name: ratios[:look] for name, ratios in cells.items()}, 0.005)
             if any(one.outcome is Outcome.SLOWER for one in ruled.values()):
                 failed += 1
                 break
@@ -94,3 +98,26 @@ def test_blocks_that_do_not_pair_are_refused(base: list[float], head: list[float
     """Half a round, or a block without a time, is an error and never a ratio."""
     with pytest.raises(ValueError, match=r"rounds|no time"):
         paired(base, head)
+
+
+def test_two_samples_are_compared_as_student_does() -> None:
+    """A stored base: scipy's own interval of two samples with one variance agrees."""
+    base, head = _launches(0.0, 6, 0.02, 1), _launches(0.05, 9, 0.02, 2)
+    found = unpaired(base, head, 0.01)
+    interval = stats.ttest_ind(head, base).confidence_interval(0.99)
+    assert found.low == pytest.approx(interval.low, rel=1e-9)
+    assert found.high == pytest.approx(interval.high, rel=1e-9)
+
+
+def test_a_base_of_one_launch_is_known_less_well() -> None:
+    """Its spread is the head's, and it does not shrink with the head's launches."""
+    head = _launches(0.05, 14, 0.02, 2)
+    one, many = unpaired([0.0], head, 0.01), unpaired([0.0] * 14, head, 0.01)
+    assert one.high - one.low > 2 * (many.high - many.low)
+
+
+@pytest.mark.parametrize(("base", "head"), [([], [0.0] * 6), ([0.0] * 6, [0.0] * 2)])
+def test_too_few_launches_are_no_comparison(base: list[float], head: list[float]) -> None:
+    """From nothing, or from two, no spread can be told."""
+    with pytest.raises(ValueError, match="launches"):
+        unpaired(base, head, 0.01)

@@ -136,6 +136,10 @@ class Board:
             if not whole[name].decided:
                 whole[name].ruling = ruling
 
+    def seen(self) -> set[str]:
+        """Return the subjects whose time was measured and that are not lost."""
+        return {cell.subject for cell in self.cells.values() if cell.what == TIME} - set(self.lost)
+
     def undecided(self) -> list[str]:
         """Return the subjects that still have a cell to decide, in order; a lost one is decided."""
         open_ = [cell.subject for cell in self.cells.values() if not cell.decided]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from ..records import NOT_EXECUTED, Check, Figure, Record, Verdict, overall
+from ..records import Check, Figure, Record, Verdict, overall
 from . import stored
 from .cells import BASE, HEAD, TIME, Board, Cell, counter_change, counters_of
+from .duel import PROCESS
 from .gate import Outcome
 from .judging import Outcome as Word
 
@@ -24,7 +25,8 @@ def conclude(outcome: Outcome, record: Record, preset: str) -> None:
     record.checks += [
         Check(name, Verdict.FAILED, f"is missing: {reason}", 0.0) for name, reason in board.missing.items()
     ]
-    record.checks += [_check(cell) for cell in board.cells.values() if cell.subject not in board.lost]
+    judged = [cell for cell in board.cells.values() if cell.subject not in board.lost]
+    record.checks += [_check(cell) for cell in judged if cell.subject != PROCESS or board.seen()]
     for subject, pairs in board.counted.items():
         names = [] if subject in board.lost else counters_of(pairs, board.plan.counters)
         record.checks += [_counted(subject, counter, pairs, board.same_torch) for counter in names]
@@ -61,13 +63,11 @@ def _counted(subject: str, counter: str, pairs: list[tuple[dict[str, int], dict[
 
 def whole(board: Board, record: Record) -> Verdict:
     """Return the gate's verdict: one in which nothing ran failed, one in which no time could be judged says nothing."""
-    ran = [check for check in record.checks if check.verdict not in NOT_EXECUTED or "ratio" in check.figures]
-    subjects = {cell.subject for cell in board.cells.values() if cell.what == TIME} - set(board.lost)
-    verdict = overall(check.verdict for check in record.checks) if ran else Verdict.FAILED
+    verdict = overall(check.verdict for check in record.checks)
     if verdict is not Verdict.PASSED:
         return verdict
     judged = [cell for cell in board.cells.values() if cell.what == TIME and cell.decided]
-    return Verdict.PASSED if judged else Verdict.INCONCLUSIVE if subjects else Verdict.FAILED
+    return Verdict.PASSED if judged else Verdict.INCONCLUSIVE if board.seen() else Verdict.FAILED
 
 
 def _conditions(outcome: Outcome) -> Check:

@@ -92,8 +92,9 @@ def _launches(
     contest: Contest, terms: Terms, left: Sequence[str], outcome: Outcome, folder: Path, watcher: Watcher
 ) -> None:
     board, until = outcome.board, time.monotonic() + 60 * contest.minutes
-    while left and (look := contest.design.next_look(len(board.launches))) is not None:
-        while left and len(board.launches) < look:
+    more = bool(left)
+    while more and (look := contest.design.next_look(len(board.launches))) is not None:
+        while len(board.launches) < look:
             if (
                 board.launches and time.monotonic() > until
             ):  # a look that came early has fewer launches, and promises no less
@@ -104,9 +105,12 @@ def _launches(
                 lost += _recall(contest.stored, outcome, found)
             board.add(found, lost)
             left = [subject for subject in left if subject not in board.lost]
+            if not left and not board.seen():
+                return
         board.look(contest.design)
         watcher.looked(board)
         left = [subject for subject in board.undecided() if subject != PROCESS]
+        more = bool(board.undecided())  # start-up alone is launched too: an open cell leaves the whole gate open
 
 
 def _once(
