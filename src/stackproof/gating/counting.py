@@ -14,7 +14,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from ..device import Device
 from ..workloads.base import Job
-from ..workloads.work import Work
 
 _ALLOCATION = "[memory]"
 """What the profiler calls the event of an allocator."""
@@ -32,12 +31,12 @@ class _Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return func(*args, **(kwargs or {}))
 
 
-def counts(work: Work, device: Device) -> dict[str, int]:
+def counts(run: Callable[[], object], device: Device) -> dict[str, int]:
     """Return the counters of one run of warm work by name (`fixtures/gate.toml`); one that nobody can tell here is absent."""
     found = {
-        "operators": operators(work.run),
-        "allocations": _allocations(work.run, device),
-        "kernels": device.kernels(work.run),
+        "operators": operators(run),
+        "allocations": _allocations(run, device),
+        "kernels": device.kernels(run),
     }
     device.synchronize()
     return {name: count for name, count in found.items() if count is not None}

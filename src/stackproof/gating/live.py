@@ -49,6 +49,8 @@ class Seat:
     device: str
     drill: str = ""
     """A fault that is planted on this side, to try the gate itself."""
+    backend: str = ""
+    """What ranks talk over; empty for the stack's own."""
     proof: str = "unpinned"
     """What was proved of the environment, in one sentence."""
 
@@ -71,7 +73,7 @@ class LiveSide:
         reading, writing = os.pipe()
         told = {
             "stack": seat.stack, "rehearsed": seat.rehearsed, "profile": seat.profile, "device": seat.device,
-            "drill": seat.drill, "began": time.time(),
+            "drill": seat.drill, "backend": seat.backend, "began": time.time(),
         }  # fmt: skip
         command = [str(seat.python), "-m", "stackproof.gating.side", str(writing), json.dumps(told)]
         with log.open("ab") as output:

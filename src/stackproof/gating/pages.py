@@ -16,25 +16,25 @@ def markdown(record: Record) -> str:
     """Return a comment for a pull request: the verdict, the cells that matter, everything else folded."""
     shown, equal = split(record)
     loud = [check for check in shown if word(check) not in ("SAME", "not judged")]
-    parts = [f"### stackproof gate: {_escape(headline(record).plain)}", ""]
+    parts = [f"### stackproof gate: {escape(headline(record).plain)}", ""]
     parts += _rows(loud) if loud else ["Every cell is the same within its minimum effect."]
     for line, _ in footer(record, equal):
-        parts += ["", f"_{_escape(line)}_"]
+        parts += ["", f"_{escape(line)}_"]
     parts += ["", f"<details><summary>all {len(ordered(record))} cells, and what was compared</summary>", ""]
     parts += [*_rows(ordered(record)), ""]
-    parts += [f"- {_escape(f'{name}: {value}')}" for name, value in sorted(record.provenance.items())]
+    parts += [f"- {escape(f'{name}: {value}')}" for name, value in sorted(record.provenance.items())]
     return "\n".join([*parts, "", "</details>", ""])
 
 
 def _rows(checks: Sequence[Check]) -> list[str]:
     head = ["| | cell | better < same > worse | what was seen | sees from |", "|---|---|---|---|---:|"]
     return head + [
-        f"| {word(check)} | {_escape(cell_name(check))} | `{strip(check).replace('|', '¦')}` | {_escape(check.reason)} | {sees(check)} |"
+        f"| {word(check)} | {escape(cell_name(check))} | `{strip(check).replace('|', '¦')}` | {escape(check.reason)} | {sees(check)} |"
         for check in checks
     ]
 
 
-def _escape(text: str) -> str:
+def escape(text: str) -> str:
     """Names and reasons come from other people's machines: they are text, never markup."""
     shown = html.escape(plain(text), quote=False)
     for character in "\\`*_[]|#~":

@@ -11,7 +11,6 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable
 from typing import IO, Any
 
 import torch
@@ -20,15 +19,15 @@ from .. import device as devices
 from .. import provenance, stacks
 from ..checks import CapabilityMissing, CheckEnded
 from ..errors import Refusal
-from ..measuring import Subject, subjects
+from ..measuring import subjects
 from ..measuring.engine import require_possible
 from ..measuring.neighbours import others_on_card
-from ..measuring.sampling import Sampler, warm_up
 from ..measuring.telemetry import Telemetry
 from ..processes import die_with_parent
-from ..workloads import kinds
-from ..workloads.work import Setting, Work
-from . import counting, drills
+from . import drills
+from .group import KINDS as GROUPS
+from .group import Group, arranged, in_effect
+from .stations import Alone, Station
 
 Request = dict[str, Any]
 Answer = dict[str, Any]
@@ -37,17 +36,18 @@ Answer = dict[str, Any]
 class Side:
     """What is open in this process: at most one subject at a time."""
 
-    def __init__(self, stack: str, rehearsed: bool, profile: str, device: str, drill: str) -> None:
+    def __init__(self, stack: str, rehearsed: bool, profile: str, device: str, drill: str, backend: str) -> None:
         found = stacks.load(stack)
         self.stack = found.rehearse() if rehearsed else found
+        self.backend = backend
         self.drill = drills.read(drill)
         self.device = devices.parse(device, self.stack.device) if device else devices.default(self.stack.device)
         known = {subject.name: subject for subject in subjects(profile, self.stack)}
-        self.subjects = {
-            name: one for name, one in known.items() if (self.drill.kind, self.drill.value) != ("drop", name)
-        }
-        self.work: Work | None = None
-        self.run: Callable[[], object] = lambda: None
+        self.subjects = {name: one for name, one in known.items() if not self._drilled("drop", name)}
+        self.station: Station | None = None
+
+    def _drilled(self, kind: str, value: str) -> bool:
+        return (self.drill.kind, self.drill.value) == (kind, value)
 
     def hello(self) -> Answer:
         """Use the device once and say what this side is: facts that two sides must share to be comparable."""
@@ -68,90 +68,67 @@ class Side:
             raise CapabilityMissing(f"this side has no subject '{subject}'")
         if self.drill.kind == "skip":
             raise CapabilityMissing("a drill skips everything on this side")
-        require_possible(self.subjects[subject])
-        torch.set_num_threads(1 if preset == "tiny" else torch.get_num_threads())
+        chosen = self.subjects[subject]
+        require_possible(chosen)
         with self.device.current():
-            self.work = self._build(self.subjects[subject], preset)
-            drills.spoil(self.work, self.drill)
-            proved = self.work.prove()
-        return {"proved": proved, "worth": {"iteration": 1.0, **self.work.worth}}
-
-    def _build(self, subject: Subject, preset: str) -> Work:
-        return kinds()[subject.kind](Setting(self.device, preset, subject.table(preset)))
+            self.station = (
+                Group(chosen, preset, self.device, self.backend)
+                if chosen.kind in GROUPS
+                else Alone(chosen, preset, self.device, self.drill)
+            )
+        return {"proved": self.station.proved, "worth": self.station.worth}
 
     def warm(self, seconds: float) -> Answer:
         """Run until the time of a run settles; return the seconds of one run and the most memory that was in use, in bytes."""
-        work = self._open()
         with self.device.current():
-            self.device.synchronize()
-            self.device.reset_peak()
-            warmth = warm_up(Sampler(self.device, work.run), seconds)
-            took = min(Sampler(self.device, work.run).block(3))
-            self.run = drills.burdened(work.run, self.drill, self.device, took)
-            took = took if self.run == work.run else min(Sampler(self.device, self.run).block(3))
-            return self._told({"settled": warmth.settled, "seconds": took, "peak-memory": self.device.memory().peak})
+            return self._told(self._open().warm(seconds))
 
     def block(self, runs: int) -> Answer:
         """Run so many times and return the seconds of one run: their mean, since a block is as long as it is."""
-        self._open()
         with self.device.current():
-            watch = self.device.stopwatch()
-            self.device.synchronize()
-            watch.start()
-            for _ in range(runs):
-                self.run()
-            drills.end(self.drill)
-            watch.stop()
-            return {"seconds": watch.seconds() / runs}
+            return {"seconds": self._open().block(runs)}
 
     def conditions(self) -> Answer:
         """Return what the vendor's tool tells of the card while it works, what slows it, and who else uses it."""
         telemetry = Telemetry(self.device, self.stack)
         with self.device.current():
-            telemetry.read(self.run)
+            telemetry.read(self._open().run)
         reading = telemetry.readings[0] if telemetry.readings else {}
         others = others_on_card(self.device, self.stack) or ()
         return {"reading": reading, "throttled": list(telemetry.throttled()), "others": list(others)}
 
     def count(self, captured: bool) -> Answer:
         """Count one run exactly; where it is asked for, also how a compiler cuts the model, and the seconds of that."""
-        work = self._open()
         with self.device.current():
-            work.run = self.run  # type: ignore[method-assign]
-            found: Answer = {"counters": counting.counts(work, self.device)}
-            job = getattr(work, "job", None)
-            if captured and job is not None:
-                cut, seconds = counting.capture(job)
-                found["counters"] |= cut
-                found["capture"] = seconds
+            found = self._open().count(captured)
         found["counters"] = self._told(found["counters"])
         return self._told(found)
 
     def conclude(self) -> Answer:
         """Let the work say whether the timed runs did what was proved, and let go of it."""
-        found = dict(self._open().conclude())
+        found = self._open().conclude()
         self.close()
         return {"figures": found}
 
+    def effect(self, subject: str, preset: str, asked: dict[str, str]) -> Answer:
+        """Bring the ranks of a subject up and return what their library's log says of what was asked for."""
+        return in_effect(self.stack, arranged(self.subjects[subject], preset, self.device, self.backend), asked)
+
     def close(self) -> Answer:
         """Let go of what is open."""
-        if self.work is not None:
-            self.work.close()
-        self.work = None
-        self.run = lambda: None
-        self.device.empty_cache()
+        if self.station is not None:
+            self.station.close()
+        self.station = None
         return {}
 
-    def _open(self) -> Work:
-        if self.work is None:
+    def _open(self) -> Station:
+        if self.station is None:
             raise Refusal("no subject is open")
-        return self.work
+        return self.station
 
     def _told(self, answer: Answer) -> Answer:
         """Leave out what a drill says is missing."""
-        return {
-            name: value for name, value in answer.items() if (self.drill.kind, self.drill.value) != ("missing", name)
-        }
+        return {name: value for name, value in answer.items() if not self._drilled("missing", name)}
 
 
 def serve(side: Side, requests: IO[str], answers: IO[str]) -> None:

@@ -30,7 +30,8 @@ class Variant:
     """One side as it was asked for; everything that is empty is as in this checkout.
 
     `commit`: a revision of this repository; `lock`: a file in place of the stack's lock; `sources`: packages
-    replaced by a checkout; `environment`: variables; `record`: a stored record in place of a live side; `drill`: a planted fault.
+    replaced by a checkout; `environment`: variables; `record`: a stored record in place of a live side; `drill`: a planted fault;
+    `backend`: what ranks talk over.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Variant:
     environment: Mapping[str, str] = field(default_factory=dict)
     record: Path | None = None
     drill: str = ""
+    backend: str = ""
 
     @property
     def label(self) -> str:
@@ -48,6 +50,7 @@ class Variant:
         parts += [f"lock {self.lock}"] if self.lock else []
         parts += [f"{package} from {path}" for package, path in self.sources.items()]
         parts += [f"{name}={value}" for name, value in self.environment.items()]
+        parts += [f"over {self.backend}"] if self.backend else []
         parts += [f"DRILL {self.drill}"] if self.drill else []
         return str(self.record) if self.record else ", ".join(parts)
 
@@ -86,9 +89,7 @@ def seat(variant: Variant, stack: stacks.Stack, profile: str, device: str, say: 
     for package, path in variant.sources.items():
         _override(python, tree, stack, package, path, say)
         proof += f"; then {package} from {path}"
-    return Seat(
-        variant.name, python, tree / "src", variant.environment, stack.name, stack.rehearsed, profile, device, variant.drill, proof
-    )  # fmt: skip
+    return _seat(variant, stack, profile, device, python, tree, proof)
 
 
 def here(variant: Variant, stack: stacks.Stack, profile: str, device: str, python: Path) -> Seat:
@@ -98,9 +99,15 @@ def here(variant: Variant, stack: stacks.Stack, profile: str, device: str, pytho
             f"{variant.name}: --unpinned installs nothing, so only commits and variables can be compared; "
             f"run without it to compare {variant.label}"
         )
-    source = _tree(variant, stack) / "src"
+    return _seat(variant, stack, profile, device, python, _tree(variant, stack), "unpinned")
+
+
+def _seat(
+    variant: Variant, stack: stacks.Stack, profile: str, device: str, python: Path, tree: Path, proof: str
+) -> Seat:
     return Seat(
-        variant.name, python, source, variant.environment, stack.name, stack.rehearsed, profile, device, variant.drill
+        name=variant.name, python=python, source=tree / "src", environment=variant.environment, stack=stack.name,
+        rehearsed=stack.rehearsed, profile=profile, device=device, drill=variant.drill, backend=variant.backend, proof=proof,
     )  # fmt: skip
 
 

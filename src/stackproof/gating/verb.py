@@ -99,7 +99,7 @@ def make_contest(
         plan=plan.load(),
         minutes=options.minutes,
         only=tuple(options.only),
-        unlike=options.unlike,
+        unlike=bool(getattr(options, "unlike", False)),
         stored=recalled,
         scale=options.deadline_scale,
         host_facts=provenance.host_facts(stack),

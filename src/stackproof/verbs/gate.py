@@ -1,4 +1,4 @@
-"""The verbs that compare variants: `gate`. What they need besides (rich, scipy) is imported when they run."""
+"""The verbs that compare variants: `gate` and `sweep`. What they need besides (rich, scipy) is imported when they run."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 def add(verbs: Verbs) -> None:
     """Add them to the parser of the command line."""
     _add_gate(verbs)
+    _add_sweep(verbs)
 
 
 def _add_gate(verbs: Verbs) -> None:
@@ -49,6 +50,25 @@ def _add_gate(verbs: Verbs) -> None:
 def _gate(options: argparse.Namespace) -> int:
     _need_statistics("gate")
     from ..gating.verb import run
+
+    return run(options)
+
+
+def _add_sweep(verbs: Verbs) -> None:
+    help_ = "which setting is faster than the defaults: a grid of variables and backends, each interleaved with the defaults"
+    verb = arguments.add(verbs, "sweep", help_, _sweep)
+    _add_common(verb)
+    verb.add_argument(
+        "--env", action="append", default=[], metavar="NAME=V1,V2", help="a variable and its values; may be repeated"
+    )
+    verb.add_argument(
+        "--backend", action="append", default=[], metavar="B1,B2", help="what ranks talk over, such as gloo,nccl"
+    )
+
+
+def _sweep(options: argparse.Namespace) -> int:
+    _need_statistics("sweep")
+    from ..gating.sweep_verb import run
 
     return run(options)
 
