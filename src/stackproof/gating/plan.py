@@ -9,6 +9,8 @@ from functools import cache
 from .. import ROOT
 from ..errors import Refusal
 from ..tables import Table
+from . import doses
+from .doses import Calibration
 
 FILE = ROOT / "fixtures" / "gate.toml"
 CAPTURE = "capture"
@@ -63,6 +65,7 @@ class GatePlan:
     captures: int
     """In how many launches."""
     conditions: tuple[Condition, ...]
+    calibration: Calibration
     spared: Mapping[tuple[str, str], str]
     """Subjects that are not worth their time on a type of device: the reason by name and type."""
 
@@ -95,6 +98,7 @@ def load() -> GatePlan:
         counters = dict(map(_counter, table.tables("counter")))
         conditions = tuple(map(_condition, table.tables("condition")))
         exceptions = dict(map(_exception, table.tables("subject")))
+        calibration = doses.take(table)
     if "other" not in effects or list(looks) != sorted(set(looks)) or not looks or looks[0] < 3:
         raise Refusal(f"{FILE}: 'effect' needs 'other', and 'looks' must rise from 3 or more launches")
     return GatePlan(
@@ -112,6 +116,7 @@ def load() -> GatePlan:
         captured,
         captures,
         conditions,
+        calibration,
         spared,
     )
 

@@ -1,4 +1,7 @@
-"""The verbs that compare variants: `gate` and `sweep`. What they need besides (rich, scipy) is imported when they run."""
+"""The verbs that compare variants, `gate` and `sweep`, and `calibrate`, which measures the gate itself.
+
+What they need besides (rich, scipy) is imported when they run.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,7 @@ def add(verbs: Verbs) -> None:
     """Add them to the parser of the command line."""
     _add_gate(verbs)
     _add_sweep(verbs)
+    _add_calibrate(verbs)
 
 
 def _add_gate(verbs: Verbs) -> None:
@@ -71,6 +75,35 @@ def _sweep(options: argparse.Namespace) -> int:
     from ..gating.sweep_verb import run
 
     return run(options)
+
+
+def _add_calibrate(verbs: Verbs) -> None:
+    help_ = "how often does the gate cry for nothing, and what does it find: hundreds of gates of this checkout against itself"
+    verb = arguments.add(verbs, "calibrate", help_, _calibrate)
+    _add_common(verb)
+    verb.add_argument(
+        "--gates", type=int, metavar="N", help="at most so many of each dose (default: by fixtures/gate.toml)"
+    )
+    verb.add_argument("--continue", dest="resume", action="store_true", help="add to the gates that the file has")
+    verb.add_argument("--report", action="store_true", help="run nothing: tables and figures from the file")
+    verb.add_argument(
+        "--trials",
+        type=arguments.file,
+        metavar="FILE",
+        help="a line for each gate (default: results/calibration/gate-cpu.jsonl)",
+    )
+    verb.add_argument(
+        "--page", type=arguments.file, metavar="FILE", help="put tables and figures there, such as docs/gate.md"
+    )
+    verb.set_defaults(minutes=480.0)
+
+
+def _calibrate(options: argparse.Namespace) -> int:
+    _need_statistics("calibrate")
+    from ..gating import calibrate_verb
+
+    options.trials = options.trials or calibrate_verb.TRIALS
+    return calibrate_verb.run(options)
 
 
 def _need_statistics(verb: str) -> None:
