@@ -63,6 +63,7 @@ class Group:
         self._failure: CheckEnded | None = None
         self._lines: list[IO[str]] = []
         where, folder = Path(self._home.name) / "s", Path(self._home.name) / "ranks"
+        self._folder = folder
         arrangement = arranged(subject, preset, device, backend)
         arguments = {
             "address": str(where), "kind": subject.kind, "preset": preset,
