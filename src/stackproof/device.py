@@ -84,9 +84,12 @@ class Device(ABC):
         """Return how many kernels and copies one run starts on the device; None where the host itself computes."""
         return None
 
-    @abstractmethod
     def spin(self, seconds: float) -> None:
-        """Keep the device busy for so long with work that is of no use, queued like any other."""
+        """Queue small products that keep the device busy for so long; how long one takes was measured once."""
+        factor, each = _spinner(self)
+        with self.current():
+            for _ in range(max(1, round(seconds / each))):
+                torch.mm(factor, factor)
 
     @abstractmethod
     def reset_peak(self) -> None:
@@ -240,13 +243,6 @@ class Card(Device):
             self.synchronize()
         return sum(not str(event.device_type).endswith("CPU") for event in profiler.events() or ())
 
-    def spin(self, seconds: float) -> None:
-        """Queue small products until they are long enough together; how long one takes was measured once."""
-        factor, each = _spinner(self)
-        with self.current():
-            for _ in range(max(1, round(seconds / each))):
-                torch.mm(factor, factor)
-
     def reset_peak(self) -> None:
         """Reset the allocator's peak."""
         self.module.reset_peak_memory_stats(self.index)
@@ -286,8 +282,8 @@ _SPINS = 200
 
 
 @cache
-def _spinner(card: Card) -> tuple[torch.Tensor, float]:
-    """Return the factor of a small product on a card, and the seconds that one takes there among many."""
+def _spinner(card: Device) -> tuple[torch.Tensor, float]:
+    """Return the factor of a small product on a device, and the seconds that one takes there among many."""
     with card.current():
         factor, watch = torch.eye(256, device=card.torch), card.stopwatch()
         for _ in range(2):  # the first time loads libraries

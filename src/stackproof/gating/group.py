@@ -30,8 +30,9 @@ KINDS = ("collective", "data-parallel")
 _PROGRAM = "stackproof.gating.member:serve"
 _PROBE = "stackproof.distributed.bringup:report"
 _PROBE_S = 180.0
-_WHOLE_S = 7200.0
-"""Longer than any launch of a gate; each request has a deadline of its own, which ends this side with all its ranks."""
+_WHOLE_S = 3000.0
+"""Longer than any subject of a launch takes, and within what the preflight allows. Each request has its own
+deadline, which ends this side with all its ranks."""
 _POLL_S = 0.5
 _LAST_S = 30.0
 Answer = dict[str, Any]
@@ -59,12 +60,12 @@ class Group:
     """A station of several ranks."""
 
     def __init__(self, subject: Subject, preset: str, device: Device, backend: str) -> None:
+        arrangement = arranged(subject, preset, device, backend)
         self._home = tempfile.TemporaryDirectory(prefix="sp-")  # short, a socket's name has 108 characters at most
-        self._failure: CheckEnded | None = None
+        self._failure: Exception | None = None
         self._lines: list[IO[str]] = []
         where, folder = Path(self._home.name) / "s", Path(self._home.name) / "ranks"
         self._folder = folder
-        arrangement = arranged(subject, preset, device, backend)
         arguments = {
             "address": str(where), "kind": subject.kind, "preset": preset,
             "parameters": dict(subject.parameters[preset]),
@@ -72,18 +73,25 @@ class Group:
         self._thread = threading.Thread(
             target=self._launch, args=(subject.stack, arrangement, arguments, folder), daemon=True
         )
+        try:
+            self._begin(where, len(arrangement.cards))
+            opened = self._ask("prove")
+        except BaseException:
+            self.close()
+            raise
+        self.proved, self.worth = str(opened[0]["proved"]), {"iteration": 1.0, **opened[0]["worth"]}
+
+    def _begin(self, where: Path, ranks: int) -> None:
         with socket.socket(socket.AF_UNIX) as server:
             server.bind(str(where))
-            server.listen(len(arrangement.cards))
+            server.listen(ranks)
             self._thread.start()
-            self._accept(server, len(arrangement.cards))
-        opened = self._ask("prove")
-        self.proved, self.worth = str(opened[0]["proved"]), {"iteration": 1.0, **opened[0]["worth"]}
+            self._accept(server, ranks)
 
     def _launch(self, stack: Stack, arrangement: Arrangement, arguments: Answer, folder: Path) -> None:
         try:
             launch(_PROGRAM, stack, arrangement, arguments, folder, _WHOLE_S)
-        except CheckEnded as ended:
+        except Exception as ended:  # whoever asks next is told
             self._failure = ended
 
     def _accept(self, server: socket.socket, ranks: int) -> None:
@@ -118,7 +126,7 @@ class Group:
                 raise ended
         return answers
 
-    def _lost(self) -> CheckEnded:
+    def _lost(self) -> Exception:
         """Return why a rank is gone: what the launcher found out."""
         self._thread.join(_LAST_S)
         return self._failure or CheckCrashed("a rank ended without a word")
