@@ -17,6 +17,8 @@ from ..errors import EnvironmentMismatchError, Refusal, StackUnavailableError
 from ..records import Verdict
 
 _START_S = 180.0
+_GRACE_S = 2.0
+"""At its deadline a side writes down where it is; that is worth waiting for."""
 _REFUSALS = {kind.exit_code: kind for kind in (Refusal, StackUnavailableError, EnvironmentMismatchError)}
 Answer = dict[str, Any]
 
@@ -133,7 +135,7 @@ class LiveSide:
 
     def _receive(self) -> Answer:
         request, deadline_s = self._waits
-        until = time.monotonic() + deadline_s
+        until = time.monotonic() + deadline_s + _GRACE_S
         while b"\n" not in self._buffer:
             left = until - time.monotonic()
             if left <= 0 or not select.select([self._reading], [], [], left)[0]:

@@ -34,6 +34,7 @@ def _add_gate(verbs: Verbs) -> None:
     for side in ("base", "head"):
         _add_side(verb, side)
     _add_common(verb)
+    _add_outputs(verb)
     verb.add_argument(
         "--base-record",
         type=Path,
@@ -62,6 +63,7 @@ def _add_sweep(verbs: Verbs) -> None:
     help_ = "which setting is faster than the defaults: a grid of variables and backends, each interleaved with the defaults"
     verb = arguments.add(verbs, "sweep", help_, _sweep)
     _add_common(verb)
+    _add_outputs(verb)
     verb.add_argument(
         "--env", action="append", default=[], metavar="NAME=V1,V2", help="a variable and its values; may be repeated"
     )
@@ -133,7 +135,7 @@ def _add_side(verb: argparse.ArgumentParser, side: str) -> None:
 
 
 def _add_common(verb: argparse.ArgumentParser) -> None:
-    """Add what every verb that compares has: where, what, how long, and where to write."""
+    """Add what every verb that compares has: where, what, and how long."""
     verb.add_argument("--stack", metavar="NAME", help=f"one of: {', '.join(stacks.names())}")
     verb.add_argument(
         "--rehearsed", action="store_true", help="on the CPU, with upstream builds of the stack's versions"
@@ -159,6 +161,10 @@ def _add_common(verb: argparse.ArgumentParser) -> None:
         metavar="X",
         help="multiply every deadline, for slow hosts",
     )
+
+
+def _add_outputs(verb: argparse.ArgumentParser) -> None:
+    """Add where the verdict is written to."""
     verb.add_argument(
         "--markdown", type=arguments.file, metavar="FILE", help="write a comment for a pull request there"
     )
