@@ -5,6 +5,7 @@ Ranks that waited in a collective would keep a card, or a core, busy while the o
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 import tempfile
@@ -106,6 +107,7 @@ class Group:
                 continue
             connection.setblocking(True)
             self._lines.append(connection.makefile("rw", encoding="utf-8"))
+            connection.close()  # the file holds it open until it is closed itself
 
     def _ask(self, request: str, **arguments: Any) -> list[Answer]:
         """Return the answer of every rank; the first that is bad is raised."""
@@ -158,12 +160,11 @@ class Group:
     def close(self) -> None:
         """Let the ranks end."""
         for line in self._lines:
-            try:
+            with contextlib.suppress(OSError):  # of a rank that is gone
                 line.write(json.dumps({"ask": "stop"}) + "\n")
                 line.flush()
+            with contextlib.suppress(OSError):
                 line.close()
-            except OSError:
-                continue
         self._lines = []
         self._thread.join(_LAST_S)
         self._home.cleanup()
