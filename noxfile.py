@@ -39,6 +39,18 @@ class Verb:
     rehearsed: bool
 
 
+# What the judging verbs need, in an environment of their own.
+JUDGES = (
+    "scipy>=1.13,<2",
+    "rich>=13,<16",
+    "fastjsonschema>=2.20,<3",
+    "packaging>=24",
+    "tomli>=2; python_version < '3.11'",
+)
+# Other people's tools that judge the same seconds in a calibration, and what draws its figure.
+OTHERS = ("asv==0.6.6", "asv_runner>=0.3.2,<0.4", "pyperf>=2.9,<3", "pytest-benchmark>=5,<6", "matplotlib>=3.8,<4")
+# Workflows are held against their schema and against what is known to be unsafe in them.
+WORKFLOW_LINTERS = ("zizmor>=1.32,<2", "check-jsonschema>=0.33,<1")
 LINTERS = ("ruff>=0.17,<0.18", "mypy>=2.4,<2.5")
 
 VERBS = (
@@ -183,6 +195,63 @@ def _pytest(session: nox.Session, *arguments: str) -> None:
     _refusing(session, action)
 
 
+# What compares variants: the statistics live in an environment of their own, each side in its stack's.
+COMPARING = {
+    "gate": "Is the head worse than the base on {stack}: nox -s {stack}-gate -- --base REF",
+    "sweep": "Which setting is faster than the defaults on {stack}: nox -s {stack}-sweep -- --env NAME=V1,V2",
+}
+
+
+def _generate_comparing(name: str, verb: str) -> None:
+    """Register the session NAME-VERB."""
+
+    def session_of_stack(session: nox.Session) -> None:
+        def action() -> None:
+            stack = stacks.load(name)
+            found = hosts.inspect(stack.rehearse() if "--rehearsed" in session.posargs else stack)
+            if not found.present:
+                raise found.refusal()
+            _judge(session, JUDGES, verb, "--stack", name)
+
+        _refusing(session, action)
+
+    session_of_stack.__doc__ = COMPARING[verb].format(stack=name)
+    nox.session(name=f"{name}-{verb}", default=False)(session_of_stack)
+
+
+def _judge(session: nox.Session, packages: tuple[str, ...], verb: str, *arguments: str) -> None:
+    session.install(*packages)
+    command = ["python", "-m", "stackproof", verb, *arguments, *session.posargs]
+    env = {"PYTHONPATH": str(ROOT / "src")}
+    session.run(*command, env=env, interrupt_timeout=_GROUP_S, terminate_timeout=_PATIENCE_S)
+
+
+for _name in stacks.names():
+    for _comparing in COMPARING:
+        _generate_comparing(_name, _comparing)
+
+
+@nox.session(name="gate-calibration", default=False)
+def gate_calibration(session: nox.Session) -> None:
+    """How often the gate cries for nothing, and what it finds: -- [--gates 5] [--minutes 60] [--continue] (a night, quiet)."""
+    page = str(ROOT / "docs" / "gate.md")
+    _refusing(session, lambda: _judge(session, (*JUDGES, *OTHERS), "calibrate", "--stack", "cpu", "--page", page))
+
+
+@nox.session(name="gate-tests", default=False)
+def gate_tests(session: nox.Session) -> None:
+    """Test the gate where its statistics are, with live sides in the cpu stack's environment, each fault planted (minutes)."""
+
+    def action() -> None:
+        python = environments.prepare(stacks.load("cpu"), session.log)
+        session.install(*JUDGES, *OTHERS, "pytest>=8.2,<10")
+        env = {"PYTHONPATH": str(ROOT / "src"), "STACKPROOF_SIDE": str(python)}
+        command = ["python", "-m", "pytest", "-p", "no:benchmark", *(session.posargs or ["tests/gating", "tests/verbs/test_gate.py"])]
+        session.run(*command, env=env, interrupt_timeout=_GROUP_S, terminate_timeout=_PATIENCE_S)
+
+    _refusing(session, action)
+
+
 @nox.session(python=False, default=False)
 def tests(session: nox.Session) -> None:
     """Test stackproof itself, in the environment of the cpu stack."""
@@ -229,9 +298,12 @@ def lint(session: nox.Session) -> None:
 
     def action() -> None:
         python = environments.prepare(stacks.load("cpu"), session.log)  # mypy reads torch's own types there
-        session.install(*LINTERS)
+        session.install(*LINTERS, *WORKFLOW_LINTERS)
         session.run("ruff", "check", ".")
         session.run("ruff", "format", "--check", ".")
         session.run("mypy", "--python-executable", str(python))
+        workflows = sorted(str(path.relative_to(ROOT)) for path in (ROOT / ".github" / "workflows").glob("*.yml"))
+        session.run("check-jsonschema", "--builtin-schema", "vendor.github-workflows", *workflows)
+        session.run("zizmor", "--offline", "--quiet", *workflows)
 
     _refusing(session, action)

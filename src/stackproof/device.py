@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +75,21 @@ class Device(ABC):
     @abstractmethod
     def memory(self) -> Memory:
         """Return the memory counters in bytes."""
+
+    def allocations(self) -> int | None:
+        """Return how many blocks the device's allocator has handed out so far; None where nobody counts them."""
+        return None
+
+    def kernels(self, run: Callable[[], object]) -> int | None:  # noqa: ARG002 - the host runs none
+        """Return how many kernels and copies one run starts on the device; None where the host itself computes."""
+        return None
+
+    def spin(self, seconds: float) -> None:
+        """Queue small products that keep the device busy for so long; how long one takes was measured once."""
+        factor, each = _spinner(self)
+        with self.current():
+            for _ in range(max(1, round(seconds / each))):
+                torch.mm(factor, factor)
 
     @abstractmethod
     def reset_peak(self) -> None:
@@ -146,6 +162,12 @@ class Host(Device):
             resident, resident, status.get("VmHWM", resident), host.get("MemAvailable", 0), host.get("MemTotal", 0)
         )
 
+    def spin(self, seconds: float) -> None:
+        """Look at the clock until the time is over."""
+        until = time.perf_counter() + seconds
+        while time.perf_counter() < until:
+            pass
+
     def reset_peak(self) -> None:
         """Reset VmHWM where the kernel allows it (proc(5), clear_refs)."""
         try:
@@ -207,6 +229,20 @@ class Card(Device):
         total = int(self.module.get_device_properties(self.index).total_memory)
         return total - reserved, total
 
+    def allocations(self) -> int | None:
+        """Return the allocator's own count; a module without statistics has none."""
+        read = getattr(self.module, "memory_stats", None)
+        found = (read(self.index) or {}).get("allocation.all.allocated") if read else None
+        return None if found is None else int(found)
+
+    def kernels(self, run: Callable[[], object]) -> int | None:
+        """Return what the profiler saw on the card: kernels, copies and fills."""
+        activities = torch.profiler.supported_activities()  # type: ignore[no-untyped-call]
+        with torch.profiler.profile(activities=activities) as profiler:
+            run()
+            self.synchronize()
+        return sum(not str(event.device_type).endswith("CPU") for event in profiler.events() or ())
+
     def reset_peak(self) -> None:
         """Reset the allocator's peak."""
         self.module.reset_peak_memory_stats(self.index)
@@ -240,6 +276,24 @@ class Card(Device):
         if isinstance(domain, int) and isinstance(bus, int) and isinstance(place, int):
             return f"{domain:04x}:{bus:02x}:{place:02x}.0"
         return str(getattr(properties, "uuid", ""))
+
+
+_SPINS = 200
+
+
+@cache
+def _spinner(card: Device) -> tuple[torch.Tensor, float]:
+    """Return the factor of a small product on a device, and the seconds that one takes there among many."""
+    with card.current():
+        factor, watch = torch.eye(256, device=card.torch), card.stopwatch()
+        for _ in range(2):  # the first time loads libraries
+            card.synchronize()
+            watch.start()
+            for _ in range(_SPINS):
+                torch.mm(factor, factor)
+            watch.stop()
+            seconds = watch.seconds()
+    return factor, seconds / _SPINS
 
 
 _DRIVER_PROPERTIES = (

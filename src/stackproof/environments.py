@@ -240,3 +240,20 @@ def only_builder(environment: Path) -> Iterator[None]:
     with environment.with_name(f"{environment.name}.building").open("w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield
+
+
+def main(arguments: list[str]) -> int:
+    """`python -m stackproof.environments STACK [--rehearsed]`: build it and print its interpreter; for trees of other commits."""
+    from . import stacks
+
+    stack = stacks.load(arguments[0])
+    try:
+        print(prepare(stack.rehearse() if "--rehearsed" in arguments else stack, say=lambda _: None))  # noqa: T201
+    except Refusal as refusal:
+        print(refusal, file=sys.stderr)  # noqa: T201
+        return refusal.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -18,7 +18,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from . import environments, locks
-from .errors import EnvironmentMismatchError, StackUnavailableError
+from .errors import EnvironmentMismatchError, Refusal, StackUnavailableError
 from .stacks import Flavour, Stack
 
 _MOST_SHOWN = 12
@@ -207,3 +207,21 @@ def _refuse(stack: Stack, differences: list[str], remedy: str) -> None:
     more = f"\n  ... and {len(differences) - _MOST_SHOWN} more" if len(differences) > _MOST_SHOWN else ""
     what = f"the environment {sys.prefix} is not stack '{stack.name}' as {stack.lock.name} pins it"
     raise EnvironmentMismatchError(f"{what}; {remedy}:\n  {shown}{more}")
+
+
+def main(arguments: list[str]) -> int:
+    """`python -m stackproof.proof STACK [--rehearsed]`: prove the environment of this interpreter and say so in one sentence."""
+    from . import stacks
+
+    stack = stacks.load(arguments[0])
+    stack = stack.rehearse() if "--rehearsed" in arguments else stack
+    try:
+        print(prove(stack).sentence(stack))  # noqa: T201
+    except Refusal as refusal:
+        print(refusal, file=sys.stderr)  # noqa: T201
+        return refusal.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

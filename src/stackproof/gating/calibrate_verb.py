@@ -1,0 +1,83 @@
+"""The verb `calibrate`: runs what is still missing of a calibration, and puts its tables and figures into the documentation."""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from rich.text import Text
+
+from .. import ROOT
+from ..console import plain, plain_console
+from ..errors import Refusal
+from . import calibrate, calibration_page, others, plan
+from .gate import Contest
+from .variants import Variant
+from .verb import Progress, chosen_stack, make_contest
+
+TRIALS = ROOT / "results" / "calibration" / "gate-cpu.jsonl"
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run gates until all are there or the time is over, then write what there is; returns 0 whatever the figures say."""
+    others.require()
+    declared, console = plan.load().calibration, plain_console()
+    progress = Progress(console, time.monotonic())
+    done = calibrate.read(options.trials)
+    if done and not options.resume and not options.report:
+        raise Refusal(
+            f"{options.trials} has {len(done)} gates already; add --continue, or name another file with --trials"
+        )
+    if not options.report:
+        contest = _contest(options, progress)
+        done += _run(options, contest, done, progress)
+    text = calibration_page.tables(declared, done)
+    if options.page:
+        calibration_page.put(options.page, text)
+        drawn = calibration_page.draw(declared, done, options.page.parent / "figures" / "gate-power")
+        for path in drawn:
+            console.print(Text(f"drawn: {path}"))
+    console.print(Text(plain(text)), soft_wrap=True)
+    return 0
+
+
+def _contest(options: argparse.Namespace, progress: Progress) -> Contest:
+    declared = plan.load().calibration
+    base, head = Variant("base"), Variant("head")
+    options.only = options.only or list(declared.subjects)
+    contest = make_contest(options, chosen_stack(options), base, head, progress)
+    return replace(contest, minutes=declared.minutes)
+
+
+def _run(
+    options: argparse.Namespace, contest: Contest, done: list[calibrate.Trial], progress: Progress
+) -> list[calibrate.Trial]:
+    """Run what the schedule says until the minutes are over; Ctrl-C loses the gate that runs and no other."""
+    until, fresh = time.monotonic() + 60 * options.minutes, list[calibrate.Trial]()
+    try:
+        for dose, number in calibrate.schedule(plan.load().calibration, done, options.gates):
+            if time.monotonic() > until:
+                break
+            with tempfile.TemporaryDirectory(prefix="calibration-") as folder:
+                trial = calibrate.attempt(contest, dose, number, Path(folder), _Quiet())
+            calibrate.append(options.trials, trial)
+            fresh.append(trial)
+            progress.say(
+                f"{dose.name}, gate {number + 1}: {trial.verdict} after {trial.launches} launches, {trial.seconds:.0f} s"
+            )
+    except KeyboardInterrupt:
+        progress.say("stopped; --continue goes on from here")
+    return fresh
+
+
+class _Quiet:
+    """Is told of every launch and keeps it to itself: hundreds of gates are a line each."""
+
+    def launched(self, number: int, most: int, subject: str) -> None:
+        """Say nothing."""
+
+    def looked(self, board: object) -> None:
+        """Say nothing."""

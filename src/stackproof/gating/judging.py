@@ -1,0 +1,214 @@
+"""The statistics of the gate: from paired log-ratios, one per launch, to FASTER, SAME, SLOWER or INCONCLUSIVE.
+
+A launch is two live processes that alternate blocks of steps A B B A; its estimate is the median over its rounds of
+log(B / A), so that drift and neighbours cancel. A process can be fast or slow for its whole life, so inference is over
+launches, with a trimmed mean (Yuen 1974, Biometrika 61:165; Tukey and McLaughlin 1963): one odd launch in ten is cut off on each side.
+
+Looks at the data are declared before the first launch, and the error that is promised is split evenly among them
+(Bonferroni): more launches until decided is no retry until it passes. This module needs scipy, which runs in the
+gate's own environment, never in a stack's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from scipy import stats
+
+_TRIM = 0.15
+_POWER = 0.8
+_FEWEST = 3
+
+
+class Outcome(str, Enum):
+    """What is said of one cell: the head beside the base."""
+
+    FASTER = "FASTER"
+    SAME = "SAME"
+    SLOWER = "SLOWER"
+    INCONCLUSIVE = "INCONCLUSIVE"
+
+
+@dataclass(frozen=True)
+class Design:
+    """What is promised before anything is measured.
+
+    `looks`: after how many launches the data are judged; the last is the cap. `alpha`: the two-sided error of all looks together.
+    """
+
+    looks: tuple[int, ...] = (6, 10, 14)
+    alpha: float = 0.01
+
+    @property
+    def per_look(self) -> float:
+        """The two-sided error of each look."""
+        return self.alpha / len(self.looks)
+
+    def next_look(self, launches: int) -> int | None:
+        """Return how many launches the next look needs, or None when all looks are spent."""
+        return next((look for look in self.looks if look > launches), None)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """An effect and what is known of it, as logarithms of head over base: 0 is equal, positive is worse."""
+
+    centre: float
+    low: float
+    high: float
+    p_worse: float
+    """One-sided: how likely such data are if the head is not worse."""
+    p_better: float
+    visible: float
+    """The smallest effect that would be found with a power of 0.8 (minimum detectable effect)."""
+    launches: int
+
+
+@dataclass(frozen=True)
+class Ruling:
+    """The verdict on one cell; `reason` says in words what decided it."""
+
+    outcome: Outcome
+    estimate: Estimate
+    effect: float
+    """The minimum effect, as a logarithm: less is not worth a word, and SAME means surely less than this."""
+    reason: str
+
+    @property
+    def decided(self) -> bool:
+        """Whether more launches would change nothing."""
+        return self.outcome is not Outcome.INCONCLUSIVE
+
+    @property
+    def blind(self) -> bool:
+        """Whether the noise hides the minimum effect itself: such a cell is reported and does not gate."""
+        return self.outcome is Outcome.INCONCLUSIVE and self.estimate.visible > self.effect
+
+
+def paired(base: Sequence[float], head: Sequence[float]) -> float:
+    """Return a launch's estimate of log(head / base) from its rounds.
+
+    Args:
+        base: seconds per unit of the base's blocks, two a round, in the order they ran (A B B A).
+        head: the head's blocks alike.
+
+    Raises:
+        ValueError: the blocks do not pair up, or a time is not positive.
+    """
+    if len(base) != len(head) or len(base) % 2 or not base:
+        raise ValueError(f"{len(base)} blocks of the base and {len(head)} of the head do not form rounds of A B B A")
+    if min(*base, *head) <= 0:
+        raise ValueError("a block took no time: the clock or the synchronisation does nothing")
+    logs = [math.log(after) - math.log(before) for before, after in zip(base, head, strict=True)]
+    return _median([(first + second) / 2 for first, second in zip(logs[::2], logs[1::2], strict=True)])
+
+
+def estimate(ratios: Sequence[float], alpha: float) -> Estimate:
+    """Return the trimmed mean of the launches' log-ratios with its two-sided `1 - alpha` interval.
+
+    Raises:
+        ValueError: fewer than three launches, from which no spread can be told.
+    """
+    if len(ratios) < _FEWEST:
+        raise ValueError(f"{len(ratios)} launches: at least {_FEWEST} are needed")
+    cut = int(_TRIM * len(ratios))
+    ordered = sorted(ratios)
+    kept = ordered[cut : len(ordered) - cut]
+    centre, degrees = sum(kept) / len(kept), len(kept) - 1
+    error = _spread(ordered, cut) / ((len(kept) / len(ordered)) * math.sqrt(len(ordered)))
+    return _known(centre, error, degrees, alpha, len(ratios))
+
+
+def unpaired(base: Sequence[float], head: Sequence[float], alpha: float) -> Estimate:
+    """Return the estimate where the base was measured at another time: Student's t for two samples with one variance.
+
+    Nothing cancels here: not the day, not the neighbours, not the temperature. A base of a single launch is allowed; its own
+    spread is then taken to be the head's.
+
+    Args:
+        base: logarithms of the base's seconds, one a launch.
+        head: the head's alike.
+        alpha: two-sided error.
+
+    Raises:
+        ValueError: fewer than three launches of the head, or none of the base.
+    """
+    if len(head) < _FEWEST or not base:
+        raise ValueError(f"{len(base)} and {len(head)} launches: one of the base and {_FEWEST} of the head are needed")
+    means = [sum(values) / len(values) for values in (base, head)]
+    squares = sum((value - mean) ** 2 for values, mean in zip((base, head), means, strict=True) for value in values)
+    degrees = len(base) + len(head) - 2
+    error = math.sqrt(squares / degrees * (1 / len(base) + 1 / len(head)))
+    return _known(means[1] - means[0], error, degrees, alpha, len(head))
+
+
+def _known(centre: float, error: float, degrees: int, alpha: float, launches: int) -> Estimate:
+    """Return an estimate from its standard error; one of zero would be certain of anything."""
+    error = max(error, 1e-12)
+    reach = float(stats.t.ppf(1 - alpha / 2, degrees)) * error
+    visible = reach + float(stats.t.ppf(_POWER, degrees)) * error
+    worse, better = (float(stats.t.sf(side * centre / error, degrees)) for side in (1, -1))
+    return Estimate(centre, centre - reach, centre + reach, worse, better, visible, launches)
+
+
+def rule(found: Mapping[str, Estimate], effects: Mapping[str, float], design: Design) -> dict[str, Ruling]:
+    """Judge all cells together at one look.
+
+    Args:
+        found: by name, what is known of log(head / base), in a unit where less is better, at the design's error of a look.
+        effects: by name, the minimum effect as a fraction (0.05: five per cent).
+        design: the promise.
+
+    False discoveries are controlled across cells (Benjamini and Hochberg 1995), for worse and for better.
+    """
+    worse = _controlled({name: one.p_worse for name, one in found.items()})
+    better = _controlled({name: one.p_better for name, one in found.items()})
+    limit = design.per_look / 2
+    return {
+        name: _ruling(one, math.log1p(effects[name]), worse[name] <= limit, better[name] <= limit)
+        for name, one in found.items()
+    }
+
+
+def _ruling(found: Estimate, effect: float, worse: bool, better: bool) -> Ruling:
+    shown = f"{percent(found.centre)} [{percent(found.low)}, {percent(found.high)}]"
+    least = percent(effect).lstrip("+")
+    if worse and found.low > 0 and found.centre >= effect:
+        return Ruling(Outcome.SLOWER, found, effect, f"{shown}: surely worse, and by at least {least}")
+    if better and found.high < 0 and found.centre <= -effect:
+        return Ruling(Outcome.FASTER, found, effect, f"{shown}: surely better, and by at least {least}")
+    if -effect < found.low and found.high < effect:
+        return Ruling(Outcome.SAME, found, effect, f"{shown}: surely within {least}")
+    return Ruling(Outcome.INCONCLUSIVE, found, effect, f"{shown}: {_why_not(found, effect)}")
+
+
+def _why_not(found: Estimate, effect: float) -> str:
+    if found.visible > effect:
+        return f"the noise of {found.launches} launches hides less than {percent(found.visible).lstrip('+')}"
+    return f"too near to the minimum effect of {percent(effect).lstrip('+')} to say"
+
+
+def percent(logarithm: float) -> str:
+    """Return a log-ratio as people read it: `+2.1 %`."""
+    return f"{100 * math.expm1(min(logarithm, 50.0)):+.1f} %"
+
+
+def _controlled(values: dict[str, float]) -> dict[str, float]:
+    adjusted = stats.false_discovery_control(list(values.values()), method="bh")
+    return dict(zip(values, map(float, adjusted), strict=True))
+
+
+def _spread(ordered: Sequence[float], cut: int) -> float:
+    """Return the standard deviation of the winsorised values."""
+    low, high = ordered[cut], ordered[len(ordered) - cut - 1]
+    clipped = [min(max(value, low), high) for value in ordered]
+    mean = sum(clipped) / len(clipped)
+    return math.sqrt(sum((value - mean) ** 2 for value in clipped) / (len(clipped) - 1))
+
+
+def _median(values: Sequence[float]) -> float:
+    ordered, middle = sorted(values), len(values) // 2
+    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2

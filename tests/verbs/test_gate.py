@@ -1,0 +1,26 @@
+"""What the comparing verbs take, and what they refuse before anything is built."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import pytest
+
+from stackproof import cli
+
+
+def _said(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
+    code = cli.main(arguments)
+    return code, capsys.readouterr().err
+
+
+@pytest.mark.parametrize("verb", ["gate", "sweep", "calibrate"])
+def test_without_scipy_the_session_is_named(
+    verb: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stack's environment has no scipy; one sentence says where it is."""
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    code, said = _said(capsys, verb, "--stack", "cpu")
+    assert code == 2
+    assert "need scipy" in said
+    assert "nox -s" in said
