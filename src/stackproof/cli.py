@@ -115,9 +115,11 @@ def _parser() -> argparse.ArgumentParser:
         help="move existing pins to the newest versions that the ranges allow",
     )
     lock.set_defaults(run=_lock)
+    from .drill import verb as drill
     from .history import verbs as history
 
     history.add(verbs, _EPILOG)
+    drill.add(verbs, _EPILOG)
     return parser
 
 
