@@ -195,6 +195,18 @@ def faults(session: nox.Session) -> None:
     _pytest(session, "-m", "planted")
 
 
+@nox.session(python=False, default=False)
+def drill(session: nox.Session) -> None:
+    """Inject every fault that is claimed to be caught, and see each caught by name: -- --fast | --only ID (minutes)."""
+
+    def action() -> None:
+        python = environments.prepare(stacks.load("cpu"), session.log)
+        command = [str(python), "-m", "stackproof", "drill", *session.posargs]
+        session.run(*command, external=True, interrupt_timeout=_GROUP_S, terminate_timeout=_PATIENCE_S)
+
+    _refusing(session, action)
+
+
 @nox.session(name="asv-tests", python=False, default=False)
 def asv_tests(session: nox.Session) -> None:
     """Test the history with asv itself: two drivers at one commit, a loss that is flagged (minutes)."""

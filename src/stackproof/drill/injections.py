@@ -172,9 +172,11 @@ class Environment:
 
 @dataclass(frozen=True)
 class File:
-    """A file that is handed to a verb in a scratch copy of the checkout: one of ours, doctored."""
+    """A file that is handed to a verb in a scratch copy of the checkout: one of ours, or a text, doctored."""
 
     source: str
+    """Its name in the checkout; of a text, the name that it gets."""
+    text: str
     edits: tuple[Edit, ...]
     kind: str = "file"
 
@@ -199,7 +201,7 @@ class File:
         site.root = copy_checkout(site.folder / "checkout")
         handed = site.folder / "handed" / Path(self.source).name
         handed.parent.mkdir()
-        shutil.copy(ROOT / self.source, handed)
+        handed.write_bytes(self.text.encode() if self.text else (ROOT / self.source).read_bytes())
         site.words["file"] = str(handed)
         site.code = f"watch({str(handed)!r})\n"
 
@@ -253,7 +255,7 @@ KINDS: dict[str, Callable[[Table], Injection]] = {
     "variables": lambda row: Variables(row.mapping("variables")),
     "checkout": lambda row: Checkout(_edits(row)),
     "environment": lambda row: Environment(_edits(row)),
-    "file": lambda row: File(row.take("source", str), _edits(row)),
+    "file": lambda row: File(row.take("source", str), row.take("text", str, ""), _edits(row)),
     "host": lambda row: Host(row.mapping("sound"), row.mapping("wrong")),
 }
 

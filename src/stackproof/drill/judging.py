@@ -37,8 +37,8 @@ def _complaints(fault: Fault, ended: Ended) -> Iterator[str]:
     expected = fault.expected
     if not ended.fired:
         yield "the fault never fired, so nothing was proved"
-    for pattern in expected.red:
-        yield from _not_caught(pattern, expected.words, ended)
+    for pattern, words in expected.red.items():
+        yield from _not_caught(pattern, words, ended)
     for pattern in expected.green:
         if not any(_green(name, seen, pattern) for name, seen in ended.checks.items()):
             yield f"{pattern} should have stayed green and {_how(pattern, ended)}"
@@ -100,7 +100,7 @@ def _figures(fault: Fault, ended: Ended) -> dict[str, Figure]:
         "injected": fault.injection.said,
         "expected": " ".join(fault.expected.red),
         "red": " ".join(red),
-        "words": fault.expected.words,
+        "words": " | ".join(fault.expected.red.values()),
         "exit code": -1 if ended.exit_code is None else ended.exit_code,
         "green": passed,
         "processes in which it fired": ended.fired,

@@ -25,7 +25,9 @@ class Board:
         """Show one row; what went wrong stands below it."""
         self._done += 1
         passed = check.verdict is Verdict.PASSED
-        place = f"[{self._done}/{self._total}] {'caught' if check.figures.get('red') and passed else check.verdict.value}"
+        place = (
+            f"[{self._done}/{self._total}] {'caught' if check.figures.get('red') and passed else check.verdict.value}"
+        )
         green = str(check.figures.get("green", check.figures.get("passed", "")))
         caught = str(check.figures.get("red", "") or "nothing is red") if passed else "see below"
         self._line(place, check.id, caught, green, f"{check.seconds:.0f}", "green" if passed else "bold red")

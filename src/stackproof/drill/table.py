@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,9 +35,8 @@ class Call:
 class Expected:
     """What a run under the fault must look like. Checks are named exactly, or by a pattern with *."""
 
-    red: tuple[str, ...]
-    words: str
-    """What every red check's reason must hold."""
+    red: Mapping[str, str]
+    """What must fail, and the words that its reason must hold."""
     exit_code: int
     green: tuple[str, ...]
 
@@ -126,8 +126,7 @@ def _fault(row: Table) -> Fault:
             call=_call(row),
             injection=injection(row.table("inject")),
             expected=Expected(
-                red=row.strings("red"),
-                words=row.take("words", str),
+                red=row.mapping("red"),
                 exit_code=row.take("exit_code", int, 1),
                 green=row.strings("green", ()),
             ),
