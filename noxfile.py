@@ -15,6 +15,7 @@ ROOT = Path(__file__).resolve().parent
 sys.path.insert(0, str(ROOT / "src"))
 
 from stackproof import environments, hosts, stacks  # noqa: E402
+from stackproof.drill import table as faults_table  # noqa: E402
 from stackproof.errors import Refusal  # noqa: E402
 from stackproof.history import tooling  # noqa: E402
 
@@ -200,7 +201,8 @@ def drill(session: nox.Session) -> None:
     """Inject every fault that is claimed to be caught, and see each caught by name: -- --fast | --only ID (minutes)."""
 
     def action() -> None:
-        python = environments.prepare(stacks.load("cpu"), session.log)
+        drilled = [stacks.load(name) for name in faults_table.load().stacks]
+        python, *_ = [environments.prepare(one, session.log) for one in drilled if hosts.inspect(one).present]
         command = [str(python), "-m", "stackproof", "drill", *session.posargs]
         session.run(*command, external=True, interrupt_timeout=_GROUP_S, terminate_timeout=_PATIENCE_S)
 

@@ -16,14 +16,15 @@ from stackproof.drill.planting import FIRED
 
 def fired(tmp_path: Path, code: str, *arguments: str, **environment: str) -> tuple[int, str]:
     """Run code with everything from `planting` in it; return in how many processes a fault fired, and what was printed."""
-    sign = tmp_path / "fired"
+    signs = tmp_path / "signs"
+    signs.mkdir(exist_ok=True)
     program = tmp_path / "program.py"
     program.write_text(f"from stackproof.drill.planting import *\n{textwrap.dedent(code)}", encoding="utf-8")
-    env = {**os.environ, "PYTHONPATH": str(ROOT / "src"), FIRED: str(sign), **environment}
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "src"), FIRED: str(signs), **environment}
     ended = subprocess.run(
         [sys.executable, str(program), *arguments], env=env, capture_output=True, text=True, timeout=120, check=True
     )
-    return (sign.stat().st_size if sign.exists() else 0), ended.stdout.strip()
+    return len(list(signs.iterdir())), ended.stdout.strip()
 
 
 def test_a_replaced_function_fires_when_it_is_called(tmp_path: Path) -> None:

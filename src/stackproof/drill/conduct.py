@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -11,15 +12,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 
-from .. import environments, provenance, stacks
-from ..errors import EnvironmentMismatchError, Refusal
+from .. import environments, hosts, provenance, stacks
+from ..errors import EnvironmentMismatchError, Refusal, StackUnavailableError
 from ..records import Check, Record, Verdict, overall
 from . import coverage, judging, running
 from .injections import Site
-from .table import Call, Fault, Faults
+from .table import STACK, Call, Fault, Faults
 
-STACK = "cpu"
-"""Rows that name no stack of their own run on it: it is on every host."""
 _CLEAN_DEADLINE_S = 900
 
 Told = Callable[[Check], None]
@@ -31,7 +30,7 @@ class Job:
 
     name: str
     alone: bool
-    do: Callable[[Path], Check]
+    do: Callable[[Path, threading.Event], Check]
 
 
 @dataclass(frozen=True)
@@ -62,14 +61,20 @@ def conduct(table: Faults, chosen: Sequence[Fault], workers: int, scale: float, 
         "of": len(table.rows),
         "workers": workers,
     }
-    jobs = [*map(lambda one: _clean_job(one, scale), cleans(chosen)), *(_fault_job(fault, scale) for fault in chosen)]
+    jobs = [*(_clean_job(one, scale) for one in cleans(chosen)), *(_fault_job(fault, scale) for fault in chosen)]
     scratch = Path(tempfile.mkdtemp(prefix="stackproof-drill-")).resolve()
+    ended: dict[str, Check] = {}
     try:
-        ended = {check.id: check for check in _run(jobs, scratch, workers, told)}
+        for check in _run(jobs, scratch, workers):
+            ended[check.id] = check
+            told(check)
+    except KeyboardInterrupt:
+        told(left := Check("drill", Verdict.INTERRUPTED, f"{len(jobs) - len(ended)} runs are missing", 0.0))
+        ended[left.id] = left
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-    names = [*(fault.name for fault in chosen), *(one.name for one in cleans(chosen))]
-    record.checks = [ended[name] for name in names]
+    names = [*(fault.name for fault in chosen), *(one.name for one in cleans(chosen)), "drill"]
+    record.checks = [ended[name] for name in names if name in ended]
     record.checks.append(coverage.judge(table, coverage.checks()))
     told(record.checks[-1])
     record.verdict = overall(check.verdict for check in record.checks)
@@ -97,24 +102,24 @@ def _clean(rows: list[Fault]) -> Clean:
 
 
 def _fault_job(fault: Fault, scale: float) -> Job:
-    def do(folder: Path) -> Check:
+    def do(folder: Path, stop: threading.Event) -> Check:
         site = _site(fault.call, folder)
         fault.injection.inject(site)
         names = (*fault.expected.red, *fault.expected.green)
         call = _named(fault.call)
-        ended = running.run(call, running.only_of(call, names), site, fault.deadline_s * scale)
+        ended = running.run(call, running.only_of(call, names), site, fault.deadline_s * scale, stop)
         return judging.judge(fault, ended)
 
     return Job(fault.name, fault.alone, do)
 
 
 def _clean_job(clean: Clean, scale: float) -> Job:
-    def do(folder: Path) -> Check:
+    def do(folder: Path, stop: threading.Event) -> Check:
         site = _site(clean.like.call, folder)
         clean.like.injection.spare(site)
         call = _named(clean.like.call)
         only = running.only_of(call, clean.checks)
-        ended = running.run(call, only, site, _CLEAN_DEADLINE_S * scale)
+        ended = running.run(call, only, site, _CLEAN_DEADLINE_S * scale, stop)
         return judging.judge_clean(clean.name, clean.checks, ended)
 
     return Job(clean.name, clean.alone, do)
@@ -125,35 +130,44 @@ def _named(call: Call) -> Call:
 
 
 def _site(call: Call, folder: Path) -> Site:
-    """Return a site with the stack's own environment if it is built, else with this Python."""
-    own = environments.location(stacks.load(_named(call).stack))
+    """Return a site with the stack's own environment if it is built, else with this Python.
+
+    Raises:
+        StackUnavailableError: the host lacks what the stack needs, so that nothing of it can be seen to fail here.
+    """
+    stack = stacks.load(_named(call).stack)
+    found = hosts.inspect(stack)
+    if not found.present:
+        raise found.refusal()
+    own = environments.location(stack)
     built = environments.python_of(own) if environments.stamp(own) else None
     return Site(folder, built or Path(running.THIS_PYTHON))
 
 
-def _run(jobs: Sequence[Job], scratch: Path, workers: int, told: Told) -> Iterator[Check]:
-    """Run the jobs that may have company side by side, then the others one by one."""
-    together = [job for job in jobs if not job.alone]
+def _run(jobs: Sequence[Job], scratch: Path, workers: int) -> Iterator[Check]:
+    """Run the jobs that may have company side by side, then the others one by one; on Ctrl-C end those that run."""
+    stop = threading.Event()
     with ThreadPoolExecutor(workers) as pool:
-        started = [pool.submit(_attempt, job, scratch) for job in together]
+        started = [pool.submit(_attempt, job, scratch, stop) for job in jobs if not job.alone]
         try:
             for future in as_completed(started):
-                told(check := future.result())
-                yield check
+                yield future.result()
         except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
+            stop.set()
+            pool.shutdown(wait=True, cancel_futures=True)
             raise
     for job in jobs:
         if job.alone:
-            told(check := _attempt(job, scratch))
-            yield check
+            yield _attempt(job, scratch, stop)
 
 
-def _attempt(job: Job, scratch: Path) -> Check:
-    """Run a job in a folder of its own; a fault that cannot be injected here is inconclusive, and says why."""
+def _attempt(job: Job, scratch: Path, stop: threading.Event) -> Check:
+    """Run a job in a folder of its own; a fault that cannot be injected on this host is not called caught, and says why."""
     folder = Path(tempfile.mkdtemp(dir=scratch))
     try:
-        return job.do(folder)
+        return job.do(folder, stop)
+    except StackUnavailableError as refusal:
+        return Check(job.name, Verdict.UNAVAILABLE, str(refusal), 0.0)
     except EnvironmentMismatchError as refusal:
         return Check(job.name, Verdict.INCONCLUSIVE, str(refusal), 0.0)
     except Refusal as refusal:

@@ -30,6 +30,11 @@ class Site:
     variables: dict[str, str] = field(default_factory=dict)
     words: dict[str, str] = field(default_factory=dict)
 
+    @property
+    def signs(self) -> Path:
+        """The folder in which each process under the fault leaves a file."""
+        return self.folder / "signs"
+
 
 class Injection(Protocol):
     """How a fault gets into a run."""
@@ -104,6 +109,31 @@ class Variables:
 
     def spare(self, site: Site) -> None:
         """Export nothing."""
+
+
+@dataclass(frozen=True)
+class Switched:
+    """Faults of the simulated accelerator, which counts itself how often each fired (fixtures/simulated)."""
+
+    faults: str
+    kind: str = "switch"
+
+    @property
+    def said(self) -> str:
+        """The switch."""
+        return f"switched on in the simulated accelerator: {self.faults}"
+
+    @property
+    def ground(self) -> str:
+        """A plain site."""
+        return ""
+
+    def inject(self, site: Site) -> None:
+        """Switch them on."""
+        site.variables |= {"SIM_FAULTS": self.faults, "SIM_FAULTS_FIRED": str(site.signs)}
+
+    def spare(self, site: Site) -> None:
+        """Switch nothing on."""
 
 
 @dataclass(frozen=True)
@@ -253,6 +283,7 @@ def _edits(row: Table) -> tuple[Edit, ...]:
 KINDS: dict[str, Callable[[Table], Injection]] = {
     "planted": _planted,
     "variables": lambda row: Variables(row.mapping("variables")),
+    "switch": lambda row: Switched(row.take("faults", str)),
     "checkout": lambda row: Checkout(_edits(row)),
     "environment": lambda row: Environment(_edits(row)),
     "file": lambda row: File(row.take("source", str), row.take("text", str, ""), _edits(row)),

@@ -14,6 +14,7 @@ from .table import AREAS
 
 PAGE = ROOT / "docs" / "drill.md"
 _MOST_SAID = 160
+_BEFORE = 40
 
 _HEAD = """# The drill: every check is seen to fail
 <!-- Written by `nox -s drill -- --write-page` from the record of a run; edit fixtures/faults.toml instead. -->
@@ -69,7 +70,7 @@ def _table(rows: list[Check]) -> Iterator[str]:
     for check in rows:
         told = check.figures
         caught = _cell(told["red"]) if check.verdict is Verdict.PASSED else f"**{check.verdict.value}**"
-        said = check.reason.partition(": ")[2] if check.verdict is Verdict.PASSED else check.reason
+        said = _around(check.reason, str(told["words"])) if check.verdict is Verdict.PASSED else check.reason
         cells = (
             f"`{check.id.partition('/')[2]}`",
             f"{_cell(told['imitates'])} ({_source(str(told['source']))})",
@@ -92,12 +93,21 @@ def _uncovered(check: Check) -> Iterator[str]:
     yield from (f"| `{name}` | {_cell(reason)} |" for name, reason in check.figures.items())
 
 
+def _around(reason: str, words: str) -> str:
+    """Return the part of a reason in which the words stand that the row asks for."""
+    first = words.split(" | ", 1)[0]
+    after = reason.partition(": ")[2]
+    place = after.find(first)
+    begin = max(0, min(place - _BEFORE, len(after) - _MOST_SAID + 3)) if place > _BEFORE else 0
+    return f"... {after[begin:]}" if begin else after
+
+
 def _source(text: str) -> str:
     return f"[thread]({text})" if text.startswith("https://") else _cell(text)
 
 
 def _cell(text: Figure) -> str:
     """Return text that stays inside its cell and means nothing to Markdown; folders of one run have no place there."""
-    told = re.sub(r"/\S*stackproof-drill-\S*?/(?=\w)", "", str(text))
+    told = re.sub(r"/\S*?stackproof-drill-[^/\s]+/[^/\s]+/", "", str(text))
     short = told if len(told) <= _MOST_SAID else f"{told[: _MOST_SAID - 3]}..."
     return re.sub(r"([\\`*_{}\[\]<>|#])", r"\\\1", " ".join(short.split()))

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 FIRED = "STACKPROOF_DRILL_FIRED"
-"""Names the file that grows by a byte for each process in which the fault fired."""
+"""Names the folder in which each process leaves a file once the fault fired in it."""
 
 Make = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -21,8 +21,7 @@ Make = Callable[[Callable[..., Any]], Callable[..., Any]]
 @functools.cache
 def fired() -> None:
     """Leave a sign that the fault took effect in this process."""
-    with Path(os.environ[FIRED]).open("ab") as stream:
-        stream.write(b".")
+    Path(os.environ[FIRED], f"{os.getpid()}.fired").write_text("fired\n", encoding="ascii")
 
 
 def in_checks() -> bool:
@@ -65,7 +64,7 @@ def spoil(operator: str, change: Callable[[Any], Any], when: Callable[..., bool]
 
     wanted = functools.reduce(getattr, operator.split("."), torch.ops.aten)
 
-    class Wrong(TorchDispatchMode):
+    class Wrong(TorchDispatchMode):  # type: ignore[no-untyped-call]
         def __torch_dispatch__(self, function: Any, types: Any, arguments: Any = (), keywords: Any = None) -> Any:
             result = function(*arguments, **(keywords or {}))
             first = result[0] if isinstance(result, tuple) else result
@@ -76,7 +75,7 @@ def spoil(operator: str, change: Callable[[Any], Any], when: Callable[..., bool]
             changed = first if changed is None else changed
             return (changed, *result[1:]) if isinstance(result, tuple) else changed
 
-    Wrong().__enter__()
+    Wrong().__enter__()  # type: ignore[no-untyped-call]
 
 
 def single(result: Any, *_: Any) -> bool:
@@ -86,10 +85,12 @@ def single(result: Any, *_: Any) -> bool:
 
 def watch(path: str) -> None:
     """Take the opening of a file, or of anything in a folder, for the fault: who reads what was doctored is under it."""
-    prefix = os.path.abspath(path)  # not resolved: copies are made of links
+    prefix = os.path.abspath(path)  # noqa: PTH100 - not resolved: copies are made of links
 
     def listen(event: str, arguments: tuple[Any, ...]) -> None:
-        if event == "open" and isinstance(arguments[0], str) and os.path.abspath(arguments[0]).startswith(prefix):
+        if event != "open" or not isinstance(arguments[0], str):
+            return
+        if os.path.abspath(arguments[0]).startswith(prefix):  # noqa: PTH100
             fired()
 
     sys.addaudithook(listen)

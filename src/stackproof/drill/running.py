@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
+import threading
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -51,23 +51,26 @@ class Ended:
     last: list[str] = field(default_factory=list)
 
 
-def run(call: Call, only: tuple[str, ...], site: Site, deadline_s: float) -> Ended:
-    """Run the verb at the site and read what it left; whatever it started is gone afterwards."""
+def run(call: Call, only: tuple[str, ...], site: Site, deadline_s: float, stop: threading.Event | None = None) -> Ended:
+    """Run the verb at the site and read what it left; whatever it started is gone afterwards.
+
+    `stop`: somebody has interrupted the drill; the run is ended as at its deadline.
+    """
     _plant(site)
     out = site.folder / "record.json"
     command = [str(site.python), "-m", "stackproof", *_words(call, only, site, out)]
     log, began = site.folder / "output.log", time.monotonic()
-    code = _supervise(command, site, log, deadline_s)
+    code = _supervise(command, site, log, deadline_s, stop or threading.Event())
     seconds = time.monotonic() - began
     checks = {**_recorded(out), **_refused(log, code)}
-    sign = site.folder / "fired"
-    count = sign.stat().st_size if sign.exists() else 0
+    count = sum(sign.stat().st_size > 0 for sign in site.signs.iterdir())
     return Ended(command, code, checks, count, seconds, log, processes.last_lines(log, 3))
 
 
 def _plant(site: Site) -> None:
     planted = site.folder / "planted"
     planted.mkdir()
+    site.signs.mkdir()
     (planted / "sitecustomize.py").write_text(f"{_PRELUDE}{site.code}", encoding="utf-8")
 
 
@@ -84,27 +87,23 @@ def _words(call: Call, only: tuple[str, ...], site: Site, out: Path) -> list[str
     return [call.verb, *flags, *(word.format(**site.words) for word in call.arguments)]
 
 
-def _supervise(command: list[str], site: Site, log: Path, deadline_s: float) -> int | None:
+def _supervise(command: list[str], site: Site, log: Path, deadline_s: float, stop: threading.Event) -> int | None:
     """Return the exit code, or None after the deadline."""
     paths = [site.folder / "planted", site.root / "src", site.root, *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
     environment = {
         **site.variables,
         "PYTHONPATH": os.pathsep.join(str(path) for path in paths if str(path)),
-        FIRED: str(site.folder / "fired"),
+        FIRED: str(site.signs),
     }
     mark, until = processes.new_mark(), time.monotonic() + deadline_s
     with log.open("wb") as output:
         child = processes.start(command, output, environment, mark, cwd=str(site.folder))
     try:
-        while child.poll() is None and time.monotonic() < until:
+        while child.poll() is None and time.monotonic() < until and not stop.is_set():
             time.sleep(_LOOK_S)
         return child.poll()
     finally:
-        _end(mark, child)
-
-
-def _end(mark: str, child: subprocess.Popen[bytes]) -> None:
-    processes.end_tree(mark, child)
+        processes.end_tree(mark, child)
 
 
 def _recorded(path: Path) -> dict[str, Seen]:

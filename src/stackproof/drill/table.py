@@ -14,6 +14,8 @@ from .injections import Injection, injection
 
 FAULTS = ROOT / "fixtures" / "faults.toml"
 AREAS = ("compute", "memory", "time", "distributed", "environment", "harness", "records")
+STACK = "cpu"
+"""Rows that name no stack of their own run on it: it is on every host."""
 _DEADLINE_S = 400
 
 
@@ -78,6 +80,11 @@ class Faults:
 
     rows: tuple[Fault, ...]
     excuses: tuple[Excuse, ...]
+
+    @property
+    def stacks(self) -> tuple[str, ...]:
+        """The stacks that rows run on; their environments are built before the drill."""
+        return tuple(dict.fromkeys(row.call.stack or STACK for row in self.rows))
 
     def choose(self, only: tuple[str, ...], fast: bool) -> tuple[Fault, ...]:
         """Return the rows that were asked for: by id or pattern, or the fast ones.
