@@ -105,7 +105,7 @@ def test_a_file_is_doctored_and_handed_over(site: Site) -> None:
 
 def test_a_host_is_sound_or_wrong(site: Site) -> None:
     """What is wrong stands in the place of what is sound."""
-    host = Host({"/proc/a": "1", "/proc/b": "1"}, {"/proc/b": "2"})
+    host = Host({"/proc/a": "1", "/proc/b": "1"}, {"/proc/b": "2"}, {})
     host.spare(site)
     assert (site.folder / "host/proc/b").read_text(encoding="utf-8") == "1"
     host.inject(site)
@@ -121,7 +121,7 @@ def test_a_host_is_sound_or_wrong(site: Site) -> None:
         Checkout((Edit("a", append="x"),)),
         Environment((Edit("a", append="x"),)),
         File("a", "", (Edit("a", append="x"),)),
-        Host({}, {"/a": "b"}),
+        Host({}, {"/a": "b"}, {}),
     ],
     ids=lambda injection: injection.kind,
 )

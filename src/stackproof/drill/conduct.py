@@ -135,6 +135,8 @@ def _site(call: Call, folder: Path) -> Site:
     Raises:
         StackUnavailableError: the host lacks what the stack needs, so that nothing of it can be seen to fail here.
     """
+    if call.verb in running.FLAGS:  # it only looks and reads
+        return Site(folder, Path(running.THIS_PYTHON))
     stack = stacks.load(_named(call).stack)
     found = hosts.inspect(stack)
     if not found.present:

@@ -242,6 +242,8 @@ class Host:
 
     sound: Mapping[str, str]
     wrong: Mapping[str, str]
+    links: Mapping[str, str]
+    """Links by name, with what they point at; both are paths of the host."""
     kind: str = "host"
 
     @property
@@ -269,6 +271,8 @@ class Host:
             path = root / name.lstrip("/")
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
+        for name, target in self.links.items():
+            (root / name.lstrip("/")).symlink_to(root / target.lstrip("/"))
         site.code = f"watch({str(root)!r})\ndoctor_sees({str(root)!r})\n"
 
 
@@ -287,7 +291,7 @@ KINDS: dict[str, Callable[[Table], Injection]] = {
     "checkout": lambda row: Checkout(_edits(row)),
     "environment": lambda row: Environment(_edits(row)),
     "file": lambda row: File(row.take("source", str), row.take("text", str, ""), _edits(row)),
-    "host": lambda row: Host(row.mapping("sound"), row.mapping("wrong")),
+    "host": lambda row: Host(row.mapping("sound"), row.mapping("wrong"), row.mapping("links", {})),
 }
 
 

@@ -20,8 +20,8 @@ from .table import Call
 _PRELUDE = "from stackproof.drill.planting import during, doctor_sees, fired, in_checks, in_rank, replace, single, spoil, watch\n"
 _LOOK_S = 0.05
 THIS_PYTHON = sys.executable
-# What each verb takes besides its own arguments.
-_FLAGS = {"doctor": ("stack", "json"), "triage": ("json",), "admit": (), "history": ()}
+FLAGS = {"doctor": ("stack", "json"), "triage": ("json",), "admit": (), "history": ()}
+"""What each verb that runs no suite takes besides its own arguments."""
 _OF_RUNS = ("stack", "suite", "only", "json", "results")
 REFUSAL = "refusal"
 """The check that stands for a verb that refused: its one sentence is the reason."""
@@ -75,7 +75,7 @@ def _plant(site: Site) -> None:
 
 
 def _words(call: Call, only: tuple[str, ...], site: Site, out: Path) -> list[str]:
-    takes = _FLAGS.get(call.verb, _OF_RUNS)
+    takes = FLAGS.get(call.verb, _OF_RUNS)
     given = {
         "stack": [call.stack] if call.stack else [],
         "suite": list(call.suites),

@@ -13,7 +13,7 @@ from ..tables import Table
 from .injections import Injection, injection
 
 FAULTS = ROOT / "fixtures" / "faults.toml"
-AREAS = ("compute", "memory", "time", "distributed", "environment", "harness", "records")
+AREAS = ("compute", "placement", "memory", "time", "data", "distributed", "environment", "harness", "records")
 STACK = "cpu"
 """Rows that name no stack of their own run on it: it is on every host."""
 _DEADLINE_S = 400
