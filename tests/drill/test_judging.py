@@ -6,6 +6,7 @@ import pytest
 
 from stackproof.drill import judging
 from stackproof.drill.running import Ended, Seen
+from stackproof.drill.table import Expected
 from stackproof.records import Verdict
 
 from . import making
@@ -65,3 +66,14 @@ def test_folders_of_one_run_are_not_in_its_command() -> None:
     run = ended()
     run.command += ["--suite", "rng", "--json", "/tmp/x/record.json", "--results", "/tmp/x/results"]
     assert judging.judge(making.fault(), run).figures["command"] == "verify --suite rng"
+
+
+def test_what_makes_a_figure_doubtful_has_to_be_noted() -> None:
+    """A fault of time may leave every check green: then the note of the measurement is what catches it."""
+    row = fault(expected=Expected({}, 0, (OTHER,), {"gemm-float32": "drifted"}))
+    run = ended({OTHER: GREEN}, 0)
+    assert "NOT NOTED: 'drifted'" in judging.judge(row, run).reason
+    run.notes = {"gemm-float32": "drifted: by 40 %"}
+    check = judging.judge(row, run)
+    assert (check.verdict, check.reason) == (Verdict.PASSED, "the figure of gemm-float32 is noted: drifted: by 40 %")
+    assert check.figures["red"] == "note of gemm-float32"

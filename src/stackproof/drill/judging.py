@@ -39,6 +39,9 @@ def _complaints(fault: Fault, ended: Ended) -> Iterator[str]:
         yield "the fault never fired, so nothing was proved"
     for pattern, words in expected.red.items():
         yield from _not_caught(pattern, words, ended)
+    for workload, words in expected.noted.items():
+        if words not in ended.notes.get(workload, ""):
+            yield f"NOT NOTED: '{words}' is not in what is noted of {workload}: {ended.notes.get(workload, 'nothing')!r}"
     for pattern in expected.green:
         if not any(_green(name, seen, pattern) for name, seen in ended.checks.items()):
             yield f"{pattern} should have stayed green and {_how(pattern, ended)}"
@@ -86,6 +89,9 @@ def caught_by(fault: Fault, ended: Ended) -> dict[str, Seen]:
 
 
 def _caught(fault: Fault, ended: Ended) -> str:
+    if not fault.expected.red:
+        workload = next(iter(fault.expected.noted))
+        return f"the figure of {workload} is noted: {ended.notes[workload]}"
     name, seen = next(iter(caught_by(fault, ended).items()))
     return f"{name} {seen.verdict}: {seen.reason}"
 
@@ -99,8 +105,8 @@ def _figures(fault: Fault, ended: Ended) -> dict[str, Figure]:
         "source": fault.source,
         "injected": fault.injection.said,
         "expected": " ".join(fault.expected.red),
-        "red": " ".join(red),
-        "words": " | ".join(fault.expected.red.values()),
+        "red": " ".join(red) or " ".join(f"note of {name}" for name in fault.expected.noted if name in ended.notes),
+        "words": " | ".join({**fault.expected.red, **fault.expected.noted}.values()),
         "exit code": -1 if ended.exit_code is None else ended.exit_code,
         "green": passed,
         "processes in which it fired": ended.fired,

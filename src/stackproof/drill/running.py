@@ -49,6 +49,8 @@ class Ended:
     seconds: float
     log: Path
     last: list[str] = field(default_factory=list)
+    notes: dict[str, str] = field(default_factory=dict)
+    """Of measurements, by workload."""
 
 
 def run(call: Call, only: tuple[str, ...], site: Site, deadline_s: float, stop: threading.Event | None = None) -> Ended:
@@ -64,7 +66,7 @@ def run(call: Call, only: tuple[str, ...], site: Site, deadline_s: float, stop: 
     seconds = time.monotonic() - began
     checks = {**_recorded(out), **_refused(log, code)}
     count = sum(sign.stat().st_size > 0 for sign in site.signs.iterdir())
-    return Ended(command, code, checks, count, seconds, log, processes.last_lines(log, 3))
+    return Ended(command, code, checks, count, seconds, log, processes.last_lines(log, 3), _noted(out))
 
 
 def _plant(site: Site) -> None:
@@ -127,6 +129,13 @@ def _diagnosed(report: dict[str, Any]) -> dict[str, Seen]:
         reason = " | ".join(bad or (row["sentence"] for row in rows))
         seen[f"doctor/{area}"] = Seen("problem" if bad else "passed", reason, bool(bad))
     return seen
+
+
+def _noted(path: Path) -> dict[str, str]:
+    """Return what limits the measurements of a record."""
+    if not path.exists() or "findings" in json.loads(path.read_text(encoding="utf-8")):
+        return {}
+    return {row.workload: row.note for row in records.read(path).measurements}
 
 
 def _refused(log: Path, code: int | None) -> dict[str, Seen]:

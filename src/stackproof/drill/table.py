@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from .. import ROOT
@@ -41,6 +41,8 @@ class Expected:
     """What must fail, and the words that its reason must hold."""
     exit_code: int
     green: tuple[str, ...]
+    noted: Mapping[str, str] = field(default_factory=dict)
+    """Measurements, by workload, whose notes must hold these words: what makes a figure doubtful, and no check wrong."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +124,7 @@ def load(path: Path = FAULTS) -> Faults:
 
 def _fault(row: Table) -> Fault:
     with row:
-        return Fault(
+        read = Fault(
             id=row.take("id", str),
             area=row.take("area", str, allowed=AREAS),
             imitates=row.take("imitates", str),
@@ -133,11 +135,15 @@ def _fault(row: Table) -> Fault:
             call=_call(row),
             injection=injection(row.table("inject")),
             expected=Expected(
-                red=row.mapping("red"),
+                red=row.mapping("red", {}),
                 exit_code=row.take("exit_code", int, 1),
                 green=row.strings("green", ()),
+                noted=row.mapping("noted", {}),
             ),
         )
+    if not (read.expected.red or read.expected.noted):
+        raise row.refuse("red", "is empty: name the check that has to fail, or what has to be `noted`")
+    return read
 
 
 def _call(row: Table) -> Call:
