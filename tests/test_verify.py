@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
-from dataclasses import replace
-from pathlib import Path
-
 import pytest
 
-from stackproof import stacks, verify
 from stackproof.errors import Refusal
 from stackproof.records import Check, Record, Verdict
 
@@ -272,18 +267,3 @@ def test_a_process_that_dies_at_exit_is_a_crash(run_suite: RunSuite) -> None:
     record = run_suite({"test_a.py": text})
     assert record.verdict is Verdict.CRASHED
     assert "SIGABRT" in record.checks[-1].reason
-
-
-def test_a_suite_that_is_gone_is_missed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run names the suites that there are, so that one whose files were renamed would not be missed by its count."""
-    (tmp_path / "own").mkdir()
-    shutil.copy(verify.SUITES / "pytest.ini", tmp_path)
-    (tmp_path / "own" / "test_1_fine.py").write_text(PASSING, encoding="utf-8")
-    (tmp_path / "gone").mkdir()
-    (tmp_path / "gone" / "renamed.py").write_text(PASSING, encoding="utf-8")
-    monkeypatch.setattr(verify, "SUITES", tmp_path)
-    plan = verify.Plan("smoke", replace(stacks.load("cpu"), expected={"own": 1, "gone": 3}), ("own",))
-    (tmp_path / "logs").mkdir()
-    record = verify.run(plan, Record("smoke", "cpu", "2026-01-01T00:00:00+00:00"), Silent(), tmp_path / "logs")
-    assert [check.id for check in record.checks if check.verdict is Verdict.FAILED] == ["guard: gone"]
-    assert "expects checks of gone, and suites/gone holds none" in record.checks[-1].reason

@@ -161,10 +161,6 @@ def _guard(plan: Plan, ledger: Ledger) -> None:
         return
     for suite in plan.suites:
         _guard_count(plan, suite, ledger)
-    for suite in sorted(plan.stack.expected.keys() - set(plan.suites)):
-        if not any((SUITES / suite).glob("test_*.py")):  # no verb would run it any more, and none would miss it
-            reason = f"stacks/{plan.stack.name}/stack.toml expects checks of {suite}, and suites/{suite} holds none"
-            ledger.conclude(Check(f"guard: {suite}", Verdict.FAILED, reason, 0.0))
 
 
 def _refuse_no_match(plan: Plan, ledger: Ledger) -> None:

@@ -106,7 +106,7 @@ def _fault_job(fault: Fault, scale: float) -> Job:
         site = _site(fault.call, folder)
         fault.injection.inject(site)
         names = (*fault.expected.red, *fault.expected.green)
-        call = _named(fault.call)
+        call = _named(fault.call, scale)
         ended = running.run(call, running.only_of(call, names), site, fault.deadline_s * scale, stop)
         return judging.judge(fault, ended)
 
@@ -117,7 +117,7 @@ def _clean_job(clean: Clean, scale: float) -> Job:
     def do(folder: Path, stop: threading.Event) -> Check:
         site = _site(clean.like.call, folder)
         clean.like.injection.spare(site)
-        call = _named(clean.like.call)
+        call = replace(_named(clean.like.call, scale), scale=scale)
         only = running.only_of(call, clean.checks)
         ended = running.run(call, only, site, _CLEAN_DEADLINE_S * scale, stop)
         return judging.judge_clean(clean.name, clean.checks, ended)
@@ -125,8 +125,9 @@ def _clean_job(clean: Clean, scale: float) -> Job:
     return Job(clean.name, clean.alone, do)
 
 
-def _named(call: Call) -> Call:
-    return call if call.stack else replace(call, stack=STACK)
+def _named(call: Call, scale: float) -> Call:
+    """Return the call with its stack and with deadlines for this host."""
+    return replace(call, stack=call.stack or STACK, scale=call.scale * scale)
 
 
 def _site(call: Call, folder: Path) -> Site:
@@ -137,7 +138,7 @@ def _site(call: Call, folder: Path) -> Site:
     """
     if call.verb in running.FLAGS:  # it only looks and reads
         return Site(folder, Path(running.THIS_PYTHON))
-    stack = stacks.load(_named(call).stack)
+    stack = stacks.load(call.stack or STACK)
     found = hosts.inspect(stack)
     if not found.present:
         raise found.refusal()

@@ -117,5 +117,9 @@ def _figures(fault: Fault, ended: Ended) -> dict[str, Figure]:
 def _command(ended: Ended) -> str:
     """Return the verb and its flags; the interpreter and the folders are of this run alone."""
     words = ended.command[3:]
-    kept = [word for place, word in enumerate(words) if not {word, words[place - 1]} & {"--json", "--results"}]
+    kept = [
+        word
+        for place, word in enumerate(words)
+        if not {word, words[place - 1]} & {"--json", "--results", "--deadline-scale"}
+    ]
     return " ".join(kept)

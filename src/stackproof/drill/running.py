@@ -22,7 +22,7 @@ _LOOK_S = 0.05
 THIS_PYTHON = sys.executable
 FLAGS = {"doctor": ("stack", "json"), "triage": ("json",), "admit": (), "history": ()}
 """What each verb that runs no suite takes besides its own arguments."""
-_OF_RUNS = ("stack", "suite", "only", "json", "results")
+_OF_RUNS = ("stack", "suite", "only", "json", "results", "deadline-scale")
 REFUSAL = "refusal"
 """The check that stands for a verb that refused: its one sentence is the reason."""
 
@@ -84,6 +84,7 @@ def _words(call: Call, only: tuple[str, ...], site: Site, out: Path) -> list[str
         "only": [name.replace("[", "[[]") for name in only],
         "json": [str(out)],
         "results": [str(site.folder / "results")],
+        "deadline-scale": [f"{call.scale:g}"],
     }
     flags = [word for flag in takes for value in given[flag] for word in (f"--{flag}", value)]
     return [call.verb, *flags, *(word.format(**site.words) for word in call.arguments)]

@@ -31,6 +31,8 @@ class Call:
     only: tuple[str, ...]
     """Checks to ask for besides those that are expected to be red or green."""
     arguments: tuple[str, ...]
+    scale: float = 1.0
+    """Of the deadlines of checks: a hang on purpose need not take the suites' own ninety seconds."""
 
 
 @dataclass(frozen=True)
@@ -154,6 +156,7 @@ def _call(row: Table) -> Call:
         whole=row.take("whole", bool, False),
         only=row.strings("only", ()),
         arguments=row.strings("arguments", ()),
+        scale=row.take("scale", float, 1.0),
     )
 
 
