@@ -96,7 +96,7 @@ def _uncovered(check: Check) -> Iterator[str]:
 def _around(reason: str, words: str) -> str:
     """Return the part of a reason in which the words stand that the row asks for."""
     first = words.split(" | ", 1)[0]
-    after = reason.partition(": ")[2]
+    after = _lasting(reason).partition(": ")[2]
     place = after.find(first)
     begin = max(0, min(place - _BEFORE, len(after) - _MOST_SAID + 3)) if place > _BEFORE else 0
     return f"... {after[begin:]}" if begin else after
@@ -106,8 +106,13 @@ def _source(text: str) -> str:
     return f"[thread]({text})" if text.startswith("https://") else _cell(text)
 
 
+def _lasting(text: str) -> str:
+    """Return text without the folders of one run, which have no place on a page."""
+    return re.sub(r"/\S*?stackproof-drill-[^/\s]+/[^/\s]+/", "", text)
+
+
 def _cell(text: Figure) -> str:
-    """Return text that stays inside its cell and means nothing to Markdown; folders of one run have no place there."""
-    told = re.sub(r"/\S*?stackproof-drill-[^/\s]+/[^/\s]+/", "", str(text))
+    """Return text that stays inside its cell and means nothing to Markdown."""
+    told = _lasting(str(text))
     short = told if len(told) <= _MOST_SAID else f"{told[: _MOST_SAID - 3]}..."
     return re.sub(r"([\\`*_{}\[\]<>|#])", r"\\\1", " ".join(short.split()))
