@@ -15,6 +15,7 @@ ROOT = Path(__file__).resolve().parent
 sys.path.insert(0, str(ROOT / "src"))
 
 from stackproof import environments, hosts, stacks  # noqa: E402
+from stackproof.drill import table as faults_table  # noqa: E402
 from stackproof.errors import Refusal  # noqa: E402
 from stackproof.history import tooling  # noqa: E402
 
@@ -246,7 +247,14 @@ def gate_tests(session: nox.Session) -> None:
         python = environments.prepare(stacks.load("cpu"), session.log)
         session.install(*JUDGES, *OTHERS, "pytest>=8.2,<10")
         env = {"PYTHONPATH": str(ROOT / "src"), "STACKPROOF_SIDE": str(python)}
-        command = ["python", "-m", "pytest", "-p", "no:benchmark", *(session.posargs or ["tests/gating", "tests/verbs/test_gate.py"])]
+        command = [
+            "python",
+            "-m",
+            "pytest",
+            "-p",
+            "no:benchmark",
+            *(session.posargs or ["tests/gating", "tests/verbs/test_gate.py"]),
+        ]
         session.run(*command, env=env, interrupt_timeout=_GROUP_S, terminate_timeout=_PATIENCE_S)
 
     _refusing(session, action)
@@ -264,6 +272,19 @@ def tests(session: nox.Session) -> None:
 def faults(session: nox.Session) -> None:
     """Plant faults in runs of the suites and see each caught by name (minutes)."""
     _pytest(session, "-m", "planted")
+
+
+@nox.session(python=False, default=False)
+def drill(session: nox.Session) -> None:
+    """Inject every fault that is claimed to be caught, and see each caught by name: -- --fast | --only ID (minutes)."""
+
+    def action() -> None:
+        drilled = [stacks.load(name) for name in faults_table.load().stacks]
+        python, *_ = [environments.prepare(one, session.log) for one in drilled if hosts.inspect(one).present]
+        command = [str(python), "-m", "stackproof", "drill", *session.posargs]
+        session.run(*command, external=True, interrupt_timeout=_GROUP_S, terminate_timeout=_PATIENCE_S)
+
+    _refusing(session, action)
 
 
 @nox.session(name="asv-tests", python=False, default=False)

@@ -53,7 +53,16 @@ def test_every_stack_has_its_sessions() -> None:
     found = sessions(ROOT)
     generated = {f"{name}-{verb}" for name in stacks.names() for verb in VERBS}
     once = {"smoke", "asv", "doctor", "triage", "lock", "tests", "lint"}
-    general = once | {"faults", "asv-tests", "two-hosts", "slurm", "ddp-soak", "gate-tests", "gate-calibration"}
+    general = once | {
+        "drill",
+        "faults",
+        "asv-tests",
+        "two-hosts",
+        "slurm",
+        "ddp-soak",
+        "gate-tests",
+        "gate-calibration",
+    }
     assert set(found) == generated | general
     assert [name for name, text in found.items() if text.startswith("*")] == ["smoke"]
     assert [name for name, text in found.items() if len(text) < 12] == []

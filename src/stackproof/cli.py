@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from . import __version__
 from .errors import Refusal
-from .verbs import doctor, gate, history, lock, ranks, runs, triage
+from .verbs import doctor, drill, gate, history, lock, ranks, runs, triage
 from .verbs.arguments import EPILOG
 
 _INTERRUPTED = 130
@@ -59,7 +59,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"stackproof {__version__}")
     added = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
-    for module in (runs, ranks, doctor, triage, lock, history, gate):
+    for module in (runs, ranks, doctor, triage, lock, history, gate, drill):
         module.add(added)
     return parser
 

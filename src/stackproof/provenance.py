@@ -37,6 +37,7 @@ VARIABLES = (
     "MKL_",
     "KMP_",
     "IPEX_",
+    "SIM_",
 )
 
 

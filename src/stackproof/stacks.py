@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -96,6 +97,8 @@ class Stack:
     visibility: str
     driver: Driver
     environment: Mapping[str, str]
+    packages: tuple[str, ...]
+    """Folders of this checkout that hold packages of the stack's own, for the path of what runs in it; no index serves them."""
     install_hint: str
     host: tuple[HostRequirement, ...]
     flavour: Flavour
@@ -125,6 +128,10 @@ class Stack:
             else self.name
         )
 
+    def path(self, given: str) -> str:
+        """Return a search path for Python with the stack's own packages behind what is given."""
+        return os.pathsep.join([*filter(None, [given]), *self.packages])
+
     def rehearse(self) -> Stack:
         """Return the stack as it is rehearsed: other device, backend, flavour, imports; else the same."""
         stand_in = self.rehearsal
@@ -138,6 +145,7 @@ class Stack:
             imports=stand_in.imports,
             visibility="",
             environment=stand_in.environment,
+            packages=(),
             flavour=stand_in.flavour,
             expected=stand_in.expected,
             host=(),
@@ -184,6 +192,7 @@ def _definition(path: Path) -> Stack:
             visibility=table.take("visibility", str),
             driver=_driver(table),
             environment=table.mapping("environment", {}),
+            packages=_packages(table),
             install_hint=table.take("install_hint", str),
             host=tuple(_requirement(row) for row in table.tables("host")),
             flavour=_flavour(table),
@@ -216,6 +225,16 @@ def _backends(table: Table, own: str) -> tuple[str, ...]:
     if found[:1] != (own,):
         raise table.refuse("backends", f"is {list(found)!r}; the stack's own backend, '{own}', comes first")
     return found
+
+
+def _packages(table: Table) -> tuple[str, ...]:
+    found = table.strings("packages", [])
+    for folder in found:
+        if not (ROOT / folder).is_dir():
+            raise table.refuse(
+                "packages", f"names '{folder}', which is no folder of this checkout; write one, such as 'fixtures'"
+            )
+    return tuple(str(ROOT / folder) for folder in found)
 
 
 def _requirement(table: Table) -> HostRequirement:

@@ -21,7 +21,7 @@ from .records import NOT_EXECUTED, Check, Figure, Record, Verdict, overall
 from .session import Session
 from .stacks import SUITES, Stack
 from .stages import Stage, stages
-from .worker import Order, Worker, defaults_of
+from .worker import Order, Worker, variables_of
 
 _MOST_PROCESSES = 25
 _LOOK_S = 0.03
@@ -137,7 +137,7 @@ def _worker(plan: Plan, stage: Stage, ledger: Ledger, folder: Path, mark: str, s
         preflight=plan.preflight,
         options=dict(plan.options),
     )
-    order = Order(session, stage.suites, SUITES, defaults_of(dict(plan.stack.environment)))
+    order = Order(session, stage.suites, SUITES, variables_of(plan.stack))
     return Worker(order, ledger, mark)
 
 

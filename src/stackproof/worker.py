@@ -15,6 +15,7 @@ from . import processes, triage
 from .ledger import Ledger
 from .records import Check, Measurement, Verdict
 from .session import SESSION, Session
+from .stacks import Stack
 
 _QUIET_S = 180.0  # for what is between checks: imports, collection, a module's fixtures
 _GRACE_S = 2.0
@@ -162,6 +163,7 @@ class _Tail:
                 yield json.loads(line)
 
 
-def defaults_of(environment: dict[str, str]) -> dict[str, str]:
-    """Return a stack's default variables where the user has set nothing."""
-    return {name: value for name, value in environment.items() if name not in os.environ}
+def variables_of(stack: Stack) -> dict[str, str]:
+    """Return what a process of the stack is started with: its defaults where the user has set nothing, its packages on the path."""
+    defaults = {name: value for name, value in stack.environment.items() if name not in os.environ}
+    return {**defaults, "PYTHONPATH": stack.path(os.environ.get("PYTHONPATH", ""))} if stack.packages else defaults

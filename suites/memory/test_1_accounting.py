@@ -9,6 +9,7 @@ from stackproof.checks import require
 from stackproof.device import HOST, Device
 from stackproof.probes import memory
 from stackproof.records import Figure
+from stackproof.session import Session
 from stackproof.stacks import Stack
 
 _HOST_SIZE = 256 * memory.MIB
@@ -26,6 +27,14 @@ def test_device(stack: Stack, device: Device, figures: dict[str, Figure]) -> Non
     figures |= memory.follow(device, size, memory.filled(device))
     figures["free fell by"] = memory.follow_free(device, size, memory.filled(device), _DRIVER_SLACK)
     figures["summary"] = f"{size} bytes appeared as {figures['appeared']}, peak {figures['peak']}, gone after release"
+
+
+@pytest.mark.deadline(150)
+def test_idle(stack: Stack, device: Device, session_plan: Session, figures: dict[str, Figure]) -> None:
+    """A fresh process has nothing allocated on a card: a counter that is off by a constant is right in every difference."""
+    capabilities.require(stack, "device-memory")
+    figures |= memory.idle(device, stack.imports, 120 * session_plan.deadline_scale)
+    figures["summary"] = f"nothing is allocated in a fresh process, then {figures['taken']} bytes"
 
 
 @pytest.mark.deadline(60)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 
-from stackproof.checks import CheckFailed
+from stackproof.checks import CheckFailed, CheckHung
 from stackproof.device import Device, Memory
 from stackproof.probes import memory
 
@@ -188,3 +189,33 @@ def test_an_unusable_process_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.Tensor, "item", lambda self: 0.0)
     with pytest.raises(CheckFailed, match="after the error a known product gave 0.0"):
         memory.still_usable(Ledger())
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ({"idle": 1024, "taken": memory.MIB + 1024}, "a process that has taken nothing has 1024 bytes allocated"),
+        ({"idle": 0, "taken": 1024}, "a process that has taken 1048576 bytes has 1024 allocated"),
+        ({"idle": 0, "taken": memory.MIB}, ""),
+    ],
+)
+def test_a_counter_that_is_off_by_a_constant_is_seen(
+    monkeypatch: pytest.MonkeyPatch, answer: dict[str, int], words: str
+) -> None:
+    """In a process of its own, where nothing was taken before; differences of two readings would be right."""
+    monkeypatch.setattr(memory, "_IDLE", f"print({json.dumps(json.dumps(answer))})")
+    if not words:
+        assert memory.idle(Ledger(), (), 60) == answer
+        return
+    with pytest.raises(CheckFailed, match=words):
+        memory.idle(Ledger(), (), 60)
+
+
+def test_a_process_that_cannot_say_what_it_has_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With its last words, and in time."""
+    monkeypatch.setattr(memory, "_IDLE", "raise SystemExit('no driver')")
+    with pytest.raises(CheckFailed, match="failed: no driver"):
+        memory.idle(Ledger(), (), 60)
+    monkeypatch.setattr(memory, "_IDLE", "import time; time.sleep(60)")
+    with pytest.raises(CheckHung, match="did not end within 1 s"):
+        memory.idle(Ledger(), (), 1)

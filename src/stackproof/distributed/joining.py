@@ -23,7 +23,7 @@ from .. import hosts, processes, proof, provenance, records
 from ..errors import Refusal
 from ..records import Check, Record, Verdict, overall
 from ..stacks import Stack
-from ..worker import defaults_of
+from ..worker import variables_of
 from . import evidence, launchers
 from .launchers import Placement
 from .spec import Invitation, Spec
@@ -120,7 +120,7 @@ def _supervise(wanted: Wanted, place: Placement, address: str) -> Check | None:
     """Run the rank; return how it failed, or None."""
     mark, log = processes.new_mark(), wanted.folder / f"rank{place.rank}.log"
     invitation = _invitation(wanted, place, address)
-    environment = defaults_of(dict(wanted.stack.environment))
+    environment = variables_of(wanted.stack)
     with log.open("wb") as output:
         command = [sys.executable, "-m", "stackproof.distributed.joined", str(invitation.save())]
         child = processes.start(command, output, environment, mark, _launcher_files(os.environ))

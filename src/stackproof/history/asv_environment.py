@@ -25,7 +25,7 @@ from asv.environment import Environment, EnvironmentUnavailable
 from .. import environments, hosts, processes, stacks
 from ..errors import Refusal
 from ..records import Figure, write_atomically
-from ..worker import defaults_of
+from ..worker import variables_of
 from . import asv_names, leaf, probe
 from .identity import place, state
 
@@ -138,9 +138,9 @@ class StackEnvironment(Environment):  # type: ignore[misc]
     def _variables(self) -> dict[str, str]:
         """Return what the benchmarks need: the path with the commit's code first, the stack, and its facts."""
         folder = Path(self._path)
-        path = os.pathsep.join([str(folder / "runner"), str(Path(self._build_root) / "src")])
+        path = self._stack.path(os.pathsep.join([str(folder / "runner"), str(Path(self._build_root) / "src")]))
         return {
-            **defaults_of(dict(self._stack.environment)),
+            **variables_of(self._stack),
             "PYTHONPATH": path,
             "ASV_PYTHONPATH": path,  # asv's script takes PYTHONPATH off again, and puts this on
             leaf.STACK: self._stack.name,

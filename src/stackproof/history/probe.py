@@ -16,7 +16,7 @@ from pathlib import Path
 from .. import hosts, proof, provenance, stacks
 from ..errors import EnvironmentMismatchError, Refusal, StackUnavailableError
 from ..records import Figure
-from ..worker import defaults_of
+from ..worker import variables_of
 
 _ASKED_S = 300.0
 _KINDS: dict[int, type[Refusal]] = {3: StackUnavailableError, 4: EnvironmentMismatchError}
@@ -28,6 +28,7 @@ def ask(python: Path, stack: stacks.Stack, environment: dict[str, str]) -> dict[
     Raises:
         Refusal: what the process said, with its exit code.
     """
+    environment = {**environment, "PYTHONPATH": stack.path(environment.get("PYTHONPATH", ""))}
     command = [str(python), "-m", "stackproof.history.probe", stack.name, *(["rehearsed"] if stack.rehearsed else [])]
     try:
         ended = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=_ASKED_S, check=False)
@@ -48,7 +49,7 @@ def facts(name: str, rehearsed: bool) -> dict[str, Figure]:
     if not found.present:
         raise found.refusal()
     told = {**provenance.host_facts(stack), **provenance.proof_facts(proof.prove(stack))}
-    os.environ.update(defaults_of(dict(stack.environment)))  # after they were told from what the user has set
+    os.environ.update(variables_of(stack))  # after they were told from what the user has set
     return {**told, **provenance.torch_facts(stack)}
 
 

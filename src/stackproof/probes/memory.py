@@ -19,7 +19,7 @@ from pathlib import Path
 import torch
 
 from ..checks import CheckHung, require
-from ..device import HOST, Device
+from ..device import HOST, Device, visible
 
 MIB = 1 << 20
 _KNOWN = 1 << 30
@@ -86,6 +86,43 @@ def follow_free(device: Device, size: int, take: Taken, slack: int) -> int:
 
 def _near(actual: int, size: int, slack: int, sentence: str) -> None:
     require(size - slack <= actual <= size + slack, sentence)
+
+
+_IDLE = "from stackproof.probes.memory import report_idle; report_idle()"
+
+
+def idle(device: Device, imports: tuple[str, ...], seconds: float) -> dict[str, int]:
+    """A process that has taken nothing must have nothing allocated, and then exactly what it took; returns what it counted.
+
+    A counter that is off by a constant shows in no difference of two readings, only here.
+    """
+    command = [sys.executable, "-c", _IDLE, device.kind, str(device.index), *imports]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", timeout=seconds, check=False
+        )  # fmt: skip
+    except subprocess.TimeoutExpired as late:
+        raise CheckHung(f"{device}: a process that takes {MIB} bytes did not end within {seconds:.0f} s") from late
+    said = done.stdout.strip().splitlines()
+    last = (done.stderr.strip().splitlines() or ["it printed nothing"])[-1][:300]
+    require(done.returncode == 0 and bool(said), f"{device}: a process that takes {MIB} bytes failed: {last}")
+    found: dict[str, int] = json.loads(said[-1])
+    require(found["idle"] == 0, f"{device}: a process that has taken nothing has {found['idle']} bytes allocated")
+    require(found["taken"] == MIB, f"{device}: a process that has taken {MIB} bytes has {found['taken']} allocated")
+    return found
+
+
+def report_idle() -> None:
+    """Be the child: say what is allocated before and after a block is taken."""
+    kind, index, *imports = sys.argv[1:]
+    for name in imports:
+        __import__(name)
+    device = visible(kind)[int(index)]
+    before = device.memory().allocated
+    block = filled(device)(MIB)
+    device.synchronize()
+    answer = {"idle": before, "taken": device.memory().allocated, "bytes": block.nbytes}
+    sys.stdout.write(json.dumps(answer) + "\n")
 
 
 def growth(device: Device, step: Callable[[], object], steps: int, warm_up: int, allowed: int) -> int:

@@ -1,0 +1,165 @@
+"""The faults as data: what each imitates, how it is injected, which verb meets it, and what has to be said of it."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .. import ROOT
+from ..errors import Refusal, suggestion
+from ..tables import Table
+from .injections import Injection, injection
+
+FAULTS = ROOT / "fixtures" / "faults.toml"
+AREAS = ("compute", "placement", "memory", "time", "data", "distributed", "environment", "harness", "records")
+STACK = "cpu"
+"""Rows that name no stack of their own run on it: it is on every host."""
+_DEADLINE_S = 400
+
+
+@dataclass(frozen=True)
+class Call:
+    """A public verb with its flags; the checks that are chosen come from what is expected of them."""
+
+    verb: str
+    stack: str
+    suites: tuple[str, ...]
+    whole: bool
+    """Whether the suites run as a whole: the guards of a run look at nothing less."""
+    only: tuple[str, ...]
+    """Checks to ask for besides those that are expected to be red or green."""
+    arguments: tuple[str, ...]
+    scale: float = 1.0
+    """Of the deadlines of checks: a hang on purpose need not take the suites' own ninety seconds."""
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What a run under the fault must look like. Checks are named exactly, or by a pattern with *."""
+
+    red: Mapping[str, str]
+    """What must fail, and the words that its reason must hold."""
+    exit_code: int
+    green: tuple[str, ...]
+    noted: Mapping[str, str] = field(default_factory=dict)
+    """Measurements, by workload, whose notes must hold these words: what makes a figure doubtful, and no check wrong."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One row."""
+
+    id: str
+    area: str
+    imitates: str
+    source: str
+    """Where it was seen: a row of the requirements, or a public thread."""
+    fast: bool
+    alone: bool
+    """Whether nothing else may run beside it, because it is about time."""
+    deadline_s: int
+    call: Call
+    injection: Injection
+    expected: Expected
+
+    @property
+    def name(self) -> str:
+        """How its check is called."""
+        return f"{self.area}/{self.id}"
+
+
+@dataclass(frozen=True)
+class Excuse:
+    """Checks that no fault of the drill covers, and why that is right."""
+
+    checks: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Faults:
+    """The table."""
+
+    rows: tuple[Fault, ...]
+    excuses: tuple[Excuse, ...]
+
+    @property
+    def stacks(self) -> tuple[str, ...]:
+        """The stacks that rows run on; their environments are built before the drill."""
+        return tuple(dict.fromkeys(row.call.stack or STACK for row in self.rows))
+
+    def choose(self, only: tuple[str, ...], fast: bool) -> tuple[Fault, ...]:
+        """Return the rows that were asked for: by id or pattern, or the fast ones.
+
+        Raises:
+            Refusal: a name matches nothing.
+        """
+        for pattern in only:
+            if not any(matches(row.id, pattern) for row in self.rows):
+                near = suggestion(pattern, [row.id for row in self.rows])
+                raise Refusal(f"--only '{pattern}' is no fault of {FAULTS.name}{near}; patterns may hold *")
+        chosen = [row for row in self.rows if not only or any(matches(row.id, one) for one in only)]
+        return tuple(row for row in chosen if row.fast or not fast)
+
+
+def matches(name: str, pattern: str) -> bool:
+    """Whether a name is meant: it is the pattern itself, which may hold brackets, or matches it."""
+    return name == pattern or fnmatch.fnmatchcase(name, pattern)
+
+
+def load(path: Path = FAULTS) -> Faults:
+    """Read the table.
+
+    Raises:
+        Refusal: it is broken, or two rows share a name.
+    """
+    with Table.load(path) as table:
+        rows = tuple(_fault(row) for row in table.tables("fault"))
+        excuses = tuple(_excuse(row) for row in table.tables("uncovered"))
+    names = [row.id for row in rows]
+    if twice := {name for name in names if names.count(name) > 1}:
+        raise Refusal(f"{path}: two faults are called {', '.join(sorted(twice))}; give each a name of its own")
+    return Faults(rows, excuses)
+
+
+def _fault(row: Table) -> Fault:
+    with row:
+        read = Fault(
+            id=row.take("id", str),
+            area=row.take("area", str, allowed=AREAS),
+            imitates=row.take("imitates", str),
+            source=row.take("source", str),
+            fast=row.take("fast", bool, False),
+            alone=row.take("alone", bool, False),
+            deadline_s=row.take("deadline_s", int, _DEADLINE_S),
+            call=_call(row),
+            injection=injection(row.table("inject")),
+            expected=Expected(
+                red=row.mapping("red", {}),
+                exit_code=row.take("exit_code", int, 1),
+                green=row.strings("green", ()),
+                noted=row.mapping("noted", {}),
+            ),
+        )
+    if not (read.expected.red or read.expected.noted):
+        raise row.refuse("red", "is empty: name the check that has to fail, or what has to be `noted`")
+    return read
+
+
+def _call(row: Table) -> Call:
+    return Call(
+        verb=row.take("verb", str, "verify"),
+        stack=row.take("stack", str, ""),
+        suites=row.strings("suites", ()),
+        whole=row.take("whole", bool, False),
+        only=row.strings("only", ()),
+        arguments=row.strings("arguments", ()),
+        scale=row.take("scale", float, 1.0),
+    )
+
+
+def _excuse(row: Table) -> Excuse:
+    with row:
+        return Excuse(row.take("checks", str), row.take("reason", str))

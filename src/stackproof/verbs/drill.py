@@ -1,0 +1,77 @@
+"""The verb `drill`: flags, the live table, the record and the page."""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .. import records, runs
+from ..drill import table
+from ..errors import Refusal
+from . import arguments
+
+if TYPE_CHECKING:
+    from .arguments import Verbs
+
+_HELP = "inject every fault that is claimed to be caught, and see each caught by name"
+
+
+def add(verbs: Verbs) -> None:
+    """Add the verb to the parser of the command line."""
+    verb = arguments.add(verbs, "drill", _HELP, _run)
+    verb.add_argument("--fast", action="store_true", help="only the rows that are marked so: minutes become seconds")
+    verb.add_argument(
+        "--only", action="append", default=[], metavar="ID", help="only this fault (or pattern); may be repeated"
+    )
+    verb.add_argument("--workers", type=_count, default=2, metavar="N", help="runs side by side (default: 2)")
+    verb.add_argument(
+        "--deadline-scale",
+        type=arguments.positive,
+        default=1.0,
+        metavar="X",
+        help="multiply every run's deadline, for slow hosts",
+    )
+    verb.add_argument("--json", type=arguments.file, metavar="FILE", help="write the record there too")
+    verb.add_argument("--results", type=Path, metavar="DIR", help="where the record is kept (default: results/local)")
+    verb.add_argument("--write-page", action="store_true", help="write docs/drill.md from the record")
+
+
+def _run(options: argparse.Namespace) -> int:
+    """Run the drill and return the exit code of the contracts."""
+    from ..console import plain_console
+    from ..drill import conduct, page, showing
+
+    outputs = runs.Outputs(options.results or runs.LOCAL, options.json)
+    outputs.prepare()
+    loaded = table.load()
+    chosen = loaded.choose(tuple(options.only), options.fast)
+    if not chosen:
+        raise Refusal("no fault is chosen; leave out --fast or name other rows with --only")
+    if options.write_page and len(chosen) < len(loaded.rows):
+        raise Refusal("--write-page: the page is about all faults; leave out --only and --fast")
+    console = plain_console()
+    board = showing.Board(console, len(chosen) + len(conduct.cleans(chosen)) + 1)
+    record = conduct.conduct(loaded, chosen, options.workers, options.deadline_scale, board.told)
+    where = _keep(record, outputs)
+    showing.close(console, record, where)
+    if options.write_page:
+        console.print(f"written: {page.write(record)}")
+    return record.verdict.exit_code
+
+
+def _keep(record: records.Record, outputs: runs.Outputs) -> Path:
+    base = outputs.results / record.stack
+    base.mkdir(parents=True, exist_ok=True)
+    stamp = record.started[:19].replace("-", "").replace(":", "")
+    path = Path(tempfile.mkdtemp(prefix=f"{stamp}-drill-", dir=base)) / "record.json"
+    for target in filter(None, (path, outputs.json)):
+        records.write(record, target)
+    return path
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= 64:
+        raise argparse.ArgumentTypeError(f"{text!r} must be a whole number from 1 to 64")
+    return int(text)

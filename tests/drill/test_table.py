@@ -1,0 +1,94 @@
+"""The table of faults is read strictly, and holds what the drill promises."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from stackproof.drill import coverage, table
+from stackproof.drill.conduct import cleans
+from stackproof.drill.running import only_of
+from stackproof.errors import Refusal
+
+ROW = """
+[[fault]]
+id = "a"
+area = "compute"
+imitates = "something"
+source = "requirements A1"
+suites = ["rng"]
+[fault.red]
+"rng/rng::state" = "x"
+[fault.inject]
+kind = "planted"
+code = "fired()"
+"""
+
+
+@pytest.fixture(scope="module")
+def faults() -> table.Faults:
+    """The table as it stands."""
+    return table.load()
+
+
+def test_there_are_forty_faults_and_a_fast_part(faults: table.Faults) -> None:
+    """Of every area some row is in the fast part."""
+    assert len(faults.rows) >= 40
+    fast = faults.choose((), fast=True)
+    assert {row.area for row in fast} == set(table.AREAS)
+    assert len(fast) < len(faults.rows) / 2
+
+
+def test_every_row_says_what_it_imitates_and_where_that_was_seen(faults: table.Faults) -> None:
+    """A row of the requirements, or a public thread."""
+    for row in faults.rows:
+        assert re.fullmatch(r"requirements [A-E]\d+|https://\S+", row.source), row.id
+        assert re.fullmatch(r"[a-z0-9-]+", row.id)
+        assert all({**row.expected.red, **row.expected.noted}.values()), row.id
+
+
+def test_checks_that_rows_name_exist(faults: table.Faults) -> None:
+    """A check that was renamed would leave its fault behind."""
+    known = coverage.checks()
+    for row in faults.rows:
+        for name in (*row.expected.red, *row.expected.green, *row.call.only):
+            assert "/" not in name or "::" not in name or name.split("[")[0] in known, f"{row.id}: {name}"
+
+
+def test_every_row_can_be_run_with_and_without_its_fault(faults: table.Faults) -> None:
+    """What is run is chosen by name, never a whole suite by accident."""
+    for row in faults.rows:
+        only_of(row.call, (*row.expected.red, *row.expected.green))
+    names = [clean.name for clean in cleans(faults.rows)]
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (ROW + ROW, "two faults are called a"),
+        (ROW.replace('area = "compute"', 'area = "computing"'), "did you mean 'compute'"),
+        (ROW.replace("planted", "plated"), "did you mean 'planted'"),
+        (ROW.replace("suites", "suite"), "'fault\\[0\\].suite' is not a known key"),
+        (ROW.replace('code = "fired()"', ""), "'fault\\[0\\].inject.code' is missing"),
+    ],
+)
+def test_a_slip_in_a_row_is_refused(tmp_path: Path, text: str, said: str) -> None:
+    """With the place and what was meant."""
+    path = tmp_path / "faults.toml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(Refusal, match=said):
+        table.load(path)
+
+
+def test_rows_are_chosen_by_name_or_pattern(faults: table.Faults) -> None:
+    """A name that is none is refused with the nearest."""
+    assert [row.id for row in faults.choose(("extra-package",), fast=False)] == ["extra-package"]
+    assert {row.id for row in faults.choose(("known-issue-*",), fast=False)} == {
+        "known-issue-expired",
+        "known-issue-passes",
+    }
+    with pytest.raises(Refusal, match="did you mean 'extra-package'"):
+        faults.choose(("extra-packages",), fast=False)
