@@ -246,7 +246,14 @@ def gate_tests(session: nox.Session) -> None:
         python = environments.prepare(stacks.load("cpu"), session.log)
         session.install(*JUDGES, *OTHERS, "pytest>=8.2,<10")
         env = {"PYTHONPATH": str(ROOT / "src"), "STACKPROOF_SIDE": str(python)}
-        command = ["python", "-m", "pytest", "-p", "no:benchmark", *(session.posargs or ["tests/gating", "tests/verbs/test_gate.py"])]
+        command = [
+            "python",
+            "-m",
+            "pytest",
+            "-p",
+            "no:benchmark",
+            *(session.posargs or ["tests/gating", "tests/verbs/test_gate.py"]),
+        ]
         session.run(*command, env=env, interrupt_timeout=_GROUP_S, terminate_timeout=_PATIENCE_S)
 
     _refusing(session, action)

@@ -48,8 +48,9 @@ def _reason(record: Record, check: str) -> str:
 
 
 def test_a_spin_is_found_and_called_slower(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From a live process to exit code 1. Twenty times the step, because this is no test of the host: how little is found where it
-    is quiet is for the calibration to say.
+    """From a live process to exit code 1.
+
+    Twenty times the step, because this is no test of the host: how little is found on a quiet one is for the calibration to say.
     """
     code, record = _gate(tmp_path, monkeypatch, "--head-drill", "spin=20", launches=3)
     assert code == 1
