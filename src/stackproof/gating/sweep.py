@@ -130,6 +130,9 @@ def conclude(results: Sequence[Result], defaults: Answer, record: Record) -> Non
             record.checks.append(Check(f"sweep/{label}::runs", result.ended.verdict, str(result.ended), 0.0))
         if result.outcome is not None:
             record.checks += _cells(label, result.outcome)
+            if result.outcome.interrupted:
+                reason = "interrupted from outside; the settings after it were not measured"
+                record.checks.append(Check(f"sweep/{label}::runs", Verdict.INTERRUPTED, reason, 0.0))
             record.provenance |= result.outcome.facts["base"]
     record.verdict = overall(check.verdict for check in record.checks)
     record.provenance |= {f"in effect by default, {name}": value for name, value in defaults.get("facts", {}).items()}

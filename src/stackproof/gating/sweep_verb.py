@@ -76,13 +76,17 @@ def _rows(record: Record) -> list[tuple[str, ...]]:
         (
             sweep.subject_of(check),
             sweep.label_of(check) + (" (IGNORED)" if sweep.label_of(check) in ignored else ""),
-            f"{word(check)} {100 * (float(check.figures.get('ratio', 1.0)) - 1):+.1f} %",
+            f"{word(check)} {_change(check)}".strip(),
             strip(check),
             _rate(check),
             sees(check),
         )
         for check in sweep.ranked(record)
     ]
+
+
+def _change(check: Check) -> str:
+    return f"{100 * (float(check.figures['ratio']) - 1):+.1f} %" if "ratio" in check.figures else ""
 
 
 def _rate(check: Check) -> str:
