@@ -80,6 +80,8 @@ def test_the_table_says_what_was_measured_and_what_was_not() -> None:
     assert "| spin 5 % | not yet measured |" in text
     full = calibration_page.tables(DOSES, TRIALS)
     assert "| spin 5 % | 2/2" in full
+    undecided = calibration_page.tables(DOSES, [_trial("equal sides", 0, "inconclusive")])
+    assert "| equal sides | 0/1 (0.0% to 97.5%) | 1/1 (2.5% to 100.0%) |" in undecided
     assert "2.0%" in full
 
 

@@ -151,8 +151,13 @@ def failing(trials: Sequence[Trial]) -> Share:
     return Share(sum(trial.verdict == "failed" for trial in trials), len(trials))
 
 
+def unsure(trials: Sequence[Trial]) -> Share:
+    """Return how many gates could not say; they are no failures, and a gate that never says anything is none either."""
+    return Share(sum(trial.verdict == "inconclusive" for trial in trials), len(trials))
+
+
 def found(trials: Sequence[Trial], subject: str) -> Share:
-    """Return in how many gates the time of a subject was called SLOWER, of those that could judge it at all."""
+    """Return in how many gates the time of a subject was called SLOWER, of all that measured it; a blind cell did not find it."""
     words = [trial.words.get(f"{subject}::{TIME}", "") for trial in trials]
     judged = [one for one in words if one]
     return Share(judged.count("SLOWER"), len(judged))

@@ -8,7 +8,7 @@ from statistics import median
 from typing import Any
 
 from ..errors import Refusal
-from .calibrate import OURS, Share, Trial, by_others, failing, found
+from .calibrate import OURS, Share, Trial, by_others, failing, found, unsure
 from .doses import Calibration
 from .others import JUDGES
 
@@ -44,10 +44,10 @@ def _where(trials: Sequence[Trial]) -> str:
 
 
 def _whole(rows: Mapping[str, list[Trial]]) -> list[str]:
-    lines = [f"| planted | {OURS} | {' | '.join(JUDGES)} |", f"|---|{'---|' * (len(JUDGES) + 1)}"]
+    lines = [f"| planted | {OURS} | it cannot say | {' | '.join(JUDGES)} |", f"|---|{'---|' * (len(JUDGES) + 2)}"]
     for name, trials in rows.items():
         others = [str(by_others(trials, judge)) if trials else _NONE for judge in JUDGES]
-        lines.append(f"| {name} | {failing(trials)} | {' | '.join(others)} |")
+        lines.append(f"| {name} | {failing(trials)} | {unsure(trials)} | {' | '.join(others)} |")
     return lines
 
 
