@@ -53,7 +53,8 @@ def test_faults_of_operators_strike_where_they_are_planted_and_nowhere_else(tmp_
     """Selectors hold: operator, size, dtype, layout, phase; each firing is on disk."""
     run(_OPERATORS, faults=_PLANTED, signs=tmp_path)
     found = fired(tmp_path)
-    assert found["leak"] == 3 and found["stale"] == 1 and found["flicker"] == 4 and found["missing"] == 1
+    # Twice added in place: by the code, and by autograd into the gradient that is there.
+    assert found["leak"] == 3 and found["stale"] == 2 and found["flicker"] == 4 and found["missing"] == 1
     assert found.keys() == {part.partition(":")[0] for part in _PLANTED.split(";")}
 
 
