@@ -47,6 +47,7 @@ def _reason(record: Record, check: str) -> str:
     return next(one.reason for one in record.checks if one.id == f"gate/{check}")
 
 
+@pytest.mark.live
 def test_a_spin_is_found_and_called_slower(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """From a live process to exit code 1.
 
@@ -58,6 +59,7 @@ def test_a_spin_is_found_and_called_slower(tmp_path: Path, monkeypatch: pytest.M
     assert "DRILL" in str(record.provenance["method"])
 
 
+@pytest.mark.live
 def test_more_memory_is_worse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten per cent of the peak, held and touched."""
     code, record = _gate(tmp_path, monkeypatch, "--head-drill", "memory=0.10", launches=3)
@@ -74,6 +76,7 @@ def test_a_wrong_gradient_fails_before_anything_is_timed(tmp_path: Path, monkeyp
     assert not record.measurements
 
 
+@pytest.mark.live
 def test_a_dropped_benchmark_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The others are judged; the one that is gone is named."""
     code, record = _gate(tmp_path, monkeypatch, "--head-drill", f"drop={GEMM}", subjects=(GEMM, ATTENTION))
@@ -82,6 +85,7 @@ def test_a_dropped_benchmark_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert {row.workload for row in record.measurements} == {ATTENTION}
 
 
+@pytest.mark.live
 def test_a_run_that_skips_everything_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What only the head skips was there before."""
     code, record = _gate(tmp_path, monkeypatch, "--head-drill", "skip")
@@ -89,6 +93,7 @@ def test_a_run_that_skips_everything_fails(tmp_path: Path, monkeypatch: pytest.M
     assert "the base runs it" in _reason(record, f"{GEMM}::runs")
 
 
+@pytest.mark.live
 @pytest.mark.parametrize("metric", ["peak-memory", "operators"])
 def test_a_missing_metric_fails(metric: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A figure, and a counter."""
@@ -97,6 +102,7 @@ def test_a_missing_metric_fails(metric: str, tmp_path: Path, monkeypatch: pytest
     assert _reason(record, f"{GEMM}::{metric}").startswith("is missing")
 
 
+@pytest.mark.live
 def test_a_side_that_crashes_is_named_with_its_signal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And the other subject is tried all the same, in a new pair of processes."""
     code, record = _gate(tmp_path, monkeypatch, "--head-drill", "crash", subjects=(GEMM, ATTENTION))
@@ -105,6 +111,7 @@ def test_a_side_that_crashes_is_named_with_its_signal(tmp_path: Path, monkeypatc
         assert "head: ended with signal SIGSEGV in 'block'" in _reason(record, f"{subject}::runs")
 
 
+@pytest.mark.live
 def test_a_side_that_hangs_ends_in_time_with_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Exit code 5, and the line of Python in which it was; deadlines are those of a healthy host here."""
     code, record = _gate(tmp_path, monkeypatch, "--head-drill", "hang", "--deadline-scale", "1")
@@ -121,6 +128,7 @@ def test_an_equal_head_counts_equal(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert _reason(record, f"{ATTENTION}::allocations").startswith("SAME")
 
 
+@pytest.mark.live
 def test_a_commit_is_a_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The last commit's workloads under this harness: both run, and what they count is compared."""
     code, record = _gate(tmp_path, monkeypatch, "--base", "HEAD", "--allow-inconclusive")
@@ -129,6 +137,7 @@ def test_a_commit_is_a_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert _reason(record, f"{GEMM}::operators").startswith(("SAME", "FASTER"))
 
 
+@pytest.mark.live
 def test_a_variable_reaches_its_side_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`--head-env` is in the head's process and not in the base's: one that ends Python at once shows which."""
     code, record = _gate(tmp_path, monkeypatch, "--head-env", "PYTHONHOME=/nonexistent")
