@@ -199,7 +199,7 @@ class _Resolver:
         return subprocess.run(
             command,
             cwd=self.folder,
-            env={**os.environ, **extra},
+            env={**os.environ, "UV_NO_WRAP": "1", **extra},  # a reason is one line, however long the paths in it
             capture_output=True,
             text=True,
             errors="replace",

@@ -29,6 +29,7 @@ BODY = "import os; planted = any('fired()' in open(f'{path}/sitecustomize.py').r
 @pytest.fixture
 def verbs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     """Put a program in the place of every verb; it writes the red record where the expression holds, else the green one."""
+    monkeypatch.setattr(conduct.environments, "stamp", lambda _: None)  # an environment that is built would be taken
 
     def place(when: str) -> None:
         write = "open(sys.argv[sys.argv.index('--json') + 1], 'w').write"

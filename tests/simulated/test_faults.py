@@ -112,6 +112,7 @@ first, last = (torch.sim.Event(enable_timing=True) for _ in range(2))
 first.record()
 torch.ops.simulated.busy(0, 0.01)
 last.record()
+torch.sim.synchronize()
 assert first.elapsed_time(last) == 0""",
     "throttle:after_s=0.1,factor=3": """
 import time

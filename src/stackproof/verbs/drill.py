@@ -7,12 +7,12 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .. import records, runs
-from ..drill import table
 from ..errors import Refusal
 from . import arguments
 
 if TYPE_CHECKING:
+    from ..records import Record
+    from ..runs import Outputs
     from .arguments import Verbs
 
 _HELP = "inject every fault that is claimed to be caught, and see each caught by name"
@@ -40,8 +40,9 @@ def add(verbs: Verbs) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     """Run the drill and return the exit code of the contracts."""
+    from .. import runs
     from ..console import plain_console
-    from ..drill import conduct, page, showing
+    from ..drill import conduct, page, showing, table
 
     outputs = runs.Outputs(options.results or runs.LOCAL, options.json)
     outputs.prepare()
@@ -61,7 +62,9 @@ def _run(options: argparse.Namespace) -> int:
     return record.verdict.exit_code
 
 
-def _keep(record: records.Record, outputs: runs.Outputs) -> Path:
+def _keep(record: Record, outputs: Outputs) -> Path:
+    from .. import records
+
     base = outputs.results / record.stack
     base.mkdir(parents=True, exist_ok=True)
     stamp = record.started[:19].replace("-", "").replace(":", "")
