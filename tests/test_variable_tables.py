@@ -69,7 +69,9 @@ def test_every_stack_knows_its_families() -> None:
     for stack in stacks.load_all():
         families = variables.relevant(stack)
         assert {"omp", "pytorch", "torch"} <= set(families)
-        assert (stack.backend in ("gloo", "simccl")) == ("fi" not in families)  # these two have no library of their own
+        if stack.backend == "simccl":  # a double: no library and no vendor's page to take names from
+            continue
+        assert (stack.backend == "gloo") == ("fi" not in families)
         if stack.visibility:
             assert any(stack.visibility in FAMILIES[name].variables for name in families)
 

@@ -44,14 +44,14 @@ first, last = (torch.sim.Event(enable_timing=True) for _ in range(2))
 first.record()
 a @ a
 last.record()
-expected = 2 * 256**3 / 1e8 * 1e3  # the model's rate, in ms: far more than the CPU takes
+expected = 2 * 256**3 / 1e7 * 1e3  # the model's rate, in ms: far more than the CPU takes
 assert not last.query()
 began = time.perf_counter()
 torch.sim.synchronize()
 assert last.query() and time.perf_counter() - began > 0.1
 assert abs(first.elapsed_time(last) - expected) < 0.3 * expected, (first.elapsed_time(last), expected)
 """,
-        SIM_GFLOP_S="0.1",
+        SIM_GFLOP_S="0.01",
     )
 
 
