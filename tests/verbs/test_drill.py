@@ -16,7 +16,10 @@ from stackproof.records import Check, Record, Verdict
     [
         (("--only", "extra-packag"), "did you mean 'extra-package'"),
         (("--fast", "--write-page"), "leave out --only and --fast"),
-        (("--fast", "--only", "metric-missing", "--json", "/dev/null/record.json"), "/dev/null: nothing can be written there"),
+        (
+            ("--fast", "--only", "metric-missing", "--json", "/dev/null/record.json"),
+            "/dev/null: nothing can be written there",
+        ),
     ],
 )
 def test_what_makes_no_sense_is_refused(
