@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -95,6 +95,15 @@ def test_runs_without_a_fault_are_shared() -> None:
     assert [one.name for one in (other, copied)] == ["clean/verify cpu timer", "clean/verify cpu rng checkout"]
 
 
+@pytest.fixture
+def heeded() -> Iterator[None]:
+    """Ctrl-C is heard: a process that runs a part of the tests ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heeded")
 def test_an_interrupted_drill_says_so_and_keeps_what_it_had(verbs: Callable[[str], None]) -> None:
     """Nothing is left running, and the verdict is no pass."""
     verbs("__import__('time').sleep(600)")
