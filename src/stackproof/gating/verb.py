@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import tempfile
 import time
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -12,7 +11,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from .. import hosts, junit, provenance, records, runs, stacks
+from .. import hosts, junit, provenance, records, runs, stacks, verify
 from ..console import plain, plain_console
 from ..errors import Refusal
 from ..measuring import profile as profile_named
@@ -80,9 +79,7 @@ def opened(verb: str, stack: stacks.Stack, outputs: runs.Outputs) -> tuple[Recor
     started = datetime.now(timezone.utc)
     record = Record(verb, stack.name, started.isoformat(timespec="milliseconds"))
     record.provenance |= provenance.host_facts(stack)
-    home = outputs.results / stack.name
-    home.mkdir(parents=True, exist_ok=True)
-    return record, Path(tempfile.mkdtemp(prefix=f"{started:%Y%m%dT%H%M%S}-{verb}-", dir=home))
+    return record, verify.run_folder(outputs.results / stack.name, f"{started:%Y%m%dT%H%M%S}-{verb}")
 
 
 def make_contest(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -63,12 +62,10 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _keep(record: Record, outputs: Outputs) -> Path:
-    from .. import records
+    from .. import records, verify
 
-    base = outputs.results / record.stack
-    base.mkdir(parents=True, exist_ok=True)
-    stamp = record.started[:19].replace("-", "").replace(":", "")
-    path = Path(tempfile.mkdtemp(prefix=f"{stamp}-drill-", dir=base)) / "record.json"
+    stamp = record.started[:19].replace("-", "")
+    path = verify.run_folder(outputs.results / record.stack, f"{stamp}-drill") / "record.json"
     for target in filter(None, (path, outputs.json)):
         records.write(record, target)
     return path
