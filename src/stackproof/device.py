@@ -84,12 +84,17 @@ class Device(ABC):
         """Return how many kernels and copies one run starts on the device; None where the host itself computes."""
         return None
 
-    def spin(self, seconds: float) -> None:
-        """Queue small products that keep the device busy for so long; how long one takes was measured once."""
+    def spin(self, seconds: float) -> float:
+        """Queue small products that keep the device busy for at most so long, and return for how many seconds.
+
+        How long one product takes was measured once; where that is more than was asked for, none is queued.
+        """
         factor, each = _spinner(self)
+        count = int(seconds / each)
         with self.current():
-            for _ in range(max(1, round(seconds / each))):
+            for _ in range(count):
                 torch.mm(factor, factor)
+        return count * each
 
     @abstractmethod
     def reset_peak(self) -> None:
@@ -162,11 +167,12 @@ class Host(Device):
             resident, resident, status.get("VmHWM", resident), host.get("MemAvailable", 0), host.get("MemTotal", 0)
         )
 
-    def spin(self, seconds: float) -> None:
+    def spin(self, seconds: float) -> float:
         """Look at the clock until the time is over."""
         until = time.perf_counter() + seconds
         while time.perf_counter() < until:
             pass
+        return seconds
 
     def reset_peak(self) -> None:
         """Reset VmHWM where the kernel allows it (proc(5), clear_refs)."""

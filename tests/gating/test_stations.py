@@ -53,6 +53,21 @@ def test_a_spin_is_as_long_as_it_says() -> None:
     assert took > 3 * plain
 
 
+def test_what_a_device_cannot_spin_that_briefly_is_owed_to_later_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A card spins by whole products: eight runs of 3 ms owe 24 ms, which are two products of 10 ms and a rest."""
+    spun: list[float] = []
+
+    def spin(_: device.Device, seconds: float) -> float:
+        spun.append(round(seconds, 6) // 0.01 * 0.01)
+        return spun[-1]
+
+    monkeypatch.setattr(type(device.HOST), "spin", spin)
+    run = drills.burdened(lambda: None, drills.read("spin=0.03"), device.HOST, seconds=0.1)
+    for _ in range(8):
+        run()
+    assert sum(spun) == pytest.approx(0.02)
+
+
 def test_held_memory_shows_in_the_peak() -> None:
     """As much again as the process has."""
     station = _station("gemm-float32", "memory=1.0")

@@ -53,9 +53,16 @@ def test_a_replayed_benchmark_shows_rates_draws_and_writes(
     assert "| gemm_triton[float32] |" in (tmp_path / "page.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize(("given", "meant"), [("gemm*", "*[[]gemm*]"), ("throughput/x::y*", "throughput/x::y*")])
-def test_subjects_are_chosen_by_their_names(given: str, meant: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A bare name is a subject's; a whole check's name stays what it is."""
+@pytest.mark.parametrize(
+    ("verb", "given", "meant"),
+    [
+        ("bench", "gemm*", "*[[]gemm*]"),
+        ("bench", "throughput/x::y*", "throughput/x::y*"),
+        ("agree", "lora_trainer", "*::lora_trainer*"),
+    ],
+)
+def test_subjects_are_chosen_by_their_names(verb: str, given: str, meant: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bare name is a subject's, or a pair's; a whole check's name stays what it is."""
     chosen: list[list[str]] = []
 
     def run(options: argparse.Namespace, **_: object) -> int:
@@ -63,5 +70,5 @@ def test_subjects_are_chosen_by_their_names(given: str, meant: str, monkeypatch:
         return 0
 
     monkeypatch.setattr(running, "run", run)
-    cli.main(["bench", "--stack", "cpu", "--only", given])
+    cli.main([verb, "--stack", "cpu", "--only", given])
     assert chosen == [[meant]]

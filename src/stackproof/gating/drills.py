@@ -81,17 +81,24 @@ def burdened(run: Callable[[], object], drill: Drill, device: Device, seconds: f
     if drill.kind == "memory":
         return _keeping(run, device, drill.number("memory"))
     if drill.kind == "spin":
-        longer = drill.number("spin") * seconds
-
-        def spinning() -> object:
-            found = run()
-            device.spin(longer)
-            return found
-
-        return spinning
+        return _spinning(run, device, drill.number("spin") * seconds)
     if drill.kind == "kernel":
         return _worse(run, int(drill.value))
     return run
+
+
+def _spinning(run: Callable[[], object], device: Device, longer: float) -> Callable[[], object]:
+    """Add so many seconds to every run; what a device cannot spin that briefly is owed to the runs after it."""
+    owed = 0.0
+
+    def spinning() -> object:
+        nonlocal owed
+        found = run()
+        owed += longer
+        owed -= device.spin(owed)
+        return found
+
+    return spinning
 
 
 def _keeping(run: Callable[[], object], device: Device, share: float) -> Callable[[], object]:

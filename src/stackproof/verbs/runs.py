@@ -116,7 +116,7 @@ def _add_bench(verbs: Verbs) -> None:
     """Add what measures: the same run, with a profile in place of a preset, and checks chosen by subject."""
     bench = "how fast is the stack: every figure of work that was verified in the same run"
     agree = "do our figures agree with other people's tools, measured side by side"
-    for name, help_ in (("bench", bench), ("agree", agree)):
+    for name, help_, named in (("bench", bench, "*[[]{}]"), ("agree", agree, "*::{}*")):
         verb = _add_run(verbs, name, help_, _bench)
         _add_suites(verb, default=stages.of_verb(name))
         verb.add_argument("--profile", default="fast", metavar="NAME", help=_PROFILES)
@@ -126,7 +126,7 @@ def _add_bench(verbs: Verbs) -> None:
         verb.add_argument("--rehearsed", action="store_true", help="measure the stack's rehearsal, on the CPU")
         verb.add_argument("--plots", type=Path, metavar="DIR", help="draw PNG and SVG files there (needs matplotlib)")
         verb.add_argument("--page", type=arguments.file, metavar="FILE", help="write the comparisons there as Markdown")
-        verb.set_defaults(preset="")
+        verb.set_defaults(preset="", named=named)
 
 
 def _bench(options: argparse.Namespace) -> int:
@@ -134,7 +134,7 @@ def _bench(options: argparse.Namespace) -> int:
 
     chosen = profile(options.profile)
     options.preset = options.preset or chosen.preset
-    options.only = [one if "::" in one else f"*[[]{one}]" for one in options.only]
+    options.only = [one if "::" in one else options.named.format(one) for one in options.only]
     options.told = {"profile": chosen.name, **({"allow_foreign": "yes"} if options.allow_foreign else {})}
     return running.run(options, rehearsed=options.rehearsed, look=_looking(options.plots, options.page))
 
