@@ -284,14 +284,15 @@ class Card(Device):
         return str(getattr(properties, "uuid", ""))
 
 
-_SPINS = 200
+_SPINS, _SPUN = 100, 1024
+"""A product of this size is far longer than its launch, or a card would spin less than was asked."""
 
 
 @cache
 def _spinner(card: Device) -> tuple[torch.Tensor, float]:
     """Return the factor of a small product on a device, and the seconds that one takes there among many."""
     with card.current():
-        factor, watch = torch.eye(256, device=card.torch), card.stopwatch()
+        factor, watch = torch.eye(_SPUN, device=card.torch), card.stopwatch()
         for _ in range(2):  # the first time loads libraries
             card.synchronize()
             watch.start()

@@ -23,7 +23,7 @@ from stackproof.units import shown
 from stackproof.workloads.work import Setting
 
 _ROUNDS = {"fast": 6, "regular": 12, "full": 8}
-_SLOW_ROUNDS = {"fast": 2, "regular": 4, "full": 3}
+_SLOW_ROUNDS = {"fast": 2, "regular": 4, "full": 8}
 _DETECTORS = {"tiny": "yolov8n", "full": "yolov8x"}
 """YOLOv8x is narrowed in `tiny`, which ultralytics' trainer would not know."""
 

@@ -98,7 +98,7 @@ def test_an_unknown_kind_is_refused(spin: type[Spin], cpu: Stack) -> None:
 
 def test_remarks_say_what_makes_samples_doubtful() -> None:
     """Not settled, drifted and noisy are words in the notes; clean samples have none."""
-    warm, cold = Warmth(10, 1.0, True, 0.001), Warmth(10, 1.0, False, 0.2)
+    warm, cold = Warmth(10, 1.0, True, 0.001, 0.1), Warmth(10, 1.0, False, 0.2, 0.1)
     assert engine.remarks(warm, [1.0] * 30, SHORT) == []
     (unsettled,) = engine.remarks(cold, [1.0] * 30, SHORT)
     assert unsettled.startswith("not settled: the last runs of the warm-up still changed by 20.0%")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 
+import pytest
+
 from stackproof.device import HOST, Host
 from stackproof.measuring.sampling import SPAN_S, Sampler, sample, warm_up
 from stackproof.measuring.subjects import Budget
@@ -61,6 +63,13 @@ def test_warm_up_of_steady_work_ends_early() -> None:
     warmth = warm_up(sampler, seconds=20.0)
     assert warmth.runs >= 10
     assert warmth.seconds >= 0.3
+
+
+def test_warm_up_of_long_runs_takes_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run of seconds is not repeated ten times; the shortest of the last ones is told."""
+    monkeypatch.setattr(Sampler, "spent", lambda _: 17.1)
+    warmth = warm_up(scripted(9.0, 2.0, 2.0, 2.1, 2.0), seconds=60.0)
+    assert (warmth.runs, warmth.settled, warmth.took) == (5, True, 2.0)
 
 
 def test_warm_up_that_never_settles_says_so() -> None:

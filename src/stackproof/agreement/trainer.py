@@ -19,7 +19,7 @@ from ..workloads.work import Setting
 from . import Block, Turns, side_by_side
 
 _BLOCK_S = 4.0
-_LEAST_STEPS = 4
+_LEAST_STEPS = 3
 
 
 def compare(setting: Setting, rounds: int) -> tuple[str, Turns]:

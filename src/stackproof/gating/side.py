@@ -136,8 +136,9 @@ def serve(side: Side, requests: IO[str], answers: IO[str]) -> None:
     for line in requests:
         request: Request = json.loads(line)
         faulthandler.dump_traceback_later(float(request.pop("deadline_s")))
+        asked, began = request.pop("ask"), time.monotonic()
         try:
-            answer = getattr(side, request.pop("ask"))(**request)
+            answer = getattr(side, asked)(**request)
         except CheckEnded as ended:
             answer = {"verdict": ended.verdict.value, "reason": str(ended)}
         except Refusal as refusal:
@@ -146,6 +147,7 @@ def serve(side: Side, requests: IO[str], answers: IO[str]) -> None:
             said = (str(error).splitlines() or [""])[0][:300]
             answer = {"verdict": "crashed", "reason": f"{type(error).__name__}: {said}"}
         faulthandler.cancel_dump_traceback_later()
+        sys.stderr.write(f"{asked} {request.get('subject', '')}: {time.monotonic() - began:.2f} s\n")
         answers.write(json.dumps(answer) + "\n")
         answers.flush()
 

@@ -15,6 +15,8 @@ from . import counting, drills
 from .drills import Drill
 
 Answer = dict[str, Any]
+_THREADS = max(1, torch.get_num_threads() // 2)
+"""The other side is live too: on the same cores, twice as many threads as cores wait for one another."""
 
 
 class Station(Protocol):
@@ -47,7 +49,7 @@ class Alone:
     """A subject in this process."""
 
     def __init__(self, subject: Subject, preset: str, device: Device, drill: Drill) -> None:
-        torch.set_num_threads(1 if preset == "tiny" else torch.get_num_threads())
+        torch.set_num_threads(1 if preset == "tiny" else _THREADS)
         self._device, self._drill = device, drill
         self._work = kinds()[subject.kind](Setting(device, preset, subject.table(preset)))
         drills.spoil(self._work, drill)
@@ -65,7 +67,7 @@ class Alone:
         self._device.reset_peak()
         sampler = Sampler(self._device, self._work.run)
         warmth = warm_up(sampler, seconds)
-        took = min(sampler.block(3))
+        took = warmth.took
         plain, self._run = self._work.run, drills.burdened(self._work.run, self._drill, self._device, took)
         took = took if self._run == plain else min(Sampler(self._device, self._run).block(3))
         return {"settled": warmth.settled, "seconds": took, "peak-memory": self._device.memory().peak}

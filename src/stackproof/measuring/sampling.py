@@ -19,7 +19,7 @@ _LEAST_IN_BLOCK = 4
 _LONG_S = 1.0
 """A run that takes so long hides what filling an empty queue costs."""
 _WINDOW = 5
-_LEAST_WARM = 10
+_WINDOW_OF_LONG = 2
 _LEAST_WARM_S = 0.3
 """A card's clock takes some tenths of a second to rise from idle."""
 _MOST_WARM = 2000
@@ -36,6 +36,8 @@ class Warmth:
     settled: bool
     change: float
     """By what share the last window of runs differed from the one before."""
+    took: float
+    """The shortest run of the last window, in seconds."""
 
 
 @dataclass
@@ -81,25 +83,27 @@ class Sampler:
 def warm_up(sampler: Sampler, seconds: float) -> Warmth:
     """Run at least ten times, at least 0.3 s, and until two windows of five samples agree, or until the seconds have passed.
 
-    They agree when their medians differ by less than 2 %, or by less than the runs within them do.
+    They agree when their medians differ by less than 2 %, or by less than the runs within them do. Windows of runs that take more
+    than a second have two samples, and there are at least five runs.
     """
     sampler.begin()
-    taken, runs = list[float](), 0
+    taken, runs = sampler.block(1), 1
     while True:
-        taken += sampler.block(_WINDOW)
-        runs += _WINDOW * sampler.number
-        sampler.fit(min(taken[-_WINDOW:]))
+        window = _WINDOW if min(taken) < _LONG_S else _WINDOW_OF_LONG
+        taken += sampler.block(window)
+        runs += window * sampler.number
+        sampler.fit(min(taken[-window:]))
         spent = sampler.spent()
-        if len(taken) >= max(_LEAST_WARM, 2 * _WINDOW) and spent >= _LEAST_WARM_S:
-            change, spread = _change(taken)
+        if len(taken) > 2 * window and spent >= _LEAST_WARM_S:
+            change, spread = _change(taken, window)
             settled = change <= max(0.02, spread)
             if settled or spent > seconds or runs > _MOST_WARM * sampler.number:
-                return Warmth(runs, spent, settled, change)
+                return Warmth(runs, spent, settled, change, min(taken[-window:]))
 
 
-def _change(taken: Sequence[float]) -> tuple[float, float]:
+def _change(taken: Sequence[float], window: int) -> tuple[float, float]:
     """Return how the last two windows differ, and how much the samples in them do; both relative."""
-    before, after = taken[-2 * _WINDOW : -_WINDOW], taken[-_WINDOW:]
+    before, after = taken[-2 * window : -window], taken[-window:]
     middle = median(after)
     spread = max(median(abs(one - median(window)) for one in window) for window in (before, after))
     return abs(middle / median(before) - 1), 2 * spread / middle
