@@ -118,7 +118,9 @@ def _data(outcome: Outcome) -> dict[str, dict[str, list[list[float]]]]:
         for subject, sides in launch.seen.items():
             for side, seen in sides.items():
                 if seen.blocks:
-                    found.setdefault(subject, {}).setdefault(side, []).append(seen.blocks)
+                    found.setdefault(subject, {}).setdefault(side, []).append(
+                        [float(f"{block:.6g}") for block in seen.blocks]
+                    )
     return found
 
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import tempfile
 import time
 from dataclasses import replace
-from pathlib import Path
 
 from rich.text import Text
 
@@ -15,6 +13,7 @@ from ..console import plain, plain_console
 from ..errors import Refusal
 from . import calibrate, calibration_page, others, plan
 from .gate import Contest
+from .side_by_side import Crew
 from .variants import Variant
 from .verb import Progress, chosen_stack, make_contest
 
@@ -49,35 +48,25 @@ def _contest(options: argparse.Namespace, progress: Progress) -> Contest:
     base, head = Variant("base"), Variant("head")
     options.only = options.only or list(declared.subjects)
     contest = make_contest(options, chosen_stack(options), base, head, progress)
-    return replace(contest, minutes=declared.minutes)
+    return replace(contest, minutes=declared.minutes, plan=replace(contest.plan, rounds=declared.rounds))
 
 
 def _run(
     options: argparse.Namespace, contest: Contest, done: list[calibrate.Trial], progress: Progress
 ) -> list[calibrate.Trial]:
-    """Run what the schedule says until the minutes are over; Ctrl-C loses the gate that runs and no other."""
-    until, fresh = time.monotonic() + 60 * options.minutes, list[calibrate.Trial]()
+    """Run what the schedule says until the minutes are over, and keep each gate as soon as it has ended."""
+    fresh = list[calibrate.Trial]()
+
+    def keep(trial: calibrate.Trial) -> None:
+        calibrate.append(options.trials, trial)
+        fresh.append(trial)
+        progress.say(
+            f"{trial.dose}, gate {trial.number + 1}: {trial.verdict} after {trial.launches} launches, {trial.seconds:.0f} s"
+        )
+
+    jobs = calibrate.schedule(plan.load().calibration, done, options.gates)
     try:
-        for dose, number in calibrate.schedule(plan.load().calibration, done, options.gates):
-            if time.monotonic() > until:
-                break
-            with tempfile.TemporaryDirectory(prefix="calibration-") as folder:
-                trial = calibrate.attempt(contest, dose, number, Path(folder), _Quiet())
-            calibrate.append(options.trials, trial)
-            fresh.append(trial)
-            progress.say(
-                f"{dose.name}, gate {number + 1}: {trial.verdict} after {trial.launches} launches, {trial.seconds:.0f} s"
-            )
+        Crew(contest, jobs, time.monotonic() + 60 * options.minutes, keep).run(options.side_by_side)
     except KeyboardInterrupt:
         progress.say("stopped; --continue goes on from here")
     return fresh
-
-
-class _Quiet:
-    """Is told of every launch and keeps it to itself: hundreds of gates are a line each."""
-
-    def launched(self, number: int, most: int, subject: str) -> None:
-        """Say nothing."""
-
-    def looked(self, board: object) -> None:
-        """Say nothing."""

@@ -47,3 +47,10 @@ def file(text: str) -> Path:
     if not text or Path(text).is_dir():
         raise argparse.ArgumentTypeError(f"{text!r} must be a file, not a folder")
     return Path(text)
+
+
+def count(text: str) -> int:
+    """Read how many run side by side."""
+    if not text.isdecimal() or not 1 <= int(text) <= 64:
+        raise argparse.ArgumentTypeError(f"{text!r} must be a whole number from 1 to 64")
+    return int(text)

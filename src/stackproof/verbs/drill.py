@@ -24,7 +24,7 @@ def add(verbs: Verbs) -> None:
     verb.add_argument(
         "--only", action="append", default=[], metavar="ID", help="only this fault (or pattern); may be repeated"
     )
-    verb.add_argument("--workers", type=_count, default=2, metavar="N", help="runs side by side (default: 2)")
+    verb.add_argument("--workers", type=arguments.count, default=2, metavar="N", help="runs side by side (default: 2)")
     verb.add_argument(
         "--deadline-scale",
         type=arguments.positive,
@@ -69,9 +69,3 @@ def _keep(record: Record, outputs: Outputs) -> Path:
     for target in filter(None, (path, outputs.json)):
         records.write(record, target)
     return path
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= 64:
-        raise argparse.ArgumentTypeError(f"{text!r} must be a whole number from 1 to 64")
-    return int(text)

@@ -86,6 +86,13 @@ def _add_calibrate(verbs: Verbs) -> None:
     verb.add_argument(
         "--gates", type=int, metavar="N", help="at most so many of each dose (default: by fixtures/gate.toml)"
     )
+    verb.add_argument(
+        "--side-by-side",
+        type=arguments.count,
+        default=1,
+        metavar="N",
+        help="so many gates at once, each on a core of its own",
+    )
     verb.add_argument("--continue", dest="resume", action="store_true", help="add to the gates that the file has")
     verb.add_argument("--report", action="store_true", help="run nothing: tables and figures from the file")
     verb.add_argument(
