@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from stackproof import cli
+from stackproof.gating import plan
 
 
 def _said(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
@@ -36,3 +37,9 @@ def test_slips_are_refused_in_one_sentence(
     code, said = _said(capsys, *arguments, "--results", str(tmp_path))
     assert code == 2
     assert sentence in said
+
+
+@pytest.mark.parametrize(("kind", "profile"), [("cpu", "fast"), ("sim", "fast"), ("cuda", "full"), ("xpu", "full")])
+def test_a_card_is_given_work_that_it_waits_for(kind: str, profile: str) -> None:
+    """Tiny steps wait for the host on a card, and the host's noise is not the card's."""
+    assert plan.load().profile(kind) == profile

@@ -13,6 +13,7 @@ from . import doses
 from .doses import Calibration
 
 FILE = ROOT / "fixtures" / "gate.toml"
+_OTHER = "other"
 CAPTURE = "capture"
 """The quantity that takes so long that it may be seen in the first launches only."""
 
@@ -51,6 +52,8 @@ class GatePlan:
     """How long all blocks of a subject may take together before there are fewer rounds."""
     effects: Mapping[str, float]
     """Minimum effect by device type; `other` for those that are not listed."""
+    profiles: Mapping[str, str]
+    """Which profile is compared where none is asked for, likewise."""
     quantities: Mapping[str, Quantity]
     counters: Mapping[str, str]
     """What is counted exactly: name and title."""
@@ -76,7 +79,11 @@ class GatePlan:
 
     def effect(self, subject: str, kind: str) -> float:
         """Return the minimum effect of a subject's time on a type of device, as a fraction."""
-        return self.exceptions.get(subject, self.effects.get(kind, self.effects["other"]))
+        return self.exceptions.get(subject, self.effects.get(kind, self.effects[_OTHER]))
+
+    def profile(self, kind: str) -> str:
+        """Return the profile that suits a type of device."""
+        return self.profiles.get(kind, self.profiles[_OTHER])
 
 
 @cache
@@ -93,14 +100,14 @@ def load() -> GatePlan:
         with table.table("capture") as row:
             captured, captures = row.strings("subjects", []), row.take("launches", int)
         spared = dict(pair for row in table.tables("left_out") for pair in _spared(row))
-        effects = table.take("effect", dict)
+        effects, profiles = table.take("effect", dict), table.take("profile", dict)
         quantities = {row.name: row for row in map(_quantity, table.tables("quantity"))}
         counters = dict(map(_counter, table.tables("counter")))
         conditions = tuple(map(_condition, table.tables("condition")))
         exceptions = dict(map(_exception, table.tables("subject")))
         calibration = doses.take(table)
-    if "other" not in effects or list(looks) != sorted(set(looks)) or not looks or looks[0] < 3:
-        raise Refusal(f"{FILE}: 'effect' needs 'other', and 'looks' must rise from 3 or more launches")
+    if not (_OTHER in effects and _OTHER in profiles) or list(looks) != sorted(set(looks)) or not looks or looks[0] < 3:
+        raise Refusal(f"{FILE}: 'effect' and 'profile' need '{_OTHER}', and 'looks' must rise from 3 or more launches")
     return GatePlan(
         looks,
         alpha,
@@ -108,6 +115,7 @@ def load() -> GatePlan:
         block,
         whole,
         effects,
+        profiles,
         quantities,
         counters,
         exceptions,

@@ -85,7 +85,8 @@ def opened(verb: str, stack: stacks.Stack, outputs: runs.Outputs) -> tuple[Recor
 def make_contest(
     options: argparse.Namespace, stack: stacks.Stack, base: Variant, head: Variant, progress: Progress
 ) -> Contest:
-    """Build both environments, or read the stored base, and return what is compared."""
+    """Choose the profile, build both environments or read the stored base, and return what is compared."""
+    options.profile = options.profile or plan.load().profile(stack.device)
     preset = profile_named(options.profile).preset
     recalled = stored.load(base.record, preset) if base.record else None
     live = [head] if recalled else [base, head]

@@ -155,7 +155,12 @@ def _add_common(verb: argparse.ArgumentParser) -> None:
         metavar="PYTHON",
         help="both sides in an environment that is not ours, such as a vendor's container (default: this interpreter's)",
     )
-    verb.add_argument("--profile", default="fast", help="which subjects, from fixtures/benchmarks.toml (default: fast)")
+    verb.add_argument(
+        "--profile",
+        default="",
+        metavar="NAME",
+        help="which subjects, from fixtures/benchmarks.toml (default: fast on a CPU, full on an accelerator)",
+    )
     verb.add_argument(
         "--only", action="append", default=[], metavar="SUBJECT", help="only this subject; may be repeated"
     )
