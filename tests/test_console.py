@@ -42,6 +42,12 @@ def test_log_is_wide_enough_for_sentences(monkeypatch: pytest.MonkeyPatch) -> No
     assert plain_console().width == 150
 
 
+def test_what_is_drawn_in_letters_stays_letters(capsys: pytest.CaptureFixture[str]) -> None:
+    """An interval drawn as `=:o:=` is no name of a picture."""
+    plain_console().print("=:o:=")
+    assert "=:o:=" in capsys.readouterr().out
+
+
 def test_plain_keeps_what_people_write() -> None:
     """Only control characters are escaped; lines, tabs and every script stay."""
     text = "xpu\uff1a1 \u4e2d\u6587 \U0001f600 a\tb\nc"

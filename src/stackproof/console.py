@@ -26,8 +26,8 @@ _LOG_WIDTH = 150
 
 def plain_console() -> Console:
     """Return a console as wide as the terminal; a log, which has no width, gets room for a sentence."""
-    console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=_LOG_WIDTH)
+    console = Console(highlight=False, emoji=False)
+    return console if console.is_terminal else Console(highlight=False, emoji=False, width=_LOG_WIDTH)
 
 
 class Terminal:
