@@ -8,12 +8,16 @@ from statistics import median
 from typing import Any
 
 from ..errors import Refusal
+from . import drawing, plan
 from .calibrate import OURS, Share, Trial, by_others, failing, found, unsure
 from .doses import Calibration
+from .drawing import Drawn
 from .others import JUDGES
 
 BEGIN, END = "<!-- calibration: begin -->", "<!-- calibration: end -->"
 _NONE = "not yet measured"
+_KIND = "cpu"
+_DRAWN, _BETWEEN = 1000, (0.04, 0.06, 0.10)
 
 
 def tables(calibration: Calibration, trials: Sequence[Trial]) -> str:
@@ -31,7 +35,7 @@ def tables(calibration: Calibration, trials: Sequence[Trial]) -> str:
         "Cells that are called SLOWER, by subject, and the median of the minimum detectable effect with equal sides:",
         "",
     ]
-    parts += [*_cells(calibration, rows), "", "What a gate costs:", "", *_costs(rows)]
+    parts += [*_cells(calibration, rows), *_drawn(calibration, rows), "", "What a gate costs:", "", *_costs(rows)]
     return "\n".join(parts)
 
 
@@ -58,6 +62,29 @@ def _cells(calibration: Calibration, rows: Mapping[str, list[Trial]]) -> list[st
     equal = rows[calibration.doses[0].name]
     seen = [_visible(equal, subject) for subject in calibration.subjects]
     return [*lines, f"| sees from | {' | '.join(seen)} |"]
+
+
+def drawn(calibration: Calibration, trials: Sequence[Trial]) -> list[Drawn]:
+    """Draw gates of each known loss from the launches of equal sides; none where those are too few for a gate and its like."""
+    declared = plan.load()
+    launches = drawing.pool([trial for trial in trials if trial.dose == calibration.doses[0].name], declared.looks[0])
+    if len(launches) < 2 * declared.looks[-1]:
+        return []
+    losses = [dose.worse for dose in calibration.doses if dose.worse is not None]
+    return [drawing.draw(launches, worse, declared, _KIND, _DRAWN) for worse in sorted({*losses, *_BETWEEN})]
+
+
+def _drawn(calibration: Calibration, rows: Mapping[str, list[Trial]]) -> list[str]:
+    equal = rows[calibration.doses[0].name]
+    found = drawn(calibration, equal)
+    if not found:
+        return []
+    told = (
+        f"{_DRAWN} gates of each loss, drawn from the launches of those {len(equal)} with equal sides "
+        "(their times alone; they share launches):"
+    )
+    table = [f"| {one.worse:.1%} | {one.failed:.1%} | {one.unsure:.1%} |" for one in found]
+    return ["", told, "", "| added to the head's seconds | fail | cannot say, or blind |", "|---:|---:|---:|", *table]
 
 
 def _visible(trials: Sequence[Trial], subject: str) -> str:
@@ -107,6 +134,8 @@ def draw(calibration: Calibration, trials: Sequence[Trial], stem: Path) -> list[
     for number, name in enumerate((OURS, *JUDGES)):
         shares = {worse: failing(rows) if name == OURS else by_others(rows, name) for worse, rows in known.items()}
         _line(axes, shares, name, number)
+    if curve := drawn(calibration, trials):
+        axes.plot([100 * one.worse for one in curve], [100 * one.failed for one in curve], "k:", label=f"{OURS}, drawn")
     axes.set_xlabel("planted slowdown, per cent of a step")
     axes.set_ylabel("gates that fail, per cent")
     axes.set_ylim(-2, 102)
