@@ -32,6 +32,7 @@ def fault(injection: Injection | None = None, **changed: Any) -> Fault:
         "source": "requirements A7",
         "fast": False,
         "alone": False,
+        "clean_alone": False,
         "waits": False,
         "deadline_s": 60,
         "call": call(),

@@ -92,6 +92,7 @@ def test_runs_without_a_fault_are_shared() -> None:
     ]
     shared, other, copied = cleans(rows)
     assert shared.checks == (CAUGHT, "rng/rng::independent", "rng/rng::seed[normal]")
+    assert not shared.alone and cleans([*rows, fault(FIRES, id="e", clean_alone=True)])[0].alone
     assert [one.name for one in (other, copied)] == ["clean/verify cpu timer", "clean/verify cpu rng checkout"]
 
 

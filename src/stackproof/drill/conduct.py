@@ -99,7 +99,7 @@ def _clean(rows: list[Fault]) -> Clean:
     wanted = tuple(name for name in names if "::" in name or name in ("host", "environment"))
     arguments = first.call.arguments if first.injection.ground else ()
     like = replace(first, call=replace(first.call, arguments=arguments, only=()))
-    return Clean(like, wanted, any(row.alone for row in rows))
+    return Clean(like, wanted, any(row.alone or row.clean_alone for row in rows))
 
 
 def _fault_job(fault: Fault, scale: float) -> Job:

@@ -59,6 +59,8 @@ class Fault:
     fast: bool
     alone: bool
     """Whether nothing else may run beside it, because it is about time."""
+    clean_alone: bool
+    """Whether that holds for the run without the fault only; the fault is seen in any company."""
     waits: bool
     """Whether it mostly waits for a deadline, so that it keeps no worker from working."""
     deadline_s: int
@@ -135,6 +137,7 @@ def _fault(row: Table) -> Fault:
             source=row.take("source", str),
             fast=row.take("fast", bool, False),
             alone=row.take("alone", bool, False),
+            clean_alone=row.take("clean_alone", bool, False),
             waits=row.take("waits", bool, False),
             deadline_s=row.take("deadline_s", int, _DEADLINE_S),
             call=_call(row),
