@@ -23,6 +23,14 @@ def test_suites_run_in_the_order_of_the_table(tmp_path: Path) -> None:
     assert [(stage.suites, stage.workers) for stage in found] == [(("z",), 1), (("b",), 2), (("a", "c"), 1)]
 
 
+def test_a_few_checks_by_name_need_one_process(tmp_path: Path) -> None:
+    """A pattern may be any number of them, and so may many names."""
+    table = _table(tmp_path, ("a", 2))
+    workers = lambda *only: stages(("a",), table, only)[0].workers  # noqa: E731
+    assert [workers("a/b::c"), workers("a/b::c[[]d]", "a/b::e"), workers("a/b::*")] == [1, 1, 2]
+    assert workers(*(f"a/b::{number}" for number in range(100))) == 2
+
+
 def test_every_suite_belongs_to_exactly_one_verb() -> None:
     """No suite is left out of every run, and none runs twice."""
     verbs = ("verify", "ddp", "bench", "agree", "soak")

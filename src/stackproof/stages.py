@@ -9,6 +9,8 @@ from .stacks import SUITES, suites
 from .tables import Table
 
 DEFAULT_VERB = "verify"
+_FEW = 16
+"""Checks that one process runs before another has imported what it needs."""
 
 
 @dataclass(frozen=True)
@@ -34,11 +36,21 @@ def of_verb(verb: str) -> tuple[str, ...]:
     return tuple(name for name in suites() if rows.get(name, Row(name)).verb == verb)
 
 
-def stages(chosen: tuple[str, ...], folder: Path = SUITES) -> tuple[Stage, ...]:
-    """Return the stages of a run, in the table's order and with its numbers of workers; other suites come last."""
+def stages(chosen: tuple[str, ...], folder: Path = SUITES, only: tuple[str, ...] = ()) -> tuple[Stage, ...]:
+    """Return the stages of a run, in the table's order and with its numbers of workers; other suites come last.
+
+    `only`: the checks that are asked for, as patterns; a few single ones need one process, whatever the table says.
+    """
     rows = _rows(folder)
     order = [*(name for name in rows if name in chosen), *(name for name in chosen if name not in rows)]
-    return _merged([Stage((name,), rows.get(name, Row(name)).workers) for name in order])
+    most = 1 if _few(only) else None
+    return _merged([Stage((name,), most or rows.get(name, Row(name)).workers) for name in order])
+
+
+def _few(only: tuple[str, ...]) -> bool:
+    """Whether single checks are named, and fewer than it costs to start another process."""
+    plain = [pattern.replace("[[]", "") for pattern in only]
+    return 0 < len(only) <= _FEW and not any(set("*?") & set(pattern) for pattern in plain)
 
 
 def _rows(folder: Path) -> dict[str, Row]:

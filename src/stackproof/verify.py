@@ -75,7 +75,7 @@ def run(
     ledger = Ledger(record, observer, lambda check: known_issues.excuse(rows, check, record), save or (lambda _: None))
     mark, workers, began = processes.new_mark(), list[Worker](), time.monotonic()
     try:
-        for number, stage in enumerate(stages(plan.suites, SUITES)):
+        for number, stage in enumerate(stages(plan.suites, SUITES, plan.only)):
             _run_stage(plan, stage, ledger, folder / f"stage-{number}", mark, workers)
         _guard(plan, ledger)
         for check in known_issues.verdicts(rows, record, plan.suites, bool(plan.only)):

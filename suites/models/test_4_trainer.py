@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 import torch
 
+from stackproof import capabilities
 from stackproof.checks import require
 from stackproof.device import Device, count
 from stackproof.records import Figure
+from stackproof.stacks import Stack
 from stackproof.tables import Table
 from suites.common import SEED, possible
 from suites.models.training import Course, contained, train, write_dataset
@@ -54,8 +56,9 @@ def ultralytics(device: Device) -> None:
 
 @pytest.mark.deadline(120)
 @pytest.mark.parametrize("spelling", _spellings(), ids=lambda spelling: spelling.name)
-def test_device(spelling: Spelling, device: Device, tmp_path: Path, figures: dict[str, Figure]) -> None:
+def test_device(spelling: Spelling, stack: Stack, device: Device, tmp_path: Path, figures: dict[str, Figure]) -> None:
     """One epoch trains on the device that was meant, with a loss that is finite and changes; or the spelling is refused."""
+    capabilities.require(stack, "trainer-by-name")
     asked = spelling.of(device)
     figures["asked"] = str(asked)
     try:

@@ -32,6 +32,8 @@ def fault(injection: Injection | None = None, **changed: Any) -> Fault:
         "source": "requirements A7",
         "fast": False,
         "alone": False,
+        "clean_alone": False,
+        "waits": False,
         "deadline_s": 60,
         "call": call(),
         "injection": injection or Planted("checks", "fired()"),

@@ -13,7 +13,7 @@ import pytest
 from stackproof.drill import conduct, running
 from stackproof.drill.conduct import cleans
 from stackproof.drill.edits import Edit
-from stackproof.drill.injections import Checkout, Planted, Variables
+from stackproof.drill.injections import Checkout, Planted, Site, Variables
 from stackproof.drill.table import Expected, Fault, Faults
 from stackproof.records import Check, Record, Verdict
 
@@ -39,9 +39,9 @@ def verbs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], No
     return place
 
 
-def drill(*faults: Fault, told: Callable[[Check], None] = lambda _: None) -> Record:
+def drill(*faults: Fault, told: Callable[[Check], None] = lambda _: None, workers: int = 2) -> Record:
     """Run the drill over these faults."""
-    return conduct.conduct(Faults(faults, ()), faults, 2, 1.0, told)
+    return conduct.conduct(Faults(faults, ()), faults, workers, 1.0, told)
 
 
 def ends(found: Record) -> dict[str, Verdict]:
@@ -92,7 +92,36 @@ def test_runs_without_a_fault_are_shared() -> None:
     ]
     shared, other, copied = cleans(rows)
     assert shared.checks == (CAUGHT, "rng/rng::independent", "rng/rng::seed[normal]")
+    assert not shared.alone and cleans([*rows, fault(FIRES, id="e", clean_alone=True)])[0].alone
     assert [one.name for one in (other, copied)] == ["clean/verify cpu timer", "clean/verify cpu rng checkout"]
+
+
+class Slow(Planted):
+    """Takes until another fault has been injected."""
+
+    other = threading.Event()
+
+    def inject(self, site: Site) -> None:
+        """Wait for the other."""
+        assert self.other.wait(60), "the other never ran"
+        super().inject(site)
+
+
+class Quick(Planted):
+    """Lets the slow one go on."""
+
+    def inject(self, site: Site) -> None:
+        """Tell it."""
+        Slow.other.set()
+        super().inject(site)
+
+
+def test_a_fault_that_waits_keeps_no_worker(verbs: Callable[[str], None]) -> None:
+    """It has a slot of its own beside the only one."""
+    verbs("planted")
+    hangs = fault(Slow("everywhere", "fired()"), id="hangs", waits=True)
+    found = drill(hangs, fault(Quick("everywhere", "fired()"), id="other"), workers=1)
+    assert set(ends(found).values()) == {Verdict.PASSED}
 
 
 @pytest.fixture

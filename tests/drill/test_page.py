@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from stackproof.drill import judging, page
+from stackproof import ROOT
+from stackproof.drill import judging, page, table
 from stackproof.errors import Refusal
 from stackproof.records import Check, Record, Verdict
 
@@ -52,3 +53,10 @@ def test_a_part_of_the_drill_is_no_page(tmp_path: Path) -> None:
     with pytest.raises(Refusal, match="leave out --only and --fast"):
         page.write(recorded(faults=0), tmp_path / "drill.md")
     assert page.write(recorded(CLEAN), tmp_path / "drill.md").exists()
+
+
+def test_the_page_of_this_checkout_has_every_fault() -> None:
+    """A row that was added is shown: `nox -s drill -- --write-page` writes the page again."""
+    text = (ROOT / "docs" / "drill.md").read_text(encoding="utf-8")
+    missing = [row.id for row in table.load().rows if f"| `{row.id}` |" not in text]
+    assert missing == []

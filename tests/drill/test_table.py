@@ -72,6 +72,7 @@ def test_every_row_can_be_run_with_and_without_its_fault(faults: table.Faults) -
         (ROW.replace('area = "compute"', 'area = "computing"'), "did you mean 'compute'"),
         (ROW.replace("planted", "plated"), "did you mean 'planted'"),
         (ROW.replace("suites", "suite"), "'fault\\[0\\].suite' is not a known key"),
+        (ROW.replace("imitates", "alone = true\nwaits = true\nimitates"), "`alone` that nothing does"),
         (ROW.replace('code = "fired()"', ""), "'fault\\[0\\].inject.code' is missing"),
     ],
 )

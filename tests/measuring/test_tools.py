@@ -18,9 +18,9 @@ def tool(name: str) -> Tool:
 
 
 def test_every_vendor_has_a_tool() -> None:
-    """NVIDIA, Hygon, Intel, and the CPU."""
+    """NVIDIA, Hygon, Intel, the CPU, and the simulated cards."""
     assert {one.name: one.device for one in tools.tools()} == {
-        "nvidia-smi": "cuda", "hy-smi": "cuda", "xpu-smi": "xpu", "/proc/cpuinfo": "cpu",
+        "nvidia-smi": "cuda", "hy-smi": "cuda", "xpu-smi": "xpu", "/proc/cpuinfo": "cpu", "torch_sim.tool": "sim",
     }  # fmt: skip
 
 

@@ -70,6 +70,12 @@ def test_only_whole_tensors_are_pinned() -> None:
     assert feeding.copies(HOST, pin) == len(feeding.LAYOUTS) * len(feeding.DTYPES)
 
 
+def test_pinning_that_changes_a_number_is_caught() -> None:
+    """What comes back is held against what was meant, not against the pinned memory it was sent from."""
+    with pytest.raises(CheckFailed, match=r"plain torch\.float32: 33153 of 33153 numbers changed"):
+        feeding.copies(HOST, lambda tensor: ~tensor if tensor.dtype is torch.bool else tensor + 1)
+
+
 def test_a_copy_that_is_used_too_early_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """A sum over a buffer that had not arrived yet is the sum over something else."""
     assert feeding.overlap(HOST, lambda tensor: tensor, buffers=2) == 2

@@ -115,9 +115,8 @@ last.record()
 torch.sim.synchronize()
 assert first.elapsed_time(last) == 0""",
     "throttle:after_s=0.1,factor=3": """
-import time
-torch.ops.simulated.busy(0, 0.0)
-time.sleep(0.2)
+torch.ops.simulated.busy(0, 0.2)
+torch.sim.synchronize()
 before = torch.ops.simulated.now()
 torch.ops.simulated.busy(0, 1.0)
 assert torch.ops.simulated.tail(0) - before > 2.9e9""",

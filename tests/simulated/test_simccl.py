@@ -99,3 +99,28 @@ def test_faults_of_ranks_strike_where_they_are_planted(tmp_path: Path) -> None:
     planted = "silently-gloo;dropped:rank=1;drift:rank=1;barrier-passes"
     run(_BEGIN + _OTHERS + "os._exit(0)\n", ranks=tmp_path / "ranks.py", faults=planted, signs=signs)
     assert fired(signs).keys() == {"silently-gloo", "dropped", "drift", "barrier-passes"}
+
+
+_SHARED = """
+torch.sim.set_device(0)
+try:
+    dist.all_reduce(torch.ones(1, device="sim:0"))
+except RuntimeError as error:
+    assert "Duplicate GPU detected: rank 0 and rank 1 both on card" in str(error), error
+else:
+    raise AssertionError("shared")
+"""
+_DIFFERENT = """
+try:
+    dist.all_reduce(torch.ones(1 + rank, device=card))
+except RuntimeError as error:
+    assert "Collectives differ in the following aspects: tensor shapes: [1] torch.float32 on rank 0, [2]" in str(error), error
+else:
+    raise AssertionError("summed")
+"""
+
+
+@pytest.mark.parametrize(("code", "detail"), [(_SHARED, "OFF"), (_DIFFERENT, "DETAIL")], ids=["one card", "shapes"])
+def test_what_libraries_refuse_is_refused(code: str, detail: str, tmp_path: Path) -> None:
+    """Two ranks on one card, and, where torch is asked for details, tensors that differ: in the words that are known."""
+    run(_BEGIN + code + "os._exit(0)\n", ranks=tmp_path / "ranks.py", TORCH_DISTRIBUTED_DEBUG=detail)

@@ -53,4 +53,5 @@ def require_exact(rank: Rank, elements: int = 1031, group: Any = None) -> None:
     dist.all_reduce(mine, group=group)
     expected = places * rank.world_size + 7 * sum(range(rank.world_size))
     if not torch.equal(mine.cpu(), expected):
-        raise RuntimeError("an all-reduce of known whole numbers is wrong")
+        over = "" if group is None else " over the second group"
+        raise RuntimeError(f"an all-reduce of known whole numbers is wrong{over}")

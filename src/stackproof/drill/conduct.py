@@ -26,10 +26,11 @@ Told = Callable[[Check], None]
 
 @dataclass(frozen=True)
 class Job:
-    """One run: its name, how long it may take, whether it runs alone, and what does it in a folder of its own."""
+    """One run: its name, whether it runs alone or only waits, and what does it in a folder of its own."""
 
     name: str
     alone: bool
+    waits: bool
     do: Callable[[Path, threading.Event], Check]
 
 
@@ -98,7 +99,7 @@ def _clean(rows: list[Fault]) -> Clean:
     wanted = tuple(name for name in names if "::" in name or name in ("host", "environment"))
     arguments = first.call.arguments if first.injection.ground else ()
     like = replace(first, call=replace(first.call, arguments=arguments, only=()))
-    return Clean(like, wanted, any(row.alone for row in rows))
+    return Clean(like, wanted, any(row.alone or row.clean_alone for row in rows))
 
 
 def _fault_job(fault: Fault, scale: float) -> Job:
@@ -110,7 +111,7 @@ def _fault_job(fault: Fault, scale: float) -> Job:
         ended = running.run(call, running.only_of(call, names), site, fault.deadline_s * scale, stop)
         return judging.judge(fault, ended)
 
-    return Job(fault.name, fault.alone, do)
+    return Job(fault.name, fault.alone, fault.waits, do)
 
 
 def _clean_job(clean: Clean, scale: float) -> Job:
@@ -122,7 +123,7 @@ def _clean_job(clean: Clean, scale: float) -> Job:
         ended = running.run(call, only, site, _CLEAN_DEADLINE_S * scale, stop)
         return judging.judge_clean(clean.name, clean.checks, ended)
 
-    return Job(clean.name, clean.alone, do)
+    return Job(clean.name, clean.alone, waits=False, do=do)
 
 
 def _named(call: Call, scale: float) -> Call:
@@ -148,16 +149,19 @@ def _site(call: Call, folder: Path) -> Site:
 
 
 def _run(jobs: Sequence[Job], scratch: Path, workers: int) -> Iterator[Check]:
-    """Run the jobs that may have company side by side, then the others one by one; on Ctrl-C end those that run."""
+    """Run the jobs that may have company side by side, those that only wait in a slot of their own, then the others one by one."""
     stop = threading.Event()
-    with ThreadPoolExecutor(workers) as pool:
-        started = [pool.submit(_attempt, job, scratch, stop) for job in jobs if not job.alone]
+    with ThreadPoolExecutor(workers) as pool, ThreadPoolExecutor(1) as waiting:
+        started = [
+            (waiting if job.waits else pool).submit(_attempt, job, scratch, stop) for job in jobs if not job.alone
+        ]
         try:
             for future in as_completed(started):
                 yield future.result()
-        except BaseException:
+        except BaseException:  # Ctrl-C: end those that run
             stop.set()
-            pool.shutdown(wait=True, cancel_futures=True)
+            for slots in (pool, waiting):
+                slots.shutdown(wait=False, cancel_futures=True)
             raise
     for job in jobs:
         if job.alone:

@@ -59,6 +59,10 @@ class Fault:
     fast: bool
     alone: bool
     """Whether nothing else may run beside it, because it is about time."""
+    clean_alone: bool
+    """Whether that holds for the run without the fault only; the fault is seen in any company."""
+    waits: bool
+    """Whether it mostly waits for a deadline, so that it keeps no worker from working."""
     deadline_s: int
     call: Call
     injection: Injection
@@ -133,6 +137,8 @@ def _fault(row: Table) -> Fault:
             source=row.take("source", str),
             fast=row.take("fast", bool, False),
             alone=row.take("alone", bool, False),
+            clean_alone=row.take("clean_alone", bool, False),
+            waits=row.take("waits", bool, False),
             deadline_s=row.take("deadline_s", int, _DEADLINE_S),
             call=_call(row),
             injection=injection(row.table("inject")),
@@ -145,6 +151,8 @@ def _fault(row: Table) -> Fault:
         )
     if not (read.expected.red or read.expected.noted):
         raise row.refuse("red", "is empty: name the check that has to fail, or what has to be `noted`")
+    if read.alone and read.waits:
+        raise row.refuse("waits", "means that something runs beside it, and `alone` that nothing does; choose one")
     return read
 
 

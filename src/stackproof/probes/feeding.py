@@ -116,17 +116,14 @@ def pattern(seed: int, dtype: torch.dtype, rows: int = 257, columns: int = 129) 
 
 def copies(device: Device, prepare: Callable[[torch.Tensor], torch.Tensor] = lambda tensor: tensor) -> int:
     """Send and fetch without waiting, in every dtype and layout; what comes back is what was sent. Returns how many."""
-    sent = {
-        f"{layout} {dtype}": arrange(
-            prepare(pattern(number, dtype))
-        )  # torch pins no expanded tensor, but a view of a pinned one is
-        for number, dtype in enumerate(DTYPES)
-        for layout, arrange in LAYOUTS.items()
-    }
+    rows = [(number, dtype, layout) for number, dtype in enumerate(DTYPES) for layout in LAYOUTS]
+    meant = {f"{layout} {dtype}": LAYOUTS[layout](pattern(number, dtype)) for number, dtype, layout in rows}
+    # torch pins no expanded tensor, but a view of a pinned one is.
+    sent = {f"{layout} {dtype}": LAYOUTS[layout](prepare(pattern(number, dtype))) for number, dtype, layout in rows}
     there = {name: tensor.to(device.torch, non_blocking=True, copy=True) for name, tensor in sent.items()}
     back = {name: torch.empty_like(sent[name]).copy_(tensor, non_blocking=True) for name, tensor in there.items()}
     device.synchronize()
-    for name, tensor in sent.items():
+    for name, tensor in meant.items():
         require(there[name].device.type == device.torch.type, f"{name}: arrived on {there[name].device}")
         wrong = int((back[name] != tensor).sum())
         require(wrong == 0, f"{name}: {wrong} of {tensor.numel()} numbers changed on their way to {device} and back")
