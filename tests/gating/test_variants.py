@@ -55,3 +55,17 @@ def test_this_checkout_as_it_is_needs_no_tree() -> None:
     from stackproof import stacks
 
     assert variants._tree(Variant("head", environment={"A": "1"}), stacks.load("cpu")) == variants.ROOT
+
+
+def test_a_side_has_its_stacks_variables_and_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a verb's process has; what the side was given by name counts more."""
+    from stackproof import ROOT, stacks
+
+    for name in ("SIM_CARDS", "PYTHONPATH"):
+        monkeypatch.delenv(name, raising=False)
+    stack = stacks.load("sim")
+    given = Variant("head", environment={"SIM_FAULTS": "host:op=mm"})
+    found = variants.here(given, stack, "fast", "", Path("python")).environment
+    assert found["SIM_CARDS"] == stack.environment["SIM_CARDS"]
+    assert str(ROOT / stack.packages[0]) in found["PYTHONPATH"]
+    assert found["SIM_FAULTS"] == "host:op=mm"

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from .. import ROOT, environments, locks, stacks
 from ..errors import EnvironmentMismatchError, Refusal, suggestion
+from ..worker import variables_of
 from . import plan
 from .live import Seat
 
@@ -106,7 +107,8 @@ def _seat(
     variant: Variant, stack: stacks.Stack, profile: str, device: str, python: Path, tree: Path, proof: str
 ) -> Seat:
     return Seat(
-        name=variant.name, python=python, source=tree / "src", environment=variant.environment, stack=stack.name,
+        name=variant.name, python=python, source=tree / "src", stack=stack.name,
+        environment={**variables_of(stack), **variant.environment},
         rehearsed=stack.rehearsed, profile=profile, device=device, drill=variant.drill, backend=variant.backend, proof=proof,
     )  # fmt: skip
 
