@@ -58,6 +58,22 @@ def test_a_fault_is_caught_and_its_run_without_it_is_clean(verbs: Callable[[str]
     assert sorted(heard) == sorted(check.id for check in found.checks)
 
 
+def test_what_passed_earlier_is_not_run_again(verbs: Callable[[str], None]) -> None:
+    """What was red or missing is; the record tells where the rest comes from."""
+    verbs("False")
+    stood = Check("compute/some-fault", Verdict.PASSED, "was caught then", 1.0)
+    red = Check("clean/verify cpu rng", Verdict.FAILED, "was red then", 1.0)
+    earlier = Record("drill", "cpu", "2026-01-01T00:00:00+00:00", 60.0, checks=[stood, red])
+    heard: list[str] = []
+    fault_ = fault(FIRES)
+    found = conduct.conduct(Faults((fault_,), ()), (fault_,), 2, 1.0, lambda check: heard.append(check.id), earlier)
+    assert ends(found) == {"compute/some-fault": Verdict.PASSED, "clean/verify cpu rng": Verdict.PASSED}
+    assert heard == ["clean/verify cpu rng", "coverage"]
+    assert found.checks[0].reason == "was caught then"
+    assert found.seconds > 60.0
+    assert str(found.provenance["continued from"]).startswith("2026-01-01")
+
+
 def test_a_fault_that_nothing_catches_fails_the_drill(verbs: Callable[[str], None]) -> None:
     """It is a row, and the drill's verdict."""
     verbs("False")

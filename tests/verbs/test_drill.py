@@ -48,6 +48,14 @@ def test_the_record_is_kept_and_the_exit_code_is_its_verdict(
     assert "FAILED  drill: 1 of 100 faults" in capsys.readouterr().out
 
 
+def test_only_a_record_of_the_drill_is_gone_on_from(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Any other says nothing of faults."""
+    path = tmp_path / "smoke.json"
+    records.write(Record("smoke", "cpu", "2026-01-01T00:00:00+00:00"), path)
+    assert cli.main(["drill", "--only", "metric-missing", "--continue", str(path), "--results", str(tmp_path)]) == 2
+    assert "is a record of `smoke`; name one of `drill`" in capsys.readouterr().err
+
+
 def test_a_run_of_one_row_is_real(tmp_path: Path) -> None:
     """A record that lacks a metric is refused by the real verb, and taken without the fault; the check is one of many uncovered."""
     out = tmp_path / "drill.json"

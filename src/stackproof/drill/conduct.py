@@ -50,10 +50,12 @@ class Clean:
         return f"clean/{' '.join(filter(None, words))}"
 
 
-def conduct(table: Faults, chosen: Sequence[Fault], workers: int, scale: float, told: Told) -> Record:
+def conduct(
+    table: Faults, chosen: Sequence[Fault], workers: int, scale: float, told: Told, earlier: Record | None = None
+) -> Record:
     """Run the drill and return its record, one check per fault; `told` hears of each as it ends.
 
-    `scale` multiplies every run's deadline, for slow hosts.
+    `scale` multiplies every run's deadline, for slow hosts. What passed in `earlier` stands as it was and is not run again.
     """
     began = time.monotonic()
     record = Record("drill", STACK, datetime.now(timezone.utc).isoformat(timespec="milliseconds"))
@@ -62,15 +64,18 @@ def conduct(table: Faults, chosen: Sequence[Fault], workers: int, scale: float, 
         "of": len(table.rows),
         "workers": workers,
     }
-    jobs = [*(_clean_job(one, scale) for one in cleans(chosen)), *(_fault_job(fault, scale) for fault in chosen)]
+    if earlier is not None:
+        record.provenance["continued from"] = f"{earlier.started}, {earlier.provenance.get('commit', 'no commit')}"
+    ended = standing(earlier)
+    every = [*(_clean_job(one, scale) for one in cleans(chosen)), *(_fault_job(fault, scale) for fault in chosen)]
+    jobs = [job for job in every if job.name not in ended]
     scratch = Path(tempfile.mkdtemp(prefix="stackproof-drill-")).resolve()
-    ended: dict[str, Check] = {}
     try:
         for check in _run(jobs, scratch, workers):
             ended[check.id] = check
             told(check)
     except KeyboardInterrupt:
-        told(left := Check("drill", Verdict.INTERRUPTED, f"{len(jobs) - len(ended)} runs are missing", 0.0))
+        told(left := Check("drill", Verdict.INTERRUPTED, f"{len(every) - len(ended)} runs are missing", 0.0))
         ended[left.id] = left
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
@@ -79,8 +84,13 @@ def conduct(table: Faults, chosen: Sequence[Fault], workers: int, scale: float, 
     record.checks.append(coverage.judge(table, coverage.checks()))
     told(record.checks[-1])
     record.verdict = overall(check.verdict for check in record.checks)
-    record.seconds = time.monotonic() - began
+    record.seconds = time.monotonic() - began + (earlier.seconds if earlier else 0.0)
     return record
+
+
+def standing(earlier: Record | None) -> dict[str, Check]:
+    """Return what passed earlier, by name."""
+    return {check.id: check for check in earlier.checks if check.verdict is Verdict.PASSED} if earlier else {}
 
 
 def cleans(chosen: Sequence[Fault]) -> tuple[Clean, ...]:

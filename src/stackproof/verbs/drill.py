@@ -32,6 +32,13 @@ def add(verbs: Verbs) -> None:
         metavar="X",
         help="multiply every run's deadline, for slow hosts",
     )
+    verb.add_argument(
+        "--continue",
+        dest="earlier",
+        type=Path,
+        metavar="RECORD",
+        help="take what passed in this record of the drill as it was, and run the rest",
+    )
     verb.add_argument("--json", type=arguments.file, metavar="FILE", help="write the record there too")
     verb.add_argument("--results", type=Path, metavar="DIR", help="where the record is kept (default: results/local)")
     verb.add_argument("--write-page", action="store_true", help="write docs/drill.md from the record")
@@ -51,14 +58,26 @@ def _run(options: argparse.Namespace) -> int:
         raise Refusal("no fault is chosen; leave out --fast or name other rows with --only")
     if options.write_page and len(chosen) < len(loaded.rows):
         raise Refusal("--write-page: the page is about all faults; leave out --only and --fast")
+    earlier = _earlier(options.earlier)
     console = plain_console()
-    board = showing.Board(console, len(chosen) + len(conduct.cleans(chosen)) + 1)
-    record = conduct.conduct(loaded, chosen, options.workers, options.deadline_scale, board.told)
+    names = {one.name for one in (*chosen, *conduct.cleans(chosen))} - conduct.standing(earlier).keys()
+    board = showing.Board(console, len(names) + 1)
+    record = conduct.conduct(loaded, chosen, options.workers, options.deadline_scale, board.told, earlier)
     where = _keep(record, outputs)
     showing.close(console, record, where)
     if options.write_page:
         console.print(f"written: {page.write(record)}")
     return record.verdict.exit_code
+
+
+def _earlier(path: Path | None) -> Record | None:
+    """Read the record to go on from; another verb's is refused."""
+    from .. import records
+
+    found = records.read(path) if path else None
+    if found is not None and found.verb != "drill":
+        raise Refusal(f"--continue {path}: is a record of `{found.verb}`; name one of `drill`")
+    return found
 
 
 def _keep(record: Record, outputs: Outputs) -> Path:
