@@ -60,7 +60,8 @@ def _run(options: argparse.Namespace) -> int:
         raise Refusal("--write-page: the page is about all faults; leave out --only and --fast")
     earlier = _earlier(options.earlier)
     console = plain_console()
-    names = {one.name for one in (*chosen, *conduct.cleans(chosen))} - conduct.standing(earlier).keys()
+    names = {row.name for row in chosen} | {run.name for run in conduct.cleans(chosen)}
+    names -= conduct.standing(earlier).keys()
     board = showing.Board(console, len(names) + 1)
     record = conduct.conduct(loaded, chosen, options.workers, options.deadline_scale, board.told, earlier)
     where = _keep(record, outputs)
