@@ -43,9 +43,9 @@ def test_a_fault_that_was_not_caught_stands_out() -> None:
 
 def test_words_mean_nothing_to_markdown_and_folders_are_left_out() -> None:
     """A bar in a reason would break the table."""
-    said = red("bits differ | in <b> /tmp/stackproof-drill-x1/tmp2/checkout/suites/a.py")
+    said = red(f"bits differ | in <b> /tmp/stackproof-drill-x1/tmp2/checkout/suites/a.py, {ROOT}/src/b.py")
     text = page.markdown(recorded(judging.judge(fault(), ended({CAUGHT: said, "rng/rng::independent": GREEN})), CLEAN))
-    assert r"bits differ \| in \<b\> checkout/suites/a.py" in text
+    assert r"bits differ \| in \<b\> checkout/suites/a.py, src/b.py" in text
 
 
 def test_a_part_of_the_drill_is_no_page(tmp_path: Path) -> None:

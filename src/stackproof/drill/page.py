@@ -107,7 +107,8 @@ def _source(text: str) -> str:
 
 
 def _lasting(text: str) -> str:
-    """Return text without the folders of one run, which have no place on a page."""
+    """Return text without the folders of one run and of one checkout, which have no place on a page."""
+    text = text.replace(f"{ROOT}/", "")
     return re.sub(r"/\S*?stackproof-drill-[^/\s]+/[^/\s]+/", "", text)
 
 
