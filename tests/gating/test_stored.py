@@ -7,9 +7,12 @@ from typing import Any
 
 import pytest
 
-from stackproof import records
+from stackproof import ROOT, records
 from stackproof.errors import Refusal
-from stackproof.gating import stored
+from stackproof.gating import plan, stored
+from stackproof.gating.cells import Board
+from stackproof.gating.duel import Launch, Seen
+from stackproof.gating.judging import Design, Outcome
 from stackproof.records import Measurement, Record, Verdict
 
 from .standins import FACTS, SUBJECTS, Sides, judged, red, seats
@@ -88,3 +91,36 @@ def test_a_benchmark_that_failed_is_no_base(tmp_path: Path) -> None:
     records.write(failed, tmp_path / "bench.json")
     with pytest.raises(Refusal, match="ended as 'failed'"):
         stored.load(tmp_path / "bench.json", "tiny")
+
+
+H200 = next((ROOT / "results" / "published" / "cuda" / "vm").glob("*-bench-*.record.json"))
+STEP = ("training-yolov8x", "s/sample", {"sample": 16.0})
+
+
+def _beside_a_real_card(longer: float) -> Outcome:
+    """Return what is said of a head that takes longer by this share than a published H200 did, over six launches of 0.3 % noise."""
+    name, unit, worth = STEP
+    base = stored.load(H200, "full")
+    seen = base.seen(name, unit, base.rows[name].version, worth)
+    assert seen is not None
+    board = Board(plan.load(), "cuda", stored={name: seen})
+    for noise in (-0.003, -0.001, 0.0, 0.001, 0.002, 0.003):
+        head = Seen([seen.blocks[0] * (1 + longer) * (1 + noise)] * 4, worth)
+        board.add(Launch({name: {"head": head}}), [])
+    board.look(Design(board.plan.looks, board.plan.alpha))
+    (cell,) = board.cells.values()
+    assert cell.ruling is not None
+    return cell.ruling.outcome
+
+
+def test_a_published_record_of_a_real_card_is_a_base() -> None:
+    """A loss of a tenth is found against it, no change is none, and nobody needs the card."""
+    assert _beside_a_real_card(0.10) is Outcome.SLOWER
+    assert _beside_a_real_card(0.0) is Outcome.SAME
+    assert _beside_a_real_card(-0.10) is Outcome.FASTER
+
+
+def test_a_record_of_a_real_card_says_nothing_of_another_preset() -> None:
+    """Its figures are of the users' own configurations."""
+    with pytest.raises(Refusal, match="holds no figures of preset 'tiny'"):
+        stored.load(H200, "tiny")
