@@ -98,7 +98,7 @@ def products(device: Device) -> Products:
     size = 128
     while size < _LARGEST:
         work = Products(device, size)
-        if min(_truth(work, 1) for _ in range(4)) >= UNIT_S:
+        if min(truth(work, 1) for _ in range(4)) >= UNIT_S:
             return work
         size *= 2
     return Products(device, size)
@@ -107,7 +107,7 @@ def products(device: Device) -> Products:
 def measure(device: Device, work: Work) -> Spans:
     """Time k and 2k units in turn, where k units take at least 25 ms."""
     units = 1
-    while units < _MOST_UNITS and min(_truth(work, units) for _ in range(2)) < SPAN_S:
+    while units < _MOST_UNITS and min(truth(work, units) for _ in range(2)) < SPAN_S:
         units *= 2
     spans = Spans(units, [], [])
     for _ in range(ROUNDS):
@@ -128,7 +128,7 @@ def _factor(spans: Spans, span: Callable[[Turn], float]) -> float:
     return min(map(span, spans.double)) / max(min(map(span, spans.single)), 1e-12)
 
 
-def _truth(work: Work, units: int) -> float:
+def truth(work: Work, units: int) -> float:
     """Return the time until the result is here, whatever synchronising does."""
     began = time.perf_counter()
     work.submit(units)
