@@ -74,6 +74,16 @@ def test_what_passed_earlier_is_not_run_again(verbs: Callable[[str], None]) -> N
     assert str(found.provenance["continued from"]).startswith("2026-01-01")
 
 
+def test_a_row_that_is_run_again_has_its_run_without_the_fault_again(verbs: Callable[[str], None]) -> None:
+    """What that run saw was chosen by the rows of then."""
+    verbs("planted")
+    green = Check("clean/verify cpu rng", Verdict.PASSED, "nothing was red then", 1.0)
+    earlier = Record("drill", "cpu", "2026-01-01T00:00:00+00:00", 60.0, checks=[green])
+    fault_ = fault(FIRES)
+    found = conduct.conduct(Faults((fault_,), ()), (fault_,), 2, 1.0, lambda _: None, earlier)
+    assert [check.reason for check in found.checks if check.id == green.id] != [green.reason]
+
+
 def test_a_fault_that_nothing_catches_fails_the_drill(verbs: Callable[[str], None]) -> None:
     """It is a row, and the drill's verdict."""
     verbs("False")

@@ -66,7 +66,7 @@ def conduct(
     }
     if earlier is not None:
         record.provenance["continued from"] = f"{earlier.started}, {earlier.provenance.get('commit', 'no commit')}"
-    ended = standing(earlier)
+    ended = standing(earlier, chosen)
     every = [*(_clean_job(one, scale) for one in cleans(chosen)), *(_fault_job(fault, scale) for fault in chosen)]
     jobs = [job for job in every if job.name not in ended]
     scratch = Path(tempfile.mkdtemp(prefix="stackproof-drill-")).resolve()
@@ -88,9 +88,13 @@ def conduct(
     return record
 
 
-def standing(earlier: Record | None) -> dict[str, Check]:
-    """Return what passed earlier, by name."""
-    return {check.id: check for check in earlier.checks if check.verdict is Verdict.PASSED} if earlier else {}
+def standing(earlier: Record | None, chosen: Sequence[Fault]) -> dict[str, Check]:
+    """Return what passed earlier, by name; a run without a fault is of no use to a row that was not there, or red."""
+    if earlier is None:
+        return {}
+    passed = {check.id: check for check in earlier.checks if check.verdict is Verdict.PASSED}
+    again = {one.name for one in cleans([fault for fault in chosen if fault.name not in passed])}
+    return {name: check for name, check in passed.items() if name not in again}
 
 
 def cleans(chosen: Sequence[Fault]) -> tuple[Clean, ...]:

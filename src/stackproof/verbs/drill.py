@@ -61,7 +61,7 @@ def _run(options: argparse.Namespace) -> int:
     earlier = _earlier(options.earlier)
     console = plain_console()
     names = {row.name for row in chosen} | {run.name for run in conduct.cleans(chosen)}
-    names -= conduct.standing(earlier).keys()
+    names -= conduct.standing(earlier, chosen).keys()
     board = showing.Board(console, len(names) + 1)
     record = conduct.conduct(loaded, chosen, options.workers, options.deadline_scale, board.told, earlier)
     where = _keep(record, outputs)
