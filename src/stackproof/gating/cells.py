@@ -110,7 +110,7 @@ class Board:
             if name not in self.plan.judged:
                 continue
             after = head.quantities.get(name, 0.0)
-            cell = Cell(subject, name, self.plan.quantities[name].effect)
+            cell = Cell(subject, name, self.plan.quantities[name].effect(self.kind))
             if before > 0 and after > 0:
                 self._append(cell, math.log(after / before))
             elif before > 0:

@@ -24,8 +24,13 @@ class Quantity:
 
     name: str
     unit: str
-    effect: float
+    effects: Mapping[str, float]
+    """Minimum effect by device type; `other` for those that are not listed."""
     title: str
+
+    def effect(self, kind: str) -> float:
+        """Return the minimum effect on a type of device, as a fraction."""
+        return self.effects.get(kind, self.effects[_OTHER])
 
 
 @dataclass(frozen=True)
@@ -131,7 +136,10 @@ def load() -> GatePlan:
 
 def _quantity(row: Table) -> Quantity:
     with row:
-        return Quantity(row.take("name", str), row.take("unit", str), row.take("effect", float), row.take("title", str))
+        found = Quantity(row.take("name", str), row.take("unit", str), row.take("effect", dict), row.take("title", str))
+    if _OTHER not in found.effects:
+        raise row.refuse("effect", f"needs '{_OTHER}', for devices that are not listed")
+    return found
 
 
 def _spared(row: Table) -> list[tuple[tuple[str, str], str]]:
