@@ -22,7 +22,7 @@ from stackproof.history import tooling  # noqa: E402
 nox.needs_version = ">=2024.4.15"
 nox.options.sessions = ["smoke"]
 
-# Containers often forbid bytecode. Ours goes below .nox and into ignored folders; without it importing torch takes three times as long.
+# Containers often forbid bytecode. Ours goes below .nox and into ignored folders; without it half of a check's time is compiling torch.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # After Ctrl-C a verb ends its ranks and writes its record; nox would give it 0.3 s. A signal to nox alone does not reach the
