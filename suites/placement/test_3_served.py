@@ -16,7 +16,7 @@ def test_by_the_card(stack: Stack, device: Device, figures: dict[str, Figure]) -
     """With the card's queue full, every operator's call returns at once (pytorch#126488)."""
     capabilities.require(stack, "device-events")
     work = timekeeping.products(device)
-    shares = backlog.served(backlog.calls(device), work, backlog.long_enough(work))
+    shares = backlog.served(backlog.calls(device), work, timekeeping.lasting(work, backlog.BACKLOG_S))
     slowest = max(shares, key=lambda name: shares[name])
     figures["slowest"] = shares[slowest]
     figures["summary"] = (

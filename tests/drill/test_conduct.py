@@ -66,6 +66,8 @@ def test_what_passed_earlier_is_not_run_again(verbs: Callable[[str], None]) -> N
     earlier = Record("drill", "cpu", "2026-01-01T00:00:00+00:00", 60.0, checks=[stood, red])
     heard: list[str] = []
     fault_ = fault(FIRES)
+    gone = Record("drill", "cpu", "", checks=[stood, Check("coverage", Verdict.PASSED, "all", 0.0)])
+    assert conduct.standing(gone, [fault_]).keys() == {"compute/some-fault"}
     found = conduct.conduct(Faults((fault_,), ()), (fault_,), 2, 1.0, lambda check: heard.append(check.id), earlier)
     assert ends(found) == {"compute/some-fault": Verdict.PASSED, "clean/verify cpu rng": Verdict.PASSED}
     assert heard == ["clean/verify cpu rng", "coverage"]

@@ -11,6 +11,7 @@ from stackproof.errors import Refusal
 from stackproof.gating import calibrate, calibration_page, plan
 from stackproof.gating.calibrate import Share, Trial
 from stackproof.gating.doses import Calibration, Dose
+from stackproof.gating.drawing import Drawn
 
 DOSES = Calibration(("gemm",), 1.0, 3, (Dose("equal sides", "", 4, 0.0), Dose("spin 5 %", "spin=0.05", 2, 0.05)))
 
@@ -83,6 +84,15 @@ def test_the_table_says_what_was_measured_and_what_was_not() -> None:
     undecided = calibration_page.tables(DOSES, [_trial("equal sides", 0, "inconclusive")])
     assert "| equal sides | 0/1 (0.0% to 97.5%) | 1/1 (2.5% to 100.0%) |" in undecided
     assert "2.0%" in full
+
+
+def test_drawn_gates_have_a_table_of_their_own() -> None:
+    """It says that they share launches; too few launches make none."""
+    assert calibration_page.drawn(DOSES, TRIALS[:4]) == []
+    text = calibration_page.tables(DOSES, TRIALS, [Drawn(0.05, 1000, 0.25, 0.5)])
+    assert "they share launches" in text
+    assert "| 5.0% | 25.0% | 50.0% |" in text
+    assert "they share launches" not in calibration_page.tables(DOSES, TRIALS)
 
 
 def test_nothing_measured_is_said_in_the_first_line() -> None:

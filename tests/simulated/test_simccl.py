@@ -20,7 +20,6 @@ mine = torch.full((3,), float(rank), device=card)
 """
 _END = """
 dist.barrier()
-os._exit(0)
 """
 _COLLECTIVES = """
 total = sum(ranks())
@@ -97,7 +96,7 @@ def test_faults_of_ranks_strike_where_they_are_planted(tmp_path: Path) -> None:
     signs = tmp_path / "signs"
     signs.mkdir()
     planted = "silently-gloo;dropped:rank=1;drift:rank=1;barrier-passes"
-    run(_BEGIN + _OTHERS + "os._exit(0)\n", ranks=tmp_path / "ranks.py", faults=planted, signs=signs)
+    run(_BEGIN + _OTHERS, ranks=tmp_path / "ranks.py", faults=planted, signs=signs)
     assert fired(signs).keys() == {"silently-gloo", "dropped", "drift", "barrier-passes"}
 
 
@@ -123,4 +122,4 @@ else:
 @pytest.mark.parametrize(("code", "detail"), [(_SHARED, "OFF"), (_DIFFERENT, "DETAIL")], ids=["one card", "shapes"])
 def test_what_libraries_refuse_is_refused(code: str, detail: str, tmp_path: Path) -> None:
     """Two ranks on one card, and, where torch is asked for details, tensors that differ: in the words that are known."""
-    run(_BEGIN + code + "os._exit(0)\n", ranks=tmp_path / "ranks.py", TORCH_DISTRIBUTED_DEBUG=detail)
+    run(_BEGIN + code, ranks=tmp_path / "ranks.py", TORCH_DISTRIBUTED_DEBUG=detail)

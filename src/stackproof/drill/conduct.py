@@ -89,12 +89,12 @@ def conduct(
 
 
 def standing(earlier: Record | None, chosen: Sequence[Fault]) -> dict[str, Check]:
-    """Return what passed earlier, by name; a run without a fault is of no use to a row that was not there, or red."""
-    if earlier is None:
-        return {}
-    passed = {check.id: check for check in earlier.checks if check.verdict is Verdict.PASSED}
-    again = {one.name for one in cleans([fault for fault in chosen if fault.name not in passed])}
-    return {name: check for name, check in passed.items() if name not in again}
+    """Return what passed earlier of this drill's runs, by name; a run without a fault is of no use to a row that was not there, or red."""
+    passed = {check.id: check for check in earlier.checks if check.verdict is Verdict.PASSED} if earlier else {}
+    open_ = [fault for fault in chosen if fault.name not in passed]
+    names = {fault.name for fault in chosen} | {one.name for one in cleans(chosen)}
+    names -= {one.name for one in cleans(open_)}
+    return {name: passed[name] for name in names & passed.keys()}
 
 
 def cleans(chosen: Sequence[Fault]) -> tuple[Clean, ...]:

@@ -33,10 +33,11 @@ def run(options: argparse.Namespace) -> int:
     if not options.report:
         contest = _contest(options, progress)
         done += _run(options, contest, done, progress)
-    text = calibration_page.tables(declared, done)
+    curve = calibration_page.drawn(declared, done)
+    text = calibration_page.tables(declared, done, curve)
     if options.page:
         calibration_page.put(options.page, text)
-        drawn = calibration_page.draw(declared, done, options.page.parent / "figures" / "gate-power")
+        drawn = calibration_page.draw(declared, done, options.page.parent / "figures" / "gate-power", curve)
         for path in drawn:
             console.print(Text(f"drawn: {path}"))
     console.print(Text(plain(text)), soft_wrap=True)

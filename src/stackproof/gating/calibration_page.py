@@ -20,8 +20,8 @@ _KIND = "cpu"
 _DRAWN, _BETWEEN = 1000, (0.04, 0.06, 0.10)
 
 
-def tables(calibration: Calibration, trials: Sequence[Trial]) -> str:
-    """Return the tables as Markdown: whole gates by dose and by tool, single cells by dose, and what a gate costs."""
+def tables(calibration: Calibration, trials: Sequence[Trial], curve: Sequence[Drawn] = ()) -> str:
+    """Return the tables as Markdown: whole gates by dose and by tool, single cells by dose, drawn gates, and what a gate costs."""
     rows = {dose.name: [trial for trial in trials if trial.dose == dose.name] for dose in calibration.doses}
     parts = [
         _where(trials),
@@ -35,7 +35,7 @@ def tables(calibration: Calibration, trials: Sequence[Trial]) -> str:
         "Cells that are called SLOWER, by subject, and the median of the minimum detectable effect with equal sides:",
         "",
     ]
-    parts += [*_cells(calibration, rows), *_drawn(calibration, rows), "", "What a gate costs:", "", *_costs(rows)]
+    parts += [*_cells(calibration, rows), *_drawn(curve), "", "What a gate costs:", "", *_costs(rows)]
     return "\n".join(parts)
 
 
@@ -74,16 +74,14 @@ def drawn(calibration: Calibration, trials: Sequence[Trial]) -> list[Drawn]:
     return [drawing.draw(launches, worse, declared, _KIND, _DRAWN) for worse in sorted({*losses, *_BETWEEN})]
 
 
-def _drawn(calibration: Calibration, rows: Mapping[str, list[Trial]]) -> list[str]:
-    equal = rows[calibration.doses[0].name]
-    found = drawn(calibration, equal)
-    if not found:
+def _drawn(curve: Sequence[Drawn]) -> list[str]:
+    if not curve:
         return []
     told = (
-        f"{_DRAWN} gates of each loss, drawn from the launches of those {len(equal)} with equal sides "
+        f"{_DRAWN} gates of each loss, drawn from the launches of those with equal sides "
         "(their times alone; they share launches):"
     )
-    table = [f"| {one.worse:.1%} | {one.failed:.1%} | {one.unsure:.1%} |" for one in found]
+    table = [f"| {one.worse:.1%} | {one.failed:.1%} | {one.unsure:.1%} |" for one in curve]
     return ["", told, "", "| added to the head's seconds | fail | cannot say, or blind |", "|---:|---:|---:|", *table]
 
 
@@ -115,7 +113,7 @@ def put(page: Path, text: str) -> None:
     page.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}", encoding="utf-8")
 
 
-def draw(calibration: Calibration, trials: Sequence[Trial], stem: Path) -> list[Path]:
+def draw(calibration: Calibration, trials: Sequence[Trial], stem: Path, curve: Sequence[Drawn] = ()) -> list[Path]:
     """Draw the share of gates that fail against what was planted, a line for each tool; nothing without two doses of known size."""
     points = {
         dose.worse: [trial for trial in trials if trial.dose == dose.name]
@@ -134,7 +132,7 @@ def draw(calibration: Calibration, trials: Sequence[Trial], stem: Path) -> list[
     for number, name in enumerate((OURS, *JUDGES)):
         shares = {worse: failing(rows) if name == OURS else by_others(rows, name) for worse, rows in known.items()}
         _line(axes, shares, name, number)
-    if curve := drawn(calibration, trials):
+    if curve:
         axes.plot([100 * one.worse for one in curve], [100 * one.failed for one in curve], "k:", label=f"{OURS}, drawn")
     axes.set_xlabel("planted slowdown, per cent of a step")
     axes.set_ylabel("gates that fail, per cent")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from typing import Any, TypeVar
 
 from .. import ROOT
 from ..errors import Refusal
@@ -14,6 +15,7 @@ from .doses import Calibration
 
 FILE = ROOT / "fixtures" / "gate.toml"
 _OTHER = "other"
+Value = TypeVar("Value")
 CAPTURE = "capture"
 """The quantity that takes so long that it may be seen in the first launches only."""
 
@@ -30,7 +32,7 @@ class Quantity:
 
     def effect(self, kind: str) -> float:
         """Return the minimum effect on a type of device, as a fraction."""
-        return self.effects.get(kind, self.effects[_OTHER])
+        return _of(self.effects, kind)
 
 
 @dataclass(frozen=True)
@@ -84,11 +86,11 @@ class GatePlan:
 
     def effect(self, subject: str, kind: str) -> float:
         """Return the minimum effect of a subject's time on a type of device, as a fraction."""
-        return self.exceptions.get(subject, self.effects.get(kind, self.effects[_OTHER]))
+        return self.exceptions.get(subject, _of(self.effects, kind))
 
     def profile(self, kind: str) -> str:
         """Return the profile that suits a type of device."""
-        return self.profiles.get(kind, self.profiles[_OTHER])
+        return _of(self.profiles, kind)
 
 
 @cache
@@ -105,14 +107,14 @@ def load() -> GatePlan:
         with table.table("capture") as row:
             captured, captures = row.strings("subjects", []), row.take("launches", int)
         spared = dict(pair for row in table.tables("left_out") for pair in _spared(row))
-        effects, profiles = table.take("effect", dict), table.take("profile", dict)
+        effects, profiles = _by_device(table, "effect"), _by_device(table, "profile")
         quantities = {row.name: row for row in map(_quantity, table.tables("quantity"))}
         counters = dict(map(_counter, table.tables("counter")))
         conditions = tuple(map(_condition, table.tables("condition")))
         exceptions = dict(map(_exception, table.tables("subject")))
         calibration = doses.take(table)
-    if not (_OTHER in effects and _OTHER in profiles) or list(looks) != sorted(set(looks)) or not looks or looks[0] < 3:
-        raise Refusal(f"{FILE}: 'effect' and 'profile' need '{_OTHER}', and 'looks' must rise from 3 or more launches")
+    if list(looks) != sorted(set(looks)) or not looks or looks[0] < 3:
+        raise Refusal(f"{FILE}: 'looks' must rise from 3 or more launches")
     return GatePlan(
         looks,
         alpha,
@@ -136,10 +138,20 @@ def load() -> GatePlan:
 
 def _quantity(row: Table) -> Quantity:
     with row:
-        found = Quantity(row.take("name", str), row.take("unit", str), row.take("effect", dict), row.take("title", str))
-    if _OTHER not in found.effects:
-        raise row.refuse("effect", f"needs '{_OTHER}', for devices that are not listed")
+        return Quantity(row.take("name", str), row.take("unit", str), _by_device(row, "effect"), row.take("title", str))
+
+
+def _by_device(table: Table, key: str) -> dict[str, Any]:
+    """Take values by device type; those that are not listed need one too."""
+    found: dict[str, Any] = table.take(key, dict)
+    if _OTHER not in found:
+        raise table.refuse(key, f"needs '{_OTHER}', for devices that are not listed")
     return found
+
+
+def _of(values: Mapping[str, Value], kind: str) -> Value:
+    """Return the value for a type of device."""
+    return values.get(kind, values[_OTHER])
 
 
 def _spared(row: Table) -> list[tuple[tuple[str, str], str]]:

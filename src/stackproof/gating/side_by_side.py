@@ -46,8 +46,7 @@ class Crew:
         """
         with tempfile.TemporaryDirectory(prefix="calibration-", ignore_cleanup_errors=True) as folder:
             workers = [
-                threading.Thread(target=self._work, args=(core, many, Path(folder)), daemon=True)
-                for core in cores(many)
+                threading.Thread(target=self._work, args=(core, many, folder), daemon=True) for core in cores(many)
             ]
             for worker in workers:
                 worker.start()
@@ -59,20 +58,17 @@ class Crew:
         if self._failed:
             raise self._failed[0]
 
-    def _work(self, core: int | None, many: int, folder: Path) -> None:
+    def _work(self, core: int | None, many: int, folder: str) -> None:
         try:
             if core is not None:
                 os.sched_setaffinity(0, {core})  # of this thread, and of the processes that it starts
+            pinned = {"at once": f"{many} at once, each on a core of its own"} if core is not None else {}
             while (job := self._next()) is not None:
-                trial = attempt(self._contest, *job, Path(tempfile.mkdtemp(dir=folder)), Silent())
-                facts = (
-                    {**trial.facts, "at once": f"{many} at once, each on a core of its own"}
-                    if many > 1
-                    else trial.facts
-                )
+                with tempfile.TemporaryDirectory(dir=folder) as own:
+                    trial = attempt(self._contest, *job, Path(own), Silent())
                 with self._lock:
                     if not self._over.is_set():
-                        self._keep(replace(trial, facts=facts))
+                        self._keep(replace(trial, facts={**trial.facts, **pinned}))
         except BaseException as error:
             self._failed.append(error)
             self._over.set()

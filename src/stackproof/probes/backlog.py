@@ -15,15 +15,14 @@ from torch.nn import functional
 
 from ..checks import CheckInconclusive, require
 from ..device import Device
-from .timekeeping import Work, truth
+from .timekeeping import Work
 
 BACKLOG_S = 0.1
 LEAST_S = 5e-3
-"""So much of it must be left when the operator is called: a hundred launches."""
+"""So much of it must be left when the operator is called: far more than a launch takes."""
 WAITED = 0.5
-"""From this share of the queue's time on, a call waited for it; a launch takes thousandths."""
+"""From this share of the queue's time on, a call waited for it; a launch takes little of it."""
 _TRIES = 3
-_MOST_UNITS = 512
 Call = Callable[[], object]
 
 
@@ -49,14 +48,6 @@ def calls(device: Device) -> dict[str, Call]:
         "cross_entropy": lambda: functional.cross_entropy(rows, index),
         "attention": lambda: functional.scaled_dot_product_attention(heads, heads, heads),
     }
-
-
-def long_enough(work: Work) -> int:
-    """Return how many units of work keep the card busy for a tenth of a second."""
-    units = 1
-    while units < _MOST_UNITS and min(truth(work, units) for _ in range(2)) < BACKLOG_S:
-        units *= 2
-    return units
 
 
 def waited(call: Call, work: Work, units: int) -> float:

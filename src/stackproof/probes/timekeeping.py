@@ -98,7 +98,7 @@ def products(device: Device) -> Products:
     size = 128
     while size < _LARGEST:
         work = Products(device, size)
-        if min(truth(work, 1) for _ in range(4)) >= UNIT_S:
+        if min(_truth(work, 1) for _ in range(4)) >= UNIT_S:
             return work
         size *= 2
     return Products(device, size)
@@ -106,9 +106,7 @@ def products(device: Device) -> Products:
 
 def measure(device: Device, work: Work) -> Spans:
     """Time k and 2k units in turn, where k units take at least 25 ms."""
-    units = 1
-    while units < _MOST_UNITS and min(truth(work, units) for _ in range(2)) < SPAN_S:
-        units *= 2
+    units = lasting(work, SPAN_S)
     spans = Spans(units, [], [])
     for _ in range(ROUNDS):
         for _ in range(REPETITIONS):
@@ -117,6 +115,14 @@ def measure(device: Device, work: Work) -> Spans:
         if SETTLED[0] <= _factor(spans, complete) <= SETTLED[1]:
             break
     return spans
+
+
+def lasting(work: Work, seconds: float) -> int:
+    """Return how many units take at least so long, by doubling."""
+    units = 1
+    while units < _MOST_UNITS and min(_truth(work, units) for _ in range(2)) < seconds:
+        units *= 2
+    return units
 
 
 def complete(turn: Turn) -> float:
@@ -128,7 +134,7 @@ def _factor(spans: Spans, span: Callable[[Turn], float]) -> float:
     return min(map(span, spans.double)) / max(min(map(span, spans.single)), 1e-12)
 
 
-def truth(work: Work, units: int) -> float:
+def _truth(work: Work, units: int) -> float:
     """Return the time until the result is here, whatever synchronising does."""
     began = time.perf_counter()
     work.submit(units)

@@ -60,9 +60,8 @@ def _run(options: argparse.Namespace) -> int:
         raise Refusal("--write-page: the page is about all faults; leave out --only and --fast")
     earlier = _earlier(options.earlier)
     console = plain_console()
-    names = {row.name for row in chosen} | {run.name for run in conduct.cleans(chosen)}
-    names -= conduct.standing(earlier, chosen).keys()
-    board = showing.Board(console, len(names) + 1)
+    left = len(chosen) + len(conduct.cleans(chosen)) - len(conduct.standing(earlier, chosen))
+    board = showing.Board(console, left + 1)
     record = conduct.conduct(loaded, chosen, options.workers, options.deadline_scale, board.told, earlier)
     where = _keep(record, outputs)
     showing.close(console, record, where)
