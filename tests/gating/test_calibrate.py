@@ -13,7 +13,7 @@ from stackproof.gating.calibrate import Share, Trial
 from stackproof.gating.doses import Calibration, Dose
 from stackproof.gating.drawing import Drawn
 
-DOSES = Calibration(("gemm",), 1.0, 3, (Dose("equal sides", "", 4, 0.0), Dose("spin 5 %", "spin=0.05", 2, 0.05)))
+DOSES = Calibration(("gemm",), 1.0, (Dose("equal sides", "", 4, 0.0), Dose("spin 5 %", "spin=0.05", 2, 0.05)))
 
 
 def _trial(dose: str, number: int, verdict: str, slower: float = 0.0) -> Trial:

@@ -32,6 +32,15 @@ def test_both_sides_take_turns_over_every_subject(tmp_path: Path) -> None:
     assert found.seen[PROCESS]["head"].quantities == {"start-up": 1.0}
 
 
+def test_later_launches_count_nothing_and_miss_nothing(tmp_path: Path) -> None:
+    """Counters need one launch; a profiler's seconds are spent on times in the others."""
+    found, lost = _launch(tmp_path, number=TERMS.plan.counts)
+    assert (lost, found.counted) == ([], False)
+    for side in ("base", "head"):
+        assert found.seen["one"][side].counters == {}
+        assert found.seen["one"][side].blocks
+
+
 def test_a_crash_of_one_subject_leaves_the_other(tmp_path: Path) -> None:
     """The pair is started again for what is left."""
     found, lost = _launch(tmp_path, head="crash")

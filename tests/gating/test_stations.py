@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 import torch
 
@@ -14,9 +16,10 @@ from stackproof.measuring import subjects
 
 @pytest.fixture(autouse=True)
 def _threads() -> object:
-    """A station sets the number of threads, as the process of a side may."""
+    """A station sets the number of threads and freezes the collector, as the process of a side may."""
     before = torch.get_num_threads()
     yield
+    gc.unfreeze()
     torch.set_num_threads(before)
 
 
@@ -37,6 +40,15 @@ def test_a_station_is_proved_runs_and_says_what_a_run_is_worth() -> None:
     assert station.count(captured=False)["counters"]["operators"] >= 1
     station.conclude()
     station.close()
+
+
+def test_the_collector_passes_over_what_stood_before_the_blocks() -> None:
+    """A full pass over all that was imported would fall into one side's block; a closed station hands everything back."""
+    station = _station("gemm-float32")
+    station.warm(0.5)
+    assert gc.get_freeze_count() > 10_000
+    station.close()
+    assert gc.get_freeze_count() == 0
 
 
 def test_a_planted_gradient_does_not_pass_the_proof() -> None:

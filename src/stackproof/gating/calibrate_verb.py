@@ -49,7 +49,7 @@ def _contest(options: argparse.Namespace, progress: Progress) -> Contest:
     base, head = Variant("base"), Variant("head")
     options.only = options.only or list(declared.subjects)
     contest = make_contest(options, chosen_stack(options), base, head, progress)
-    return replace(contest, minutes=declared.minutes, plan=replace(contest.plan, rounds=declared.rounds))
+    return replace(contest, minutes=declared.minutes)
 
 
 def _run(

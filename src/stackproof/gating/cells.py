@@ -91,8 +91,8 @@ class Board:
             self.proved[subject] = head.proved
             self._add_time(subject, base, head)
             self._add_quantities(subject, base, head)
-            if base.counters:
-                self.counted.setdefault(subject, []).append((base.counters, head.counters))
+            if launch.counted:
+                self._add_counters(subject, base, head)
 
     def _add_time(self, subject: str, base: Seen, head: Seen) -> None:
         if not head.blocks:
@@ -117,6 +117,10 @@ class Board:
                 self.missing[cell.name] = (
                     f"the base gives {before:g} {self.plan.quantities[name].unit}, the head nothing"
                 )
+
+    def _add_counters(self, subject: str, base: Seen, head: Seen) -> None:
+        if base.counters:
+            self.counted.setdefault(subject, []).append((base.counters, head.counters))
         for name in self.plan.counters:
             if name in base.counters and name not in head.counters:
                 self.missing[f"gate/{subject}::{name}"] = f"the base counts {base.counters[name]}, the head nothing"

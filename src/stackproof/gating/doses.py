@@ -20,19 +20,18 @@ class Dose:
 
 @dataclass(frozen=True)
 class Calibration:
-    """All doses, on which subjects, how long one gate may take, and how many rounds a launch has."""
+    """All doses, on which subjects and how long one gate may take."""
 
     subjects: tuple[str, ...]
     minutes: float
-    rounds: int
     doses: tuple[Dose, ...]
 
 
 def take(table: Table) -> Calibration:
     """Take both keys from the gate's table."""
     with table.table("calibration") as row:
-        subjects, minutes, rounds = row.strings("subjects"), row.take("minutes", float), row.take("rounds", int)
-    return Calibration(subjects, minutes, rounds, tuple(map(_dose, table.tables("dose"))))
+        subjects, minutes = row.strings("subjects"), row.take("minutes", float)
+    return Calibration(subjects, minutes, tuple(map(_dose, table.tables("dose"))))
 
 
 def _dose(row: Table) -> Dose:

@@ -53,6 +53,8 @@ class Launch:
 
     seen: dict[str, dict[str, Seen]] = field(default_factory=dict)
     hello: dict[str, Answer] = field(default_factory=dict)
+    counted: bool = True
+    """Whether the exact counters were asked for; where they were not, none is missing."""
     conditions: list[Answer] = field(default_factory=list)
 
 
@@ -85,7 +87,7 @@ def launch(
     A subject that one side cannot run, or computes wrong, is lost and the others go on; a side that dies is
     started again, because one crash must not hide what the other subjects show.
     """
-    found, lost, left = Launch(), list[Lost](), list(subjects)
+    found, lost, left = Launch(counted=number < terms.plan.counts), list[Lost](), list(subjects)
     captured = terms.plan.captured if number < terms.plan.captures else ()
     while left or not found.hello:
         with ExitStack() as stack:
@@ -94,7 +96,7 @@ def launch(
             while left:
                 subject = left.pop(0)
                 try:
-                    found.seen[subject] = _duel(sides, subject, terms, subject in captured, found.conditions)
+                    found.seen[subject] = _duel(sides, subject, terms, subject in captured, found)
                 except SideEndedError as ended:
                     lost.append(Lost(subject, ended.side, ended.verdict, str(ended)))
                     if ended.gone or not _closed(sides):
@@ -119,9 +121,7 @@ def _take_up(sides: Sequence[LiveSide], found: Launch) -> None:
         }
 
 
-def _duel(
-    sides: Sequence[LiveSide], subject: str, terms: Terms, captured: bool, conditions: list[Answer]
-) -> dict[str, Seen]:
+def _duel(sides: Sequence[LiveSide], subject: str, terms: Terms, captured: bool, found: Launch) -> dict[str, Seen]:
     """Prove and warm, then alternate blocks; both are open all the time, so that only one thing differs: the turn."""
     plan = terms.plan
     opened = _at_once(sides, "open", _OPEN_S, subject=subject, preset=terms.preset)
@@ -129,11 +129,12 @@ def _duel(
     took = max(one["seconds"] for one in warm.values())
     runs = max(1, round(plan.block_seconds / took))
     deadline = _LEAST_BLOCK_S + 20 * runs * took
-    conditions.append(sides[0].ask("conditions", deadline + _LEAST_BLOCK_S))
+    found.conditions.append(sides[0].ask("conditions", deadline + _LEAST_BLOCK_S))
     rounds = max(_FEWEST_ROUNDS, min(plan.rounds, int(plan.subject_seconds / (4 * runs * took))))
     blocks = _blocks(sides, rounds, runs, deadline)
-    conditions.append(sides[0].ask("conditions", deadline + _LEAST_BLOCK_S))
-    counted = _at_once(sides, "count", _OPEN_S, captured=captured)
+    found.conditions.append(sides[0].ask("conditions", deadline + _LEAST_BLOCK_S))
+    nothing: Answer = {"counters": {}}
+    counted = _at_once(sides, "count", _OPEN_S, captured=captured) if found.counted else dict.fromkeys(sides, nothing)
     _at_once(sides, "conclude", deadline)
     return {
         side.seat.name: Seen(

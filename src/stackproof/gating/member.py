@@ -11,7 +11,7 @@ import torch.distributed as dist
 from ..checks import CheckEnded
 from ..distributed.rank import Rank
 from ..measuring.ranked import Parallel, Together, rest, setting_of
-from ..measuring.sampling import warm_up
+from ..measuring.sampling import freeze_collector, warm_up
 from ..workloads.collectives import Collective
 from ..workloads.work import Work
 from . import counting
@@ -35,6 +35,7 @@ class Member:
     def warm(self, seconds: float) -> Answer:
         """Warm up together; all ranks look at the slowest, so they stop together."""
         device = self._rank.device
+        freeze_collector()
         device.reset_peak()
         sampler = Together(device, self._work.run)
         warmth = warm_up(sampler, seconds)

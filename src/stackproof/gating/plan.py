@@ -70,6 +70,8 @@ class GatePlan:
     """Kinds of work that cannot be one of two live sides, because they start processes of their own."""
     compared: tuple[str, ...]
     """Paths of the repository that a commit brings along as a side."""
+    counts: int
+    """In how many launches counters are counted: one tells them, a second tells those that vary by themselves."""
     captured: tuple[str, ...]
     """Subjects whose model is handed to `torch.compile`."""
     captures: int
@@ -104,6 +106,8 @@ def load() -> GatePlan:
             left_out = design.strings("left_out", [])
         with table.table("compared") as row:
             compared = row.strings("paths")
+        with table.table("count") as row:
+            counts = row.take("launches", int)
         with table.table("capture") as row:
             captured, captures = row.strings("subjects", []), row.take("launches", int)
         spared = dict(pair for row in table.tables("left_out") for pair in _spared(row))
@@ -115,6 +119,8 @@ def load() -> GatePlan:
         calibration = doses.take(table)
     if list(looks) != sorted(set(looks)) or not looks or looks[0] < 3:
         raise Refusal(f"{FILE}: 'looks' must rise from 3 or more launches")
+    if not 1 <= captures <= counts:
+        raise Refusal(f"{FILE}: the launches of 'capture' must be among those of 'count', which are 1 or more")
     return GatePlan(
         looks,
         alpha,
@@ -128,6 +134,7 @@ def load() -> GatePlan:
         exceptions,
         left_out,
         compared,
+        counts,
         captured,
         captures,
         conditions,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any, Protocol
 
 import torch
 
 from ..device import Device
 from ..measuring import Subject
-from ..measuring.sampling import Sampler, warm_up
+from ..measuring.sampling import Sampler, freeze_collector, warm_up
 from ..workloads import kinds
 from ..workloads.work import Setting
 from . import counting, drills
@@ -63,6 +64,7 @@ class Alone:
 
     def warm(self, seconds: float) -> Answer:
         """Warm up and return what is known then; a drill begins here, after what it must be compared with was timed."""
+        freeze_collector()
         self._device.synchronize()
         self._device.reset_peak()
         sampler = Sampler(self._device, self._work.run)
@@ -100,4 +102,5 @@ class Alone:
         """Let go of the work and of what the device keeps for it."""
         self._work.close()
         self._run = lambda: None
+        gc.unfreeze()
         self._device.empty_cache()
