@@ -19,7 +19,7 @@ from ..records import Record
 from .cells import TIME
 from .concluding import conclude
 from .doses import Calibration, Dose
-from .gate import Contest, Outcome, Watcher, contend
+from .gate import Contest, Outcome, contend
 from .others import JUDGES
 from .showing import word
 
@@ -89,11 +89,21 @@ def schedule(calibration: Calibration, done: Sequence[Trial], most: int | None) 
         had[dose] += 1
 
 
-def attempt(contest: Contest, dose: Dose, number: int, folder: Path, watcher: Watcher) -> Trial:
+class _Silent:
+    """Is told of every launch and keeps it to itself: hundreds of gates are a line each."""
+
+    def launched(self, number: int, most: int, subject: str) -> None:
+        """Say nothing."""
+
+    def looked(self, board: object) -> None:
+        """Say nothing."""
+
+
+def attempt(contest: Contest, dose: Dose, number: int, folder: Path) -> Trial:
     """Run one gate with a dose planted in its head."""
     base, head = contest.seats
     began = time.monotonic()
-    outcome = contend(replace(contest, seats=(base, replace(head, drill=dose.drill))), folder, watcher)
+    outcome = contend(replace(contest, seats=(base, replace(head, drill=dose.drill))), folder, _Silent())
     if outcome.interrupted:
         raise KeyboardInterrupt
     record = Record("gate", head.stack, "2000-01-01T00:00:00.000+00:00")
@@ -104,7 +114,7 @@ def attempt(contest: Contest, dose: Dose, number: int, folder: Path, watcher: Wa
         launches=len(outcome.board.launches), words={name: word(check) for name, check in cells.items()},
         ratios={name: float(check.figures["ratio"]) for name, check in cells.items()},
         visible={name: float(check.figures["minimum detectable effect"]) for name, check in cells.items()},
-        data=_data(outcome), facts={**_facts(outcome), "load": max(outcome.conditions.loads, default=0.0)},
+        data=_data(outcome), facts=_facts(outcome),
     )  # fmt: skip
 
 
