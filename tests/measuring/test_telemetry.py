@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 from stackproof.device import Host
 from stackproof.measuring import telemetry
 from stackproof.measuring.telemetry import Telemetry, physical_index
-from stackproof.measuring.tools import Query
+from stackproof.measuring.tools import DEADLINE_S, Query
 from stackproof.stacks import Stack
 
 from .tools_data import NVIDIA_STATE
@@ -121,6 +122,16 @@ def test_visibility_is_undone(
     """Torch's card 1 under `2,5` is the tool's card 5; what is no plain number is left alone."""
     monkeypatch.setitem(os.environ, "OWN_VISIBLE", shown)
     assert physical_index(index, replace(cpu, visibility="OWN_VISIBLE")) == expected
+
+
+def test_a_long_answer_is_not_waited_for() -> None:
+    """/proc/cpuinfo of 64 cores is more than a pipe holds: its reader would wait for a tool that waits for its reader."""
+    query = Query(("head", "-c", "300000", "/dev/zero"), "regex", pattern="(?P<mhz>[1-9])")
+    began = time.monotonic()
+    said = telemetry.answer(query, "", lambda: None)
+    assert said is not None
+    assert len(said) == 300_000
+    assert time.monotonic() - began < DEADLINE_S
 
 
 def test_this_host_tells_its_clock(cpu: Stack) -> None:

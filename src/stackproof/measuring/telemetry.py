@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -81,21 +82,23 @@ def ask(query: Query, card: str, work: Callable[[], object] | None = None) -> di
 
 def answer(query: Query, card: str, work: Callable[[], object] | None = None) -> str | None:
     """Return a tool's output, with work on the card while it runs; None if it fails or takes too long."""
-    try:
-        process = query.start(card)
-    except OSError:
-        return None
-    until = time.monotonic() + DEADLINE_S
-    while work is not None and process.poll() is None and time.monotonic() < until:
-        work()
-    try:
-        said, _ = process.communicate(timeout=max(0.1, until - time.monotonic()))
-    except subprocess.TimeoutExpired:
-        process.kill()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.communicate(timeout=1.0)
-        return None
-    return said if process.returncode == 0 else None
+    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as output:
+        try:
+            process = query.start(card, output)
+        except OSError:
+            return None
+        until = time.monotonic() + DEADLINE_S
+        while work is not None and process.poll() is None and time.monotonic() < until:
+            work()
+        try:
+            process.wait(timeout=max(0.1, until - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=1.0)
+            return None
+        output.seek(0)
+        return output.read() if process.returncode == 0 else None
 
 
 def physical_index(index: int, stack: Stack) -> int:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from statistics import median
-from typing import Any
+from typing import IO, Any
 
 from .. import ROOT
 from ..records import Figure
@@ -30,16 +30,17 @@ class Query:
     keys: Mapping[str, str] | None = None
     pattern: str = ""
 
-    def start(self, card: str) -> subprocess.Popen[str]:
-        """Start the tool; the caller waits for it, with work on the card meanwhile."""
+    def start(self, card: str, output: IO[str]) -> subprocess.Popen[bytes]:
+        """Start the tool; the caller waits for it, with work on the card meanwhile.
+
+        It writes to a file: a pipe holds 64 KiB, and /proc/cpuinfo of 64 cores is longer.
+        """
         command = [part.format(card=card) for part in self.command]
         return subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
+            stdout=output,
             stderr=subprocess.DEVNULL,
-            text=True,
-            errors="replace",
         )
 
     def facts(self, said: str, card: str) -> dict[str, Figure]:
