@@ -49,7 +49,8 @@ def _contest(options: argparse.Namespace, progress: Progress) -> Contest:
     base, head = Variant("base"), Variant("head")
     options.only = options.only or list(declared.subjects)
     contest = make_contest(options, chosen_stack(options), base, head, progress)
-    return replace(contest, minutes=declared.minutes)
+    without_counters = replace(contest.plan, counts=0)  # they are exact: what is calibrated is what has noise
+    return replace(contest, minutes=declared.minutes, plan=without_counters)
 
 
 def _run(
