@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -76,7 +77,7 @@ def test_shares_have_exact_intervals() -> None:
 def test_the_table_says_what_was_measured_and_what_was_not() -> None:
     """Each tool judges the same seconds; a dose without gates has no figure."""
     text = calibration_page.tables(DOSES, TRIALS[:4])
-    assert "4 gates on: 2.15.0" in text
+    assert "4 gates; what did not belong to them used at most" in text
     assert "| equal sides | 0/4" in text
     assert "| spin 5 % | not yet measured |" in text
     full = calibration_page.tables(DOSES, TRIALS)
@@ -84,6 +85,15 @@ def test_the_table_says_what_was_measured_and_what_was_not() -> None:
     undecided = calibration_page.tables(DOSES, [_trial("equal sides", 0, "inconclusive")])
     assert "| equal sides | 0/1 (0.0% to 97.5%) | 1/1 (2.5% to 100.0%) |" in undecided
     assert "2.0%" in full
+
+
+def test_gates_of_several_places_are_told_apart() -> None:
+    """What ran on one machine says nothing of another."""
+    there = replace(TRIALS[0], facts={"torch": "2.11.0", "cpu.name": "Xeon", "at once": "8 at once", "load": 0.25})
+    text = calibration_page.tables(DOSES, [*TRIALS[:2], there])
+    assert "used at most 25% of a host's cores" in text
+    assert "- 1 on Xeon, torch 2.11.0, 8 at once\n" in text
+    assert "- 2 on a CPU without a name, torch 2.15.0\n" in text
 
 
 def test_drawn_gates_have_a_table_of_their_own() -> None:

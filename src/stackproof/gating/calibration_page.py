@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
@@ -42,9 +43,20 @@ def tables(calibration: Calibration, trials: Sequence[Trial], curve: Sequence[Dr
 def _where(trials: Sequence[Trial]) -> str:
     if not trials:
         return f"**{_NONE}**: run `nox -s gate-calibration` on a quiet machine."
-    facts = sorted({f"{value}" for trial in trials for name, value in trial.facts.items() if name != "load"})
     load = max(float(trial.facts.get("load", 0.0)) for trial in trials)
-    return f"{len(trials)} gates on: {', '.join(facts)}; others used at most {load:.0%} of the host's cores."
+    places = Counter(_place(trial) for trial in trials)
+    rows = "".join(f"\n- {many} on {place}" for place, many in sorted(places.items()))
+    return f"{len(trials)} gates; what did not belong to them used at most {load:.0%} of a host's cores.\n{rows}"
+
+
+def _place(trial: Trial) -> str:
+    facts = trial.facts
+    told = [
+        facts.get("cpu.name", "a CPU without a name"),
+        f"torch {facts.get('torch', 'unknown')}",
+        facts.get("at once"),
+    ]
+    return ", ".join(str(one) for one in told if one)
 
 
 def _whole(rows: Mapping[str, list[Trial]]) -> list[str]:
