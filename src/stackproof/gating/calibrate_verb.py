@@ -13,9 +13,9 @@ from ..console import plain, plain_console
 from ..errors import Refusal
 from . import calibrate, calibration_page, others, plan
 from .gate import Contest
+from .gate_verb import Progress, chosen_stack, make_contest
 from .side_by_side import Crew
 from .variants import Variant
-from .verb import Progress, chosen_stack, make_contest
 
 TRIALS = ROOT / "results" / "calibration" / "gate-cpu.jsonl"
 

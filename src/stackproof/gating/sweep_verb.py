@@ -20,9 +20,9 @@ from ..stacks import Stack
 from ..units import shown
 from . import pages, sweep
 from .gate import Contest
+from .gate_verb import Progress, chosen_stack, make_contest, opened
 from .showing import sees, strip, word
 from .variants import Variant
-from .verb import Progress, chosen_stack, make_contest, opened
 
 
 def run(options: argparse.Namespace) -> int:

@@ -54,7 +54,7 @@ def _add_gate(verbs: Verbs) -> None:
 
 def _gate(options: argparse.Namespace) -> int:
     _need_statistics("gate")
-    from ..gating.verb import run
+    from ..gating.gate_verb import run
 
     return run(options)
 
