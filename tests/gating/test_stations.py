@@ -42,8 +42,8 @@ def test_a_station_is_proved_runs_and_says_what_a_run_is_worth() -> None:
     station.close()
 
 
-def test_the_collector_passes_over_what_stood_before_the_blocks() -> None:
-    """A full pass over all that was imported would fall into one side's block; a closed station hands everything back."""
+def test_the_collector_leaves_alone_what_stood_before_the_blocks() -> None:
+    """A scan of all that was imported would fall into one side's block; a closed station hands everything back."""
     station = _station("gemm-float32")
     station.warm(0.5)
     assert gc.get_freeze_count() > 10_000

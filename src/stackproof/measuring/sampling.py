@@ -82,10 +82,10 @@ class Sampler:
 
 
 def freeze_collector() -> None:
-    """Let Python's collector pass over all objects that stand now, as the hundreds of thousands that were imported do.
+    """Let Python's collector leave alone all objects that stand now, such as all that were imported.
 
-    A full pass over them takes tens of milliseconds and falls into one side's block and not into the other's. Garbage that is made
-    from now on is collected as ever. `gc.unfreeze` ends it.
+    A scan of them would fall into one side's block and not into the other's. Garbage that is made from now on is collected as ever.
+    `gc.unfreeze` ends it.
     """
     gc.collect()
     gc.freeze()
