@@ -16,25 +16,16 @@ class FakeModule:
     """A test double of `torch.xpu` with two cards; not an accelerator."""
 
     def __init__(self) -> None:
-        self.at, self.visited, self.waited = 0, [], []
-
-    def device_count(self) -> int:
-        """Two cards."""
-        return 2
+        self.at, self.waited = 0, []
 
     @contextmanager
     def device(self, index: int) -> Iterator[None]:
         """Make a card current and restore the other."""
         before, self.at = self.at, index
-        self.visited.append(index)
         try:
             yield
         finally:
             self.at = before
-
-    def set_device(self, index: int) -> None:
-        """Make a card current for good."""
-        self.at = index
 
     def synchronize(self) -> None:
         """Note which card was waited for."""

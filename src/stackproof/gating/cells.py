@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from statistics import median
 
 from ..records import Figure
 from .duel import Launch, Lost, Seen
@@ -101,7 +102,7 @@ class Board:
         if self.stored:
             logs = tuple(map(math.log, base.blocks))
             middle = sum(logs) / len(logs)
-            self._append(Cell(subject, TIME, effect, logs), math.log(_median(head.blocks)) - middle)
+            self._append(Cell(subject, TIME, effect, logs), math.log(median(head.blocks)) - middle)
         else:
             self._append(Cell(subject, TIME, effect), paired(base.blocks, head.blocks))
 
@@ -165,8 +166,3 @@ def counter_change(pairs: Sequence[tuple[dict[str, int], dict[str, int]]], count
 def counters_of(pairs: Sequence[tuple[dict[str, int], dict[str, int]]], known: Iterable[str]) -> list[str]:
     """Return the counters that both sides gave in every launch, in the plan's order."""
     return [name for name in known if all(name in side for pair in pairs for side in pair)]
-
-
-def _median(values: Sequence[float]) -> float:
-    ordered, middle = sorted(values), len(values) // 2
-    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2

@@ -49,17 +49,12 @@ def run(options: argparse.Namespace) -> int:
     """Compare two variants and return the exit code of the contracts."""
     stack = chosen_stack(options)
     base, head = _variants(options)
-    outputs = runs.Outputs(options.results or runs.LOCAL, options.json, options.junit)
-    outputs.prepare()
-    console = plain_console()
-    progress = Progress(console, time.monotonic())
-    console.print(Text(plain(f"gate {stack.label}: {head.label} against {base.label}"), style="bold"))
-    record, folder = opened("gate", stack, outputs)
+    record, folder, progress = opened("gate", stack, options, f"{head.label} against {base.label}")
     contest = make_contest(options, stack, base, head, progress)
     _contend(contest, record, folder, progress)
     record.provenance |= {BASE: base.label, HEAD: head.label, "method": _method(contest)}
     record.provenance |= {f"{one.name}.environment": one.proof for one in contest.seats}
-    return _finish(record, folder, options, console)
+    return _finish(record, folder, options, progress.console)
 
 
 def chosen_stack(options: argparse.Namespace) -> stacks.Stack:
@@ -74,12 +69,16 @@ def chosen_stack(options: argparse.Namespace) -> stacks.Stack:
     return stack
 
 
-def opened(verb: str, stack: stacks.Stack, outputs: runs.Outputs) -> tuple[Record, Path]:
-    """Return an empty record and a folder of its own."""
+def opened(verb: str, stack: stacks.Stack, options: argparse.Namespace, what: str) -> tuple[Record, Path, Progress]:
+    """See that all outputs can be written, say what begins, and return an empty record, a folder of its own, and who tells the progress."""
+    outputs = runs.Outputs(options.results or runs.LOCAL, options.json, options.junit)
+    outputs.prepare()
+    progress = Progress(plain_console(), time.monotonic())
+    progress.console.print(Text(plain(f"{verb} {stack.label}: {what}"), style="bold"))
     started = datetime.now(timezone.utc)
     record = Record(verb, stack.name, started.isoformat(timespec="milliseconds"))
     record.provenance |= provenance.host_facts(stack)
-    return record, verify.run_folder(outputs.results / stack.name, f"{started:%Y%m%dT%H%M%S}-{verb}")
+    return record, verify.run_folder(outputs.results / stack.name, f"{started:%Y%m%dT%H%M%S}-{verb}"), progress
 
 
 def make_contest(

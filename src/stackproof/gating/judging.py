@@ -15,6 +15,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from statistics import median
 
 from scipy import stats
 
@@ -103,7 +104,7 @@ def paired(base: Sequence[float], head: Sequence[float]) -> float:
     if min(*base, *head) <= 0:
         raise ValueError("a block took no time: the clock or the synchronisation does nothing")
     logs = [math.log(after) - math.log(before) for before, after in zip(base, head, strict=True)]
-    return _median([(first + second) / 2 for first, second in zip(logs[::2], logs[1::2], strict=True)])
+    return median([(first + second) / 2 for first, second in zip(logs[::2], logs[1::2], strict=True)])
 
 
 def estimate(ratios: Sequence[float], alpha: float) -> Estimate:
@@ -207,8 +208,3 @@ def _spread(ordered: Sequence[float], cut: int) -> float:
     clipped = [min(max(value, low), high) for value in ordered]
     mean = sum(clipped) / len(clipped)
     return math.sqrt(sum((value - mean) ** 2 for value in clipped) / (len(clipped) - 1))
-
-
-def _median(values: Sequence[float]) -> float:
-    ordered, middle = sorted(values), len(values) // 2
-    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2

@@ -12,15 +12,15 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from .. import junit, records, runs
-from ..console import plain, plain_console
+from .. import junit, records
+from ..console import plain
 from ..measuring import subjects
 from ..records import Check, Record, Verdict
 from ..stacks import Stack
 from ..units import shown
 from . import pages, sweep
 from .gate import Contest
-from .gate_verb import Progress, chosen_stack, make_contest, opened
+from .gate_verb import chosen_stack, make_contest, opened
 from .showing import sees, strip, word
 from .variants import Variant
 
@@ -29,12 +29,7 @@ def run(options: argparse.Namespace) -> int:
     """Measure the grid and return the exit code of the contracts."""
     stack = chosen_stack(options)
     settings = sweep.grid(options.env, options.backend)
-    outputs = runs.Outputs(options.results or runs.LOCAL, options.json, options.junit)
-    outputs.prepare()
-    console = plain_console()
-    progress = Progress(console, time.monotonic())
-    console.print(Text(plain(f"sweep {stack.label}: {len(settings)} settings against the defaults"), style="bold"))
-    record, folder = opened("sweep", stack, outputs)
+    record, folder, progress = opened("sweep", stack, options, f"{len(settings)} settings against the defaults")
     base, head = Variant("base"), Variant("head")
     contest = _ranked(make_contest(options, stack, base, head, progress), stack, options.only)
     began = time.monotonic()
@@ -43,8 +38,8 @@ def run(options: argparse.Namespace) -> int:
     record.seconds = time.monotonic() - began
     record.provenance["settings"] = "; ".join(setting.label for setting in settings)
     _write(record, folder / "record.json", options)
-    show(record, console)
-    console.print(Text(f"record: {folder / 'record.json'}", style="dim"), soft_wrap=True)
+    show(record, progress.console)
+    progress.console.print(Text(f"record: {folder / 'record.json'}", style="dim"), soft_wrap=True)
     return record.verdict.exit_code
 
 
