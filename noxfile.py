@@ -14,10 +14,9 @@ import nox
 ROOT = Path(__file__).resolve().parent
 sys.path.insert(0, str(ROOT / "src"))
 
-from stackproof import environments, hosts, stacks  # noqa: E402
-from stackproof.drill import table as faults_table  # noqa: E402
-from stackproof.errors import Refusal  # noqa: E402
-from stackproof.history import tooling  # noqa: E402
+from stackproof.base.errors import Refusal  # noqa: E402
+from stackproof.drill import table  # noqa: E402
+from stackproof.stack import environments, hosts, stacks  # noqa: E402
 
 nox.needs_version = ">=2024.4.15"
 nox.options.sessions = ["smoke"]
@@ -55,7 +54,7 @@ JUDGES = (
 OTHERS = ("asv==0.6.6", "asv_runner>=0.3.2,<0.4", "pyperf>=2.9,<3", "pytest-benchmark>=5,<6", "matplotlib>=3.8,<4")
 # Workflows are held against their schema and against what is known to be unsafe in them.
 WORKFLOW_LINTERS = ("zizmor>=1.32,<2", "check-jsonschema>=0.33,<1")
-LINTERS = ("ruff>=0.17,<0.18", "mypy>=2.4,<2.5")
+LINTERS = ("ruff>=0.17,<0.18", "mypy>=2.4,<2.5", "import-linter>=2.16,<3")
 
 VERBS = (
     Verb("smoke", "Prove that {stack} is alive: {title}", rehearsed=False),
@@ -122,7 +121,7 @@ def _generate_asv(name: str) -> None:
 
 
 def _run_asv(session: nox.Session, *options: str) -> None:
-    command = [str(tooling.prepare(session.log)), "-m", "stackproof", "asv", *options, *session.posargs]
+    command = [str(environments.prepare_asv(session.log)), "-m", "stackproof", "asv", *options, *session.posargs]
     session.run(*command, external=True, interrupt_timeout=_GROUP_S, terminate_timeout=_PATIENCE_S)
 
 
@@ -191,7 +190,7 @@ def _pytest(session: nox.Session, *arguments: str) -> None:
         python = environments.prepare(stacks.load("cpu"), session.log)
         uv = environments.find_uv(session.log).parent  # tests of locks and builds need it
         path = os.pathsep.join((str(uv), os.environ.get("PATH", os.defpath)))
-        asv_python = str(tooling.prepare(session.log))
+        asv_python = str(environments.prepare_asv(session.log))
         env = {"STACKPROOF_NOX": sys.executable, "STACKPROOF_ASV": asv_python, "PATH": path}  # tests run both
         command = [str(python), "-m", "pytest", *arguments, *session.posargs]
         session.run(*command, external=True, env=env, interrupt_timeout=_GROUP_S, terminate_timeout=_PATIENCE_S)
@@ -256,7 +255,7 @@ def gate_tests(session: nox.Session) -> None:
             "pytest",
             "-p",
             "no:benchmark",
-            *(session.posargs or ["tests/gating", "tests/verbs/test_gate.py"]),
+            *(session.posargs or ["tests/gate", "tests/commands/test_gate.py"]),
         ]
         session.run(*command, env=env, interrupt_timeout=_GROUP_S, terminate_timeout=_PATIENCE_S)
 
@@ -282,7 +281,7 @@ def drill(session: nox.Session) -> None:
     """Inject every fault that is claimed to be caught, and see each caught by name: -- --fast | --only ID (minutes)."""
 
     def action() -> None:
-        drilled = [stacks.load(name) for name in faults_table.load().stacks]
+        drilled = [stacks.load(name) for name in table.load().stacks]
         python, *_ = [environments.prepare(one, session.log) for one in drilled if hosts.inspect(one).present]
         command = [str(python), "-m", "stackproof", "drill", *session.posargs]
         session.run(*command, external=True, interrupt_timeout=_GROUP_S, terminate_timeout=_PATIENCE_S)
@@ -325,6 +324,7 @@ def lint(session: nox.Session) -> None:
         session.install(*LINTERS, *WORKFLOW_LINTERS)
         session.run("ruff", "check", ".")
         session.run("ruff", "format", "--check", ".")
+        session.run("lint-imports", env={"PYTHONPATH": str(ROOT / "src")})
         session.run("mypy", "--python-executable", str(python))
         workflows = sorted(str(path.relative_to(ROOT)) for path in (ROOT / ".github" / "workflows").glob("*.yml"))
         session.run("check-jsonschema", "--builtin-schema", "vendor.github-workflows", *workflows)

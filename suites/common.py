@@ -7,9 +7,10 @@ from functools import cache
 
 import torch
 
-from stackproof.checks import CapabilityMissing
-from stackproof.stacks import Stack
-from stackproof.workloads import Job, Outcome, Workload, get
+from stackproof.record.checks import CapabilityMissing
+from stackproof.stack.stacks import Stack
+from stackproof.workloads.base import Job, Outcome, Workload
+from stackproof.workloads.catalogue import get
 
 SEED = 7
 
@@ -30,7 +31,7 @@ def possible(name: str) -> Workload:
     """Return the workload, or end the check with the rule that says why this environment cannot run it."""
     workload = get(name)
     if reason := workload.missing():
-        raise CapabilityMissing(f"fixtures/workloads.toml: {reason}")
+        raise CapabilityMissing(f"data/workloads.toml: {reason}")
     return workload
 
 

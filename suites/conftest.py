@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from stackproof.session import Session
-from stackproof.stacks import Stack
+from stackproof.runner.request import Session
+from stackproof.stack.stacks import Stack
 from suites.ranks import Launches
 
 

@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from stackproof.distributed.blame import Traces
-from stackproof.distributed.launch import Arrangement, launch
-from stackproof.stacks import Stack
+from stackproof.ranks.blame import Traces
+from stackproof.ranks.launch import Arrangement, launch
+from stackproof.stack.stacks import Stack
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,10 @@ from dataclasses import replace
 
 import pytest
 
-from stackproof import stacks, verify
-from stackproof.records import Check, Record
+from stackproof.record.records import Check, Record
+from stackproof.runner import supervise
+from stackproof.stack import stacks
+from stackproof.stack.stacks import Stack
 
 
 class Silent:
@@ -32,6 +34,12 @@ class Silent:
     def finished(self, check: Check) -> None:
         """Remember what ended."""
         self.ended.append(check)
+
+
+@pytest.fixture
+def cpu() -> Stack:
+    """The stack that every host has."""
+    return stacks.load("cpu")
 
 
 @pytest.fixture
@@ -58,16 +66,16 @@ def run_suite(tmp_path_factory: pytest.TempPathFactory) -> RunSuite:
         earlier: list[Check] | None = None,
     ) -> Record:
         root = tmp_path_factory.mktemp("suites")
-        shutil.copy(verify.SUITES / "pytest.ini", root)
+        shutil.copy(supervise.SUITES / "pytest.ini", root)
         (root / "own").mkdir()
         for name, text in files.items():
             (root / "own" / name).write_text(textwrap.dedent(text), encoding="utf-8")
         logs = tmp_path_factory.mktemp("logs")
         stack = replace(stacks.load("cpu"), expected={"own": expected})
-        plan = verify.Plan("smoke", stack, ("own",), only=only, deadline_scale=scale, shuffle=shuffle)
+        plan = supervise.Plan("smoke", stack, ("own",), only=only, deadline_scale=scale, shuffle=shuffle)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(verify, "SUITES", root)
+            patch.setattr(supervise, "SUITES", root)
             record = Record("smoke", "cpu", "2026-01-01T00:00:00+00:00", checks=list(earlier or ()))
-            return verify.run(plan, record, observer or Silent(), logs)
+            return supervise.run(plan, record, observer or Silent(), logs)
 
     return run

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from stackproof import ROOT, environments, locks
+from stackproof import ROOT
+from stackproof.stack import environments, lockfile
 
 THIS_PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
 
@@ -89,7 +90,7 @@ def lock(folder: Path, body: str, name: str = "requirements.lock") -> Path:
         "platform": "any",
         "packages": str(len(pins)),
         "unhashed": str(sum(not line.endswith("\\") for line in pins)),
-        "content": locks.content_digest(body),
+        "content": lockfile.content_digest(body),
     }
     path = folder / name
     path.write_text("".join(f"# {key}: {value}\n" for key, value in header.items()) + body, encoding="utf-8")

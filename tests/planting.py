@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from stackproof import ROOT, stacks, verify
-from stackproof.records import Check, Record
+from stackproof import ROOT
+from stackproof.record.records import Check, Record
+from stackproof.runner import supervise
+from stackproof.stack import stacks
 
 from .conftest import Silent
 
@@ -38,8 +40,8 @@ def record_planted(
     (planted / "sitecustomize.py").write_text(textwrap.dedent(code), encoding="utf-8")
     logs = folder / "logs"
     logs.mkdir()
-    plan = verify.Plan("verify", stacks.load("cpu"), (suite,), only=only, deadline_scale=scale, dataset=dataset)
+    plan = supervise.Plan("verify", stacks.load("cpu"), (suite,), only=only, deadline_scale=scale, dataset=dataset)
     with pytest.MonkeyPatch.context() as patch:
         for name, value in {**environment, "PYTHONPATH": f"{planted}:{ROOT}"}.items():
             patch.setenv(name, value)
-        return verify.run(plan, Record("verify", "cpu", "2026-01-01T00:00:00+00:00"), Silent(), logs)
+        return supervise.run(plan, Record("verify", "cpu", "2026-01-01T00:00:00+00:00"), Silent(), logs)

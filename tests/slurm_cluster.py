@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from stackproof import processes
+from stackproof.base import processes
 
-from .distributed.namespaces import Host, refusal, two_hosts
+from .ranks.namespaces import Host, refusal, two_hosts
 
 _TOOLS = ("slurmctld", "slurmd", "munged", "sbatch", "sinfo", "scontrol")
 _PATIENCE_S = 60.0

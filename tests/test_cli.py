@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from stackproof import ROOT, cli, records
+from stackproof import ROOT, cli
+from stackproof.record import records
 
 from . import fakes
 
@@ -213,14 +214,19 @@ DRIVER = """
 import os, signal, sys, time
 from pathlib import Path
 signal.signal(signal.SIGINT, signal.default_int_handler)
-from stackproof import cli, proof, provenance, runs, stacks, verify
+from stackproof import cli
+from stackproof.stack import environment_proof
+from stackproof.stack import provenance
+from stackproof.runner import runs
+from stackproof.stack import stacks
+from stackproof.runner import supervise
 base, phase = Path(sys.argv[1]), sys.argv[2]
-verify.SUITES = base
+supervise.SUITES = base
 def stall(*_):
     (base / "reached").touch()
     time.sleep(60)
-real_prove = proof.prove
-proof.prove = stall if phase == "proof" else lambda stack: proof.Proof(True, "0" * 64, (), 1, "9.1.0", {})
+real_prove = environment_proof.prove
+environment_proof.prove = stall if phase == "proof" else lambda stack: environment_proof.Proof(True, "0" * 64, (), 1, "9.1.0", {})
 if phase == "host":
     runs.hosts.inspect = stall
 outputs = ["--results", str(base / "results"), "--json", str(base / "r.json")]

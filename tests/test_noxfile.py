@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from stackproof import ROOT, stacks
+from stackproof import ROOT
+from stackproof.stack import stacks
 
 from . import fakes
 

@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from stackproof import ROOT, cli, records, stacks
-from stackproof.errors import Refusal
-from stackproof.records import Check, Record, Verdict
+from stackproof import ROOT, cli
+from stackproof.base.errors import Refusal
+from stackproof.record import records
+from stackproof.record.records import Check, Record, Verdict
+from stackproof.stack import stacks
 
 RESULTS = ROOT / "results"
 CORE = {"smoke", "operators", "models", "precision", "memory", "placement"}

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from stackproof import ROOT, records
-from stackproof.records import Verdict
+from stackproof import ROOT
+from stackproof.record import records
+from stackproof.record.records import Verdict
 
 from .slurm_cluster import Cluster, missing, running
 
@@ -46,7 +47,7 @@ def test_the_template_proves_two_nodes(cluster: Cluster, tmp_path: Path) -> None
 
 def test_a_rank_that_fails_is_the_jobs_failure(cluster: Cluster, tmp_path: Path) -> None:
     """A program that raises on one rank ends the job with the verb's exit code, and the record names the rank."""
-    program = ["--program", "tests.distributed.rank_programs:raise_on_one"]
+    program = ["--program", "tests.ranks.rank_programs:raise_on_one"]
     state, said = cluster.submit(TEMPLATE, program, environment(tmp_path), SECONDS)
     assert state == "FAILED 1:0", said
     reason = records.read(tmp_path / "record.json").checks[-1].reason

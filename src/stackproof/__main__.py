@@ -1,7 +1,9 @@
 """`python -m stackproof VERB`."""
 
+from __future__ import annotations
+
 import sys
 
-from .cli import main
+from stackproof.cli import main
 
 sys.exit(main())

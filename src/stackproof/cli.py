@@ -9,10 +9,10 @@ import sys
 import time
 from collections.abc import Sequence
 
-from . import __version__
-from .errors import Refusal
-from .verbs import doctor, drill, gate, history, lock, ranks, runs, triage
-from .verbs.arguments import EPILOG
+from stackproof import __version__
+from stackproof.base.errors import Refusal
+from stackproof.commands import doctor, drill, gate, history, lock, ranks, suites, triage
+from stackproof.commands.arguments import EPILOG
 
 _INTERRUPTED = 130
 # What pyproject.toml asks for, and a vendor's bare container may lack.
@@ -59,7 +59,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"stackproof {__version__}")
     added = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
-    for module in (runs, ranks, doctor, triage, lock, history, gate, drill):
+    for module in (suites, ranks, doctor, triage, lock, history, gate, drill):
         module.add(added)
     return parser
 

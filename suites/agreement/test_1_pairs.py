@@ -8,19 +8,20 @@ from statistics import median
 
 import pytest
 
-from stackproof import capabilities
-from stackproof.agreement import Turns, detector, pair, products, trainer
-from stackproof.checks import CheckInconclusive, require
-from stackproof.device import Device
-from stackproof.measuring import Profile, Subject, profile, subjects
-from stackproof.measuring.calibration import calibrate
-from stackproof.measuring.engine import threads
-from stackproof.measuring.ranks import launched
-from stackproof.records import Figure, Measurement
-from stackproof.session import Session
-from stackproof.stacks import Stack
-from stackproof.units import shown
-from stackproof.workloads.work import Setting
+from stackproof.base.units import shown
+from stackproof.bench import agree
+from stackproof.bench.agree import Turns, pair
+from stackproof.bench.engine import threads
+from stackproof.bench.ranks import launched
+from stackproof.bench.sampling import calibrate
+from stackproof.bench.subjects import Profile, Subject, profile, subjects
+from stackproof.device.kinds import Device
+from stackproof.record.checks import CheckInconclusive, require
+from stackproof.record.records import Figure, Measurement
+from stackproof.runner.request import Session
+from stackproof.stack import capabilities
+from stackproof.stack.stacks import Stack
+from stackproof.workloads.base import Setting
 
 _ROUNDS = {"fast": 6, "regular": 12, "full": 8}
 _SLOW_ROUNDS = {"fast": 2, "regular": 4, "full": 8}
@@ -97,7 +98,7 @@ def test_gemm_torch_timer(
     """A matrix product under the engine and under torch.utils.benchmark."""
     name = f"gemm-{dtype}"
     with threads(chosen.preset):
-        reason, turns = products.compare(setting(name), products.torch_timer, _ROUNDS[chosen.name])
+        reason, turns = agree.compare_products(setting(name), agree.torch_timer, _ROUNDS[chosen.name])
     judge("gemm-torch-timer", "s/iteration", reason, turns, dtype)
 
 
@@ -113,7 +114,7 @@ def test_gemm_triton(
     """A matrix product under the engine and under triton's do_bench, which needs a card."""
     capabilities.require(stack, "device-events")
     name = f"gemm-{dtype}"
-    reason, turns = products.compare(setting(name), products.triton_do_bench, _ROUNDS[chosen.name])
+    reason, turns = agree.compare_products(setting(name), agree.triton_do_bench, _ROUNDS[chosen.name])
     judge("gemm-triton", "s/iteration", reason, turns, dtype)
 
 
@@ -121,7 +122,7 @@ def test_gemm_triton(
 def test_lora_trainer(setting: Callable[[str], Setting], chosen: Profile, judge: Judge) -> None:
     """A LoRA step under the engine and under transformers' Trainer, on the same sequences."""
     with threads(chosen.preset):
-        reason, turns = trainer.compare(setting("training-qwen3-0.6b-lora"), _SLOW_ROUNDS[chosen.name])
+        reason, turns = agree.compare_trainer(setting("training-qwen3-0.6b-lora"), _SLOW_ROUNDS[chosen.name])
     judge("lora-trainer", "s/sample", reason, turns)
 
 
@@ -129,7 +130,9 @@ def test_lora_trainer(setting: Callable[[str], Setting], chosen: Profile, judge:
 def test_yolo_ultralytics(setting: Callable[[str], Setting], chosen: Profile, judge: Judge) -> None:
     """A detector's step under the engine and under ultralytics' own trainer."""
     with threads(chosen.preset):
-        reason, turns = detector.compare(setting(f"training-{_DETECTORS[chosen.preset]}"), _SLOW_ROUNDS[chosen.name])
+        reason, turns = agree.compare_detector(
+            setting(f"training-{_DETECTORS[chosen.preset]}"), _SLOW_ROUNDS[chosen.name]
+        )
     judge("yolo-ultralytics", "s/iteration", reason, turns)
 
 
@@ -142,5 +145,5 @@ def test_all_reduce_loop(
     parameters = dict(subject.parameters[chosen.preset])
     arguments = {"parameters": parameters, "preset": chosen.preset, "rounds": _ROUNDS[chosen.name]}
     folder = Path(session_plan.folder) / "all-reduce-loop"
-    found = launched(subject, device, 2, "stackproof.agreement.reduction:program", arguments, folder, 240.0)[0]
+    found = launched(subject, device, 2, "stackproof.bench.agree:program", arguments, folder, 240.0)[0]
     judge("all-reduce-loop", "s/iteration", found["reason"], Turns(tuple(found["ours"]), tuple(found["theirs"])))

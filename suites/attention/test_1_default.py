@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
-from stackproof.checks import require
-from stackproof.device import Device
+from stackproof.device.kinds import Device
 from stackproof.probes import attention
-from stackproof.records import Figure
-from stackproof.stacks import Stack
+from stackproof.record.checks import require
+from stackproof.record.records import Figure
+from stackproof.stack.stacks import Stack
 from suites.common import supported
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)

@@ -7,12 +7,12 @@ from functools import cache
 import pytest
 import torch
 
-from stackproof.checks import NotApplicable, require, require_all
-from stackproof.device import Device
-from stackproof.numerics import Judgement, judge
+from stackproof.device.kinds import Device
+from stackproof.device.numerics import Judgement, judge, require_all
 from stackproof.probes import attention
-from stackproof.records import Figure
-from stackproof.stacks import Stack
+from stackproof.record.checks import NotApplicable, require
+from stackproof.record.records import Figure
+from stackproof.stack.stacks import Stack
 from suites.common import supported
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)

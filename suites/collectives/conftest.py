@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from stackproof import device as devices
-from stackproof.distributed.collectives_rows import FLOATS, rows
-from stackproof.distributed.collectives_trial import PROGRAM, Trial, worlds
-from stackproof.session import Session
-from stackproof.stacks import Stack
+from stackproof.collectives.report import PROGRAM, Trial, worlds
+from stackproof.collectives.table import FLOATS, rows
+from stackproof.device import devices
+from stackproof.runner.request import Session
+from stackproof.stack.stacks import Stack
 from suites.ranks import Launches
 
 Trials = Callable[[str], list[Trial]]

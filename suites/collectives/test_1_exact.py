@@ -5,12 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
-from stackproof.checks import CapabilityMissing, CheckFailed, NotApplicable, require
-from stackproof.distributed.collectives_report import judge, repeatable, repro
-from stackproof.distributed.collectives_rows import FLOATS, Row, applicable
-from stackproof.distributed.collectives_trial import Trial
-from stackproof.records import Figure
-from stackproof.stacks import Stack
+from stackproof.collectives.report import Trial, judge, repeatable, repro
+from stackproof.collectives.table import FLOATS, Row, applicable
+from stackproof.record.checks import CapabilityMissing, CheckFailed, NotApplicable, require
+from stackproof.record.records import Figure
+from stackproof.stack.stacks import Stack
 from suites.common import supported
 
 from .conftest import Trials

@@ -8,13 +8,15 @@ from typing import Any
 
 import pytest
 
-from stackproof import device as devices
-from stackproof.checks import NotApplicable, require
-from stackproof.distributed.bandwidth import TRANSFERS, per_gb, sizes, words
-from stackproof.distributed.collectives_rows import Row
-from stackproof.distributed.collectives_trial import World, worlds
-from stackproof.records import Figure, Measurement
-from stackproof.stacks import Stack
+from stackproof.collectives.bandwidth import TRANSFERS, per_gb, sizes, words
+from stackproof.collectives.report import World, worlds
+from stackproof.collectives.table import Row
+from stackproof.device import devices
+from stackproof.device.devices import HOST
+from stackproof.device.kinds import Device
+from stackproof.record.checks import NotApplicable, require
+from stackproof.record.records import Figure, Measurement
+from stackproof.stack.stacks import Stack
 from suites.ranks import Group, Launches
 
 _DEADLINE_S = 240.0
@@ -28,15 +30,15 @@ def _world(stack: Stack, backend: str) -> World:
     return found[-1] if len(set(found[-1].arrangement.cards)) > 1 else found[0]
 
 
-def _run(stack: Stack, device: devices.Device, launches: Launches, backend: str, preset: str) -> tuple[World, Group]:
+def _run(stack: Stack, device: Device, launches: Launches, backend: str, preset: str) -> tuple[World, Group]:
     world = _world(stack, backend)
     if world.size == 1:
         raise NotApplicable(f"one rank of {backend} sends nothing to anybody")
     offered = [name for name, transfer in TRANSFERS.items() if world.lack(Row.of(f"{transfer.row}-float32")) is None]
     # A card's link moves what `tiny` has for the CPU faster than its host can ask for the next.
-    reach = preset if device == devices.HOST else "full"
+    reach = preset if device == HOST else "full"
     arguments = {"transfers": offered, "sizes": sizes(reach)}
-    program = "stackproof.distributed.bandwidth:measure"
+    program = "stackproof.collectives.bandwidth:measure"
     return world, launches(program, world.arrangement, arguments, _DEADLINE_S)
 
 
@@ -56,7 +58,7 @@ def test_rates(
     name: str,
     exact: str,
     stack: Stack,
-    device: devices.Device,
+    device: Device,
     preset: str,
     launches: Launches,
     measured: Callable[[Measurement], None],

@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
-from stackproof import device as devices
-from stackproof.checks import require
-from stackproof.distributed.collectives_cost import middle, split
-from stackproof.distributed.launch import arrange
-from stackproof.records import Figure, Measurement
-from stackproof.stacks import Stack
+from stackproof.collectives.cost import middle, split
+from stackproof.device import devices
+from stackproof.ranks.launch import arrange
+from stackproof.record.checks import require
+from stackproof.record.records import Figure, Measurement
+from stackproof.stack.stacks import Stack
 from suites.common import SEED, possible
 from suites.ranks import Group, Launches
 
@@ -27,7 +27,7 @@ def _run(stack: Stack, launches: Launches, name: str, preset: str) -> Group:
     possible(name)
     arguments = {"workload": name, "preset": preset, "seed": SEED, "rounds": _ROUNDS}
     arrangement = arrange(stack, devices.visible(stack.device), _WORLD)
-    return launches("stackproof.distributed.collectives_cost:measure", arrangement, arguments, _DEADLINE_S)
+    return launches("stackproof.collectives.cost:measure", arrangement, arguments, _DEADLINE_S)
 
 
 @pytest.mark.deadline(300)

@@ -7,13 +7,13 @@ from typing import Any
 
 import torch
 
-from stackproof import device as devices
-from stackproof.checks import require, require_all
-from stackproof.distributed.launch import Arrangement, arrange
-from stackproof.numerics import Judgement, judge
-from stackproof.records import Figure
-from stackproof.stacks import Stack
-from stackproof.workloads import get
+from stackproof.device import devices
+from stackproof.device.numerics import Judgement, judge, require_all
+from stackproof.ranks.launch import Arrangement, arrange
+from stackproof.record.checks import require
+from stackproof.record.records import Figure
+from stackproof.stack.stacks import Stack
+from stackproof.workloads.catalogue import get
 from suites.ranks import Group, Launches
 
 DEADLINE_S = 170.0

@@ -9,15 +9,14 @@ import pytest
 import torch
 
 from stackproof import ROOT
-from stackproof.checks import CapabilityMissing, require
-from stackproof.device import Device
-from stackproof.distributed import goldens
-from stackproof.distributed.ddp_single import PRESET, curve, outcome
-from stackproof.distributed.ddp_table import Course, plan
-from stackproof.numerics import Judgement, judge, relative_error
-from stackproof.records import Figure
-from stackproof.session import Session
-from stackproof.stacks import Stack
+from stackproof.ddp import goldens
+from stackproof.ddp.course import PRESET, Course, curve, outcome, plan
+from stackproof.device.kinds import Device
+from stackproof.device.numerics import Judgement, judge, relative_error
+from stackproof.record.checks import CapabilityMissing, require
+from stackproof.record.records import Figure
+from stackproof.runner.request import Session
+from stackproof.stack.stacks import Stack
 from suites.common import SEED, possible
 from suites.convergence import common
 from suites.ranks import Group, Launches
@@ -32,7 +31,7 @@ def group(stack: Stack, launches: Launches, course: Course) -> Group:
     possible(course.workload)
     names = common.installed([course.workload for course in COURSES])
     arguments = {"workloads": names, "seed": SEED}
-    return common.launched(launches, stack, "stackproof.distributed.ddp_courses:run", arguments)
+    return common.launched(launches, stack, "stackproof.ddp.course:run", arguments)
 
 
 @by_workload

@@ -7,14 +7,13 @@ from collections.abc import Mapping
 import pytest
 import torch
 
-from stackproof import capabilities
-from stackproof.checks import CapabilityMissing, require
-from stackproof.distributed.ddp_single import outcome, shard, synchronised
-from stackproof.distributed.ddp_table import plan
-from stackproof.numerics import relative_error, rule
-from stackproof.records import Figure
-from stackproof.stacks import Stack
-from stackproof.workloads import get
+from stackproof.ddp.course import outcome, plan, shard, synchronised
+from stackproof.device.numerics import relative_error, rule
+from stackproof.record.checks import CapabilityMissing, require
+from stackproof.record.records import Figure
+from stackproof.stack import capabilities
+from stackproof.stack.stacks import Stack
+from stackproof.workloads.catalogue import get
 from suites.common import SEED, possible
 from suites.convergence import common
 from suites.convergence.variants import NAMES, UNEVEN_STEPS, VARIANTS, of_name

@@ -6,13 +6,13 @@ import statistics
 
 import pytest
 
-from stackproof.checks import require
-from stackproof.device import Device
-from stackproof.distributed.ddp_seeds import EXCHANGES, pictures, single
-from stackproof.distributed.ddp_table import plan
-from stackproof.distributed.equivalence import tost
-from stackproof.records import Figure
-from stackproof.stacks import Stack
+from stackproof.base.statistics import tost
+from stackproof.ddp.course import plan
+from stackproof.ddp.seeds import EXCHANGES, pictures, single
+from stackproof.device.kinds import Device
+from stackproof.record.checks import require
+from stackproof.record.records import Figure
+from stackproof.stack.stacks import Stack
 from suites.convergence import common
 from suites.ranks import Group, Launches
 
@@ -23,7 +23,7 @@ SEEDS = list(range(1, TRIAL.seeds + 1))
 @pytest.fixture
 def group(stack: Stack, launches: Launches) -> Group:
     """All seeds and both ways of exchange, in one launch."""
-    return common.launched(launches, stack, "stackproof.distributed.ddp_seeds:run", {"seeds": SEEDS})
+    return common.launched(launches, stack, "stackproof.ddp.seeds:run", {"seeds": SEEDS})
 
 
 @pytest.fixture(scope="module")

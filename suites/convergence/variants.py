@@ -12,12 +12,10 @@ from torch import nn
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.nn.parallel import DistributedDataParallel
 
-from stackproof.distributed import sharding
-from stackproof.distributed.ddp import digest
-from stackproof.distributed.ddp_cases import Case, conduct, keep
-from stackproof.distributed.ddp_single import shard
-from stackproof.distributed.rank import Rank
-from stackproof.workloads import Job
+from stackproof.ddp import course
+from stackproof.ddp.course import Case, conduct, keep, shard
+from stackproof.ranks.rank import Rank, digest
+from stackproof.workloads.base import Job
 from suites.recompute.checkpointing import switch
 
 UNEVEN_STEPS = 3
@@ -100,7 +98,7 @@ def run(rank: Rank) -> dict[str, Any]:
     Arguments (of the specification): seed, variants (names), sharded (workloads).
     """
     cases: dict[str, Case] = {name: partial(_observe, variant=of_name(name)) for name in rank.arguments["variants"]}
-    return conduct(rank, {**cases, "uneven": _uneven, **sharding.cases(rank.arguments["sharded"])})
+    return conduct(rank, {**cases, "uneven": _uneven, **course.cases(rank.arguments["sharded"])})
 
 
 def _job(rank: Rank, workload: str) -> Job:

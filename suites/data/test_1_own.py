@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from fixtures import sequences
-from stackproof.checks import NotApplicable, require
-from stackproof.probes import samples
-from stackproof.records import Figure
-from stackproof.session import Session
+from stackproof.probes import datasets
+from stackproof.record.checks import NotApplicable, require
+from stackproof.record.records import Figure
+from stackproof.runner.request import Session
+from stackproof.workloads import inputs
 from suites.common import SEED
 
 _COUNT = 64
@@ -20,7 +20,7 @@ _NAMED = 5
 
 
 def _examined(path: Path, figures: dict[str, Figure]) -> None:
-    found = samples.examine(path)
+    found = datasets.examine(path)
     figures["findings"] = len(found)
     told = "; ".join(str(finding) for finding in found[:_NAMED])
     require(not found, f"{path.name}: {len(found)} findings: {told}")
@@ -30,7 +30,7 @@ def _examined(path: Path, figures: dict[str, Figure]) -> None:
 def test_tokens(tmp_path: Path, figures: dict[str, Figure]) -> None:
     """The sequences that the language models are trained on: none empty, none over-long, none twice."""
     path = tmp_path / "progressions.jsonl"
-    made = sequences.progressions(SEED, _COUNT, _VOCABULARY)
+    made = inputs.progressions(SEED, _COUNT, _VOCABULARY)
     path.write_text("".join(json.dumps({"input_ids": one.tolist()}) + "\n" for one in made), encoding="utf-8")
     _examined(path, figures)
     figures["summary"] = f"{_COUNT} sequences of our own maker: nothing found"
@@ -39,7 +39,7 @@ def test_tokens(tmp_path: Path, figures: dict[str, Figure]) -> None:
 @pytest.mark.deadline(60)
 def test_layouts(tmp_path: Path, figures: dict[str, Figure]) -> None:
     """The same as text, in both layouts of LLaMA-Factory."""
-    made = [[str(token) for token in one.tolist()] for one in sequences.progressions(SEED, _COUNT, _VOCABULARY)]
+    made = [[str(token) for token in one.tolist()] for one in inputs.progressions(SEED, _COUNT, _VOCABULARY)]
     pairs = [(" ".join(one[: len(one) // 2]), " ".join(one[len(one) // 2 :])) for one in made]
     alpaca = [{"instruction": "Go on.", "input": asked, "output": answer} for asked, answer in pairs]
     sharegpt = [
@@ -53,14 +53,14 @@ def test_layouts(tmp_path: Path, figures: dict[str, Figure]) -> None:
 
 
 @pytest.mark.deadline(60)
-@pytest.mark.parametrize("name", [pattern.name for pattern in samples.rules().patterns])
+@pytest.mark.parametrize("name", [pattern.name for pattern in datasets.rules().patterns])
 def test_rule(name: str, tmp_path: Path, figures: dict[str, Figure]) -> None:
     """Each rule finds its example in an answer, and leaves its counter-example alone."""
-    (rule,) = (pattern for pattern in samples.rules().patterns if pattern.name == name)
+    (rule,) = (pattern for pattern in datasets.rules().patterns if pattern.name == name)
     path = tmp_path / "data.jsonl"
     rows = [{"instruction": "Who are you?", "output": text} for text in (rule.finds, rule.leaves)]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    found = [finding for finding in samples.examine(path) if finding.rule == name]
+    found = [finding for finding in datasets.examine(path) if finding.rule == name]
     require(
         [finding.record for finding in found] == [1], f"'{name}' should find {rule.finds!r} only, and found {found}"
     )

@@ -4,27 +4,27 @@ from __future__ import annotations
 
 import pytest
 
-from stackproof.probes import feeding
-from stackproof.records import Figure
+from stackproof.probes import transfer
+from stackproof.record.records import Figure
 
 
 @pytest.fixture(scope="module")
-def delivery() -> feeding.Delivery:
+def delivery() -> transfer.Delivery:
     """One epoch through two spawned workers; they take seconds to start."""
-    return feeding.deliver(iter(feeding.loader(feeding.WORKERS)))
+    return transfer.deliver(iter(transfer.loader(transfer.WORKERS)))
 
 
 @pytest.mark.deadline(120)
-def test_order(delivery: feeding.Delivery, figures: dict[str, Figure]) -> None:
+def test_order(delivery: transfer.Delivery, figures: dict[str, Figure]) -> None:
     """Every sample comes once, unharmed, in the order that the seed gives without workers."""
-    alone = feeding.deliver(iter(feeding.loader(0)))
-    feeding.complete(alone, alone.order)
-    feeding.complete(delivery, alone.order)
-    figures["summary"] = f"{len(delivery.order)} samples from {feeding.WORKERS} spawned workers, in the seed's order"
+    alone = transfer.deliver(iter(transfer.loader(0)))
+    transfer.complete(alone, alone.order)
+    transfer.complete(delivery, alone.order)
+    figures["summary"] = f"{len(delivery.order)} samples from {transfer.WORKERS} spawned workers, in the seed's order"
 
 
 @pytest.mark.deadline(120)
-def test_seeds(delivery: feeding.Delivery, figures: dict[str, Figure]) -> None:
+def test_seeds(delivery: transfer.Delivery, figures: dict[str, Figure]) -> None:
     """No two workers draw the same random numbers."""
-    feeding.seeds_differ(delivery)
-    figures["summary"] = f"{feeding.WORKERS} workers with {len(set(delivery.seeds))} seeds"
+    transfer.seeds_differ(delivery)
+    figures["summary"] = f"{transfer.WORKERS} workers with {len(set(delivery.seeds))} seeds"

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from stackproof.distributed.rank import Rank
+from stackproof.ranks.rank import Rank
 
 _FAULTY = 1
 _STEPS = 12

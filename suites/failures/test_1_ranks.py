@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from stackproof import device as devices
-from stackproof.checks import CheckCrashed, CheckEnded, CheckFailed, CheckHung, require
-from stackproof.distributed.blame import Traces
-from stackproof.distributed.evidence import straggler
-from stackproof.distributed.launch import Arrangement, arrange, launch
-from stackproof.records import Figure
-from stackproof.session import Session
-from stackproof.stacks import Stack
+from stackproof.device import devices
+from stackproof.ranks.blame import Traces
+from stackproof.ranks.join import straggler
+from stackproof.ranks.launch import Arrangement, arrange, launch
+from stackproof.record.checks import CheckCrashed, CheckEnded, CheckFailed, CheckHung, require
+from stackproof.record.records import Figure
+from stackproof.runner.request import Session
+from stackproof.stack.stacks import Stack
 
 WORLD = 2
 _START_S = 120.0

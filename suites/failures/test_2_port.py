@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from stackproof.checks import require
-from stackproof.records import Figure
-from stackproof.session import Session
-from stackproof.stacks import Stack
+from stackproof.record.checks import require
+from stackproof.record.records import Figure
+from stackproof.runner.request import Session
+from stackproof.stack.stacks import Stack
 
 _REFUSED = 2
 _DEADLINE_S = 60

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stackproof.session import Session
+from stackproof.runner.request import Session
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

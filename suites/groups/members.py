@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stackproof import device as devices
-from stackproof.device import Device
-from stackproof.distributed import libraries
-from stackproof.distributed.launch import Arrangement
-from stackproof.stacks import Stack
+from stackproof.device import devices
+from stackproof.device.kinds import Device
+from stackproof.ranks import libraries
+from stackproof.ranks.launch import Arrangement
+from stackproof.stack.stacks import Stack
 
 WORLD = 2
 

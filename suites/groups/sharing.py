@@ -6,11 +6,11 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from stackproof import device as devices
-from stackproof.checks import CheckEnded, CheckFailed, NotApplicable
-from stackproof.distributed import libraries, preflight, sites
-from stackproof.distributed.launch import Arrangement
-from stackproof.stacks import Stack
+from stackproof.device import devices
+from stackproof.ranks import libraries, preflight, site
+from stackproof.ranks.launch import Arrangement
+from stackproof.record.checks import CheckEnded, CheckFailed, NotApplicable
+from stackproof.stack.stacks import Stack
 from suites.groups.members import WORLD
 
 _DEADLINE_S = 120.0
@@ -27,7 +27,7 @@ def refused_by_preflight(stack: Stack) -> str:
     card = devices.default(stack.device)
     if card.shareable:
         raise NotApplicable(f"ranks share a {card} as any processes do")
-    found = preflight.refusals(sites.local(stack, stack.backend, (card.index,) * WORLD, _DEADLINE_S))
+    found = preflight.refusals(site.local(stack, stack.backend, (card.index,) * WORLD, _DEADLINE_S))
     said = next((sentence for sentence in found if "Duplicate GPU" in sentence), "")
     if not said:
         raise CheckFailed(f"two ranks of {stack.backend} on {card} were not refused")
@@ -45,7 +45,7 @@ def refused_by_library(stack: Stack, launches: Callable[..., Any]) -> str:
     if card.shareable or not library.separates(os.environ):
         raise NotApplicable(f"ranks of {stack.backend} may share {card} here")
     twice, table = Arrangement(stack.backend, (card.index,) * WORLD), libraries.LIBRARIES.name
-    program = "stackproof.distributed.bringup:report"
+    program = "stackproof.ranks.joined:report"
     try:
         talk = dict(library.talk)  # not every version puts its reason into the exception
         launches(program, twice, {}, _DEADLINE_S, within_s=_WITHIN_S, environment=talk, checked=False)

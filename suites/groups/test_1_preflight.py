@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from stackproof.checks import require
-from stackproof.distributed import preflight, sites
-from stackproof.records import Figure
-from stackproof.stacks import Stack
+from stackproof.ranks import preflight, site
+from stackproof.record.checks import require
+from stackproof.record.records import Figure
+from stackproof.stack.stacks import Stack
 from suites.groups.members import members
 from suites.groups.sharing import refused_by_preflight
 
@@ -18,7 +18,7 @@ _DEADLINE_S = 90.0
 def test_suits(stack: Stack, backend: str, figures: dict[str, Figure]) -> None:
     """The preflight finds nothing to refuse in the group that answers for this backend."""
     group = members(stack, backend)
-    crew = sites.local(stack, group.backend, group.cards, _DEADLINE_S, group.on_host)
+    crew = site.local(stack, group.backend, group.cards, _DEADLINE_S, group.on_host)
     found = preflight.refusals(crew)
     require(not found, " | ".join(found))
     figures |= {f"rank {seat.rank}": f"{seat.card} ({seat.identity})" for seat in crew.seats}

@@ -6,10 +6,10 @@ import os
 
 import pytest
 
-from stackproof.checks import require
-from stackproof.distributed import effect, libraries
-from stackproof.records import Figure
-from stackproof.stacks import Stack
+from stackproof.ranks import blame, libraries
+from stackproof.record.checks import require
+from stackproof.record.records import Figure
+from stackproof.stack.stacks import Stack
 from suites.groups.members import members
 from suites.ranks import Group, Launches
 
@@ -19,7 +19,7 @@ _DEADLINE_S = 120.0
 def bring_up(stack: Stack, launches: Launches, backend: str) -> Group:
     """Return the group that answers for a backend, its library told to say what it does."""
     talk = dict(libraries.serving(backend).talk)
-    program = "stackproof.distributed.bringup:report"
+    program = "stackproof.ranks.joined:report"
     return launches(program, members(stack, backend), {}, _DEADLINE_S, environment=talk)
 
 
@@ -67,8 +67,8 @@ def test_effect(stack: Stack, launches: Launches, backend: str, figures: dict[st
         figures["summary"] = library.silent
         return
     asked = {**stack.environment, **os.environ}
-    effects = {rank: effect.read(library, effect.log_of(group.traces, rank), asked) for rank in range(len(group.ranks))}
-    facts = effect.common(effects)
+    effects = {rank: blame.read(library, blame.log_of(group.traces, rank), asked) for rank in range(len(group.ranks))}
+    facts = blame.common(effects)
     require(
         "version" in facts, f"{library.name} left no log that says its version, although {_talk(library)} asks for one"
     )

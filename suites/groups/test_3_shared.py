@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from stackproof.records import Figure
-from stackproof.stacks import Stack
+from stackproof.record.records import Figure
+from stackproof.stack.stacks import Stack
 from suites.groups.sharing import refused_by_library
 from suites.ranks import Launches
 

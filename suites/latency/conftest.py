@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from stackproof.device import Device
-from stackproof.measuring import profile
-from stackproof.measuring.calibration import calibrate
-from stackproof.measuring.statistics import median_interval
-from stackproof.records import Figure, Measurement
-from stackproof.session import Session
-from stackproof.units import shown
+from stackproof.base.statistics import median_interval
+from stackproof.base.units import shown
+from stackproof.bench.sampling import calibrate
+from stackproof.bench.subjects import profile
+from stackproof.device.kinds import Device
+from stackproof.record.records import Figure, Measurement
+from stackproof.runner.request import Session
 
 VERSION = "1"
 _ROUND_S = 1e-3

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from stackproof import capabilities
-from stackproof.checks import require
-from stackproof.device import Device
-from stackproof.stacks import Stack
+from stackproof.device.kinds import Device
+from stackproof.record.checks import require
+from stackproof.stack import capabilities
+from stackproof.stack.stacks import Stack
 from suites.latency.conftest import Timed
 
 _SMALL = 64

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from stackproof import capabilities
-from stackproof.checks import require
-from stackproof.device import HOST, Device
+from stackproof.device.devices import HOST
+from stackproof.device.kinds import Device
 from stackproof.probes import memory
-from stackproof.records import Figure
-from stackproof.session import Session
-from stackproof.stacks import Stack
+from stackproof.record.checks import require
+from stackproof.record.records import Figure
+from stackproof.runner.request import Session
+from stackproof.stack import capabilities
+from stackproof.stack.stacks import Stack
 
 _HOST_SIZE = 256 * memory.MIB
 _HOST_SLACK = 16 * memory.MIB

@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 
-from stackproof import capabilities
-from stackproof.device import HOST, Device
+from stackproof.device.devices import HOST
+from stackproof.device.kinds import Device
 from stackproof.probes import memory
-from stackproof.records import Figure
-from stackproof.stacks import Stack
+from stackproof.record.records import Figure
+from stackproof.stack import capabilities
+from stackproof.stack.stacks import Stack
 from suites.common import SEED, possible
 
 _WORKLOAD = "classifier"

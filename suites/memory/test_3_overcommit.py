@@ -6,12 +6,12 @@ from dataclasses import asdict
 
 import pytest
 
-from stackproof import capabilities
-from stackproof.device import Device
+from stackproof.device.kinds import Device
 from stackproof.probes import memory
-from stackproof.records import Figure
-from stackproof.session import Session
-from stackproof.stacks import Stack
+from stackproof.record.records import Figure
+from stackproof.runner.request import Session
+from stackproof.stack import capabilities
+from stackproof.stack.stacks import Stack
 
 
 @pytest.mark.deadline(120)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from stackproof.numerics import shortened
+from stackproof.device.numerics import shortened
 
 
 @pytest.fixture(autouse=True)

@@ -9,9 +9,10 @@ from typing import Any, Final
 
 import torch
 
-from stackproof.checks import require
-from stackproof.numerics import Judgement, relative_error, rule
-from stackproof.workloads import Job, Outcome, get
+from stackproof.device.numerics import Judgement, relative_error, rule
+from stackproof.record.checks import require
+from stackproof.workloads.base import Job, Outcome
+from stackproof.workloads.catalogue import get
 from suites.common import SEED
 
 # What is compared with float64, whatever the session's preset: `full` would take tens of GiB and minutes on a host.

@@ -7,11 +7,11 @@ import math
 import pytest
 import torch
 
-from stackproof.checks import require, require_all
-from stackproof.device import Device
-from stackproof.numerics import Judgement
-from stackproof.records import Figure
-from stackproof.workloads import Job
+from stackproof.device.kinds import Device
+from stackproof.device.numerics import Judgement, require_all
+from stackproof.record.checks import require
+from stackproof.record.records import Figure
+from stackproof.workloads.base import Job
 from suites.common import SEED, possible
 from suites.models.observing import (
     PRESET,

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 import pytest
 import torch
 
-from stackproof.checks import CheckFailed
-from stackproof.device import Device
-from stackproof.records import Figure
+from stackproof.device.kinds import Device
+from stackproof.record.checks import CheckFailed
+from stackproof.record.records import Figure
 from suites.common import SEED, possible
 from suites.models.ledger import bits, first_difference
 from suites.models.observing import PRESET, Tensors, observed

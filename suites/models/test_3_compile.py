@@ -14,12 +14,13 @@ import torch
 import torch._dynamo
 from torch._dynamo.utils import counters
 
-from stackproof import capabilities
-from stackproof.checks import CapabilityMissing, require, require_all
-from stackproof.device import Device
-from stackproof.records import Figure
-from stackproof.stacks import Stack
-from stackproof.workloads import Job
+from stackproof.device.kinds import Device
+from stackproof.device.numerics import require_all
+from stackproof.record.checks import CapabilityMissing, require
+from stackproof.record.records import Figure
+from stackproof.stack import capabilities
+from stackproof.stack.stacks import Stack
+from stackproof.workloads.base import Job
 from suites.common import SEED, possible
 from suites.models.observing import PRESET, anchored, compared, exact, observed_once
 

@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from stackproof import capabilities
-from stackproof.checks import require
-from stackproof.device import Device, count
-from stackproof.records import Figure
-from stackproof.stacks import Stack
-from stackproof.tables import Table
+from stackproof.base.toml import Table
+from stackproof.device.devices import count
+from stackproof.device.kinds import Device
+from stackproof.record.checks import require
+from stackproof.record.records import Figure
+from stackproof.stack import capabilities
+from stackproof.stack.stacks import Stack
 from suites.common import SEED, possible
 from suites.models.training import Course, contained, train, write_dataset
 

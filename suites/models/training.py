@@ -19,11 +19,11 @@ import numpy as np
 import pytest
 import torch
 
-from fixtures import shapes
-from stackproof.device import Device
+from stackproof.device.kinds import Device
+from stackproof.workloads import inputs
 from suites.common import SEED
 
-_LAYOUT = shapes.Layout(size=64, cell=32, smallest=16, largest=28, most=3)
+_LAYOUT = inputs.Layout(size=64, cell=32, smallest=16, largest=28, most=3)
 _PICTURES = 8
 _BATCH = 4
 
@@ -44,19 +44,19 @@ def write_dataset(folder: Path) -> Path:
     """Write pictures, labels and the description that ultralytics reads; return the description."""
     from PIL import Image
 
-    made = shapes.detection(SEED, _PICTURES, _LAYOUT)
+    made = inputs.detection(SEED, _PICTURES, _LAYOUT)
     for kind in ("images", "labels"):
         (folder / kind).mkdir(parents=True)
     for index, picture in enumerate(made.images):
         Image.fromarray(np.ascontiguousarray(picture.transpose(1, 2, 0))).save(folder / "images" / f"{index}.png")
         (folder / "labels" / f"{index}.txt").write_text(_labels(made, index), encoding="ascii")
-    names = "".join(f"  {number}: {name}\n" for number, name in enumerate(shapes.KINDS))
+    names = "".join(f"  {number}: {name}\n" for number, name in enumerate(inputs.FORMS))
     description = folder / "data.yaml"
     description.write_text(f"path: {folder}\ntrain: images\nval: images\nnames:\n{names}", encoding="utf-8")
     return description
 
 
-def _labels(made: shapes.Pictures, picture: int) -> str:
+def _labels(made: inputs.Pictures, picture: int) -> str:
     """Return a line for each box: class, middle, width and height as fractions of the picture."""
     lines = []
     for box in np.flatnonzero(made.owners == picture):

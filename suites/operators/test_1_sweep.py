@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 
-from stackproof.device import Device
-from stackproof.operators.cases import DTYPES, check, possible
+from stackproof.device.kinds import Device
+from stackproof.operators.compare import word
 from stackproof.operators.database import load
-from stackproof.operators.judging import word
-from stackproof.records import Figure
-from stackproof.stacks import Stack
+from stackproof.operators.sweep import DTYPES, check, possible
+from stackproof.record.records import Figure
+from stackproof.stack.stacks import Stack
 
 DATABASE = load()
 

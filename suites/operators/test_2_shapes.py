@@ -5,14 +5,13 @@ from __future__ import annotations
 import pytest
 import torch
 
-from stackproof.checks import CapabilityMissing, require
-from stackproof.device import Device
-from stackproof.operators.cases import check, possible
-from stackproof.operators.judging import word
-from stackproof.operators.large import NEEDED_BYTES, PROBES
-from stackproof.operators.shapes import DTYPES, operators
-from stackproof.records import Figure
-from stackproof.stacks import Stack
+from stackproof.device.kinds import Device
+from stackproof.operators.compare import word
+from stackproof.operators.shapes import DTYPES, NEEDED_BYTES, PROBES, operators
+from stackproof.operators.sweep import check, possible
+from stackproof.record.checks import CapabilityMissing, require
+from stackproof.record.records import Figure
+from stackproof.stack.stacks import Stack
 
 OPERATORS = operators()
 

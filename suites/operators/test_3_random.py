@@ -7,13 +7,13 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from stackproof.checks import require
-from stackproof.device import Device
-from stackproof.operators.cases import possible
+from stackproof.device.kinds import Device
 from stackproof.operators.database import preserved
-from stackproof.operators.drawing import DRAWN, DRAWS, FALSE_ALARM, SEED, Draw, judge
-from stackproof.records import Figure
-from stackproof.stacks import Stack
+from stackproof.operators.distributions import DRAWN, DRAWS, FALSE_ALARM, SEED, Draw, judge
+from stackproof.operators.sweep import possible
+from stackproof.record.checks import require
+from stackproof.record.records import Figure
+from stackproof.stack.stacks import Stack
 
 CASES = {f"{draw.name}-{dtype}": (draw, getattr(torch, dtype)) for draw in DRAWS for dtype in draw.dtypes}
 EMPTY: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {

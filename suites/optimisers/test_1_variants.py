@@ -7,10 +7,10 @@ from functools import cache
 import pytest
 import torch
 
-from stackproof.checks import require, require_all
-from stackproof.device import Device
-from stackproof.numerics import judge, relative_error
-from stackproof.records import Figure
+from stackproof.device.kinds import Device
+from stackproof.device.numerics import judge, relative_error, require_all
+from stackproof.record.checks import require
+from stackproof.record.records import Figure
 from suites.optimisers.variants import CPU, FUSED, KERNELS, SETTINGS, STEPS, Case, Course, run
 
 ROWS = [(name, variant) for name in SETTINGS for variant in ("single", "foreach")] + [(name, "fused") for name in FUSED]

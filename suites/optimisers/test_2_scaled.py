@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import pytest
 import torch
 
-from stackproof.checks import require
-from stackproof.device import Device
-from stackproof.numerics import relative_error, rule
-from stackproof.records import Figure
+from stackproof.device.kinds import Device
+from stackproof.device.numerics import relative_error, rule
+from stackproof.record.checks import require
+from stackproof.record.records import Figure
 from suites.optimisers.variants import FUSED, Case, give_gradients, left, parameters
 
 _SCALE = 1024.0  # a power of two: scaling and unscaling change no bit

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from stackproof.checks import CapabilityMissing
-from stackproof.workloads.weights import hashed
+from stackproof.record.checks import CapabilityMissing
+from stackproof.workloads.base import hashed
 
 STEPS = 5
 CPU = torch.device("cpu")

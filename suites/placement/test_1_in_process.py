@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from stackproof import capabilities
-from stackproof import device as devices
-from stackproof.checks import require
-from stackproof.errors import Refusal
+from stackproof.base.errors import Refusal
+from stackproof.device import devices
 from stackproof.probes import placement
-from stackproof.records import Figure
-from stackproof.stacks import Stack
+from stackproof.record.checks import require
+from stackproof.record.records import Figure
+from stackproof.stack import capabilities
+from stackproof.stack.stacks import Stack
 
 
 @pytest.mark.deadline(120)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from stackproof import device as devices
-from stackproof.checks import NotApplicable, require
+from stackproof.device import devices
 from stackproof.probes import placement
-from stackproof.records import Figure
-from stackproof.session import Session
-from stackproof.stacks import Stack
+from stackproof.record.checks import NotApplicable, require
+from stackproof.record.records import Figure
+from stackproof.runner.request import Session
+from stackproof.stack.stacks import Stack
 
 
 @pytest.mark.deadline(300)

@@ -12,11 +12,11 @@ from typing import Final
 import pytest
 import torch
 
-from stackproof.checks import require
-from stackproof.device import Device
-from stackproof.records import Figure
-from stackproof.stacks import Stack
-from stackproof.workloads import Job
+from stackproof.device.kinds import Device
+from stackproof.record.checks import require
+from stackproof.record.records import Figure
+from stackproof.stack.stacks import Stack
+from stackproof.workloads.base import Job
 from suites.common import SEED, possible, supported, watch_layers
 
 MODELS = ("yolov8n", "qwen3-0.6b-lora", "llama3-8b-lora")

@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch.nn import functional
 
-from stackproof.checks import require
-from stackproof.device import Device
-from stackproof.records import Figure
-from stackproof.stacks import Stack
+from stackproof.device.kinds import Device
+from stackproof.record.checks import require
+from stackproof.record.records import Figure
+from stackproof.stack.stacks import Stack
 from suites.common import supported
 
 DTYPES = (torch.bfloat16, torch.float16)

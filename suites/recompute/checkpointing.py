@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import torch
 
-from stackproof.workloads import Job, Outcome
+from stackproof.workloads.base import Job, Outcome
 
 PRESET: Final = "tiny"
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 
-from stackproof.checks import require
-from stackproof.device import Device
-from stackproof.numerics import judge, rule, shortened
-from stackproof.records import Figure
-from stackproof.stacks import Stack
-from stackproof.workloads import Job, Outcome
+from stackproof.device.kinds import Device
+from stackproof.device.numerics import judge, rule, shortened
+from stackproof.record.checks import require
+from stackproof.record.records import Figure
+from stackproof.stack.stacks import Stack
+from stackproof.workloads.base import Job, Outcome
 from suites.common import SEED, possible, reference, supported
 from suites.recompute.checkpointing import MODES, PRESET, outcome, switch, watching
 

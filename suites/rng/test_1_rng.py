@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from stackproof import capabilities
-from stackproof import device as devices
-from stackproof.checks import NotApplicable, require
-from stackproof.device import Device
+from stackproof.device import devices
+from stackproof.device.kinds import Device
 from stackproof.probes import randomness
-from stackproof.records import Figure
-from stackproof.stacks import Stack
+from stackproof.record.checks import NotApplicable, require
+from stackproof.record.records import Figure
+from stackproof.stack import capabilities
+from stackproof.stack.stacks import Stack
 
 
 @pytest.mark.deadline(60)

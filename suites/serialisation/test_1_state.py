@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 import torch
 
-from stackproof import capabilities
-from stackproof.checks import require
-from stackproof.device import Device
-from stackproof.numerics import relative_error
-from stackproof.probes import keeping
-from stackproof.records import Figure
-from stackproof.stacks import Stack
-from stackproof.workloads import Job
+from stackproof.device.kinds import Device
+from stackproof.device.numerics import relative_error
+from stackproof.probes import checkpoint
+from stackproof.record.checks import require
+from stackproof.record.records import Figure
+from stackproof.stack import capabilities
+from stackproof.stack.stacks import Stack
+from stackproof.workloads.base import Job
 from suites.common import SEED, possible
 
 _STEPS = 2
@@ -45,7 +45,7 @@ def _dtypes(stack: Stack) -> tuple[torch.dtype, ...]:
 @pytest.mark.deadline(60)
 def test_tensors(stack: Stack, device: Device, tmp_path: Path, figures: dict[str, Figure]) -> None:
     """Every dtype of the stack, with NaN, -0, infinity, views and nothing at all, by every spelling of map_location."""
-    figures["compared"] = keeping.travels(keeping.samples(device, _dtypes(stack)), device, tmp_path)
+    figures["compared"] = checkpoint.travels(checkpoint.samples(device, _dtypes(stack)), device, tmp_path)
     figures["summary"] = f"{figures['compared']} tensors are bit-equal after torch.save and torch.load"
 
 
@@ -53,7 +53,7 @@ def test_tensors(stack: Stack, device: Device, tmp_path: Path, figures: dict[str
 def test_safetensors(stack: Stack, device: Device, tmp_path: Path, figures: dict[str, Figure]) -> None:
     """The same through safetensors."""
     capabilities.require(stack, "safetensors")
-    figures["compared"] = keeping.by_safetensors(keeping.samples(device, _dtypes(stack)), device, tmp_path)
+    figures["compared"] = checkpoint.by_safetensors(checkpoint.samples(device, _dtypes(stack)), device, tmp_path)
     figures["summary"] = f"{figures['compared']} tensors are bit-equal after safetensors"
 
 
@@ -63,7 +63,7 @@ def test_checkpoint(device: Device, tmp_path: Path, figures: dict[str, Figure]) 
     job = _job(device)
     for _ in range(_STEPS):
         job.step()
-    figures["compared"] = keeping.travels(_state(job), device, tmp_path)
+    figures["compared"] = checkpoint.travels(_state(job), device, tmp_path)
     require(job.scaler.get_scale() != 256.0, "the scaler never grew, so its state is not worth saving")
     figures["summary"] = f"{figures['compared']} tensors of model, optimiser and scaler are bit-equal"
 
@@ -79,7 +79,7 @@ def test_resume(device: Device, tmp_path: Path, figures: dict[str, Figure]) -> N
     second.model.load_state_dict(read["model"])
     second.optimiser.load_state_dict(read["optimiser"])
     second.scaler.load_state_dict(read["scaler"])
-    keeping.equal(_state(second), _state(first), "state that was loaded into a new job")
+    checkpoint.equal(_state(second), _state(first), "state that was loaded into a new job")
     first.step()
     second.step()
     theirs = second.model.state_dict()

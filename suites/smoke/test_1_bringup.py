@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
-from stackproof import device as devices
-from stackproof.checks import require
-from stackproof.records import Figure
-from stackproof.stacks import Stack
+from stackproof.device import devices
+from stackproof.device.kinds import Device
+from stackproof.record.checks import require
+from stackproof.record.records import Figure
+from stackproof.stack.stacks import Stack
 
 
 @pytest.mark.deadline(60)
@@ -23,7 +24,7 @@ def test_devices(stack: Stack, figures: dict[str, Figure]) -> None:
     figures["summary"] = ", ".join(f"{card}: {card.name()}" for card in cards)
 
 
-def _multiply(card: devices.Device) -> None:
+def _multiply(card: Device) -> None:
     """Multiply small whole numbers: every dtype has an exact answer, and Python knows it without torch's kernels."""
     left = [[(7 * row + column) % 5 for column in range(7)] for row in range(5)]
     right = [[(6 * row + column) % 3 for column in range(6)] for row in range(7)]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from stackproof.checks import CheckFailed, require
-from stackproof.device import Device
-from stackproof.operators.sweeping import sweep
-from stackproof.records import Figure
+from stackproof.device.kinds import Device
+from stackproof.operators.sweep import sweep
+from stackproof.record.checks import CheckFailed, require
+from stackproof.record.records import Figure
 
 _FEWEST = 600
 _SAMPLES = 4

@@ -7,12 +7,12 @@ import math
 import pytest
 import torch
 
-from stackproof.checks import require, require_all
-from stackproof.device import Device
-from stackproof.numerics import Judgement, judge, judge_mixed, relative_error, shortened
-from stackproof.records import Figure
-from stackproof.stacks import Stack
-from stackproof.workloads import Job, Outcome
+from stackproof.device.kinds import Device
+from stackproof.device.numerics import Judgement, judge, judge_mixed, relative_error, require_all, shortened
+from stackproof.record.checks import require
+from stackproof.record.records import Figure
+from stackproof.stack.stacks import Stack
+from stackproof.workloads.base import Job, Outcome
 from suites.common import SEED, anchor, possible, reference, supported, watch_layers
 
 # What is compared with float64; `full` is for rates: its float64 reference would take tens of GiB and minutes on a host.

@@ -7,12 +7,12 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from stackproof import device as devices
-from stackproof.checks import require, require_all
-from stackproof.distributed.launch import Arrangement, arrange
-from stackproof.numerics import judge
-from stackproof.records import Figure, Measurement
-from stackproof.stacks import Stack
+from stackproof.device import devices
+from stackproof.device.numerics import judge, require_all
+from stackproof.ranks.launch import Arrangement, arrange
+from stackproof.record.checks import require
+from stackproof.record.records import Figure, Measurement
+from stackproof.stack.stacks import Stack
 from suites.common import SEED, anchor, reference
 from suites.ranks import Group, Launches
 
@@ -33,7 +33,7 @@ def _run(launches: Launches, arrangement: Arrangement) -> Group:
         "all_reduce_bytes": _BYTES,
         "repetitions": _REPETITIONS,
     }
-    return launches("stackproof.distributed.ddp:train", arrangement, arguments, _DEADLINE_S)
+    return launches("stackproof.ddp.smoke:train", arrangement, arguments, _DEADLINE_S)
 
 
 @pytest.fixture(scope="module")

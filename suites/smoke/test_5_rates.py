@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from stackproof.checks import require
-from stackproof.device import Device
-from stackproof.records import Figure, Measurement
+from stackproof.device.kinds import Device
+from stackproof.record.checks import require
+from stackproof.record.records import Figure, Measurement
 from suites.common import SEED, possible
 
 _WARM_UP = 2

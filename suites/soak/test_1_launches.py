@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from stackproof import device as devices
-from stackproof.checks import require
-from stackproof.distributed.blame import Traces
-from stackproof.distributed.launch import arrange, launch
-from stackproof.records import Figure
-from stackproof.session import Session
-from stackproof.stacks import Stack
+from stackproof.device import devices
+from stackproof.ranks.blame import Traces
+from stackproof.ranks.launch import arrange, launch
+from stackproof.record.checks import require
+from stackproof.record.records import Figure
+from stackproof.runner.request import Session
+from stackproof.stack.stacks import Stack
 
 LAUNCHES = 50
 WORLD = 2
@@ -27,7 +27,7 @@ def test_clean(number: int, stack: Stack, session_plan: Session, figures: dict[s
     pair = arrange(stack, devices.visible(stack.device), WORLD)
     deadline_s = _DEADLINE_S * session_plan.deadline_scale
     ranks = launch(
-        "stackproof.distributed.bringup:report", stack, pair, {}, folder, deadline_s, checked=session_plan.preflight
+        "stackproof.ranks.joined:report", stack, pair, {}, folder, deadline_s, checked=session_plan.preflight
     )
     require([said["rank"] for said in ranks] == list(range(WORLD)), f"{len(ranks)} of {WORLD} ranks answered")
     left = Traces(folder, WORLD).left()

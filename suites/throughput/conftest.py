@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from stackproof.measuring import Profile, profile, subjects
-from stackproof.session import Session
+from stackproof.bench.subjects import Profile, profile, subjects
+from stackproof.runner.request import Session
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

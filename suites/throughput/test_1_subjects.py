@@ -7,13 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from stackproof.checks import require
-from stackproof.device import Device
-from stackproof.measuring import Profile, Subject, measure
-from stackproof.measuring.rows import measurements
-from stackproof.records import Figure, Measurement
-from stackproof.session import Session
-from stackproof.units import shown
+from stackproof.base.units import shown
+from stackproof.bench.measure import measure
+from stackproof.bench.rows import measurements
+from stackproof.bench.subjects import Profile, Subject
+from stackproof.device.kinds import Device
+from stackproof.record.checks import require
+from stackproof.record.records import Figure, Measurement
+from stackproof.runner.request import Session
 
 
 @pytest.mark.deadline(900)

@@ -4,50 +4,50 @@ from __future__ import annotations
 
 import pytest
 
-from stackproof.checks import require
-from stackproof.device import Device
-from stackproof.probes import timekeeping
-from stackproof.records import Figure
+from stackproof.device.kinds import Device
+from stackproof.probes import clock
+from stackproof.record.checks import require
+from stackproof.record.records import Figure
 
 
 @pytest.fixture(scope="module")
-def spans(device: Device) -> timekeeping.Spans:
+def spans(device: Device) -> clock.Spans:
     """Nine turns of k and of 2k matrix products, timed once for all checks."""
-    return timekeeping.measure(device, timekeeping.products(device))
+    return clock.measure(device, clock.products(device))
 
 
 @pytest.mark.deadline(30)
 def test_clock(figures: dict[str, Figure]) -> None:
     """The fine clock and the kernel's monotonic one agree over a short sleep."""
-    figures["ratio"] = ratio = timekeeping.clock()
+    figures["ratio"] = ratio = clock.clock()
     require(0.9 <= ratio <= 1.1, f"the clock goes {ratio:.3f} s a second; 0.9 to 1.1 were expected")
     figures["summary"] = f"{ratio:.4f} s a second"
 
 
 @pytest.mark.deadline(90)
-def test_wall_time_scales(spans: timekeeping.Spans, figures: dict[str, Figure]) -> None:
+def test_wall_time_scales(spans: clock.Spans, figures: dict[str, Figure]) -> None:
     """Twice the work takes about twice as long by the wall clock, up to where the result is there."""
-    factor = timekeeping.scales(spans, timekeeping.complete, "wall clock")
+    factor = clock.scales(spans, clock.complete, "wall clock")
     figures |= {"factor": factor, "units": spans.units, "launch_s": min(turn.launch for turn in spans.single)}
     figures["summary"] = f"2 x {spans.units} units took {factor:.2f} times as long as {spans.units}"
 
 
 @pytest.mark.deadline(90)
-def test_device_time_scales(spans: timekeeping.Spans, figures: dict[str, Figure]) -> None:
+def test_device_time_scales(spans: clock.Spans, figures: dict[str, Figure]) -> None:
     """Twice the work takes about twice as long by the device's own clock."""
-    figures["factor"] = factor = timekeeping.scales(spans, lambda turn: turn.device, "device's clock")
+    figures["factor"] = factor = clock.scales(spans, lambda turn: turn.device, "device's clock")
     figures["summary"] = f"2 x {spans.units} units took {factor:.2f} times as long as {spans.units}"
 
 
 @pytest.mark.deadline(90)
-def test_synchronize_waits(spans: timekeeping.Spans, figures: dict[str, Figure]) -> None:
+def test_synchronize_waits(spans: clock.Spans, figures: dict[str, Figure]) -> None:
     """When synchronising returns the result is there (requirements.md A6)."""
-    figures["left"] = share = timekeeping.waits(spans)
-    figures["summary"] = f"{share:.1%} of the time was left when synchronising returned, {timekeeping.LATE:.0%} allowed"
+    figures["left"] = share = clock.waits(spans)
+    figures["summary"] = f"{share:.1%} of the time was left when synchronising returned, {clock.LATE:.0%} allowed"
 
 
 @pytest.mark.deadline(90)
-def test_events_agree(spans: timekeeping.Spans, figures: dict[str, Figure]) -> None:
+def test_events_agree(spans: clock.Spans, figures: dict[str, Figure]) -> None:
     """The device's time of the same work is the wall clock's."""
-    figures["share"] = share = timekeeping.agrees(spans)
+    figures["share"] = share = clock.agrees(spans)
     figures["summary"] = f"the device's time is {share:.3f} of the wall clock's"

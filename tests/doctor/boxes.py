@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from stackproof.doctor import Identity, Machine
+from stackproof.doctor.machine import Identity, Machine
 
 LIMITS = """\
 Limit                     Soft Limit           Hard Limit           Units

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from stackproof import environments
+from stackproof.stack import environments
 
 
 @pytest.fixture(autouse=True)

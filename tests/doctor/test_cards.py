@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from stackproof.doctor import Finding, cards, host, rules
-from stackproof.doctor.rules import Maker
-from stackproof.variable_tables import Level
+from stackproof.doctor import cards, host, rules
+from stackproof.doctor.rules import Finding, Maker
+from stackproof.stack.variables import Level
 
 from .boxes import Box, b60, h200, k100
 

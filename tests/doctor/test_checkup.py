@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from stackproof import doctor, environments, hosts, stacks
-from stackproof.doctor import Checkup
-from stackproof.errors import Refusal
-from stackproof.variable_tables import Level
+from stackproof.base.errors import Refusal
+from stackproof.doctor import checkup as doctor
+from stackproof.doctor.checkup import Checkup
+from stackproof.stack import environments, hosts, stacks
+from stackproof.stack.variables import Level
 
 from .. import fakes
 from .boxes import Box, b60, bare, h200, k100

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from stackproof.doctor import host, rules
-from stackproof.variable_tables import Level
+from stackproof.stack.variables import Level
 
 from .boxes import Box, b60, bare
 

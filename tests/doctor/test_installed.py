@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from stackproof import environments, stacks
-from stackproof.doctor import Finding, installed, rules
+from stackproof.doctor import installed, rules
 from stackproof.doctor.installed import Installed
-from stackproof.variable_tables import Level
+from stackproof.doctor.rules import Finding
+from stackproof.stack import environments, stacks
+from stackproof.stack.variables import Level
 
 from .. import fakes
 from .boxes import Box

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from stackproof.doctor import Identity, Machine
+from stackproof.doctor.machine import Identity, Machine
 
 
 def test_what_cannot_be_read_is_empty(tmp_path: Path) -> None:

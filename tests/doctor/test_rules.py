@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from stackproof import stacks
+from stackproof.base.errors import Refusal
 from stackproof.doctor import rules
-from stackproof.errors import Refusal
+from stackproof.stack import stacks
 
 TABLE = rules.load()
 

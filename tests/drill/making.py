@@ -8,10 +8,10 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
-from stackproof.drill.injections import Injection, Planted
-from stackproof.drill.running import Ended, Seen
+from stackproof.drill.inject import Injection, Planted
+from stackproof.drill.run import Ended, Seen
 from stackproof.drill.table import Call, Expected, Fault
-from stackproof.records import Check, Record, Verdict
+from stackproof.record.records import Check, Record, Verdict
 
 CAUGHT = "rng/rng::state"
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from stackproof.drill import coverage, table
-from stackproof.drill.conduct import cleans
-from stackproof.drill.running import only_of
-from stackproof.errors import Refusal
+from stackproof.base.errors import Refusal
+from stackproof.drill import compare, table
+from stackproof.drill.drill import cleans
+from stackproof.drill.run import only_of
 
 ROW = """
 [[fault]]
@@ -51,7 +51,7 @@ def test_every_row_says_what_it_imitates_and_where_that_was_seen(faults: table.F
 
 def test_checks_that_rows_name_exist(faults: table.Faults) -> None:
     """A check that was renamed would leave its fault behind."""
-    known = coverage.checks()
+    known = compare.checks()
     for row in faults.rows:
         for name in (*row.expected.red, *row.expected.green, *row.call.only):
             assert "/" not in name or "::" not in name or name.split("[")[0] in known, f"{row.id}: {name}"

@@ -17,8 +17,9 @@ from typing import Any
 import pytest
 
 from stackproof import ROOT
-from stackproof.history import store, tooling
-from stackproof.records import Check, Figure, Measurement, Record, Verdict
+from stackproof.record import store
+from stackproof.record.records import Check, Figure, Measurement, Record, Verdict
+from stackproof.stack import environments
 
 BEGAN = datetime(2026, 1, 1, tzinfo=timezone.utc)
 FACTS: dict[str, Figure] = {
@@ -59,7 +60,7 @@ def samples(seconds: float, count: int = 30, seed: int = 1, noise: float = 0.005
 
 
 def figure(seconds: float = 1e-3, **changed: Any) -> Measurement:
-    """Return a figure of a subject that `fixtures/benchmarks.toml` has."""
+    """Return a figure of a subject that `data/benchmarks.toml` has."""
     values: dict[str, Any] = {
         "workload": "gemm-float32",
         "preset": "tiny",
@@ -94,7 +95,7 @@ def asv_python() -> str:
     """Return the interpreter of asv's environment, as the `tests` session names it; without one the test fails."""
     if python := os.environ.get("STACKPROOF_ASV"):
         return python
-    if (built := tooling.HOME / "bin" / "python").exists():
+    if (built := environments.ASV_HOME / "bin" / "python").exists():
         return str(built)
     pytest.fail("asv's environment is needed: run the tests with `nox -s tests`, which builds it")
 

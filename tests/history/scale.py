@@ -18,9 +18,9 @@ sys.path[:0] = [str(Path(__file__).resolve().parents[1]), str(Path(__file__).res
 
 from history import making  # noqa: E402
 
-from stackproof.history import page, store  # noqa: E402
-from stackproof.history.entries import entries  # noqa: E402
-from stackproof.history.rates import histories  # noqa: E402
+from stackproof.history import page  # noqa: E402
+from stackproof.history.timeline import entries, histories  # noqa: E402
+from stackproof.record import store  # noqa: E402
 
 HOSTS = 5
 T = TypeVar("T")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from stackproof import processes
+from stackproof.base import processes
 
 from .making import Checkout
 

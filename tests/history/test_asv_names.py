@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from stackproof import ROOT, stacks
+from stackproof import ROOT
+from stackproof.bench.subjects import Subject, profiles, subjects
 from stackproof.history import asv_names
-from stackproof.history.entries import Key, entries, pooled
-from stackproof.history.identity import place, state
-from stackproof.measuring import Subject, profiles, subjects
+from stackproof.history.timeline import Key, entries, pooled
+from stackproof.record.store import place, state
+from stackproof.stack import stacks
 
 from . import making
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 
-from stackproof.history import store
+from stackproof.record import store
 
 from .making import Checkout, record, with_facts
 

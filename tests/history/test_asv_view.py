@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from stackproof.history import store
-from stackproof.records import Record
+from stackproof.record import store
+from stackproof.record.records import Record
 
 from . import making
 from .making import Checkout

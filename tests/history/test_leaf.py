@@ -11,11 +11,13 @@ from pathlib import Path
 import pytest
 
 from stackproof import ROOT
-from stackproof.checks import CapabilityMissing, CheckFailed
-from stackproof.errors import Refusal
-from stackproof.history import leaf, store
-from stackproof.measuring import Sampled, Subject, profile
-from stackproof.records import Verdict
+from stackproof.base.errors import Refusal
+from stackproof.bench.rows import Sampled
+from stackproof.bench.subjects import Subject, profile
+from stackproof.history import leaf
+from stackproof.record import store
+from stackproof.record.checks import CapabilityMissing, CheckFailed
+from stackproof.record.records import Verdict
 
 from . import making
 

@@ -7,9 +7,8 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 from stackproof.history import page
-from stackproof.history.entries import entries
-from stackproof.history.rates import histories
-from stackproof.records import Record
+from stackproof.history.timeline import entries, histories
+from stackproof.record.records import Record
 
 from . import making
 

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from stackproof import ROOT, stacks
-from stackproof.errors import EnvironmentMismatchError, Refusal, StackUnavailableError
+from stackproof import ROOT
+from stackproof.base.errors import EnvironmentMismatchError, Refusal, StackUnavailableError
 from stackproof.history import probe
+from stackproof.stack import stacks
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
 

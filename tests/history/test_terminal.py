@@ -8,9 +8,8 @@ from pathlib import Path
 from rich.console import Console
 
 from stackproof.history import terminal
-from stackproof.history.entries import entries
-from stackproof.history.rates import histories
-from stackproof.records import Record
+from stackproof.history.timeline import entries, histories
+from stackproof.record.records import Record
 
 from . import making
 

@@ -9,8 +9,9 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from stackproof.operators import database, sweeping
-from stackproof.operators.sweeping import Sweep, sweep
+from stackproof.operators import database
+from stackproof.operators import sweep as sweeping
+from stackproof.operators.sweep import Sweep, sweep
 
 CPU = torch.device("cpu")
 Change = Callable[[torch.Tensor], Any]

@@ -17,7 +17,7 @@ def test_a_missing_test_package_is_one_sentence() -> None:
     """Torch's test suite needs expecttest, which a vendor's container may lack."""
     said = in_another_process(
         "import sys; sys.modules['expecttest'] = None\n"
-        "from stackproof import errors; from stackproof.operators import database\n"
+        "from stackproof.base import errors; from stackproof.operators import database\n"
         "try: database.load()\n"
         "except errors.Refusal as refusal: print(refusal)"
     )

@@ -10,10 +10,10 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from stackproof import device as devices
-from stackproof.checks import CheckFailed
-from stackproof.operators import cases, database, repro, shapes
-from stackproof.records import Figure
+from stackproof.device import devices
+from stackproof.operators import database, repro, shapes, sweep
+from stackproof.record.checks import CheckFailed
+from stackproof.record.records import Figure
 
 CPU = devices.default("cpu")
 
@@ -60,7 +60,7 @@ def failing(name: str, op: Any, kernel: str, dtype: torch.dtype) -> dict[str, Fi
     """Run a check that the fault makes fail; return its figures."""
     figures: dict[str, Figure] = {}
     with fault(kernel, dtype), pytest.raises(CheckFailed, match="exceeds the bound .* figure 'repro' is code"):
-        cases.check(name, op, CPU, dtype, figures)
+        sweep.check(name, op, CPU, dtype, figures)
     return figures
 
 

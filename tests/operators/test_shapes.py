@@ -10,9 +10,9 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from stackproof.operators import shapes
+from stackproof.operators.compare import Outcome, Result
 from stackproof.operators.database import preserved, samples
-from stackproof.operators.examining import examine
-from stackproof.operators.outcomes import Outcome, Result
+from stackproof.operators.examine import examine
 
 from .faults import CPU
 

@@ -9,13 +9,12 @@ from typing import Any
 import pytest
 import torch
 
-from stackproof.numerics import relative_error
+from stackproof.device.numerics import relative_error
 from stackproof.operators import spread as spread_module
-from stackproof.operators.computing import Computed, compute
+from stackproof.operators.compare import Exemption, Outcome, Result, judgements
+from stackproof.operators.compute import Computed, compute
 from stackproof.operators.database import REFERENCE
-from stackproof.operators.examining import examine
-from stackproof.operators.judging import Exemption, judgements
-from stackproof.operators.outcomes import Outcome, Result
+from stackproof.operators.examine import examine
 from stackproof.operators.shapes import Sample, ShapedOp
 from stackproof.operators.spread import alternatives, scaled_down, terms, untied
 

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 import torch
 
-from stackproof.checks import CheckFailed, CheckHung
-from stackproof.device import Device, Memory
+from stackproof.device.kinds import Device, Memory
 from stackproof.probes import memory
+from stackproof.record.checks import CheckFailed, CheckHung
 
 TOTAL = 64 * memory.MIB
 

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 import torch
 
-from stackproof import stacks
-from stackproof.checks import CheckFailed, CheckHung
-from stackproof.device import Card, Device, Memory
+from stackproof.device.kinds import Card, Device, Memory
 from stackproof.probes import placement
+from stackproof.record.checks import CheckFailed, CheckHung
+from stackproof.stack import stacks
 
 COUNTED: dict[int, int] = {}
 SIZE = 4 << 20
@@ -236,7 +236,7 @@ def test_the_child_reports_itself(capsys: pytest.CaptureFixture[str], monkeypatc
 
 def test_every_spelling_lands_on_the_cpu() -> None:
     """The real spellings, with the real torch, on the one device that is everywhere."""
-    from stackproof.device import HOST
+    from stackproof.device.devices import HOST
 
     cards: tuple[Device, ...] = (replace(HOST),)
     assert placement.lands(HOST, cards, placement.spellings(HOST)) == 13

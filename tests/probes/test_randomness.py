@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from stackproof.checks import CheckFailed
-from stackproof.device import HOST, Card
+from stackproof.device.devices import HOST
+from stackproof.device.kinds import Card
 from stackproof.probes import randomness
+from stackproof.record.checks import CheckFailed
 
 
 class Twins:

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from stackproof import ROOT, hosts, stacks
+from stackproof import ROOT
+from stackproof.stack import hosts, stacks
 
 PATH = os.pathsep.join((str(ROOT / "fixtures" / "simulated"), str(ROOT / "src")))
 _SLOW_HOST_S = 600

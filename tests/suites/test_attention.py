@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stackproof.records import Check, Verdict
+from stackproof.record.records import Check, Verdict
 
 from ..planting import run_planted
 

@@ -6,9 +6,8 @@ import textwrap
 
 import pytest
 
-from stackproof.distributed.collectives_rows import rows
-from stackproof.distributed.collectives_rules import lacking
-from stackproof.records import Check, Verdict
+from stackproof.collectives.table import lacking, rows
+from stackproof.record.records import Check, Verdict
 
 from ..planting import record_planted, run_planted
 
@@ -19,7 +18,7 @@ def in_ranks(body: str) -> str:
     """Return code that is planted in the ranks alone."""
     return textwrap.dedent("""
         import os, sys
-        if "stackproof.distributed.rank" in sys.orig_argv:
+        if "stackproof.ranks.rank" in sys.orig_argv:
             import signal, time, torch, torch.distributed as dist
             rank, Op = os.environ.get("RANK"), dist.ReduceOp
         """) + textwrap.indent(textwrap.dedent(body), "    ")
@@ -157,9 +156,9 @@ def test_wrong_numbers_come_with_code_to_paste(checks: dict[str, Check]) -> None
 
 
 ONE_BIT = in_ranks("""
-import stackproof.distributed.collectives as program
-import stackproof.distributed.collectives_order as order
-from stackproof.distributed import collectives_turn
+import stackproof.collectives.rank as program
+import stackproof.collectives.rank as order
+from stackproof.collectives import turn as collectives_turn
 
 def spoiled(compare):
     def fault(turn, collective):
@@ -185,7 +184,7 @@ def test_every_row_sees_one_wrong_number(tmp_path_factory: pytest.TempPathFactor
 
 
 SLOW = in_ranks("""
-from stackproof.stopwatch import HostStopwatch
+from stackproof.device.kinds import HostStopwatch
 HostStopwatch.seconds = lambda self: 1e-3
 
 all_reduce = dist.all_reduce

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from stackproof.records import Verdict
+from stackproof.record.records import Verdict
 
 from ..planting import run_planted
 

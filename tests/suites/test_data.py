@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from stackproof.records import Check, Verdict
+from stackproof.record.records import Check, Verdict
 
 from ..planting import run_planted
 
@@ -15,13 +15,13 @@ FAULTS = """
 import sys
 
 if "pytest" in sys.orig_argv:
-    from fixtures import sequences
-    from stackproof.probes import samples
+    from stackproof.workloads import inputs
+    from stackproof.probes import datasets
 
-    make = sequences.progressions
-    sequences.progressions = lambda *arguments: [*make(*arguments), *make(*arguments)[:1]]
-    find = samples._in_text
-    samples._in_text = lambda record, field, text: find(record, field, text) if "I am" in text and record.line > 4 else iter(())
+    make = inputs.progressions
+    inputs.progressions = lambda *arguments: [*make(*arguments), *make(*arguments)[:1]]
+    find = datasets._in_text
+    datasets._in_text = lambda record, field, text: find(record, field, text) if "I am" in text and record.line > 4 else iter(())
 """
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stackproof.records import Verdict
+from stackproof.record.records import Verdict
 
 from ..planting import record_planted
 
@@ -38,7 +38,7 @@ FAULTS = (
     Fault(
         "another rank is blamed",
         """
-        import stackproof.distributed.blame as blame
+        import stackproof.ranks.blame as blame
         for name in ("who_hung", "who_failed"):
             original = getattr(blame, name)
             def swapped(*arguments, original=original):
@@ -47,7 +47,7 @@ FAULTS = (
                     return said.replace("rank 1", "rank 7").replace("rank 0", "rank 7")
                 return type(said)(str(said).replace("rank 1", "rank 7").replace("rank 0", "rank 7").replace("SIGKILL", "SIGFPE"))
             setattr(blame, name, swapped)
-        """,
+""",
         tuple(f"failures/ranks::named[{name}]" for name in NAMED if name != "mismatched shapes"),
         "is not in:",
     ),
@@ -63,14 +63,14 @@ FAULTS = (
     Fault(
         "a process stays",
         """
-        from stackproof import processes
+        from stackproof.base import processes
         original = processes.end_tree
         def end_tree(mark, *arguments, **keywords):
             original(mark, *arguments, **keywords)
             with open("/dev/null", "wb") as output:
                 processes.start(["sleep", "120"], output, {}, mark)
         processes.end_tree = end_tree
-        """,
+""",
         ("failures/ranks::named[raises]", "failures/ranks::straggler"),
         "are left after",
     ),

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from stackproof import device as devices
-from stackproof import stacks
-from stackproof.checks import CheckCrashed, CheckFailed
-from stackproof.device import Card
-from stackproof.distributed import preflight
-from stackproof.records import Verdict
+from stackproof.device import devices
+from stackproof.device.kinds import Card
+from stackproof.ranks import preflight
+from stackproof.record.checks import CheckCrashed, CheckFailed
+from stackproof.record.records import Verdict
+from stackproof.stack import stacks
 from suites.groups import sharing
 
 from ..planting import record_planted
@@ -83,7 +83,7 @@ FAULTS = (
         "a second group took no time",
         """
         import sys, time
-        if "stackproof.distributed.rank" in sys.orig_argv:
+        if "stackproof.ranks.rank" in sys.orig_argv:
             time.perf_counter = lambda: 0.0
         """,
     ),
@@ -93,10 +93,10 @@ FAULTS = (
         "left no log that says its version",
         """
         import dataclasses
-        from stackproof.distributed import libraries
+        from stackproof.ranks import libraries
         original = libraries.serving
         libraries.serving = lambda backend: dataclasses.replace(original(backend), silent="")
-        """,
+""",
     ),
 )
 
@@ -141,7 +141,7 @@ class Fake(Card):
 def one_card(monkeypatch: pytest.MonkeyPatch) -> None:
     """A host with one card of the cuda stack."""
     monkeypatch.setattr(devices, "visible", lambda kind: (Fake("cuda", 0),))
-    monkeypatch.setattr("stackproof.distributed.sites.visible", lambda kind: (Fake("cuda", 0),))
+    monkeypatch.setattr("stackproof.ranks.site.visible", lambda kind: (Fake("cuda", 0),))
 
 
 @pytest.mark.usefixtures("one_card")

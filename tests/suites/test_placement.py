@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stackproof.records import Check, Verdict
+from stackproof.record.records import Check, Verdict
 
 from ..planting import run_planted
 
@@ -13,11 +13,12 @@ import sys
 
 if "pytest" in sys.orig_argv:
     import torch
-    from stackproof import device
+    from stackproof.device import devices
+from stackproof.device.devices import HOST
 
     to = torch.Tensor.to
     torch.Tensor.to = lambda self, *arguments, **keywords: to(self, *(("meta",) if arguments == ("cpu:0",) else arguments), **keywords)
-    device.parse = lambda text, kind: device.HOST
+    devices.parse = lambda text, kind: HOST
 """
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from stackproof.records import Verdict
+from stackproof.record.records import Verdict
 
 from ..planting import record_planted
 
@@ -192,9 +192,9 @@ FAULTS = (
     Fault(
         "the host's clock stands still",
         """
-        from stackproof.stopwatch import HostStopwatch
+        from stackproof.device.kinds import HostStopwatch
         HostStopwatch.seconds = lambda self: 0.0
-        """,
+""",
         tuple(f"smoke/rates::training[{name}]" for name in ("yolov8n", "qwen3-0.6b-lora", "llama3-8b-lora")),
         "took no time",
     ),
@@ -202,7 +202,7 @@ FAULTS = (
         "a rank's clock stands still",
         """
         import time
-        if "stackproof.distributed.rank" in __import__("sys").orig_argv:
+        if "stackproof.ranks.rank" in __import__("sys").orig_argv:
             time.perf_counter = lambda: 0.0
         """,
         ("smoke/ddp::all_reduce_rate",),

@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from stackproof.records import Verdict
+from stackproof.record.records import Verdict
 
 from ..planting import record_planted
 
 DIES = """
 import os, signal, sys
-if os.environ.get("RANK") == "1" and "stackproof.distributed.rank" in sys.orig_argv:
+if os.environ.get("RANK") == "1" and "stackproof.ranks.rank" in sys.orig_argv:
     os.kill(os.getpid(), signal.SIGSEGV)
 """
 STAYS = """
-from stackproof import processes
+from stackproof.base import processes
 original = processes.end_tree
 def end_tree(mark, *arguments, **keywords):
     original(mark, *arguments, **keywords)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stackproof.records import Check, Verdict
+from stackproof.record.records import Check, Verdict
 
 from ..planting import run_planted
 
@@ -12,12 +12,12 @@ FAULTS = """
 import sys, time, types
 
 if "pytest" in sys.orig_argv:
-    from stackproof.probes import timekeeping
-    from stackproof.probes.timekeeping import Products
+    from stackproof.probes import clock
+    from stackproof.probes.clock import Products
 
     submit, read = Products.submit, Products.read
     slow = lambda: time.perf_counter() * 0.5
-    timekeeping.time = types.SimpleNamespace(perf_counter=slow, monotonic=time.monotonic, sleep=time.sleep)
+    clock.time = types.SimpleNamespace(perf_counter=slow, monotonic=time.monotonic, sleep=time.sleep)
     Products.submit = lambda self, units: submit(self, 1)
     Products.read = lambda self: time.sleep(0.06) or read(self)
 """

@@ -6,10 +6,10 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from stackproof.triage import reports, scanning, sources
+from stackproof.triage import logs, reports, scan
 from stackproof.triage.probes import Probe, compiled
 from stackproof.triage.reports import Report
-from stackproof.triage.scanning import Evidence
+from stackproof.triage.scan import Evidence
 
 TRACEBACK = """\
 Traceback (most recent call last):
@@ -28,7 +28,7 @@ def write(folder: Path, text: str | bytes, name: str = "run.log") -> Path:
 
 def report(folder: Path, text: str | bytes, expected: Sequence[str] = (), name: str = "run.log") -> Report:
     """Triage a text."""
-    (run,) = sources.runs([str(write(folder, text, name))])
+    (run,) = logs.runs([str(write(folder, text, name))])
     return reports.report(run, expected)
 
 
@@ -36,14 +36,14 @@ def folder_report(folder: Path, files: dict[str, str]) -> Report:
     """Triage several files as the logs of one run."""
     for name, text in files.items():
         write(folder, text, name)
-    (run,) = sources.runs([str(folder)])
+    (run,) = logs.runs([str(folder)])
     return reports.report(run)
 
 
 def evidence(folder: Path, text: str | bytes, probes: Iterable[Probe], name: str = "run.log") -> Evidence:
     """Look for some things of one's own in a text."""
-    (run,) = sources.runs([str(write(folder, text, name))])
-    return scanning.scan(run.sources, probes)
+    (run,) = logs.runs([str(write(folder, text, name))])
+    return scan.scan(run.sources, probes)
 
 
 def probe(key: str, pattern: str, **other: object) -> Probe:

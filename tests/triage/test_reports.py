@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from stackproof.errors import Refusal
-from stackproof.triage import reports, sources
+from stackproof.base.errors import Refusal
+from stackproof.triage import logs, reports
 
 from .making import TRACEBACK, report, write
 
@@ -66,7 +66,7 @@ def test_failure_among_zeros_is_found(tmp_path: Path) -> None:
 
 def test_unknown_expectation_is_refused_with_the_nearest(tmp_path: Path) -> None:
     """And with all that there are."""
-    run = sources.named([write(tmp_path, "x\n")])
+    run = logs.named([write(tmp_path, "x\n")])
     with pytest.raises(Refusal, match=r"no expectation 'nvlnk' \(did you mean 'nvlink'\?\); one of: ccl-mpi, .*, xccl"):
         reports.report(run, ["nvlnk"])
 

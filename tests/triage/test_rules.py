@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from stackproof.errors import Refusal
+from stackproof.base.errors import Refusal
 from stackproof.triage import rules
 
 from .making import write

@@ -9,8 +9,8 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from stackproof.numerics import relative_error, rule
-from stackproof.workloads import Outcome
+from stackproof.device.numerics import relative_error, rule
+from stackproof.workloads.base import Outcome
 
 CPU = torch.device("cpu")
 

@@ -8,9 +8,10 @@ import pytest
 import torch
 from torch import nn
 
-from stackproof import ROOT, workloads
-from stackproof.errors import Refusal
-from stackproof.tables import read_toml
+from stackproof import DATA
+from stackproof.base.errors import Refusal
+from stackproof.base.toml import read_toml
+from stackproof.workloads import catalogue
 from stackproof.workloads.base import Recipe
 
 from .comparing import CPU
@@ -26,7 +27,7 @@ def recipe(shard: tuple[int, int], scale: int = 1) -> Recipe:
 @pytest.mark.parametrize("name", BUILT)
 def test_weights_and_data_are_the_same_in_every_dtype(name: str) -> None:
     """A float64 job is the float32 job cast up, bit for bit."""
-    narrow, wide = (workloads.get(name).build(CPU, "tiny", 3, dtype) for dtype in (torch.float32, torch.float64))
+    narrow, wide = (catalogue.get(name).build(CPU, "tiny", 3, dtype) for dtype in (torch.float32, torch.float64))
 
     for left, right in zip(narrow.model.parameters(), wide.model.parameters(), strict=True):
         assert torch.equal(left.double(), right)
@@ -44,13 +45,13 @@ def test_weights_and_data_are_the_same_in_every_dtype(name: str) -> None:
 )
 def test_the_reference_loss_is_the_same_in_every_environment(name: str, loss: float) -> None:
     """Seen alike on torch 2.4.1, 2.8.0 and 2.15.0, transformers 4.45 and 5.23, ultralytics 8.3 and 8.4."""
-    assert float(workloads.get(name).reference("tiny", 0).loss) == pytest.approx(loss, rel=1e-12)
+    assert float(catalogue.get(name).reference("tiny", 0).loss) == pytest.approx(loss, rel=1e-12)
 
 
 @pytest.mark.parametrize("name", BUILT)
 def test_a_seed_determines_the_outcome_and_another_seed_changes_it(name: str) -> None:
     """Same seed, same bits of loss and gradients; another seed, other ones."""
-    first, again, other = (workloads.get(name).build(CPU, "tiny", seed).observe() for seed in (1, 1, 2))
+    first, again, other = (catalogue.get(name).build(CPU, "tiny", seed).observe() for seed in (1, 1, 2))
 
     assert torch.equal(first.loss, again.loss)
     assert all(torch.equal(first.gradients[key], again.gradients[key]) for key in first.gradients)
@@ -61,7 +62,7 @@ def test_a_seed_determines_the_outcome_and_another_seed_changes_it(name: str) ->
 def test_building_and_observing_leave_global_state_alone(name: str) -> None:
     """Torch's generator and default dtype are afterwards what they were."""
     state, dtype = torch.get_rng_state(), torch.get_default_dtype()
-    workloads.get(name).reference("tiny", 0)
+    catalogue.get(name).reference("tiny", 0)
 
     assert torch.equal(torch.get_rng_state(), state)
     assert torch.get_default_dtype() is dtype
@@ -70,7 +71,7 @@ def test_building_and_observing_leave_global_state_alone(name: str) -> None:
 @pytest.mark.parametrize("name", BUILT)
 def test_observing_changes_no_parameter_and_leaves_no_gradient(name: str) -> None:
     """Observing twice gives the same, and parameters are untouched."""
-    job = workloads.get(name).build(CPU, "tiny", 0)
+    job = catalogue.get(name).build(CPU, "tiny", 0)
     before = [parameter.detach().clone() for parameter in job.model.parameters()]
     first, second = job.observe(), job.observe()
 
@@ -82,7 +83,7 @@ def test_observing_changes_no_parameter_and_leaves_no_gradient(name: str) -> Non
 @pytest.mark.parametrize("name", BUILT)
 def test_every_trainable_parameter_gets_a_gradient_that_is_not_zero(name: str) -> None:
     """Nothing is verified by comparing zeros."""
-    job = workloads.get(name).build(CPU, "tiny", 0)
+    job = catalogue.get(name).build(CPU, "tiny", 0)
     gradients = job.observe().gradients
 
     trainable = {key for key, parameter in job.model.named_parameters() if parameter.requires_grad}
@@ -93,7 +94,7 @@ def test_every_trainable_parameter_gets_a_gradient_that_is_not_zero(name: str) -
 @pytest.mark.parametrize("name", BUILT)
 def test_the_loss_falls_within_20_steps(name: str) -> None:
     """The optimiser's settings train: the loss loses at least a fifth."""
-    job = workloads.get(name).build(CPU, "tiny", 0)
+    job = catalogue.get(name).build(CPU, "tiny", 0)
     losses = [float(job.step()) for _ in range(20)]
 
     assert losses[-1] < 0.8 * losses[0]
@@ -102,7 +103,7 @@ def test_the_loss_falls_within_20_steps(name: str) -> None:
 @pytest.mark.parametrize("name", BUILT)
 def test_step_returns_the_loss_before_the_update(name: str) -> None:
     """The first step's loss is the observed one, detached."""
-    job = workloads.get(name).build(CPU, "tiny", 0)
+    job = catalogue.get(name).build(CPU, "tiny", 0)
     observed, loss = job.observe().loss, job.step()
 
     assert torch.equal(loss, observed)
@@ -111,7 +112,7 @@ def test_step_returns_the_loss_before_the_update(name: str) -> None:
 
 def test_a_step_reads_nothing_back_from_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither the loss nor anything else is fetched, so a caller can time steps without waiting."""
-    job = workloads.get("classifier").build(CPU, "tiny", 0)
+    job = catalogue.get("classifier").build(CPU, "tiny", 0)
 
     def read(tensor: torch.Tensor) -> None:
         raise AssertionError("the step waits for the device")
@@ -124,7 +125,7 @@ def test_a_step_reads_nothing_back_from_the_device(monkeypatch: pytest.MonkeyPat
 
 def test_float16_gradients_come_back_unscaled() -> None:
     """The scaler's factor is taken out, so gradients compare with a reference."""
-    workload = workloads.get("classifier")
+    workload = catalogue.get("classifier")
     job = workload.build(CPU, "tiny", 0, autocast=torch.float16)
     actual, exact = job.observe().gradients, workload.reference("tiny", 0).gradients
 
@@ -143,7 +144,7 @@ def test_forward_goes_through_the_wrapper() -> None:
         def forward(self, images: torch.Tensor) -> torch.Tensor:
             return 2 * self.inner(images)
 
-    job = workloads.get("classifier").build(CPU, "tiny", 0)
+    job = catalogue.get("classifier").build(CPU, "tiny", 0)
     plain = job.observe()
     job.wrap(Doubled)
     wrapped = job.observe()
@@ -169,14 +170,14 @@ def test_a_split_that_is_not_equal_is_refused(shard: tuple[int, int]) -> None:
 def test_an_unknown_preset_is_refused() -> None:
     """With the two that exist."""
     with pytest.raises(Refusal, match="classifier: no preset 'huge'; there are: tiny, full"):
-        workloads.get("classifier").build(CPU, "huge", 0)  # type: ignore[arg-type]
+        catalogue.get("classifier").build(CPU, "huge", 0)  # type: ignore[arg-type]
 
 
 def test_every_workload_says_what_it_needs() -> None:
     """The table in fixtures/ and the workloads name each other."""
-    rows = read_toml(ROOT / "fixtures" / "workloads.toml")["workload"]
+    rows = read_toml(DATA / "workloads.toml")["workload"]
 
-    assert {row["name"] for row in rows} == set(workloads.names())
+    assert {row["name"] for row in rows} == set(catalogue.names())
 
 
 @pytest.mark.parametrize(("version", "have"), [("4.45.0", "4.45.0 is installed"), (None, "it is not installed")])
@@ -189,7 +190,7 @@ def test_a_missing_package_is_one_sentence(version: str | None, have: str, monke
         return version
 
     monkeypatch.setattr(importlib.metadata, "version", installed)
-    workload = workloads.get("qwen3-0.6b-lora")
+    workload = catalogue.get("qwen3-0.6b-lora")
     sentence = f"qwen3-0.6b-lora needs transformers>=4.51, {have}: Qwen3 came with transformers 4.51"
 
     assert workload.missing() == sentence
@@ -199,4 +200,4 @@ def test_a_missing_package_is_one_sentence(version: str | None, have: str, monke
 
 def test_pure_torch_needs_nothing() -> None:
     """The classifier runs wherever torch does."""
-    assert workloads.get("classifier").missing() is None
+    assert catalogue.get("classifier").missing() is None

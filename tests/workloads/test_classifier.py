@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 
-from stackproof import workloads
-from stackproof.workloads import Units
+from stackproof.workloads import catalogue
+from stackproof.workloads.base import Units
 
 from .comparing import CPU, beyond_cap, whole_gradient
 
-WORKLOAD = workloads.get("classifier")
+WORKLOAD = catalogue.get("classifier")
 
 
 def test_float32_agrees_with_float64() -> None:

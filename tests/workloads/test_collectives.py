@@ -9,7 +9,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from stackproof.checks import CheckFailed
+from stackproof.record.checks import CheckFailed
 from stackproof.workloads import collectives
 from stackproof.workloads.collectives import FACTORS, Collective
 

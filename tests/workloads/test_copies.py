@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from stackproof.checks import CheckFailed
+from stackproof.record.checks import CheckFailed
 from stackproof.workloads.copies import Copy
 
 from .working import setting

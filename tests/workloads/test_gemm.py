@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from stackproof.checks import CheckFailed
+from stackproof.record.checks import CheckFailed
 from stackproof.workloads.gemm import Gemm, _rounded
 
 from .working import setting

@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import nn
 
-from stackproof import workloads
-from stackproof.numerics import relative_error
+from stackproof.device.numerics import relative_error
+from stackproof.workloads import catalogue
 from stackproof.workloads.base import Recipe
 from stackproof.workloads.lora import Lora, batches
 
@@ -22,7 +22,7 @@ NAMES = ("qwen3-0.6b-lora", "llama3-8b-lora")
 @pytest.fixture(params=NAMES)
 def workload(request: pytest.FixtureRequest) -> Lora:
     """Each model that the installed transformers has."""
-    found = workloads.get(request.param)
+    found = catalogue.get(request.param)
     assert isinstance(found, Lora)
     if reason := found.missing():
         pytest.skip(reason)
@@ -38,7 +38,7 @@ def test_parameter_counts_are_the_users(workload: Lora) -> None:
 
 def test_the_users_figures_are_what_is_expected() -> None:
     """The model files carry the figures of requirements.md, B2 and C2."""
-    expected = {name: workloads.get(name).expected_counts() for name in NAMES}  # type: ignore[attr-defined]
+    expected = {name: catalogue.get(name).expected_counts() for name in NAMES}  # type: ignore[attr-defined]
 
     assert expected == {
         "qwen3-0.6b-lora": (601_096_192, 5_046_272),

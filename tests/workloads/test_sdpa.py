@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from stackproof.checks import CapabilityMissing, CheckFailed
+from stackproof.record.checks import CapabilityMissing, CheckFailed
 from stackproof.workloads import sdpa
 from stackproof.workloads.sdpa import Attention
 

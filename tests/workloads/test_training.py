@@ -7,8 +7,8 @@ import math
 import pytest
 import torch
 
-from stackproof.checks import CapabilityMissing, CheckFailed
-from stackproof.workloads import Workload
+from stackproof.record.checks import CapabilityMissing, CheckFailed
+from stackproof.workloads.base import Workload
 from stackproof.workloads.training import Training
 
 from .working import setting
@@ -56,5 +56,5 @@ def test_convolutions_of_float32_are_held_against_tf32_where_it_is_allowed(monke
 def test_what_is_not_installed_is_skipped_with_its_rule(monkeypatch: pytest.MonkeyPatch) -> None:
     """By the reason in the data."""
     monkeypatch.setattr(Workload, "missing", lambda _: "it needs a package")
-    with pytest.raises(CapabilityMissing, match=r"fixtures/workloads.toml: it needs a package"):
+    with pytest.raises(CapabilityMissing, match=r"data/workloads.toml: it needs a package"):
         Training(setting(workload="classifier"))

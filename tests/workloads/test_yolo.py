@@ -11,12 +11,14 @@ import numpy as np
 import pytest
 import torch
 
-from stackproof import ROOT, workloads
-from stackproof.numerics import relative_error
+from stackproof import ROOT
+from stackproof.device.numerics import relative_error
+from stackproof.workloads import catalogue
+from stackproof.workloads.base import Outcome
 
 from .comparing import CPU, FloatsSeen, beyond_cap, gradient_errors, show, whole_gradient
 
-WORKLOAD = workloads.get("yolov8n")
+WORKLOAD = catalogue.get("yolov8n")
 
 SIDE_EFFECTS = """
 import os, numpy, torch
@@ -29,12 +31,12 @@ assert after == before, (after, before)
 
 
 @pytest.fixture(scope="module")
-def exact() -> workloads.Outcome:
+def exact() -> Outcome:
     """The float64 reference of seed 0."""
     return WORKLOAD.reference("tiny", 0)
 
 
-def test_float32_agrees_with_float64(exact: workloads.Outcome) -> None:
+def test_float32_agrees_with_float64(exact: Outcome) -> None:
     """Predictions, loss and all 183 gradients stay under the rule's cap."""
     actual = WORKLOAD.build(CPU, "tiny", 0).observe()
 
@@ -43,7 +45,7 @@ def test_float32_agrees_with_float64(exact: workloads.Outcome) -> None:
 
 
 @pytest.mark.parametrize(("dtype", "bound"), [(torch.bfloat16, 0.3), (torch.float16, 0.1)], ids=str)
-def test_half_precision_follows_float64(dtype: torch.dtype, bound: float, exact: workloads.Outcome) -> None:
+def test_half_precision_follows_float64(dtype: torch.dtype, bound: float, exact: Outcome) -> None:
     """Autocast keeps predictions and loss to a few units in the last place, and the gradient's direction."""
     actual = WORKLOAD.build(CPU, "tiny", 0, autocast=dtype).observe()
     error = relative_error(whole_gradient(actual), whole_gradient(exact))
@@ -110,7 +112,7 @@ def test_units_match_the_published_cost() -> None:
 @pytest.mark.parametrize(("name", "count"), [("yolov8n", 3_157_200), ("yolov8x", 68_229_648)])
 def test_the_model_is_the_published_one(name: str, count: int) -> None:
     """Parameter counts are those of the YAML's summary."""
-    parameters = workloads.get(name).build(CPU, "full", 0).model.parameters()
+    parameters = catalogue.get(name).build(CPU, "full", 0).model.parameters()
 
     assert sum(map(torch.numel, parameters)) == count
 
@@ -120,7 +122,7 @@ def test_the_tiny_preset_keeps_the_depth_of_yolov8x() -> None:
     layers = [
         [
             module.out_channels
-            for module in workloads.get("yolov8x").build(CPU, preset, 0).model.modules()
+            for module in catalogue.get("yolov8x").build(CPU, preset, 0).model.modules()
             if hasattr(module, "out_channels")
         ]
         for preset in ("tiny", "full")

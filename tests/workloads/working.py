@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from stackproof.device import HOST
-from stackproof.tables import Table
-from stackproof.workloads.work import Setting
+from stackproof.base.toml import Table
+from stackproof.device.devices import HOST
+from stackproof.workloads.base import Setting
 
 
 def setting(preset: str = "tiny", **parameters: Any) -> Setting:

@@ -1,8 +1,5 @@
-"""Is this box what it claims to be? Stacks, host, cards, environments, variables. Needs no torch and changes nothing."""
+"""Is this box what it claims to be? Host, cards, environments, variables; changes nothing.
 
-from .checkup import Checkup, examine
-from .findings import Finding
-from .machine import Identity, Machine
-from .printing import as_json, for_an_issue, terminal
-
-__all__ = ["Checkup", "Finding", "Identity", "Machine", "as_json", "examine", "for_an_issue", "terminal"]
+May import: `stack`, `record`, `base`.
+Runs in: any Python, without torch.
+"""

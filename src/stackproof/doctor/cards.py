@@ -7,11 +7,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from .. import hosts
-from ..variable_tables import Level
-from .findings import Finding, ok
-from .machine import Machine
-from .rules import Facts, Maker, Rules
+from stackproof.doctor.machine import Machine
+from stackproof.doctor.rules import Facts, Finding, Maker, Rules, ok
+from stackproof.stack import hosts
+from stackproof.stack.variables import Level
 
 _DEVICES = "/sys/bus/pci/devices"
 _ADDRESS = re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")

@@ -1,15 +1,39 @@
-"""The host as such: system, processors, memory, disk, limits, kernel settings; as facts that rules judge, and as sentences."""
+"""Vendors' tools: which are here, and what versions they say.
+
+The host as such: system, processors, memory, disk, limits, kernel settings; as facts that rules judge, and as sentences.
+"""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
-from ..variable_tables import Level
-from .findings import Finding, ok
-from .machine import Machine
-from .rules import Container, Facts, load
+from stackproof.doctor.machine import Machine
+from stackproof.doctor.rules import Container, Facts, Finding, Rules, Tool, load, ok
+from stackproof.stack.variables import Level
+
+_VERSION = re.compile(r"\d+(?:\.\d+)+\S*")
+
+
+def examine(machine: Machine, rules: Rules, toolkits: Collection[str]) -> Iterator[Finding]:
+    """Yield the tools that are here, and those that are missed where cards of these toolkits are."""
+    here = {tool: path for tool in rules.tools if (path := next(filter(None, map(machine.find, tool.paths)), ""))}
+    with ThreadPoolExecutor(max_workers=max(len(here), 1)) as pool:
+        versions = dict(zip(here, pool.map(lambda pair: _version(machine, *pair), here.items()), strict=True))
+    if here:
+        said = ", ".join(f"{tool.name} {versions[tool]}".strip() for tool in here)
+        yield ok("cards", f"tools: {said}")
+    for tool in rules.tools:
+        if tool.wanted and tool.toolkit in toolkits and tool not in here:
+            yield Finding("cards", Level.NOTE, f"{tool.name} is not here", tool.wanted, toolkit=tool.toolkit)
+
+
+def _version(machine: Machine, tool: Tool, path: str) -> str:
+    found = _VERSION.search(machine.ask([path, *tool.version])) if tool.version else None
+    return found[0].rstrip(",;)") if found else ""
+
 
 _UNITS = {"": 1 / (1 << 20), "k": 1 / (1 << 10), "m": 1.0, "g": 1024.0, "t": 1024.0 * 1024}
 _LIMITS = {"nofile": "Max open files", "memlock_kib": "Max locked memory"}

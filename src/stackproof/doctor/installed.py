@@ -12,14 +12,13 @@ from pathlib import Path
 from packaging.markers import default_environment
 from packaging.utils import canonicalize_name
 
-from .. import environments, locks
-from ..errors import Refusal
-from ..proof import flavour_differences, normal_version, read_flavour
-from ..stacks import Stack
-from ..variable_tables import Level
-from .findings import Finding, ok
-from .machine import Machine
-from .rules import Facts
+from stackproof.base.errors import Refusal
+from stackproof.doctor.machine import Machine
+from stackproof.doctor.rules import Facts, Finding, ok
+from stackproof.stack import environments, lockfile
+from stackproof.stack.environment_proof import flavour_differences, normal_version, read_flavour
+from stackproof.stack.stacks import Stack
+from stackproof.stack.variables import Level
 
 _METADATA = re.compile(r"(.+?)-([^-]+)(?:-py3\.\d+)?\.(?:dist|egg)-info")
 _IGNORED = ("stackproof",)
@@ -153,7 +152,7 @@ def _python(folders: list[Path]) -> str:
 def _against_lock(stack: Stack, found: Installed) -> list[str]:
     environment: dict[str, str] = {**default_environment()}  # type: ignore[dict-item]
     environment |= {"python_version": found.facts["python"], "python_full_version": f"{found.facts['python']}.0"}
-    expected = locks.read(stack.lock).expected(environment)
+    expected = lockfile.read(stack.lock).expected(environment)
     present = {name: " and ".join(versions) for name, versions in found.packages.items()}
     missing = [f"{name} {expected[name]} is missing" for name in sorted(expected.keys() - present.keys())]
     extra = [f"{name} {present[name]} is not in it" for name in sorted(present.keys() - expected.keys())]

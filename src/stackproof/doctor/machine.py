@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .. import ROOT
+from stackproof import ROOT
 
 _MOST_BYTES = 1 << 20
 _TOOL_S = 1.5

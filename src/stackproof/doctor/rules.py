@@ -1,19 +1,46 @@
-"""The tables of `fixtures/doctor.toml`, and how a row is held against facts."""
+"""A finding: how bad, one sentence, the remedy as a command or a setting, a link where there is one.
+
+The tables of `data/doctor.toml`, and how a row is held against facts.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
-from .. import ROOT
-from ..stacks import TOOLKITS
-from ..tables import Table
-from ..variable_tables import LEVELS, Level, compiled, expressions
-from .findings import AREAS, Finding
+from stackproof import DATA
+from stackproof.base.toml import Table
+from stackproof.stack.stacks import TOOLKITS
+from stackproof.stack.variables import LEVELS, Level, compiled, expressions
 
-TABLE = ROOT / "fixtures" / "doctor.toml"
+AREAS = ("host", "cards", "environment", "variables")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at; `toolkit` is set if it concerns only stacks with that toolkit."""
+
+    area: str
+    level: Level
+    sentence: str
+    remedy: str = ""
+    link: str = ""
+    toolkit: str = ""
+
+    def at_most(self, level: Level) -> Finding:
+        """Return the finding, made milder if it is worse than `level`."""
+        order = list(Level)
+        return replace(self, level=level) if order.index(self.level) > order.index(level) else self
+
+
+def ok(area: str, sentence: str, toolkit: str = "") -> Finding:
+    """Make the finding that something is as it should be."""
+    return Finding(area, Level.OK, sentence, toolkit=toolkit)
+
+
+TABLE = DATA / "doctor.toml"
 
 Facts = Mapping[str, str]
 
@@ -175,7 +202,7 @@ class Rules:
 
 @cache
 def load() -> Rules:
-    """Load `fixtures/doctor.toml`."""
+    """Load `data/doctor.toml`."""
     with Table.load(TABLE) as table:
         return Rules(
             makers=tuple(_maker(row) for row in table.tables("maker")),

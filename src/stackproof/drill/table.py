@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .. import ROOT
-from ..errors import Refusal, suggestion
-from ..tables import Table
-from .injections import Injection, injection
+from stackproof import DATA
+from stackproof.base.errors import Refusal, suggestion
+from stackproof.base.toml import Table
+from stackproof.drill.inject import Injection, injection
 
-FAULTS = ROOT / "fixtures" / "faults.toml"
+FAULTS = DATA / "faults.toml"
 AREAS = ("compute", "placement", "memory", "time", "data", "distributed", "environment", "harness", "records")
 STACK = "cpu"
 """Rows that name no stack of their own run on it: it is on every host."""

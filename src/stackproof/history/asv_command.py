@@ -18,12 +18,14 @@ from asv import util
 from asv.commands import make_argparser
 from asv.console import log
 
-from .. import ROOT, provenance, stacks
-from ..errors import Refusal
-from ..measuring import profile
-from . import leaf, store
-from .entries import entries
-from .identity import rules, slug
+from stackproof import ROOT
+from stackproof.base.errors import Refusal
+from stackproof.bench.subjects import profile
+from stackproof.history import leaf
+from stackproof.history.timeline import entries
+from stackproof.record import store
+from stackproof.record.store import rules, slug
+from stackproof.stack import provenance, stacks
 
 STATES = Path(".asv") / "states"
 _CONFIGURATION = "asv.conf.json"
@@ -107,7 +109,7 @@ def _publish_states() -> int:
 
 def show_states() -> int:
     """Bring the repository of states and what asv keeps of it up to date; return how many places there are."""
-    from . import asv_view
+    from stackproof.history import asv_view
 
     loaded = store.load(store.folders())
     for sentence in loaded.problems:

@@ -22,12 +22,13 @@ from asv import util
 from asv.console import log
 from asv.environment import Environment, EnvironmentUnavailable
 
-from .. import environments, hosts, processes, stacks
-from ..errors import Refusal
-from ..records import Figure, write_atomically
-from ..worker import variables_of
-from . import asv_names, leaf, probe
-from .identity import place, state
+from stackproof.base import processes
+from stackproof.base.errors import Refusal
+from stackproof.history import asv_names, leaf, probe
+from stackproof.record.records import Figure, write_atomically
+from stackproof.record.store import place, state
+from stackproof.runner.supervise import variables_of
+from stackproof.stack import environments, hosts, stacks
 
 PYTHON = "STACKPROOF_PYTHON"
 PREFERRED = "preferred"

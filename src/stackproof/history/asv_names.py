@@ -9,13 +9,13 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from .. import stacks
-from ..measuring import Subject, profiles, subjects
-from .entries import Key, Pooled
-from .identity import Place, State, slug
+from stackproof.bench.subjects import Subject, profiles, subjects
+from stackproof.history.timeline import Key, Pooled
+from stackproof.record.store import Place, State, slug
+from stackproof.stack import stacks
 
 RETIRED = "retired"
-"""The module of subjects that `fixtures/benchmarks.toml` no longer has; their history stays."""
+"""The module of subjects that `data/benchmarks.toml` no longer has; their history stays."""
 
 
 def benchmark(key: Key) -> str:

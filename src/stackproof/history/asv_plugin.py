@@ -15,13 +15,11 @@ from asv.console import log
 from asv.machine import Machine, MachineCollection
 from asv.util import UserError
 
-from .. import ROOT, provenance
-from . import asv_view, leaf, pieces, store
-from .asv_environment import Refused, StackEnvironment
-from .asv_publishing import Branches, Rates
-from .identity import slug
-
-__all__ = ["Branches", "Rates", "Refused", "StackEnvironment", "setup"]
+from stackproof import ROOT
+from stackproof.history import asv_view, leaf
+from stackproof.record import store
+from stackproof.record.store import slug
+from stackproof.stack import provenance
 
 HOME = Path(".asv")
 """Below the folder of `asv.conf.json`, which asv makes the current one; the same as the file says."""
@@ -34,8 +32,8 @@ def setup() -> None:
     home = HOME.resolve()
     _name_this_host(home)
     base, into = home / "pieces", store.writable()
-    made, problems = pieces.seal_left(base, into)
-    command = pieces.Command.begin(base)
+    made, problems = leaf.seal_left(base, into)
+    command = leaf.Command.begin(base)
     os.environ[leaf.PIECES] = str(command.folder)
     atexit.register(_end, command, into)
     for path in made:
@@ -55,7 +53,7 @@ def _name_this_host(home: Path) -> None:
         MachineCollection.save(name, {"machine": name})
 
 
-def _end(command: pieces.Command, into: Path) -> None:
+def _end(command: leaf.Command, into: Path) -> None:
     keep = not _KEEP_NOTHING & set(sys.argv)
     made, problems = command.end(into, keep=keep)
     for sentence in [*problems, *(f"figures: {os.path.relpath(path)}" for path in made)]:

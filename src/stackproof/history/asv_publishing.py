@@ -11,9 +11,9 @@ from typing import Any
 from asv.plugins.git import Git
 from asv.publishing import OutputPublisher
 
-from . import page, store
-from .entries import entries
-from .rates import histories
+from stackproof.history import page
+from stackproof.history.timeline import entries, histories
+from stackproof.record import store
 
 _NAVIGATION = '<li id="nav-li-regressions">'
 _LINKS = '<li><a href="rates.html">Rates</a></li>\n\t'

@@ -23,9 +23,10 @@ from asv.machine import Machine
 from asv.runner import BenchmarkResult
 from asv.util import UserError
 
-from ..records import Record, write_atomically
-from . import asv_names, states, store
-from .entries import Entry, Pooled, entries, pooled
+from stackproof.history import asv_names, timeline
+from stackproof.history.timeline import Entry, Pooled, entries, pooled
+from stackproof.record import store
+from stackproof.record.records import Record, write_atomically
 
 INDEX = "view.index"
 """Which records each file of the view was made from; not `.json`, which asv would take for results."""
@@ -189,12 +190,12 @@ def _describe(results: Path, benchmarks: Mapping[str, dict[str, Any]]) -> None:
         write_atomically(path, json.dumps({**known, **other, "version": Benchmarks.api_version}, indent=1))
 
 
-def show_states(folder: Path, found: Iterable[Entry]) -> dict[str, list[states.Stay]]:
+def show_states(folder: Path, found: Iterable[Entry]) -> dict[str, list[timeline.Stay]]:
     """Make the repository of states and asv's files for it below `folder`, both anew; return the states by place."""
     results = folder / "results"
     with _alone(folder):
-        chains = states.stays(found)
-        commits = states.write(chains, folder / "repository")
+        chains = timeline.stays(found)
+        commits = timeline.write(chains, folder / "repository")
         shutil.rmtree(results, ignore_errors=True)
         results.mkdir(parents=True)
         benchmarks: dict[str, dict[str, Any]] = {}
@@ -206,7 +207,7 @@ def show_states(folder: Path, found: Iterable[Entry]) -> dict[str, list[states.S
     return chains
 
 
-def _state_group(commit: str, stay: states.Stay) -> Group:
+def _state_group(commit: str, stay: timeline.Stay) -> Group:
     """Return what asv is told of a stay: the state is the commit, so only the place tells series apart."""
     place = stay.place
     axes = {"stack": place.stack, "devices": place.devices, "place": place.slug}

@@ -1,4 +1,9 @@
-"""What the files under `benchmarks/` are made of: one function of asv's `track_` kind for each subject of a kind.
+"""Pieces: what the benchmark processes of one asv command leave behind, joined into one record when the command ends.
+
+asv runs each benchmark in a process of its own. Each writes its figure as a small record into the folder of the command; when
+the command ends, or was killed and the next one starts, the pieces of one state and commit become one record of the store.
+
+What the files under `benchmarks/` are made of: one function of asv's `track_` kind for each subject of a kind.
 
 asv takes every figure for one where lower is better, so what is tracked are seconds per unit of work, with all raw samples:
 a `track_` benchmark that returns samples gets asv's medians, intervals and tests. A listing imports no torch.
@@ -6,24 +11,108 @@ a `track_` benchmark that returns samples gets asv's medians, intervals and test
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import secrets
+import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
-from .. import stacks
-from ..errors import Refusal
-from ..measuring import Profile, Subject, measure, profile, subjects
-from ..measuring.rows import measurements
-from ..records import Check, Figure, Measurement, Record, Verdict
-from . import asv_names, pieces, store
-from .entries import Key
+from stackproof.base.errors import Refusal
+from stackproof.bench.measure import measure
+from stackproof.bench.rows import measurements
+from stackproof.bench.subjects import Profile, Subject, profile, subjects
+from stackproof.history import asv_names
+from stackproof.history.timeline import Key
+from stackproof.record import store
+from stackproof.record.records import Check, Figure, Measurement, Record, Verdict, overall
+from stackproof.record.store import slug, state
+from stackproof.stack import stacks
 
 if TYPE_CHECKING:
-    from ..device import Device
+    from stackproof.device.kinds import Device
+
+VERB = "asv"
+_LOCK = ".running"
+
+
+@dataclass
+class Command:
+    """The folder of one running asv command; while it runs it holds a lock, so that nobody takes its pieces for left ones."""
+
+    folder: Path
+    _handle: IO[str]
+
+    @classmethod
+    def begin(cls, base: Path) -> Command:
+        """Make a folder for the pieces of this process."""
+        folder = base / f"{datetime.now(timezone.utc):%Y%m%dT%H%M%S}-{os.getpid()}-{secrets.token_hex(3)}"
+        folder.mkdir(parents=True)
+        handle = (folder / _LOCK).open("w", encoding="utf-8")
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        return cls(folder, handle)
+
+    def end(self, into: Path, *, keep: bool) -> tuple[list[Path], list[str]]:
+        """Join the pieces into records below `into`, unless the command was one that keeps nothing."""
+        found = _seal(self.folder, into) if keep else ([], [])
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self._handle.close()
+        return found
+
+
+def seal_left(base: Path, into: Path) -> tuple[list[Path], list[str]]:
+    """Join what killed commands left behind; return the records made and a sentence for each damaged piece."""
+    made: list[Path] = []
+    problems: list[str] = []
+    for folder in sorted(base.glob("*-*-*")):
+        try:
+            handle = (folder / _LOCK).open("a", encoding="utf-8")
+        except OSError:  # its command has just removed it
+            continue
+        with handle:
+            if _free(handle):
+                records, damaged = _seal(folder, into)
+                made, problems = made + records, problems + damaged
+                shutil.rmtree(folder, ignore_errors=True)
+    return made, problems
+
+
+def _free(handle: IO[str]) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _seal(folder: Path, into: Path) -> tuple[list[Path], list[str]]:
+    loaded = store.load([folder])
+    return [store.append(one, into / slug(one.stack)) for one in join(loaded.records.values())], loaded.problems
+
+
+def join(pieces: Iterable[Record]) -> list[Record]:
+    """Return one record for each state and commit among the pieces, with all their checks and figures in order."""
+    groups: dict[str, list[Record]] = {}
+    for piece in sorted(pieces, key=lambda one: one.started):
+        groups.setdefault(state(piece.provenance).as_json(), []).append(piece)
+    return [_joined(group) for group in groups.values()]
+
+
+def _joined(group: list[Record]) -> Record:
+    first = group[0]
+    joined = Record(VERB, first.stack, first.started, provenance=dict(first.provenance))
+    for piece in group:
+        joined.seconds += piece.seconds
+        joined.checks += piece.checks
+        joined.measurements += piece.measurements
+    joined.verdict = overall(check.verdict for check in joined.checks)
+    return joined
+
 
 STACK = "STACKPROOF_STACK"
 REHEARSED = "STACKPROOF_REHEARSED"
@@ -78,7 +167,7 @@ def run(subject: Subject, chosen: Profile) -> Result:
     A subject that computes wrong, or whose clock cannot be believed, has no figure: asv sees a failure. One that the stack
     cannot run is skipped.
     """
-    from ..checks import CapabilityMissing, CheckEnded
+    from stackproof.record.checks import CapabilityMissing, CheckEnded
 
     began, started = time.monotonic(), datetime.now(timezone.utc)
     device = _device(subject.stack)
@@ -100,13 +189,13 @@ def run(subject: Subject, chosen: Profile) -> Result:
 
 
 def _check(subject: Subject, chosen: Profile, verdict: Verdict, reason: str, began: float) -> Check:
-    name = f"{pieces.VERB}/{subject.kind}::{subject.name}[{chosen.preset}]"
+    name = f"{VERB}/{subject.kind}::{subject.name}[{chosen.preset}]"
     return Check(name, verdict, reason, time.monotonic() - began)
 
 
 def _device(of: stacks.Stack) -> Device:
     """Return the device that was asked for, or the first."""
-    from .. import device as devices
+    from stackproof.device import devices
 
     text = os.environ.get(DEVICE, "")
     return devices.parse(text, of.device) if text else devices.default(of.device)
@@ -117,7 +206,7 @@ def piece(
 ) -> Record:
     """Return a record of this one benchmark, with the facts that asv's environment found."""
     return Record(
-        verb=pieces.VERB,
+        verb=VERB,
         stack=subject.stack.name,
         started=started.isoformat(timespec="milliseconds"),
         seconds=check.seconds,

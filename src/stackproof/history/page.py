@@ -6,11 +6,10 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from pathlib import Path
 
-from ..records import write_atomically
-from ..units import RATES, rate, shown
-from .rates import Change, History, Point, Series, flagged, span
-from .reference import Reference, find
-from .states import subject
+from stackproof.base.units import RATES, rate, shown
+from stackproof.history.timeline import Change, History, Point, Series, flagged, span, subject
+from stackproof.record.records import write_atomically
+from stackproof.record.reference import Reference, find
 
 _MOST_DRAWN = 120
 _MOST_CHANGES = 200

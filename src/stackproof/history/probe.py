@@ -13,10 +13,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from .. import hosts, proof, provenance, stacks
-from ..errors import EnvironmentMismatchError, Refusal, StackUnavailableError
-from ..records import Figure
-from ..worker import variables_of
+from stackproof.base.errors import EnvironmentMismatchError, Refusal, StackUnavailableError
+from stackproof.record.records import Figure
+from stackproof.runner.supervise import variables_of
+from stackproof.stack import environment_proof, hosts, provenance, stacks
 
 _ASKED_S = 300.0
 _KINDS: dict[int, type[Refusal]] = {3: StackUnavailableError, 4: EnvironmentMismatchError}
@@ -44,13 +44,15 @@ def ask(python: Path, stack: stacks.Stack, environment: dict[str, str]) -> dict[
 
 def facts(name: str, rehearsed: bool) -> dict[str, Figure]:
     """Return what is known of a stack in this environment; refuse an environment that is not its lock."""
+    from stackproof.device.facts import torch_facts  # imports torch, which only the stack's interpreter has
+
     stack = stacks.load(name).rehearse() if rehearsed else stacks.load(name)
     found = hosts.inspect(stack)
     if not found.present:
         raise found.refusal()
-    told = {**provenance.host_facts(stack), **provenance.proof_facts(proof.prove(stack))}
+    told = {**provenance.host_facts(stack), **provenance.proof_facts(environment_proof.prove(stack))}
     os.environ.update(variables_of(stack))  # after they were told from what the user has set
-    return {**told, **provenance.torch_facts(stack)}
+    return {**told, **torch_facts(stack)}
 
 
 def _main(arguments: list[str]) -> int:

@@ -9,10 +9,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ..console import plain, plain_console
-from ..units import rate, shown
-from .rates import Change, History, Series, flagged, span
-from .reference import find
+from stackproof.base.text import plain
+from stackproof.base.units import rate, shown
+from stackproof.history.timeline import Change, History, Series, flagged, span
+from stackproof.record.console import plain_console
+from stackproof.record.reference import find
 
 _BARS = "▁▂▃▄▅▆▇█"
 _MOST_BARS = 24

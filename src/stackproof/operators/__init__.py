@@ -1,1 +1,5 @@
-"""Operators against float64: torch's database and our own shapes, examined, judged, and told as code that repeats a failure."""
+"""Operators against float64: torch's database and our own shapes, computed, compared, and told as code that repeats a failure.
+
+May import: `device` and below.
+Runs in: the stack's environment.
+"""

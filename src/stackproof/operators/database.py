@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 
 import torch
 
-from ..errors import Refusal
+from stackproof.base.errors import Refusal
 
 OpInfo: TypeAlias = Any
 SampleInput: TypeAlias = Any

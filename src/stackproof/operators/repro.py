@@ -12,11 +12,10 @@ from typing import Any
 
 import torch
 
-from ..numerics import rule
-from .database import SEED, OpInfo, SampleInput, full_name, samples
-from .judging import word
-from .outcomes import Finding
-from .shapes import ShapedOp
+from stackproof.device.numerics import rule
+from stackproof.operators.compare import Finding, word
+from stackproof.operators.database import SEED, OpInfo, SampleInput, full_name, samples
+from stackproof.operators.shapes import ShapedOp
 
 _MOST_NUMBERS = 512
 
@@ -58,7 +57,8 @@ arguments, options, finish = (sample.input, *sample.args), sample.kwargs, sample
 
 _SHAPED = """
 from itertools import islice
-from stackproof.operators import database, shapes
+from stackproof.operators import database
+from stackproof.operators import shapes
 
 # sample {index} of stackproof's own
 operator = shapes.operators()["{name}"]

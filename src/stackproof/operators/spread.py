@@ -22,9 +22,9 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
-from ..numerics import rule
-from .computing import Computed, Feed, compute, cotangent, relocate
-from .database import REFERENCE, OpInfo, SampleInput
+from stackproof.device.numerics import rule
+from stackproof.operators.compute import Computed, Feed, compute, cotangent, relocate
+from stackproof.operators.database import REFERENCE, OpInfo, SampleInput
 
 _WIDE = (torch.float64, torch.complex128)
 _DRAWS = 6  # a number that is next to an edge falls to its other side in half of them

@@ -20,10 +20,10 @@ from torch.nn import attention as torch_attention
 from torch.nn.functional import scaled_dot_product_attention
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from .. import ROOT
-from ..tables import Table
+from stackproof import DATA
+from stackproof.base.toml import Table
 
-_FILE = ROOT / "fixtures" / "attention.toml"
+_FILE = DATA / "attention.toml"
 _SEED = 11
 Tensors = dict[str, torch.Tensor]
 

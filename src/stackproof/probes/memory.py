@@ -18,8 +18,9 @@ from pathlib import Path
 
 import torch
 
-from ..checks import CheckHung, require
-from ..device import HOST, Device, visible
+from stackproof.device.devices import HOST, visible
+from stackproof.device.kinds import Device
+from stackproof.record.checks import CheckHung, require
 
 MIB = 1 << 20
 _KNOWN = 1 << 30

@@ -16,10 +16,10 @@ from typing import Any
 import torch
 from torch import nn
 
-from .. import device as devices
-from ..checks import CheckHung, require
-from ..device import Device
-from ..stacks import Stack
+from stackproof.device import devices
+from stackproof.device.kinds import Device
+from stackproof.record.checks import CheckHung, require
+from stackproof.stack.stacks import Stack
 
 _ELEMENTS = 1 << 20
 _SIZE = 4 * _ELEMENTS

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 import torch
 from torch.utils.checkpoint import checkpoint
 
-from ..checks import require
-from ..device import Device
+from stackproof.device.kinds import Device
+from stackproof.record.checks import require
 
 COUNT = 4096
 Source = torch.Generator | None

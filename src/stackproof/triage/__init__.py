@@ -1,31 +1,5 @@
-"""Says from a log what is wrong with a run: the root cause first, then what follows from it, what is harmless, what was in effect."""
+"""What is wrong with a run, from its logs alone: the root cause first, then what follows from it.
 
-from __future__ import annotations
-
-from collections.abc import Sequence
-from pathlib import Path
-
-UNKNOWN = "no known signature"
-_MOST_BYTES = 64 << 20
-
-
-def explain(paths: Sequence[Path]) -> str | None:
-    """Return the root cause that the logs of one run show: one sentence with cause, remedy and link.
-
-    None when they show no failure, and when they cannot be read: whoever asks has a verdict of his own, which must not be
-    lost over its explanation. Of logs that are huge nothing is read here; `triage` reads them.
-    """
-    from ..errors import Refusal
-    from . import reports, sources, words
-
-    try:
-        there = [path for path in paths if path.is_file() and 0 < path.stat().st_size <= _MOST_BYTES]
-        return words.sentence(reports.report(sources.named(there))) if there else None
-    except (OSError, Refusal):
-        return None
-
-
-def with_finding(reason: str, paths: Sequence[Path]) -> str:
-    """Return the reason of a verdict with the root cause that the logs show after it, if they show one."""
-    found = explain(paths)
-    return f"{reason}; triage: {found}" if found else reason
+May import: `stack`, `record`, `base`.
+Runs in: any Python, without torch.
+"""

@@ -1,21 +1,28 @@
-"""One report for each run whose logs were given: what failed, what holds, what the figures say."""
+"""One report for each run whose logs were given: what failed, what holds, what the figures say.
+
+How findings are put into words, for terminals, records and other verdicts alike.
+
+A report as a record: checks for what was asked of the logs, measurements for what a trainer measured.
+"""
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from ..errors import Refusal, suggestion
-from . import expectations, facts, oddities, rules, signatures, training
-from .expectations import Answer, Conflict
-from .facts import Setting, Shown
-from .judging import Judgement, judge
-from .oddities import Oddity
-from .probes import Hit, Probe
-from .scanning import Evidence, scan
-from .sources import Run
-from .training import Training
+from stackproof import __version__
+from stackproof.base.errors import Refusal, suggestion
+from stackproof.record.records import Check, Figure, Measurement, Record, Verdict, overall
+from stackproof.triage import facts, figures, rules
+from stackproof.triage.causes import UNKNOWN, Finding, Judgement, judge
+from stackproof.triage.facts import NOT_SHOWN, Answer, Conflict, Setting, Shown
+from stackproof.triage.figures import Oddity, Training
+from stackproof.triage.logs import Run
+from stackproof.triage.probes import Hit, Probe, Who
+from stackproof.triage.rules import CONSEQUENCE
+from stackproof.triage.scan import Evidence, scan
 
 
 @dataclass(frozen=True)
@@ -55,11 +62,11 @@ def probes() -> tuple[Probe, ...]:
 
 
 def _probes() -> Iterator[Probe]:
-    for row in signatures.load_all():
+    for row in rules.load_all():
         yield row.probe
         yield from row.conditions
     yield from rules.probes()
-    yield from (line.probe for line in training.lines())
+    yield from (line.probe for line in figures.lines())
 
 
 def report(run: Run, expected: Sequence[str] = ()) -> Report:
@@ -71,17 +78,17 @@ def report(run: Run, expected: Sequence[str] = ()) -> Report:
     check_expectations(expected)
     evidence = scan(run.sources, probes())
     _check_readable(evidence)
-    found = training.read(evidence)
+    found = figures.read(evidence)
     return Report(
         name=run.name,
         evidence=evidence,
         judgement=judge(evidence),
         shown=tuple(facts.shown(evidence)),
         settings=tuple(facts.differing(evidence)),
-        conflicts=tuple(expectations.conflicts(evidence)),
-        answers=tuple(expectations.answer(name, evidence) for name in expected),
+        conflicts=tuple(facts.conflicts(evidence)),
+        answers=tuple(facts.answer(name, evidence) for name in expected),
         training=found,
-        oddities=tuple(oddities.oddities(found)) if found else (),
+        oddities=tuple(figures.oddities(found)) if found else (),
     )
 
 
@@ -102,3 +109,200 @@ def check_expectations(names: Iterable[str]) -> None:
         if name not in known:
             allowed = ", ".join(sorted(known))
             raise Refusal(f"there is no expectation {name!r}{suggestion(name, known)}; one of: {allowed}")
+
+
+_MOST_RANKS = 6
+
+
+def people(who: Sequence[Who]) -> str:
+    """Return who it happened to: ranks as numbers and ranges, the first to fail first; nothing when the log does not say."""
+    ranks = [number for kind, number in who if kind == "rank"]
+    if ranks:
+        rest = _ranges(sorted(ranks[1:]))
+        return f"rank {ranks[0]}" + (f" (then {rest})" if rest else "")
+    processes = [number for kind, number in who if kind == "pid"]
+    return f"process {processes[0]}" if processes else ""
+
+
+def _ranges(numbers: list[int]) -> str:
+    spans: list[list[int]] = []
+    for number in numbers:
+        if spans and number == spans[-1][1] + 1:
+            spans[-1][1] = number
+        else:
+            spans.append([number, number])
+    shown = [str(first) if first == last else f"{first}-{last}" for first, last in spans]
+    return ", ".join(shown[:_MOST_RANKS]) + (" ..." if len(shown) > _MOST_RANKS else "")
+
+
+def place(report: Report, hit: Hit) -> str:
+    """Return where a line stands: its number, with the file where the run has several."""
+    return report.place(hit) if len(report.evidence.files) > 1 else f"line {hit.place.line}"
+
+
+def headline(report: Report) -> tuple[str, str]:
+    """Return the first line of a report: a word that is the verdict, and the sentence for it."""
+    judgement = report.judgement
+    if judgement.root:
+        return _root(judgement.root)
+    if report.wrong:
+        return "WRONG", report.wrong[0].sentence
+    if report.conflicts:
+        return "CONTRADICTION", report.conflicts[0].rule.title
+    if report.settings:
+        row = report.settings[0]
+        return "CONTRADICTION", f"{row.name}={row.asked} was asked for, {row.in_effect} is in effect"
+    refuted = [answer for answer in report.answers if not answer.holds]
+    if refuted:
+        return "NOT HELD", f"{refuted[0].expectation.name}: {refuted[0].sentence}"
+    lines = sum(file.lines for file in report.evidence.files)
+    return "NOTHING WRONG FOUND", f"in {lines} lines of {len(report.evidence.files)} file(s)"
+
+
+def _root(root: Finding) -> tuple[str, str]:
+    who = people(root.who)
+    at = f"{who}: " if who else ""
+    if root.kind == CONSEQUENCE:
+        return "ONLY A CONSEQUENCE", f"{at}{root.title}; what failed first is not in this log"
+    if not root.signature:
+        return "ROOT CAUSE", f"{at}{root.title} ({UNKNOWN})"
+    return "ROOT CAUSE", f"{at}{root.title}"
+
+
+def confidence(root: Finding, judgement: Judgement) -> str:
+    """Return how sure the root cause is, and what limits that."""
+    word = root.certainty or "unknown: no signature fits"
+    doubt = "" if judgement.ordered else "; the logs do not show which rank failed first"
+    return f"{word}{doubt}"
+
+
+def sentence(report: Report) -> str | None:
+    """Return the root cause in one sentence with cause, remedy and link; None if the logs hold no failure."""
+    root = report.judgement.root
+    if root is None:
+        return report.wrong[0].sentence if report.wrong else None
+    _, title = headline(report)
+    after = f" in {report.judgement.collective}" if report.judgement.collective and not root.signature else ""
+    if not root.signature:
+        return f"{title}{after}"
+    return f"{title} [{root.signature}, {root.certainty}]: {root.cause} {root.remedy.rstrip('.')} ({root.link})"
+
+
+def values(row: Shown) -> str:
+    """Return the values of a fact; those that were seen on several lines with how many."""
+    several = len(row.values) > 1
+    return ", ".join(f"{value} ({count})" if several else value for value, count in row.values)
+
+
+def training(found: Training) -> str:
+    """Return the figures of a training run in one line."""
+    losses = found.series.get("loss", [])
+    parts = [
+        f"{found.steps} steps" if found.steps else "",
+        f"{found.samples_per_second:g} samples/s" if found.samples_per_second else "",
+        f"{found.steps_per_second:.3g} steps/s" if found.steps_per_second else "",
+        f"loss {losses[0]:g} -> {losses[-1]:g}" if losses else "",
+        f"mean {found.figures['train_loss']:g}" if "train_loss" in found.figures else "",
+        f"world size {found.world_size}" if found.world_size else "",
+        f"trainable {found.figures['trainable']:,.0f}" if "trainable" in found.figures else "",
+        f"of {found.figures['parameters']:,.0f} parameters" if "parameters" in found.figures else "",
+        f"{found.memory_gb:g} GB" if found.memory_gb else "",
+        f"in {found.seconds:.0f} s" if found.seconds else "",
+    ]
+    return f"{', '.join(part for part in parts if part)} ({', '.join(found.trainers)})"
+
+
+_NOTE = "read from a log, measured by {}; not verified"
+
+
+def record(reports: Sequence[Report], stack: str) -> Record:
+    """Return one record for all reports; it validates like any other and names the logs."""
+    started = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+    found = Record("triage", stack, started)
+    for report in reports:
+        prefix = "triage" if len(reports) == 1 else f"triage/{report.name}"
+        found.checks.extend(_checks(report, prefix))
+        found.measurements.extend(_measurements(report))
+        found.logs.extend(file.name for file in report.evidence.files)
+    found.verdict = overall(check.verdict for check in found.checks)
+    found.provenance = _provenance(reports)
+    return found
+
+
+def _checks(report: Report, prefix: str) -> Iterator[Check]:
+    failure = sentence(report) if report.judgement.root else None
+    yield _check(f"{prefix}::root-cause", failure is None, failure or headline(report)[1], _figures(report))
+    asked = [row.rule.title for row in report.conflicts]
+    asked += [f"{row.name}={row.asked} was asked for, {row.in_effect} is in effect" for row in report.settings]
+    yield _check(
+        f"{prefix}::asked-is-in-effect", not asked, "; ".join(asked) or "nothing contradicts what was asked for"
+    )
+    if report.training:
+        odd = "; ".join(oddity.sentence for oddity in report.oddities)
+        yield _check(f"{prefix}::training", not report.wrong, odd or training(report.training))
+    for answer in report.answers:
+        verdict = Verdict.PASSED if answer.holds else Verdict.FAILED
+        figures: dict[str, Figure] = {"answer": answer.answer, "shown": answer.answer != NOT_SHOWN}
+        yield Check(f"{prefix}::expect[{answer.expectation.name}]", verdict, answer.sentence, 0.0, figures)
+
+
+def _check(name: str, holds: bool, reason: str, figures: dict[str, Figure] | None = None) -> Check:
+    return Check(name, Verdict.PASSED if holds else Verdict.FAILED, reason, 0.0, figures or {})
+
+
+def _figures(report: Report) -> dict[str, Figure]:
+    judgement = report.judgement
+    found: dict[str, Figure] = {"lines": sum(file.lines for file in report.evidence.files)}
+    if root := judgement.root:
+        found |= {
+            "signature": root.signature or UNKNOWN,
+            "who": people(root.who),
+            "place": report.place(root.first),
+            "line": root.first.text[:1000],
+            "certainty": root.certainty,
+            "collective": judgement.collective,
+        }
+    for name, rows in (
+        ("others", judgement.others),
+        ("consequences", judgement.consequences),
+        ("noise", judgement.noise),
+    ):
+        found[name] = ", ".join(row.signature or row.title for row in rows)
+    return found
+
+
+def _provenance(reports: Sequence[Report]) -> dict[str, Figure]:
+    """Return the facts of the first log that holds each; a foreign environment is never a pinned one."""
+    facts: dict[str, Figure] = {"pinned": False, "stackproof": __version__, "read from": "logs"}
+    for report in reports:
+        for row in report.shown:
+            facts.setdefault(f"{row.name} (log)", values(row))
+        for name, value in report.training.words.items() if report.training else ():
+            facts.setdefault(f"{name} (log)", value)
+    return facts
+
+
+def _measurements(report: Report) -> Iterator[Measurement]:
+    training = report.training
+    if training is None:
+        return
+    for metric, unit, rate in (
+        ("training", "s/sample", training.samples_per_second),
+        ("training", "s/iteration", training.steps_per_second),
+    ):
+        if rate:
+            yield _measurement(report, training, metric, unit, 1 / rate)
+    for metric, unit, value in (
+        ("mean loss", "1", training.get("train_loss")),
+        ("device memory", "GB", training.memory_gb),
+        ("trainable parameters", "1", training.get("trainable")),
+    ):
+        if value is not None:
+            yield _measurement(report, training, metric, unit, value)
+
+
+def _measurement(report: Report, training: Training, metric: str, unit: str, value: float) -> Measurement:
+    workload = training.words.get("model", "") or report.name
+    note = _NOTE.format(", ".join(training.trainers))
+    dtype = training.words.get("dtype", "")
+    return Measurement(workload, "full", dtype, training.world_size or 1, metric, unit, value, [value], note)

@@ -1,4 +1,6 @@
-"""What else is looked for, as data: `fixtures/triage/*.toml`, read strictly.
+"""Known failures, what follows from them, and harmless messages: rows of `data/signatures/*.toml`, read strictly.
+
+What else is looked for, as data: `data/triage/*.toml`, read strictly.
 
 `endings.toml` says how processes end, `facts.toml` what versions, topology and settings look like, `expectations.toml` what
 proves or refutes a claim about a run, and which things that were asked for contradict what a log shows.
@@ -10,14 +12,128 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from pathlib import Path
 
-from .. import ROOT
-from ..tables import Table
-from . import required
-from .literals import SHORTEST
-from .probes import KEPT, Probe, compiled
+from stackproof import DATA
+from stackproof.base.toml import Table
+from stackproof.triage import search
+from stackproof.triage.probes import KEPT, Probe, compiled
+from stackproof.triage.search import SHORTEST
 
-FOLDER = ROOT / "fixtures" / "triage"
+SIGNATURES = DATA / "signatures"
+FAULT, CONSEQUENCE, NOISE = KINDS = ("fault", "consequence", "noise")
+CERTAIN, LIKELY = CERTAINTIES = ("certain", "likely")
+_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+
+
+@dataclass(frozen=True)
+class Signature:
+    """One row: how it is recognised, what it means, what to do, and texts that must and must not match."""
+
+    id: str
+    kind: str
+    title: str
+    libraries: tuple[str, ...]
+    literals: tuple[str, ...]
+    patterns: tuple[str, ...]
+    context: tuple[str, ...]
+    absent: tuple[str, ...]
+    cause: str
+    remedy: str
+    link: str
+    versions: str
+    requirement: str
+    certainty: str
+    examples: tuple[str, ...]
+    near_misses: tuple[str, ...]
+
+    @property
+    def probe(self) -> Probe:
+        """What is looked for."""
+        return Probe(self.id, tuple(text.encode() for text in self.literals), compiled(self.patterns))
+
+    @property
+    def conditions(self) -> tuple[Probe, ...]:
+        """What must, and what must not, occur besides, somewhere in the same run."""
+        rows = [
+            (f"{self.id}/{kind}/{n}", text)
+            for kind in ("context", "absent")
+            for n, text in enumerate(getattr(self, kind))
+        ]
+        return tuple(Probe(key, search.texts_of(text), compiled([text]), kept=1, counted=1) for key, text in rows)
+
+
+@cache
+def load_all(folder: Path = SIGNATURES) -> tuple[Signature, ...]:
+    """Return every signature, in order of file and row.
+
+    Raises:
+        Refusal: a file is broken; the sentence names file, row, key and what is allowed.
+    """
+    found: list[Signature] = []
+    names: set[str] = set()
+    for path in sorted(folder.glob("*.toml")):
+        with Table.load(path) as table:
+            for row in table.tables("signature"):
+                found.append(_signature(row))
+                if found[-1].id in names:
+                    raise row.refuse("id", f"is {found[-1].id!r}, which another row has; choose another")
+                names.add(found[-1].id)
+    return tuple(found)
+
+
+def _signature(row: Table) -> Signature:
+    with row:
+        found = Signature(
+            id=_matching(row, "id", _NAME, "words in lower case joined by -, such as 'nccl-duplicate-gpu'"),
+            kind=row.take("kind", str, allowed=KINDS),
+            title=_sentence(row, "title"),
+            libraries=row.strings("libraries"),
+            literals=row.strings("literals"),
+            patterns=row.strings("patterns"),
+            context=row.strings("context", []),
+            absent=row.strings("absent", []),
+            cause=_sentence(row, "cause"),
+            remedy=_sentence(row, "remedy"),
+            link=_matching(row, "link", re.compile(r"https?://\S+"), "an address such as 'https://github.com/...'"),
+            versions=row.take("versions", str, ""),
+            requirement=row.take("requirement", str, ""),
+            certainty=row.take("certainty", str, allowed=CERTAINTIES),
+            examples=row.strings("examples"),
+            near_misses=row.strings("near_misses", []),
+        )
+    _check(row, found)
+    return found
+
+
+def _check(row: Table, found: Signature) -> None:
+    """Refuse what could never match, or would be looked for everywhere."""
+    for key in ("literals", "patterns", "examples"):
+        if not getattr(found, key):
+            raise row.refuse(key, "is empty; it needs at least one text")
+    for text in found.literals:
+        check_text(row, "literals", text)
+    for pattern in found.patterns:
+        texts(row, "patterns", [pattern], needed=False)
+    for key in ("context", "absent"):
+        texts(row, key, getattr(found, key))
+
+
+def _sentence(row: Table, key: str) -> str:
+    text = row.take(key, str)
+    if not text.strip() or "\n" in text:
+        raise row.refuse(key, "must be one line of text")
+    return text
+
+
+def _matching(row: Table, key: str, pattern: re.Pattern[str], what: str) -> str:
+    text = row.take(key, str)
+    if not pattern.fullmatch(text):
+        raise row.refuse(key, f"is {text!r}; it must be {what}")
+    return text
+
+
+FOLDER = DATA / "triage"
 
 FATAL, EXIT, HINT, HANG = ("fatal", "exit", "hint", "hang")
 PROCESS, CHAIN, FINISHED, IGNORED = ("process", "chain", "finished", "ignored")
@@ -96,7 +212,7 @@ def texts(row: Table, key: str, patterns: Sequence[str], needed: bool = True) ->
     found: list[bytes] = []
     for pattern in patterns:
         try:
-            own = required.texts_of(pattern)
+            own = search.texts_of(pattern)
         except (re.error, RecursionError, OverflowError) as error:
             raise row.refuse(key, f"has {pattern!r}, which is no regular expression ({error}); mend it") from error
         if needed and not own:

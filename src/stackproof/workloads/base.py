@@ -1,8 +1,27 @@
-"""What a workload is: it builds itself on a device, runs a step, and says what a step is worth."""
+"""Make somebody else's model compute in float64 throughout.
+
+Models pin float32 inside: RMSNorm and rotary embeddings cast to it, losses make scratch tensors in the
+default dtype. Under `.double()` such a model still rounds to float32 half-way, and a reference that does is
+no reference. While `widened()` is active, float32 *means* float64: as the default dtype, and wherever a call
+asks for it. The library's own code runs, unpatched.
+
+Initial weights as a pure function of (seed, parameter name, element index).
+
+Eight billion parameters cannot be drawn on a CPU and moved, and the random generators of two devices never
+agree. So a weight is a hash: whole-number arithmetic that every device does alike, made into a float32 by one
+exact conversion and one multiplication, and only then cast. The same seed gives the same bits on each device,
+for each dtype before its cast, and for each torch version.
+
+What a benchmark runs: built once on a device, proved once against a reference, then run again and again.
+
+What a workload is: it builds itself on a device, runs a step, and says what a step is worth.
+"""
 
 from __future__ import annotations
 
 import importlib.metadata
+import math
+import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -13,11 +32,177 @@ from typing import Any, Literal
 import torch
 from packaging.requirements import Requirement
 from torch import nn
+from torch.overrides import TorchFunctionMode
 
-from .. import ROOT
-from ..errors import Refusal
-from ..tables import Table
-from .widen import widened
+from stackproof import DATA
+from stackproof.base.errors import Refusal
+from stackproof.base.toml import Table
+from stackproof.device.kinds import Device
+from stackproof.record.records import Figure
+
+
+class _Widen(TorchFunctionMode):
+    """Replace float32 by float64 in the arguments of every torch function."""
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        called = torch.Tensor.double if func is torch.Tensor.float else func
+        return called(*map(_wide, args), **{key: _wide(value) for key, value in (kwargs or {}).items()})
+
+
+def _wide(value: Any) -> Any:
+    return torch.float64 if value is torch.float32 else value
+
+
+@contextmanager
+def widened() -> Iterator[None]:
+    """Compute in float64 wherever code says float32, and restore the default dtype after.
+
+    Backward switches function modes off; code that runs there (a recomputation) enters this again.
+    """
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        with _Widen():
+            yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+_LOW32 = 0xFFFFFFFF
+_CHUNK = 1 << 22  # elements hashed at once: 32 MiB of int64, small beside any model worth the trouble
+
+Bound = Callable[[str, torch.Tensor], float]
+"""Says how far a parameter of that name may lie from zero."""
+
+
+def fan_in_bound(_name: str, parameter: torch.Tensor) -> float:
+    """Return 1/sqrt(fan in), the bound that torch's own convolutions and linear layers start with."""
+    return 1 / math.sqrt(parameter[0].numel())
+
+
+def hashed(start: int, count: int, key: int, device: torch.device) -> torch.Tensor:
+    """Return `count` numbers, float32 in [-1, 1) on a grid of 2**-23, for the element indices from `start`.
+
+    Shifts and multiplications in the manner of Murmur3's finaliser, with constants under 2**31 so that no
+    product leaves int64.
+    """
+    mixed = (
+        torch.arange(start, start + count, dtype=torch.int64, device=device)
+        .mul_(0x1E3779B1)
+        .add_(key)
+        .bitwise_and_(_LOW32)
+    )
+    for shift, factor in ((16, 0x21F0AAAD), (15, 0x735A2D97), (15, 1)):
+        mixed = mixed.bitwise_xor_(mixed >> shift).mul_(factor).bitwise_and_(_LOW32)
+    return (mixed >> 8).sub_(1 << 23).to(torch.float32).mul_(2.0**-23)
+
+
+def fill(target: torch.Tensor, name: str, seed: int, bound: float) -> None:
+    """Write the weights of parameter `name`, uniform in [-bound, bound), into a contiguous tensor."""
+    key = zlib.crc32(f"{seed}:{name}".encode())
+    flat = target.detach().view(-1)
+    for start in range(0, flat.numel(), _CHUNK):
+        count = min(_CHUNK, flat.numel() - start)
+        flat[start : start + count] = hashed(start, count, key, flat.device).mul_(bound)
+
+
+def reset(model: nn.Module, seed: int, bound: Bound = fan_in_bound) -> None:
+    """Overwrite every trainable matrix and kernel; vectors keep what their module gave them."""
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad and parameter.dim() > 1:
+            fill(parameter, name, seed, bound(name, parameter))
+
+
+def materialise(model: nn.Module, device: torch.device, dtype: torch.dtype, seed: int, bound: Bound) -> None:
+    """Give every parameter storage on `device` and its initial value, in place; tied ones stay tied.
+
+    Trainable parameters are float32 at least. Vectors become 1 if they are weights (norms) and 0 if not
+    (biases).
+    """
+    made: dict[int, nn.Parameter] = {}
+    for prefix, module in model.named_modules():
+        for name, parameter in module.named_parameters(recurse=False):
+            if id(parameter) not in made:
+                full = f"{prefix}.{name}"
+                own = torch.promote_types(dtype, torch.float32) if parameter.requires_grad else dtype
+                value = torch.empty(parameter.shape, device=device, dtype=own)
+                _start(value, full, seed, bound)
+                made[id(parameter)] = nn.Parameter(value, requires_grad=parameter.requires_grad)
+            setattr(module, name, made[id(parameter)])
+
+
+def _start(value: torch.Tensor, name: str, seed: int, bound: Bound) -> None:
+    if value.dim() > 1:
+        fill(value, name, seed, bound(name, value))
+    else:
+        value.fill_(1.0 if name.endswith("weight") else 0.0)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Where and as what a piece of work is built; `parameters` is its row in `data/benchmarks.toml`."""
+
+    device: Device
+    preset: str
+    parameters: Table
+
+
+class Work(ABC):
+    """Work on a device that can be repeated: each run costs the same."""
+
+    dtype: str = ""
+    arithmetic: str = ""
+    """The row of `data/peaks.toml` that its rate is held against; empty where none is."""
+
+    @property
+    @abstractmethod
+    def worth(self) -> Mapping[str, float]:
+        """How much of each thing one run is: samples, tokens, TFLOP (1e12), GB (1e9 bytes)."""
+
+    @abstractmethod
+    def prove(self) -> str:
+        """Run once and hold what came out against a reference; return what was seen in one sentence.
+
+        Raises:
+            CheckFailed: the result is wrong.
+        """
+
+    @abstractmethod
+    def run(self) -> object:
+        """Queue the work once; nothing waits for the device."""
+
+    def conclude(self) -> Mapping[str, Figure]:
+        """Look at the work after it was timed, and return what explains its figures and is known only here.
+
+        Raises:
+            CheckFailed: the timed runs did not do what was proved, and their figures are void.
+        """
+        return {}
+
+    def close(self) -> None:  # noqa: B027 - most work leaves nothing behind
+        """End what outlives the object, such as processes of a loader."""
+
+
+Maker = Callable[[Setting], Work]
+
+
+def dtype_named(table: Table, key: str = "dtype") -> torch.dtype:
+    """Take the name of a floating dtype from a row."""
+    allowed = ("float64", "float32", "bfloat16", "float16")
+    found: torch.dtype = getattr(torch, table.take(key, str, allowed=allowed))
+    return found
+
+
+def name_of(dtype: torch.dtype) -> str:
+    """Return a dtype's name without torch's prefix."""
+    return str(dtype).removeprefix("torch.")
+
 
 Preset = Literal["tiny", "full"]
 Batch = Mapping[str, torch.Tensor]
@@ -245,9 +430,9 @@ def _seeded(seed: int) -> Iterator[None]:
 
 @cache
 def _needs() -> dict[str, tuple[tuple[str, ...], str]]:
-    """Read `fixtures/workloads.toml`: requirements and the reason by workload name."""
+    """Read `data/workloads.toml`: requirements and the reason by workload name."""
     needs = {}
-    with Table.load(ROOT / "fixtures" / "workloads.toml") as table:
+    with Table.load(DATA / "workloads.toml") as table:
         for row in table.tables("workload"):
             with row:
                 needs[row.take("name", str)] = (row.strings("needs"), row.take("reason", str))

@@ -10,11 +10,9 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from fixtures import shapes
-
-from .base import Batch, Evaluation, Job, Preset, Recipe, Units, Workload
-from .flops import counted
-from .weights import reset
+from stackproof.workloads import inputs
+from stackproof.workloads.base import Batch, Evaluation, Job, Preset, Recipe, Units, Workload, reset
+from stackproof.workloads.training import counted
 
 _SIZE = 16  # pixels a side
 _SAMPLES: dict[Preset, int] = {"tiny": 32, "full": 256}
@@ -56,7 +54,7 @@ def _network(width: int) -> nn.Module:
         nn.Conv2d(width, 2 * width, 3, stride=2, padding=1),
         nn.GELU(),
         nn.Flatten(),
-        nn.Linear(flat, len(shapes.KINDS)),
+        nn.Linear(flat, len(inputs.FORMS)),
     )
     for name, vector in network.named_parameters():
         if name.endswith("bias"):
@@ -67,7 +65,7 @@ def _network(width: int) -> nn.Module:
 def _batch(recipe: Recipe) -> Batch:
     """Draw the global batch and keep this rank's part."""
     samples = _SAMPLES[recipe.preset]
-    images, labels = shapes.classification(recipe.seed, samples * recipe.scale, _SIZE)
+    images, labels = inputs.classification(recipe.seed, samples * recipe.scale, _SIZE)
     mine = recipe.part(samples)
     pixels = torch.from_numpy(images[mine.start : mine.stop]).to(torch.float32) / 255
     return {"images": pixels.to(recipe.dtype), "labels": torch.from_numpy(labels[mine.start : mine.stop])}

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 import torch
 import torch.distributed as dist
 
-from ..checks import require
-from ..records import Figure
-from .work import Setting, Work, dtype_named, name_of
+from stackproof.record.checks import require
+from stackproof.record.records import Figure
+from stackproof.workloads.base import Setting, Work, dtype_named, name_of
 
 _MIB = 1 << 20
 _PERIOD = 7

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 
 import torch
 
-from ..checks import require
-from ..device import HOST, Device
-from ..records import Figure
-from .work import Setting, Work
+from stackproof.device.devices import HOST
+from stackproof.device.kinds import Device
+from stackproof.record.checks import require
+from stackproof.record.records import Figure
+from stackproof.workloads.base import Setting, Work
 
 _MIB = 1 << 20
 

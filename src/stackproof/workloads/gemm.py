@@ -7,9 +7,9 @@ from contextlib import ExitStack
 
 import torch
 
-from ..checks import require
-from ..numerics import judge, rule, shortened
-from .work import Setting, Work, dtype_named, name_of
+from stackproof.device.numerics import judge, rule, shortened
+from stackproof.record.checks import require
+from stackproof.workloads.base import Setting, Work, dtype_named, name_of
 
 _SEED = 3
 _MOST_ROWS = 64

@@ -11,10 +11,9 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from fixtures import shapes
-
-from ..checks import require
-from .work import Setting, Work
+from stackproof.record.checks import require
+from stackproof.workloads import inputs
+from stackproof.workloads.base import Setting, Work
 
 _DRAWN = 16
 """Different pictures that are drawn; the set repeats them."""
@@ -25,7 +24,7 @@ class Pictures(Dataset[torch.Tensor]):
     """Pictures (3, size, size) in 0..1: every second one is mirrored, as augmentation would."""
 
     def __init__(self, count: int, size: int) -> None:
-        images, _ = shapes.classification(_SEED, min(count, _DRAWN), size)
+        images, _ = inputs.classification(_SEED, min(count, _DRAWN), size)
         self._images, self._count = torch.from_numpy(images).expand(-1, 3, size, size), count
 
     def __len__(self) -> int:

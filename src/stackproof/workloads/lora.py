@@ -20,14 +20,22 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from fixtures import sequences
-
-from .. import ROOT
-from ..tables import Table
-from .base import Batch, Evaluation, Job, Preset, Recipe, Units, Workload
-from .flops import trainer_flops
-from .weights import fan_in_bound, materialise
-from .widen import widened
+from stackproof import DATA
+from stackproof.base.toml import Table
+from stackproof.workloads import inputs
+from stackproof.workloads.base import (
+    Batch,
+    Evaluation,
+    Job,
+    Preset,
+    Recipe,
+    Units,
+    Workload,
+    fan_in_bound,
+    materialise,
+    widened,
+)
+from stackproof.workloads.training import trainer_flops
 
 _B_BOUND = 0.02  # of the B matrices; peft's own A matrices start within 1/sqrt(fan in)
 
@@ -88,11 +96,11 @@ class _Job(Job):
 
 
 class Lora(Workload):
-    """A causal language model with adapters, defined by `fixtures/models/<model>.toml`."""
+    """A causal language model with adapters, defined by `data/models/<model>.toml`."""
 
     def __init__(self, name: str, model: str) -> None:
         self.name = name
-        self.file = ROOT / "fixtures" / "models" / f"{model}.toml"
+        self.file = DATA / "models" / f"{model}.toml"
 
     def precision(self, preset: Preset) -> tuple[torch.dtype, torch.dtype | None]:
         """Return bfloat16 for `full`, as the users train it, and float32 for `tiny`."""
@@ -227,7 +235,7 @@ def _restore_buffers(model: Any, recipe: Recipe) -> None:
 
 def batches(setting: Setting, recipe: Recipe) -> list[Batch]:
     """Draw the global batch and keep this rank's sequences, one micro-batch (1, length) each."""
-    drawn = sequences.progressions(
+    drawn = inputs.progressions(
         recipe.seed, setting.accumulation * recipe.scale, setting.config["vocab_size"], setting.mean_length
     )
     return [{"tokens": torch.from_numpy(drawn[index]).view(1, -1)} for index in recipe.part(setting.accumulation)]

@@ -8,12 +8,11 @@ from typing import Any
 
 import torch
 
-from ..checks import CapabilityMissing, require
-from ..numerics import judge
-from ..records import Figure
-from .base import Job
-from .training import SEED
-from .work import Setting, Work
+from stackproof.device.numerics import judge
+from stackproof.record.checks import CapabilityMissing, require
+from stackproof.record.records import Figure
+from stackproof.workloads.base import Job, Setting, Work
+from stackproof.workloads.training import SEED
 
 Tensors = list[torch.Tensor]
 
@@ -24,12 +23,12 @@ class OptimiserStep(Work):
     dtype = "float32"
 
     def __init__(self, setting: Setting) -> None:
-        from . import get
+        from stackproof.workloads.catalogue import get
 
         with setting.parameters as row:
             workload = get(row.take("workload", str))
         if reason := workload.missing():
-            raise CapabilityMissing(f"fixtures/workloads.toml: {reason}")
+            raise CapabilityMissing(f"data/workloads.toml: {reason}")
         self.job: Job = workload.build(setting.device.torch, "tiny" if setting.preset == "tiny" else "full", SEED)
         self.job.differentiate(self.job.forward(0)[1])
         self.optimiser = self.job.optimiser

@@ -11,11 +11,11 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
-from ..checks import CapabilityMissing, require
-from ..numerics import judge
-from ..probes import attention
-from ..records import Figure
-from .work import Setting, Work, dtype_named, name_of
+from stackproof.device.numerics import judge
+from stackproof.probes import attention
+from stackproof.record.checks import CapabilityMissing, require
+from stackproof.record.records import Figure
+from stackproof.workloads.base import Setting, Work, dtype_named, name_of
 
 _SEED = 13
 _BACKWARD = 2.5

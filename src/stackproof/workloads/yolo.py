@@ -43,11 +43,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from fixtures import shapes
-
-from .base import Batch, Evaluation, Job, Preset, Recipe, Units, Workload
-from .flops import counted
-from .weights import fill, reset
+from stackproof.workloads import inputs
+from stackproof.workloads.base import Batch, Evaluation, Job, Preset, Recipe, Units, Workload, fill, reset
+from stackproof.workloads.training import counted
 
 
 @dataclass(frozen=True)
@@ -59,16 +57,16 @@ class _Setting:
     """
 
     samples: int
-    layout: shapes.Layout
+    layout: inputs.Layout
     settled: bool
     width: float
 
 
 _SETTINGS: dict[Preset, _Setting] = {
-    "tiny": _Setting(4, shapes.Layout(size=64, cell=32, smallest=16, largest=16, most=3), settled=True, width=0.25),
+    "tiny": _Setting(4, inputs.Layout(size=64, cell=32, smallest=16, largest=16, most=3), settled=True, width=0.25),
     # 640 px is what the first users trained at (requirements.md A11); 16 pictures is ultralytics' default.
     "full": _Setting(
-        16, shapes.Layout(size=640, cell=160, smallest=24, largest=150, most=8), settled=False, width=math.inf
+        16, inputs.Layout(size=640, cell=160, smallest=24, largest=150, most=8), settled=False, width=math.inf
     ),
 }
 
@@ -186,7 +184,7 @@ def _batch(setting: _Setting, recipe: Recipe) -> Batch:
     batch_idx (B,).
     """
     mine = recipe.part(setting.samples)
-    made = shapes.detection(recipe.seed, setting.samples * recipe.scale, setting.layout)
+    made = inputs.detection(recipe.seed, setting.samples * recipe.scale, setting.layout)
     kept = (made.owners >= mine.start) & (made.owners < mine.stop)
     corners = torch.from_numpy(made.corners[kept]).to(torch.float32)
     middle, side = (corners[:, :2] + corners[:, 2:]) / 2, corners[:, 2:] - corners[:, :2]

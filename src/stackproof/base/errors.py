@@ -1,0 +1,119 @@
+"""Refusals: one sentence that names the thing and the remedy, with the exit code of the contracts.
+
+How far a name is from another: insertions, deletions, substitutions, and swaps of neighbours.
+"""
+
+from __future__ import annotations
+
+import difflib
+import operator
+import re
+from collections.abc import Iterable
+from functools import cache, reduce
+
+
+class Refusal(Exception):  # noqa: N818 - a refusal is not always an error of ours
+    """Something outside our code is wrong; the message is the whole report and no traceback is shown."""
+
+    exit_code = 2
+
+
+class StackUnavailableError(Refusal):
+    """The host lacks what the stack needs (device, driver, interpreter)."""
+
+    exit_code = 3
+
+
+class EnvironmentMismatchError(Refusal):
+    """What is installed is not what the lock says, or torch has another flavour."""
+
+    exit_code = 4
+
+
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """Return ` (did you mean 'x'?)` for the nearest known word, else an empty string."""
+    by_folded = {name.casefold(): name for name in known}
+    near = [by_folded[name] for name in difflib.get_close_matches(word.casefold(), by_folded, n=1, cutoff=0.5)]
+    return f" (did you mean '{near[0]}'?)" if near else ""
+
+
+# A short name has many neighbours: HIP_A and HIP_B are two variables, not one misspelt.
+_LETTERS_PER_SLIP = 5
+
+_SHORT_WORD = 3
+
+# Names whose differing parts are longer than this are not slips of each other; it bounds the work.
+_MOST_DIFFERENT = 20
+
+
+def nearest(name: str, known: Iterable[str], most: int) -> str | None:
+    """Return the known name that is at most `most` slips away, or that has the same words in another order; None without one.
+
+    Case does not count. One slip is allowed for every five letters; names that differ in digits or in a short word are two names.
+    """
+    best: tuple[int, str] | None = None
+    word, letters = name.upper(), _letters(name.upper())
+    for other in known:
+        limit = min(most, len(other) // _LETTERS_PER_SLIP - 1)
+        if (letters ^ _letters(other)).bit_count() > 2 * limit:
+            continue
+        far = 0 if _reordered(word, other) else distance(word, other, limit)
+        if far <= limit and (best is None or far < best[0]) and (far == 0 or not _siblings(word, other)):
+            best = (far, other)
+    return best[1] if best else None
+
+
+def distance(one: str, other: str, limit: int) -> int:
+    """Return the number of slips between two words (optimal string alignment), or `limit` + 1 if there are more."""
+    if abs(len(one) - len(other)) > limit:
+        return limit + 1
+    one, other = _without_shared_start(one, other)
+    one, other = _without_shared_start(one[::-1], other[::-1])
+    if max(len(one), len(other)) > _MOST_DIFFERENT:
+        return limit + 1
+    return min(_aligned(one, other), limit + 1)
+
+
+def _without_shared_start(one: str, other: str) -> tuple[str, str]:
+    shared = 0
+    for left, right in zip(one, other, strict=False):
+        if left != right:
+            break
+        shared += 1
+    return one[shared:], other[shared:]
+
+
+def _aligned(one: str, other: str) -> int:
+    """Dynamic programming by rows; a swap of neighbours looks two rows back."""
+    rows = [list(range(len(other) + 1))]
+    for down, left in enumerate(one, 1):
+        row = [down]
+        for across, top in enumerate(other, 1):
+            before = rows[-1]
+            best = min(before[across] + 1, row[-1] + 1, before[across - 1] + (left != top))
+            if down > 1 and across > 1 and left == other[across - 2] and one[down - 2] == top:
+                best = min(best, rows[-2][across - 2] + 1)
+            row.append(best)
+        rows.append(row)
+    return rows[-1][-1]
+
+
+@cache
+def _letters(word: str) -> int:
+    """The set of a word's characters as bits; one slip changes at most two of them."""
+    return reduce(operator.or_, (1 << ord(char) % 128 for char in word), 0)
+
+
+def _reordered(one: str, other: str) -> bool:
+    return len(one) == len(other) and sorted(one.split("_")) == sorted(other.split("_"))
+
+
+def _siblings(one: str, other: str) -> bool:
+    """Whether the names differ in digits alone, or in a word so short that it is another word (NCCL_IB_SL, NCCL_IB_TC)."""
+    if re.sub(r"\d", "", one) == re.sub(r"\d", "", other):
+        return one != other
+    pairs = list(zip(one.split("_"), other.split("_"), strict=False))
+    return any(
+        left != right and sorted(left) != sorted(right) and len(left) == len(right) <= _SHORT_WORD
+        for left, right in pairs
+    )

@@ -1,0 +1,181 @@
+"""Process trees that end: every process we start carries a mark, dies with its parent, and can be found by the mark.
+
+How many of the host's cores were busy with something else. Needs no torch.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+MARK = "STACKPROOF_RUN"
+_PR_SET_PDEATHSIG = 1  # prctl(2)
+
+
+def new_mark() -> str:
+    """Return a mark for one run; children inherit it through the environment, however they are started."""
+    return uuid.uuid4().hex
+
+
+def start(
+    command: list[str],
+    output: IO[bytes],
+    environment: Mapping[str, str],
+    mark: str,
+    pass_fds: Sequence[int] = (),
+    cwd: str | None = None,
+) -> subprocess.Popen[bytes]:
+    """Start a command in a session of its own, so that a Ctrl-C reaches us and not it, with its output in a file.
+
+    `pass_fds`: open files that it inherits besides its output, such as an MPI launcher's.
+    """
+    within = f"{os.environ.get(MARK, '')}/{mark}".lstrip("/")  # a run inside a run is also found by the outer mark
+    marked = {**os.environ, **environment, MARK: within}
+    return subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        env=marked,
+        start_new_session=True,
+        pass_fds=pass_fds,
+        cwd=cwd,
+    )
+
+
+def die_with_parent() -> None:
+    """Ask the kernel to kill this process when its parent ends, even if that is by SIGKILL; a no-op off Linux."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() == 1 and MARK in os.environ:  # the parent ended before the kernel was asked
+            os._exit(1)
+
+
+def marked(mark: str) -> list[int]:
+    """Return the ids of living processes that carry the mark, this one excepted."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if int(folder.name) != os.getpid() and _carries(folder / "environ", mark):
+                found.append(int(folder.name))
+    return found
+
+
+def _carries(environ: Path, mark: str) -> bool:
+    prefix = f"{MARK}=".encode()
+    marks = [entry.removeprefix(prefix) for entry in environ.read_bytes().split(b"\0") if entry.startswith(prefix)]
+    return any(mark.encode() in entry.split(b"/") for entry in marks)
+
+
+def end_tree(mark: str, root: subprocess.Popen[bytes] | None = None, within_s: float = 5.0) -> None:
+    """Kill every process that carries the mark and wait until they are gone."""
+    until = time.monotonic() + within_s
+    if root is not None and root.poll() is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(root.pid, signal.SIGKILL)
+    while (living := marked(mark)) and time.monotonic() < until:
+        for process in living:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+        time.sleep(0.02)
+    if root is not None:
+        with contextlib.suppress(
+            subprocess.TimeoutExpired
+        ):  # a process that hangs in a driver cannot be ended by anybody
+            root.wait(within_s)
+
+
+def describe_exit(status: int) -> str:
+    """Say how a process ended: a signal by its name, else its exit code."""
+    if status >= 0:
+        return f"exit code {status}"
+    try:
+        return f"signal {signal.Signals(-status).name}"
+    except ValueError:
+        return f"signal {-status}"
+
+
+def last_lines(path: Path, count: int = 5, of_bytes: int = 16384) -> list[str]:
+    """Return the last lines of a log that may be huge and may hold any bytes."""
+    try:
+        with path.open("rb") as stream:
+            stream.seek(max(0, path.stat().st_size - of_bytes))
+            text = stream.read().decode("utf-8", errors="replace")
+    except OSError:
+        return []
+    return [line.rstrip() for line in text.splitlines() if line.strip()][-count:]
+
+
+_BUSY = 0.1
+"""From this share of all cores on, what others did on the host is worth a note."""
+
+
+@dataclass(frozen=True)
+class _Row:
+    parent: int
+    ticks: int
+
+
+def everyone() -> dict[int, _Row]:
+    """Return parent and processor time of every process, from proc(5); what its ended children used is its own."""
+    found = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (folder / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+        except OSError:
+            continue
+        found[int(folder.name)] = _Row(int(fields[1]), sum(map(int, fields[11:15])))
+    return found
+
+
+def descendants(root: int, parents: Mapping[int, int]) -> set[int]:
+    """Return the ids of all processes below one, by the table of parents."""
+    found, fresh = set[int](), {root}
+    while fresh:
+        fresh = {pid for pid, parent in parents.items() if parent in fresh} - found
+        found |= fresh
+    return found
+
+
+class HostLoad:
+    """The share of the host's cores that others used since this was made."""
+
+    def __init__(self) -> None:
+        self._began, self._busy, self._own = time.monotonic(), _host_ticks(), _own_ticks()
+
+    def share(self) -> float:
+        """Return it, from 0 to 1; 0 where the host does not tell."""
+        spent = time.monotonic() - self._began
+        others = max(0, (_host_ticks() - self._busy) - (_own_ticks() - self._own)) / os.sysconf("SC_CLK_TCK")
+        return min(1.0, others / (spent * (os.cpu_count() or 1))) if spent > 0 else 0.0
+
+    @staticmethod
+    def note(share: float) -> tuple[str, ...]:
+        """Say it where it is worth a note."""
+        return (f"busy host: others used {share:.0%} of its cores",) if share > _BUSY else ()
+
+
+def _host_ticks() -> int:
+    """Return the busy time of all cores: everything but idle and waiting (proc(5), /proc/stat)."""
+    try:
+        with Path("/proc/stat").open(encoding="ascii") as stream:
+            fields = [int(word) for word in stream.readline().split()[1:9]]
+    except (OSError, ValueError):
+        return 0
+    return sum(fields) - fields[3] - fields[4]
+
+
+def _own_ticks() -> int:
+    rows = everyone()
+    own = {os.getpid()} | descendants(os.getpid(), {pid: row.parent for pid, row in rows.items()})
+    return sum(rows[pid].ticks for pid in own if pid in rows)

@@ -1,0 +1,5 @@
+"""Figures that can be believed: verified first, warmed up, timed by the device's own clock; and beside other people's tools.
+
+May import: `ranks` and below.
+Runs in: the stack's environment; `subjects` and `rows` anywhere.
+"""

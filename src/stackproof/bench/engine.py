@@ -1,0 +1,157 @@
+"""Measures one subject on one device: may it run, is the clock true, does it compute right, has it settled, how long does it take."""
+
+from __future__ import annotations
+
+import gc
+import importlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+
+from stackproof.base.errors import Refusal, suggestion
+from stackproof.base.processes import HostLoad
+from stackproof.base.statistics import drift, median_interval
+from stackproof.bench.rows import Sampled
+from stackproof.bench.sampling import Sampler, Warmth, calibrate, sample, warm_up
+from stackproof.bench.subjects import Budget, Subject
+from stackproof.device.kinds import Device
+from stackproof.device.telemetry import Telemetry, require_alone
+from stackproof.record.checks import CapabilityMissing, CheckFailed
+from stackproof.record.records import Figure
+from stackproof.stack import capabilities
+from stackproof.workloads.base import Setting, Work
+from stackproof.workloads.catalogue import kinds
+
+_DRIFTED = 0.03
+"""From this share on, the difference between the first and the last third of the samples is worth a note."""
+_WIDE = 3.0
+"""Beyond so many times the noise target, the cap came first and the figure is worth a note."""
+
+# Kinds that are no work to be repeated in this process: the module that measures each.
+_PROCEDURES = {"start-up": "startup", "overhead": "overhead", "collective": "ranks", "data-parallel": "ranks"}
+
+
+def run(subject: Subject, device: Device, preset: str, budget: Budget) -> Sampled:
+    """Measure; see `stackproof.bench.measure.measure` for what it raises."""
+    require_possible(subject)
+    if preset == "full":
+        budget = replace(budget, seconds=max(budget.seconds, subject.full_seconds))
+    foreign = require_alone(device, subject.stack, allowed=budget.allow_foreign)
+    with threads(preset), device.current():
+        facts = calibrate(device)
+        if subject.kind in _PROCEDURES:
+            procedure = importlib.import_module(f".{_PROCEDURES[subject.kind]}", __package__)
+            found: Sampled = procedure.measure(subject, device, preset, budget)
+            return found
+        return _Measurement(subject, device, preset, budget, dict(facts), list(foreign)).take()
+
+
+def kinds_known() -> tuple[str, ...]:
+    """Return every kind of subject that can be measured."""
+    return (*sorted(kinds()), *sorted(_PROCEDURES))
+
+
+def require_possible(subject: Subject) -> None:
+    """End with the rule that says why this stack is not asked."""
+    for need in subject.needs:
+        capabilities.require(subject.stack, need)
+    if subject.dtype and subject.dtype not in subject.stack.precisions:
+        raise CapabilityMissing(f"stacks/{subject.stack.name}/stack.toml: precisions has no {subject.dtype}")
+
+
+@dataclass
+class _Measurement:
+    """One subject being measured; facts and notes gather as it goes."""
+
+    subject: Subject
+    device: Device
+    preset: str
+    budget: Budget
+    facts: dict[str, Figure]
+    notes: list[str] = field(default_factory=list)
+
+    def take(self) -> Sampled:
+        """Build, prove, time, and let go of everything."""
+        work = self._build()
+        try:
+            return self._timed(work, work.prove())
+        except CheckFailed as failure:
+            return self._result(work, (), verified=False, reason=str(failure))
+        finally:
+            work.close()
+            del work
+            gc.collect()
+            self.device.empty_cache()
+
+    def _build(self) -> Work:
+        if self.subject.kind not in kinds():
+            known = kinds_known()
+            raise Refusal(f"there is no kind of work '{self.subject.kind}'{suggestion(self.subject.kind, known)}")
+        return kinds()[self.subject.kind](Setting(self.device, self.preset, self.subject.table(self.preset)))
+
+    def _timed(self, work: Work, reason: str) -> Sampled:
+        """Time work that was proved."""
+        self.device.synchronize()
+        self.device.reset_peak()
+        sampler, telemetry = Sampler(self.device, work.run), Telemetry(self.device, self.subject.stack)
+        warmth = warm_up(sampler, self.budget.seconds)
+        telemetry.read(lambda: sampler.block(1))
+        load = HostLoad()
+        seconds = sample(sampler, self.budget)
+        share = load.share()
+        telemetry.read(lambda: sampler.block(1))
+        self.facts |= {"others' share of the host's cores": share, "warm_up.runs": warmth.runs}
+        self.facts |= {"warm_up.seconds": warmth.seconds, "runs per sample": sampler.number, **work.conclude()}
+        self.notes += [*remarks(warmth, seconds, self.budget), *load.note(share), *_throttling(telemetry)]
+        return self._result(
+            work, tuple(seconds), verified=True, reason=reason, peak_memory_bytes=self.device.memory().peak,
+            settled=warmth.settled, clocks=telemetry.facts(),
+        )  # fmt: skip
+
+    def _result(self, work: Work, seconds: tuple[float, ...], **rest: Any) -> Sampled:
+        return result(
+            self.subject, self.preset, seconds, work.worth, dtype=work.dtype, arithmetic=work.arithmetic,
+            facts=dict(self.facts), notes=tuple(self.notes), **rest,
+        )  # fmt: skip
+
+
+def result(
+    subject: Subject, preset: str, seconds: tuple[float, ...], worth: Any, *, world_size: int = 1, **rest: Any
+) -> Sampled:
+    """Make what a measurement returns from the seconds of single runs and from what one run is worth."""
+    full = {"iteration": 1.0, **worth}
+    amount = 1.0 if subject.unit in ("s", "ratio") else full[subject.unit.removeprefix("s/")]
+    samples = tuple(one / amount for one in seconds)
+    names = {"subject": subject.name, "version": subject.version, "preset": preset, "world_size": world_size}
+    return Sampled(**names, unit=subject.unit, samples=samples, worth=full, **rest)  # type: ignore[arg-type]
+
+
+def remarks(warmth: Warmth, seconds: Sequence[float], budget: Budget) -> list[str]:
+    """Say what makes the samples doubtful."""
+    found = []
+    if (noise := median_interval(seconds).relative) > _WIDE * budget.noise:
+        found.append(f"noisy: known to within {noise:.0%} only, {budget.noise:.1%} was wanted")
+    if not warmth.settled:
+        found.append(f"not settled: the last runs of the warm-up still changed by {warmth.change:.1%}")
+    if abs(moved := drift(seconds)) > _DRIFTED:
+        found.append(f"drifted: the last third of the samples is {moved:+.1%} against the first")
+    return found
+
+
+def _throttling(telemetry: Telemetry) -> list[str]:
+    reasons = telemetry.throttled()
+    return [f"throttled: {', '.join(reasons)}"] if reasons else []
+
+
+@contextmanager
+def threads(preset: str) -> Iterator[None]:
+    """Run tiny work on one thread of the CPU, as the suites do: with busy neighbours, two are far less steady."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1 if preset == "tiny" else before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

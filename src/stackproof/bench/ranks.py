@@ -1,0 +1,228 @@
+"""The one place where measuring touches the launcher of ranks.
+
+What each rank does while it is measured; every rank takes the same decisions, because all look at the slowest rank's seconds.
+
+Measures what takes several ranks: collectives, and training under data parallelism. The time of a step is the slowest rank's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+from stackproof.base.toml import Table
+from stackproof.bench.rows import Sampled
+from stackproof.bench.sampling import Sampler, sample, warm_up
+from stackproof.bench.subjects import FILE, Budget, Subject
+from stackproof.device import devices
+from stackproof.device.kinds import Device
+from stackproof.ranks.launch import Arrangement, arrange, launch
+from stackproof.ranks.rank import Rank
+from stackproof.record.checks import CapabilityMissing, CheckFailed, require
+from stackproof.runner.request import SESSION
+from stackproof.workloads.base import Job, Preset, Setting, Work
+from stackproof.workloads.collectives import Collective
+from stackproof.workloads.training import SEED, Training, judged
+
+
+@contextmanager
+def workspace(name: str) -> Iterator[Path]:
+    """Give a folder for the ranks' logs: beside those of the run where there is one, and kept if something goes wrong."""
+    beside = Path(os.environ[SESSION]).parent if SESSION in os.environ else None
+    folder = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=beside))
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+_REST_S = 0.2
+
+
+class Together(Sampler):
+    """Samples that all ranks take at once: each is the slowest rank's, and so is the time that has passed."""
+
+    _passed = 0.0
+
+    def begin(self) -> None:
+        """Count seconds from now."""
+        super().begin()
+        self._passed = 0.0
+
+    def block(self, count: int) -> list[float]:
+        """Start together and return the slowest rank's seconds of each sample."""
+        dist.barrier()
+        own = [*super().block(count), time.perf_counter() - self._began]
+        slowest = torch.tensor(own, dtype=torch.float32).to(self.device.torch)  # some cards have no float64
+        dist.all_reduce(slowest, op=dist.ReduceOp.MAX)
+        *seconds, self._passed = slowest.cpu().tolist()
+        return seconds
+
+    def spent(self) -> float:
+        """Return the seconds that had passed on the slowest rank after the last block."""
+        return self._passed
+
+
+def communicator(rank: Rank) -> dict[str, Any]:
+    """Say how long forming the group took, after the group summed the ranks' own numbers right."""
+    own = torch.tensor([float(rank.rank + 1)]).to(rank.device.torch)
+    dist.all_reduce(own)
+    expected = sum(range(rank.world_size + 1))
+    require(
+        float(own.cpu()[0]) == expected,
+        f"a sum over {rank.world_size} ranks gave {float(own.cpu()[0])}, not {expected}",
+    )
+    rest()
+    return {"formed_s": rank.formed_s}
+
+
+def collective(rank: Rank) -> dict[str, Any]:
+    """Verify a collective on known data, then time it."""
+    rank.phase("verifying")
+    return _timed(rank, Collective(setting_of(rank)))
+
+
+def data_parallel(rank: Rank) -> dict[str, Any]:
+    """Train a job under DDP, each rank with a preset's whole batch; verify one step's gradient first."""
+    rank.phase("building the workload")
+    return _timed(rank, Parallel(setting_of(rank), rank))
+
+
+def setting_of(rank: Rank) -> Setting:
+    """Return what the subject's row says, for this rank's device."""
+    wanted = rank.arguments
+    parameters = {name: value for name, value in wanted["parameters"].items() if name != "ranks"}
+    return Setting(rank.device, wanted["preset"], Table(FILE, parameters))
+
+
+def _timed(rank: Rank, work: Work) -> dict[str, Any]:
+    reason = work.prove()
+    rank.phase("warming up")
+    budget = Budget(**rank.arguments["budget"])
+    threads = torch.get_num_threads()
+    sampler = Together(rank.device, work.run)
+    rank.device.reset_peak()
+    warmth = warm_up(sampler, budget.seconds)
+    rank.phase("sampling")
+    seconds = sample(sampler, budget)
+    rest()
+    return {
+        "facts": dict(work.conclude()),
+        "seconds": seconds, "warmth": asdict(warmth), "reason": reason, "worth": dict(work.worth), "dtype": work.dtype,
+        "arithmetic": work.arithmetic, "backend": rank.backend, "formed_s": rank.formed_s, "threads": threads,
+        "peak_memory_bytes": rank.device.memory().peak,
+    }  # fmt: skip
+
+
+def rest() -> None:
+    """Let the backend's threads drop the last tensors before the group is left.
+
+    A thread of gloo that frees one needs Python's lock, which leaving the group holds while it waits for that thread: with
+    torch 2.4.1 on a busy host every second group hung there.
+    """
+    dist.barrier()
+    time.sleep(_REST_S)
+
+
+class Parallel(Training):
+    """A training step over all ranks; what it is worth counts the samples of all."""
+
+    def __init__(self, setting: Setting, rank: Rank) -> None:
+        self.rank = rank
+        super().__init__(setting)
+        self.job.wrap(DistributedDataParallel)
+
+    def build(self, preset: Preset, dtype: torch.dtype | None = None, autocast: torch.dtype | None = None) -> Job:
+        """Build this rank's shard of a batch that grows with the ranks."""
+        place, world = (self.rank.rank, self.rank.world_size), self.rank.world_size
+        return self.workload.build(self.device.torch, preset, SEED, dtype, autocast, shard=place, scale=world)
+
+    @property
+    def worth(self) -> Mapping[str, float]:
+        """What all ranks did together."""
+        return {name: amount * self.rank.world_size for name, amount in super().worth.items()}
+
+    def prove(self) -> str:
+        """The ranks' mean gradient is the global batch's in float64, and every rank has the same bits of it."""
+        twin = self.job if self.preset == "tiny" else self.build("tiny", torch.float32, self.job.recipe.autocast)
+        if twin is not self.job:
+            twin.wrap(DistributedDataParallel)
+        world, recipe = self.rank.world_size, twin.recipe
+        exact = self.workload.reference("tiny", recipe.seed, scale=world)
+        own = self.workload.build(torch.device("cpu"), "tiny", recipe.seed, recipe.dtype, recipe.autocast, scale=world)
+        actual = twin.observe()
+        worst = judged(self.workload.name, recipe.autocast, actual, exact, own.observe())
+        require(worst.ok, worst.sentence(f"{self.workload.name} tiny on {world} ranks: the mean gradient"))
+        _same_everywhere(self.device, actual.gradients)
+        return f"mean gradient of {world} ranks, error {worst.error:.1e} of {worst.bound:.1e} allowed, equal on all"
+
+
+def _same_everywhere(device: Device, gradients: Mapping[str, torch.Tensor]) -> None:
+    """Ranks whose gradients differ by a bit drift apart: compare a digest of all bits."""
+    found = hashlib.sha256()
+    for name in sorted(gradients):
+        found.update(gradients[name].contiguous().view(torch.uint8).numpy().tobytes())
+    words = torch.tensor(list(found.digest()), dtype=torch.int32).to(device.torch)
+    low, high = words.clone(), words.clone()
+    dist.all_reduce(low, op=dist.ReduceOp.MIN)
+    dist.all_reduce(high, op=dist.ReduceOp.MAX)
+    require(bool(torch.equal(low, high)), "the ranks do not have the same gradient after the exchange")
+
+
+_START_S = 240.0
+"""What importing, building and verifying may take beside the samples."""
+
+
+def measure(subject: Subject, device: Device, preset: str, budget: Budget) -> Sampled:
+    """Launch the ranks, let them verify and sample together, and return the figures of the slowest."""
+    from stackproof.bench.engine import remarks, result
+    from stackproof.bench.sampling import Warmth
+
+    ranks = int(subject.parameters[preset]["ranks"])
+    arguments = {"parameters": dict(subject.parameters[preset]), "preset": preset, "budget": asdict(budget)}
+    deadline = _START_S + 3 * budget.seconds
+    try:
+        with workspace(subject.name) as folder:
+            found = launched(subject, device, ranks, subject.kind.replace("-", "_"), arguments, folder, deadline)
+    except CheckFailed as failure:
+        return result(subject, preset, (), {}, dtype="", verified=False, reason=str(failure), world_size=ranks)
+    first, seconds = found[0], found[0]["seconds"]
+    facts = {**first["facts"], "backend": first["backend"], "formed_s": max(rank["formed_s"] for rank in found)}
+    return result(
+        subject, preset, tuple(seconds), first["worth"], dtype=first["dtype"], verified=True, reason=first["reason"], world_size=ranks,
+        arithmetic=first["arithmetic"], peak_memory_bytes=max(rank["peak_memory_bytes"] for rank in found),
+        settled=first["warmth"]["settled"], facts=facts,
+        notes=tuple(remarks(Warmth(**first["warmth"]), seconds, budget)),
+    )  # fmt: skip
+
+
+def launched(
+    subject: Subject, device: Device, ranks: int, program: str, arguments: dict[str, Any], folder: Path, seconds: float
+) -> list[dict[str, Any]]:
+    """Run a program on so many ranks, each on a card of its own, and return what each gave back; a bare name is one of this module."""
+    name = program if ":" in program else f"{__name__}:{program}"
+    return launch(name, subject.stack, alone(subject, device, ranks), arguments, folder, seconds)
+
+
+def alone(subject: Subject, device: Device, ranks: int) -> Arrangement:
+    """Arrange the ranks; figures of ranks that share a card over another backend would say nothing of the stack.
+
+    Raises:
+        CapabilityMissing: there are fewer cards than ranks.
+    """
+    cards = devices.visible(subject.stack.device)
+    if len(cards) < ranks and not device.shareable:
+        raise CapabilityMissing(
+            f"data/benchmarks.toml, {subject.name}: needs {ranks} cards, one a rank, and {len(cards)} visible"
+        )
+    return arrange(subject.stack, cards, ranks)

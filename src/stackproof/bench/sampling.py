@@ -1,0 +1,169 @@
+"""The device's clock is proved before it is believed, once a process: k and 2k units of known work must scale.
+
+Times runs back to back, as training runs them: the device's queue is drained after a block of samples, not after each.
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from statistics import median
+
+from stackproof.base.statistics import median_interval
+from stackproof.bench.subjects import Budget
+from stackproof.device.kinds import Device, Stopwatch
+from stackproof.probes import clock
+from stackproof.record.checks import CheckFailed
+from stackproof.record.records import Figure
+
+_ATTEMPTS = 3
+"""A busy host can stretch one comparison; a clock that does not tell the time fails every one."""
+
+
+@cache
+def calibrate(device: Device) -> dict[str, Figure]:
+    """Return by what factor twice the work takes longer, and how much of it was left when synchronising returned.
+
+    Raises:
+        CheckFailed: the clock, or synchronising, does not do what it says; no figure of this device can be believed.
+    """
+    for _ in range(_ATTEMPTS - 1):
+        try:
+            return _compared(device)
+        except CheckFailed:
+            continue
+    return _compared(device)
+
+
+def _compared(device: Device) -> dict[str, Figure]:
+    spans = clock.measure(device, clock.products(device))
+    return {
+        "calibration.factor": clock.scales(spans, lambda turn: turn.device, f"{device}: its own clock"),
+        "calibration.left": clock.waits(spans),
+        "calibration.share": clock.agrees(spans),
+    }
+
+
+_BLOCK_S = 0.25
+_MOST_IN_BLOCK = 64
+_LEAST_IN_BLOCK = 4
+_LONG_S = 1.0
+"""A run that takes so long hides what filling an empty queue costs."""
+_WINDOW = 5
+_WINDOW_OF_LONG = 2
+_LEAST_WARM_S = 0.3
+"""A card's clock takes some tenths of a second to rise from idle."""
+_MOST_WARM = 2000
+SPAN_S = 5e-4
+"""A sample lasts at least this long, by repeating runs: a card's events tell about a microsecond."""
+
+
+@dataclass(frozen=True)
+class Warmth:
+    """How warming up went: runs, seconds, and whether the time of a run had settled at the end."""
+
+    runs: int
+    seconds: float
+    settled: bool
+    change: float
+    """By what share the last window of runs differed from the one before."""
+    took: float
+    """The shortest run of the last window, in seconds."""
+
+
+@dataclass
+class Sampler:
+    """Takes samples of `number` runs each, in blocks with one wait at the end."""
+
+    device: Device
+    run: Callable[[], object]
+    number: int = 1
+    _watches: list[Stopwatch] = field(default_factory=list)
+    _began: float = field(default_factory=time.perf_counter)
+
+    def begin(self) -> None:
+        """Count seconds from now."""
+        self._began = time.perf_counter()
+
+    def spent(self) -> float:
+        """Return the seconds since the beginning, as all who sample together see them."""
+        return time.perf_counter() - self._began
+
+    def block(self, count: int) -> list[float]:
+        """Return the seconds of one run, for each of `count` samples."""
+        while len(self._watches) < count:
+            self._watches.append(self.device.stopwatch())
+        watches = self._watches[:count]
+        for watch in watches:
+            watch.start()
+            for _ in range(self.number):
+                self.run()
+            watch.stop()
+        return [watch.seconds() / self.number for watch in watches]
+
+    def fit(self, seconds: float) -> None:
+        """Repeat runs of this length until a sample is long enough for the clock."""
+        self.number = max(1, math.ceil(SPAN_S / max(seconds, 1e-9)))
+
+    def block_size(self, seconds: float) -> int:
+        """Return how many samples of runs of this length make a block: some, or the queue is drained after each."""
+        each = max(seconds * self.number, 1e-9)
+        return max(_LEAST_IN_BLOCK if each < _LONG_S else 1, min(_MOST_IN_BLOCK, round(_BLOCK_S / each)))
+
+
+def freeze_collector() -> None:
+    """Let Python's collector leave alone all objects that stand now, such as all that were imported.
+
+    A scan of them would fall into one side's block and not into the other's. Garbage that is made from now on is collected as ever.
+    `gc.unfreeze` ends it.
+    """
+    gc.collect()
+    gc.freeze()
+
+
+def warm_up(sampler: Sampler, seconds: float) -> Warmth:
+    """Run at least ten times, at least 0.3 s, and until two windows of five samples agree, or until the seconds have passed.
+
+    They agree when their medians differ by less than 2 %, or by less than the runs within them do. Windows of runs that take more
+    than a second have two samples, and there are at least five runs.
+    """
+    sampler.begin()
+    taken, runs = sampler.block(1), 1
+    while True:
+        window = _WINDOW if min(taken) < _LONG_S else _WINDOW_OF_LONG
+        taken += sampler.block(window)
+        runs += window * sampler.number
+        sampler.fit(min(taken[-window:]))
+        spent = sampler.spent()
+        if len(taken) > 2 * window and spent >= _LEAST_WARM_S:
+            change, spread = _change(taken, window)
+            settled = change <= max(0.02, spread)
+            if settled or spent > seconds or runs > _MOST_WARM * sampler.number:
+                return Warmth(runs, spent, settled, change, min(taken[-window:]))
+
+
+def _change(taken: Sequence[float], window: int) -> tuple[float, float]:
+    """Return how the last two windows differ, and how much the samples in them do; both relative."""
+    before, after = taken[-2 * window : -window], taken[-window:]
+    middle = median(after)
+    spread = max(median(abs(one - median(window)) for one in window) for window in (before, after))
+    return abs(middle / median(before) - 1), 2 * spread / middle
+
+
+def sample(sampler: Sampler, budget: Budget) -> list[float]:
+    """Return the seconds of each run, until the noise target or the cap is reached."""
+    sampler.begin()
+    taken = sampler.block(1)
+    while not _enough(taken, budget, sampler.spent()):
+        taken += sampler.block(min(sampler.block_size(median(taken)), budget.most - len(taken)))
+    return taken
+
+
+def _enough(taken: Sequence[float], budget: Budget, spent: float) -> bool:
+    if len(taken) >= budget.most or (spent >= budget.seconds and len(taken) >= min(budget.least, 3)):
+        return True
+    return len(taken) >= budget.least and median_interval(taken).relative <= budget.noise

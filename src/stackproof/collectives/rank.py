@@ -1,0 +1,329 @@
+"""What cannot be seen from one result: whether calls wait for those who are late, and whether groups keep out of each other's way.
+
+That a rank is late is arranged through the store, without the backend and without clocks.
+
+What every rank does to prove collectives exact: it tries each row, compares, and leaves the outcome.
+
+The outcome of a row is on disk before the next begins, so that a rank that dies takes one row with it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, TextIO
+
+import torch.distributed as dist
+
+from stackproof.collectives.calls import COLLECTIVES, fold
+from stackproof.collectives.table import BLOCKS, LATE, Row, cases, subgroups
+from stackproof.collectives.turn import Case, bits, fault, play, prepare, sent
+from stackproof.device.numerics import judge
+from stackproof.ranks.rank import Rank
+
+# A rank that others wait for is late by so much more than a call takes.
+_LATE_S = 0.1
+# So long it waits for the others to have called; a backend whose asynchronous call blocks never lets it see that.
+_PATIENCE_S = 3.0
+# So long it waits for them to have judged whether their work was complete; those whose queue waits for this rank cannot.
+_JUDGING_S = 1.0
+
+Found = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Board:
+    """Notes between the ranks of one row, in the group's store."""
+
+    row: str
+
+    def put(self, note: str) -> None:
+        """Leave a note."""
+        _store().set(f"{self.row}/{note}", "here")
+
+    def has(self, *notes: str) -> bool:
+        """Whether all the notes are there."""
+        return bool(_store().check([f"{self.row}/{note}" for note in notes]))
+
+    def tell(self, text: str) -> None:
+        """Leave a text for the other ranks."""
+        _store().set(f"{self.row}/text", text)
+
+    def told(self) -> str:
+        """Wait for the text and return it."""
+        return str(_store().get(f"{self.row}/text").decode())
+
+    def wait(self, *notes: str, seconds: float) -> bool:
+        """Wait for all the notes; whether they came."""
+        with contextlib.suppress(dist.DistStoreError, RuntimeError):
+            _store().wait([f"{self.row}/{note}" for note in notes], timedelta(seconds=seconds))
+            return True
+        return False
+
+
+def _store() -> Any:
+    return dist.distributed_c10d._get_default_store()
+
+
+def late(rank: Rank, row: Row) -> Found:
+    """Call asynchronously while one rank is late: nothing that needs its data may be done before it has called, and waiting waits."""
+    one, world, board = COLLECTIVES[row.collective], rank.world_size, Board(row.name)
+    last = world - 1
+    root = last if row.collective in ("broadcast", "scatter") else 0
+    operator = "sum" if one.reduces else "copy"
+    case = Case(row.collective, operator, row.dtype, LATE, 0, tuple(range(world)), root, later=True)
+    turn = prepare(case, one, rank.rank, rank.device.torch, None)
+    if rank.rank == last:
+        blocked = not board.wait(*(f"called {peer}" for peer in range(last)), seconds=_PATIENCE_S)
+        board.wait(*(f"judged {peer}" for peer in range(last)), seconds=_JUDGING_S)
+        time.sleep(_LATE_S)
+        board.put("coming")
+        work, early = one.call(turn), False
+    else:
+        work, blocked = one.call(turn), False
+        needs_last = not one.rooted or root == last or rank.rank == root
+        early = _early(rank, work, board) and needs_last
+    work.wait()
+    rank.device.synchronize()
+    if early:
+        return {"sentence": f"{row.collective} was complete on rank {rank.rank} before rank {last} had called it"}
+    found = fault(turn, one)
+    return {"blocks": blocked, "fault": found and {"case": asdict(case), **found}}
+
+
+def _early(rank: Rank, work: Any, board: Board) -> bool:
+    """Whether the work was complete before the last rank came.
+
+    The coalesced functions return a future, which for work on a card is done once the work is in a queue: the queue has to end too.
+    """
+    done = bool(work.is_completed() if hasattr(work, "is_completed") else work.done())
+    early = done and not board.has("coming")
+    board.put(f"called {rank.rank}")
+    if early:
+        rank.device.synchronize()
+        early = not board.has("coming")
+    board.put(f"judged {rank.rank}")
+    return early
+
+
+def barrier(rank: Rank, row: Row) -> Found:
+    """Enter a barrier one after another: when it lets a rank go, everybody has come."""
+    board = Board(row.name)
+    for peers in subgroups(rank.world_size) if row.form == "subgroup" else [tuple(range(rank.world_size))]:
+        group = dist.new_group(list(peers)) if row.form == "subgroup" else None
+        if rank.rank in peers and (sentence := _barrier(rank, row, board, peers, group)):
+            return {"sentence": sentence}
+    return {}
+
+
+def _barrier(rank: Rank, row: Row, board: Board, peers: tuple[int, ...], group: Any) -> str:
+    for tardy in peers:
+        notes = [f"{peers} {tardy}: {peer}" for peer in peers]
+        if rank.rank == tardy:
+            time.sleep(_LATE_S)
+        board.put(notes[peers.index(rank.rank)])
+        work = dist.barrier(group, async_op=row.form == "async")
+        if work is not None:
+            work.wait()
+        if not board.has(*notes):
+            return f"the barrier of ranks {', '.join(map(str, peers))} let rank {rank.rank} go before rank {tardy} had come"
+    return ""
+
+
+def groups(rank: Rank, row: Row) -> Found:
+    """Call on several groups in turn without waiting, then wait in the opposite order: every result is its own group's."""
+    everyone = tuple(range(rank.world_size))
+    shapes = [everyone, everyone] if row.form == "interleaved" else subgroups(rank.world_size)
+    members = [(peers, dist.new_group(list(peers))) for peers in shapes]
+    begun = []
+    for number, name in enumerate(("all_reduce", "broadcast", "all_gather", "all_reduce")):
+        for which, (peers, group) in enumerate(members):
+            if rank.rank in peers:
+                one, operator = COLLECTIVES[name], "sum" if COLLECTIVES[name].reduces else "copy"
+                case = Case(name, operator, row.dtype, 33 + number, 10 * which + number, peers, 0, later=True)
+                turn = prepare(case, one, peers.index(rank.rank), rank.device.torch, group)
+                begun.append((case, one, turn, one.call(turn)))
+    for _, _, _, work in reversed(begun):
+        work.wait()
+    rank.device.synchronize()
+    for case, one, turn, _ in begun:
+        if found := fault(turn, one):
+            return {"fault": {"case": asdict(case), **found}}
+    return {}
+
+
+def real(rank: Rank, case: Case) -> Found:
+    """Reduce ordinary numbers: as near to float64 as the CPU in that dtype, three times over, and the same bits on all ranks."""
+    one = COLLECTIVES[case.collective]
+    turn = prepare(case, one, rank.rank, rank.device.torch, None)
+    play(turn, one)
+    rank.device.synchronize()
+    wide = SimpleNamespace(
+        sent=lambda source, part: sent(case, one.ragged, source, part).double(),
+        fold=functools.partial(fold, case.operator),
+        index=rank.rank,
+        root=case.root,
+        peers=rank.world_size,
+    )
+    actual, anchor = turn.results[0][1], turn.expected[0]
+    judged = judge(actual, one.expected(wide)[0], anchor, anchor.dtype)
+    digest = hashlib.sha256(bits(actual).numpy().tobytes()).hexdigest() if one.takes == "in place" else ""
+    sentence = "" if judged.ok else judged.sentence(f"{case.operator} of {case.count} ordinary numbers")
+    return {"sentence": sentence, "error": judged.error, "bound": judged.bound, "digest": digest}
+
+
+Groups = dict[tuple[tuple[int, ...], bool], Any]
+Attempt = tuple[Case | None, Callable[[], Found]]
+
+# Rows that are more than a call and a comparison.
+_ORDER: dict[str, Callable[[Rank, Row], Found]] = {
+    "barrier": barrier,
+    "groups": groups,
+    "late": late,
+}
+
+
+def check(rank: Rank) -> dict[str, Any]:
+    """Try every row; each rank leaves its outcomes in `rankN.outcomes`, one JSON object a line.
+
+    Arguments (of the specification): rows (names), counts, row_s (seconds that one row may take), outcomes (a folder).
+    """
+    groups: Groups = {(tuple(range(rank.world_size)), False): None}
+    with (Path(rank.arguments["outcomes"]) / f"rank{rank.rank}.outcomes").open("a", encoding="utf-8") as stream:
+        _leave(stream, {"row": "", "backend": rank.backend, "implementation": implementation(rank)})
+        for name in rank.arguments["rows"]:
+            rank.phase(name)
+            with deadline(rank, name, rank.arguments["row_s"]):
+                _leave(stream, {"row": name, **examine(rank, Row.of(name), groups)})
+                agree(rank, name, rank.arguments["row_s"])
+    return {"rank": rank.rank}
+
+
+def _leave(stream: TextIO, outcome: dict[str, Any]) -> None:
+    stream.write(json.dumps(outcome) + "\n")
+    stream.flush()
+
+
+def examine(rank: Rank, row: Row, groups: Groups) -> dict[str, Any]:
+    """Return how many cases of a row were right, wrong and refused on this rank, with the first of the latter two."""
+    outcome: dict[str, Any] = {"device": str(rank.device.torch), "right": 0, "wrong": 0, "refused": 0}
+    outcome |= {"fault": None, "refusal": None, "sentence": "", "digest": ""}
+    special = _ORDER.get(row.collective) or _ORDER.get(row.form)
+    attempts: Iterable[Attempt] = [(None, partial(special, rank, row))] if special else _attempts(rank, row, groups)
+    for case, attempt in attempts:
+        try:
+            found = attempt()
+        except Exception as error:
+            outcome["refused"] += 1
+            outcome["refusal"] = outcome["refusal"] or {"case": case and asdict(case), "said": said(error)}
+            continue
+        wrong = bool(found.get("fault") or found.get("sentence"))
+        outcome["wrong" if wrong else "right"] += 1
+        _add(outcome, found)
+    return outcome
+
+
+def _add(outcome: dict[str, Any], found: Found) -> None:
+    """Keep the first fault, the worst error, and the bits of every case."""
+    outcome["digest"] += found.get("digest", "")
+    if "bound" in found and found["error"] * outcome.get("bound", 0.0) >= outcome.get("error", 0.0) * found["bound"]:
+        outcome |= {"error": found["error"], "bound": found["bound"]}
+    outcome |= {key: found[key] for key in ("fault", "sentence", "blocks") if found.get(key) and not outcome.get(key)}
+
+
+def _attempts(rank: Rank, row: Row, groups: Groups) -> Iterator[Attempt]:
+    for case in cases(row, rank.world_size, tuple(rank.arguments["counts"])):
+        key = case.peers, row.collective in BLOCKS  # what may be left half open gets a group of its own
+        if key not in groups:  # every rank must create every group
+            groups[key] = formed(case.peers)
+        if case.data:
+            yield case, partial(real, rank, case)
+        elif rank.rank in case.peers:
+            yield case, partial(compared, rank, case, groups[key])
+
+
+def formed(peers: tuple[int, ...]) -> Any:
+    """Return a new group of these ranks, or the error in its place: each row that needs the group is then refused, and the others go on."""
+    try:
+        return dist.new_group(list(peers))
+    except Exception as error:
+        return error
+
+
+def compared(rank: Rank, case: Case, group: Any) -> Found:
+    """Return what is wrong with one call on this rank."""
+    if isinstance(group, Exception):
+        raise group
+    one = COLLECTIVES[case.collective]
+    turn = prepare(case, one, case.peers.index(rank.rank), rank.device.torch, group)
+    try:
+        play(turn, one)
+    except Exception:
+        if case.collective in BLOCKS:
+            close(rank, group)
+        raise
+    rank.device.synchronize()
+    found = fault(turn, one)
+    return {"fault": {"case": asdict(case), **found}} if found else {}
+
+
+def close(rank: Rank, group: Any) -> None:
+    """End the block of calls that a refusal left open, if one is.
+
+    Until then torch only collects what is called on the group, and NCCL, whose blocks are the thread's, does nothing on any group.
+    """
+    group = group or dist.group.WORLD
+    open_blocks: dict[Any, Any] = dist.distributed_c10d._world.pg_coalesce_state
+    if open_blocks.pop(group, None) is not None:
+        with contextlib.suppress(RuntimeError):
+            group._end_coalescing(rank.device.torch)
+
+
+def said(error: Exception) -> str:
+    """Return an exception in one line; a C++ trace behind it is left out."""
+    line = next((line.strip() for line in str(error).splitlines() if line.strip()), "no message")
+    return f"{type(error).__name__}: {line}"[:300]
+
+
+def implementation(rank: Rank) -> str:
+    """Return the class that serves the rank's device: a name that was asked for may hide another backend."""
+    group: Any = dist.group.WORLD
+    backend = group._get_backend(rank.device.torch)
+    return type(getattr(backend, "wrapped_pg", backend)).__name__  # TORCH_DISTRIBUTED_DEBUG=DETAIL wraps it
+
+
+def agree(rank: Rank, name: str, seconds: float) -> None:
+    """Wait for all ranks without the backend, so that no rank begins a row while another is still in the one before."""
+    store = dist.distributed_c10d._get_default_store()
+    store.set(f"collectives/{name}/{rank.rank}", "done")
+    store.wait([f"collectives/{name}/{peer}" for peer in range(rank.world_size)], timedelta(seconds=2 * seconds))
+
+
+@contextlib.contextmanager
+def deadline(rank: Rank, name: str, seconds: float) -> Iterator[None]:
+    """End this process if the block takes longer, and leave `rankN.expired` with the row's name: a hang costs one row, not the run."""
+
+    def expire() -> None:
+        (Path(rank.arguments["outcomes"]) / f"rank{rank.rank}.expired").write_text(name, encoding="utf-8")
+        print(f"{name} did not end within {seconds:.0f} s", file=sys.stderr, flush=True)  # noqa: T201 - the rank's own log
+        os._exit(1)
+
+    timer = threading.Timer(seconds, expire)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()

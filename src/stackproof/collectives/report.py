@@ -1,0 +1,366 @@
+"""Outcomes of all rows on one group, over as many launches as it takes: a row that kills the ranks costs a launch, not the rest.
+
+What the outcomes of a row mean: right, not offered by a row of data, or wrong, with code that repeats the first wrong case.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from stackproof.collectives import calls, turn
+from stackproof.collectives.calls import COLLECTIVES, MOST_RANKS
+from stackproof.collectives.table import COUNTS, SHORT, Lack, Row, lacking
+from stackproof.device.devices import HOST
+from stackproof.device.kinds import Device
+from stackproof.ranks import libraries
+from stackproof.ranks.launch import Arrangement
+from stackproof.record.checks import CheckCrashed, CheckEnded, CheckFailed, CheckHung, CheckInconclusive, require
+from stackproof.stack.stacks import Stack
+
+PROGRAM = "stackproof.collectives.rank:check"
+MOST_LAUNCHES = 6
+SIZES = (2, 3)
+
+Outcome = dict[str, Any]
+Start = Callable[[dict[str, Any]], object]
+
+
+@dataclass(frozen=True)
+class World:
+    """A group to try, the element counts to try in it, and the torch device type of its tensors."""
+
+    arrangement: Arrangement
+    counts: tuple[int, ...]
+    device: str
+
+    @property
+    def size(self) -> int:
+        """The world size."""
+        return len(self.arrangement.cards)
+
+    @property
+    def label(self) -> str:
+        """How sentences name it, with what it does not prove."""
+        note = f"; {self.arrangement.note}" if self.arrangement.note else ""
+        return f"{self.arrangement.backend}, {self.size} rank{'s' if self.size > 1 else ''}{note}"
+
+    def lack(self, row: Row) -> Lack | None:
+        """Return the row of data that says that the backend does not offer this, or None."""
+        return lacking(row, self.arrangement.backend, self.device)
+
+    def tries(self, row: Row) -> bool:
+        """Whether the row is given to the ranks; the others would end them."""
+        lack = self.lack(row)
+        return lack is None or lack.tried
+
+
+def worlds(stack: Stack, backend: str, cards: Sequence[Device]) -> list[World]:
+    """Return the groups that answer for a backend of the stack: two ranks with all counts, then an odd number and all cards.
+
+    Odd world sizes find what powers of two hide. Where the library wants a card for each rank and there is one, it is tried alone:
+    that has bugs of its own (https://github.com/NVIDIA/nccl/issues/1950).
+    """
+    library = libraries.serving(backend)
+    if stack.device not in library.devices:
+        note = f"{library.name} takes no tensors of {stack.device}, so they are the host's"
+        found = [Arrangement(backend, (0,) * size, note, on_host=True) for size in SIZES]
+    elif len(cards) > 1 or library.own_cards:
+        sizes = sorted({min(size, len(cards), MOST_RANKS) for size in (*SIZES, len(cards))})
+        found = [Arrangement(backend, tuple(card.index for card in cards[:size])) for size in sizes]
+    else:
+        note = "" if cards[0].shareable else f"the ranks share {cards[0]}"
+        found = [Arrangement(backend, (cards[0].index,) * size, note) for size in SIZES]
+    device = HOST.kind if found[0].on_host else stack.device
+    return [World(arrangement, SHORT if number else COUNTS, device) for number, arrangement in enumerate(found)]
+
+
+@dataclass
+class Trial:
+    """Runs rows through `start`, which launches the program with the arguments that it is given, once somebody asks for one."""
+
+    start: Start
+    rows: list[Row]
+    world: World
+    folder: Path
+    row_s: float
+    ranks: list[Outcome] = field(default_factory=list)
+    """What the ranks said of themselves when the first launch began: backend and implementation, in order of rank."""
+    _ended: dict[str, list[Outcome] | CheckEnded] = field(default_factory=dict)
+
+    def outcome(self, row: Row) -> list[Outcome]:
+        """Return what each rank found, in order of rank.
+
+        Raises:
+            CheckFailed, CheckCrashed, CheckHung: the row ended its ranks so, or no group formed.
+            CheckInconclusive: too many rows before it did.
+        """
+        if not self._ended:
+            self._run()
+        found = self._ended[row.name]
+        if isinstance(found, CheckEnded):
+            raise found
+        return found
+
+    def _run(self) -> None:
+        left, last = [row.name for row in self.rows], ""
+        for number in range(MOST_LAUNCHES):
+            last, left = self._attempt(left, self.folder / str(number))
+            if not left:
+                return
+        for name in left:
+            self._ended[name] = CheckInconclusive(
+                f"was not reached: {MOST_LAUNCHES} launches ended before it, the last in {last}"
+            )
+
+    def _attempt(self, names: list[str], folder: Path) -> tuple[str, list[str]]:
+        """Launch once; return the row in which it ended, if it did, and those that are still to do."""
+        folder.mkdir(parents=True, exist_ok=True)
+        arguments = {"rows": names, "counts": self.world.counts, "row_s": self.row_s, "outcomes": str(folder)}
+        failure = _failure(lambda: self.start(arguments))
+        ranks = [left_by(folder, rank) for rank in range(self.world.size)]
+        self.ranks = self.ranks or [found[""] for found in ranks if found and "" in found]
+        for name in names:
+            if all(found and name in found for found in ranks):
+                self._ended[name] = [found[name] for found in ranks if found]
+        left = [name for name in names if name not in self._ended]
+        if failure is None and left:
+            failure = CheckFailed(f"the ranks ended without an error and without an outcome for {left[0]}")
+        if failure is None:
+            return "", []
+        if None in ranks:  # no group formed
+            self._ended |= dict.fromkeys(left, failure)
+            return "", []
+        self._ended[left[0]] = self._expired(left[0], ranks, folder) or failure
+        return left[0], left[1:]
+
+    def _expired(self, name: str, ranks: Sequence[dict[str, Outcome] | None], folder: Path) -> CheckHung | None:
+        """Return the hang, if a rank gave up waiting, with what the ranks said that had come to an end."""
+        hung = [rank for rank in range(self.world.size) if (folder / f"rank{rank}.expired").exists()]
+        if not hung:
+            return None
+        said = [
+            f"rank {rank} said: {found[name]['refusal']['said']}"
+            for rank, found in enumerate(ranks)
+            if found and name in found and found[name]["refusal"]
+        ]
+        who = " and ".join(f"rank {rank}" for rank in hung)
+        return CheckHung("; ".join([f"{who} did not come back from {name} within {self.row_s:.0f} s", *said]))
+
+
+def _failure(action: Callable[[], object]) -> CheckEnded | None:
+    try:
+        action()
+    except (CheckFailed, CheckCrashed, CheckHung) as ended:
+        return ended
+    return None
+
+
+def left_by(folder: Path, rank: int) -> dict[str, Outcome] | None:
+    """Return the outcomes that a rank left, by name of row; None if it never began. A line that was cut off has no outcome."""
+    try:
+        text = (folder / f"rank{rank}.outcomes").read_text(encoding="utf-8")
+    except OSError:
+        return None
+    whole = [line for line in text.splitlines(keepends=True) if line.endswith("\n")]
+    return {outcome["row"]: outcome for outcome in map(json.loads, whole)}
+
+
+def judge(row: Row, world: World, ranks: Sequence[Outcome], lack: Lack | None) -> str:
+    """Return how many cases were right over all ranks, or nothing if the row of data holds that the backend does not offer it.
+
+    Raises:
+        CheckFailed: a rank has a wrong number, ranks differ, a refusal has no row, or a row is out of date.
+    """
+    what = f"{row.collective} {row.form} {row.dtype} ({world.label})"
+    _require_right(what, ranks)
+    right, refused = (sum(outcome[key] for outcome in ranks) for key in ("right", "refused"))
+    require(right + refused > 0, f"{what}: no case was tried")
+    if lack is not None:
+        _require_lack(what, lack, ranks, right)
+        return ""
+    for rank, outcome in enumerate(ranks):
+        if outcome["refusal"]:
+            raise CheckFailed(f"{what}: rank {rank} got {_refusal(outcome)}")
+    return f"{right} cases over {world.label}{_notes(ranks)}"
+
+
+def _require_right(what: str, ranks: Sequence[Outcome]) -> None:
+    """No rank has a wrong number or sentence, and where ranks must hold the same bits, they do."""
+    for rank, outcome in enumerate(ranks):
+        require(not outcome["sentence"], f"{what}: rank {rank}: {outcome['sentence']}")
+    if (first := first_wrong(ranks)) is not None:
+        raise CheckFailed(_wrong(what, first, ranks[first]))
+    digests = {outcome["digest"] for outcome in ranks if outcome["digest"]}
+    require(len(digests) <= 1, f"{what}: the ranks hold different bits of the same result")
+
+
+def _refusal(outcome: Outcome) -> str:
+    case = outcome["refusal"]["case"]
+    place = f" for {case_words(case)}, {outcome['refused']} cases in all" if case else ""
+    return f"{outcome['refusal']['said']!r}{place}; what a backend does not offer needs a row of data/collectives.toml"
+
+
+def _notes(ranks: Sequence[Outcome]) -> str:
+    worst = max(
+        (outcome for outcome in ranks if "bound" in outcome), key=lambda one: one["error"] / one["bound"], default=None
+    )
+    error = f", error {worst['error']:.1e} of {worst['bound']:.1e} allowed" if worst else ""
+    return error + (", the call blocks until all have come" if any(outcome.get("blocks") for outcome in ranks) else "")
+
+
+def first_wrong(ranks: Sequence[Outcome]) -> int | None:
+    """Return the rank whose first wrong case came first; None if no rank has one."""
+    wrong = [rank for rank, outcome in enumerate(ranks) if outcome["fault"]]
+    return min(wrong, key=lambda rank: int(ranks[rank]["fault"]["case"]["number"]), default=None)
+
+
+def _wrong(what: str, rank: int, outcome: Outcome) -> str:
+    fault, cases = outcome["fault"], outcome["right"] + outcome["wrong"] + outcome["refused"]
+    value = f"rank {rank} has {fault['got']} instead of {fault['expected']} at element {fault['at']} of {fault['of']}"
+    where = {"result": "", "input": " in what it passed in"}.get(fault["what"], f" in the {fault['what']}")
+    return (
+        f"{what}: {value}{where}, {fault['wrong']} wrong, {case_words(fault['case'])}; "
+        f"{outcome['wrong']} of this rank's {cases} cases"
+    )
+
+
+def _require_lack(what: str, lack: Lack, ranks: Sequence[Outcome], right: int) -> None:
+    """The row still holds: every rank refused every case in the words of the row."""
+    require(
+        right == 0,
+        f"{what}: {right} cases work, though {lack.place} says it is not offered ({lack.reason}): delete or narrow the row",
+    )
+    for rank, outcome in enumerate(ranks):
+        refusal = outcome["refusal"]
+        require(
+            refusal is None or lack.says in refusal["said"],
+            f"{what}: rank {rank} got {refusal and refusal['said']!r}; {lack.place} expects {lack.says!r}",
+        )
+
+
+def case_words(case: dict[str, Any]) -> str:
+    """Return a case in words."""
+    count = "a tensor without dimensions" if case["count"] < 0 else f"{case['count']} elements"
+    return f"{count}, layout {case['layout']}, ranks {', '.join(map(str, case['peers']))}, root {case['peers'][case['root']]}"
+
+
+_HEAD = '''"""{title}
+
+torchrun --nproc-per-node {size} THIS_FILE
+"""
+import functools, os, sys
+from types import SimpleNamespace
+
+{imports}
+import torch.distributed as dist
+
+LARGEST, SPREAD, GUARD = {constants}
+
+
+'''
+
+_TAIL = """
+rank = int(os.environ["RANK"])
+device = torch.device({devices}[rank])
+if device.index is not None:
+    torch.get_device_module(device).set_device(device)
+dist.init_process_group({backend!r}{bound})
+case = SimpleNamespace(**{case})
+collective = SimpleNamespace(call={call}, expected={expected}, gives={gives!r}, takes={takes!r}, ragged={ragged})
+group, found = {group}, None
+if rank in case.peers:
+    turn = prepare(case, collective, case.peers.index(rank), device, group)
+    print(f"rank {{rank}} passes in {{[tensor.reshape(-1)[:8].tolist() for tensor in turn.given]}} ...")
+    play(turn, collective)
+    if device.index is not None:
+        torch.get_device_module(device).synchronize()
+    found = fault(turn, collective)
+    print(f"rank {{rank}}: {{found or 'right'}}", flush=True)
+dist.barrier()
+os._exit(found is not None)
+"""
+
+_SOURCES: tuple[Callable[..., Any], ...] = (
+    calls.noise,
+    calls.values,
+    calls.stream,
+    calls.floats,
+    calls.integers,
+    calls.divisible,
+    calls.fold,
+    calls.place,
+    turn.sent,
+    turn.joined,
+    turn.prepare,
+    turn.lay_out,
+    turn.play,
+    turn.flat,
+    turn.bits,
+    turn.around,
+    turn.fault,
+)
+
+
+def repeatable(row: Row, ranks: Sequence[Outcome]) -> bool:
+    """Whether one call alone can show what is wrong: not where it depends on who comes late or on other groups."""
+    return first_wrong(ranks) is not None and row.form != "late" and row.collective in COLLECTIVES
+
+
+def repro(title: str, world: World, imports: Sequence[str], ranks: Sequence[Outcome]) -> str:
+    """Return a program for torchrun that repeats the first wrong case and ends with 1 if it is still wrong; it needs torch alone."""
+    case = ranks[first_wrong(ranks) or 0]["fault"]["case"]
+    one, devices = COLLECTIVES[case["collective"]], [outcome["device"] for outcome in ranks]
+    everyone = list(case["peers"]) == list(range(world.size))
+    library = libraries.serving(world.arrangement.backend)
+    facts = {
+        "title": title.replace("\\", "/").replace('"', "'"),
+        "size": world.size,
+        "imports": "\n".join(f"import {name}" for name in imports),
+        "constants": f"{calls.LARGEST}, {calls.SPREAD}, {calls.GUARD}",
+        "devices": devices,
+        "backend": world.arrangement.backend,
+        "bound": ", device_id=device" if ":" in devices[0] and library.device_id else "",
+        "case": case,
+        "group": "None" if everyone else "dist.new_group(list(case.peers))",
+        "call": one.call.__name__,
+        "expected": one.expected.__name__,
+        "gives": one.gives,
+        "takes": one.takes,
+        "ragged": one.ragged,
+    }
+    functions = "\n\n\n".join(plain(function) for function in (*_SOURCES, one.call, one.expected))
+    return _HEAD.format(**facts) + functions + "\n\n" + _TAIL.format(**facts)
+
+
+def plain(function: Callable[..., Any]) -> str:
+    """Return the source of a function without its docstring and annotations, so that it stands alone."""
+    tree = ast.parse(inspect.getsource(inspect.unwrap(function)))
+    return ast.unparse(ast.fix_missing_locations(_Bare().visit(tree)))
+
+
+class _Bare(ast.NodeTransformer):
+    """Takes away what needs imports of types, and docstrings."""
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
+        """Drop the docstring and the type that is returned."""
+        node.returns = None
+        if ast.get_docstring(node) is not None:
+            del node.body[0]
+        self.generic_visit(node)
+        return node
+
+    def visit_arg(self, node: ast.arg) -> ast.arg:
+        """Drop an argument's type."""
+        node.annotation = None
+        return node
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.Assign:
+        """Drop a variable's type."""
+        assert node.value is not None
+        return ast.Assign([node.target], node.value)

@@ -1,0 +1,254 @@
+"""Which checks of collectives there are, and the cases of each: element counts, layouts, roots and sub-groups.
+
+What backends do not offer, by rows of `data/collectives.toml`.
+
+A row is tried, and fails once what it names works; only what ends the ranks instead of refusing is left out, up to a version of torch.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import torch
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.version import Version
+
+from stackproof import DATA
+from stackproof.base.toml import Table
+from stackproof.collectives.calls import COLLECTIVES, LARGEST, Collective
+from stackproof.collectives.turn import Case
+
+OPERATORS = ("sum", "avg", "min", "max", "prod")
+FLOATS = ("float32", "float64", "bfloat16", "float16")
+DTYPES = (*FLOATS, "int32", "int64", "bool")
+FEW = ("float32", "bfloat16", "int64")
+"""One dtype of each size: enough where all have been tried in another form."""
+# Sizes at which libraries change their algorithm: https://github.com/intel/torch-xpu-ops/issues/3020 has AVG wrong for tensors without
+# dimensions (-1) and of 1, 2, 4, 28, 30, 31 and 33 elements.
+COUNTS = (-1, 0, 1, 2, 3, 4, 7, 8, 28, 30, 31, 32, 33, 48, 64, 127, 128, 129, LARGEST)
+SHORT = (-1, 0, 1, 3, 7, 33, 129)
+EVEN = (8, 28, 48, 64, 128)
+LATE = 129
+REAL = (33, 65537)
+
+# Calls that the backend makes one operation of, and single functions for several tensors.
+COALESCING = ("coalescing_all_reduce", "coalescing_all_gather", "coalescing_reduce_scatter")
+BLOCKS = (*COALESCING, "batch_isend_irecv")
+"""What torch wraps in a block of calls, which stays open if one of them is refused."""
+_COALESCED = ("all_reduce_coalesced", "all_gather_coalesced")
+_BETWEEN = ("send_recv", "isend_irecv", "batch_isend_irecv")
+_SCALAR = ("all_gather_into_tensor", "reduce_scatter_tensor")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One check: the collective, the operator (`copy` where nothing is reduced) or form, and the dtype."""
+
+    collective: str
+    form: str
+    dtype: str
+
+    @property
+    def name(self) -> str:
+        """How records name it."""
+        return f"{self.collective}-{self.form}-{self.dtype}"
+
+    @classmethod
+    def of(cls, name: str) -> Row:
+        """Return the row of that name."""
+        return cls(*name.split("-"))
+
+
+def rows() -> list[Row]:
+    """Return all rows; those that are known to kill a rank on some backend come last."""
+    everything = list(COLLECTIVES.values())
+    found = [row for one in everything for row in _plain(one)]
+    for form, suits in _FORMS.items():
+        found += [Row(one.name, form, dtype) for one in everything if suits(one) for dtype in FEW]
+    found += [Row(one.name, "late", "float32") for one in everything if _asynchronous(one)]
+    for name, operator in itertools.product(("all_reduce", "reduce_scatter_tensor"), ("sum", "avg", "prod")):
+        found += [Row(name, f"real_{operator}", dtype) for dtype in FLOATS]
+    found += [Row("groups", form, "float32") for form in ("interleaved", "overlapping")]
+    found += [Row("barrier", form, "none") for form in ("world", "async", "subgroup")]
+    return [*found, *(Row(name, "scalar", "float32") for name in _SCALAR)]
+
+
+def _plain(one: Collective) -> Iterator[Row]:
+    """Yield every operator in every dtype; a mean of truth values has no meaning."""
+    single = one.name not in (*_COALESCED, *COALESCING)
+    operators = (OPERATORS if single else ("sum",)) if one.reduces else ("copy",)
+    for operator, dtype in itertools.product(operators, FEW if one.name in COALESCING else DTYPES):
+        if (operator, dtype) != ("avg", "bool"):
+            yield Row(one.name, operator, dtype)
+
+
+def _asynchronous(one: Collective) -> bool:
+    return one.name not in (*COALESCING, *_BETWEEN)
+
+
+def _strided(one: Collective) -> bool:
+    return one.name not in (*COALESCING, *_COALESCED, "send_recv", "isend_irecv")
+
+
+def _transposed(one: Collective) -> bool:
+    return _strided(one) and "joined" not in (one.gives, one.takes)
+
+
+_FORMS: dict[str, Callable[[Collective], bool]] = {
+    "async": _asynchronous,
+    "strided": _strided,
+    "transposed": _transposed,
+    "subgroup": lambda one: one.name not in (*COALESCING, *_COALESCED),
+    "uneven": lambda one: one.name in ("all_to_all", "all_to_all_single"),
+}
+
+
+def applicable(row: Row, world: int) -> bool:
+    """Whether there is anybody to send to, to wait for, or to differ from; gaps and order in memory show in what is sent."""
+    alone = row.form in ("late", "uneven", "strided", "transposed") or row.collective in _BETWEEN
+    return world > 1 or not alone
+
+
+def cases(row: Row, world: int, counts: tuple[int, ...]) -> list[Case]:
+    """Return the cases of a row among so many ranks, small ones first."""
+    one = COLLECTIVES[row.collective]
+    variants = _variants(row, one, counts, tuple(range(world)))
+    return [_case(row, one, number, *variant) for number, variant in enumerate(variants)]
+
+
+def _case(row: Row, one: Collective, number: int, count: int, peers: tuple[int, ...], more: dict[str, Any]) -> Case:
+    operator = row.form.removeprefix("real_")
+    if operator not in (*OPERATORS, "copy"):
+        operator = "sum" if one.reduces else "copy"
+    options = {"layout": ("own", "offset")[number % 2], **more}
+    return Case(row.collective, operator, row.dtype, count, number, peers, number % len(peers), **options)
+
+
+Variant = tuple[int, tuple[int, ...], dict[str, Any]]
+
+
+def _variants(row: Row, one: Collective, counts: tuple[int, ...], everyone: tuple[int, ...]) -> Iterator[Variant]:
+    """Yield count, peers and what else the form asks for."""
+    few = tuple(count for count in counts if 0 < count < LARGEST)
+    if row.form == "scalar":
+        yield -1, everyone, {}
+    elif row.form in ("strided", "transposed"):
+        yield from ((count, everyone, {"layout": row.form}) for count in EVEN)
+    elif row.form == "subgroup":
+        groups = [peers for peers in subgroups(len(everyone)) if len(peers) > one.between]
+        yield from ((count, peers, {}) for peers in groups for count in few[-3:])
+    elif row.form == "uneven":
+        yield from ((count, everyone, {"uneven": True}) for count in (0, *few[-4:]))
+    elif row.form == "async":
+        yield from ((count, everyone, {"later": True}) for count in (-1, *few[-4:]) if count > 0 or _shapeless(one))
+    elif row.form == "late":
+        yield LATE, everyone, {"later": True}
+    elif row.form.startswith("real_"):
+        yield from ((count, everyone, {"data": "real"}) for count in REAL)
+    else:
+        yield from ((count, everyone, {}) for count in counts if count >= 0 or _shapeless(one))
+
+
+def _shapeless(one: Collective) -> bool:
+    """Whether a tensor without dimensions goes in and comes out as such; where tensors are joined, `scalar` tries it."""
+    return "joined" not in (one.gives, one.takes) and one.name not in COALESCING
+
+
+def subgroups(world: int) -> list[tuple[int, ...]]:
+    """Return groups of some ranks: all but the first, all but the last, every other, and all in a group of their own."""
+    found = [tuple(range(1, world)), tuple(range(world - 1)), tuple(range(0, world, 2)), tuple(range(world))]
+    return [peers for peers in dict.fromkeys(found) if peers]
+
+
+RULES = DATA / "collectives.toml"
+
+
+@dataclass(frozen=True)
+class Lack:
+    """One row: what is refused by which backends of which versions of torch, for tensors of which devices, in which words, and why."""
+
+    number: int
+    backends: tuple[str, ...]
+    devices: tuple[str, ...]
+    torch: SpecifierSet
+    collectives: tuple[str, ...]
+    forms: tuple[str, ...]
+    dtypes: tuple[str, ...]
+    says: str
+    reason: str
+    link: str
+    tried: bool
+
+    @property
+    def place(self) -> str:
+        """How people find the row."""
+        return f"data/collectives.toml, lacks[{self.number}]"
+
+    @property
+    def sentence(self) -> str:
+        """Why a check is skipped, and whether that was seen in this run."""
+        outcome = f"it says {self.says!r}" if self.tried else f"not tried, because it ended so: {self.says}"
+        return f"{self.place}: {self.reason}; {outcome}"
+
+    def covers(self, row: Row, backend: str, device: str, version: str) -> bool:
+        """Whether the row is about this check on this backend, with tensors of this torch device type."""
+        pairs = ((row.collective, self.collectives), (row.form, self.forms), (row.dtype, self.dtypes))
+        return (
+            backend in self.backends
+            and any(fnmatch.fnmatchcase(device, pattern) for pattern in self.devices)
+            and self.torch.contains(Version(version).base_version, prereleases=True)
+            and all(any(fnmatch.fnmatchcase(word, pattern) for pattern in patterns) for word, patterns in pairs)
+        )
+
+
+@cache
+def lacks() -> tuple[Lack, ...]:
+    """Load the rows.
+
+    Raises:
+        Refusal: the file is broken; the sentence names the key and what is allowed.
+    """
+    with Table.load(RULES) as table:
+        return tuple(_lack(row, number) for number, row in enumerate(table.tables("lacks")))
+
+
+def lacking(row: Row, backend: str, device: str, version: str = torch.__version__) -> Lack | None:
+    """Return the row of data that says that the backend does not offer this for tensors of the torch device type, or None."""
+    return next((lack for lack in lacks() if lack.covers(row, backend, device, version)), None)
+
+
+def _lack(row: Table, number: int) -> Lack:
+    with row:
+        tried = row.take("tried", bool, True)
+        return Lack(
+            number,
+            row.strings("backends"),
+            row.strings("devices", ["*"]),
+            _versions(row, tried),
+            row.strings("collectives"),
+            row.strings("forms", ["*"]),
+            row.strings("dtypes", ["*"]),
+            row.take("says", str),
+            row.take("reason", str),
+            row.take("link", str, ""),
+            tried,
+        )
+
+
+def _versions(row: Table, tried: bool) -> SpecifierSet:
+    text = row.take("torch", str, "")
+    try:
+        versions = SpecifierSet(text)
+    except InvalidSpecifier as error:
+        raise row.refuse("torch", f"is {text!r}; it must be a version range such as '>=2.8,<2.11'") from error
+    if not tried and not any(version.operator in ("<", "<=", "==") for version in versions):
+        raise row.refuse(
+            "torch",
+            f"is {text!r}; a row that is not tried needs an end such as '<2.12', so that a newer torch is tried",
+        )
+    return versions

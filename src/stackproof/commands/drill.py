@@ -1,0 +1,91 @@
+"""The verb `drill`: flags, the live table, the record and the page."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stackproof.base.errors import Refusal
+from stackproof.commands import arguments
+
+if TYPE_CHECKING:
+    from stackproof.commands.arguments import Verbs
+    from stackproof.record.records import Record
+    from stackproof.runner.runs import Outputs
+
+_HELP = "inject every fault that is claimed to be caught, and see each caught by name"
+
+
+def add(verbs: Verbs) -> None:
+    """Add the verb to the parser of the command line."""
+    verb = arguments.add(verbs, "drill", _HELP, _run)
+    verb.add_argument("--fast", action="store_true", help="only the rows that are marked so: minutes become seconds")
+    verb.add_argument(
+        "--only", action="append", default=[], metavar="ID", help="only this fault (or pattern); may be repeated"
+    )
+    verb.add_argument("--workers", type=arguments.count, default=2, metavar="N", help="runs side by side (default: 2)")
+    verb.add_argument(
+        "--deadline-scale",
+        type=arguments.positive,
+        default=1.0,
+        metavar="X",
+        help="multiply every run's deadline, for slow hosts",
+    )
+    verb.add_argument(
+        "--continue",
+        dest="earlier",
+        type=Path,
+        metavar="RECORD",
+        help="take what passed in this record of the drill as it was, and run the rest",
+    )
+    verb.add_argument("--json", type=arguments.file, metavar="FILE", help="write the record there too")
+    verb.add_argument("--results", type=Path, metavar="DIR", help="where the record is kept (default: results/local)")
+    verb.add_argument("--write-page", action="store_true", help="write docs/drill.md from the record")
+
+
+def _run(options: argparse.Namespace) -> int:
+    """Run the drill and return the exit code of the contracts."""
+    from stackproof.drill import drill, report, table
+    from stackproof.record.console import plain_console
+    from stackproof.runner import runs
+
+    outputs = runs.Outputs(options.results or runs.LOCAL, options.json)
+    outputs.prepare()
+    loaded = table.load()
+    chosen = loaded.choose(tuple(options.only), options.fast)
+    if not chosen:
+        raise Refusal("no fault is chosen; leave out --fast or name other rows with --only")
+    if options.write_page and len(chosen) < len(loaded.rows):
+        raise Refusal("--write-page: the page is about all faults; leave out --only and --fast")
+    earlier = _earlier(options.earlier)
+    console = plain_console()
+    left = len(chosen) + len(drill.cleans(chosen)) - len(drill.standing(earlier, chosen))
+    board = report.Board(console, left + 1)
+    record = drill.conduct(loaded, chosen, options.workers, options.deadline_scale, board.told, earlier)
+    where = _keep(record, outputs)
+    report.close(console, record, where)
+    if options.write_page:
+        console.print(f"written: {report.write(record)}")
+    return record.verdict.exit_code
+
+
+def _earlier(path: Path | None) -> Record | None:
+    """Read the record to go on from; another verb's is refused."""
+    from stackproof.record import records
+
+    found = records.read(path) if path else None
+    if found is not None and found.verb != "drill":
+        raise Refusal(f"--continue {path}: is a record of `{found.verb}`; name one of `drill`")
+    return found
+
+
+def _keep(record: Record, outputs: Outputs) -> Path:
+    from stackproof.record import records
+    from stackproof.runner import supervise
+
+    stamp = record.started[:19].replace("-", "")
+    path = supervise.run_folder(outputs.results / record.stack, f"{stamp}-drill") / "record.json"
+    for target in filter(None, (path, outputs.json)):
+        records.write(record, target)
+    return path

@@ -1,0 +1,185 @@
+"""The verbs that compare variants, `gate` and `sweep`, and `calibrate`, which measures the gate itself.
+
+What they need besides (rich, scipy) is imported when they run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stackproof.base.errors import Refusal
+from stackproof.commands import arguments
+from stackproof.stack import stacks
+
+if TYPE_CHECKING:
+    from stackproof.commands.arguments import Verbs
+
+
+def add(verbs: Verbs) -> None:
+    """Add them to the parser of the command line."""
+    _add_gate(verbs)
+    _add_sweep(verbs)
+    _add_calibrate(verbs)
+
+
+def _add_gate(verbs: Verbs) -> None:
+    help_ = (
+        "is the head worse than the base: two variants side by side, interleaved, with a verdict that can block a merge"
+    )
+    verb = arguments.add(verbs, "gate", help_, _gate)
+    for side in ("base", "head"):
+        _add_side(verb, side)
+    _add_common(verb)
+    _add_outputs(verb)
+    verb.add_argument(
+        "--base-record",
+        type=Path,
+        metavar="FILE",
+        help="base: a record of an earlier gate or bench; nothing is interleaved then",
+    )
+    verb.add_argument("--same", action="store_true", help="compare this checkout with itself: shows the noise")
+    verb.add_argument(
+        "--head-drill",
+        default="",
+        metavar="KIND=VALUE",
+        help="plant a fault in the head, to see the gate find it (an unknown kind lists all)",
+    )
+    verb.add_argument("--unlike", action="store_true", help="compare although the devices or drivers differ")
+    verb.add_argument("--allow-inconclusive", action="store_true", help="an inconclusive gate passes")
+
+
+def _gate(options: argparse.Namespace) -> int:
+    _need_statistics("gate")
+    from stackproof.gate.run import run_gate
+
+    return run_gate(options)
+
+
+def _add_sweep(verbs: Verbs) -> None:
+    help_ = "which setting is faster than the defaults: a grid of variables and backends, each interleaved with the defaults"
+    verb = arguments.add(verbs, "sweep", help_, _sweep)
+    _add_common(verb)
+    _add_outputs(verb)
+    verb.add_argument(
+        "--env", action="append", default=[], metavar="NAME=V1,V2", help="a variable and its values; may be repeated"
+    )
+    verb.add_argument(
+        "--backend", action="append", default=[], metavar="B1,B2", help="what ranks talk over, such as gloo,nccl"
+    )
+
+
+def _sweep(options: argparse.Namespace) -> int:
+    _need_statistics("sweep")
+    from stackproof.gate.run import run_sweep
+
+    return run_sweep(options)
+
+
+def _add_calibrate(verbs: Verbs) -> None:
+    help_ = "how often does the gate cry for nothing, and what does it find: hundreds of gates of this checkout against itself"
+    verb = arguments.add(verbs, "calibrate", help_, _calibrate)
+    _add_common(verb)
+    verb.add_argument(
+        "--gates", type=int, metavar="N", help="at most so many of each dose (default: by data/gate.toml)"
+    )
+    verb.add_argument(
+        "--side-by-side",
+        type=arguments.count,
+        default=1,
+        metavar="N",
+        help="so many gates at once, each on a core of its own",
+    )
+    verb.add_argument("--continue", dest="resume", action="store_true", help="add to the gates that the file has")
+    verb.add_argument("--report", action="store_true", help="run nothing: tables and figures from the file")
+    verb.add_argument(
+        "--trials",
+        type=arguments.file,
+        metavar="FILE",
+        help="a line for each gate (default: results/calibration/gate-cpu.jsonl)",
+    )
+    verb.add_argument(
+        "--page", type=arguments.file, metavar="FILE", help="put tables and figures there, such as docs/gate.md"
+    )
+    verb.set_defaults(minutes=480.0)
+
+
+def _calibrate(options: argparse.Namespace) -> int:
+    _need_statistics("calibrate")
+    from tools.gate_calibration import __main__
+
+    options.trials = options.trials or __main__.TRIALS
+    return __main__.run(options)
+
+
+def _need_statistics(verb: str) -> None:
+    """Refuse where scipy is not installed, before anything is built."""
+    if importlib.util.find_spec("scipy") is None:
+        raise Refusal(
+            f"the statistics of `{verb}` need scipy, which is not installed here; use `nox -s NAME-{verb}`, "
+            "or `python -m pip install scipy`"
+        )
+
+
+def _add_side(verb: argparse.ArgumentParser, side: str) -> None:
+    verb.add_argument(
+        f"--{side}", metavar="REF", help=f"{side}: a commit, branch or tag (default: this checkout as it is)"
+    )
+    verb.add_argument(f"--{side}-lock", type=Path, metavar="FILE", help=f"{side}: this lock in place of the stack's")
+    verb.add_argument(
+        f"--{side}-source",
+        action="append",
+        default=[],
+        metavar="PACKAGE=PATH",
+        help=f"{side}: a checkout of a package, installed over the lock",
+    )
+    verb.add_argument(
+        f"--{side}-env", action="append", default=[], metavar="NAME=VALUE", help=f"{side}: an environment variable"
+    )
+
+
+def _add_common(verb: argparse.ArgumentParser) -> None:
+    """Add what every verb that compares has: where, what, and how long."""
+    verb.add_argument("--stack", metavar="NAME", help=f"one of: {', '.join(stacks.names())}")
+    verb.add_argument(
+        "--rehearsed", action="store_true", help="on the CPU, with upstream builds of the stack's versions"
+    )
+    verb.add_argument(
+        "--unpinned",
+        nargs="?",
+        type=Path,
+        const=Path(sys.executable),
+        metavar="PYTHON",
+        help="both sides in an environment that is not ours, such as a vendor's container (default: this interpreter's)",
+    )
+    verb.add_argument(
+        "--profile",
+        default="",
+        metavar="NAME",
+        help="which subjects, from data/benchmarks.toml (default: fast on a CPU, full on an accelerator)",
+    )
+    verb.add_argument(
+        "--only", action="append", default=[], metavar="SUBJECT", help="only this subject; may be repeated"
+    )
+    verb.add_argument("--device", default="", help="such as xpu:1 (default: the first)")
+    verb.add_argument("--minutes", type=float, default=10.0, help="start no more launches after so long (default: 10)")
+    verb.add_argument(
+        "--deadline-scale",
+        type=arguments.positive,
+        default=1.0,
+        metavar="X",
+        help="multiply every deadline, for slow hosts",
+    )
+
+
+def _add_outputs(verb: argparse.ArgumentParser) -> None:
+    """Add where the verdict is written to."""
+    verb.add_argument(
+        "--markdown", type=arguments.file, metavar="FILE", help="write a comment for a pull request there"
+    )
+    verb.add_argument("--json", type=arguments.file, metavar="FILE", help="write the record there too")
+    verb.add_argument("--junit", type=arguments.file, metavar="FILE", help="write JUnit XML there")
+    verb.add_argument("--results", type=Path, metavar="DIR", help="where records are kept (default: results/local)")

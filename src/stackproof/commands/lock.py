@@ -1,0 +1,34 @@
+"""The verb `lock`: pins anew what a stack installs."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from stackproof.commands import arguments
+from stackproof.stack import stacks
+
+if TYPE_CHECKING:
+    from stackproof.commands.arguments import Verbs
+
+
+def add(verbs: Verbs) -> None:
+    """Add it to the parser of the command line."""
+    verb = arguments.add(verbs, "lock", "re-pin stacks from their requirements.in with uv", _run)
+    verb.add_argument("names", nargs="+", metavar="NAME", help="stacks to re-pin")
+    verb.add_argument(
+        "--upgrade",
+        action="store_true",
+        help="move existing pins to the newest versions that the ranges allow",
+    )
+
+
+def _run(options: argparse.Namespace) -> int:
+    from stackproof.stack import environments, relock
+
+    chosen = [stacks.load(name) for name in options.names]
+    uv = environments.find_uv()
+    for stack in chosen:
+        for path in relock.lock(stack, uv, upgrade=options.upgrade):
+            print(f"locked {path}")  # noqa: T201
+    return 0

@@ -1,0 +1,80 @@
+"""The verb `ranks`: one rank of a group that somebody else started."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stackproof.base.errors import Refusal
+from stackproof.commands import arguments
+from stackproof.stack import stacks
+
+if TYPE_CHECKING:
+    from stackproof.commands.arguments import Verbs
+
+
+def add(verbs: Verbs) -> None:
+    """Add it to the parser of the command line."""
+    help_ = (
+        "be one rank of a group that torchrun, srun or mpirun started, on any number of hosts; rank 0 writes the record"
+    )
+    verb = arguments.add(verbs, "ranks", help_, _run)
+    verb.add_argument("--stack", metavar="NAME", required=True, help=f"one of: {', '.join(stacks.names())}")
+    verb.add_argument(
+        "--rehearse", action="store_true", help="on the CPU, with upstream builds of the stack's versions"
+    )
+    verb.add_argument(
+        "--folder",
+        type=Path,
+        required=True,
+        metavar="DIR",
+        help="logs and the record; best on a disk that all hosts share",
+    )
+    verb.add_argument(
+        "--program", metavar="MODULE:FUNCTION", help="what every rank runs (default: bring-up, collectives, DDP)"
+    )
+    verb.add_argument(
+        "--rendezvous",
+        default="",
+        metavar="URL",
+        help="where the ranks meet: file:///FOLDER or tcp://HOST:PORT (default: MASTER_ADDR and MASTER_PORT)",
+    )
+    verb.add_argument(
+        "--run", dest="run_name", default="", metavar="NAME", help="names this run in a folder of rendezvous"
+    )
+    verb.add_argument(
+        "--deadline", type=arguments.seconds, default=300.0, metavar="S", help="when all ranks are ended (default: 300)"
+    )
+    verb.add_argument(
+        "--oversubscribe", action="store_true", help="let ranks share cards over the stack's other backend, and say so"
+    )
+    verb.add_argument(
+        "--no-preflight", dest="preflight", action="store_false", help="form the group also where it cannot work"
+    )
+
+
+def _run(options: argparse.Namespace) -> int:
+    from stackproof.ranks import join
+    from stackproof.record import console
+
+    stack = stacks.load(options.stack)
+    wanted = join.Wanted(
+        stack=stack.rehearse() if options.rehearse else stack,
+        folder=options.folder.absolute(),
+        program=options.program or join.PROVE,
+        deadline_s=options.deadline,
+        rendezvous=options.rendezvous,
+        run=options.run_name,
+        checked=options.preflight,
+        oversubscribe=options.oversubscribe,
+    )
+    outcome = join.take_part(wanted)
+    if outcome.record and outcome.path:
+        console.show(outcome.record, outcome.path)
+    if outcome.refused:
+        raise Refusal(outcome.reason)
+    if outcome.reason and not outcome.record:
+        print(f"stackproof: {outcome.reason}", file=sys.stderr)  # noqa: T201
+    return outcome.verdict.exit_code

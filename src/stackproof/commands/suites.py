@@ -1,0 +1,272 @@
+"""From the options of a run to its exit code: what is refused at once, the run, and what is done with its record.
+
+The verbs that run suites: `smoke`, `verify`, `ddp`, `bench`, `agree` and `rehearse`.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stackproof.base.errors import Refusal
+from stackproof.commands import arguments
+from stackproof.runner import suites
+from stackproof.stack import hosts, stacks
+
+if TYPE_CHECKING:
+    from stackproof.commands.arguments import Verb, Verbs
+    from stackproof.record.records import Record
+
+Look = Callable[["Record"], None]
+
+ALL = "all"
+
+
+def run(options: argparse.Namespace, rehearsed: bool = False, look: Look | None = None) -> int:
+    """Run what the options ask for, or show a record in its place; return the exit code.
+
+    `look` sees the record after it was shown.
+    """
+    if options.replay:
+        return _replay(options.replay, look)
+    if not options.stack:
+        raise Refusal(f"which stack? add --stack with one of: {', '.join(stacks.names())}")
+    stack = stacks.load(options.stack)
+    return _conduct(options, stack.rehearse() if rehearsed else stack, look)
+
+
+def _replay(path: Path, look: Look | None) -> int:
+    from stackproof.record import console, records
+
+    record = records.read(path)
+    console.show(record, path)
+    if look:
+        look(record)
+    return record.verdict.exit_code
+
+
+def _conduct(options: argparse.Namespace, stack: stacks.Stack, look: Look | None) -> int:
+    from stackproof.record import console
+    from stackproof.runner import runs
+    from stackproof.runner.supervise import Plan
+
+    _check_device(options.device, stack)
+    everything = suites.of_verb("verify") + suites.of_verb("ddp")
+    chosen = everything if ALL in (options.suites or ()) else tuple(options.suites or options.otherwise)
+    plan = Plan(
+        verb=options.verb,
+        stack=stack,
+        suites=chosen,
+        device=options.device,
+        preset=options.preset,
+        only=tuple(options.only),
+        deadline_scale=options.deadline_scale,
+        shuffle=options.shuffle,
+        dataset=_dataset(options.dataset, chosen),
+        preflight=options.preflight,
+        options=options.told if "told" in options else {},
+    )
+    outputs = runs.Outputs(options.results or runs.LOCAL, options.json, options.junit)
+    with console.Terminal().watching(f"{plan.verb} {stack.label}: {stack.title}") as terminal:
+        record, where = runs.conduct(plan, outputs, terminal, options.resume)
+    console.show(record, where)
+    if options.export_goldens:
+        _export_goldens(record, where.parent)
+    if look:
+        look(record)
+    return record.verdict.exit_code
+
+
+def _dataset(path: Path | None, chosen: tuple[str, ...]) -> str:
+    """Return the training set's full path, or refuse one that cannot be read or that nothing would read."""
+    if path is None:
+        return ""
+    if "data" not in chosen:
+        raise Refusal(f"--dataset {path}: only the suite 'data' reads it; add --suite data")
+    try:
+        path.open("rb").close()
+    except OSError as error:
+        raise Refusal(
+            f"--dataset {path}: cannot be read ({error.strerror}); name a file of JSON or JSON Lines"
+        ) from error
+    return str(path.resolve())
+
+
+def _export_goldens(record: Record, run: Path) -> None:
+    from stackproof.ddp import goldens
+    from stackproof.record.records import Verdict
+
+    passed = [check.id for check in record.checks if check.verdict is Verdict.PASSED]
+    kept = goldens.collect(run, [name.partition("curve[")[2][:-1] for name in passed if "::curve[" in name])
+    if not kept:
+        raise Refusal("no golden was written: no loss curve of this run agreed with float64; run the suite convergence")
+    for path in kept:
+        print(f"kept {path}")  # noqa: T201
+
+
+def _check_device(text: str, stack: stacks.Stack) -> None:
+    """Refuse a bad device string at once; a host or a torch that is not right has its own sentence later."""
+    if not text or not hosts.inspect(stack).present:
+        return
+    try:
+        from stackproof.device.devices import parse
+    except (ImportError, OSError):
+        return
+    parse(text, stack.device)
+
+
+_PROFILES = "what is measured and how closely, by data/benchmarks.toml: fast (default), regular or full"
+
+
+def add(verbs: Verbs) -> None:
+    """Add them to the parser of the command line."""
+    _add_run(
+        verbs,
+        "smoke",
+        "is the stack alive: devices, operators, real workloads, two-rank DDP, indicative rates",
+        run,
+    )
+    verify = _add_run(verbs, "verify", "does the stack compute right: every suite, or those named", run)
+    _add_suites(verify, default=suites.of_verb("verify"))
+    _add_bench(verbs)
+    _add_ranked(verbs)
+
+
+def _add_ranked(verbs: Verbs) -> None:
+    """Add what also trains ranks, and so may keep their curves."""
+    ddp = "do ranks work together: bring-up, exact collectives, DDP convergence, failures that end"
+    rehearse = "a run on the CPU with upstream builds of the stack's versions; says nothing of the card"
+    wanted: tuple[tuple[str, str, Verb, tuple[str, ...]], ...] = (
+        ("ddp", ddp, run, suites.of_verb("ddp")),
+        ("rehearse", rehearse, _rehearse, ("smoke",)),
+    )
+    for name, help_, called, default in wanted:
+        verb = _add_run(verbs, name, help_, called)
+        _add_suites(verb, default)
+        verb.add_argument(
+            "--export-goldens",
+            action="store_true",
+            help="keep the loss curves of this run that agree with float64 as the stack's goldens (data/goldens/)",
+        )
+
+
+def _add_run(verbs: Verbs, name: str, help_: str, called: Verb) -> argparse.ArgumentParser:
+    verb = arguments.add(verbs, name, help_, called)
+    verb.add_argument("--stack", metavar="NAME", help=f"one of: {', '.join(stacks.names())}")
+    verb.add_argument(
+        "--device", default="", help="the device of all checks that use one, such as xpu:1 (default: the first)"
+    )
+    verb.add_argument(
+        "--preset",
+        default="tiny",
+        choices=["tiny", "full"],
+        help="of the rates: tiny takes seconds on two cores, full is the users' own configuration",
+    )
+    verb.add_argument(
+        "--only",
+        action="append",
+        default=[],
+        metavar="CHECK",
+        help="run only this check (a name or a pattern with *); may be repeated",
+    )
+    verb.add_argument("--json", type=arguments.file, metavar="FILE", help="write the record there too")
+    verb.add_argument("--junit", type=arguments.file, metavar="FILE", help="write JUnit XML there")
+    verb.add_argument(
+        "--results", type=Path, metavar="DIR", help="where records and logs are kept (default: results/local)"
+    )
+    verb.add_argument(
+        "--deadline-scale",
+        type=arguments.positive,
+        default=1.0,
+        metavar="X",
+        help="multiply every check's deadline, for slow hosts",
+    )
+    verb.add_argument(
+        "--continue", dest="resume", action="store_true", help="go on with the last run of this verb, which was stopped"
+    )
+    verb.add_argument("--shuffle", type=int, metavar="SEED", help="shuffle the checks of each file by this seed")
+    verb.add_argument(
+        "--no-preflight",
+        dest="preflight",
+        action="store_false",
+        help="start ranks also where the preflight says that they will hang, crash or be another group than was asked for",
+    )
+    verb.add_argument("--replay", type=Path, metavar="FILE", help="show this record, from any machine, and run nothing")
+    verb.set_defaults(verb=name, suites=None, otherwise=("smoke",), dataset=None, export_goldens=False)
+    return verb
+
+
+def _add_suites(verb: argparse.ArgumentParser, default: tuple[str, ...]) -> None:
+    verb.add_argument(
+        "--suite",
+        dest="suites",
+        action="append",
+        choices=(*stacks.suites(), ALL),
+        help=f"run this suite; may be repeated; '{ALL}' runs every one (default: {', '.join(default)})",
+    )
+    verb.add_argument(
+        "--dataset",
+        type=arguments.file,
+        metavar="FILE",
+        help="look through this training set too (JSON or JSON Lines; suite data)",
+    )
+    verb.set_defaults(otherwise=default)
+
+
+def _add_bench(verbs: Verbs) -> None:
+    """Add what measures: the same run, with a profile in place of a preset, and checks chosen by subject."""
+    bench = "how fast is the stack: every figure of work that was verified in the same run"
+    agree = "do our figures agree with other people's tools, measured side by side"
+    for name, help_, named in (("bench", bench, "*[[]{}]"), ("agree", agree, "*::{}*")):
+        verb = _add_run(verbs, name, help_, _bench)
+        _add_suites(verb, default=suites.of_verb(name))
+        verb.add_argument("--profile", default="fast", metavar="NAME", help=_PROFILES)
+        verb.add_argument(
+            "--allow-foreign", action="store_true", help="measure although other processes use the card, and label it"
+        )
+        verb.add_argument("--rehearsed", action="store_true", help="measure the stack's rehearsal, on the CPU")
+        verb.add_argument("--plots", type=Path, metavar="DIR", help="draw PNG and SVG files there (needs matplotlib)")
+        verb.add_argument("--page", type=arguments.file, metavar="FILE", help="write the comparisons there as Markdown")
+        verb.set_defaults(preset="", named=named)
+
+
+def _bench(options: argparse.Namespace) -> int:
+    from stackproof.bench.subjects import profile
+
+    chosen = profile(options.profile)
+    options.preset = options.preset or chosen.preset
+    options.only = [one if "::" in one else options.named.format(one) for one in options.only]
+    options.told = {"profile": chosen.name, **({"allow_foreign": "yes"} if options.allow_foreign else {})}
+    return run(options, rehearsed=options.rehearsed, look=_looking(options.plots, options.page))
+
+
+def _looking(folder: Path | None, page: Path | None) -> Look:
+    """Return what draws and writes a record for people, after refusing what could not be drawn."""
+    from stackproof.record import plots
+
+    if folder:
+        plots.require()
+
+    def look(record: Record) -> None:
+        for path in plots.draw(record, folder) if folder else ():
+            print(f"drawn: {path}")  # noqa: T201
+        if page:
+            _write_page(record, page)
+
+    return look
+
+
+def _write_page(record: Record, path: Path) -> None:
+    from stackproof.bench.agree_report import markdown
+    from stackproof.record.records import write_atomically
+
+    try:
+        write_atomically(path, markdown(record))
+    except OSError as error:
+        raise Refusal(f"{path}: cannot be written ({error.strerror}); choose another file with --page") from error
+
+
+def _rehearse(options: argparse.Namespace) -> int:
+    return run(options, rehearsed=True)

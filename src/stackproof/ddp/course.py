@@ -1,0 +1,308 @@
+"""FSDP2's `fully_shard` beside DDP: one step of each from the same weights, whose results must be the same parameters.
+
+What is trained to show convergence: the table `data/convergence.toml`.
+
+What one process computes where ranks compute together: the gradient and the losses that they must agree with.
+
+Several cases in one launch of ranks, which costs seconds: a case that every rank refuses alike does not end the others.
+
+What every rank does to show convergence: one backward whose gradients are kept, then a short training.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import cache, partial
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.nn.parallel import DistributedDataParallel
+
+from stackproof import DATA
+from stackproof.base.toml import Table
+from stackproof.device.numerics import shortened
+from stackproof.ranks.rank import Rank, digest, mean_loss
+from stackproof.workloads.base import Job, Outcome, Workload
+from stackproof.workloads.catalogue import get
+
+
+def cases(workloads: list[str]) -> dict[str, Case]:
+    """Return a case for each workload: `sharded-NAME` keeps gradients, `sharded-step-NAME` and `ddp-step-NAME` parameters."""
+    return {f"sharded-{name}": partial(_both, name=name) for name in workloads}
+
+
+def _both(rank: Rank, name: str) -> dict[str, Any]:
+    job = _job(rank, name)
+    job.wrap(DistributedDataParallel)
+    job.step()
+    keep(rank, f"ddp-step-{name}", _whole(_trainable(job)))
+    job = _job(rank, name)
+    share = _shard(rank, job)
+    job.step()
+    keep(rank, f"sharded-step-{name}", _whole(_trainable(job)))
+    gradients = {what: parameter.grad for what, parameter in _trainable(job).items() if parameter.grad is not None}
+    keep(rank, f"sharded-{name}", _whole(gradients))
+    return {"share": share}
+
+
+def _job(rank: Rank, name: str) -> Job:
+    return shard(name, rank.device.torch, torch.float32, rank.arguments["seed"], rank.rank, rank.world_size)
+
+
+def _shard(rank: Rank, job: Job) -> float:
+    """Shard every block and then the rest, as users do; return the share of the parameters that this rank keeps."""
+    from torch.distributed.fsdp import fully_shard
+
+    total = sum(parameter.numel() for parameter in job.model.parameters())
+    mesh = init_device_mesh(rank.device.kind, (rank.world_size,))
+    for module in _blocks(job.model):
+        fully_shard(module, mesh=mesh)
+    fully_shard(job.model, mesh=mesh)
+    # Sharding replaces parameters; the optimiser has no state yet.
+    job.optimiser.param_groups[0]["params"] = list(_trainable(job).values())
+    kept: list[Any] = list(job.model.parameters())
+    return float(sum(parameter.to_local().numel() for parameter in kept) / total)
+
+
+def _blocks(model: nn.Module) -> list[nn.Module]:
+    """Return what a list of layers holds, or else the model's own layers."""
+    owner = next((module for module in model.modules() if isinstance(module, nn.ModuleList)), model)
+    return [module for module in owner.children() if any(True for _ in module.parameters())]
+
+
+def _trainable(job: Job) -> dict[str, nn.Parameter]:
+    return {name: parameter for name, parameter in job.model.named_parameters() if parameter.requires_grad}
+
+
+def _whole(tensors: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+    """Return the tensors whole; gathering a sharded one is a collective, so every rank asks in the same order."""
+    return {name: getattr(tensor, "full_tensor", lambda t=tensor: t)() for name, tensor in tensors.items()}
+
+
+TABLE = DATA / "convergence.toml"
+
+
+@dataclass(frozen=True)
+class Course:
+    """A short training of a workload: its steps, and the share of the first loss that the last must be under.
+
+    `whole_batch`: whether the mean of the ranks' gradients is the gradient of the global batch.
+    """
+
+    workload: str
+    steps: int
+    falls_to: float
+    whole_batch: bool
+
+
+@dataclass(frozen=True)
+class Trial:
+    """The equivalence test: trainings from so many seeds, and the margin of the final loss, which is in the loss's own unit."""
+
+    workload: str
+    seeds: int
+    scale: int
+    epochs: int
+    alpha: float
+    margin: float
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The whole table."""
+
+    courses: tuple[Course, ...]
+    trial: Trial
+
+    def course(self, workload: str) -> Course:
+        """Return the course of a workload that the table has."""
+        return next(course for course in self.courses if course.workload == workload)
+
+
+@cache
+def plan(path: Path = TABLE) -> Plan:
+    """Load the table once; each row says why it is as it is."""
+    with Table.load(path) as table:
+        courses = tuple(_course(row) for row in table.tables("course"))
+        trial = _trial(table.table("equivalence"))
+    return Plan(courses, trial)
+
+
+def _course(table: Table) -> Course:
+    with table as row:
+        row.take("reason", str)
+        return Course(
+            row.take("workload", str),
+            row.take("steps", int),
+            row.take("falls_to", float),
+            row.take("whole_batch", bool),
+        )
+
+
+def _trial(table: Table) -> Trial:
+    with table as row:
+        row.take("reason", str)
+        found = Trial(
+            row.take("workload", str),
+            row.take("seeds", int),
+            row.take("scale", int),
+            row.take("epochs", int),
+            row.take("alpha", float),
+            row.take("margin", float),
+        )
+    if found.seeds < 8:
+        raise table.refuse("seeds", f"is {found.seeds}; eight at least say something about the next one")
+    return found
+
+
+PRESET: Literal["tiny"] = "tiny"
+_HOST = torch.device("cpu")
+
+
+def scale_of(world: int) -> int:
+    """Return the global batch as a multiple of the tiny one, whose samples are shared by two ranks at most."""
+    return max(1, world // 2)
+
+
+def shard(workload: str, device: torch.device, dtype: torch.dtype, seed: int, rank: int, world: int) -> Job:
+    """Build the job of one rank."""
+    return get(workload).build(device, PRESET, seed, dtype, shard=(rank, world), scale=scale_of(world))
+
+
+def whole(course: Course, device: torch.device, dtype: torch.dtype, seed: int, world: int) -> Job:
+    """Build the job of one process that has every rank's part: in one batch, or as micro-batches where the parts matter."""
+    workload = get(course.workload)
+    if course.whole_batch:
+        return workload.build(device, PRESET, seed, dtype, scale=scale_of(world))
+    return _in_turn(workload, device, dtype, seed, world)
+
+
+def _in_turn(workload: Workload, device: torch.device, dtype: torch.dtype, seed: int, world: int) -> Job:
+    jobs = [shard(workload.name, device, dtype, seed, rank, world) for rank in range(world)]
+    jobs[0].batches.extend(batch for job in jobs[1:] for batch in job.batches)
+    return jobs[0]
+
+
+@cache
+def outcome(course: Course, dtype: torch.dtype, seed: int, world: int) -> Outcome:
+    """Return one process's gradient of the global batch, computed on the CPU, once."""
+    with shortened(False):
+        return whole(course, _HOST, dtype, seed, world).observe()
+
+
+@cache
+def curve(course: Course, dtype: torch.dtype, seed: int, world: int) -> torch.Tensor:
+    """Return one process's loss of the global batch at each step, computed on the CPU, once: float64 (steps,)."""
+    with shortened(False):
+        job = whole(course, _HOST, dtype, seed, world)
+        return torch.stack([job.step() for _ in range(course.steps)]).double()
+
+
+class _Slice(nn.Module):
+    """Runs the model over all pictures and returns those of one rank: as if the ranks' normalisation had seen each other's."""
+
+    def __init__(self, model: nn.Module, images: torch.Tensor, part: slice) -> None:
+        super().__init__()
+        self.model, self.images, self.part = model, images, part
+
+    def forward(self, _own: torch.Tensor) -> object:
+        return _cut(self.model(self.images), self.part)
+
+
+def _cut(found: object, part: slice) -> object:
+    if isinstance(found, torch.Tensor):
+        return found[part]
+    if isinstance(found, dict):
+        return {key: _cut(value, part) for key, value in found.items()}
+    assert isinstance(found, (list, tuple))
+    return [_cut(value, part) for value in found]
+
+
+@cache
+def synchronised(course: Course, dtype: torch.dtype, seed: int, world: int) -> dict[str, torch.Tensor]:
+    """Return the gradients of a detector whose normalisation sees the global batch and whose losses see the ranks' parts."""
+    job = whole(course, _HOST, dtype, seed, world)
+    images = torch.cat([batch["img"] for batch in job.batches])
+    size = len(images) // world
+    with shortened(False):
+        for rank, batch in enumerate(job.batches):
+            part = slice(rank * size, (rank + 1) * size)
+            job.wrap(lambda model, part=part: _Slice(model, images, part))  # type: ignore[misc]
+            job.batches[0] = batch
+            job.differentiate(job.forward()[1] / world)
+    return {name: tensor.grad for name, tensor in job.model.named_parameters() if tensor.grad is not None}
+
+
+Case = Callable[[Rank], dict[str, Any]]
+
+_PATIENCE = timedelta(seconds=20)
+_RAISED = b"raised"
+
+
+def conduct(rank: Rank, cases: Mapping[str, Case]) -> dict[str, Any]:
+    """Run the cases in order and return what each gave, by name; `error` is what all ranks raised.
+
+    float32 is computed as float32, never as tf32. What only some ranks raise is raised: the others wait for them in a collective.
+    """
+    results: dict[str, Any] = {}
+    for name, case in cases.items():
+        rank.phase(name)
+        try:
+            with shortened(False):
+                results[name] = case(rank)
+        except Exception as error:
+            if not _all_raised(rank, name):
+                raise
+            results[name] = {"error": f"{type(error).__name__}: {str(error).strip().splitlines()[0][:300]}"}
+        else:
+            _store().set(_key(name, rank.rank), "done")
+    return results
+
+
+def _all_raised(rank: Rank, name: str) -> bool:
+    """Tell the other ranks and wait a little to hear that they raised too; a rank that waits in a collective never says so."""
+    _store().set(_key(name, rank.rank), _RAISED.decode())
+    keys = [_key(name, other) for other in range(rank.world_size)]
+    try:
+        _store().wait(keys, _PATIENCE)
+    except RuntimeError:  # torch.distributed.DistStoreError, as it was named later
+        return False
+    return all(_store().get(key) == _RAISED for key in keys)
+
+
+def _key(name: str, rank: int) -> str:
+    return f"stackproof/{name}/{rank}"
+
+
+def _store() -> Any:
+    return dist.distributed_c10d._get_default_store()
+
+
+def keep(rank: Rank, case: str, tensors: Mapping[str, torch.Tensor]) -> None:
+    """Leave tensors of this rank, as float64 on the CPU, where the checks read them."""
+    wide = {name: tensor.detach().cpu().double() for name, tensor in tensors.items()}
+    torch.save(wide, rank.folder / f"{case}.rank{rank.rank}.pt")
+
+
+def run(rank: Rank) -> dict[str, Any]:
+    """Return losses and digests by workload; gradients after the first backward are kept under the workload's name.
+
+    Arguments (of the specification): workloads, seed.
+    """
+    return conduct(rank, {name: partial(_train_course, name=name) for name in rank.arguments["workloads"]})
+
+
+def _train_course(rank: Rank, name: str) -> dict[str, Any]:
+    job = shard(name, rank.device.torch, torch.float32, rank.arguments["seed"], rank.rank, rank.world_size)
+    job.wrap(DistributedDataParallel)
+    gradients = job.observe().gradients
+    keep(rank, name, gradients)
+    losses = [mean_loss(rank, job.step()) for _ in range(plan().course(name).steps)]
+    ended = digest(dict(job.model.named_parameters()))
+    return {"losses": losses, "gradients": digest(gradients), "parameters": ended}

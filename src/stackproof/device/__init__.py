@@ -1,0 +1,5 @@
+"""The only room that names cuda, xpu, hip and cpu: which devices there are, what they can do, how exact they are, what they report.
+
+May import: `stack`, `record`, `base`.
+Runs in: the stack's environment.
+"""

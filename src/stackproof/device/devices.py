@@ -1,0 +1,107 @@
+"""The one seam over torch's devices: cpu, cuda (NVIDIA and HIP), xpu, and whatever registers itself with torch.
+
+Which there are, and which one a word means. With `device_types` this is all that names a device type.
+"""
+
+from __future__ import annotations
+
+import re
+
+import torch
+
+from stackproof.base.errors import Refusal, StackUnavailableError, suggestion
+from stackproof.device.kinds import Card, Device, Host, quietly
+
+_FULL_WIDTH_COLON = "\uff1a"
+
+_KINDS: dict[str, type[Device]] = {"cpu": Host, "cuda": Card, "xpu": Card}
+HOST: Device = Host("cpu", 0)
+
+
+def kinds() -> dict[str, type[Device]]:
+    """Return the device types of this torch: the known ones and the one that an extension registered."""
+    registered = torch._C._get_privateuse1_backend_name()
+    return _KINDS if registered == "privateuseone" else {**_KINDS, registered: Card}
+
+
+def count(kind: str) -> int:
+    """Return how many devices of the type are visible; 0 where this torch was built without it.
+
+    Raises:
+        StackUnavailableError: asking the driver failed; what torch said is in the sentence, because "no device" would
+            send people looking in the wrong place (`NameError: name 'amdsmi' is not defined`, for one).
+    """
+    if _class(kind) is Host:
+        return 1
+    module = quietly(lambda: torch.get_device_module(kind))
+    if module is None:
+        return 0
+    try:
+        return int(module.device_count())
+    except Exception as error:
+        said = f"{type(error).__name__}: {error}"
+        raise StackUnavailableError(
+            f"asking torch {torch.__version__} for its '{kind}' devices failed: {said}"
+        ) from error
+
+
+def visible(kind: str) -> tuple[Device, ...]:
+    """Return every visible device of the type."""
+    return tuple(_class(kind)(kind, index) for index in range(count(kind)))
+
+
+def default(kind: str) -> Device:
+    """Return the first visible device of the type, or refuse because there is none."""
+    found = visible(kind)
+    if not found:
+        raise StackUnavailableError(
+            f"torch {torch.__version__} sees no '{kind}' device; check the driver, permissions and visibility variables"
+        )
+    return found[0]
+
+
+def parse(text: str, kind: str) -> Device:
+    """Return the one device that `text` names on a stack of type `kind`; anything else is refused with its reason."""
+    _refuse_slips(text, kind)
+    named, _, index = text.partition(":")
+    if named not in kinds():
+        raise Refusal(
+            f"device '{text}': there is no device type '{named}'{suggestion(named, kinds())}; this stack uses '{kind}'"
+        )
+    if named != kind:
+        raise Refusal(
+            f"device '{text}' is not of this stack, which uses '{kind}'; write '{kind}:0' or choose another stack"
+        )
+    total = count(kind)
+    if int(index or 0) >= total:
+        choice = f"{kind}:0" if total == 1 else f"{kind}:0 to {kind}:{total - 1}"
+        raise Refusal(
+            f"device '{text}' does not exist: {total} visible; choose {choice}"
+            if total
+            else f"device '{text}': no '{kind}' device is visible"
+        )
+    return _class(kind)(kind, int(index or 0))
+
+
+def _refuse_slips(text: str, kind: str) -> None:
+    if _FULL_WIDTH_COLON in text:
+        raise Refusal(
+            f"device '{text}' has a full-width colon (U+FF1A); type it as '{text.replace(_FULL_WIDTH_COLON, ':')}'"
+        )
+    if "," in text:
+        raise Refusal(
+            f"device '{text}' names several devices where one is meant; write '{text.split(',')[0]}' and launch one rank per card"
+        )
+    if re.fullmatch(r"\d+", text):
+        raise Refusal(f"device '{text}' names no type; write '{kind}:{text}'")
+    if not re.fullmatch(r"[a-z][a-z0-9_]*(:(0|[1-9]\d*))?", text):
+        raise Refusal(f"device '{text}' is not a device; write a type and an index, such as '{kind}:0'")
+
+
+def _class(kind: str) -> type[Device]:
+    try:
+        return kinds()[kind]
+    except KeyError:
+        raise Refusal(
+            f"there is no device type '{kind}'{suggestion(kind, kinds())}; known: {', '.join(kinds())}"
+        ) from None

@@ -1,0 +1,400 @@
+"""Time on a device: between two marks in the device's own order of work, read after the device has finished.
+
+What can be done with a device: the host, and any card that torch has a module for.
+
+Everything works without `torch.accelerator` (2.6), which DCU's torch 2.4 lacks and which raises on CPU-only builds;
+`torch.get_device_module` serves every build.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import asdict, dataclass
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import torch
+
+
+class Stopwatch(ABC):
+    """Times work on a device: seconds between `start` and `stop`, read after the device has finished."""
+
+    @abstractmethod
+    def start(self) -> None:
+        """Mark the beginning in the device's own order of work."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """Mark the end in the device's own order of work."""
+
+    @abstractmethod
+    def seconds(self) -> float:
+        """Wait for the end mark and return the seconds between the two."""
+
+
+class HostStopwatch(Stopwatch):
+    """Wall-clock time: work on the CPU is done when its call returns."""
+
+    def start(self) -> None:
+        """Note the time."""
+        self._begin = time.perf_counter()
+
+    def stop(self) -> None:
+        """Note the time."""
+        self._end = time.perf_counter()
+
+    def seconds(self) -> float:
+        """Return the difference."""
+        return self._end - self._begin
+
+
+class EventStopwatch(Stopwatch):
+    """Two timing events on one card; `event` makes one, `current` makes the card current for a block."""
+
+    def __init__(self, event: Callable[..., Any], current: Callable[[], AbstractContextManager[None]]) -> None:
+        self._current = current
+        with current():
+            self._events = [event(enable_timing=True) for _ in range(2)]
+
+    def start(self) -> None:
+        """Record the first event on the card's current stream."""
+        self._record(0)
+
+    def stop(self) -> None:
+        """Record the second event on the card's current stream."""
+        self._record(1)
+
+    def seconds(self) -> float:
+        """Wait for the second event; torch's events tell milliseconds."""
+        self._events[1].synchronize()
+        return float(self._events[0].elapsed_time(self._events[1])) / 1000
+
+    def _record(self, which: int) -> None:
+        with self._current():
+            self._events[which].record()
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Memory of one device in bytes. On the CPU: resident set of this process, and the host's free and total."""
+
+    allocated: int
+    reserved: int
+    peak: int
+    free: int
+    total: int
+
+    def figures(self) -> dict[str, int]:
+        """Return the fields as figures for a record."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Device(ABC):
+    """One device of a type that torch knows."""
+
+    kind: str
+    index: int
+
+    @property
+    def shareable(self) -> bool:
+        """Whether two ranks of the stack's own backend may share it."""
+        return False
+
+    @property
+    def torch(self) -> torch.device:
+        """The `torch.device`, always with its index, so that nothing falls back to a current device."""
+        return torch.device(self.kind, self.index)
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.index}"
+
+    @abstractmethod
+    def name(self) -> str:
+        """Return the vendor's name of the device."""
+
+    @abstractmethod
+    def synchronize(self) -> None:
+        """Wait until all work queued on the device is done."""
+
+    @abstractmethod
+    def stopwatch(self) -> Stopwatch:
+        """Return a stopwatch in the device's own time."""
+
+    @abstractmethod
+    def memory(self) -> Memory:
+        """Return the memory counters in bytes."""
+
+    def allocations(self) -> int | None:
+        """Return how many blocks the device's allocator has handed out so far; None where nobody counts them."""
+        return None
+
+    def kernels(self, run: Callable[[], object]) -> int | None:  # noqa: ARG002 - the host runs none
+        """Return how many kernels and copies one run starts on the device; None where the host itself computes."""
+        return None
+
+    def spin(self, seconds: float) -> float:
+        """Queue small products that keep the device busy for at most so long, and return for how many seconds.
+
+        How long one product takes was measured once; where that is more than was asked for, none is queued.
+        """
+        factor, each = _spinner(self)
+        count = int(seconds / each)
+        with self.current():
+            for _ in range(count):
+                torch.mm(factor, factor)
+        return count * each
+
+    @abstractmethod
+    def reset_peak(self) -> None:
+        """Let the peak counter start again from what is allocated now."""
+
+    @abstractmethod
+    def empty_cache(self) -> None:
+        """Give cached memory back to the driver."""
+
+    @abstractmethod
+    def driver(self) -> dict[str, str]:
+        """Return the driver and toolkit versions that torch knows, under each of their names."""
+
+    @abstractmethod
+    @contextmanager
+    def current(self) -> Iterator[None]:
+        """Make this the current device inside the block and restore the previous one after it."""
+        yield
+
+    @abstractmethod
+    def bind(self) -> None:
+        """Make this the current device for the rest of the process (a rank does this before its group forms)."""
+
+    def bus_id(self) -> str:
+        """Return what tells this device from all others of the host, such as its PCI address; empty where torch does not know."""
+        return ""
+
+    def seed(self, seed: int) -> None:
+        """Seed the CPU generator and those of all devices."""
+        torch.manual_seed(seed)
+
+    def group_options(self) -> dict[str, Any]:
+        """Return what `init_process_group` should know of the device: its id, unless the host's memory is the device."""
+        return {"device_id": self.torch}
+
+
+class Host(Device):
+    """The CPU. It has one 'card'; its memory is the process's and the machine's."""
+
+    def __str__(self) -> str:
+        return self.kind
+
+    @property
+    def shareable(self) -> bool:
+        """Ranks share a CPU's cores as any processes do."""
+        return True
+
+    @property
+    def torch(self) -> torch.device:
+        """The CPU has no index that means anything."""
+        return torch.device(self.kind)
+
+    def name(self) -> str:
+        """Return the processor's model name where the host tells it."""
+        found = re.search(r"^model name\s*:\s*(.+)$", _text("/proc/cpuinfo"), re.MULTILINE)
+        return found.group(1) if found else os.uname().machine
+
+    def synchronize(self) -> None:
+        """Do nothing: work on the CPU is done when its call returns."""
+
+    def stopwatch(self) -> Stopwatch:
+        """Return a wall-clock stopwatch."""
+        return HostStopwatch()
+
+    def memory(self) -> Memory:
+        """Return the process's resident set and the host's memory."""
+        status, host = _kilobytes("/proc/self/status"), _kilobytes("/proc/meminfo")
+        resident = status.get("VmRSS", 0)
+        return Memory(
+            resident, resident, status.get("VmHWM", resident), host.get("MemAvailable", 0), host.get("MemTotal", 0)
+        )
+
+    def spin(self, seconds: float) -> float:
+        """Look at the clock until the time is over."""
+        until = time.perf_counter() + seconds
+        while time.perf_counter() < until:
+            pass
+        return seconds
+
+    def reset_peak(self) -> None:
+        """Reset VmHWM where the kernel allows it (proc(5), clear_refs)."""
+        try:
+            Path("/proc/self/clear_refs").write_text("5")
+        except OSError:
+            return
+
+    def empty_cache(self) -> None:
+        """Do nothing: the allocator keeps no device cache."""
+
+    def driver(self) -> dict[str, str]:
+        """Return the kernel, which is what drives a CPU."""
+        return {"kernel": os.uname().release}
+
+    @contextmanager
+    def current(self) -> Iterator[None]:
+        """Do nothing: there is one CPU device."""
+        yield
+
+    def bind(self) -> None:
+        """Do nothing: there is one CPU device."""
+
+    def group_options(self) -> dict[str, Any]:
+        """Return nothing: c10d takes a device id for accelerators only."""
+        return {}
+
+
+class Card(Device):
+    """An accelerator, through the module that torch keeps for its type (`torch.cuda`, `torch.xpu` ...)."""
+
+    @property
+    def module(self) -> Any:
+        """`torch.cuda`, `torch.xpu` or the module of a registered device type."""
+        return torch.get_device_module(self.kind)
+
+    def name(self) -> str:
+        """Return the name that the driver gives."""
+        return str(self.module.get_device_properties(self.index).name)
+
+    def synchronize(self) -> None:
+        """Wait for all streams of this card."""
+        with self.current():
+            self.module.synchronize()
+
+    def stopwatch(self) -> Stopwatch:
+        """Return a stopwatch made of two timing events on this card."""
+        return EventStopwatch(self.module.Event, self.current)
+
+    def memory(self) -> Memory:
+        """Return the allocator's counters, and the driver's view of free and total."""
+        allocated, reserved = self.module.memory_allocated(self.index), self.module.memory_reserved(self.index)
+        free, total = self._free_and_total(reserved)
+        return Memory(allocated, reserved, self.module.max_memory_allocated(self.index), free, total)
+
+    def _free_and_total(self, reserved: int) -> tuple[int, int]:
+        if hasattr(self.module, "mem_get_info"):  # torch.xpu has it from 2.6
+            free, total = self.module.mem_get_info(self.index)
+            return int(free), int(total)
+        total = int(self.module.get_device_properties(self.index).total_memory)
+        return total - reserved, total
+
+    def allocations(self) -> int | None:
+        """Return the allocator's own count; a module without statistics has none."""
+        read = getattr(self.module, "memory_stats", None)
+        found = (read(self.index) or {}).get("allocation.all.allocated") if read else None
+        return None if found is None else int(found)
+
+    def kernels(self, run: Callable[[], object]) -> int | None:
+        """Return what the profiler saw on the card: kernels, copies and fills."""
+        activities = torch.profiler.supported_activities()  # type: ignore[no-untyped-call]
+        with torch.profiler.profile(activities=activities) as profiler:
+            run()
+            self.synchronize()
+        return sum(not str(event.device_type).endswith("CPU") for event in profiler.events() or ())
+
+    def reset_peak(self) -> None:
+        """Reset the allocator's peak."""
+        self.module.reset_peak_memory_stats(self.index)
+
+    def empty_cache(self) -> None:
+        """Release the allocator's cached blocks."""
+        self.module.empty_cache()
+
+    def driver(self) -> dict[str, str]:
+        """Return every version that torch or the device's properties give for driver and toolkit."""
+        properties = self.module.get_device_properties(self.index)
+        facts = {f"properties.{key}": getattr(properties, key, None) for key in _DRIVER_PROPERTIES}
+        facts |= {f"torch.version.{key}": getattr(torch.version, key, None) for key in ("cuda", "hip", "xpu")}
+        facts |= {name: quietly(partial(read, self.index)) for name, read in _DRIVER_CALLS.get(self.kind, {}).items()}
+        return {name: str(value) for name, value in facts.items() if value not in (None, "")}
+
+    @contextmanager
+    def current(self) -> Iterator[None]:
+        """Make this card current; torch's own context restores the previous one, also after an error."""
+        with self.module.device(self.index):
+            yield
+
+    def bind(self) -> None:
+        """Make this card current for the rest of the process."""
+        self.module.set_device(self.index)
+
+    def bus_id(self) -> str:
+        """Return the PCI address as lspci writes it, else the card's UUID (torch 2.4 on HIP knows neither)."""
+        properties = self.module.get_device_properties(self.index)
+        domain, bus, place = (getattr(properties, f"pci_{part}_id", None) for part in ("domain", "bus", "device"))
+        if isinstance(domain, int) and isinstance(bus, int) and isinstance(place, int):
+            return f"{domain:04x}:{bus:02x}:{place:02x}.0"
+        return str(getattr(properties, "uuid", ""))
+
+
+_SPINS, _SPUN = 100, 1024
+"""A product of this size is far longer than its launch, or a card would spin less than was asked."""
+
+
+@cache
+def _spinner(card: Device) -> tuple[torch.Tensor, float]:
+    """Return the factor of a small product on a device, and the seconds that one takes there among many."""
+    with card.current():
+        factor, watch = torch.eye(_SPUN, device=card.torch), card.stopwatch()
+        for _ in range(2):  # the first time loads libraries
+            card.synchronize()
+            watch.start()
+            for _ in range(_SPINS):
+                torch.mm(factor, factor)
+            watch.stop()
+            seconds = watch.seconds()
+    return factor, seconds / _SPINS
+
+
+_DRIVER_PROPERTIES = (
+    "driver_version",
+    "platform_name",
+    "version",
+    "gcnArchName",
+    "major",
+    "minor",
+    "pci_bus_id",
+    "uuid",
+)
+
+# Versions that only a call of one vendor's gives, by the card's index; a build without the call has no such fact.
+_TORCH: Any = torch
+_DRIVER_CALLS: dict[str, dict[str, Callable[[int], Any]]] = {
+    "cuda": {
+        "driver api": lambda _: _TORCH._C._cuda_getDriverVersion(),
+        "nccl": lambda _: ".".join(map(str, _TORCH.cuda.nccl.version())),
+        "cudnn": lambda _: _TORCH.backends.cudnn.version(),
+    },
+    "xpu": {"level zero": lambda index: _TORCH.xpu.get_device_capability(index)["driver_version"]},
+}
+
+
+def quietly(read: Callable[[], Any]) -> Any:
+    """Return what the call gives, or None: a build without a toolkit raises all sorts of things when asked for it."""
+    try:
+        return read()
+    except Exception:
+        return None
+
+
+def _text(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def _kilobytes(path: str) -> dict[str, int]:
+    return {key: int(value) * 1024 for key, value in re.findall(r"^(\w+):\s+(\d+) kB$", _text(path), re.MULTILINE)}

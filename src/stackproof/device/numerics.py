@@ -1,0 +1,200 @@
+"""The fp64-anchored rule: a device may err as much as the CPU does in the same dtype, and a little more.
+
+`error(device) <= min(m * error(CPU in that dtype), cap) + floor`, each error measured against a float64 reference. There is no table
+of tolerances per device. The rule is TorchBench's (`same(..., fp64_ref)` in torch/_dynamo/utils.py) with two additions: the floor is
+never below one unit in the last place of the computed dtype (a tolerance under one ulp fails correct kernels), and the
+anchor is capped, because on the CPU stack the device and the anchor are the same kernels and a wrong one would excuse itself.
+
+Two correct kernels that add the same n numbers in another order differ. What is added in any order errs by at most lambda sqrt(n) u with
+a probability that lambda sets, u being half the unit in the last place (N. Higham and T. Mary, A New Approach to Probabilistic Rounding
+Error Analysis, SIAM J. Sci. Comput. 41, 2019). The CPU may add in a wider type and show none of it, so the floor grows with n, up to the
+cap. In float64 the reference is no better than what it is compared with, so the bound counts twice.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import torch
+
+from stackproof import DATA
+from stackproof.base.toml import Table
+from stackproof.record.checks import require
+
+
+@dataclass(frozen=True)
+class Rule:
+    """The constants of the rule, from `data/numerics.toml`; errors are relative and have no unit."""
+
+    multiplier: float
+    floor_ulps: float
+    deviations: float
+    caps: Mapping[torch.dtype, float]
+    normwise: frozenset[str]
+    mixed: Mapping[tuple[str, torch.dtype], float]
+
+    def bound(
+        self, anchor: float, dtype: torch.dtype, cap: float | None = None, spread: float = 0.0, terms: float = 1.0
+    ) -> float:
+        """Return the largest relative error that is accepted in `dtype`.
+
+        Args:
+            anchor: the CPU's own error in that dtype.
+            dtype: the dtype of the result.
+            cap: the largest error that `anchor` and `terms` may excuse; that of the dtype if None.
+            spread: how far one unit in the last place of each input moves the result, as a relative error.
+            terms: how many numbers go into one number of the result.
+        """
+        limit, eps = self.caps[dtype] if cap is None else cap, torch.finfo(dtype).eps
+        ulps = self.deviations / 2 * math.sqrt(terms)
+        floor = max(self.floor_ulps * eps, min(ulps * eps, limit))
+        moved = max(self.multiplier * spread, min(ulps * spread, limit))
+        bound = max(min(self.multiplier * anchor, limit), moved) + floor
+        return 2 * bound if dtype is torch.float64 else bound
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """One comparison: the figure, the bound it had to meet, and the CPU's figure that set the bound."""
+
+    ok: bool
+    error: float
+    bound: float
+    anchor: float
+
+    def sentence(self, what: str) -> str:
+        """Say it in one sentence with the figure and the bound."""
+        relation = "within" if self.ok else "exceeds"
+        bound = f"the bound {self.bound:.2g} (CPU in that dtype: {self.anchor:.2g})"
+        return f"{what}: error {self.error:.2g} against float64 {relation} {bound}"
+
+
+@cache
+def rule() -> Rule:
+    """Load the rule's constants once."""
+    with Table.load(DATA / "numerics.toml") as table:
+        multiplier, floor = table.take("multiplier", float), table.take("floor_ulps", float)
+        deviations = table.take("deviations", float)
+        caps = _by_dtype(table.table("caps"), ("float64", "float32", "bfloat16", "float16"))
+        normwise = frozenset(table.strings("normwise"))
+        mixed = {pair: bound for row in table.tables("mixed") for pair, bound in _mixed(row).items()}
+    if floor < 1:
+        raise table.refuse(
+            "floor_ulps", f"is {floor}; a floor under one ulp of the computed dtype fails correct kernels"
+        )
+    return Rule(multiplier, floor, deviations, caps, normwise, mixed)
+
+
+def _by_dtype(table: Table, names: tuple[str, ...]) -> dict[torch.dtype, float]:
+    with table:
+        return {getattr(torch, name): table.take(name, float) for name in names}
+
+
+def _mixed(row: Table) -> dict[tuple[str, torch.dtype], float]:
+    with row:
+        names = row.strings("workloads")
+        row.take("reason", str)
+        bounds = {
+            dtype: row.take(str(dtype).removeprefix("torch."), float) for dtype in (torch.bfloat16, torch.float16)
+        }
+    return {(name, dtype): bound for name in names for dtype, bound in bounds.items()}
+
+
+def relative_error(actual: torch.Tensor, reference: torch.Tensor) -> float:
+    """Return ||actual - reference||2 / ||reference||2 in float64; infinite if shape or the places of NaN and inf differ.
+
+    Against a reference of zeros the absolute norm is returned, so that a zero that should be zero passes and nothing else does.
+    """
+    if actual.shape != reference.shape:
+        return float("inf")
+    wide = torch.complex128 if reference.is_complex() or actual.is_complex() else torch.float64
+    left, right = actual.detach().cpu().to(wide), reference.detach().cpu().to(wide)
+    gap, scale = _norms(left, right)
+    if math.isfinite(gap) and math.isfinite(scale):  # then every number is finite, and no mask is needed
+        return gap / scale if scale > 0 else gap
+    return _masked_error(left, right)
+
+
+def _masked_error(left: torch.Tensor, right: torch.Tensor) -> float:
+    """Compare where the reference is finite, after NaN and infinity were found in the same places and equal."""
+    finite = torch.isfinite(right)
+    if not torch.equal(torch.isfinite(left), finite):
+        return float("inf")
+    if not torch.allclose(left[~finite], right[~finite], equal_nan=True):
+        return float("inf")
+    gap, scale = _norms(left[finite], right[finite])
+    return gap / scale if scale > 0 else gap
+
+
+def _norms(left: torch.Tensor, right: torch.Tensor) -> tuple[float, float]:
+    return float(torch.linalg.vector_norm(left - right)), float(torch.linalg.vector_norm(right))
+
+
+def judge(
+    actual: torch.Tensor,
+    reference: torch.Tensor,
+    anchor: torch.Tensor,
+    dtype: torch.dtype,
+    cap: float | None = None,
+    terms: float = 1.0,
+) -> Judgement:
+    """Compare a device's result with float64, anchored by the CPU's result in `dtype` (all of one shape).
+
+    `terms`: how many numbers are added into one number of the result, where that is known.
+    """
+    error, allowed = relative_error(actual, reference), relative_error(anchor, reference)
+    bound = rule().bound(allowed, dtype, cap, terms=terms)
+    return Judgement(error <= bound, error, bound, allowed)
+
+
+def judge_mixed(
+    actual: torch.Tensor, reference: torch.Tensor, anchor: torch.Tensor, dtype: torch.dtype, workload: str
+) -> Judgement:
+    """Compare a workload's whole gradient under autocast with float64; the bound is the workload's row in the data.
+
+    The CPU's own error is told but sets no bound: a pooling window whose winner flips by rounding moves the gradient by a step that one
+    correct device takes and another does not.
+    """
+    error, own = relative_error(actual, reference), relative_error(anchor, reference)
+    bound = rule().mixed[workload, dtype]
+    return Judgement(error <= bound, error, bound, own)
+
+
+@contextmanager
+def shortened(allowed: bool) -> Iterator[None]:
+    """Let float32 products and convolutions round to tf32, or not; the switches go back to where they were.
+
+    By default cuDNN convolves float32 in tf32, whose ten bits of mantissa are another dtype's question.
+    """
+    backends: tuple[Any, ...] = (torch.backends.cudnn, torch.backends.mkldnn)
+    owners = [owner for owner in backends if hasattr(owner, "allow_tf32")]
+    before, products = [bool(owner.allow_tf32) for owner in owners], torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high" if allowed else "highest")
+    try:
+        _switch(owners, [allowed] * len(owners))
+        yield
+    finally:
+        _switch(owners, before)
+        torch.set_float32_matmul_precision(products)
+
+
+def _switch(owners: list[Any], wanted: list[bool]) -> None:
+    """Set what differs: a build without Intel GPUs warns about oneDNN's switch whenever it is touched."""
+    for owner, allowed in zip(owners, wanted, strict=True):
+        if bool(owner.allow_tf32) != allowed:
+            owner.allow_tf32 = allowed
+
+
+def require_all(judgements: dict[str, Judgement], what: str) -> Judgement:
+    """Fail on the worst judgement that is out of bounds; return the worst of those that are within."""
+    require(bool(judgements), f"{what}: nothing was compared")
+    worst = max(judgements, key=lambda name: judgements[name].error / judgements[name].bound)
+    bad = [name for name, judgement in judgements.items() if not judgement.ok]
+    more = f" ({len(bad)} of {len(judgements)} out of bounds)" if len(bad) > 1 else ""
+    require(not bad, judgements[worst].sentence(f"{what} '{worst}'") + more)
+    return judgements[worst]

@@ -1,0 +1,334 @@
+"""The vendors' tools as data (`data/telemetry.toml`): which command to ask about a card, and how to read what it says.
+
+Who else is on the card; what others do on the host is told by `hostload`.
+
+Clocks, temperature and throttling of a card, read while it works: a reading after the work shows clocks that already fall.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from statistics import median
+from typing import IO, Any
+
+from stackproof import DATA
+from stackproof.base import processes
+from stackproof.base.processes import descendants, everyone
+from stackproof.base.toml import Table
+from stackproof.device.kinds import Device
+from stackproof.record.checks import CheckInconclusive
+from stackproof.record.records import Figure
+from stackproof.stack.stacks import Stack
+
+FILE = DATA / "telemetry.toml"
+DEADLINE_S = 20.0
+
+
+@dataclass(frozen=True)
+class Query:
+    """One command and how to read it."""
+
+    command: tuple[str, ...]
+    format: str
+    fields: tuple[str, ...] = ()
+    keys: Mapping[str, str] | None = None
+    pattern: str = ""
+
+    def start(self, card: str, output: IO[str]) -> subprocess.Popen[bytes]:
+        """Start the tool; the caller waits for it, with work on the card meanwhile.
+
+        It writes to a file: a pipe holds 64 KiB, and /proc/cpuinfo of 64 cores is longer.
+        """
+        command = [part.format(card=card) for part in self.command]
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.DEVNULL,
+        )
+
+    def facts(self, said: str, card: str) -> dict[str, Figure]:
+        """Return what the tool told of the card; what it has no number for is left out."""
+        found = _READERS[self.format](self, said, card)
+        return {name: value for name, word in found.items() if (value := _figure(word)) is not None}
+
+    def rows(self, said: str) -> list[tuple[int, str]]:
+        """Return process ids with names."""
+        pairs = _json_rows(said, self.fields) if self.format == "json" else _csv_rows(said)
+        return [(int(pid), name) for pid, name in pairs if str(pid).strip().isdecimal()]
+
+
+@dataclass(frozen=True)
+class Tool:
+    """One vendor's tool."""
+
+    name: str
+    device: str
+    select: str
+    state: Query
+    counters: Query | None
+    processes: Query | None
+    throttle: Mapping[int, str]
+
+    @property
+    def present(self) -> bool:
+        """Whether its command is on the PATH."""
+        return shutil.which(self.state.command[0]) is not None
+
+
+def tool_for(kind: str) -> Tool | None:
+    """Return the first tool for a torch device type whose command is there."""
+    return next((tool for tool in tools() if tool.device == kind and tool.present), None)
+
+
+@cache
+def tools() -> tuple[Tool, ...]:
+    """Return all tools of the file."""
+    with Table.load(FILE) as table:
+        return tuple(map(_tool, table.tables("tool")))
+
+
+def _tool(table: Table) -> Tool:
+    with table:
+        table.take("tried", str)
+        return Tool(
+            name=table.take("name", str),
+            device=table.take("device", str),
+            select=table.take("select", str),
+            state=_query(table.table("state")),
+            counters=_optional(table, "counters"),
+            processes=_optional(table, "processes"),
+            throttle={int(bit, 16): word for bit, word in table.mapping("throttle", {}).items()},
+        )
+
+
+def _optional(table: Table, key: str) -> Query | None:
+    values = table.take(key, dict, {})
+    return _query(Table(FILE, values, f"{key}.")) if values else None
+
+
+def _query(table: Table) -> Query:
+    with table:
+        return Query(
+            command=table.strings("command"),
+            format=table.take("format", str, allowed=tuple(_READERS)),
+            fields=table.strings("fields", []),
+            keys=table.mapping("keys", {}),
+            pattern=table.take("pattern", str, ""),
+        )
+
+
+def _read_csv(query: Query, said: str, _: str) -> dict[str, str]:
+    line = next((line for line in said.splitlines() if line.strip()), "")
+    words = [word.strip() for word in line.split(",")]
+    return dict(zip(query.fields, words, strict=True)) if len(words) == len(query.fields) else {}
+
+
+def _read_json(query: Query, said: str, card: str) -> dict[str, str]:
+    try:
+        flat = dict(_flat(json.loads(said)))
+    except ValueError:
+        return {}
+    wanted = {name: key.format(card=card) for name, key in (query.keys or {}).items()}
+    return {name: flat[key] for name, key in wanted.items() if key in flat}
+
+
+def _flat(value: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _flat(inner, f"{prefix}.{key}" if prefix else str(key))
+    else:
+        yield prefix, str(value)
+
+
+def _read_regex(query: Query, said: str, _: str) -> dict[str, str]:
+    found: dict[str, list[float]] = {}
+    for match in re.finditer(query.pattern, said):
+        for name, word in match.groupdict().items():
+            found.setdefault(name, []).append(float(word))
+    return {name: str(median(values)) for name, values in found.items()}
+
+
+_READERS = {"csv": _read_csv, "json": _read_json, "regex": _read_regex}
+
+
+def _csv_rows(said: str) -> list[tuple[str, str]]:
+    pairs = (line.partition(",") for line in said.splitlines())
+    return [(pid.strip(), name.strip()) for pid, _, name in pairs]
+
+
+def _json_rows(said: str, keys: tuple[str, ...]) -> list[tuple[str, str]]:
+    try:
+        found = json.loads(said)
+    except ValueError:
+        return []
+    return [(str(row.get(keys[0], "")), str(row.get(keys[1], ""))) for row in _dictionaries(found)]
+
+
+def _dictionaries(value: Any) -> Iterator[dict[str, Any]]:
+    """Yield every object in nested lists and objects: tools wrap their rows under keys that change between versions."""
+    if isinstance(value, dict):
+        yield value
+    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _dictionaries(inner)
+
+
+def _figure(word: str) -> Figure | None:
+    """Return a number, a mask as its number, other words as they are; nothing for what a tool does not know."""
+    text = word.strip()
+    if re.fullmatch(r"0x[0-9a-fA-F]+", text):
+        return int(text, 16)
+    try:
+        return float(text)
+    except ValueError:
+        return None if text.strip("[]").upper() in ("", "N/A", "NOT SUPPORTED", "UNKNOWN ERROR") else text
+
+
+def others_on_card(device: Device, stack: Stack) -> tuple[str, ...] | None:
+    """Return the processes on the card that are not of this run, as "name (id)"; None where nobody tells."""
+    telemetry = Telemetry(device, stack)
+    if telemetry.tool is None or telemetry.tool.processes is None:
+        return None
+    said = answer(telemetry.tool.processes, telemetry.card)
+    if said is None:
+        return None
+    rows = telemetry.tool.processes.rows(said)
+    own = family()
+    strange = [(pid, name) for pid, name in rows if pid not in own]
+    comparable = any(pid in own for pid, _ in rows)
+    if strange and not comparable and not any(Path(f"/proc/{pid}").exists() for pid, _ in strange):
+        return None  # a container's process ids are not the host's: these may be our own
+    return tuple(f"{name} ({pid})" for pid, name in strange if comparable or Path(f"/proc/{pid}").exists())
+
+
+def require_alone(device: Device, stack: Stack, *, allowed: bool) -> tuple[str, ...]:
+    """Return what is to be noted about other processes on the card.
+
+    Raises:
+        CheckInconclusive: there are some, and they are not allowed.
+    """
+    found = others_on_card(device, stack)
+    if found is None or not found:
+        return ()
+    sentence = f"{len(found)} other process(es) on {device}: {', '.join(found[:3])}"
+    if not allowed:
+        raise CheckInconclusive(f"{sentence}; end them, or add --allow-foreign to measure anyway and label the figures")
+    return (sentence,)
+
+
+def family() -> set[int]:
+    """Return the ids of this process, its ancestors and descendants, and of all that carry its run's mark."""
+    parents = {pid: row.parent for pid, row in everyone().items()}
+    own, current = {os.getpid()}, os.getpid()
+    while (current := parents.get(current, 0)) > 1:
+        own.add(current)
+    mark = os.environ.get(processes.MARK, "").split("/")[0]
+    return own | descendants(os.getpid(), parents) | (set(processes.marked(mark)) if mark else set())
+
+
+_SLOWED_S = 1e-3
+"""A counter that rose by less is the tool's own granularity."""
+
+
+@dataclass
+class Telemetry:
+    """What the vendor's tool tells of one card, at the beginning and at the end of sampling."""
+
+    device: Device
+    stack: Stack
+    tool: Tool | None = None
+    readings: list[dict[str, Figure]] = field(default_factory=list)
+    _counted: list[dict[str, Figure]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.tool = tool_for(self.device.kind)
+
+    @property
+    def card(self) -> str:
+        """The card as the tool calls it."""
+        if self.tool is None:
+            return ""
+        uuid = self.device.driver().get("properties.uuid", "")
+        return self.tool.select.format(index=physical_index(self.device.index, self.stack), uuid=uuid)
+
+    def read(self, work: Callable[[], object]) -> None:
+        """Read state and counters; `work` keeps the card busy until the tool has answered."""
+        if self.tool is not None:
+            self.readings.append(ask(self.tool.state, self.card, work))
+            if self.tool.counters is not None:
+                self._counted.append(ask(self.tool.counters, self.card, work))
+
+    def facts(self) -> dict[str, Figure]:
+        """Return both readings, flat; a tool that is absent, or says nothing, is a fact too."""
+        if self.tool is None:
+            return {"telemetry": f"absent: no tool for '{self.device.kind}' is on the PATH"}
+        if not any(self.readings):
+            return {"telemetry": f"{self.tool.name} gave no figure"}
+        pairs = zip(("at the start", "at the end"), (self.readings[0], self.readings[-1]), strict=True)
+        flat = {f"{name} {when}": value for when, reading in pairs for name, value in reading.items()}
+        return {"telemetry": self.tool.name, **flat, **{f"slowed_s {name}": s for name, s in self.slowed().items()}}
+
+    def slowed(self) -> dict[str, float]:
+        """Return the seconds that the card was slowed between the readings, by reason, where the tool counts them."""
+        if len(self._counted) < 2:
+            return {}
+        first, last = self._counted[0], self._counted[-1]
+        seconds = {name: (_number(last[name]) - _number(first[name])) / 1e6 for name in last if name in first}
+        return {name: value for name, value in seconds.items() if value > _SLOWED_S}
+
+    def throttled(self) -> tuple[str, ...]:
+        """Return why the card ran slower than it could: reasons seen in a reading, or counted between them."""
+        if self.tool is None:
+            return ()
+        masks = [int(_number(reading.get("throttle_mask", 0))) for reading in self.readings]
+        seen = [word for bit, word in self.tool.throttle.items() if any(mask & bit for mask in masks)]
+        return tuple(dict.fromkeys([*seen, *self.slowed()]))
+
+
+def ask(query: Query, card: str, work: Callable[[], object] | None = None) -> dict[str, Figure]:
+    """Return what a tool says of a card; nothing if it fails or takes too long."""
+    said = answer(query, card, work)
+    return query.facts(said, card) if said is not None else {}
+
+
+def answer(query: Query, card: str, work: Callable[[], object] | None = None) -> str | None:
+    """Return a tool's output, with work on the card while it runs; None if it fails or takes too long."""
+    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as output:
+        try:
+            process = query.start(card, output)
+        except OSError:
+            return None
+        until = time.monotonic() + DEADLINE_S
+        while work is not None and process.poll() is None and time.monotonic() < until:
+            work()
+        try:
+            process.wait(timeout=max(0.1, until - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=1.0)
+            return None
+        output.seek(0)
+        return output.read() if process.returncode == 0 else None
+
+
+def physical_index(index: int, stack: Stack) -> int:
+    """Return the card's number on the host: visibility variables renumber what torch sees, tools do not look at them."""
+    shown = os.environ.get(stack.visibility, "") if stack.visibility else ""
+    chosen = shown.split(",")
+    return int(chosen[index]) if index < len(chosen) and chosen[index].strip().isdecimal() else index
+
+
+def _number(value: Figure) -> float:
+    return float(value) if isinstance(value, (int, float)) else 0.0

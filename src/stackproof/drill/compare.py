@@ -1,0 +1,172 @@
+"""Which checks of the suites no fault covers: each has a reason in the table, or is a failure.
+
+Holds a run under a fault against its row: did it fire, is the right check red for the right reason, is the rest green?
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+from stackproof.drill.run import Ended, Seen
+from stackproof.drill.table import Fault, Faults, matches
+from stackproof.record.records import Check, Figure, Verdict
+from stackproof.stack.stacks import SUITES
+
+NAME = "coverage"
+
+
+def checks(root: Path = SUITES) -> tuple[str, ...]:
+    """Return every check that the files of the suites define, without parameters, as records name them."""
+    found = []
+    for path in sorted(root.glob("*/test_*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        file = path.stem.removeprefix("test_").lstrip("0123456789").removeprefix("_")
+        names = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
+        prefix = f"{path.parent.name}/{file}::"
+        found += [prefix + name.removeprefix("test_") for name in names if name.startswith("test_")]
+    return tuple(found)
+
+
+def compare_coverage(table: Faults, known: tuple[str, ...]) -> Check:
+    """Return the check that every check is covered by a fault, or excused, and that no excuse is stale."""
+    patterns = {pattern.split("[")[0] for row in table.rows for pattern in row.expected.red if "::" in pattern}
+    covered = {name for name in known if any(matches(name, pattern) for pattern in patterns)}
+    wrong = list(_uncovered(table, known, covered)) + list(_stale(table, known, covered))
+    reason = "; ".join(wrong) or f"{len(covered)} of {len(known)} checks of the suites have a fault here"
+    if not wrong and table.excuses:
+        reason += f", and the others a reason: {len(table.excuses)} rows"
+    excused = {row.checks: row.reason for row in table.excuses}
+    return Check(NAME, Verdict.FAILED if wrong else Verdict.PASSED, reason, 0.0, {**excused})
+
+
+def _uncovered(table: Faults, known: tuple[str, ...], covered: set[str]) -> Iterator[str]:
+    for name in known:
+        if name not in covered and not any(matches(name, row.checks) for row in table.excuses):
+            yield f"no fault covers {name}"
+
+
+def _stale(table: Faults, known: tuple[str, ...], covered: set[str]) -> Iterator[str]:
+    for row in table.excuses:
+        meant = [name for name in known if matches(name, row.checks)]
+        if not [name for name in meant if name not in covered]:
+            why = "a fault covers it" if meant else "there is no such check"
+            yield f"the row '{row.checks}' of 'uncovered' is stale: {why}; delete it"
+
+
+_MOST_SAID = 300
+
+
+def judge(fault: Fault, ended: Ended) -> Check:
+    """Return the check of one fault: passed if it was caught as its row says, else failed with everything that is not so."""
+    wrong = list(_complaints(fault, ended))
+    verdict = Verdict.FAILED if wrong else Verdict.PASSED
+    reason = "; ".join(wrong) if wrong else _caught(fault, ended)
+    return Check(fault.name, verdict, reason, ended.seconds, _figures(fault, ended))
+
+
+def judge_clean(name: str, wanted: tuple[str, ...], ended: Ended) -> Check:
+    """Return the check of a run without a fault: it ran what was wanted, and nothing is red."""
+    alarms = [f"{one} {seen.verdict}: {seen.reason[:_MOST_SAID]}" for one, seen in ended.checks.items() if seen.red]
+    absent = [one for one in wanted if not any(_green(name, seen, one) for name, seen in ended.checks.items())]
+    wrong = [f"a false alarm: {alarm}" for alarm in alarms]
+    wrong += [f"{one} did not pass" for one in absent if not any(one in alarm for alarm in alarms)]
+    if ended.exit_code != 0:
+        wrong.append(f"{_ending(ended)}; without a fault it must be exit code 0")
+    verdict = Verdict.FAILED if wrong else Verdict.PASSED
+    passed = sum(seen.verdict == "passed" for seen in ended.checks.values())
+    reason = "; ".join(wrong) or f"without a fault nothing is red, {passed} checks passed"
+    return Check(name, verdict, reason, ended.seconds, {"command": _command(ended), "passed": passed})
+
+
+def _complaints(fault: Fault, ended: Ended) -> Iterator[str]:
+    expected = fault.expected
+    if not ended.fired:
+        yield "the fault never fired, so nothing was proved"
+    for pattern, words in expected.red.items():
+        yield from _not_caught(pattern, words, ended)
+    for workload, words in expected.noted.items():
+        if words not in ended.notes.get(workload, ""):
+            yield f"NOT NOTED: '{words}' is not in what is noted of {workload}: {ended.notes.get(workload, 'nothing')!r}"
+    for pattern in expected.green:
+        if not any(_green(name, seen, pattern) for name, seen in ended.checks.items()):
+            yield f"{pattern} should have stayed green and {_how(pattern, ended)}"
+    for name, seen in ended.checks.items():
+        if seen.red and not any(matches(name, pattern) for pattern in (*expected.red, *expected.green)):
+            yield f"{name} is red too, and should not be: {seen.reason[:_MOST_SAID]}"
+    if ended.exit_code != expected.exit_code:
+        yield f"{_ending(ended)}; exit code {expected.exit_code} was expected"
+
+
+def _not_caught(pattern: str, words: str, ended: Ended) -> Iterator[str]:
+    found = {name: seen for name, seen in ended.checks.items() if matches(name, pattern)}
+    if not found:
+        yield f"{pattern} did not run"
+    for name, seen in found.items():
+        if not seen.red:
+            yield f"NOT CAUGHT: {name} {seen.verdict}: {seen.reason[:_MOST_SAID]}"
+        elif words not in seen.reason:
+            yield f"{name} is red for another reason: '{words}' is not in: {seen.reason[:_MOST_SAID]}"
+
+
+def _green(name: str, seen: Seen, pattern: str) -> bool:
+    return matches(name, pattern) and seen.verdict == "passed"
+
+
+def _how(pattern: str, ended: Ended) -> str:
+    found = [seen for name, seen in ended.checks.items() if matches(name, pattern)]
+    return f"{found[0].verdict}: {found[0].reason[:_MOST_SAID]}" if found else "did not run"
+
+
+def _ending(ended: Ended) -> str:
+    if ended.exit_code is None:
+        return "the run did not end by its deadline and was ended"
+    last = f" (it printed last: {' / '.join(ended.last)[:_MOST_SAID]})" if not ended.checks else ""
+    return f"the run ended with exit code {ended.exit_code}{last}"
+
+
+def caught_by(fault: Fault, ended: Ended) -> dict[str, Seen]:
+    """Return the checks that the row names and that were red."""
+    return {
+        name: seen
+        for name, seen in ended.checks.items()
+        if seen.red and any(matches(name, pattern) for pattern in fault.expected.red)
+    }
+
+
+def _caught(fault: Fault, ended: Ended) -> str:
+    if not fault.expected.red:
+        workload = next(iter(fault.expected.noted))
+        return f"the figure of {workload} is noted: {ended.notes[workload]}"
+    name, seen = next(iter(caught_by(fault, ended).items()))
+    return f"{name} {seen.verdict}: {seen.reason}"
+
+
+def _figures(fault: Fault, ended: Ended) -> dict[str, Figure]:
+    """Return what the page shows of a fault."""
+    red = caught_by(fault, ended)
+    passed = sum(seen.verdict == "passed" for seen in ended.checks.values())
+    return {
+        "imitates": fault.imitates,
+        "source": fault.source,
+        "injected": fault.injection.said,
+        "expected": " ".join(fault.expected.red),
+        "red": " ".join(red) or " ".join(f"note of {name}" for name in fault.expected.noted if name in ended.notes),
+        "words": " | ".join({**fault.expected.red, **fault.expected.noted}.values()),
+        "exit code": -1 if ended.exit_code is None else ended.exit_code,
+        "green": passed,
+        "processes in which it fired": ended.fired,
+        "command": _command(ended),
+    }
+
+
+def _command(ended: Ended) -> str:
+    """Return the verb and its flags; the interpreter and the folders are of this run alone."""
+    words = ended.command[3:]
+    kept = [
+        word
+        for place, word in enumerate(words)
+        if not {word, words[place - 1]} & {"--json", "--results", "--deadline-scale"}
+    ]
+    return " ".join(kept)

@@ -1,0 +1,197 @@
+"""The whole drill: every chosen fault in a run of its own, then the same runs without a fault, then what nothing covers."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+from pathlib import Path
+
+from stackproof.base.errors import EnvironmentMismatchError, Refusal, StackUnavailableError
+from stackproof.drill import compare, run
+from stackproof.drill.inject import Site
+from stackproof.drill.table import STACK, Call, Fault, Faults
+from stackproof.record.records import Check, Record, Verdict, overall
+from stackproof.stack import environments, hosts, provenance, stacks
+
+_CLEAN_DEADLINE_S = 900
+
+Told = Callable[[Check], None]
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run: its name, whether it runs alone or only waits, and what does it in a folder of its own."""
+
+    name: str
+    alone: bool
+    waits: bool
+    do: Callable[[Path, threading.Event], Check]
+
+
+@dataclass(frozen=True)
+class Clean:
+    """A run without a fault: what prepares its site as the rows' sites were, and the checks that must be green."""
+
+    like: Fault
+    checks: tuple[str, ...]
+    alone: bool
+
+    @property
+    def name(self) -> str:
+        """How its check is called: by the verb, what it looks at and where."""
+        call, ground = self.like.call, self.like.injection.ground
+        words = [call.verb, call.stack or STACK, *call.suites, "whole" if call.whole else "", *call.arguments, ground]
+        return f"clean/{' '.join(filter(None, words))}"
+
+
+def conduct(
+    table: Faults, chosen: Sequence[Fault], workers: int, scale: float, told: Told, earlier: Record | None = None
+) -> Record:
+    """Run the drill and return its record, one check per fault; `told` hears of each as it ends.
+
+    `scale` multiplies every run's deadline, for slow hosts. What passed in `earlier` stands as it was and is not run again.
+    """
+    began = time.monotonic()
+    record = Record("drill", STACK, datetime.now(timezone.utc).isoformat(timespec="milliseconds"))
+    record.provenance = provenance.host_facts(stacks.load(STACK)) | {
+        "faults": len(chosen),
+        "of": len(table.rows),
+        "workers": workers,
+    }
+    if earlier is not None:
+        record.provenance["continued from"] = f"{earlier.started}, {earlier.provenance.get('commit', 'no commit')}"
+    ended = standing(earlier, chosen)
+    every = [*(_clean_job(one, scale) for one in cleans(chosen)), *(_fault_job(fault, scale) for fault in chosen)]
+    jobs = [job for job in every if job.name not in ended]
+    scratch = Path(tempfile.mkdtemp(prefix="stackproof-drill-")).resolve()
+    try:
+        for check in _run(jobs, scratch, workers):
+            ended[check.id] = check
+            told(check)
+    except KeyboardInterrupt:
+        told(left := Check("drill", Verdict.INTERRUPTED, f"{len(every) - len(ended)} runs are missing", 0.0))
+        ended[left.id] = left
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    names = [*(fault.name for fault in chosen), *(one.name for one in cleans(chosen)), "drill"]
+    record.checks = [ended[name] for name in names if name in ended]
+    record.checks.append(compare.compare_coverage(table, compare.checks()))
+    told(record.checks[-1])
+    record.verdict = overall(check.verdict for check in record.checks)
+    record.seconds = time.monotonic() - began + (earlier.seconds if earlier else 0.0)
+    return record
+
+
+def standing(earlier: Record | None, chosen: Sequence[Fault]) -> dict[str, Check]:
+    """Return what passed earlier of this drill's runs, by name; a run without a fault is of no use to a row that was not there, or red."""
+    passed = {check.id: check for check in earlier.checks if check.verdict is Verdict.PASSED} if earlier else {}
+    open_ = [fault for fault in chosen if fault.name not in passed]
+    names = {fault.name for fault in chosen} | {one.name for one in cleans(chosen)}
+    names -= {one.name for one in cleans(open_)}
+    return {name: passed[name] for name in names & passed.keys()}
+
+
+def cleans(chosen: Sequence[Fault]) -> tuple[Clean, ...]:
+    """Return the fewest runs without a fault in which every check that a row names is seen green."""
+    groups: dict[tuple[object, ...], list[Fault]] = {}
+    for fault in chosen:
+        call, ground = fault.call, fault.injection.ground
+        arguments = call.arguments if ground else ()
+        groups.setdefault((ground, call.verb, call.stack, call.suites, call.whole, arguments), []).append(fault)
+    return tuple(_clean(rows) for rows in groups.values())
+
+
+def _clean(rows: list[Fault]) -> Clean:
+    first = rows[0]
+    names = dict.fromkeys(name for row in rows for name in (*row.expected.red, *row.expected.green, *row.call.only))
+    wanted = tuple(name for name in names if "::" in name or name in ("host", "environment"))
+    arguments = first.call.arguments if first.injection.ground else ()
+    like = replace(first, call=replace(first.call, arguments=arguments, only=()))
+    return Clean(like, wanted, any(row.alone or row.clean_alone for row in rows))
+
+
+def _fault_job(fault: Fault, scale: float) -> Job:
+    def do(folder: Path, stop: threading.Event) -> Check:
+        site = _site(fault.call, folder)
+        fault.injection.inject(site)
+        names = (*fault.expected.red, *fault.expected.green)
+        call = _named(fault.call, scale)
+        ended = run.run(call, run.only_of(call, names), site, fault.deadline_s * scale, stop)
+        return compare.judge(fault, ended)
+
+    return Job(fault.name, fault.alone, fault.waits, do)
+
+
+def _clean_job(clean: Clean, scale: float) -> Job:
+    def do(folder: Path, stop: threading.Event) -> Check:
+        site = _site(clean.like.call, folder)
+        clean.like.injection.spare(site)
+        call = replace(_named(clean.like.call, scale), scale=scale)
+        only = run.only_of(call, clean.checks)
+        ended = run.run(call, only, site, _CLEAN_DEADLINE_S * scale, stop)
+        return compare.judge_clean(clean.name, clean.checks, ended)
+
+    return Job(clean.name, clean.alone, waits=False, do=do)
+
+
+def _named(call: Call, scale: float) -> Call:
+    """Return the call with its stack and with deadlines for this host."""
+    return replace(call, stack=call.stack or STACK, scale=call.scale * scale)
+
+
+def _site(call: Call, folder: Path) -> Site:
+    """Return a site with the stack's own environment if it is built, else with this Python.
+
+    Raises:
+        StackUnavailableError: the host lacks what the stack needs, so that nothing of it can be seen to fail here.
+    """
+    if call.verb in run.FLAGS:  # it only looks and reads
+        return Site(folder, Path(run.THIS_PYTHON))
+    stack = stacks.load(call.stack or STACK)
+    found = hosts.inspect(stack)
+    if not found.present:
+        raise found.refusal()
+    own = environments.location(stack)
+    built = environments.python_of(own) if environments.stamp(own) else None
+    return Site(folder, built or Path(run.THIS_PYTHON))
+
+
+def _run(jobs: Sequence[Job], scratch: Path, workers: int) -> Iterator[Check]:
+    """Run the jobs that may have company side by side, those that only wait in a slot of their own, then the others one by one."""
+    stop = threading.Event()
+    with ThreadPoolExecutor(workers) as pool, ThreadPoolExecutor(1) as waiting:
+        started = [
+            (waiting if job.waits else pool).submit(_attempt, job, scratch, stop) for job in jobs if not job.alone
+        ]
+        try:
+            for future in as_completed(started):
+                yield future.result()
+        except BaseException:  # Ctrl-C: end those that run
+            stop.set()
+            for slots in (pool, waiting):
+                slots.shutdown(wait=False, cancel_futures=True)
+            raise
+    for job in jobs:
+        if job.alone:
+            yield _attempt(job, scratch, stop)
+
+
+def _attempt(job: Job, scratch: Path, stop: threading.Event) -> Check:
+    """Run a job in a folder of its own; a fault that cannot be injected on this host is not called caught, and says why."""
+    folder = Path(tempfile.mkdtemp(dir=scratch))
+    try:
+        return job.do(folder, stop)
+    except StackUnavailableError as refusal:
+        return Check(job.name, Verdict.UNAVAILABLE, str(refusal), 0.0)
+    except EnvironmentMismatchError as refusal:
+        return Check(job.name, Verdict.INCONCLUSIVE, str(refusal), 0.0)
+    except Refusal as refusal:
+        return Check(job.name, Verdict.FAILED, f"could not be injected: {refusal}", 0.0)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

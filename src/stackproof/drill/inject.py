@@ -1,0 +1,430 @@
+"""Edits of copied files, as rows: an edit that changes nothing is refused, because the fault would not be there.
+
+The kinds of injection: each prepares a site, which is all that a run of a verb needs to be under the fault, or free of it.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import textwrap
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from stackproof import ROOT
+from stackproof.base.errors import EnvironmentMismatchError, Refusal
+from stackproof.base.toml import Table
+from stackproof.stack import environments
+
+_MOST_MATCHES = 1
+
+
+@dataclass(frozen=True)
+class Edit:
+    """What is done to one file of a copy; `file` may hold * where its name holds a version."""
+
+    file: str
+    create: str = ""
+    append: str = ""
+    pattern: str = ""
+    replacement: str = ""
+    rename: str = ""
+    keep_bytes: int = 0
+    """So much is left of the file."""
+
+    @property
+    def said(self) -> str:
+        """Say it in a few words."""
+        done = {
+            "is made": self.create,
+            "gets lines at its end": self.append,
+            f"has {self.pattern!r} replaced by {self.replacement!r}": self.pattern,
+            f"is renamed to {self.rename}": self.rename,
+            f"is cut after {self.keep_bytes} bytes": self.keep_bytes,
+        }
+        return f"{self.file} {next(words for words, given in done.items() if given)}"
+
+    def apply(self, root: Path) -> Path:
+        """Do it to the copy at `root` and return the file that was touched."""
+        path = _new(root, self.file) if self.create else _only(root, self.file)
+        materialise(root, path)
+        before = path.read_bytes() if path.exists() else None
+        if self.rename:
+            return path.rename(path.parent / self.rename)
+        path.write_bytes(self._changed(before or b""))
+        if path.read_bytes() == before:
+            raise Refusal(f"{self.file}: the edit changed nothing, so the fault is not there; mend the row")
+        return path
+
+    def _changed(self, text: bytes) -> bytes:
+        if self.create:
+            return self.create.encode()
+        if self.keep_bytes:
+            return text[: self.keep_bytes]
+        if self.append:
+            return text + self.append.encode()
+        return re.sub(self.pattern.encode(), self.replacement.encode(), text, count=_MOST_MATCHES, flags=re.MULTILINE)
+
+
+def edit(row: Table) -> Edit:
+    """Read one row of edits; exactly one thing is done to a file."""
+    with row:
+        read = Edit(
+            row.take("file", str),
+            row.take("create", str, ""),
+            row.take("append", str, ""),
+            row.take("pattern", str, ""),
+            row.take("replacement", str, ""),
+            row.take("rename", str, ""),
+            row.take("keep_bytes", int, 0),
+        )
+    if sum(map(bool, (read.create, read.append, read.pattern, read.rename, read.keep_bytes))) != 1:
+        raise row.refuse("file", "needs exactly one of create, append, pattern (with replacement), rename, keep_bytes")
+    return read
+
+
+def materialise(root: Path, path: Path) -> None:
+    """Make a file below a tree of links one's own: what the links name stays as it is."""
+    for parent in reversed(path.relative_to(root).parents):
+        folder = root / parent
+        if folder.is_symlink():
+            target = folder.resolve()
+            folder.unlink()
+            link_tree(target, folder)
+        folder.mkdir(exist_ok=True)
+    if path.is_symlink():
+        target = path.resolve()
+        path.unlink()
+        shutil.copy(target, path)
+
+
+def link_tree(source: Path, target: Path) -> None:
+    """Make a folder that holds a link to everything in another."""
+    target.mkdir(parents=True)
+    for entry in source.iterdir():
+        (target / entry.name).symlink_to(entry)
+
+
+def _new(root: Path, name: str) -> Path:
+    """Return where a file is to be made; a * may stand for a version in the folders above."""
+    fixed, star, rest = name.rpartition("*/")
+    return _only(root, f"{fixed}{star}".rstrip("/")) / rest if star else root / name
+
+
+def _only(root: Path, pattern: str) -> Path:
+    found = sorted(root.glob(pattern))
+    if len(found) != 1:
+        raise Refusal(f"'{pattern}' names {len(found)} files of {root}; a row of edits must name one")
+    return found[0]
+
+
+_COPIED = ("src", "suites", "fixtures", "stacks", "noxfile.py")
+_PLACES = {"everywhere": "True", "checks": "in_checks()", "ranks": "in_rank()", "rank 1": "in_rank(1)"}
+
+
+@dataclass
+class Site:
+    """Where and with what a verb runs; words such as {file} in its arguments are filled in."""
+
+    folder: Path
+    python: Path
+    root: Path = ROOT
+    code: str = ""
+    variables: dict[str, str] = field(default_factory=dict)
+    words: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def signs(self) -> Path:
+        """The folder in which each process under the fault leaves a file."""
+        return self.folder / "signs"
+
+
+class Injection(Protocol):
+    """How a fault gets into a run."""
+
+    @property
+    def kind(self) -> str:
+        """Its kind, one word."""
+
+    @property
+    def said(self) -> str:
+        """How the fault is injected, for people."""
+
+    @property
+    def ground(self) -> str:
+        """What the site is without the fault; the same for injections that can share a run without one, empty for a plain site."""
+
+    def inject(self, site: Site) -> None:
+        """Put the fault into a site."""
+
+    def spare(self, site: Site) -> None:
+        """Prepare the site in the same way without the fault."""
+
+
+@dataclass(frozen=True)
+class Planted:
+    """Python that the processes of the run import before anything else."""
+
+    where: str
+    code: str
+    kind: str = "planted"
+
+    @property
+    def said(self) -> str:
+        """Where it is planted."""
+        return f"code planted in {self.where if self.where != 'everywhere' else 'every process'}"
+
+    @property
+    def ground(self) -> str:
+        """A plain site."""
+        return ""
+
+    def inject(self, site: Site) -> None:
+        """Plant it."""
+        guarded = textwrap.indent(textwrap.dedent(self.code), "    ")
+        site.code = f"if {_PLACES[self.where]}:\n{guarded}"
+
+    def spare(self, site: Site) -> None:
+        """Plant nothing."""
+
+
+@dataclass(frozen=True)
+class Variables:
+    """Environment variables, as users export them, or the switches of the simulated accelerator."""
+
+    variables: Mapping[str, str]
+    kind: str = "variables"
+
+    @property
+    def said(self) -> str:
+        """The assignments."""
+        return " ".join(f"{name}={value}" for name, value in self.variables.items())
+
+    @property
+    def ground(self) -> str:
+        """A plain site."""
+        return ""
+
+    def inject(self, site: Site) -> None:
+        """Export them; a process that finds them set is under the fault."""
+        site.variables |= self.variables
+        site.code = f"import os\nif {dict(self.variables)!r}.items() <= os.environ.items():\n    fired()\n"
+
+    def spare(self, site: Site) -> None:
+        """Export nothing."""
+
+
+@dataclass(frozen=True)
+class Switched:
+    """Faults of the simulated accelerator, which counts itself how often each fired (fixtures/simulated)."""
+
+    faults: str
+    kind: str = "switch"
+
+    @property
+    def said(self) -> str:
+        """The switch."""
+        return f"switched on in the simulated accelerator: {self.faults}"
+
+    @property
+    def ground(self) -> str:
+        """A plain site."""
+        return ""
+
+    def inject(self, site: Site) -> None:
+        """Switch them on."""
+        site.variables |= {"SIM_FAULTS": self.faults, "SIM_FAULTS_FIRED": str(site.signs)}
+
+    def spare(self, site: Site) -> None:
+        """Switch nothing on."""
+
+
+@dataclass(frozen=True)
+class Checkout:
+    """Edits of a scratch copy of the checkout."""
+
+    edits: tuple[Edit, ...]
+    kind: str = "checkout"
+
+    @property
+    def said(self) -> str:
+        """The edits."""
+        return f"in a copy of the checkout, {'; '.join(one.said for one in self.edits)}"
+
+    @property
+    def ground(self) -> str:
+        """A copy of the checkout."""
+        return self.kind
+
+    def inject(self, site: Site) -> None:
+        """Edit the copy."""
+        self.spare(site)
+        for one in self.edits:
+            one.apply(site.root)
+
+    def spare(self, site: Site) -> None:
+        """Copy what runs."""
+        site.root = copy_checkout(site.folder / "checkout")
+        site.code = f"watch({str(site.root / 'src')!r})\n"
+
+
+@dataclass(frozen=True)
+class Environment:
+    """Edits of a copy of the environment that the stack's lock was installed into; files are named from its prefix."""
+
+    edits: tuple[Edit, ...]
+    kind: str = "environment"
+
+    @property
+    def said(self) -> str:
+        """The edits."""
+        return f"in a copy of the environment, {'; '.join(one.said for one in self.edits)}"
+
+    @property
+    def ground(self) -> str:
+        """A copy of the environment."""
+        return self.kind
+
+    def inject(self, site: Site) -> None:
+        """Edit the copy."""
+        self.spare(site)
+        prefix = site.folder / "environment"
+        for one in self.edits:
+            one.apply(prefix)
+
+    def spare(self, site: Site) -> None:
+        """Copy the environment as links; it knows itself by where its interpreter is."""
+        original = site.python.parent.parent
+        if not environments.stamp(original):
+            raise EnvironmentMismatchError(
+                f"{original} was not built from a lock, so nothing in it can be seen to differ; run `nox -s drill`"
+            )
+        site.python = environments.python_of(copy_environment(original, site.folder / "environment"))
+        site.code = f"watch({str(site.folder / 'environment')!r})\n"
+
+
+@dataclass(frozen=True)
+class File:
+    """A file that is handed to a verb in a scratch copy of the checkout: one of ours, or a text, doctored."""
+
+    source: str
+    """Its name in the checkout; of a text, the name that it gets."""
+    text: str
+    edits: tuple[Edit, ...]
+    kind: str = "file"
+
+    @property
+    def said(self) -> str:
+        """The file and the edits."""
+        return f"of {self.source}, {'; '.join(one.said for one in self.edits)}"
+
+    @property
+    def ground(self) -> str:
+        """The file as it is."""
+        return f"{self.kind} {Path(self.source).name}"
+
+    def inject(self, site: Site) -> None:
+        """Doctor it."""
+        self.spare(site)
+        for one in self.edits:
+            one.apply(Path(site.words["file"]).parent)
+
+    def spare(self, site: Site) -> None:
+        """Hand it over as it is."""
+        site.root = copy_checkout(site.folder / "checkout")
+        handed = site.folder / "handed" / Path(self.source).name
+        handed.parent.mkdir()
+        handed.write_bytes(self.text.encode() if self.text else (ROOT / self.source).read_bytes())
+        site.words["file"] = str(handed)
+        site.code = f"watch({str(handed)!r})\n"
+
+
+@dataclass(frozen=True)
+class Host:
+    """A host made of files that the doctor looks at: those of a sound one, and what is wrong with this one."""
+
+    sound: Mapping[str, str]
+    wrong: Mapping[str, str]
+    links: Mapping[str, str]
+    """Links by name, with what they point at; both are paths of the host."""
+    kind: str = "host"
+
+    @property
+    def said(self) -> str:
+        """The files that are wrong."""
+        told = [f"{name} says {' '.join(text.split())[:80]!r}" for name, text in self.wrong.items()]
+        return f"on a host made of files, {'; '.join(told)}"
+
+    @property
+    def ground(self) -> str:
+        """The sound host."""
+        return f"{self.kind} {zlib.crc32(repr(sorted(self.sound.items())).encode()):08x}"
+
+    def inject(self, site: Site) -> None:
+        """Write the wrong files over the sound ones."""
+        self._write(site, {**self.sound, **self.wrong})
+
+    def spare(self, site: Site) -> None:
+        """Write the sound ones."""
+        self._write(site, self.sound)
+
+    def _write(self, site: Site, files: Mapping[str, str]) -> None:
+        root = site.folder / "host"
+        for name, text in files.items():
+            path = root / name.lstrip("/")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        for name, target in self.links.items():
+            (root / name.lstrip("/")).symlink_to(root / target.lstrip("/"))
+        site.code = f"watch({str(root)!r})\ndoctor_sees({str(root)!r})\n"
+
+
+def _planted(row: Table) -> Injection:
+    return Planted(row.take("where", str, "checks", tuple(_PLACES)), row.take("code", str))
+
+
+def _edits(row: Table) -> tuple[Edit, ...]:
+    return tuple(edit(one) for one in row.tables("edit"))
+
+
+KINDS: dict[str, Callable[[Table], Injection]] = {
+    "planted": _planted,
+    "variables": lambda row: Variables(row.mapping("variables")),
+    "switch": lambda row: Switched(row.take("faults", str)),
+    "checkout": lambda row: Checkout(_edits(row)),
+    "environment": lambda row: Environment(_edits(row)),
+    "file": lambda row: File(row.take("source", str), row.take("text", str, ""), _edits(row)),
+    "host": lambda row: Host(row.mapping("sound"), row.mapping("wrong"), row.mapping("links", {})),
+}
+
+
+def injection(row: Table) -> Injection:
+    """Read how a fault is injected."""
+    with row:
+        kind = row.take("kind", str, allowed=tuple(KINDS))
+        return KINDS[kind](row)
+
+
+def copy_checkout(target: Path) -> Path:
+    """Copy what runs from this checkout and return the copy."""
+    ignored = shutil.ignore_patterns("__pycache__", "wheels")
+    for name in _COPIED:
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, target / name, ignore=ignored)
+        else:
+            shutil.copy(ROOT / name, target / name)
+    return target
+
+
+def copy_environment(original: Path, target: Path) -> Path:
+    """Copy an environment as links to what is in it, so that any of its files can be made another; return the copy."""
+    target.mkdir()
+    for name in ("pyvenv.cfg", environments.STAMP):
+        shutil.copy(original / name, target / name)
+    link_tree(original / "bin", target / "bin")
+    (packages,) = original.glob("lib/python3*/site-packages")
+    link_tree(packages, target / packages.relative_to(original))
+    return target

@@ -1,0 +1,107 @@
+"""What code that is planted in the processes of a run is made of; imported there by a `sitecustomize`, so that it must load fast.
+
+Whatever goes wrong by our hand says so: a fault that never fired has proved nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+FIRED = "STACKPROOF_DRILL_FIRED"
+"""Names the folder in which each process leaves a file once the fault fired in it."""
+
+Make = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+@functools.cache
+def fired() -> None:
+    """Leave a sign that the fault took effect in this process."""
+    Path(os.environ[FIRED], f"{os.getpid()}.fired").write_text("fired\n", encoding="ascii")
+
+
+def in_checks() -> bool:
+    """Whether this process runs the checks of a suite."""
+    return "pytest" in sys.orig_argv
+
+
+def in_rank(*ranks: int) -> bool:
+    """Whether this process is a rank that a suite launched: one of these numbers, or any."""
+    wanted = {str(rank) for rank in ranks}
+    rank = os.environ.get("RANK")
+    return "stackproof.ranks.rank" in sys.orig_argv and (not ranks or rank in wanted)
+
+
+def during(check: str) -> bool:
+    """Whether a check whose name holds these words is running in this process (pytest names the test)."""
+    return check in os.environ.get("PYTEST_CURRENT_TEST", "")
+
+
+def replace(owner: Any, name: str, make: Make) -> None:
+    """Put `make(original)` in the place of an attribute; a call of it is the fault."""
+    original = getattr(owner, name)
+    wrong = make(original)
+
+    @functools.wraps(original, updated=())
+    def planted(*arguments: Any, **keywords: Any) -> Any:
+        fired()
+        return wrong(*arguments, **keywords)
+
+    setattr(owner, name, planted)
+
+
+def spoil(operator: str, change: Callable[[Any], Any], when: Callable[..., bool] = lambda *_: True) -> None:
+    """Let every result of an operator that reaches the dispatcher (`mm.default`) go through `change`, from now on.
+
+    `when` gets the result and the arguments; a change in place may return nothing.
+    """
+    import torch
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    wanted = functools.reduce(getattr, operator.split("."), torch.ops.aten)
+
+    class Wrong(TorchDispatchMode):  # type: ignore[no-untyped-call]
+        def __torch_dispatch__(self, function: Any, types: Any, arguments: Any = (), keywords: Any = None) -> Any:
+            result = function(*arguments, **(keywords or {}))
+            first = result[0] if isinstance(result, tuple) else result
+            if function is not wanted or not when(first, *arguments):
+                return result
+            fired()
+            changed = change(first)
+            changed = first if changed is None else changed
+            return (changed, *result[1:]) if isinstance(result, tuple) else changed
+
+    Wrong().__enter__()  # type: ignore[no-untyped-call]
+
+
+def single(result: Any, *_: Any) -> bool:
+    """Whether a result is in float32: references are in float64 and stay right."""
+    return str(result.dtype) == "torch.float32"
+
+
+def watch(path: str) -> None:
+    """Take the opening of a file, or of anything in a folder, for the fault: who reads what was doctored is under it."""
+    prefix = os.path.abspath(path)  # noqa: PTH100 - not resolved: copies are made of links
+
+    def listen(event: str, arguments: tuple[Any, ...]) -> None:
+        if event != "open" or not isinstance(arguments[0], str):
+            return
+        if os.path.abspath(arguments[0]).startswith(prefix):  # noqa: PTH100
+            fired()
+
+    sys.addaudithook(listen)
+
+
+def doctor_sees(root: str) -> None:
+    """Let the doctor look at a host made of files, where `/opt/env` is the Python environment if there is one."""
+    from stackproof.doctor import machine
+
+    prefix = Path(root) / "opt/env"
+    given: dict[str, Any] = {"prefix": prefix} if prefix.exists() else {}
+    environ = {"PATH": "/usr/bin", "USER": "somebody", "HOME": "/home/somebody"}
+    host = functools.partial(machine.Machine, root=Path(root), environ=environ, answers={}, **given)
+    replace(machine, "Machine", lambda _: host)

@@ -1,0 +1,164 @@
+"""The page of the drill, written from its record: what was injected, and which check said what.
+
+The drill on a terminal: one line for each fault as it ends, with the check that caught it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
+
+from stackproof import ROOT
+from stackproof.base.errors import Refusal
+from stackproof.base.text import plain
+from stackproof.drill.compare import NAME
+from stackproof.drill.table import AREAS
+from stackproof.record.records import Check, Figure, Record, Verdict, write_atomically
+
+PAGE = ROOT / "docs" / "drill.md"
+_MOST_SAID = 160
+_BEFORE = 40
+
+_HEAD = """# The drill: every check is seen to fail
+<!-- Written by `nox -s drill -- --write-page` from the record of a run; edit data/faults.toml instead. -->
+
+Each row is a fault that was injected into a run of a public verb, on {hardware}, and the check that went red for it. The drill holds the
+row against the record of the run: the fault fired, the check failed for the reason that is named and with the exit code, and every
+other check of that run stayed green. Afterwards the same runs without a fault have nothing red.
+
+`nox -s drill` runs all of it, `nox -s drill -- --fast` a part, `nox -s drill -- --only ID` one row. The rows are data
+(`data/faults.toml`): a new check needs a new row there, and a row that nothing catches fails.
+"""
+
+
+def write(record: Record, path: Path = PAGE) -> Path:
+    """Write the page, and refuse a record that holds a part of the drill only."""
+    if record.provenance["faults"] != record.provenance["of"]:
+        raise Refusal("--write-page: the page is about all faults; leave out --only and --fast")
+    write_atomically(path, markdown(record))
+    return path
+
+
+def markdown(record: Record) -> str:
+    """Return the page's text."""
+    return "\n".join(_lines(record)) + "\n"
+
+
+def _lines(record: Record) -> Iterator[str]:
+    faults = [check for check in record.checks if "injected" in check.figures]
+    clean = [check for check in record.checks if check.id.startswith("clean/")]
+    caught = sum(check.verdict is Verdict.PASSED for check in faults)
+    facts = record.provenance
+    yield _HEAD.format(hardware="the CPU and the simulated accelerator")
+    yield (
+        f"Of {len(faults)} faults {caught} were caught, and {len(clean)} runs without a fault raised "
+        f"{sum(check.verdict is not Verdict.PASSED for check in clean)} alarms"
+        f" (Python {facts['python']}, {facts['cpus']} CPUs, {record.seconds:.0f} s)."
+    )
+    for area in AREAS:
+        rows = [check for check in faults if check.id.startswith(f"{area}/")]
+        if rows:
+            yield f"\n## {area.capitalize()}\n"
+            yield from _table(rows)
+    yield "\n## Without a fault\n"
+    yield "| run | verdict | what was seen |"
+    yield "|---|---|---|"
+    yield from (f"| {_cell(check.id)} | {check.verdict.value} | {_cell(check.reason)} |" for check in clean)
+    yield from _uncovered(next(check for check in record.checks if check.id == NAME))
+
+
+def _table(rows: list[Check]) -> Iterator[str]:
+    yield "| fault | imitates | injected | caught by | said | others green | exit code |"
+    yield "|---|---|---|---|---|---|---|"
+    for check in rows:
+        told = check.figures
+        caught = _cell(told["red"]) if check.verdict is Verdict.PASSED else f"**{check.verdict.value}**"
+        said = _around(check.reason, str(told["words"])) if check.verdict is Verdict.PASSED else check.reason
+        cells = (
+            f"`{check.id.partition('/')[2]}`",
+            f"{_cell(told['imitates'])} ({_source(str(told['source']))})",
+            _cell(told["injected"]),
+            caught,
+            _cell(said),
+            str(told["green"]),
+            str(told["exit code"]),
+        )
+        yield f"| {' | '.join(cells)} |"
+
+
+def _uncovered(check: Check) -> Iterator[str]:
+    yield "\n## Checks that no fault of the drill covers\n"
+    if not check.figures:
+        yield "None."
+        return
+    yield "| checks | why |"
+    yield "|---|---|"
+    yield from (f"| `{name}` | {_cell(reason)} |" for name, reason in check.figures.items())
+
+
+def _around(reason: str, words: str) -> str:
+    """Return the part of a reason in which the words stand that the row asks for."""
+    first = words.split(" | ", 1)[0]
+    after = _lasting(reason).partition(": ")[2]
+    place = after.find(first)
+    begin = max(0, min(place - _BEFORE, len(after) - _MOST_SAID + 3)) if place > _BEFORE else 0
+    return f"... {after[begin:]}" if begin else after
+
+
+def _source(text: str) -> str:
+    return f"[thread]({text})" if text.startswith("https://") else _cell(text)
+
+
+def _lasting(text: str) -> str:
+    """Return text without the folders of one run and of one checkout, which have no place on a page."""
+    text = text.replace(f"{ROOT}/", "")
+    return re.sub(r"/\S*?stackproof-drill-[^/\s]+/[^/\s]+/", "", text)
+
+
+def _cell(text: Figure) -> str:
+    """Return text that stays inside its cell and means nothing to Markdown."""
+    told = _lasting(str(text))
+    short = told if len(told) <= _MOST_SAID else f"{told[: _MOST_SAID - 3]}..."
+    return re.sub(r"([\\`*_{}\[\]<>|#])", r"\\\1", " ".join(short.split()))
+
+
+_NAME, _CHECK = 46, 58
+
+
+class Board:
+    """Prints a table as its rows come in: fault, the check that went red, how many others stayed green."""
+
+    def __init__(self, console: Console, total: int) -> None:
+        self.console, self._total, self._done = console, total, 0
+        self._line("", "fault", "caught by", "green", "s", "bold")
+
+    def told(self, check: Check) -> None:
+        """Show one row; what went wrong stands below it."""
+        self._done += 1
+        passed = check.verdict is Verdict.PASSED
+        place = (
+            f"[{self._done}/{self._total}] {'caught' if check.figures.get('red') and passed else check.verdict.value}"
+        )
+        green = str(check.figures.get("green", check.figures.get("passed", "")))
+        caught = str(check.figures.get("red", "") or "nothing is red") if passed else "see below"
+        self._line(place, check.id, caught, green, f"{check.seconds:.0f}", "green" if passed else "bold red")
+        if not passed:
+            self.console.print(Text(f"    {plain(check.reason)}", style="red"), soft_wrap=True)
+
+    def _line(self, place: str, name: str, caught: str, green: str, seconds: str, style: str) -> None:
+        text = f"{place:<18} {plain(name):<{_NAME}} {plain(caught):<{_CHECK}} {green:>5} {seconds:>5}"
+        self.console.print(Text(text, style=style), soft_wrap=True)
+
+
+def close(console: Console, record: Record, where: Path) -> None:
+    """Say what the drill came to."""
+    counts = Counter(check.verdict for check in record.checks)
+    said = ", ".join(f"{counts[verdict]} {verdict.value}" for verdict in Verdict if counts[verdict])
+    faults = f"{record.provenance['faults']} of {record.provenance['of']} faults"
+    console.print(Text(f"{record.verdict.value.upper()}  drill: {faults}; {said} in {record.seconds:.0f} s"))
+    console.print(Text(f"record: {where}", style="dim"), soft_wrap=True)

@@ -1,0 +1,158 @@
+"""One run of a public verb at a site: the command, its end, and what it said of each check."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from stackproof.base import processes
+from stackproof.base.errors import Refusal
+from stackproof.drill.inject import Site
+from stackproof.drill.planted import FIRED
+from stackproof.drill.table import Call
+from stackproof.record import records
+
+_PRELUDE = "from stackproof.drill.planted import during, doctor_sees, fired, in_checks, in_rank, replace, single, spoil, watch\n"
+_LOOK_S = 0.05
+THIS_PYTHON = sys.executable
+FLAGS = {"doctor": ("stack", "json"), "triage": ("json",), "admit": (), "history": ()}
+"""What each verb that runs no suite takes besides its own arguments."""
+_OF_RUNS = ("stack", "suite", "only", "json", "results", "deadline-scale")
+REFUSAL = "refusal"
+"""The check that stands for a verb that refused: its one sentence is the reason."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """How a run left one check."""
+
+    verdict: str
+    reason: str
+    red: bool
+
+
+@dataclass
+class Ended:
+    """How a run ended."""
+
+    command: list[str]
+    exit_code: int | None
+    """None: it was ended at its deadline."""
+    checks: dict[str, Seen]
+    fired: int
+    """In so many processes."""
+    seconds: float
+    log: Path
+    last: list[str] = field(default_factory=list)
+    notes: dict[str, str] = field(default_factory=dict)
+    """Of measurements, by workload."""
+
+
+def run(call: Call, only: tuple[str, ...], site: Site, deadline_s: float, stop: threading.Event | None = None) -> Ended:
+    """Run the verb at the site and read what it left; whatever it started is gone afterwards.
+
+    `stop`: somebody has interrupted the drill; the run is ended as at its deadline.
+    """
+    _plant(site)
+    out = site.folder / "record.json"
+    command = [str(site.python), "-m", "stackproof", *_words(call, only, site, out)]
+    log, began = site.folder / "output.log", time.monotonic()
+    code = _supervise(command, site, log, deadline_s, stop or threading.Event())
+    seconds = time.monotonic() - began
+    checks = {**_recorded(out), **_refused(log, code)}
+    count = sum(sign.stat().st_size > 0 for sign in site.signs.iterdir())
+    return Ended(command, code, checks, count, seconds, log, processes.last_lines(log, 3), _noted(out))
+
+
+def _plant(site: Site) -> None:
+    planted = site.folder / "planted"
+    planted.mkdir()
+    site.signs.mkdir()
+    (planted / "sitecustomize.py").write_text(f"{_PRELUDE}{site.code}", encoding="utf-8")
+
+
+def _words(call: Call, only: tuple[str, ...], site: Site, out: Path) -> list[str]:
+    takes = FLAGS.get(call.verb, _OF_RUNS)
+    given = {
+        "stack": [call.stack] if call.stack else [],
+        "suite": list(call.suites),
+        "only": [name.replace("[", "[[]") for name in only],
+        "json": [str(out)],
+        "results": [str(site.folder / "results")],
+        "deadline-scale": [f"{call.scale:g}"],
+    }
+    flags = [word for flag in takes for value in given[flag] for word in (f"--{flag}", value)]
+    return [call.verb, *flags, *(word.format(**site.words) for word in call.arguments)]
+
+
+def _supervise(command: list[str], site: Site, log: Path, deadline_s: float, stop: threading.Event) -> int | None:
+    """Return the exit code, or None after the deadline."""
+    paths = [site.folder / "planted", site.root / "src", site.root, *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+    environment = {
+        **site.variables,
+        "PYTHONPATH": os.pathsep.join(str(path) for path in paths if str(path)),
+        FIRED: str(site.signs),
+    }
+    mark, until = processes.new_mark(), time.monotonic() + deadline_s
+    with log.open("wb") as output:
+        child = processes.start(command, output, environment, mark, cwd=str(site.folder))
+    try:
+        while child.poll() is None and time.monotonic() < until and not stop.is_set():
+            time.sleep(_LOOK_S)
+        return child.poll()
+    finally:
+        processes.end_tree(mark, child)
+
+
+def _recorded(path: Path) -> dict[str, Seen]:
+    """Return what a record, or a doctor's report, says; nothing if there is none."""
+    if not path.exists():
+        return {}
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    if "findings" in found:
+        return _diagnosed(found)
+    checks = records.read(path).checks
+    return {check.id: Seen(check.verdict.value, check.reason, bool(check.verdict.exit_code)) for check in checks}
+
+
+def _diagnosed(report: dict[str, Any]) -> dict[str, Seen]:
+    """Return one check for each area that the doctor looks at; its problems are what is red."""
+    areas = dict.fromkeys(row["area"] for row in report["findings"])
+    seen = {}
+    for area in areas:
+        rows = [row for row in report["findings"] if row["area"] == area]
+        bad = [row["sentence"] for row in rows if row["level"] == "problem"]
+        reason = " | ".join(bad or (row["sentence"] for row in rows))
+        seen[f"doctor/{area}"] = Seen("problem" if bad else "passed", reason, bool(bad))
+    return seen
+
+
+def _noted(path: Path) -> dict[str, str]:
+    """Return what limits the measurements of a record."""
+    if not path.exists() or "findings" in json.loads(path.read_text(encoding="utf-8")):
+        return {}
+    return {row.workload: row.note for row in records.read(path).measurements}
+
+
+def _refused(log: Path, code: int | None) -> dict[str, Seen]:
+    """Return the refusal of a verb that wrote no record, from its one sentence."""
+    said = [line for line in processes.last_lines(log) if line.startswith("stackproof: ")]
+    if not code or not said:
+        return {}
+    return {REFUSAL: Seen("refused", said[-1].removeprefix("stackproof: "), True)}
+
+
+def only_of(call: Call, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the checks to ask for: those of suites; what stands for a whole run cannot be chosen."""
+    if call.whole:
+        return ()
+    chosen = tuple(dict.fromkeys(name for name in (*names, *call.only) if "::" in name))
+    if call.suites and not chosen:
+        raise Refusal(f"{call.verb} of {', '.join(call.suites)}: no check is named; name one, or say `whole = true`")
+    return chosen

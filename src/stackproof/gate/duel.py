@@ -1,0 +1,196 @@
+"""One launch of a gate: two live sides, and for each subject blocks of steps in turn, A B B A.
+
+With a stored record in place of the base there is one live side, and its blocks alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from stackproof.base import processes
+from stackproof.gate.live import Answer, LiveSide, Seat, SideEndedError
+from stackproof.gate.plan import GatePlan
+from stackproof.record.records import Verdict
+
+_OPEN_S = 300.0
+_LEAST_BLOCK_S = 60.0
+_WARM_S = 3.0
+_FEWEST_ROUNDS = 2
+PROCESS = "process"
+"""The subject that start-up belongs to: the side itself."""
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What holds for every launch."""
+
+    preset: str
+    plan: GatePlan
+    scale: float = 1.0
+    """What deadlines are multiplied by."""
+    run: str = field(default_factory=processes.new_mark)
+
+
+@dataclass
+class Seen:
+    """One subject on one side in one launch."""
+
+    blocks: list[float] = field(default_factory=list)
+    """Seconds per run, in the order in which the blocks ran."""
+    worth: dict[str, float] = field(default_factory=dict)
+    quantities: dict[str, float] = field(default_factory=dict)
+    counters: dict[str, int] = field(default_factory=dict)
+    proved: str = ""
+
+
+@dataclass
+class Launch:
+    """What one launch saw: by subject, by side; and the conditions that it ran under."""
+
+    seen: dict[str, dict[str, Seen]] = field(default_factory=dict)
+    hello: dict[str, Answer] = field(default_factory=dict)
+    counted: bool = True
+    """Whether the exact counters were asked for; where they were not, none is missing."""
+    conditions: list[Answer] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Lost:
+    """A subject that cannot be compared, on one side or both."""
+
+    subject: str
+    side: str
+    verdict: Verdict
+    reason: str
+
+
+def greet(seats: Sequence[Seat], terms: Terms, folder: Path) -> dict[str, Answer]:
+    """Start each side once and return what it says of itself, by side; files are read from the disk now and not while it counts.
+
+    Raises:
+        SideEndedError: a side does not come up.
+    """
+    with ExitStack() as stack:
+        sides = _start(seats, terms, folder, stack)
+        return {side.seat.name: side.hello() for side in sides}
+
+
+def launch(
+    seats: Sequence[Seat], subjects: Sequence[str], terms: Terms, number: int, folder: Path, say: Say
+) -> tuple[Launch, list[Lost]]:
+    """Start the sides for the launch of this number, duel over every subject, and end them.
+
+    A subject that one side cannot run, or computes wrong, is lost and the others go on; a side that dies is
+    started again, because one crash must not hide what the other subjects show.
+    """
+    found, lost, left = Launch(counted=number < terms.plan.counts), list[Lost](), list(subjects)
+    captured = terms.plan.captured if number < terms.plan.captures else ()
+    while left or not found.hello:
+        with ExitStack() as stack:
+            sides = _start(seats, terms, folder, stack)
+            _take_up(sides, found)
+            while left:
+                subject = left.pop(0)
+                try:
+                    found.seen[subject] = _duel(sides, subject, terms, subject in captured, found)
+                except SideEndedError as ended:
+                    lost.append(Lost(subject, ended.side, ended.verdict, str(ended)))
+                    if ended.gone or not _closed(sides):
+                        break
+                finally:
+                    say(subject)
+    return found, lost
+
+
+def _start(seats: Sequence[Seat], terms: Terms, folder: Path, stack: ExitStack) -> list[LiveSide]:
+    folder.mkdir(parents=True, exist_ok=True)
+    return [stack.enter_context(LiveSide(seat, folder / f"{seat.name}.log", terms.run, terms.scale)) for seat in seats]
+
+
+def _take_up(sides: Sequence[LiveSide], found: Launch) -> None:
+    """Wait until all are up; what the first start of a launch took is its start-up."""
+    told = {side.seat.name: side.hello() for side in sides}
+    if not found.hello:
+        found.hello = told
+        found.seen[PROCESS] = {
+            name: Seen(quantities={"start-up": float(answer["start_up"])}) for name, answer in told.items()
+        }
+
+
+def _duel(sides: Sequence[LiveSide], subject: str, terms: Terms, captured: bool, found: Launch) -> dict[str, Seen]:
+    """Prove and warm, then alternate blocks; both are open all the time, so that only one thing differs: the turn."""
+    plan = terms.plan
+    opened = _at_once(sides, "open", _OPEN_S, subject=subject, preset=terms.preset)
+    warm = {side: side.ask("warm", _OPEN_S, seconds=_WARM_S) for side in sides}
+    took = max(one["seconds"] for one in warm.values())
+    runs = max(1, round(plan.block_seconds / took))
+    deadline = _LEAST_BLOCK_S + 20 * runs * took
+    found.conditions.append(sides[0].ask("conditions", deadline + _LEAST_BLOCK_S))
+    rounds = max(_FEWEST_ROUNDS, min(plan.rounds, int(plan.subject_seconds / (4 * runs * took))))
+    blocks = _blocks(sides, rounds, runs, deadline)
+    found.conditions.append(sides[0].ask("conditions", deadline + _LEAST_BLOCK_S))
+    nothing: Answer = {"counters": {}}
+    counted = _at_once(sides, "count", _OPEN_S, captured=captured) if found.counted else dict.fromkeys(sides, nothing)
+    _at_once(sides, "conclude", deadline)
+    return {
+        side.seat.name: Seen(
+            blocks[side],
+            opened[side]["worth"],
+            {
+                name: float(told[name])
+                for told in (warm[side], counted[side])
+                for name in plan.quantities
+                if name in told
+            },
+            counted[side]["counters"],
+            str(opened[side]["proved"]),
+        )
+        for side in sides
+    }
+
+
+def _blocks(sides: Sequence[LiveSide], rounds: int, runs: int, deadline: float) -> dict[LiveSide, list[float]]:
+    """Return seconds per run of the blocks of each side: A B B A, or of one side alone as many of its own."""
+    blocks: dict[LiveSide, list[float]] = {side: [] for side in sides}
+    for side in sides:  # the first has cooled while the second warmed up
+        side.ask("block", deadline, runs=runs)
+    for _ in range(rounds):
+        for side in (*sides, *reversed(sides)):
+            blocks[side].append(float(side.ask("block", deadline, runs=runs)["seconds"]))
+    return blocks
+
+
+def _at_once(sides: Sequence[LiveSide], request: str, deadline: float, **arguments: object) -> dict[LiveSide, Answer]:
+    """Let all sides work on one request at once, which nobody times, or both under the same load.
+
+    All answers are taken before one that is bad is raised, or it would be the answer to the next request.
+    """
+    for side in sides:
+        side.send(request, deadline, **arguments)
+    answers: dict[LiveSide, Answer] = {}
+    bad: list[SideEndedError] = []
+    for side in sides:
+        try:
+            answers[side] = side.receive()
+        except SideEndedError as ended:
+            bad.append(ended)
+    if bad:
+        worst = max(bad, key=lambda ended: (ended.gone, ended.verdict is Verdict.FAILED))
+        if len(bad) > 1 and not worst.gone:
+            worst.side = "both"
+        raise worst
+    return answers
+
+
+def _closed(sides: Sequence[LiveSide]) -> bool:
+    """Let every side forget a lost subject; a side that cannot even do that has to be started again."""
+    try:
+        for side in sides:
+            side.ask("close", _LEAST_BLOCK_S)
+    except SideEndedError:
+        return False
+    return True

@@ -1,0 +1,276 @@
+"""One rank of a group that is a side of a gate: it answers requests on a socket until it is told to stop.
+
+A subject of a side that takes several ranks: they are launched once and wait for requests, each on a socket of its own.
+
+Ranks that waited in a collective would keep a card, or a core, busy while the other side is timed; on a socket they sleep.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import tempfile
+import threading
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import IO, Any
+
+import torch.distributed as dist
+
+from stackproof.bench.ranks import Parallel, Together, alone, rest, setting_of
+from stackproof.bench.sampling import freeze_collector, warm_up
+from stackproof.bench.subjects import Subject
+from stackproof.device.kinds import Device
+from stackproof.gate import counts
+from stackproof.ranks import blame
+from stackproof.ranks.blame import Traces
+from stackproof.ranks.launch import Arrangement, launch
+from stackproof.ranks.libraries import serving
+from stackproof.ranks.rank import Rank
+from stackproof.record.checks import CheckCrashed, CheckEnded
+from stackproof.record.records import Verdict
+from stackproof.stack.stacks import Stack
+from stackproof.workloads.base import Work
+from stackproof.workloads.collectives import Collective
+
+Answer = dict[str, Any]
+
+
+class Member:
+    """The work of one rank."""
+
+    def __init__(self, rank: Rank) -> None:
+        self._rank = rank
+        self._work: Work = (
+            Collective(setting_of(rank)) if rank.arguments["kind"] == "collective" else Parallel(setting_of(rank), rank)
+        )
+
+    def prove(self) -> Answer:
+        """Verify the work together with the other ranks."""
+        return {"proved": self._work.prove(), "worth": dict(self._work.worth)}
+
+    def warm(self, seconds: float) -> Answer:
+        """Warm up together; all ranks look at the slowest, so they stop together."""
+        device = self._rank.device
+        freeze_collector()
+        device.reset_peak()
+        sampler = Together(device, self._work.run)
+        warmth = warm_up(sampler, seconds)
+        took = min(sampler.block(3))
+        return {"settled": warmth.settled, "seconds": took, "peak-memory": device.memory().peak}
+
+    def block(self, runs: int) -> Answer:
+        """Begin together and return this rank's mean seconds of a run."""
+        watch = self._rank.device.stopwatch()
+        dist.barrier()
+        self._rank.device.synchronize()
+        watch.start()
+        for _ in range(runs):
+            self._work.run()
+        watch.stop()
+        return {"seconds": watch.seconds() / runs}
+
+    def count(self) -> Answer:
+        """Count what one run dispatches on this rank."""
+        found = {"operators": counts.operators(self._work.run)}
+        self._rank.device.synchronize()
+        return {"counters": found}
+
+    def conclude(self) -> Answer:
+        """Let the work say whether the timed runs did what was proved."""
+        return {"figures": dict(self._work.conclude())}
+
+
+def serve(rank: Rank) -> Answer:
+    """Answer requests until there are no more; what goes wrong with one is its answer."""
+    with socket.socket(socket.AF_UNIX) as line:
+        line.connect(rank.arguments["address"])
+        member = Member(rank)
+        with line.makefile("rw", encoding="utf-8") as stream:
+            for text in stream:
+                request = json.loads(text)
+                name = request.pop("ask")
+                if name == "stop":
+                    break
+                rank.phase(name)
+                stream.write(json.dumps(_answer(member, name, request)) + "\n")
+                stream.flush()
+    rest()
+    return {}
+
+
+def _answer(member: Member, name: str, arguments: Answer) -> Answer:
+    try:
+        found: Answer = getattr(member, name)(**arguments)
+    except CheckEnded as ended:
+        return {"verdict": ended.verdict.value, "reason": str(ended)}
+    return found
+
+
+KINDS = ("collective", "data-parallel")
+"""The kinds of work that take ranks."""
+_PROGRAM = "stackproof.gate.group:serve"
+_PROBE = "stackproof.ranks.joined:report"
+_PROBE_S = 180.0
+_WHOLE_S = 3000.0
+"""Longer than any subject of a launch takes, and within what the preflight allows. Each request has its own
+deadline, which ends this side with all its ranks."""
+_POLL_S = 0.5
+_LAST_S = 30.0
+
+
+def arranged(subject: Subject, preset: str, device: Device, backend: str) -> Arrangement:
+    """Return a rank on each card, over the stack's backend or the one that is asked for.
+
+    Raises:
+        CapabilityMissing: there are fewer cards than ranks.
+        Refusal: nobody knows the backend.
+    """
+    ranks = int(subject.parameters[preset]["ranks"])
+    return _over(alone(subject, device, ranks), subject.stack, backend)
+
+
+def _over(found: Arrangement, stack: Stack, backend: str) -> Arrangement:
+    """A backend that takes no tensors of the card gets the host's."""
+    if not backend or backend == found.backend:
+        return found
+    return replace(found, backend=backend, on_host=stack.device not in serving(backend).devices)
+
+
+class Group:
+    """A station of several ranks."""
+
+    def __init__(self, subject: Subject, preset: str, device: Device, backend: str) -> None:
+        arrangement = arranged(subject, preset, device, backend)
+        self._home = tempfile.TemporaryDirectory(prefix="sp-")  # short, a socket's name has 108 characters at most
+        self._failure: Exception | None = None
+        self._lines: list[IO[str]] = []
+        where, folder = Path(self._home.name) / "s", Path(self._home.name) / "ranks"
+        self._folder = folder
+        arguments = {
+            "address": str(where), "kind": subject.kind, "preset": preset,
+            "parameters": dict(subject.parameters[preset]),
+        }  # fmt: skip
+        self._thread = threading.Thread(
+            target=self._launch, args=(subject.stack, arrangement, arguments, folder), daemon=True
+        )
+        try:
+            self._begin(where, len(arrangement.cards))
+            opened = self._ask("prove")
+        except BaseException:
+            self.close()
+            raise
+        self.proved, self.worth = str(opened[0]["proved"]), {"iteration": 1.0, **opened[0]["worth"]}
+
+    def _begin(self, where: Path, ranks: int) -> None:
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(str(where))
+            server.listen(ranks)
+            self._thread.start()
+            self._accept(server, ranks)
+
+    def _launch(self, stack: Stack, arrangement: Arrangement, arguments: Answer, folder: Path) -> None:
+        try:
+            launch(_PROGRAM, stack, arrangement, arguments, folder, _WHOLE_S)
+        except Exception as ended:  # whoever asks next is told
+            self._failure = ended
+
+    def _accept(self, server: socket.socket, ranks: int) -> None:
+        """Wait for every rank to come, or for the launch to fail."""
+        server.settimeout(_POLL_S)
+        while len(self._lines) < ranks:
+            try:
+                connection, _ = server.accept()
+            except TimeoutError:
+                if not self._thread.is_alive():
+                    raise self._lost() from None
+                continue
+            connection.setblocking(True)
+            self._lines.append(connection.makefile("rw", encoding="utf-8"))
+            connection.close()  # the file holds it open until it is closed itself
+
+    def _ask(self, request: str, **arguments: Any) -> list[Answer]:
+        """Return the answer of every rank; the first that is bad is raised."""
+        try:
+            for line in self._lines:
+                line.write(json.dumps({"ask": request, **arguments}) + "\n")
+                line.flush()
+            told = [line.readline() for line in self._lines]
+        except OSError:
+            raise self._lost() from None
+        if not all(told):
+            raise self._lost()
+        answers: list[Answer] = [json.loads(one) for one in told]
+        for answer in answers:
+            if "verdict" in answer:
+                ended = CheckEnded(answer["reason"])
+                ended.verdict = Verdict(answer["verdict"])
+                raise ended
+        return answers
+
+    def _lost(self) -> Exception:
+        """Return why a rank is gone: what the launcher found out."""
+        self._thread.join(_LAST_S)
+        return self._failure or CheckCrashed("a rank ended without a word")
+
+    def run(self) -> object:
+        """Run once on every rank."""
+        return self.block(1)
+
+    def warm(self, seconds: float) -> Answer:
+        """Warm all ranks together; the slowest rank's seconds and the largest peak count."""
+        told = self._ask("warm", seconds=seconds)
+        return {
+            "settled": all(one["settled"] for one in told),
+            **{name: max(one[name] for one in told) for name in ("seconds", "peak-memory")},
+        }
+
+    def block(self, runs: int) -> float:
+        """Return the slowest rank's mean seconds of a run."""
+        return max(float(one["seconds"]) for one in self._ask("block", runs=runs))
+
+    def count(self, captured: bool) -> Answer:  # noqa: ARG002 - models of ranks are not handed to the compiler
+        """Return the counters of the first rank: all ranks do the same."""
+        return {"counters": self._ask("count")[0]["counters"]}
+
+    def conclude(self) -> dict[str, Any]:
+        """Ask the first rank's work."""
+        return dict(self._ask("conclude")[0]["figures"])
+
+    def close(self) -> None:
+        """Let the ranks end."""
+        for line in self._lines:
+            with contextlib.suppress(OSError):  # of a rank that is gone
+                line.write(json.dumps({"ask": "stop"}) + "\n")
+                line.flush()
+            with contextlib.suppress(OSError):
+                line.close()
+        self._lines = []
+        self._thread.join(_LAST_S)
+        self._home.cleanup()
+
+
+def in_effect(stack: Stack, arrangement: Arrangement, asked: Mapping[str, str]) -> Answer:
+    """Bring a group up with its library told to talk, and return what its log says is in effect of what was asked for.
+
+    `facts` by name, `denied` and `warned` as sentences, `echoed` the variables that the log names; `silent` is why there is no log.
+    """
+    library = serving(arrangement.backend)
+    if library.silent:
+        return {"facts": {}, "denied": [], "warned": [], "echoed": [], "silent": library.silent}
+    with tempfile.TemporaryDirectory(prefix="sp-") as home:
+        folder = Path(home)
+        launch(_PROBE, stack, arrangement, {}, folder, _PROBE_S, environment=library.talk)
+        traces = Traces(folder, len(arrangement.cards))
+        logs = {rank: blame.log_of(traces, rank) for rank in range(len(arrangement.cards))}
+    found = {rank: blame.read(library, log, asked) for rank, log in logs.items()}
+    echoed = {match["name"] for log in logs.values() for match in (library.echo.finditer(log) if library.echo else ())}
+    return {
+        "facts": blame.common(found),
+        "denied": list(dict.fromkeys(sentence for one in found.values() for sentence in one.contradictions)),
+        "warned": list(dict.fromkeys(sentence for one in found.values() for sentence in one.warnings)),
+        "echoed": sorted(echoed),
+        "silent": "" if library.echo else f"the log of {library.name} does not list variables",
+    }

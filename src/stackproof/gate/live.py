@@ -1,0 +1,178 @@
+"""The gate's end of a side: a live process that answers within its deadline, or is ended and called hung or crashed."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import subprocess
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from stackproof.base import processes
+from stackproof.base.errors import EnvironmentMismatchError, Refusal, StackUnavailableError
+from stackproof.record.records import Verdict
+
+_START_S = 180.0
+_GRACE_S = 2.0
+"""At its deadline a side writes down where it is; that is worth waiting for."""
+_REFUSALS = {kind.exit_code: kind for kind in (Refusal, StackUnavailableError, EnvironmentMismatchError)}
+Answer = dict[str, Any]
+
+
+class SideEndedError(Exception):
+    """A side gave no answer that can be used: it computes wrong, crashed or hung; the message says which and where."""
+
+    def __init__(self, side: str, verdict: Verdict, reason: str) -> None:
+        super().__init__(reason)
+        self.side, self.verdict = side, verdict
+
+    @property
+    def gone(self) -> bool:
+        """Whether the process itself is no more."""
+        return self.verdict in (Verdict.HUNG, Verdict.CRASHED)
+
+
+@dataclass(frozen=True)
+class Seat:
+    """Where a side runs: its name, its interpreter, what is put into its environment, and its arguments."""
+
+    name: str
+    python: Path
+    source: Path
+    """The folder that holds this side's `stackproof`."""
+    environment: Mapping[str, str]
+    stack: str
+    rehearsed: bool
+    profile: str
+    device: str
+    drill: str = ""
+    """A fault that is planted on this side, to try the gate itself."""
+    backend: str = ""
+    """What ranks talk over; empty for the stack's own."""
+    proof: str = "unpinned"
+    """What was proved of the environment, in one sentence."""
+
+
+class LiveSide:
+    """A process that stays up between blocks; use it in a `with` block, so that it always ends."""
+
+    def __init__(self, seat: Seat, log: Path, run: str, scale: float = 1.0) -> None:
+        """Start it.
+
+        Args:
+            seat: where it runs.
+            log: a file for whatever it prints.
+            run: the mark of the gate, which both sides carry so that neither takes the other for a stranger.
+            scale: what deadlines are multiplied by, for slow hosts.
+        """
+        self.seat, self._log, self._buffer, self._scale = seat, log, b"", scale
+        self._mark, self._run = processes.new_mark(), run
+        self._waits: tuple[str, float] = ("start-up", _START_S * scale)
+        reading, writing = os.pipe()
+        told = {
+            "stack": seat.stack, "rehearsed": seat.rehearsed, "profile": seat.profile, "device": seat.device,
+            "drill": seat.drill, "backend": seat.backend, "began": time.time(),
+        }  # fmt: skip
+        command = [str(seat.python), "-m", "stackproof.gate.side", str(writing), json.dumps(told)]
+        with log.open("ab") as output:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=output, stderr=output, pass_fds=(writing,),
+                env=self._environment(), start_new_session=True, cwd=log.parent,
+            )  # fmt: skip
+        os.close(writing)
+        self._reading = reading
+
+    def _environment(self) -> dict[str, str]:
+        """Put the side's own source first; what the user's environment holds besides is the same for both sides."""
+        path = [str(self.seat.source), self.seat.environment.get("PYTHONPATH") or os.environ.get("PYTHONPATH", "")]
+        own = {**os.environ, **self.seat.environment, "PYTHONPATH": os.pathsep.join(filter(None, path))}
+        outer = [os.environ.get(processes.MARK, ""), self._run, self._mark]
+        return own | {processes.MARK: "/".join(filter(None, outer))}
+
+    def hello(self) -> Answer:
+        """Wait until the side is up and return what it is.
+
+        Raises:
+            Refusal: the side refuses to start, for instance because there is no device.
+        """
+        found = self._receive()
+        if "refused" in found:
+            raise _REFUSALS.get(found["exit_code"], Refusal)(f"{self.seat.name}: {found['refused']}")
+        return found
+
+    def ask(self, request: str, deadline_s: float, **arguments: Any) -> Answer:
+        """Return the answer to one request.
+
+        Raises:
+            SideEndedError: it computes wrong, crashed, or did not answer in time; the process is gone then, except after a
+                wrong result or a missing capability, which only end the subject.
+        """
+        self.send(request, deadline_s, **arguments)
+        return self.receive()
+
+    def send(self, request: str, deadline_s: float, **arguments: Any) -> None:
+        """Ask without waiting, so that both sides can work at once; `receive` gives the answer."""
+        scaled = deadline_s * self._scale
+        self._waits = (request, scaled)
+        line = json.dumps({"ask": request, "deadline_s": scaled, **arguments}) + "\n"
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(line.encode())
+            self._process.stdin.flush()
+        except OSError:
+            raise self._gone(request) from None
+
+    def receive(self) -> Answer:
+        """Return the answer to what was sent last; raises as `ask` does."""
+        found = self._receive()
+        if "verdict" in found:
+            raise SideEndedError(self.seat.name, Verdict(found["verdict"]), f"{self.seat.name}: {found['reason']}")
+        return found
+
+    def _receive(self) -> Answer:
+        request, deadline_s = self._waits
+        until = time.monotonic() + deadline_s + _GRACE_S
+        while b"\n" not in self._buffer:
+            left = until - time.monotonic()
+            if left <= 0 or not select.select([self._reading], [], [], left)[0]:
+                self.end()
+                reason = f"{self.seat.name}: hung in '{request}' for {deadline_s:.0f} s{self._frame()}"
+                raise SideEndedError(self.seat.name, Verdict.HUNG, reason)
+            data = os.read(self._reading, 65536)
+            if not data:
+                raise self._gone(request)
+            self._buffer += data
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        found: Answer = json.loads(line)
+        return found
+
+    def _gone(self, request: str) -> SideEndedError:
+        try:
+            how = processes.describe_exit(self._process.wait(5))
+        except subprocess.TimeoutExpired:
+            how = "its pipe closed"
+        said = " / ".join(processes.last_lines(self._log, 2)) or "nothing"
+        reason = f"{self.seat.name}: ended with {how} in '{request}'; it printed last: {said}"
+        return SideEndedError(self.seat.name, Verdict.CRASHED, reason)
+
+    def _frame(self) -> str:
+        lines = processes.last_lines(self._log, 60, of_bytes=65536)
+        found = next((line.strip() for line in lines if line.strip().startswith("File ")), "")
+        return f"; it was in {found}" if found else ""
+
+    def end(self) -> None:
+        """End the process and everything that it started."""
+        processes.end_tree(self._mark, self._process)
+
+    def __enter__(self) -> LiveSide:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+        os.close(self._reading)
+        if self._process.stdin is not None:
+            self._process.stdin.close()

@@ -1,0 +1,240 @@
+"""What people see of a gate in a terminal: one line that says whether to merge, the cells that matter, and what to do.
+
+Everything is made from the record, so that one from another machine shows the same.
+
+A gate for other places than a terminal: Markdown for a pull request or a job's summary, and a picture.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from stackproof.base.text import plain
+from stackproof.gate.gate import CONDITIONS
+from stackproof.record.console import plain_console
+from stackproof.record.records import Check, Record, Verdict
+
+_WIDTH = 31
+_WORDS = {
+    Verdict.PASSED: ("OK TO MERGE: nothing is worse", "bold green"),
+    Verdict.FAILED: ("DO NOT MERGE", "bold red"),
+    Verdict.CRASHED: ("DO NOT MERGE: a side crashed", "bold red"),
+    Verdict.HUNG: ("DO NOT MERGE: a side hung", "bold red"),
+    Verdict.INCONCLUSIVE: ("CANNOT SAY", "bold yellow"),
+    Verdict.INTERRUPTED: ("INTERRUPTED: says nothing", "bold yellow"),
+}
+_REMEDIES = {
+    Verdict.INCONCLUSIVE: "the noise hides an answer: run it again with more --minutes on a quieter machine, or compare fewer subjects "
+    "with --only; the counters above are exact whatever the noise. --allow-inconclusive lets such a gate pass",
+    Verdict.FAILED: "look at the cells on top; `--only SUBJECT` compares one alone. A retry until it passes is no evidence: more launches "
+    "than were declared make the promise void",
+    Verdict.HUNG: "the sentence says where the side was; on a slow host --deadline-scale 3 gives more time",
+    Verdict.CRASHED: "the sentence has the side's last words; its whole output is beside the record",
+}
+_RANK = ["HUNG", "CRASHED", "INTERRUPTED", "WRONG", "SLOWER", "INCONCLUSIVE", "FASTER", "SAME", "blind", "not judged"]
+
+
+def show(record: Record, console: Console | None = None) -> None:
+    """Print the verdict, the cells with the worst on top, what is equal in one line, what disturbed it, and what to do."""
+    console = console or plain_console()
+    console.print(headline(record), soft_wrap=True)
+    shown, equal = split(record)
+    table = Table(box=box.SIMPLE_HEAD, expand=False)
+    for title, extra in (
+        ("", {"no_wrap": True}), ("cell", {"overflow": "fold"}), ("better  <  same  >  worse", {"no_wrap": True}),
+        ("what was seen", {"overflow": "fold", "ratio": 1}), ("sees from", {"justify": "right", "no_wrap": True}),
+    ):  # fmt: skip
+        table.add_column(title, **extra)
+    for check in shown:
+        reason = Text(plain(check.reason.removeprefix(f"{word(check)} ")))
+        table.add_row(
+            Text(word(check), style=_style(check)), plain(cell_name(check)), strip(check), reason, sees(check)
+        )
+    if shown:
+        console.print(table)
+    for line, style in footer(record, equal):
+        console.print(Text(plain(line), style=style), soft_wrap=True)
+
+
+def headline(record: Record) -> Text:
+    """Return the one line that decides: the verdict, how many cells say what, between what."""
+    words, style = _WORDS.get(record.verdict, (record.verdict.value, "bold red"))
+    between = f"{record.provenance.get('head', 'head')} against {record.provenance.get('base', 'base')}"
+    how = record.provenance.get("method", "")
+    return Text(plain(f"{words} ({tally(cells(record))}) - {record.stack}: {between} ({how})"), style=style)
+
+
+def footer(record: Record, equal: list[Check]) -> list[tuple[str, str]]:
+    """Return the lines below the cells, with a style each: what is exactly equal, what disturbed the run, what to do."""
+    lines = []
+    if equal:
+        names = dict.fromkeys(check.id.rpartition("::")[2] for check in equal)
+        lines.append((f"equal to the count in {len(equal)} cells: {', '.join(names)}", "dim"))
+    blind = [cell_name(check) for check in cells(record) if word(check) == "blind"]
+    if blind:
+        lines.append((f"does not gate, because its noise hides the minimum effect: {', '.join(blind)}", "yellow"))
+    conditions = next((check.reason for check in record.checks if check.id == CONDITIONS), "")
+    if conditions:
+        lines.append((f"conditions: {conditions}", "dim"))
+    if remedy := _REMEDIES.get(record.verdict):
+        lines.append((f"what to do: {remedy}", "yellow"))
+    return lines
+
+
+def cells(record: Record) -> list[Check]:
+    """Return the checks that compare something."""
+    return [check for check in record.checks if check.id.startswith("gate/") and check.id != CONDITIONS]
+
+
+def split(record: Record) -> tuple[list[Check], list[Check]]:
+    """Return what is worth a row, the worst first, and the counters that are equal on both sides."""
+    own = ordered(record)
+    equal = [check for check in own if word(check) == "SAME" and "ratio" not in check.figures]
+    return [check for check in own if check not in equal], equal
+
+
+def ordered(record: Record) -> list[Check]:
+    """Return the gate's checks, those first that a reader must see."""
+    return sorted(
+        cells(record), key=lambda check: (_RANK.index(word(check)), -float(check.figures.get("ratio", 1.0)), check.id)
+    )
+
+
+def tally(checks: Iterable[Check]) -> str:
+    """Return how many cells say what."""
+    counts: dict[str, int] = {}
+    for check in checks:
+        counts[word(check)] = counts.get(word(check), 0) + 1
+    return ", ".join(f"{count} {name}" for name, count in sorted(counts.items(), key=lambda item: _RANK.index(item[0])))
+
+
+def word(check: Check) -> str:
+    """Return the one word of a cell."""
+    first = check.reason.split(" ", 1)[0]
+    if first in ("FASTER", "SAME", "SLOWER") and check.verdict in (Verdict.PASSED, Verdict.FAILED):
+        return first
+    special = {
+        Verdict.FAILED: "WRONG",
+        Verdict.CRASHED: "CRASHED",
+        Verdict.HUNG: "HUNG",
+        Verdict.INTERRUPTED: "INTERRUPTED",
+        Verdict.INCONCLUSIVE: "INCONCLUSIVE",
+        Verdict.SKIPPED: "blind" if "ratio" in check.figures else "not judged",
+    }
+    return special.get(check.verdict, "not judged")
+
+
+def cell_name(check: Check) -> str:
+    """Return a cell's name for people."""
+    return check.id.removeprefix("gate/").replace("::", " ")
+
+
+def sees(check: Check) -> str:
+    """Return the smallest change that this cell would have found with a power of 0.8; nothing for what is exact."""
+    visible = check.figures.get("minimum detectable effect")
+    return f"{100 * float(visible):.1f} %" if visible is not None else ""
+
+
+def strip(check: Check) -> str:
+    """Return a line of characters: the launches' ratios (:), the interval (=), equality (|); the edges are three minimum effects away."""
+    ratios = [float(value) for name, value in check.figures.items() if name.startswith("launch ")]
+    if "ratio" not in check.figures or not ratios:
+        return " " * _WIDTH
+    reach = 3 * math.log1p(float(check.figures["minimum effect"]))
+    cells = [" "] * _WIDTH
+    low, high = (_place(float(check.figures[f"ratio, {end}"]), reach) for end in ("low", "high"))
+    for place in range(low, high + 1):
+        cells[place] = "="
+    for ratio in ratios:
+        cells[_place(ratio, reach)] = ":"
+    cells[_place(1.0, reach)] = "|"
+    cells[_place(float(check.figures["ratio"]), reach)] = "o"
+    return "".join(cells)
+
+
+def _place(ratio: float, reach: float) -> int:
+    share = (math.log(ratio) / reach + 1) / 2
+    return min(_WIDTH - 1, max(0, round(share * (_WIDTH - 1))))
+
+
+def _style(check: Check) -> str:
+    calm = {"SAME": "dim", "FASTER": "green", "blind": "yellow", "INCONCLUSIVE": "yellow"}
+    return calm.get(word(check), "") or ("bold red" if check.verdict.exit_code else "dim")
+
+
+def markdown(record: Record) -> str:
+    """Return a comment for a pull request: the verdict, the cells that matter, everything else folded."""
+    shown, equal = split(record)
+    loud = [check for check in shown if word(check) not in ("SAME", "not judged")]
+    parts = [f"### stackproof gate: {escape(headline(record).plain)}", ""]
+    parts += _rows(loud) if loud else ["Every cell is the same within its minimum effect."]
+    for line, _ in footer(record, equal):
+        parts += ["", f"_{escape(line)}_"]
+    parts += ["", f"<details><summary>all {len(ordered(record))} cells, and what was compared</summary>", ""]
+    parts += [*_rows(ordered(record)), ""]
+    parts += [f"- {escape(f'{name}: {value}')}" for name, value in sorted(record.provenance.items())]
+    return "\n".join([*parts, "", "</details>", ""])
+
+
+def _rows(checks: Sequence[Check]) -> list[str]:
+    head = ["| | cell | better < same > worse | what was seen | sees from |", "|---|---|---|---|---:|"]
+    return head + [
+        f"| {word(check)} | {escape(cell_name(check))} | `{strip(check).replace('|', '¦')}` | {escape(check.reason)} | {sees(check)} |"
+        for check in checks
+    ]
+
+
+def escape(text: str) -> str:
+    """Names and reasons come from other people's machines: they are text, never markup."""
+    shown = html.escape(plain(text), quote=False)
+    for character in "\\`*_[]|#~":
+        shown = shown.replace(character, f"\\{character}")
+    return shown.replace("@", "@\u200b")
+
+
+def picture(record: Record, path: Path) -> None:
+    """Write an SVG with one strip per cell: a dot a launch, the interval as a bar, the minimum effect shaded."""
+    checks = [check for check in ordered(record) if "ratio" in check.figures]
+    high, wide, left = 26, 760, 300
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide} {high * (len(checks) + 2)}" '
+        'font-family="sans-serif" font-size="12">',
+        f'<rect width="{wide}" height="{high * (len(checks) + 2)}" fill="white"/>',
+        f'<text x="12" y="17" font-weight="bold">{html.escape(headline(record).plain[:110])}</text>',
+    ]
+    for number, check in enumerate(checks):
+        parts += _drawn(check, high * (number + 1), left, wide - 12)
+    foot = high * (len(checks) + 1) + 16
+    parts.append(f'<text x="{left}" y="{foot}" fill="#666">better</text>')
+    parts.append(f'<text x="{wide - 12}" y="{foot}" fill="#666" text-anchor="end">worse</text></svg>\n')
+    path.write_text("\n".join(parts), encoding="utf-8")
+
+
+def _drawn(check: Check, top: int, left: int, right: int) -> list[str]:
+    reach = 3 * math.log1p(float(check.figures["minimum effect"]))
+    middle = top + 13
+
+    def x(ratio: float) -> float:
+        return left + (right - left) * min(1.0, max(0.0, (math.log(ratio) / reach + 1) / 2))
+
+    effect = 1 + float(check.figures["minimum effect"])
+    low, high, centre = (float(check.figures[name]) for name in ("ratio, low", "ratio, high", "ratio"))
+    colour = {"SLOWER": "#c0392b", "FASTER": "#27803a"}.get(word(check), "#555")
+    dots = [float(value) for name, value in check.figures.items() if name.startswith("launch ")]
+    return [
+        f'<text x="{left - 10}" y="{middle + 4}" text-anchor="end">{html.escape(cell_name(check))} '
+        f'<tspan fill="{colour}" font-weight="bold">{word(check)}</tspan></text>',
+        f'<rect x="{x(1 / effect):.1f}" y="{top + 2}" width="{x(effect) - x(1 / effect):.1f}" height="22" fill="#eef1f4"/>',
+        f'<line x1="{x(1):.1f}" x2="{x(1):.1f}" y1="{top + 2}" y2="{top + 24}" stroke="#999"/>',
+        f'<rect x="{x(low):.1f}" y="{middle - 4}" width="{max(1.0, x(high) - x(low)):.1f}" height="8" fill="{colour}" opacity="0.35"/>',
+        *(f'<circle cx="{x(dot):.1f}" cy="{middle}" r="2.2" fill="{colour}" opacity="0.6"/>' for dot in dots),
+        f'<circle cx="{x(centre):.1f}" cy="{middle}" r="4" fill="{colour}"/>',
+    ]

@@ -1,0 +1,275 @@
+"""The verb `gate`: from flags to two seats, from what was found to a record and its pictures.
+
+The verb `sweep`: from flags to a grid, from its results to a ranked table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+from pathlib import Path
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from stackproof.base.errors import Refusal
+from stackproof.base.text import plain
+from stackproof.base.units import shown
+from stackproof.bench.subjects import profile as profile_named
+from stackproof.bench.subjects import subjects
+from stackproof.gate import plan, planted, report, stored, sweep
+from stackproof.gate.gate import BASE, HEAD, Board, Contest, conclude, contend
+from stackproof.gate.live import Seat, SideEndedError
+from stackproof.gate.report import sees, strip, word
+from stackproof.gate.variants import Variant, assignments, here, seat, sources
+from stackproof.record import junit, records
+from stackproof.record.console import plain_console
+from stackproof.record.records import Check, Record, Verdict
+from stackproof.runner import runs, supervise
+from stackproof.stack import hosts, provenance, stacks
+from stackproof.stack.stacks import Stack
+
+
+@dataclass
+class Progress:
+    """Tells a person how far the gate is: one line a launch, and at each look what is still open."""
+
+    console: Console
+    began: float
+
+    def launched(self, number: int, most: int, subject: str) -> None:
+        """Say that a subject was measured."""
+        self.say(f"launch {number} of at most {most}: {subject}")
+
+    def looked(self, board: Board) -> None:
+        """Say what is decided."""
+        left, count = board.undecided(), len(board.launches)
+        self.say(f"after {count} launches: " + (f"open: {', '.join(left)}" if left else "all is decided"))
+
+    def say(self, text: str) -> None:
+        """Print a line with the seconds that have passed."""
+        self.console.print(Text(plain(f"[{time.monotonic() - self.began:5.0f} s] {text}"), style="dim"), soft_wrap=True)
+
+
+def run_gate(options: argparse.Namespace) -> int:
+    """Compare two variants and return the exit code of the contracts."""
+    stack = chosen_stack(options)
+    base, head = _variants(options)
+    record, folder, progress = opened("gate", stack, options, f"{head.label} against {base.label}")
+    contest = make_contest(options, stack, base, head, progress)
+    _contend(contest, record, folder, progress)
+    record.provenance |= {BASE: base.label, HEAD: head.label, "method": _method(contest)}
+    record.provenance |= {f"{one.name}.environment": one.proof for one in contest.seats}
+    return _finish(record, folder, options, progress.console)
+
+
+def chosen_stack(options: argparse.Namespace) -> stacks.Stack:
+    """Return the stack that the flags name, and refuse a host without it."""
+    if not options.stack:
+        raise Refusal(f"which stack? add --stack with one of: {', '.join(stacks.names())}")
+    stack = stacks.load(options.stack)
+    stack = stack.rehearse() if options.rehearsed else stack
+    found = hosts.inspect(stack)
+    if not found.present:
+        raise found.refusal()
+    return stack
+
+
+def opened(verb: str, stack: stacks.Stack, options: argparse.Namespace, what: str) -> tuple[Record, Path, Progress]:
+    """See that all outputs can be written, say what begins, and return an empty record, a folder of its own, and who tells the progress."""
+    outputs = runs.Outputs(options.results or runs.LOCAL, options.json, options.junit)
+    outputs.prepare()
+    progress = Progress(plain_console(), time.monotonic())
+    progress.console.print(Text(plain(f"{verb} {stack.label}: {what}"), style="bold"))
+    started = datetime.now(timezone.utc)
+    record = Record(verb, stack.name, started.isoformat(timespec="milliseconds"))
+    record.provenance |= provenance.host_facts(stack)
+    return record, supervise.run_folder(outputs.results / stack.name, f"{started:%Y%m%dT%H%M%S}-{verb}"), progress
+
+
+def make_contest(
+    options: argparse.Namespace, stack: stacks.Stack, base: Variant, head: Variant, progress: Progress
+) -> Contest:
+    """Choose the profile, build both environments or read the stored base, and return what is compared."""
+    options.profile = options.profile or plan.load().profile(stack.device)
+    preset = profile_named(options.profile).preset
+    recalled = stored.load(base.record, preset) if base.record else None
+    live = [head] if recalled else [base, head]
+    return Contest(
+        seats=tuple(_seat(one, stack, options, progress) for one in live),
+        preset=preset,
+        kind=stack.device,
+        plan=plan.load(),
+        minutes=options.minutes,
+        only=tuple(options.only),
+        unlike=bool(getattr(options, "unlike", False)),
+        stored=recalled,
+        scale=options.deadline_scale,
+        host_facts=provenance.host_facts(stack),
+    )
+
+
+def _contend(contest: Contest, record: Record, folder: Path, progress: Progress) -> None:
+    began = time.monotonic()
+    try:
+        outcome = contend(contest, folder, progress)
+    except SideEndedError as ended:
+        record.checks.append(Check("gate/process::start-up", ended.verdict, str(ended), 0.0))
+        record.verdict = ended.verdict
+    except KeyboardInterrupt:
+        record.checks.append(Check("gate/process::start-up", Verdict.INTERRUPTED, "interrupted from outside", 0.0))
+        record.verdict = Verdict.INTERRUPTED
+    else:
+        conclude(outcome, record, contest.preset)
+    record.seconds = time.monotonic() - began
+
+
+def _method(contest: Contest) -> str:
+    how = "NOT INTERLEAVED, the base is a stored record" if contest.stored else "interleaved A B B A"
+    drill = "; a DRILL with a planted fault" if any(one.drill for one in contest.seats) else ""
+    return f"{how}, {1 - contest.plan.alpha:.0%} over {len(contest.plan.looks)} declared looks{drill}"
+
+
+def _variants(options: argparse.Namespace) -> tuple[Variant, Variant]:
+    base, head = (_variant(options, name) for name in (BASE, HEAD))
+    if base.record and (options.base or base.lock or base.sources or base.environment):
+        raise Refusal("--base-record is the whole base; leave --base, --base-lock, --base-source and --base-env out")
+    if base.label == head.label and not options.same:
+        raise Refusal(
+            "both sides are this checkout as it is; name what differs: --base REF, --head-env NAME=VALUE, --head-lock FILE, "
+            "--head-source PACKAGE=PATH or --base-record FILE (or --same to see how much noise there is)"
+        )
+    return base, head
+
+
+def _variant(options: argparse.Namespace, name: str) -> Variant:
+    given = {key: getattr(options, f"{name}_{key}") for key in ("lock", "source", "env")}
+    drill = options.head_drill if name == HEAD else ""
+    planted.read(drill)
+    return Variant(
+        name, getattr(options, name) or "", given["lock"], sources(given["source"], f"--{name}-source"),
+        assignments(given["env"], f"--{name}-env"), options.base_record if name == BASE else None, drill,
+    )  # fmt: skip
+
+
+def _seat(variant: Variant, stack: stacks.Stack, options: argparse.Namespace, progress: Progress) -> Seat:
+    if options.unpinned:
+        return here(variant, stack, options.profile, options.device, options.unpinned.absolute())
+    return seat(variant, stack, options.profile, options.device, progress.say)
+
+
+def _finish(record: Record, folder: Path, options: argparse.Namespace, console: Console) -> int:
+    path = folder / "record.json"
+    for target in filter(None, (path, options.json)):
+        records.write(record, target)
+    if options.junit:
+        junit.write(record, options.junit)
+    if options.markdown:
+        records.write_atomically(options.markdown, report.markdown(record))
+    report.picture(record, folder / "gate.svg")
+    report.show(record, console)
+    console.print(Text(f"record: {path}; picture: {folder / 'gate.svg'}", style="dim"), soft_wrap=True)
+    if record.verdict is Verdict.INCONCLUSIVE and options.allow_inconclusive:
+        return 0
+    return record.verdict.exit_code
+
+
+def run_sweep(options: argparse.Namespace) -> int:
+    """Measure the grid and return the exit code of the contracts."""
+    stack = chosen_stack(options)
+    settings = sweep.grid(options.env, options.backend)
+    record, folder, progress = opened("sweep", stack, options, f"{len(settings)} settings against the defaults")
+    base, head = Variant("base"), Variant("head")
+    contest = _ranked(make_contest(options, stack, base, head, progress), stack, options.only)
+    began = time.monotonic()
+    results, defaults = sweep.sweep(contest, settings, folder, progress)
+    sweep.conclude(results, defaults, record)
+    record.seconds = time.monotonic() - began
+    record.provenance["settings"] = "; ".join(setting.label for setting in settings)
+    _write(record, folder / "record.json", options)
+    show(record, progress.console)
+    progress.console.print(Text(f"record: {folder / 'record.json'}", style="dim"), soft_wrap=True)
+    return record.verdict.exit_code
+
+
+def _ranked(contest: Contest, stack: Stack, only: list[str]) -> Contest:
+    """Let kinds that take ranks take part; without --only, they alone."""
+    left_out = tuple(kind for kind in contest.plan.left_out if kind not in sweep.RANKED)
+    kinds = () if only else tuple({one.kind for one in subjects(contest.seats[0].profile, stack)} - set(sweep.RANKED))
+    return replace(contest, plan=replace(contest.plan, left_out=(*left_out, *kinds)))
+
+
+def show(record: Record, console: Console) -> None:
+    """Print the settings that were ignored first, then by subject all settings, the fastest first."""
+    for check in record.checks:
+        if check.reason.startswith("IGNORED") or check.verdict.exit_code not in (0, Verdict.INCONCLUSIVE.exit_code):
+            console.print(
+                Text(plain(f"{check.id.removeprefix('sweep/')}: {check.reason}"), style="bold red"), soft_wrap=True
+            )
+    table = Table(box=box.SIMPLE_HEAD)
+    for title in ("subject", "setting", "against the defaults", "better  <  same  >  worse", "rate", "sees from"):
+        table.add_column(title, no_wrap=title != "setting")
+    for row in _rows(record):
+        table.add_row(*(Text(plain(cell)) for cell in row))
+    console.print(table)
+
+
+def _rows(record: Record) -> list[tuple[str, ...]]:
+    ignored = {sweep.label_of_effect(check) for check in record.checks if check.reason.startswith("IGNORED")}
+    return [
+        (
+            sweep.subject_of(check),
+            sweep.label_of(check) + (" (IGNORED)" if sweep.label_of(check) in ignored else ""),
+            f"{word(check)} {_change(check)}".strip(),
+            strip(check),
+            _rate(check),
+            sees(check),
+        )
+        for check in sweep.ranked(record)
+    ]
+
+
+def _change(check: Check) -> str:
+    return f"{100 * (float(check.figures['ratio']) - 1):+.1f} %" if "ratio" in check.figures else ""
+
+
+def _rate(check: Check) -> str:
+    return shown(float(check.figures["seconds"]), str(check.figures["unit"])) if "seconds" in check.figures else ""
+
+
+def _write(record: Record, path: Path, options: argparse.Namespace) -> None:
+    for target in filter(None, (path, options.json)):
+        records.write(record, target)
+    if options.junit:
+        junit.write(record, options.junit)
+    if options.markdown:
+        records.write_atomically(options.markdown, markdown(record))
+
+
+def markdown(record: Record) -> str:
+    """Return the ranked table for a comment or a job's summary."""
+    head = ["| subject | setting | against the defaults | | rate | sees from |", "|---|---|---|---|---|---:|"]
+    escaped = [
+        [report.escape(cell) if number != 3 else f"`{cell.replace('|', '¦')}`" for number, cell in enumerate(row)]
+        for row in _rows(record)
+    ]
+    ignored = [
+        f"- {report.escape(check.id)}: {report.escape(check.reason)}"
+        for check in record.checks
+        if "IGNORED" in check.reason
+    ]
+    return "\n".join(
+        [
+            f"### stackproof sweep: {record.stack}",
+            "",
+            *ignored,
+            "",
+            *head,
+            *(f"| {' | '.join(row)} |" for row in escaped),
+            "",
+        ]
+    )

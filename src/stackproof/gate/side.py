@@ -1,0 +1,272 @@
+"""Where a subject of a side works: in this very process, or in a group of ranks that waits between blocks.
+
+One side of a duel: a process in a variant's own environment that proves, warms up and runs blocks when it is asked.
+
+It reads one JSON request a line from standard input and answers on the pipe whose descriptor it was given, so that
+whatever libraries print cannot be mistaken for an answer. Both sides run this same code; what differs is what it imports.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import gc
+import json
+import os
+import sys
+import time
+from typing import IO, Any, Protocol
+
+import torch
+
+from stackproof.base.errors import Refusal
+from stackproof.base.processes import die_with_parent
+from stackproof.bench.engine import require_possible
+from stackproof.bench.sampling import Sampler, freeze_collector, warm_up
+from stackproof.bench.subjects import Subject, subjects
+from stackproof.device import devices
+from stackproof.device.facts import torch_facts
+from stackproof.device.kinds import Device
+from stackproof.device.telemetry import Telemetry, others_on_card
+from stackproof.gate import counts, planted
+from stackproof.gate.group import KINDS as GROUPS
+from stackproof.gate.group import Group, arranged, in_effect
+from stackproof.gate.planted import Drill
+from stackproof.record.checks import CapabilityMissing, CheckEnded
+from stackproof.stack import stacks
+from stackproof.workloads.base import Setting
+from stackproof.workloads.catalogue import kinds
+
+Answer = dict[str, Any]
+_THREADS = max(1, torch.get_num_threads() // 2)
+"""The other side is live too: on the same cores, twice as many threads as cores wait for one another."""
+
+
+class Station(Protocol):
+    """A subject that was built and proved, and can be run."""
+
+    proved: str
+    worth: dict[str, float]
+    """What one run is worth; of a group, of all ranks together."""
+
+    def run(self) -> object:
+        """Run once."""
+
+    def warm(self, seconds: float) -> Answer:
+        """Run until the time of a run settles; return whether it did, the seconds of one run and the peak of memory in bytes."""
+
+    def block(self, runs: int) -> float:
+        """Run so many times and return the seconds of one; of a group, the slowest rank's."""
+
+    def count(self, captured: bool) -> Answer:
+        """Return the exact counters of one run, and the seconds of handing the model to the compiler where that is asked for."""
+
+    def conclude(self) -> dict[str, Any]:
+        """Let the work say whether the timed runs did what was proved."""
+
+    def close(self) -> None:
+        """Let go of it."""
+
+
+class Alone:
+    """A subject in this process."""
+
+    def __init__(self, subject: Subject, preset: str, device: Device, drill: Drill) -> None:
+        torch.set_num_threads(1 if preset == "tiny" else _THREADS)
+        self._device, self._drill = device, drill
+        self._work = kinds()[subject.kind](Setting(device, preset, subject.table(preset)))
+        planted.spoil(self._work, drill)
+        self.proved = self._work.prove()
+        self.worth = {"iteration": 1.0, **self._work.worth}
+        self._run = self._work.run
+
+    def run(self) -> object:
+        """Run once."""
+        return self._run()
+
+    def warm(self, seconds: float) -> Answer:
+        """Warm up and return what is known then; a drill begins here, after what it must be compared with was timed."""
+        freeze_collector()
+        self._device.synchronize()
+        self._device.reset_peak()
+        sampler = Sampler(self._device, self._work.run)
+        warmth = warm_up(sampler, seconds)
+        took = warmth.took
+        plain, self._run = self._work.run, planted.burdened(self._work.run, self._drill, self._device, took)
+        took = took if self._run == plain else min(Sampler(self._device, self._run).block(3))
+        return {"settled": warmth.settled, "seconds": took, "peak-memory": self._device.memory().peak}
+
+    def block(self, runs: int) -> float:
+        """Run so many times back to back and return the mean seconds of one."""
+        watch = self._device.stopwatch()
+        self._device.synchronize()
+        watch.start()
+        for _ in range(runs):
+            self._run()
+        planted.end(self._drill)
+        watch.stop()
+        return watch.seconds() / runs
+
+    def count(self, captured: bool) -> Answer:
+        """Count one run, and hand the model to the compiler where that is asked for."""
+        found: Answer = {"counters": counts.counts(self._run, self._device)}
+        job = getattr(self._work, "job", None)
+        if captured and job is not None:
+            cut, found["capture"] = counts.capture(job)
+            found["counters"] |= cut
+        return found
+
+    def conclude(self) -> dict[str, Any]:
+        """Ask the work."""
+        return dict(self._work.conclude())
+
+    def close(self) -> None:
+        """Let go of the work and of what the device keeps for it."""
+        self._work.close()
+        self._run = lambda: None
+        gc.unfreeze()
+        self._device.empty_cache()
+
+
+Request = dict[str, Any]
+
+
+class Side:
+    """What is open in this process: at most one subject at a time."""
+
+    def __init__(self, stack: str, rehearsed: bool, profile: str, device: str, drill: str, backend: str) -> None:
+        found = stacks.load(stack)
+        self.stack = found.rehearse() if rehearsed else found
+        self.backend = backend
+        self.drill = planted.read(drill)
+        self.device = devices.parse(device, self.stack.device) if device else devices.default(self.stack.device)
+        known = {subject.name: subject for subject in subjects(profile, self.stack)}
+        self.subjects = {name: one for name, one in known.items() if not self._drilled("drop", name)}
+        self.station: Station | None = None
+
+    def _drilled(self, kind: str, value: str) -> bool:
+        return (self.drill.kind, self.drill.value) == (kind, value)
+
+    def hello(self) -> Answer:
+        """Use the device once and say what this side is: facts that two sides must share to be comparable."""
+        with self.device.current():
+            torch.ones(1, device=self.device.torch).sum().item()
+        return {
+            "facts": {"torch": torch.__version__, **torch_facts(self.stack)},
+            "subjects": {
+                name: {"kind": one.kind, "unit": one.unit, "version": one.version}
+                for name, one in self.subjects.items()
+            },
+        }
+
+    def open(self, subject: str, preset: str) -> Answer:
+        """Build a subject and prove it; return what was proved, and what one run is worth."""
+        self.close()
+        if subject not in self.subjects:
+            raise CapabilityMissing(f"this side has no subject '{subject}'")
+        if self.drill.kind == "skip":
+            raise CapabilityMissing("a drill skips everything on this side")
+        chosen = self.subjects[subject]
+        require_possible(chosen)
+        with self.device.current():
+            self.station = (
+                Group(chosen, preset, self.device, self.backend)
+                if chosen.kind in GROUPS
+                else Alone(chosen, preset, self.device, self.drill)
+            )
+        return {"proved": self.station.proved, "worth": self.station.worth}
+
+    def warm(self, seconds: float) -> Answer:
+        """Run until the time of a run settles; return the seconds of one run and the most memory that was in use, in bytes."""
+        with self.device.current():
+            return self._told(self._open().warm(seconds))
+
+    def block(self, runs: int) -> Answer:
+        """Run so many times and return the seconds of one run: their mean, since a block is as long as it is."""
+        with self.device.current():
+            return {"seconds": self._open().block(runs)}
+
+    def conditions(self) -> Answer:
+        """Return what the vendor's tool tells of the card while it works, what slows it, and who else uses it."""
+        telemetry = Telemetry(self.device, self.stack)
+        with self.device.current():
+            telemetry.read(self._open().run)
+        reading = telemetry.readings[0] if telemetry.readings else {}
+        others = others_on_card(self.device, self.stack) or ()
+        return {"reading": reading, "throttled": list(telemetry.throttled()), "others": list(others)}
+
+    def count(self, captured: bool) -> Answer:
+        """Count one run exactly; where it is asked for, also how a compiler cuts the model, and the seconds of that."""
+        with self.device.current():
+            found = self._open().count(captured)
+        found["counters"] = self._told(found["counters"])
+        return self._told(found)
+
+    def conclude(self) -> Answer:
+        """Let the work say whether the timed runs did what was proved, and let go of it."""
+        found = self._open().conclude()
+        self.close()
+        return {"figures": found}
+
+    def effect(self, subject: str, preset: str, asked: dict[str, str]) -> Answer:
+        """Bring the ranks of a subject up and return what their library's log says of what was asked for."""
+        return in_effect(self.stack, arranged(self.subjects[subject], preset, self.device, self.backend), asked)
+
+    def close(self) -> Answer:
+        """Let go of what is open."""
+        if self.station is not None:
+            self.station.close()
+        self.station = None
+        return {}
+
+    def _open(self) -> Station:
+        if self.station is None:
+            raise Refusal("no subject is open")
+        return self.station
+
+    def _told(self, answer: Answer) -> Answer:
+        """Leave out what a drill says is missing."""
+        return {name: value for name, value in answer.items() if not self._drilled("missing", name)}
+
+
+def serve(side: Side, requests: IO[str], answers: IO[str]) -> None:
+    """Answer requests until there are no more; what goes wrong with one is its answer, with the verdict that it means."""
+    for line in requests:
+        request: Request = json.loads(line)
+        faulthandler.dump_traceback_later(float(request.pop("deadline_s")))
+        asked, began = request.pop("ask"), time.monotonic()
+        try:
+            answer = getattr(side, asked)(**request)
+        except CheckEnded as ended:
+            answer = {"verdict": ended.verdict.value, "reason": str(ended)}
+        except Refusal as refusal:
+            answer = {"verdict": "inconclusive", "reason": str(refusal)}
+        except Exception as error:
+            said = (str(error).splitlines() or [""])[0][:300]
+            answer = {"verdict": "crashed", "reason": f"{type(error).__name__}: {said}"}
+        faulthandler.cancel_dump_traceback_later()
+        sys.stderr.write(f"{asked} {request.get('subject', '')}: {time.monotonic() - began:.2f} s\n")
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
+
+
+def main(arguments: list[str]) -> int:
+    """`side DESCRIPTOR JSON`: bring the stack up, say what is there, and serve."""
+    die_with_parent()
+    told = json.loads(arguments[1])
+    began = float(told.pop("began"))
+    faulthandler.enable()
+    with os.fdopen(int(arguments[0]), "w", encoding="utf-8") as answers:
+        try:
+            side = Side(**told)
+            hello = {**side.hello(), "start_up": time.time() - began}
+        except Refusal as refusal:
+            answers.write(json.dumps({"refused": str(refusal), "exit_code": refusal.exit_code}) + "\n")
+            return refusal.exit_code
+        answers.write(json.dumps(hello) + "\n")
+        answers.flush()
+        serve(side, sys.stdin, answers)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,204 @@
+"""Measures a grid of settings against the defaults, each interleaved with them, and says which of them the library ignored."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from stackproof.base.errors import Refusal
+from stackproof.gate.duel import Terms
+from stackproof.gate.gate import TIME, Cell, Contest, GateRun, Watcher, contend
+from stackproof.gate.live import Answer, LiveSide, Seat, SideEndedError
+from stackproof.record.records import Check, Figure, Record, Verdict, overall
+
+_PROBE_S = 240.0
+RANKED = ("collective", "data-parallel")
+"""Kinds of work that take ranks: a gate leaves them out on two sides of a small host, and a sweep is about them."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One point of the grid."""
+
+    environment: Mapping[str, str] = field(default_factory=dict)
+    backend: str = ""
+
+    @property
+    def label(self) -> str:
+        """How people read it."""
+        words = [f"{name}={value}" for name, value in self.environment.items()]
+        return " ".join([*([self.backend] if self.backend else []), *words]) or "defaults"
+
+
+@dataclass
+class Result:
+    """What came of one setting."""
+
+    setting: Setting
+    outcome: GateRun | None = None
+    ended: SideEndedError | None = None
+    effect: Answer = field(default_factory=dict)
+    """What the library's log says is in effect."""
+
+
+def grid(words: Sequence[str], backends: Sequence[str]) -> list[Setting]:
+    """Return every combination of `NAME=V1,V2` words and backends; anything else is refused with an example."""
+    axes: list[list[tuple[str, str]]] = []
+    for word in words:
+        name, equals, values = word.partition("=")
+        found = [value.strip() for value in values.split(",") if value.strip()]
+        if not equals or not name.strip() or not found:
+            raise Refusal(
+                f"--env '{word}' is not of the form NAME=V1,V2; write for instance --env NCCL_PROTO=Simple,LL128"
+            )
+        axes.append([(name.strip(), value) for value in found])
+    names = [axis[0][0] for axis in axes]
+    if len(set(names)) < len(names):
+        raise Refusal("--env names a variable twice; write all its values behind one: --env NAME=V1,V2")
+    if not axes and not backends:
+        raise Refusal("what is swept? add --env NAME=V1,V2 (may be repeated), or --backend gloo,nccl")
+    chosen = [name for word in backends for name in word.split(",") if name] or [""]
+    return [Setting(dict(point), backend) for backend in chosen for point in itertools.product(*axes)]
+
+
+def sweep(contest: Contest, settings: Sequence[Setting], folder: Path, watcher: Watcher) -> tuple[list[Result], Answer]:
+    """Measure each setting against the defaults; return the results, and what is in effect by default."""
+    base, head = contest.seats
+    found, defaults = [], _effect(contest, base, {}, folder / "defaults")
+    for number, setting in enumerate(settings):
+        environment = {**head.environment, **setting.environment}
+        seat = replace(head, environment=environment, backend=setting.backend)
+        place, result = folder / f"setting-{number}", Result(setting)
+        found.append(result)
+        try:
+            result.effect = _effect(contest, seat, setting.environment, place)
+            result.outcome = contend(replace(contest, seats=(base, seat)), place, watcher)
+        except SideEndedError as ended:
+            result.ended = ended
+        if result.outcome is not None and result.outcome.interrupted:
+            break
+    return found, defaults
+
+
+def _effect(contest: Contest, seat: Seat, asked: Mapping[str, str], folder: Path) -> Answer:
+    """Ask a side of its own what is in effect, with the library told to talk; what is timed later stays quiet."""
+    terms = Terms(contest.preset, contest.plan, contest.scale)
+    folder.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as stack:
+        side = stack.enter_context(LiveSide(seat, folder / "effect.log", terms.run, contest.scale))
+        subjects: Mapping[str, Any] = side.hello()["subjects"]
+        ranked = [
+            name
+            for name, one in subjects.items()
+            if one["kind"] in RANKED and (not contest.only or name in contest.only)
+        ]
+        if not ranked:
+            return {
+                "facts": {},
+                "denied": [],
+                "warned": [],
+                "echoed": [],
+                "silent": "no subject of this sweep takes ranks",
+            }
+        return side.ask("effect", _PROBE_S, subject=ranked[0], preset=contest.preset, asked=dict(asked))
+
+
+def ignored(result: Result, defaults: Answer) -> str:
+    """Return why a setting was without effect, as far as the library's log tells; nothing if it was not, or nobody can tell."""
+    if result.effect.get("denied"):
+        return "; ".join(result.effect["denied"])
+    if result.effect.get("silent") or not result.effect.get("facts") or result.setting.backend:
+        return ""
+    unheard = [name for name in result.setting.environment if name not in result.effect["echoed"]]
+    if unheard and result.effect["facts"] == defaults.get("facts"):
+        return f"the log does not name {', '.join(unheard)}, and says the same of everything as with the defaults"
+    return ""
+
+
+def conclude(results: Sequence[Result], defaults: Answer, record: Record) -> None:
+    """Turn the results into checks: slower than the defaults is an answer and no failure, wrong or hung is one."""
+    for result in results:
+        label = result.setting.label
+        record.checks.append(_effect_check(label, result, defaults))
+        if result.ended is not None:
+            record.checks.append(Check(f"sweep/{label}::runs", result.ended.verdict, str(result.ended), 0.0))
+        if result.outcome is not None:
+            record.checks += _cells(label, result.outcome)
+            if result.outcome.interrupted:
+                reason = "interrupted from outside; the settings after it were not measured"
+                record.checks.append(Check(f"sweep/{label}::runs", Verdict.INTERRUPTED, reason, 0.0))
+            record.provenance |= result.outcome.facts["base"]
+    record.verdict = overall(check.verdict for check in record.checks)
+    record.provenance |= {f"in effect by default, {name}": value for name, value in defaults.get("facts", {}).items()}
+
+
+def _effect_check(label: str, result: Result, defaults: Answer) -> Check:
+    reason = ignored(result, defaults)
+    figures: dict[str, Figure] = dict(result.effect.get("facts", {}))
+    told = ", ".join(f"{name} {value}" for name, value in figures.items() if name != "bus id")
+    warned = "; ".join(result.effect.get("warned", ()))
+    if reason:
+        return Check(f"sweep/{label}::effect", Verdict.NOT_APPLICABLE, f"IGNORED: {reason}", 0.0, figures)
+    said = result.effect.get("silent") or told or "the library's log says nothing of it"
+    return Check(
+        f"sweep/{label}::effect", Verdict.PASSED, f"{said}{'; warns: ' + warned if warned else ''}", 0.0, figures
+    )
+
+
+def _cells(label: str, outcome: GateRun) -> Iterable[Check]:
+    board = outcome.board
+    for one in board.lost.values():
+        if one.verdict not in (Verdict.NOT_APPLICABLE, Verdict.SKIPPED):
+            yield Check(f"sweep/{label}/{one.subject}::runs", one.verdict, one.reason, 0.0)
+        else:
+            yield Check(f"sweep/{label}/{one.subject}::runs", Verdict.SKIPPED, one.reason, 0.0)
+    for cell in board.cells.values():
+        if cell.what == TIME and cell.subject not in board.lost:
+            yield _cell(label, cell, outcome)
+
+
+def _cell(label: str, cell: Cell, outcome: GateRun) -> Check:
+    name = f"sweep/{label}/{cell.subject}::{TIME}"
+    figures = {**cell.figures(), **_rates(cell, outcome)}
+    if cell.ruling is None:
+        return Check(
+            name, Verdict.INCONCLUSIVE, f"only {len(cell.ratios)} launches; allow more --minutes", 0.0, figures
+        )
+    verdict = Verdict.PASSED if cell.ruling.decided else Verdict.INCONCLUSIVE
+    return Check(name, verdict, f"{cell.ruling.outcome.value} {cell.ruling.reason}", 0.0, figures)
+
+
+def _rates(cell: Cell, outcome: GateRun) -> dict[str, Figure]:
+    """Return the setting's seconds per unit of work: by the defaults' times the ratio would drift with the day."""
+    unit = str(outcome.subjects[cell.subject]["unit"])
+    seen = [launch.seen[cell.subject]["head"] for launch in outcome.board.launches if cell.subject in launch.seen]
+    blocks = sorted(block for one in seen for block in one.blocks)
+    if not blocks or unit in ("s", "ratio"):
+        return {}
+    return {"seconds": blocks[len(blocks) // 2] / seen[0].worth[unit.removeprefix("s/")], "unit": unit}
+
+
+def ranked(record: Record) -> list[Check]:
+    """Return the cells of all settings, by subject, the fastest first."""
+    cells = [check for check in record.checks if check.id.startswith("sweep/") and check.id.endswith(f"::{TIME}")]
+    return sorted(cells, key=lambda check: (subject_of(check), float(check.figures.get("ratio", math.inf))))
+
+
+def subject_of(check: Check) -> str:
+    """Return the subject of a cell's name."""
+    return check.id.rpartition("::")[0].rpartition("/")[2]
+
+
+def label_of_effect(check: Check) -> str:
+    """Return the setting of a check that is about a whole setting."""
+    return check.id.removeprefix("sweep/").rpartition("::")[0]
+
+
+def label_of(check: Check) -> str:
+    """Return the setting of a check's name."""
+    return check.id.removeprefix("sweep/").rpartition("::")[0].rpartition("/")[0]

@@ -1,0 +1,253 @@
+"""What a gate compares: a variant is a checkout with this harness and its own stacks, locks, fixtures and workloads.
+
+Each variant is laid out as a tree below `.nox/gates/`: the harness of this checkout, so that both sides are
+measured alike, and from the commit that was asked for everything that is compared (`data/gate.toml`, `[compared]`). The tree
+builds its environment like any checkout; where its lock is this checkout's to the byte, the environment that is there is proved and used.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from stackproof import ROOT
+from stackproof.base.errors import EnvironmentMismatchError, Refusal, suggestion
+from stackproof.gate import plan
+from stackproof.gate.live import Seat
+from stackproof.runner.supervise import variables_of
+from stackproof.stack import environments, lockfile, stacks
+
+HOME = ROOT / ".nox" / "gates"
+_LEFT_OUT = ("results", "docs", "tests")
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One side as it was asked for; everything that is empty is as in this checkout.
+
+    `commit`: a revision of this repository; `lock`: a file in place of the stack's lock; `sources`: packages
+    replaced by a checkout; `environment`: variables; `record`: a stored record in place of a live side; `drill`: a planted fault;
+    `backend`: what ranks talk over.
+    """
+
+    name: str
+    commit: str = ""
+    lock: Path | None = None
+    sources: Mapping[str, Path] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
+    record: Path | None = None
+    drill: str = ""
+    backend: str = ""
+
+    @property
+    def label(self) -> str:
+        """Say in a few words what this side is."""
+        parts = [self.commit or "this checkout"]
+        parts += [f"lock {self.lock}"] if self.lock else []
+        parts += [f"{package} from {path}" for package, path in self.sources.items()]
+        parts += [f"{name}={value}" for name, value in self.environment.items()]
+        parts += [f"over {self.backend}"] if self.backend else []
+        parts += [f"DRILL {self.drill}"] if self.drill else []
+        return str(self.record) if self.record else ", ".join(parts)
+
+
+def assignments(words: Sequence[str], flag: str) -> dict[str, str]:
+    """Read `NAME=VALUE` words of a flag; anything else is refused with an example."""
+    found = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals or not name.strip():
+            raise Refusal(f"{flag} '{word}' is not of the form NAME=VALUE; write for instance {flag} NCCL_PROTO=Simple")
+        found[name.strip()] = value
+    return found
+
+
+def sources(words: Sequence[str], flag: str) -> dict[str, Path]:
+    """Read `PACKAGE=PATH` words; the path must be a Python project."""
+    found = {}
+    for package, place in assignments(words, flag).items():
+        path = Path(place).expanduser().resolve()
+        if not any((path / file).exists() for file in ("pyproject.toml", "setup.py")):
+            raise Refusal(f"{flag} {package}={place}: {path} holds no pyproject.toml and no setup.py; name a checkout")
+        found[package] = path
+    return found
+
+
+def seat(variant: Variant, stack: stacks.Stack, profile: str, device: str, say: environments.Say) -> Seat:
+    """Lay out the variant's tree, build and prove its environment, and return where its side runs.
+
+    Raises:
+        Refusal: the commit, the lock or a source cannot be used; the sentence names it.
+    """
+    tree = _tree(variant, stack)
+    python = _prepare(tree, variant, stack, say)
+    proof = _prove(python, tree, stack, say)
+    for package, path in variant.sources.items():
+        _override(python, tree, stack, package, path, say)
+        proof += f"; then {package} from {path}"
+    return _seat(variant, stack, profile, device, python, tree, proof)
+
+
+def here(variant: Variant, stack: stacks.Stack, profile: str, device: str, python: Path) -> Seat:
+    """Return a seat in an environment that is not ours, such as a vendor's container; what is installed cannot differ there."""
+    if variant.lock or variant.sources:
+        raise Refusal(
+            f"{variant.name}: --unpinned installs nothing, so only commits and variables can be compared; "
+            f"run without it to compare {variant.label}"
+        )
+    return _seat(variant, stack, profile, device, python, _tree(variant, stack), "unpinned")
+
+
+def _seat(
+    variant: Variant, stack: stacks.Stack, profile: str, device: str, python: Path, tree: Path, proof: str
+) -> Seat:
+    return Seat(
+        name=variant.name, python=python, source=tree / "src", stack=stack.name,
+        environment={**variables_of(stack), **variant.environment},
+        rehearsed=stack.rehearsed, profile=profile, device=device, drill=variant.drill, backend=variant.backend, proof=proof,
+    )  # fmt: skip
+
+
+def _tree(variant: Variant, stack: stacks.Stack) -> Path:
+    """Return the folder of the variant: this checkout itself if nothing of its files differs."""
+    if not (variant.commit or variant.lock or variant.sources):
+        return ROOT
+    digest = hashlib.sha256(f"{_resolved(variant.commit)}|{variant.lock}|{variant.label}".encode()).hexdigest()[:10]
+    tree = HOME / f"{variant.name}-{digest}"
+    _lay_harness(tree)
+    if variant.commit:
+        _overlay(tree, variant.commit)
+    if variant.lock:
+        _replace_lock(tree, stack, variant.lock)
+    return tree
+
+
+def _lay_harness(tree: Path) -> None:
+    """Copy this checkout's files, local changes included; what it keeps from an earlier gate is its environment."""
+    for old in tree.glob("*"):
+        if old.name != ".nox":
+            shutil.rmtree(old) if old.is_dir() else old.unlink()
+    listed = _git("ls-files", "--cached", "--others", "--exclude-standard", "-z").split("\0")
+    for name in filter(None, listed):
+        if not name.startswith(_LEFT_OUT) and (ROOT / name).is_file():
+            (tree / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, tree / name)
+
+
+def _overlay(tree: Path, commit: str) -> None:
+    """Replace what is compared by the commit's; what it did not have yet stays as it is here."""
+    revision = _resolved(commit)
+    for place in plan.load().compared:
+        names = list(filter(None, _git("ls-tree", "-r", "--name-only", "-z", revision, place).split("\0")))
+        if not names:
+            continue
+        shutil.rmtree(tree / place, ignore_errors=True)
+        for name in names:
+            (tree / name).parent.mkdir(parents=True, exist_ok=True)
+            (tree / name).write_bytes(_git_bytes("show", f"{revision}:{name}"))
+
+
+def _replace_lock(tree: Path, stack: stacks.Stack, lock: Path) -> None:
+    if not lock.is_file():
+        raise Refusal(f"{lock}: there is no such lock; name a file made by `nox -s lock -- {stack.name}`")
+    shutil.copy2(lock, tree / stack.lock.relative_to(ROOT))
+
+
+def _prepare(tree: Path, variant: Variant, stack: stacks.Stack, say: environments.Say) -> Path:
+    """Return the interpreter: of the environment that is there if the lock is the same, else of one that the tree builds."""
+    if tree == ROOT or (not variant.sources and _same_lock(tree, stack)):
+        return environments.prepare(stack, say)
+    ended = _python([sys.executable, "-m", "stackproof.stack.environments", *_words(stack)], tree)
+    if ended.returncode:
+        said = ended.stderr.strip().splitlines()
+        raise Refusal(f"{tree.name}: its environment cannot be built: {said[-1] if said else 'it said nothing'}")
+    say(f"{tree.name}: environment ready")
+    return Path(ended.stdout.strip().splitlines()[-1])
+
+
+def _same_lock(tree: Path, stack: stacks.Stack) -> bool:
+    return _lock_of(tree, stack).read_bytes() == stack.lock.read_bytes()
+
+
+def _prove(python: Path, tree: Path, stack: stacks.Stack, say: environments.Say) -> str:
+    """Hold the environment against its lock, before a source goes over it; the interpreter that is proved does it."""
+    ended = _python([str(python), "-m", "stackproof.stack.environment_proof", *_words(stack)], tree)
+    if ended.returncode:
+        raise EnvironmentMismatchError(f"{tree.name}: {(ended.stderr.strip().splitlines() or ['it said nothing'])[-1]}")
+    say(f"{tree.name}: {ended.stdout.strip()}")
+    return ended.stdout.strip()
+
+
+def _words(stack: stacks.Stack) -> list[str]:
+    return [stack.name, *(["--rehearsed"] if stack.rehearsed else [])]
+
+
+def _python(command: list[str], tree: Path) -> subprocess.CompletedProcess[str]:
+    """Run one of the tree's own modules."""
+    env = {**os.environ, "PYTHONPATH": str(tree / "src")}
+    return subprocess.run(command, env=env, capture_output=True, text=True, errors="replace", check=False)
+
+
+def _override(python: Path, tree: Path, stack: stacks.Stack, package: str, path: Path, say: environments.Say) -> None:
+    """Install a checkout over the lock, without its dependencies: the lock stays what decides about those."""
+    known = {pin.name for pin in lockfile.read(_lock_of(tree, stack)).pins}
+    if package not in known:
+        raise Refusal(f"'{package}' is not in the lock{suggestion(package, known)}; name a package that the stack has")
+    (python.parent.parent / environments.STAMP).unlink(missing_ok=True)  # it is no longer its lock: rebuilt next time
+    uv = str(environments.find_uv(say))
+    command = [
+        uv,
+        "pip",
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--reinstall-package",
+        package,
+        "--python",
+        str(python),
+        str(path),
+    ]
+    ended = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+    if ended.returncode:
+        raise Refusal(
+            f"{package} from {path} cannot be installed: {' / '.join(ended.stderr.strip().splitlines()[-3:])}"
+        )
+    say(f"{tree.name}: {package} from {path}")
+
+
+def _lock_of(tree: Path, stack: stacks.Stack) -> Path:
+    found = tree / stack.lock.relative_to(ROOT)
+    if not found.is_file():
+        raise Refusal(f"{tree.name}: has no {stack.lock.relative_to(ROOT)}; that commit does not know the stack yet")
+    return found
+
+
+def _resolved(commit: str) -> str:
+    if not commit:
+        return ""
+    try:
+        return _git("rev-parse", "--verify", "--quiet", f"{commit}^{{commit}}").strip()
+    except Refusal:
+        raise Refusal(
+            f"'{commit}' is no commit, branch or tag of this repository; `git fetch` it, or check its name"
+        ) from None
+
+
+def _git(*arguments: str) -> str:
+    return _git_bytes(*arguments).decode("utf-8", errors="surrogateescape")
+
+
+def _git_bytes(*arguments: str) -> bytes:
+    try:
+        command = ["git", "-C", str(ROOT), *arguments]
+        return subprocess.run(command, capture_output=True, check=True).stdout
+    except FileNotFoundError:
+        raise Refusal("git is not installed, and comparing commits needs it; install git") from None
+    except subprocess.CalledProcessError as error:
+        raise Refusal(f"git {arguments[0]} failed: {error.stderr.decode(errors='replace').strip()}") from error

@@ -1,0 +1,362 @@
+"""Entries: what a record adds to histories - a place, a state, a commit, and figures that have a version.
+
+The states of each place in the order in which they were, as a git repository with a commit for each.
+
+A new driver is no commit of anybody's code, so a history by commit cannot show it: figures before and after it are two
+series, and nothing is flagged. Here every state of the stack, driver and wheels and code and settings, is a manifest, and each
+change of the manifest is a commit whose message says what changed. Any tool that reads a history by commit, asv first of all,
+then shows a driver like a patch.
+
+Nothing of this is stored. The repository is made from the records, the same commits from the same records wherever it is made.
+
+Series of rates: what a person reads of the history of each place - now, before, and which change made a difference.
+
+Stored are seconds, shown are rates; here, as everywhere, "worse" is said of what people see. A flag is a hint to look: a pull
+request is judged by the gate, which measures both sides in turn.
+
+Admission of a record to the published results: what stands there was verified, and somebody else can measure it again.
+"""
+
+from __future__ import annotations
+
+import math
+import shutil
+import subprocess
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from statistics import median
+
+from stackproof.base.errors import Refusal
+from stackproof.base.statistics import Interval, median_interval
+from stackproof.record import records, store
+from stackproof.record.records import Measurement, Record, Verdict
+from stackproof.record.store import Place, State, changes, place, rules, state
+
+_LOCAL_CHANGES = " (with local changes)"
+
+
+@dataclass(frozen=True)
+class Key:
+    """What is measured: figures of different keys have nothing to do with each other."""
+
+    subject: str
+    preset: str
+    unit: str
+
+
+@dataclass(frozen=True)
+class Entry:
+    """The figures of one run in one state of one place."""
+
+    place: Place
+    state: State
+    started: datetime
+    figures: Mapping[Key, Measurement]
+
+    @property
+    def commit(self) -> str:
+        """The commit, or "" where the code had local changes or was of no repository: nobody can go back to that."""
+        commit = self.state.commit
+        return "" if commit == "unknown" or commit.endswith(_LOCAL_CHANGES) else commit
+
+
+@dataclass(frozen=True)
+class Pooled:
+    """The samples of one figure over all runs of one state, in seconds per unit and in the order they were taken."""
+
+    key: Key
+    version: str
+    samples: tuple[float, ...]
+    started: datetime
+
+
+def entry(record: Record) -> Entry | None:
+    """Return what a record adds; nothing if none of its figures has a version.
+
+    A subject may be told in several units, which are multiples of each other: the first is the one with a history.
+    """
+    figures: dict[Key, Measurement] = {}
+    seen = set()
+    for row in record.measurements:
+        if row.version and (row.workload, row.preset) not in seen and _usable(row):
+            seen.add((row.workload, row.preset))
+            figures[Key(row.workload, row.preset, row.unit)] = row
+    if not figures:
+        return None
+    facts = record.provenance
+    return Entry(place(facts), state(facts), datetime.fromisoformat(record.started), figures)
+
+
+def entries(records: Mapping[Path, Record]) -> list[Entry]:
+    """Return what these records add, in the order in which they were started.
+
+    A run in which some benchmarks failed counts: each figure was verified before it was taken.
+    """
+    found = [one for record in records.values() if record.verdict is not Verdict.MISMATCHED and (one := entry(record))]
+    return sorted(found, key=lambda one: one.started)
+
+
+def pooled(group: Iterable[Entry]) -> list[Pooled]:
+    """Return each figure of a group of entries with all its samples; of several versions only the latest counts."""
+    rows: dict[Key, list[tuple[datetime, Measurement]]] = {}
+    for one in group:
+        for key, row in one.figures.items():
+            rows.setdefault(key, []).append((one.started, row))
+    return [_pool(key, found) for key, found in rows.items()]
+
+
+def _pool(key: Key, found: list[tuple[datetime, Measurement]]) -> Pooled:
+    version = found[-1][1].version
+    samples = tuple(sample for _, row in found if row.version == version for sample in row.samples)
+    return Pooled(key, version, samples, found[-1][0])
+
+
+def _usable(row: Measurement) -> bool:
+    """A word for a number (nan, inf) is a finding of its run, no point of a history."""
+    return all(math.isfinite(sample) and sample > 0 for sample in row.samples)
+
+
+_GIT = shutil.which("git") or "git"
+_WHO = "stackproof <stackproof@localhost>"
+
+
+@dataclass
+class Stay:
+    """The entries that were made while a place stayed in one state."""
+
+    place: Place
+    state: State
+    entries: list[Entry] = field(default_factory=list)
+
+    @property
+    def seconds(self) -> int:
+        """When the state was first seen, in seconds since 1970."""
+        return int(self.entries[0].started.timestamp())
+
+
+def stays(entries: Iterable[Entry]) -> dict[str, list[Stay]]:
+    """Return the states of each place (by its slug) in order; a state that comes back later is another stay."""
+    found: dict[str, list[Stay]] = {}
+    for one in entries:
+        chain = found.setdefault(one.place.slug, [])
+        if not chain or chain[-1].state != one.state:
+            chain.append(Stay(one.place, one.state))
+        chain[-1].entries.append(one)
+    return found
+
+
+def subject(before: Stay | None, now: Stay) -> str:
+    """Return the first line of a state's commit: which groups changed, and how where that is short."""
+    if before is None:
+        return f"first seen: {now.place.label}"
+    found = changes(before.state, now.state)
+    return "; ".join(_phrase(group, phrases) for group, phrases in found.items())
+
+
+def _phrase(group: str, phrases: Sequence[str]) -> str:
+    more = f" and {len(phrases) - 1} more" if len(phrases) > 1 else ""
+    return f"{group}: {phrases[0]}{more}"
+
+
+def write(chains: dict[str, list[Stay]], repository: Path) -> dict[str, list[str]]:
+    """Make the repository anew, a branch for each place, and return the hashes of its commits, oldest first.
+
+    Raises:
+        Refusal: git is missing, or fails.
+    """
+    shutil.rmtree(repository, ignore_errors=True)
+    repository.parent.mkdir(parents=True, exist_ok=True)
+    _git(["init", "--quiet", "--bare", "--object-format=sha1", str(repository)])
+    marks = repository.resolve() / "stays.marks"
+    stream = b"".join(_stream(chains))
+    _git(["-C", str(repository), "fast-import", "--quiet", f"--export-marks={marks}"], stream)
+    hashes = _read(marks)
+    numbered = iter(range(1, len(hashes) + 1))
+    return {name: [hashes[next(numbered)] for _ in chain] for name, chain in chains.items()}
+
+
+def _stream(chains: dict[str, list[Stay]]) -> Iterator[bytes]:
+    """Yield what git's fast-import reads (git-fast-import(1)): one commit for each stay, its manifest as a file."""
+    mark = 0
+    for name, chain in chains.items():
+        yield f"reset refs/heads/{name}\n\n".encode()
+        for number, stay in enumerate(chain):
+            mark += 1
+            before = chain[number - 1] if number else None
+            yield f"commit refs/heads/{name}\nmark :{mark}\ncommitter {_WHO} {stay.seconds} +0000\n".encode()
+            yield _data(_message(before, stay))
+            yield b"M 100644 inline state.json\n" + _data(stay.state.as_json())
+
+
+def _message(before: Stay | None, now: Stay) -> str:
+    found = changes(before.state, now.state) if before else {}
+    lines = [f"{group}: {phrase}" for group, phrases in found.items() for phrase in phrases]
+    return "\n".join([subject(before, now)[:200], "", *lines]) + "\n"
+
+
+def _data(text: str) -> bytes:
+    content = text.encode("utf-8", errors="surrogatepass")
+    return b"data %d\n%s\n" % (len(content), content)
+
+
+def _read(marks: Path) -> dict[int, str]:
+    rows = (line.split() for line in marks.read_text(encoding="ascii").splitlines())
+    return {int(mark.removeprefix(":")): commit for mark, commit in rows}
+
+
+def _git(arguments: list[str], stream: bytes = b"") -> None:
+    try:
+        subprocess.run([_GIT, *arguments], input=stream, capture_output=True, check=True, timeout=600)
+    except FileNotFoundError as error:
+        raise Refusal("git is not installed; histories by state are kept as a git repository, install git") from error
+    except subprocess.SubprocessError as error:
+        said = (getattr(error, "stderr", None) or b"").decode(errors="replace").strip().splitlines()
+        raise Refusal(f"git {arguments[0]} failed: {said[-1] if said else error}") from error
+
+
+@dataclass(frozen=True)
+class Point:
+    """A figure in one state: the median of all its samples in seconds per unit, with its 95 % interval."""
+
+    when: datetime
+    commit: str
+    state: str
+    seconds: Interval
+    because: str
+    """What of the state changed since the point before."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """A difference between two neighbouring points that is larger than their noise; `share` is of the shown figure."""
+
+    place: Place
+    key: Key
+    before: Point
+    after: Point
+
+    @property
+    def ratio(self) -> float:
+        """How many times as fast it is: below 1 is worse, whichever way the figure is shown."""
+        return self.before.seconds.median / self.after.seconds.median
+
+    @property
+    def worse(self) -> bool:
+        """Whether the change is for the worse."""
+        return self.ratio < 1
+
+
+@dataclass(frozen=True)
+class Series:
+    """The points of one figure at one place, oldest first; all of one version."""
+
+    place: Place
+    key: Key
+    version: str
+    points: tuple[Point, ...]
+
+    @property
+    def newest(self) -> Point:
+        """The point that "now" is."""
+        return self.points[-1]
+
+    @property
+    def last(self) -> Change | None:
+        """The newest point against the one before; nothing while there is one point only."""
+        return Change(self.place, self.key, *self.points[-2:]) if len(self.points) > 1 else None
+
+    @property
+    def changes(self) -> list[Change]:
+        """Return every flagged step between neighbours, oldest first."""
+        pairs = zip(self.points, self.points[1:])  # noqa: B905 - one shorter on purpose
+        return [step for before, after in pairs if flagged(step := Change(self.place, self.key, before, after))]
+
+
+@dataclass(frozen=True)
+class History:
+    """Everything at one place: its states in order, and its series."""
+
+    place: Place
+    stays: tuple[Stay, ...]
+    series: tuple[Series, ...]
+
+    @property
+    def changes(self) -> list[Change]:
+        """All flagged steps, newest first."""
+        found = [step for one in self.series for step in one.changes]
+        return sorted(found, key=lambda step: step.after.when, reverse=True)
+
+
+def flagged(step: Change) -> bool:
+    """Whether the figures differ by the share of `data/history.toml` and their intervals do not overlap."""
+    before, after = step.before.seconds, step.after.seconds
+    apart = before.high < after.low or after.high < before.low
+    return apart and abs(step.ratio - 1) >= rules().share
+
+
+def span(values: Sequence[float]) -> tuple[float, float]:
+    """Return the range to draw values in: theirs, or what a flag would need on both sides of the middle, so that noise looks small."""
+    middle, share = median(values), rules().share
+    return min(*values, middle * (1 - share)), max(*values, middle * (1 + share))
+
+
+def histories(entries: Iterable[Entry]) -> list[History]:
+    """Return the history of each place, in alphabetical order."""
+    found = [_history(chain) for chain in stays(entries).values()]
+    return sorted(found, key=lambda one: one.place.label)
+
+
+def _history(chain: list[Stay]) -> History:
+    points: dict[Key, list[tuple[str, Point]]] = {}
+    for number, stay in enumerate(chain):
+        because = subject(chain[number - 1] if number else None, stay)
+        for one in pooled(stay.entries):
+            point = Point(one.started, stay.state.commit, stay.state.digest[:8], median_interval(one.samples), because)
+            points.setdefault(one.key, []).append((one.version, point))
+    place = chain[0].place
+    series = [_series(place, key, found) for key, found in sorted(points.items(), key=lambda row: _order(row[0]))]
+    return History(place, tuple(chain), tuple(series))
+
+
+def _series(place: Place, key: Key, found: list[tuple[str, Point]]) -> Series:
+    version = found[-1][0]
+    return Series(place, key, version, tuple(point for of, point in found if of == version))
+
+
+def _order(key: Key) -> tuple[str, str, str]:
+    return key.subject, key.preset, key.unit
+
+
+def admit(path: Path, base: Path = store.PUBLISHED) -> Path:
+    """Copy a record among the published ones and return the new file; a record that is there already stays the only one.
+
+    Raises:
+        Refusal: it is no record, or what keeps it out, with the remedy.
+    """
+    record = records.read(path)
+    if reason := objection(record):
+        raise Refusal(f"{path}: is not admitted: {reason}")
+    into = store.folder(record, base)
+    twin = next((old for old, same in store.load([into]).records.items() if same == record), None)
+    return twin or store.append(record, into)
+
+
+def objection(record: Record) -> str:
+    """Return in one phrase what keeps a record out of the published results; nothing if it may be published.
+
+    A run in which some benchmarks failed may: the figures that it has were verified, and the failures belong to the history.
+    """
+    found = entry(record)
+    if record.verb not in store.MEASURING or found is None:
+        return "it holds no figures with a version; publish records of `bench` or `asv`"
+    if record.verdict is Verdict.MISMATCHED:
+        return "its environment was not its lock; build the environment again and measure again"
+    if not found.commit:
+        return (
+            f"its commit is '{found.state.commit}', which nobody can go back to; commit the changes and measure again"
+        )
+    if "host" not in record.provenance:
+        return "it does not say on which host it was measured; measure again with this version"
+    return ""

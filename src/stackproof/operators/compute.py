@@ -1,0 +1,182 @@
+"""One sample of an operator carried to a device and computed there, forward and backward, in its own dtype or in float64."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map
+
+from stackproof.operators.database import REFERENCE, OpInfo, SampleInput, seed
+
+_NO_MODE: AbstractContextManager[Any] = nullcontext()
+
+Feed: TypeAlias = Callable[[torch.Tensor, torch.dtype], torch.Tensor]
+"""Makes the gradient that is fed into an output, from the output and the dtype that is examined."""
+
+
+@dataclass(frozen=True)
+class Computed:
+    """What one sample gave: the outputs as returned, and labelled outputs and gradients to compare."""
+
+    outputs: tuple[Any, ...]
+    values: dict[str, torch.Tensor]
+    gradients: int
+
+
+def compute(
+    op: OpInfo,
+    sample: SampleInput,
+    device: torch.device,
+    dtype: torch.dtype,
+    backward: bool,
+    wide: bool = False,
+    mode: AbstractContextManager[Any] = _NO_MODE,
+    feed: Feed | None = None,
+    host: tuple[str, ...] = (),
+) -> Computed:
+    """Run one sample forward and, if asked, backward; in float64 from the same numbers if `wide`.
+
+    `mode` is entered around the operator and its backward, not around what moves and prepares their arguments.
+    `feed` makes the gradients that are fed in (`cotangent`); tensors of the dtypes `host` stay on the CPU.
+    """
+    move = _mover(device, _upcasts(dtype) if wide else {}, host)
+    arguments = tree_map(move, (sample.input, tuple(sample.args), dict(sample.kwargs)))
+    seed()
+    with torch.set_grad_enabled(backward), mode:
+        output = op(arguments[0], *arguments[1], **arguments[2])
+        values = labelled("output", sample.output_process_fn_grad(output))
+    leaves = {name: leaf for name, leaf in labelled("gradient of input", arguments).items() if leaf.requires_grad}
+    gradients = _gradients(values, leaves, dtype, mode, feed or cotangent) if backward else {}
+    return Computed(tuple(tree_leaves(output)), {**values, **gradients}, len(gradients))
+
+
+def _upcasts(dtype: torch.dtype) -> dict[torch.dtype, torch.dtype]:
+    """Return casts that are exact: the float64 reference sees the very numbers that the device saw."""
+    return {dtype.to_real(): torch.float64, dtype.to_complex(): torch.complex128}
+
+
+def labelled(what: str, tree: Any) -> dict[str, torch.Tensor]:
+    """Name the tensors and numbers in a tree by position; numbers become tensors to be compared too."""
+    leaves = [leaf for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor | bool | int | float | complex)]
+    names = [what] if len(leaves) == 1 else [f"{what} {n}" for n in range(len(leaves))]
+    return {
+        name: leaf if isinstance(leaf, torch.Tensor) else _number(leaf)
+        for name, leaf in zip(names, leaves, strict=True)
+    }
+
+
+def _number(value: bool | int | float | complex) -> torch.Tensor:
+    return torch.tensor(value, dtype=torch.float64 if isinstance(value, float) else None)
+
+
+def _gradients(
+    values: dict[str, torch.Tensor],
+    leaves: dict[str, torch.Tensor],
+    dtype: torch.dtype,
+    mode: AbstractContextManager[Any],
+    feed: Feed,
+) -> dict[str, torch.Tensor]:
+    roots = [value for value in values.values() if value.requires_grad]
+    if not roots or not leaves:
+        return {}
+    fed = [feed(root, dtype) for root in roots]
+    with mode:
+        found = torch.autograd.grad(roots, list(leaves.values()), fed, allow_unused=True)
+    return {name: gradient for name, gradient in zip(leaves, found, strict=True) if gradient is not None}
+
+
+def cotangent(root: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Return the gradient fed into an output: uneven, of both signs, the same numbers everywhere.
+
+    A golden-ratio sequence: the all-ones of `sum().backward()` hides wrong broadcasting and gives exact zeros
+    for softmax and norms.
+    """
+    parts = (
+        torch.frac(torch.arange(1, 2 * root.numel() + 1, dtype=torch.float64) * 0.6180339887498949).mul_(2).sub_(0.9)
+    )
+    parts = parts.to(dtype.to_real() if dtype.is_floating_point or dtype.is_complex else torch.float32).double()
+    halves = parts[: root.numel()].reshape(root.shape), parts[root.numel() :].reshape(root.shape)
+    whole = torch.complex(*halves) if root.is_complex() else halves[0]
+    return whole.to(root.dtype).to(root.device)
+
+
+def _mover(device: torch.device, casts: dict[torch.dtype, torch.dtype], host: tuple[str, ...]) -> Callable[[Any], Any]:
+    def move(leaf: Any) -> Any:
+        if isinstance(leaf, torch.Tensor):
+            place = REFERENCE if str(leaf.dtype).removeprefix("torch.") in host else device
+            return relocate(leaf, place, casts.get(leaf.dtype, leaf.dtype))
+        if isinstance(leaf, torch.dtype):
+            return casts.get(leaf, leaf)
+        return device if _names_a_device(leaf) else leaf
+
+    return move
+
+
+def _names_a_device(leaf: Any) -> bool:
+    """Tell whether an argument says where to compute: some samples name the host's own card, even where that is not examined."""
+    if not isinstance(leaf, str):
+        return isinstance(leaf, torch.device)
+    try:
+        return bool(torch.device(leaf).type)
+    except RuntimeError:
+        return False
+
+
+def relocate(tensor: torch.Tensor, device: torch.device, dtype: torch.dtype) -> torch.Tensor:
+    """Copy a tensor as a leaf; a view keeps its strides, its offset and the storage around it."""
+    source = tensor.detach()
+    if tensor.layout is not torch.strided or tensor.is_conj() or _fills_its_storage(tensor):
+        return source.to(device, dtype, copy=True).requires_grad_(tensor.requires_grad)
+    length = tensor.untyped_storage().nbytes() // tensor.itemsize
+    storage = source.as_strided((length,), (1,), 0).to(device, dtype, copy=True)
+    return storage.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset()).requires_grad_(
+        tensor.requires_grad
+    )
+
+
+def _fills_its_storage(tensor: torch.Tensor) -> bool:
+    whole = tensor.untyped_storage().nbytes() == tensor.numel() * tensor.itemsize
+    return whole and tensor.is_contiguous()  # an expanded row of a matrix is as large as the matrix
+
+
+class _Redraws(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Seeds the CPU anew right before each kernel that torch tags as drawing random numbers.
+
+    Seeding before the operator is not enough: the database wraps its random operators in `manual_seed(42)`.
+    """
+
+    def __init__(self, start: int) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.start, self.kernel = start, ""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if torch.Tag.nondeterministic_seeded in func.tags:
+            self.kernel = self.kernel or str(func)
+            torch.default_generator.manual_seed(self.start)
+        return func(*args, **(kwargs or {}))
+
+
+def random_kernel(op: OpInfo, sample: SampleInput, dtype: torch.dtype) -> str:
+    """Return the first kernel of the sample that draws random numbers, else an empty string.
+
+    It must both carry torch's tag and give the float64 reference other numbers from another seed: fused
+    attention is tagged for its dropout, and would be excused where it has none.
+    """
+    first: dict[str, torch.Tensor] = {}
+    for start in range(16):  # a coin falls the same way a few times in a row
+        redraws = _Redraws(start)
+        with redraws:
+            values = compute(op, sample, REFERENCE, dtype, backward=False, wide=True).values
+        first = first or values
+        if not redraws.kernel or not all(_same(first[name], value) for name, value in values.items()):
+            return redraws.kernel
+    return ""
+
+
+def _same(left: torch.Tensor, right: torch.Tensor) -> bool:
+    return torch.equal(torch.nan_to_num(left), torch.nan_to_num(right))  # a NaN in both is no draw

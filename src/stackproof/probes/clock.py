@@ -1,0 +1,269 @@
+"""Proof that a device's time is real: the clock runs, work that doubles takes twice as long, synchronising waits.
+
+An accelerator's launch returns long before the work is done. If waiting does nothing, the wall clock measures launches, which
+scale with the work too; what gives it away is that the result is still far off. So the result is read after each wait:
+reading always waits, and must find that nearly everything is done (requirements.md A6, pytorch#147835).
+
+Proof that a card serves its operators itself: one that the host computes in silence has to wait for the card's queue first.
+
+A backend without an operator may hand it to the CPU; its result is right and late, and what is said of it is a debug message
+(https://github.com/pytorch/pytorch/issues/126488). So the card is given work for a tenth of a second, and the operator is called: a launch
+returns at once, and what reads its arguments on the host returns when the queue is empty. An operator that synchronises shows likewise.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from statistics import median
+from typing import Protocol
+
+import torch
+from torch.nn import functional
+
+from stackproof.device.kinds import Device
+from stackproof.record.checks import CheckInconclusive, require
+
+UNIT_S = 1e-3
+"""One unit of work takes at least this long, so that a launch (some 10 microseconds) does not count."""
+SPAN_S = 25e-3
+"""The shorter of the two spans that are compared."""
+REPETITIONS = 9
+ROUNDS = 4
+SETTLED = (1.8, 2.2)
+"""While the best turns are further apart than this, another round is taken: best times on a busy host need more turns."""
+DOUBLE = (1.5, 2.7)
+"""Twice the work takes between these times as long; 2.4 was seen after one round on a busy two-core machine."""
+AGREE = (0.7, 1.15)
+"""The device's time as a share of the wall clock's around it."""
+LATE = 0.5
+"""At most this share of the whole may be left to wait for when synchronising has returned; it is 0.9 and more if it does nothing."""
+_LARGEST = 8192
+_MOST_UNITS = 512
+
+
+class Work(Protocol):
+    """Known work: `submit` queues units of it, `read` brings a number of the result to the host and so waits for it."""
+
+    def submit(self, units: int) -> None:
+        """Queue so many equal units, each of which needs the one before it."""
+
+    def read(self) -> float:
+        """Wait for the result whatever the state of synchronisation."""
+
+
+class Products:
+    """Products of square matrices, begun afresh in each span: thousands would end in numbers too small, which CPUs are slow with."""
+
+    def __init__(self, device: Device, size: int) -> None:
+        generator = torch.Generator().manual_seed(1)
+        factor = torch.randn(size, size, generator=generator) / size**0.5
+        self._factor, self._start = factor.to(device.torch), torch.eye(size).to(device.torch)
+        self._value, self._out = self._start.clone(), torch.empty_like(self._start)
+
+    def submit(self, units: int) -> None:
+        """Multiply again and again."""
+        self._value.copy_(self._start)
+        for _ in range(units):
+            torch.mm(self._factor, self._value, out=self._out)
+            self._value, self._out = self._out, self._value
+
+    def read(self) -> float:
+        """Copy one number to the host."""
+        return float(self._value[0, 0].item())
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One timed span in seconds: the launch, until synchronising returned, then until the result was read, and the device's own time."""
+
+    launch: float
+    wall: float
+    rest: float
+    device: float
+
+
+@dataclass(frozen=True)
+class Spans:
+    """Turns of k and of 2k units, taken in turn."""
+
+    units: int
+    single: list[Turn]
+    double: list[Turn]
+
+
+def clock() -> float:
+    """Return how far the clock that times everything went, per second of the kernel's other clock, over a short sleep."""
+    fine, plain = time.perf_counter(), time.monotonic()
+    time.sleep(0.05)
+    return (time.perf_counter() - fine) / (time.monotonic() - plain)
+
+
+def products(device: Device) -> Products:
+    """Return products large enough that one takes a millisecond on this device."""
+    size = 128
+    while size < _LARGEST:
+        work = Products(device, size)
+        if min(_truth(work, 1) for _ in range(4)) >= UNIT_S:
+            return work
+        size *= 2
+    return Products(device, size)
+
+
+def measure(device: Device, work: Work) -> Spans:
+    """Time k and 2k units in turn, where k units take at least 25 ms."""
+    units = lasting(work, SPAN_S)
+    spans = Spans(units, [], [])
+    for _ in range(ROUNDS):
+        for _ in range(REPETITIONS):
+            spans.single.append(_turn(device, work, units))
+            spans.double.append(_turn(device, work, 2 * units))
+        if SETTLED[0] <= _factor(spans, complete) <= SETTLED[1]:
+            break
+    return spans
+
+
+def lasting(work: Work, seconds: float) -> int:
+    """Return how many units take at least so long, by doubling."""
+    units = 1
+    while units < _MOST_UNITS and min(_truth(work, units) for _ in range(2)) < seconds:
+        units *= 2
+    return units
+
+
+def complete(turn: Turn) -> float:
+    """Return the wall-clock time from the first launch until the result was read."""
+    return turn.wall + turn.rest
+
+
+def _factor(spans: Spans, span: Callable[[Turn], float]) -> float:
+    return min(map(span, spans.double)) / max(min(map(span, spans.single)), 1e-12)
+
+
+def _truth(work: Work, units: int) -> float:
+    """Return the time until the result is here, whatever synchronising does."""
+    began = time.perf_counter()
+    work.submit(units)
+    work.read()
+    return time.perf_counter() - began
+
+
+def _turn(device: Device, work: Work, units: int) -> Turn:
+    work.read()
+    device.synchronize()
+    watch = device.stopwatch()
+    began = time.perf_counter()
+    watch.start()
+    work.submit(units)
+    launched = time.perf_counter()
+    watch.stop()
+    device.synchronize()
+    waited = time.perf_counter()
+    work.read()
+    done = time.perf_counter()
+    return Turn(launched - began, waited - began, done - waited, watch.seconds())
+
+
+def scales(spans: Spans, span: Callable[[Turn], float], whose: str) -> float:
+    """Twice the work takes twice as long by this clock; returns the factor."""
+    single, double = min(map(span, spans.single)), min(map(span, spans.double))
+    require(single > 0, f"{whose}: {spans.units} units of work took no time")
+    factor, (low, high) = _factor(spans, span), DOUBLE
+    told = f"{spans.units} units took {single * 1e3:.2f} ms and {2 * spans.units} took {double * 1e3:.2f} ms"
+    require(low <= factor <= high, f"{whose}: {told}, {factor:.2f} times as long; {low} to {high} were expected")
+    return factor
+
+
+def waits(spans: Spans) -> float:
+    """When synchronising returns, the work is done; returns the share that was left."""
+    share = median(turn.rest / complete(turn) for turn in spans.double)
+    require(
+        share <= LATE,
+        f"synchronising does not wait: {share:.0%} of the time passed after it had returned, until the result was there",
+    )
+    return share
+
+
+def agrees(spans: Spans) -> float:
+    """The device's own time is the wall clock's; returns it as a share."""
+    share, (low, high) = median(turn.device / complete(turn) for turn in spans.double), AGREE
+    require(
+        low <= share <= high,
+        f"the device's time is {share:.3f} of the wall clock's for the same work; {low} to {high} were expected",
+    )
+    return share
+
+
+BACKLOG_S = 0.1
+LEAST_S = 5e-3
+"""So much of it must be left when the operator is called: far more than a launch takes."""
+WAITED = 0.5
+"""From this share of the queue's time on, a call waited for it; a launch takes little of it."""
+_TRIES = 3
+Call = Callable[[], object]
+
+
+def calls(device: Device) -> dict[str, Call]:
+    """Return operators that training is made of, on arguments that are small beside the queue."""
+    place, draw = device.torch, torch.Generator().manual_seed(1)
+    rows, image = (torch.randn(shape, generator=draw).to(place) for shape in ((64, 64), (2, 8, 16, 16)))
+    kernel, heads = (torch.randn(shape, generator=draw).to(place) for shape in ((8, 8, 3, 3), (1, 2, 32, 16)))
+    index = torch.arange(64).to(place)
+    return {
+        "mm": lambda: torch.mm(rows, rows),
+        "addmm": lambda: torch.addmm(rows, rows, rows),
+        "add": lambda: rows + rows,
+        "sum": lambda: rows.sum(),
+        "cat": lambda: torch.cat((rows, rows)),
+        "index_select": lambda: rows.index_select(0, index),
+        "embedding": lambda: functional.embedding(index, rows),
+        "convolution": lambda: functional.conv2d(image, kernel, padding=1),
+        "max_pool2d": lambda: functional.max_pool2d(image, 2),
+        "silu": lambda: functional.silu(rows),
+        "softmax": lambda: torch.softmax(rows, -1),
+        "layer_norm": lambda: functional.layer_norm(rows, (64,)),
+        "cross_entropy": lambda: functional.cross_entropy(rows, index),
+        "attention": lambda: functional.scaled_dot_product_attention(heads, heads, heads),
+    }
+
+
+def waited(call: Call, work: Work, units: int) -> float:
+    """Return for which share of the queue's time the call did not return, the smallest of three: noise only adds to it."""
+    call()  # what is loaded or allocated once is no answer
+    return min(_share(call, work, units) for _ in range(_TRIES))
+
+
+def _share(call: Call, work: Work, units: int) -> float:
+    took, whole = _behind(call, work, units)
+    return took / max(whole, 1e-9)
+
+
+def _behind(call: Call, work: Work, units: int) -> tuple[float, float]:
+    """Return the seconds of a call behind a full queue, and those until the queue was empty."""
+    work.read()
+    work.submit(units)
+    began = time.perf_counter()
+    call()
+    took = time.perf_counter() - began
+    work.read()
+    return took, time.perf_counter() - began
+
+
+def served(chosen: Mapping[str, Call], work: Work, units: int) -> dict[str, float]:
+    """Hold every call against a queue that is not empty; return the shares by name.
+
+    Raises:
+        CheckFailed: operators waited for the queue.
+        CheckInconclusive: the queue was empty before anything could be called.
+    """
+    if _behind(lambda: None, work, units)[1] < LEAST_S:
+        raise CheckInconclusive("the card had done its work before anything else could be called; nothing can be told")
+    shares = {name: waited(call, work, units) for name, call in chosen.items()}
+    late = ", ".join(f"{name} ({share:.0%})" for name, share in shares.items() if share >= WAITED)
+    require(
+        not late,
+        f"waited for the card's queue, as what the host computes in silence does, or what synchronises: {late}; "
+        f"at most {WAITED:.0%} of the time until the queue was empty are allowed",
+    )
+    return shares

@@ -1,0 +1,274 @@
+"""Which rank failed, crashed or hung, read from the files that the ranks left: phases, errors, stacks, last lines.
+
+What was asked of a library of collectives against what is in effect, read from its own log.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from stackproof.base import processes
+from stackproof.ranks.libraries import Contradiction, Library, explain, is_symptom
+from stackproof.record.checks import CheckCrashed, CheckFailed
+
+FORMED, LEAVING = "starting the program", "leaving the group"
+# Frames in which a rank waits for others, and is not itself what they wait for.
+_WAITING = ("torch/distributed/", "torch/autograd/", " in synchronize")
+_SIGTERM = -15  # from the agent, which ends the others once one has failed
+
+
+@dataclass(frozen=True)
+class Traces:
+    """What the ranks of one launch left in its folder."""
+
+    folder: Path
+    world_size: int
+
+    def left(self) -> list[int]:
+        """Return the ids of processes of this launch that still live, however they were started."""
+        try:
+            return processes.marked((self.folder / "mark").read_text(encoding="ascii"))
+        except OSError:
+            return []
+
+    def phases(self, rank: int) -> list[str]:
+        """Return the phases that a rank noted, the first first."""
+        try:
+            return (self.folder / f"rank{rank}.phases").read_text(encoding="utf-8").splitlines()
+        except OSError:
+            return []
+
+    def place(self, rank: int) -> str:
+        """Return the phase that a rank was in."""
+        return (self.phases(rank) or ["start-up"])[-1]
+
+    def formed(self) -> bool:
+        """Whether every rank has joined the group."""
+        return all(FORMED in self.phases(rank) for rank in range(self.world_size))
+
+    def answered(self, rank: int) -> bool:
+        """Whether a rank left its result, after which its process ends at once."""
+        return (self.folder / f"rank{rank}.json").exists()
+
+    def ended(self, rank: int) -> bool:
+        """Whether a rank came to the end of its program."""
+        return LEAVING in self.phases(rank) or self.answered(rank)
+
+    def error(self, rank: int) -> str:
+        """Return what a rank raised, or nothing."""
+        try:
+            return (self.folder / f"rank{rank}.error").read_text(encoding="utf-8")
+        except OSError:
+            return ""
+
+    def raised(self) -> list[int]:
+        """Return the ranks that raised something that does not merely follow from the loss of another."""
+        errors = {rank: self.error(rank) for rank in range(self.world_size)}
+        return [rank for rank, error in errors.items() if error and not is_symptom(error)]
+
+    def log(self, rank: int, stream: str = "stderr") -> Path:
+        """Return the file of a rank's output; the agent keeps a folder per rank below a folder of the run's name.
+
+        A rank that an external launcher started has one file for both streams.
+        """
+        found = sorted(self.folder.glob(f"*/attempt_0/{rank}/{stream}.log")) or list(
+            self.folder.glob(f"rank{rank}.log")
+        )
+        return found[-1] if found else self.folder / "agent.log"
+
+    def said(self, rank: int, count: int = 2) -> str:
+        """Return the last lines of a rank's output, without the stacks that its deadline had dumped."""
+        lines = [line for stream in ("stdout", "stderr") for line in _before_dump(self._tail(rank, stream))[-count:]]
+        return " / ".join(dict.fromkeys(lines))
+
+    def stack(self, rank: int) -> list[str]:
+        """Return the frames, the innermost first, of the thread that crashed, or of the main thread as the deadline dumped it (last)."""
+        lines = self._tail(rank, "stderr")
+        heads = [number for number, line in enumerate(lines) if line.startswith(("Thread 0x", "Current thread 0x"))]
+        current = [number for number in heads if lines[number].startswith("Current")]
+        following = lines[(current or heads)[-1] + 1 :] if heads else []
+        return [line.strip() for line in itertools.takewhile(_is_frame, following)]
+
+    def everything(self, rank: int) -> str:
+        """Return what may explain a failure: the error, the end of the output and of the library's own log."""
+        library = processes.last_lines(self.folder / f"library.rank{rank}.log", 200, of_bytes=65536)
+        return "\n".join([self.error(rank), *self._tail(rank, "stderr"), *self._tail(rank, "stdout"), *library])
+
+    def _tail(self, rank: int, stream: str) -> list[str]:
+        return processes.last_lines(self.log(rank, stream), 200, of_bytes=65536)
+
+
+def who_hung(traces: Traces, after_s: float) -> str:
+    """Name the ranks that got least far; among equals those that do not merely wait for the others."""
+    silent = [rank for rank in range(traces.world_size) if not traces.answered(rank)]
+    ranks = [rank for rank in silent if not traces.ended(rank)] or silent or list(range(traces.world_size))
+    least = min(len(traces.phases(rank)) for rank in ranks)
+    equal = [rank for rank in ranks if len(traces.phases(rank)) == least]
+    behind = [rank for rank in equal if not _waits(traces, rank)] or equal
+    named = " and ".join(f"rank {rank}" for rank in behind)
+    others = ", ".join(
+        f"rank {rank} in '{traces.place(rank)}'" for rank in range(traces.world_size) if rank not in behind
+    )
+    return (
+        f"{named} hung in '{traces.place(behind[0])}'{f' ({others})' if others else ''}; all ranks were ended after "
+        f"{after_s:.0f} s{_frame(traces, behind[0])}{_early(traces, behind)}{_last_words(traces, behind[0])}"
+    )
+
+
+def who_failed(traces: Traces, status: int) -> Exception:
+    """Name the rank that failed first; the others only follow, because its connections break or the agent ends them."""
+    failures = _failures(traces)
+    if not failures:
+        said = " / ".join(processes.last_lines(traces.folder / "agent.log", 3)) or "nothing"
+        ended = processes.describe_exit(status)
+        return CheckCrashed(f"the launcher, which holds the ranks' store, ended with {ended}; it printed last: {said}")
+    first = min(failures, key=lambda failure: (_follows(traces, failure), failure["time"]))
+    rank, where = first["rank"], traces.place(first["rank"])
+    meaning = explain(traces.everything(rank))
+    because = f": {meaning}" if meaning else ""
+    if error := traces.error(rank):
+        first_line = _sentence(error, 160 if meaning else 400)
+        return CheckFailed(f"rank {rank} failed in '{where}': {first_line}{because}{_early(traces, [rank])}")
+    ended, said = processes.describe_exit(first["exitcode"]), traces.said(rank) or "nothing"
+    stack = traces.stack(rank)
+    at = f"; it was in {stack[0]}" if stack else ""
+    return CheckCrashed(f"rank {rank} ended with {ended} in '{where}'{because}{at}; it printed last: {said}")
+
+
+def _waits(traces: Traces, rank: int) -> bool:
+    """Whether a rank was inside a collective; one that left no stack is stopped or stuck outside Python."""
+    stack = traces.stack(rank)
+    return bool(stack) and any(part in frame for frame in stack[:4] for part in _WAITING)
+
+
+def _follows(traces: Traces, failure: Mapping[str, Any]) -> int:
+    """Order failures by how likely they only follow from another: a signal, an error, a lost peer, the agent's own SIGTERM."""
+    if failure["exitcode"] == _SIGTERM and not traces.error(failure["rank"]):
+        return 3
+    if is_symptom(traces.everything(failure["rank"])):
+        return 2
+    return 1 if traces.error(failure["rank"]) else 0
+
+
+def _early(traces: Traces, but: Sequence[int]) -> str:
+    """Say which ranks had come to the end of their program while others still waited in a collective."""
+    early = [f"rank {rank}" for rank in range(traces.world_size) if rank not in but and traces.ended(rank)]
+    return f"; {' and '.join(early)} had ended the program: fewer collectives were called there" if early else ""
+
+
+def _frame(traces: Traces, rank: int) -> str:
+    stack = traces.stack(rank)
+    return f"; it was in {stack[0]}" if stack else "; it left no stack, so it was stopped or stuck outside Python"
+
+
+def _last_words(traces: Traces, rank: int) -> str:
+    said = traces.said(rank)
+    return f"; it printed last: {said}" if said else ""
+
+
+def _is_frame(line: str) -> bool:
+    return line.strip().startswith("File ")
+
+
+def _before_dump(lines: list[str]) -> list[str]:
+    """Cut the stacks off that faulthandler writes after 'Timeout (h:mm:ss)!' or 'Fatal Python error: ...'; the latter says something."""
+    for number, line in enumerate(lines):
+        if line.startswith(("Timeout (", "Fatal Python error")):
+            return lines[: number + line.startswith("Fatal")]
+    return lines
+
+
+def _sentence(error: str, most: int) -> str:
+    return next((line.strip() for line in error.splitlines() if line.strip()), "no message")[:most]
+
+
+def _failures(traces: Traces) -> list[dict[str, Any]]:
+    """Return what the agent noted of ranks that failed, or each rank's own supervisor; else what ranks that raised left."""
+    found: list[dict[str, Any]] = []
+    for path in sorted([*traces.folder.glob("failures.json"), *traces.folder.glob("rank*.failure")]):
+        with contextlib.suppress(OSError, ValueError):
+            found += json.loads(path.read_text(encoding="utf-8"))
+    return found or [{"rank": rank, "exitcode": 1, "time": 0} for rank in traces.raised()]
+
+
+@dataclass(frozen=True)
+class Effect:
+    """Facts that a log tells by name, what it denies of what was asked for, and what it warns of, a sentence each."""
+
+    facts: dict[str, str]
+    contradictions: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+def log_of(traces: Traces, rank: int) -> str:
+    """Return everything that a rank's library said: NCCL writes a file of its own, oneCCL into the rank's output."""
+    paths = [traces.folder / f"library.rank{rank}.log", traces.log(rank, "stdout"), traces.log(rank, "stderr")]
+    return "\n".join(path.read_text(encoding="utf-8", errors="replace") for path in paths if path.exists())
+
+
+def read(library: Library, log: str, asked: Mapping[str, str]) -> Effect:
+    """Hold a log against the variables that were asked for; those that only make the library talk do not count."""
+    wanted = {name: value for name, value in asked.items() if name not in library.talk}
+    facts = {fact.name: found for fact in library.facts if (found := _values(fact.pattern, log, fact.many))}
+    denied = [*_unlike(library, log, wanted), *_denied(library, log, wanted, facts)]
+    warned = [
+        row.sentence.format(seen=found.group().strip(" :"))
+        for row in library.warnings
+        for found in row.pattern.finditer(log)
+    ]
+    return Effect(facts, tuple(dict.fromkeys(denied)), tuple(dict.fromkeys(warned)))
+
+
+def common(effects: Mapping[int, Effect]) -> dict[str, str]:
+    """Return the facts of all ranks: one value where they agree, else each rank's; what only some ranks log is theirs."""
+    found: dict[str, str] = {}
+    for name in dict.fromkeys(name for effect in effects.values() for name in effect.facts):
+        values = {rank: effect.facts[name] for rank, effect in effects.items() if name in effect.facts}
+        agreed = len(set(values.values())) == 1
+        each = ", ".join(f"rank {rank}: {value}" for rank, value in values.items())
+        found[name] = next(iter(values.values())) if agreed else each
+    return found
+
+
+def _values(pattern: re.Pattern[str], log: str, many: bool) -> str:
+    found = [match["value"].strip() for match in pattern.finditer(log)]
+    return ", ".join(sorted(set(found))) if many else (found or [""])[0]
+
+
+def _unlike(library: Library, log: str, wanted: Mapping[str, str]) -> Iterator[str]:
+    """Variables that the log lists with another value than was asked for."""
+    for match in library.echo.finditer(log) if library.echo else ():
+        name, value = match["name"], match["value"]
+        if name in wanted and not _same(wanted[name], value):
+            yield f"{name}={wanted[name]} was asked for, {value} is in effect"
+
+
+def _same(asked: str, value: str) -> bool:
+    """Whether two values mean the same: letters' case does not count, nor how a number is written."""
+    try:
+        return int(asked, 0) == int(value, 0)
+    except ValueError:
+        return asked.strip().casefold() == value.strip().casefold()
+
+
+def _denied(library: Library, log: str, wanted: Mapping[str, str], facts: Mapping[str, str]) -> Iterator[str]:
+    for row in library.contradictions:
+        asked = wanted.get(row.asked, "")
+        if asked and row.value.fullmatch(asked) and (seen := _seen(row, asked, log, facts)):
+            yield row.sentence.format(asked=asked, seen=seen)
+
+
+def _seen(row: Contradiction, asked: str, log: str, facts: Mapping[str, str]) -> str:
+    """Return what denies it, or nothing."""
+    if row.seen:
+        found = row.seen.search(log)
+        return found.group().removeprefix("] ").strip(" :") if found else ""
+    value, word = facts.get(row.fact, ""), re.split("[,;]", asked.lstrip("="))[0].casefold()
+    return "" if not value or word in value.casefold() or value.casefold() in word else value

@@ -1,0 +1,296 @@
+"""What the evidence of ranks that somebody else's launcher started amounts to, and which rank lags. Needs no torch.
+
+Takes part in a group of ranks that torchrun, srun or mpirun started: supervises this rank, and on rank 0 writes the record of all.
+
+The rank runs in a process of its own, because a hang must be ended from outside. Ranks that share a folder tell one another
+there how they ended; what a rank could tell before it failed also reaches rank 0 over the store.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from stackproof.base import processes
+from stackproof.base.errors import Refusal
+from stackproof.ranks import launchers
+from stackproof.ranks.launchers import Invitation, Placement, Spec
+from stackproof.record import records
+from stackproof.record.records import Check, Figure, Record, Verdict, overall
+from stackproof.runner.supervise import variables_of
+from stackproof.stack import environment_proof, hosts, provenance
+from stackproof.stack.stacks import Stack
+
+# Of the first loss; a learning rate of 0, or gradients that cancel, leave it where it was.
+_FALL = 0.9
+
+
+def judge(ranks: Sequence[Mapping[str, Any]]) -> list[Check]:
+    """Return what the ranks' evidence amounts to, a check each for bring-up, collectives and training."""
+    who = ", ".join(
+        f"rank {said['rank']} on {said['device']} {said['bus id']}".rstrip() + f" of {said['host']}" for said in ranks
+    )
+    formed, split = (max(said[name] for said in ranks) for name in ("formed_s", "split_s"))
+    figures: dict[str, Figure] = {f"rank {said['rank']}.formed_s": said["formed_s"] for said in ranks}
+    figures |= {
+        f"rank {said['rank']}.{name}": said[name] for said in ranks for name in ("host", "device", "name", "bus id")
+    }
+    came_up = f"{ranks[0]['backend']}: {who}; formed in {formed:.2f} s, split in {split:.2f} s"
+    names = ", ".join(["all-reduce", *ranks[0]["collectives"]])
+    return [
+        Check("bring_up", Verdict.PASSED, came_up, formed, figures),
+        Check("collectives", Verdict.PASSED, f"{names} are exact over {len(ranks)} ranks{_lag(ranks)}", 0.0),
+        _training([said["training"] for said in ranks]),
+    ]
+
+
+def _training(ranks: Sequence[Mapping[str, Any]]) -> Check:
+    digests, losses = {said["digest"] for said in ranks}, ranks[0]["losses"]
+    if len(digests) > 1:
+        differ = ", ".join(f"rank {rank} {said['digest'][:12]}" for rank, said in enumerate(ranks))
+        return Check(
+            "training", Verdict.FAILED, f"after {len(losses)} steps the ranks' parameters differ: {differ}", 0.0
+        )
+    if not losses[-1] < _FALL * losses[0]:
+        reason = f"the loss went from {losses[0]:.4f} to {losses[-1]:.4f} in {len(losses)} steps, a fall by a tenth was expected"
+        return Check("training", Verdict.FAILED, reason, 0.0)
+    reason = (
+        f"loss {losses[0]:.3f} -> {losses[-1]:.3f} in {len(losses)} steps, parameters of {len(ranks)} ranks bit-equal"
+    )
+    return Check("training", Verdict.PASSED, reason, 0.0, {"first loss": losses[0], "last loss": losses[-1]})
+
+
+def _lag(ranks: Sequence[Mapping[str, Any]]) -> str:
+    found = straggler({said["rank"]: said["own_s"] for said in ranks})
+    return f"; rank {found[0]} is the straggler, {found[1]:.1f} times slower than the others" if found else ""
+
+
+def straggler(seconds: Mapping[int, Sequence[float]], times: float = 2.0) -> tuple[int, float] | None:
+    """Return the rank whose own steps (without the waiting in collectives) take `times` the median of the others', and the ratio.
+
+    `seconds`: of each rank, its steps in seconds; medians are compared, so that one step with a bad neighbour accuses nobody.
+    """
+    middle = {rank: statistics.median(steps) for rank, steps in seconds.items()}
+    slowest = max(middle, key=lambda rank: middle[rank])
+    others = [value for rank, value in middle.items() if rank != slowest]
+    if not others:
+        return None
+    ratio = middle[slowest] / max(statistics.median(others), 1e-9)
+    return (slowest, ratio) if ratio > times else None
+
+
+PREFLIGHT = "preflight"
+PROVE = "stackproof.ranks.joined:prove"
+_GRACE_S = 3.0
+_OTHERS_S = 3.0
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the user asks of this rank."""
+
+    stack: Stack
+    folder: Path
+    program: str = PROVE
+    deadline_s: float = 300.0
+    rendezvous: str = ""
+    run: str = ""
+    checked: bool = True
+    oversubscribe: bool = False
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How this rank ended, and on rank 0 the record of all with its place."""
+
+    place: Placement
+    verdict: Verdict
+    reason: str
+    refused: bool = False
+    """Whether the preflight refused the group, which is not the stack's failure."""
+    record: Record | None = None
+    path: Path | None = None
+
+
+def take_part(wanted: Wanted) -> Outcome:
+    """Run this process's rank to its end.
+
+    Raises:
+        Refusal: there is no launcher, no place to meet, no such device, or the environment is not its lock.
+    """
+    place = launchers.placement(os.environ)
+    address = launchers.rendezvous(place, os.environ, wanted.rendezvous, wanted.run)
+    store = _store_file(address, wanted.deadline_s)
+    record = _begin(wanted, place)
+    wanted.folder.mkdir(parents=True, exist_ok=True)
+    _forget(wanted.folder, place.rank)
+    began = time.monotonic()
+    try:
+        ended: Check | None = _supervise(wanted, place, address)
+    except KeyboardInterrupt:  # the launcher ends all ranks once one has failed
+        ended = Check("program", Verdict.INTERRUPTED, "interrupted from outside", 0.0)
+    record.seconds = time.monotonic() - began
+    verdict, reason = (ended.verdict, ended.reason) if ended else (Verdict.PASSED, "")
+    refused = ended is not None and ended.id == PREFLIGHT
+    if place.rank:
+        return Outcome(place, verdict, reason, refused)
+    if store:
+        store.unlink(missing_ok=True)  # its keys would answer for ranks that are gone
+    _complete(record, wanted, place, ended)
+    path = wanted.folder / "record.json"
+    records.write(record, path)
+    return Outcome(place, record.verdict, reason, refused, record, path)
+
+
+def _store_file(address: str, deadline_s: float) -> Path | None:
+    """Return the file over which the ranks meet, if it is one; what an earlier run left there is refused."""
+    if not address.startswith("file://"):
+        return None
+    path = Path(address.removeprefix("file://"))
+    if path.exists() and path.stat().st_mtime < time.time() - deadline_s:
+        raise Refusal(
+            f"{path}: an earlier run of this name left it, and it would answer for ranks that are gone; delete it, or add another --run"
+        )
+    return path
+
+
+def _begin(wanted: Wanted, place: Placement) -> Record:
+    """Prove the host and the environment of this rank, as every verb does."""
+    found = hosts.inspect(wanted.stack)
+    if not found.present:
+        raise found.refusal()
+    record = Record("ranks", wanted.stack.name, datetime.now(timezone.utc).isoformat(timespec="milliseconds"))
+    proved = environment_proof.prove(wanted.stack)
+    record.provenance = provenance.host_facts(wanted.stack) | provenance.proof_facts(proved)
+    record.provenance |= {"launcher": place.launcher, "world_size": place.world_size, "preflight": wanted.checked}
+    record.checks.append(Check("environment", Verdict.PASSED, proved.sentence(wanted.stack), 0.0))
+    return record
+
+
+def _supervise(wanted: Wanted, place: Placement, address: str) -> Check | None:
+    """Run the rank; return how it failed, or None."""
+    mark, log = processes.new_mark(), wanted.folder / f"rank{place.rank}.log"
+    invitation = _invitation(wanted, place, address)
+    environment = variables_of(wanted.stack)
+    with log.open("wb") as output:
+        command = [sys.executable, "-m", "stackproof.ranks.joined", str(invitation.save())]
+        child = processes.start(command, output, environment, mark, _launcher_files(os.environ))
+        try:
+            status = _wait(child, invitation.spec.remaining_s + _GRACE_S, wanted.folder, place)
+        finally:
+            processes.end_tree(mark, child)
+    if status == 0:
+        return None
+    _note_failure(wanted.folder, place.rank, status)
+    return _failure(wanted, place, status)
+
+
+def _invitation(wanted: Wanted, place: Placement, address: str) -> Invitation:
+    spec = Spec(
+        wanted.program,
+        wanted.stack.name,
+        wanted.stack.rehearsed,
+        wanted.stack.backend,
+        (),
+        {},
+        str(wanted.folder),
+        wanted.deadline_s,
+        time.time() + wanted.deadline_s,
+    )
+    return Invitation(spec, place, address, wanted.checked, wanted.oversubscribe)
+
+
+def _launcher_files(environ: Mapping[str, str]) -> tuple[int, ...]:
+    """Pass on the descriptor over which Hydra and Slurm talk to their ranks: without it MPI dies with 'PMI_Get_appnum returned -1'."""
+    number = environ.get("PMI_FD", "")
+    with contextlib.suppress(OSError, ValueError):
+        os.fstat(int(number))
+        return (int(number),)
+    return ()
+
+
+def _wait(child: subprocess.Popen[bytes], seconds: float, folder: Path, place: Placement) -> int | None:
+    """Return how the rank ended: None at its deadline, SIGTERM where another rank has failed and this one only waits for it."""
+    status: int | None = None
+    until, others = time.monotonic() + seconds, {f"rank{rank}.failure" for rank in range(place.world_size)}
+    others.discard(f"rank{place.rank}.failure")
+    while child.poll() is None and time.monotonic() < until:
+        if until > time.monotonic() + _OTHERS_S and any(path.name in others for path in folder.glob("rank*.failure")):
+            until, status = time.monotonic() + _OTHERS_S, -signal.SIGTERM
+        time.sleep(0.2)
+    return status if child.poll() is None else child.returncode
+
+
+def _failure(wanted: Wanted, place: Placement, status: int | None) -> Check:
+    """Name who failed or hung, by what the ranks of this folder left; a refusal of the preflight is everybody's."""
+    from stackproof.ranks.blame import Traces, who_failed, who_hung
+    from stackproof.record.checks import CheckEnded, CheckHung
+
+    traces = Traces(wanted.folder, place.world_size)
+    if (error := traces.error(place.rank)).startswith("PreflightRefusal: "):
+        return Check(PREFLIGHT, Verdict.FAILED, error.removeprefix("PreflightRefusal: "), 0.0)
+    _await_others(wanted.folder, place)
+    hung = status is None and not traces.raised()
+    ended: Exception = CheckHung(who_hung(traces, wanted.deadline_s)) if hung else who_failed(traces, status or 0)
+    verdict = ended.verdict if isinstance(ended, CheckEnded) else Verdict.FAILED
+    return Check("program", verdict, f"{ended}{_unseen(traces)}", 0.0)
+
+
+def _unseen(traces: Any) -> str:
+    """Say of which ranks nothing is in this folder: their hosts have folders of their own."""
+    unseen = [str(rank) for rank in range(traces.world_size) if not traces.phases(rank)]
+    return f"; rank(s) {', '.join(unseen)} left nothing in {traces.folder}: look on their hosts" if unseen else ""
+
+
+def _await_others(folder: Path, place: Placement) -> None:
+    """Give the other ranks' supervisors a moment to note how theirs ended: the first to fail is not the first to be seen."""
+    until = time.monotonic() + _OTHERS_S
+    while time.monotonic() < until and len(list(folder.glob("rank*.failure"))) < place.world_size:
+        time.sleep(0.1)
+
+
+def _note_failure(folder: Path, rank: int, status: int | None) -> None:
+    failure = [{"rank": rank, "exitcode": -9 if status is None else status, "time": time.time()}]
+    records.write_atomically(folder / f"rank{rank}.failure", json.dumps(failure))
+
+
+def _forget(folder: Path, rank: int) -> None:
+    """Remove what this rank left in the folder in an earlier run."""
+    for path in (*folder.glob(f"rank{rank}.*"), *(folder.glob("record.json") if rank == 0 else ())):
+        path.unlink()
+
+
+def _complete(record: Record, wanted: Wanted, place: Placement, ended: Check | None) -> None:
+    """Add what the ranks proved, or how they failed."""
+    if ended is None:
+        _add_results(record, wanted)
+    else:
+        interrupted = ended.verdict is Verdict.INTERRUPTED and list(wanted.folder.glob("rank[1-9]*.failure"))
+        record.checks.append(_failure(wanted, place, 1) if interrupted else ended)
+    record.logs = sorted(path.name for path in wanted.folder.glob("*.log"))
+    record.verdict = overall(check.verdict for check in record.checks)
+
+
+def _add_results(record: Record, wanted: Wanted) -> None:
+    result = json.loads((wanted.folder / "rank0.json").read_text(encoding="utf-8"))
+    note = f"; {result['note']}" if result["note"] else ""
+    record.provenance |= {"backend": result["backend"], "note": result["note"]}
+    held = Check(PREFLIGHT, Verdict.PASSED, f"nothing was refused{note}", 0.0)
+    off = Check(PREFLIGHT, Verdict.SKIPPED, f"was switched off (--no-preflight){note}", 0.0)
+    record.checks.append(held if wanted.checked else off)
+    if wanted.program != PROVE:
+        said = f"{wanted.program} ended on {len(result['ranks'])} ranks; their results are in rank0.json"
+        record.checks.append(Check("program", Verdict.PASSED, said, 0.0))
+        return
+    record.checks += judge(result["ranks"])

@@ -1,0 +1,319 @@
+"""What every rank reports of a group that has just formed: backend, device, bus, and what forming and splitting it cost.
+
+What ranks prove when somebody else's launcher started them: who they are, a few exact collectives, a short DDP training.
+
+One rank that somebody else's launcher started: it meets the others over a store, holds the preflight with them, joins the group.
+
+Run as `python -m stackproof.ranks.joined FILE` by `joining`, which ends it at its deadline.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch._C._distributed_c10d import PrefixStore, Store
+from torch.distributed.rendezvous import rendezvous
+from torch.nn.parallel import DistributedDataParallel
+
+from stackproof.base.processes import die_with_parent
+from stackproof.device.devices import HOST, visible
+from stackproof.device.kinds import Device
+from stackproof.ranks import preflight, site
+from stackproof.ranks.launchers import Invitation, Placement, unexplained
+from stackproof.ranks.libraries import serving
+from stackproof.ranks.preflight import Crew, PreflightRefusal
+from stackproof.ranks.rank import Rank, Seat, digest, end, import_packages, join, mean_loss, note_phase, take_part
+from stackproof.stack.stacks import Stack
+from stackproof.workloads.catalogue import get
+
+# A few bytes and a few MiB: libraries choose another algorithm for each.
+_ELEMENTS = (1031, 1 << 20)
+
+
+def report(rank: Rank) -> dict[str, Any]:
+    """Return who this rank is, and the seconds that the group and a second one over the same ranks took to form.
+
+    Raises:
+        RuntimeError: an all-reduce of known whole numbers is wrong, over either of the groups.
+    """
+    for elements in _ELEMENTS:
+        require_exact(rank, elements)
+    rank.phase("splitting the group")
+    began = time.perf_counter()
+    second = dist.new_group(list(range(rank.world_size)))  # NCCL splits the communicator where a device is bound
+    require_exact(rank, _ELEMENTS[0], second)
+    split_s = time.perf_counter() - began
+    return {
+        "rank": rank.rank,
+        "world_size": dist.get_world_size(),
+        "backend": rank.backend,
+        "host": socket.gethostname(),
+        "pid": os.getpid(),
+        "device": str(rank.device),
+        "device of the group": str(getattr(dist.group.WORLD, "bound_device_id", None) or "none was given"),
+        "name": rank.device.name(),
+        "bus id": rank.device.bus_id(),
+        "driver": rank.device.driver(),
+        "formed_s": rank.formed_s,
+        "split_s": split_s,
+    }
+
+
+def require_exact(rank: Rank, elements: int = 1031, group: Any = None) -> None:
+    """Sum whole numbers that differ by rank and place; the sum is known without the backend and exact in float32."""
+    rank.phase(f"all-reduce of {elements} known numbers")
+    places = torch.arange(elements, dtype=torch.float32) % 1031
+    mine = (places + 7 * rank.rank).to(rank.device.torch)
+    dist.all_reduce(mine, group=group)
+    expected = places * rank.world_size + 7 * sum(range(rank.world_size))
+    if not torch.equal(mine.cpu(), expected):
+        over = "" if group is None else " over the second group"
+        raise RuntimeError(f"an all-reduce of known whole numbers is wrong{over}")
+
+
+_WORKLOAD, _SEED = "classifier", 7
+_PROOF_ELEMENTS = 1031
+_STEPS = 20
+
+
+def prove(rank: Rank) -> dict[str, Any]:
+    """Return this rank's evidence: `bringup.report`, exact collectives by name, own seconds per step, and `ddp.train`.
+
+    Raises:
+        RuntimeError: a collective of known whole numbers is wrong.
+    """
+    evidence = report(rank)
+    evidence["collectives"] = [_exact(rank, name) for name in ("all-gather", "broadcast", "barrier")]
+    evidence["own_s"] = _own_seconds(rank)
+    return {**evidence, "training": _train(rank)}
+
+
+def _train(rank: Rank) -> dict[str, Any]:
+    """Train on a global batch that grows with the world size, so that any number of ranks shares it equally."""
+    rank.phase("building the workload")
+    shard = (rank.rank, rank.world_size)
+    job = get(_WORKLOAD).build(rank.device.torch, "tiny", _SEED, torch.float32, shard=shard, scale=rank.world_size)
+    job.wrap(DistributedDataParallel)
+    losses = []
+    for number in range(_STEPS):
+        rank.phase(f"step {number + 1}")
+        losses.append(mean_loss(rank, job.step()))
+    return {"losses": losses, "digest": digest(dict(job.model.named_parameters()))}
+
+
+def _exact(rank: Rank, name: str) -> str:
+    """Hold one collective against what the ranks' known data give; the barrier against nothing but its end."""
+    rank.phase(name)
+    mine = _known(rank.rank).to(rank.device.torch)
+    if name == "barrier":
+        dist.barrier()
+        return name
+    if name == "broadcast":
+        last = rank.world_size - 1
+        dist.broadcast(mine, src=last)
+        right = torch.equal(mine.cpu(), _known(last))
+    else:
+        gathered = [torch.empty_like(mine) for _ in range(rank.world_size)]
+        dist.all_gather(gathered, mine)
+        right = all(torch.equal(part.cpu(), _known(other)) for other, part in enumerate(gathered))
+    if not right:
+        raise RuntimeError(f"{name} of known whole numbers is wrong")
+    return name
+
+
+def _known(rank: int) -> torch.Tensor:
+    return torch.arange(_PROOF_ELEMENTS, dtype=torch.float32) + 7 * rank
+
+
+def _own_seconds(rank: Rank) -> list[float]:
+    """Return the seconds of equal work on each rank, the waiting in the collective after it left out: a slow rank shows."""
+    rank.phase("equal work on every rank")
+    matrix, seconds = torch.ones(256, 256, device=rank.device.torch), []
+    for _ in range(_STEPS):
+        began = time.perf_counter()
+        for _ in range(20):
+            matrix = (matrix @ matrix) / 256
+        rank.device.synchronize()
+        seconds.append(time.perf_counter() - began)
+        dist.all_reduce(matrix[:1])
+        matrix = torch.ones_like(matrix)
+    return seconds
+
+
+_FAREWELL_S = 2.0
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """What rank 0 decided for all: the backend, whether tensors are the host's, what the group does not prove, why it may not form."""
+
+    backend: str
+    on_host: bool = False
+    note: str = ""
+    refused: str = ""
+
+
+def main(path: Path) -> int:
+    """Take part in the group; rank 0's result holds those of all ranks."""
+    die_with_parent()
+    invitation = Invitation.load(path)
+    place = invitation.place
+    take_part(invitation.spec, Seat(place.rank, place.world_size, place.local_rank), lambda: _run(invitation))
+    return 0
+
+
+def _run(invitation: Invitation) -> dict[str, Any]:
+    spec, place = invitation.spec, invitation.place
+    stack = import_packages(spec, place.rank)
+    note_phase(Path(spec.folder), place.rank, "meeting the other ranks")
+    store = meet(invitation)
+    with _telling(store, place, Path(spec.folder)):
+        cards = visible(stack.device)
+        agreed = _agree(store, invitation, stack, cards)
+        note_phase(Path(spec.folder), place.rank, "binding the device")
+        device = HOST if agreed.on_host else cards[_card(place, cards)]
+        device.bind()
+        seat = Seat(place.rank, place.world_size, place.local_rank)
+        mine = join(replace(spec, backend=agreed.backend, on_host=agreed.on_host), seat, device, store)
+        store.set(f"result/{place.rank}", json.dumps(mine))
+        if place.rank:
+            return mine
+        return {
+            "ranks": [json.loads(store.get(f"result/{rank}")) for rank in range(place.world_size)],
+            **asdict(agreed),
+        }
+
+
+def meet(invitation: Invitation) -> Store:
+    """Open the store over which the ranks meet; rank 0 holds it, unless torchrun or a file does.
+
+    Raises:
+        PreflightRefusal: the port is taken, or rank 0 does not answer.
+    """
+    place, patience = invitation.place, timedelta(seconds=invitation.spec.remaining_s / 2)
+    try:
+        store, _, _ = next(rendezvous(invitation.address, place.rank, place.world_size, timeout=patience))
+    except (RuntimeError, ValueError, OSError) as error:
+        raise PreflightRefusal(_no_meeting(invitation, str(error))) from error
+    store = PrefixStore("stackproof", store)
+    store.set_timeout(patience)
+    return store
+
+
+def _no_meeting(invitation: Invitation, said: str) -> str:
+    where = f"{os.environ.get('MASTER_ADDR')}:{os.environ.get('MASTER_PORT')} (MASTER_ADDR, MASTER_PORT)"
+    where = where if invitation.address == "env://" else invitation.address
+    if "EADDRINUSE" in said or "already in use" in said:
+        return f"{where}: the port is taken by another program: export another MASTER_PORT, or add --rendezvous file:///FOLDER"
+    first = next((line.strip() for line in said.splitlines() if line.strip()), "no message")
+    if invitation.place.rank == 0:  # it holds the store and waits there for the others
+        return (
+            f"rank 0 waited at {where}, and not all of {invitation.place.world_size} ranks came ({first[:200]}): "
+            "the others were not started, failed before they could say so (their logs are on their own hosts), or cannot reach this host"
+        )
+    return (
+        f"rank {invitation.place.rank} did not reach rank 0 at {where} ({first[:200]}): check that rank 0 was started, "
+        "and that its host name and port can be reached from here"
+    )
+
+
+def _agree(store: Store, invitation: Invitation, stack: Stack, cards: tuple[Device, ...]) -> Agreement:
+    """Tell rank 0 what is here, and do what it decides.
+
+    Raises:
+        PreflightRefusal: the group would hang, crash, or be another one than was asked for.
+    """
+    place = invitation.place
+    environ = unexplained(place, os.environ)
+    here = site.seat(place.rank, _card(place, cards), cards, stack, environ), site.node(cards, environ)
+    store.set(f"site/{place.rank}", json.dumps(site.to_json(*here)))
+    if place.rank == 0:
+        store.set("agreement", json.dumps(asdict(_decide(store, invitation, stack))))
+    found = Agreement(**json.loads(store.get("agreement")))
+    if found.refused:
+        raise PreflightRefusal(found.refused)
+    return found
+
+
+def _decide(store: Store, invitation: Invitation, stack: Stack) -> Agreement:
+    """Choose the backend for what all ranks told; hold the preflight."""
+    place, seats, nodes = invitation.place, [], []
+    for rank in range(place.world_size):
+        try:
+            told = json.loads(store.get(f"site/{rank}"))
+        except RuntimeError:
+            return Agreement(stack.backend, refused=_absent(rank, place))
+        seat, node = site.from_json(told)
+        seats.append(seat)
+        nodes.append(node)
+    crew = site.crew(stack, stack.backend, seats, nodes, invitation.spec.deadline_s)
+    shared = invitation.oversubscribe and serving(stack.backend).own_cards and _doubled(crew)
+    agreed = _share(stack, crew) if shared else Agreement(stack.backend)
+    crew = site.crew(stack, agreed.backend, seats, nodes, invitation.spec.deadline_s, agreed.on_host)
+    refused = " | ".join(preflight.refusals(crew)) if invitation.checked else ""
+    return replace(agreed, refused=refused)
+
+
+def _doubled(crew: Crew) -> bool:
+    return len({seat.place for seat in crew.seats}) < len(crew.seats)
+
+
+def _share(stack: Stack, crew: Crew) -> Agreement:
+    """Let ranks share cards over the backend that allows it, or share the host's memory, and say what that does not prove."""
+    backend = stack.shared_card_backend or "gloo"
+    on_host = stack.device not in serving(backend).devices
+    cards = len({seat.place for seat in crew.seats})
+    note = f"{len(crew.seats)} ranks share {cards} card(s) over {backend}, as asked; {stack.backend} is not verified"
+    return Agreement(backend, on_host, note)
+
+
+def _absent(rank: int, place: Placement) -> str:
+    return (
+        f"rank {rank} of {place.world_size} did not come: it was not started, failed before it could say so (its log is on its own host), "
+        "or cannot reach this host"
+    )
+
+
+def _card(place: Placement, cards: tuple[Device, ...]) -> int:
+    """A rank takes the card of its local number; where a host has fewer, two ranks meet on one, which the preflight says."""
+    return place.local_rank % len(cards) if cards else place.local_rank
+
+
+@contextlib.contextmanager
+def _telling(store: Store, place: Placement, folder: Path) -> Iterator[None]:
+    """Tell the others why this rank fails; rank 0 keeps what they tell, because their folders may be on other hosts."""
+    try:
+        yield
+    except Exception as error:
+        with contextlib.suppress(Exception):
+            store.set(f"error/{place.rank}", f"{type(error).__name__}: {error}"[:4000])
+        if place.rank == 0 and not isinstance(error, PreflightRefusal):
+            time.sleep(_FAREWELL_S)
+            _keep_errors(store, place, folder)
+        raise
+
+
+def _keep_errors(store: Store, place: Placement, folder: Path) -> None:
+    for rank in range(1, place.world_size):
+        with contextlib.suppress(Exception):
+            path = folder / f"rank{rank}.error"
+            if store.check([f"error/{rank}"]) and not path.exists():
+                path.write_text(store.get(f"error/{rank}").decode(), encoding="utf-8")
+                failure = [{"rank": rank, "exitcode": 1, "time": time.time()}]
+                (folder / f"rank{rank}.failure").write_text(json.dumps(failure), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    end(lambda: main(Path(sys.argv[1])))

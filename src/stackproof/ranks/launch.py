@@ -1,0 +1,149 @@
+"""Launches ranks through torch's elastic agent, and says which rank failed, crashed or hung, and where.
+
+The agent runs in a process of its own, because a hang must be ended from outside: a peer that was stopped can
+hang a process group for ever, whatever its own time-out says.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from stackproof.base import processes
+from stackproof.device.kinds import Device
+from stackproof.ranks import preflight, site
+from stackproof.ranks.blame import Traces, who_failed, who_hung
+from stackproof.ranks.launchers import Spec
+from stackproof.record.checks import CapabilityMissing, CheckHung
+from stackproof.stack.stacks import Stack
+from stackproof.triage import explain
+from stackproof.triage.causes import UNKNOWN
+
+_GRACE_S = 3.0
+
+
+@dataclass(frozen=True)
+class Arrangement:
+    """Which rank runs on which card, over which backend; `note` says what such a group does not prove."""
+
+    backend: str
+    cards: tuple[int, ...]
+    note: str = ""
+    on_host: bool = False
+    """Whether the tensors are the host's: some backends take no others."""
+
+
+def arrange(stack: Stack, cards: Sequence[Device], world_size: int) -> Arrangement:
+    """Give each rank a card of its own; where there are fewer cards than ranks, share the first over another backend.
+
+    NCCL, RCCL and oneCCL refuse two ranks on one card ("Duplicate GPU detected"), so a shared card says nothing about them.
+    """
+    if len(cards) >= world_size:
+        return Arrangement(stack.backend, tuple(card.index for card in cards[:world_size]))
+    if cards[0].shareable:
+        return Arrangement(stack.backend, (cards[0].index,) * world_size)
+    if not stack.shared_card_backend:
+        raise CapabilityMissing(
+            f"stacks/{stack.name}/stack.toml: shared_card_backend is empty: no backend of this stack lets "
+            f"{world_size} ranks share one card, and {len(cards)} is visible"
+        )
+    note = f"{world_size} ranks share {cards[0]} over {stack.shared_card_backend}; {stack.backend} is not verified at this world size"
+    return Arrangement(stack.shared_card_backend, (cards[0].index,) * world_size, note)
+
+
+def launch(
+    program: str,
+    stack: Stack,
+    arrangement: Arrangement,
+    arguments: dict[str, Any],
+    folder: Path,
+    deadline_s: float,
+    *,
+    within_s: float = 0.0,
+    environment: Mapping[str, str] | None = None,
+    checked: bool = True,
+) -> list[dict[str, Any]]:
+    """Run `module:function` on every rank and return what each rank gave back, in order of rank.
+
+    `within_s`: what the program may take once the group has formed: a busy host starts slowly, which is not a hang.
+    `environment`: variables that each rank sets before its group forms; `{file}` stands for a log of its own.
+    `checked`: hold the preflight first, so that what cannot work is refused before any rank starts.
+
+    Raises:
+        PreflightRefusal: nothing was started.
+        CheckFailed: a rank raised; the message names it and what it said.
+        CheckCrashed: a rank died by a signal.
+        CheckHung: the ranks did not end within `deadline_s`; the message names the one that got least far.
+    """
+    if checked:
+        preflight.require(site.local(stack, arrangement.backend, arrangement.cards, deadline_s, arrangement.on_host))
+    folder.mkdir(parents=True, exist_ok=True)
+    spec = Spec(
+        program,
+        stack.name,
+        stack.rehearsed,
+        arrangement.backend,
+        arrangement.cards,
+        arguments,
+        str(folder),
+        deadline_s,
+        time.time() + deadline_s,
+        within_s,
+        arrangement.on_host,
+        dict(environment or {}),
+    )
+    traces = Traces(folder, len(spec.cards))
+    status = _run_agent(spec, traces)
+    if status is None and not traces.raised():  # on a busy host the agent may not have seen it yet
+        patience = within_s if within_s and traces.formed() else deadline_s
+        raise _explained(CheckHung(who_hung(traces, patience)), traces)
+    if status != 0:
+        raise _explained(who_failed(traces, status or 0), traces)
+    return [json.loads((folder / f"rank{rank}.json").read_text(encoding="utf-8")) for rank in range(traces.world_size)]
+
+
+def _explained(ended: Exception, traces: Traces) -> Exception:
+    """Add the known failure that the ranks' logs show, if they show one; an unknown one is named better by the phases."""
+    logs = [traces.log(rank, stream) for rank in range(traces.world_size) for stream in ("stdout", "stderr")]
+    found = explain.explain(list(dict.fromkeys(logs)))
+    return type(ended)(f"{ended}; triage: {found}") if found and UNKNOWN not in found else ended
+
+
+def _threads(ranks: int) -> dict[str, str]:
+    """Share the host's cores among the ranks, unless the user has decided; each rank taking all of them is slower for everybody."""
+    return {} if "OMP_NUM_THREADS" in os.environ else {"OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // ranks))}
+
+
+def _run_agent(spec: Spec, traces: Traces) -> int | None:
+    """Return the agent's exit status, or None when it had to be ended; nothing that it started is left."""
+    mark, path = processes.new_mark(), spec.save()
+    (traces.folder / "mark").write_text(mark, encoding="ascii")
+    with (traces.folder / "agent.log").open("wb") as output:
+        command = [sys.executable, "-m", "stackproof.ranks.agent", str(path)]
+        agent = processes.start(command, output, {**_threads(traces.world_size), **_early(spec)}, mark)
+        try:
+            return _wait(agent, spec, traces)
+        finally:
+            processes.end_tree(mark, agent)
+
+
+def _early(spec: Spec) -> dict[str, str]:
+    """Variables that torch reads when it is imported (TORCH_DISTRIBUTED_DEBUG) have to be there when a rank starts."""
+    return {name: value for name, value in spec.environment.items() if "{file}" not in value}
+
+
+def _wait(agent: subprocess.Popen[bytes], spec: Spec, traces: Traces) -> int | None:
+    """Wait for the agent until the deadline, which comes nearer once the group has formed."""
+    until, formed = time.monotonic() + spec.remaining_s + _GRACE_S, False
+    while agent.poll() is None and time.monotonic() < until:
+        if spec.within_s and not formed and traces.formed():
+            formed, until = True, min(until, time.monotonic() + spec.within_s + _GRACE_S)
+        time.sleep(0.03)
+    return agent.poll()

@@ -1,0 +1,226 @@
+"""What a rank is told, as a JSON file. Needs no torch.
+
+Where a rank is, read from the environment of whoever started it: torchrun, srun, mpirun, or plain variables. Needs no torch.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from stackproof import DATA
+from stackproof.base.errors import Refusal
+from stackproof.base.toml import Table
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What every rank is told, as a JSON file."""
+
+    program: str
+    stack: str
+    rehearsed: bool
+    backend: str
+    cards: tuple[int, ...]
+    arguments: dict[str, Any]
+    folder: str
+    deadline_s: float
+    until: float
+    """When the deadline passes, in seconds since the epoch: ranks start later than the launcher and must not think they have longer."""
+    within_s: float = 0.0
+    """What the program may take once the group has formed; 0 leaves it the whole deadline."""
+    on_host: bool = False
+    environment: dict[str, str] = field(default_factory=dict)
+    """Variables that each rank sets; `{file}` stands for a log of its own."""
+
+    @property
+    def remaining_s(self) -> float:
+        """Seconds that are left, at least one."""
+        return max(1.0, self.until - time.time())
+
+    def save(self) -> Path:
+        """Write the specification into its folder."""
+        path = Path(self.folder) / "spec.json"
+        path.write_text(json.dumps(asdict(self)), encoding="utf-8")
+        return path
+
+    @classmethod
+    def load(cls, path: Path) -> Spec:
+        """Read the specification that an agent or a rank was given."""
+        values = json.loads(path.read_text(encoding="utf-8"))
+        return cls(**{**values, "cards": tuple(values["cards"])})
+
+
+@dataclass(frozen=True)
+class Invitation:
+    """What a rank is told by its supervisor, as a JSON file."""
+
+    spec: Spec
+    place: Placement
+    address: str
+    checked: bool
+    oversubscribe: bool
+
+    def save(self) -> Path:
+        """Write it into the folder; several ranks may share that."""
+        path = Path(self.spec.folder) / f"rank{self.place.rank}.invitation.json"
+        path.write_text(json.dumps(asdict(self)), encoding="utf-8")
+        return path
+
+    @classmethod
+    def load(cls, path: Path) -> Invitation:
+        """Read what `save` wrote."""
+        values = json.loads(path.read_text(encoding="utf-8"))
+        spec = Spec(**{**values["spec"], "cards": tuple(values["spec"]["cards"])})
+        return cls(**{**values, "spec": spec, "place": Placement(**values["place"])})
+
+
+LAUNCHERS = DATA / "launchers.toml"
+_HOW = (
+    "start it by torchrun --nproc-per-node=N -m stackproof ranks ..., srun -n N python -m stackproof ranks ... "
+    "or mpirun -n N python -m stackproof ranks ..."
+)
+
+
+@dataclass(frozen=True)
+class Placement:
+    """A rank's place: numbers among all ranks and among those of its host, who started it, and the id of the run if there is one."""
+
+    launcher: str
+    rank: int
+    world_size: int
+    local_rank: int
+    local_world_size: int
+    run: str = ""
+
+
+_PLAIN = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+
+
+@dataclass(frozen=True)
+class _Row:
+    name: str
+    marks: tuple[str, ...]
+    rank: tuple[str, ...]
+    world_size: tuple[str, ...]
+    local_rank: tuple[str, ...]
+    local_world_size: tuple[str, ...]
+    run: tuple[str, ...]
+
+
+def placement(environ: Mapping[str, str]) -> Placement:
+    """Return the place of this process.
+
+    Raises:
+        Refusal: nothing says which rank this is, or a variable is missing or no number.
+    """
+    row = next((row for row in _rows() if all(name in environ for name in row.marks)), None)
+    if row is None:
+        raise Refusal(f"no launcher started this process, so that it cannot know which rank it is: {_HOW}")
+    rank, world_size = _number(row, row.rank, environ), _number(row, row.world_size, environ)
+    local_rank = _number(row, row.local_rank, environ)
+    found = Placement(row.name, rank, world_size, local_rank, _local_size(row, environ), _run(row, environ))
+    if not (0 <= rank < world_size and 0 <= local_rank < found.local_world_size <= world_size):
+        raise Refusal(
+            f"{row.name} says rank {rank} of {world_size}, {local_rank} of {found.local_world_size} on this host, which cannot be: "
+            f"unset what an earlier launcher left ({', '.join(row.rank + row.world_size + row.local_rank)}), and {_HOW}"
+        )
+    return found
+
+
+def rendezvous(place: Placement, environ: Mapping[str, str], asked: str = "", run: str = "") -> str:
+    """Return the address of the store over which the ranks meet, as torch's rendezvous takes it.
+
+    `asked`: file:///FOLDER that all hosts share, or tcp://HOST:PORT of rank 0's host; else MASTER_ADDR and MASTER_PORT count.
+    `run`: what tells this run from earlier ones in that folder, if the launcher does not. A port is never made up.
+
+    Raises:
+        Refusal: no address is known.
+    """
+    if asked.startswith("file://"):
+        return _file(asked.rstrip("/"), place, run)
+    if asked:
+        if not re.fullmatch(r"tcp://[^:/\s]+:\d{1,5}", asked):
+            raise Refusal(f"--rendezvous {asked}: write file:///FOLDER or tcp://HOST:PORT")
+        return asked
+    if environ.get("MASTER_ADDR") and environ.get("MASTER_PORT", "").isdecimal():
+        return "env://"
+    ports, hosts = environ.get("SLURM_STEP_RESV_PORTS", ""), environ.get("SLURM_STEP_NODELIST", "")
+    if ports and hosts:
+        return f"tcp://{first_host(hosts)}:{re.split('[-,]', ports)[0]}"
+    raise Refusal(
+        "the ranks do not know where to meet: export MASTER_ADDR=HOST-OF-RANK-0 MASTER_PORT=FREE-PORT, "
+        "or add --rendezvous file:///FOLDER (one that all hosts share), or give srun --resv-ports"
+    )
+
+
+def unexplained(place: Placement, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables without those that placed this rank: alone they would look like what a dead launcher left."""
+    explained = _PLAIN if place.launcher == _rows()[-1].name else ()
+    return {name: value for name, value in environ.items() if name not in explained}
+
+
+def first_host(hosts: str) -> str:
+    """Return the first host of a list as Slurm writes it: `node[03-05,9],gpu1` begins with `node03`."""
+    found = re.match(r"(?P<name>[^,\[]+)(?:\[(?P<first>\d+)[^\]]*\](?P<rest>[^,\[]*))?", hosts)
+    if not found:
+        raise Refusal(f"SLURM_STEP_NODELIST={hosts} names no host; add --rendezvous")
+    return "".join(part or "" for part in found.group("name", "first", "rest"))
+
+
+def _file(asked: str, place: Placement, run: str) -> str:
+    """A file of its own for each run: what an earlier one left would answer for ranks that are gone."""
+    name = run or place.run
+    if not name:
+        raise Refusal(
+            f"{place.launcher} gives its runs no name, and a store that an earlier run left in {asked} would answer: "
+            "add --run NAME, another one each time"
+        )
+    return f"{asked}/stackproof-{re.sub('[^A-Za-z0-9_.-]', '-', name)}.store"
+
+
+def _run(row: _Row, environ: Mapping[str, str]) -> str:
+    parts = [environ.get(name, "") for name in row.run]
+    return ".".join(parts) if all(parts) else ""
+
+
+def _local_size(row: _Row, environ: Mapping[str, str]) -> int:
+    """Slurm gives the numbers of all hosts, `2(x3),1`: the host's own index chooses."""
+    name = next((name for name in row.local_world_size if name in environ), None)
+    if name is None or environ[name].isdecimal():
+        return _number(row, row.local_world_size, environ)
+    counts: list[int] = []
+    for part in environ[name].split(","):
+        found = re.fullmatch(r"(\d+)(?:\(x(\d+)\))?", part)
+        if not found:
+            raise Refusal(f"{name}={environ[name]} is not a list of numbers of ranks; {_HOW}")
+        counts += [int(found.group(1))] * int(found.group(2) or 1)
+    node = environ.get("SLURM_NODEID", "0")
+    return counts[int(node)] if node.isdecimal() and int(node) < len(counts) else counts[0]
+
+
+def _number(row: _Row, names: Sequence[str], environ: Mapping[str, str]) -> int:
+    name = next((name for name in names if name in environ), None)
+    if name is None:
+        raise Refusal(f"{row.name} started this rank, but {' and '.join(names)} are not set: export one, or {_HOW}")
+    if not environ[name].isdecimal():
+        raise Refusal(f"{name}={environ[name]} is not a number; {row.name} should set it: {_HOW}")
+    return int(environ[name])
+
+
+@cache
+def _rows() -> tuple[_Row, ...]:
+    found = []
+    with Table.load(LAUNCHERS) as table:
+        for row in table.tables("launcher"):
+            with row:
+                keys = ("marks", "rank", "world_size", "local_rank", "local_world_size", "run")
+                row.take("link", str)
+                found.append(_Row(row.take("name", str), *(row.strings(key) for key in keys)))
+    return tuple(found)

@@ -1,0 +1,203 @@
+"""One rank: `python -m stackproof.ranks.rank SPEC PORT` under torchrun binds its device, joins the group, runs the program."""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import hashlib
+import importlib
+import json
+import os
+import sys
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch._C._distributed_c10d import Store, TCPStore
+
+from stackproof.base.processes import die_with_parent
+from stackproof.device.devices import HOST, visible
+from stackproof.device.kinds import Device
+from stackproof.ranks import libraries
+from stackproof.ranks.blame import FORMED, LEAVING
+from stackproof.ranks.launchers import Spec
+from stackproof.record.records import write_atomically
+from stackproof.stack import stacks
+
+# The launcher's deadline comes first: a peer that gave up waiting would be blamed for the rank that hangs.
+_AFTER_DEADLINE_S = 60.0
+_PARTING_S = 5.0
+
+Program = Callable[["Rank"], dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Rank:
+    """What a program knows of its rank."""
+
+    rank: int
+    world_size: int
+    device: Device
+    backend: str
+    formed_s: float
+    arguments: dict[str, Any]
+    folder: Path
+
+    def phase(self, name: str) -> None:
+        """Note how far this rank got; a hang is blamed on the rank that got least far."""
+        note_phase(self.folder, self.rank, name)
+
+
+def note_phase(folder: Path, rank: int, name: str) -> None:
+    """Append a phase to the rank's own file."""
+    with (folder / f"rank{rank}.phases").open("a", encoding="utf-8") as stream:
+        stream.write(f"{name}\n")
+
+
+@dataclass(frozen=True)
+class Seat:
+    """Which rank this is, of how many, and the index of its card."""
+
+    rank: int
+    world_size: int
+    card: int
+
+
+def main(path: Path, port: int) -> int:
+    """Run the program of the specification on this rank and leave its result beside it."""
+    die_with_parent()
+    spec, number = Spec.load(path), int(os.environ["RANK"])
+    seat = Seat(number, len(spec.cards), spec.cards[number])
+    patience = timedelta(seconds=spec.remaining_s + _AFTER_DEADLINE_S)
+
+    def connect() -> Store:
+        return TCPStore("localhost", port, is_master=False, timeout=patience)
+
+    take_part(spec, seat, lambda: _run(spec, seat, connect))
+    return 0
+
+
+def take_part(spec: Spec, seat: Seat, run: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Run the rank with its stacks dumped at the deadline; leave its result, or what it raised, in the folder."""
+    faulthandler.enable()
+    faulthandler.dump_traceback_later(spec.remaining_s)
+    folder = Path(spec.folder)
+    for name, value in spec.environment.items():
+        os.environ[name] = value.replace("{file}", str(folder / f"library.rank{seat.rank}.log"))
+    try:
+        result = run()
+    except Exception as error:
+        said = str(error).strip() or "no message"
+        (folder / f"rank{seat.rank}.error").write_text(f"{type(error).__name__}: {said}"[:8000], encoding="utf-8")
+        raise
+    write_atomically(folder / f"rank{seat.rank}.json", json.dumps(result))
+    return result
+
+
+def _run(spec: Spec, seat: Seat, connect: Callable[[], Store]) -> dict[str, Any]:
+    device = bring_up(spec, seat)
+    return join(spec, seat, device, connect())
+
+
+def join(spec: Spec, seat: Seat, device: Device, store: Store) -> dict[str, Any]:
+    """Form the group over the store, run the program, leave the group, and return what the program gave."""
+    folder = Path(spec.folder)
+    note_phase(folder, seat.rank, "forming the group")
+    began = time.perf_counter()
+    patience = timedelta(seconds=spec.remaining_s + _AFTER_DEADLINE_S)
+    dist.init_process_group(
+        spec.backend,
+        store=store,
+        rank=seat.rank,
+        world_size=seat.world_size,
+        timeout=patience,
+        **(device.group_options() if libraries.serving(spec.backend).device_id else {}),
+    )
+    dist.barrier()  # ccl and nccl start at the first collective; that is where configuration errors surface
+    formed_s = time.perf_counter() - began
+    note_phase(folder, seat.rank, FORMED)
+    if spec.within_s:
+        faulthandler.dump_traceback_later(min(spec.within_s, spec.remaining_s))
+    context = Rank(seat.rank, seat.world_size, device, str(dist.get_backend()), formed_s, spec.arguments, folder)
+    result = _program(spec.program)(context)
+    context.phase(LEAVING)
+    _part(store, seat)
+    return result
+
+
+def _part(store: Store, seat: Seat) -> None:
+    """Wait a moment for the others to come as far: a rank that ends while another still receives breaks its connection.
+
+    The group is not destroyed: the process ends at once after this, and torch 2.4.1 was seen to hang for ever in doing so, in the
+    destructor of gloo's groups.
+    """
+    with contextlib.suppress(RuntimeError):
+        store.set(f"parting/{seat.rank}", "")
+        store.wait([f"parting/{rank}" for rank in range(seat.world_size)], timedelta(seconds=_PARTING_S))
+
+
+def import_packages(spec: Spec, rank: int) -> stacks.Stack:
+    """Import the stack's packages in their order, and return the stack."""
+    note_phase(Path(spec.folder), rank, "importing")
+    stack = stacks.load(spec.stack)
+    stack = stack.rehearse() if spec.rehearsed else stack
+    for name in stack.imports:
+        importlib.import_module(name)
+    return stack
+
+
+def bring_up(spec: Spec, seat: Seat) -> Device:
+    """Import the stack's packages and bind the device, before any group forms."""
+    stack = import_packages(spec, seat.rank)
+    note_phase(Path(spec.folder), seat.rank, "binding the device")
+    device = HOST if spec.on_host else visible(stack.device)[seat.card]
+    device.bind()
+    return device
+
+
+def _program(name: str) -> Program:
+    module, _, function = name.partition(":")
+    program: Program = getattr(importlib.import_module(module), function)
+    return program
+
+
+def end(run: Callable[[], int]) -> None:
+    """Run a rank and end at once, without Python's own shutdown: the evidence, or the error, is on disk by then.
+
+    torch 2.8 and later keep the group alive after it was destroyed; its threads then race with the shutdown, and gloo sometimes aborts.
+    https://github.com/pytorch/pytorch/pull/179291
+    """
+    try:
+        status = run()
+    except BaseException:
+        traceback.print_exc()
+        status = 1
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
+
+
+def mean_loss(rank: Rank, loss: torch.Tensor) -> float:
+    """Return the loss of the global batch: the mean over equal shards."""
+    total = loss.detach().clone()
+    dist.all_reduce(total)
+    return float(total) / rank.world_size
+
+
+def digest(tensors: Mapping[str, torch.Tensor]) -> str:
+    """Return one hash of all tensors' names and bits; ranks that drifted by one ulp differ."""
+    found = hashlib.sha256()
+    for name, tensor in sorted(tensors.items()):
+        found.update(name.encode())
+        found.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+    return found.hexdigest()
+
+
+if __name__ == "__main__":
+    end(lambda: main(Path(sys.argv[1]), int(sys.argv[2])))

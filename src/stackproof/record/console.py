@@ -1,0 +1,360 @@
+"""What a person sees while a run goes on; what stands at its end is in `summary`.
+
+Figures of a benchmark in a terminal: rates with their uncertainty, a sparkline of the samples, shares of what is possible.
+
+What stands at the end of a run: a table, the figures, one sentence a failure, the verdict; for any record, ours or not.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import groupby
+from pathlib import Path
+
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.markup import escape
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+)
+from rich.table import Table
+from rich.text import Text
+
+from stackproof.base.text import plain
+from stackproof.base.units import shown
+from stackproof.record import reference
+from stackproof.record.records import Check, Measurement, Record, Verdict
+
+_LOG_WIDTH = 150
+
+
+def plain_console() -> Console:
+    """Return a console as wide as the terminal; a log, which has no width, gets room for a sentence."""
+    console = Console(highlight=False, emoji=False)
+    return console if console.is_terminal else Console(highlight=False, emoji=False, width=_LOG_WIDTH)
+
+
+class Terminal:
+    """Shows a run as it goes: a live line on a terminal, one line a check in a log."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        self.console = console or plain_console()
+        self._progress: Progress | None = None
+        self._task = TaskID(0)
+        self._done, self._total = 0, 0
+        self._before: int | None = None
+
+    @contextmanager
+    def watching(self, title: str) -> Iterator[Terminal]:
+        """Show progress inside the block."""
+        self.console.print(Text(title, style="bold"))
+        if not self.console.is_terminal:
+            yield self
+            return
+        columns = (
+            SpinnerColumn("line"),
+            TextColumn("{task.description}"),
+            BarColumn(24),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+        )
+        with Progress(*columns, console=self.console, transient=True) as self._progress:
+            self._task = self._progress.add_task("starting the suite", total=None)
+            yield self
+        self._progress = None
+
+    def collected(self, total: int) -> None:
+        """Say how many checks there are."""
+        self._before = self._done if self._before is None else self._before
+        self._total = self._before + total
+        if self._progress:
+            self._progress.update(self._task, total=self._total)
+
+    def started(self, identifier: str) -> None:
+        """Say which check is running."""
+        if self._progress:
+            self._progress.update(self._task, description=escape(plain(identifier)))
+
+    def finished(self, check: Check) -> None:
+        """Say how a check ended."""
+        self._done += 1
+        if self._progress:
+            self._progress.update(self._task, completed=self._done)
+        else:
+            of = f"/{self._total}" if self._total else ""
+            self.console.print(
+                Text(f"[{self._done}{of}] {check.verdict.value:<9} {check.seconds:6.1f} s  {plain(check.id)}")
+            )
+
+
+_BARS = " ▁▂▃▄▅▆▇█"
+_PLAIN_BARS = " .:-=+*#@"
+_BINS = 10
+_TAIL = 0.02
+"""The slowest samples are in the last bin together: one hiccup must not flatten all others into the first."""
+_WIDTH = 6
+
+
+def applies(record: Record) -> bool:
+    """Whether the record holds figures of the engine, which say how well they are known."""
+    return any("noise" in row.figures for row in record.measurements)
+
+
+def figures(record: Record, console: Console) -> RenderableType:
+    """Return the table of all measurements, and below it what limits them."""
+    bars = _BARS if console.encoding.lower().startswith("utf") else _PLAIN_BARS
+    ceilings, rows = _ceilings(record), _by_subject(record)
+    table = Table(title="figures", title_justify="left", box=box.SIMPLE_HEAD)
+    table.add_column("what", overflow="fold")
+    for name in ("ranks", "rate", "±", "fast .. slow", "of peak", "of ceiling", "memory", "reference"):
+        shares = name.startswith("of ")
+        table.add_column(
+            name, justify="right" if name in ("ranks", "rate", "±", "memory") else "left", no_wrap=not shares
+        )
+    for rows_of_one in rows:
+        table.add_row(*(Text(plain(cell)) for cell in _cells(rows_of_one, ceilings, bars)))
+    notes = [
+        Text(plain(f"  {rows_of_one[0].workload}: {rows_of_one[0].note}"))
+        for rows_of_one in rows
+        if rows_of_one[0].note
+    ]
+    return Group(table, *notes, Text()) if notes else table
+
+
+def _by_subject(record: Record) -> list[list[Measurement]]:
+    """Group the rows that are one measurement in several units; the first of each holds the figures."""
+    return [list(group) for _, group in groupby(record.measurements, key=lambda row: (row.workload, row.world_size))]
+
+
+def _ceilings(record: Record) -> dict[tuple[str, str], float]:
+    """Return the best matrix product in TFLOP/s of each arithmetic and preset: what this device really reaches."""
+    found: dict[tuple[str, str], float] = {}
+    for row in record.measurements:
+        if row.metric == "gemm" and row.unit == "s/TFLOP" and row.value > 0:
+            key = (str(row.figures.get("arithmetic", row.dtype)), row.preset)
+            found[key] = max(found.get(key, 0.0), 1 / row.value)
+    return found
+
+
+def _cells(rows: list[Measurement], ceilings: dict[tuple[str, str], float], bars: str) -> list[str]:
+    first = rows[0]
+    noise, memory = _number(first, "noise"), _number(first, "peak_memory_bytes")
+    return [
+        first.workload,
+        str(first.world_size),
+        "\n".join(shown(row.value, row.unit) for row in rows),
+        "" if noise is None else f"{noise:.1%}",
+        sparkline(first.samples, bars),
+        _share(_number(first, "of_peak"), bars),
+        _share(_of_ceiling(rows, ceilings), bars),
+        "" if not memory else f"{memory / 1e9:.2f} GB",
+        _references(rows),
+    ]
+
+
+def _of_ceiling(rows: list[Measurement], ceilings: dict[tuple[str, str], float]) -> float | None:
+    """Return the share of the measured ceiling of the same arithmetic; products are the ceiling themselves."""
+    first = rows[0]
+    ceiling = ceilings.get((str(first.figures.get("arithmetic", "")), first.preset))
+    rate = next((1 / row.value for row in rows if row.unit == "s/TFLOP" and row.value > 0), None)
+    return rate / ceiling if ceiling and rate and first.metric != "gemm" else None
+
+
+def _share(share: float | None, bars: str) -> str:
+    if share is None:
+        return ""
+    full, rest = divmod(min(max(share, 0.0), 1.0) * _WIDTH, 1)
+    bar = (bars[-1] * int(full) + (bars[int(rest * (len(bars) - 1))] if rest else "")).strip()
+    return f"{share:.0%} {bar}" if share >= 0.01 else f"{share:.2g}"
+
+
+def _references(rows: list[Measurement]) -> str:
+    """Return what others measured of the same work, each with its device; nobody verified it."""
+    found = (told for row in rows for told in reference.find(row.workload, row.preset, row.unit))
+    return "\n".join(dict.fromkeys(f"{shown(told.seconds, told.unit)} ({told.device})" for told in found))
+
+
+def _number(row: Measurement, name: str) -> float | None:
+    value = row.figures.get(name)
+    return float(value) if isinstance(value, (int, float)) else None
+
+
+def sparkline(samples: Sequence[float], bars: str = _BARS) -> str:
+    """Return a histogram of the samples in ten characters, fast ones left; nothing where there are too few for a shape."""
+    if len(samples) < _BINS:
+        return ""
+    ordered = sorted(samples)
+    low, high = ordered[0], ordered[int(len(ordered) * (1 - _TAIL)) - 1]
+    if high <= low:
+        return bars[-1]
+    counts = [0] * _BINS
+    for sample in ordered:
+        counts[min(_BINS - 1, int((sample - low) / (high - low) * _BINS))] += 1
+    most = max(counts)
+    return "".join(bars[-(-count * (len(bars) - 1) // most)] for count in counts)
+
+
+_STYLES = {
+    Verdict.PASSED: "green",
+    Verdict.SKIPPED: "yellow",
+    Verdict.NOT_APPLICABLE: "dim",
+    Verdict.KNOWN_ISSUE: "yellow",
+    Verdict.INCONCLUSIVE: "yellow",
+}
+_BAD = "bold red"
+
+# Beyond this many checks a table of each is no summary: then files of suites are the rows.
+_MOST_ROWS = 60
+_MOST_FAILURES = 25
+_MOST_CODE = 15
+
+
+def show(record: Record, where: Path, console: Console | None = None) -> None:
+    """Print the closing table, the figures, the failures and the verdict of a record."""
+    console = console or plain_console()
+    console.print(_suites_table(record) if len(record.checks) > _MOST_ROWS else _checks_table(record))
+    if record.measurements:
+        told = figures(record, console) if applies(record) else _measurements_table(record)
+        console.print(told)
+    groups = _failures(record)
+    for checks in groups[:_MOST_FAILURES]:
+        console.print(_failure(record, checks), soft_wrap=True)
+    if len(groups) > _MOST_FAILURES:
+        console.print(Text(f"... and {len(groups) - _MOST_FAILURES} more; all are in the record", style="dim"))
+    console.print(_verdict(record))
+    console.print(Text(f"record: {os.path.relpath(where)}", style="dim"), soft_wrap=True)
+
+
+def label(record: Record) -> str:
+    """Return what the record is about; a rehearsal can never be mistaken for the stack."""
+    facts = record.provenance
+    if not facts.get("rehearsed"):
+        return record.stack
+    return f"{record.stack} (rehearsed on {facts.get('verified on')}, not verified on {facts.get('hardware')})"
+
+
+def _title(record: Record) -> Text:
+    return Text(plain(f"{record.verb}: {label(record)}"))
+
+
+def _checks_table(record: Record) -> Table:
+    table = Table(title=_title(record), title_justify="left", box=box.SIMPLE_HEAD, expand=False)
+    table.add_column("verdict", no_wrap=True)
+    table.add_column("check", overflow="fold")
+    table.add_column("s", justify="right", no_wrap=True)
+    table.add_column("what was seen", overflow="fold", ratio=1)
+    for check in record.checks:
+        seen = "see below" if check.verdict.exit_code else check.reason
+        verdict = Text(check.verdict.value, style=_style(check.verdict))
+        table.add_row(verdict, Text(plain(check.id)), f"{check.seconds:.1f}", Text(plain(seen)))
+    return table
+
+
+def _suites_table(record: Record) -> Table:
+    """One row for each file of a suite, one column for each verdict that occurred."""
+    occurred = [verdict for verdict in Verdict if any(check.verdict is verdict for check in record.checks)]
+    table = Table(title=_title(record), title_justify="left", box=box.SIMPLE_HEAD, expand=False)
+    table.add_column("suite", overflow="fold")
+    for verdict in occurred:
+        table.add_column(verdict.value, justify="right", no_wrap=True, style=_style(verdict))
+    table.add_column("s", justify="right", no_wrap=True)
+    rows: dict[str, list[Check]] = {}
+    for check in record.checks:
+        rows.setdefault(check.id.split("::")[0], []).append(check)
+    for name, checks in rows.items():
+        counts = Counter(check.verdict for check in checks)
+        cells = [str(counts[verdict] or "") for verdict in occurred]
+        table.add_row(Text(plain(name)), *cells, f"{sum(check.seconds for check in checks):.1f}")
+    return table
+
+
+def _measurements_table(record: Record) -> Table:
+    table = Table(title="figures", title_justify="left", box=box.SIMPLE_HEAD)
+    table.add_column("workload", overflow="fold")
+    for name in ("preset", "dtype", "ranks"):
+        table.add_column(name, no_wrap=True)
+    table.add_column("rate", justify="right", no_wrap=True)
+    table.add_column("note", min_width=10, overflow="fold")
+    for row in record.measurements:
+        figure = shown(row.value, row.unit)
+        cells = (f"{row.workload} {row.metric}", row.preset, row.dtype, str(row.world_size), figure, row.note)
+        table.add_row(*(Text(plain(cell)) for cell in cells))
+    return table
+
+
+def _failures(record: Record) -> list[list[Check]]:
+    """Group failed checks that differ in the dtype alone: a broken operator is one finding, not four."""
+    groups: dict[tuple[str, Verdict], list[Check]] = {}
+    for check in record.checks:
+        if check.verdict.exit_code:
+            key = re.sub(r"-(float|bfloat|complex)\d+\]$", "]", check.id)
+            groups.setdefault((key, check.verdict), []).append(check)
+    return list(groups.values())
+
+
+def _failure(record: Record, checks: list[Check]) -> Group:
+    first = checks[0]
+    others = ", ".join(check.id.rsplit("-", 1)[-1].rstrip("]") for check in checks[1:])
+    text = Text(f"{first.verdict.value}: {plain(first.id)}{f' (and {others})' if others else ''}: ", style=_BAD)
+    text.append(plain(first.reason), style="default")
+    lines = [text]
+    if repro := str(first.figures.get("repro", "")):
+        lines.append(_code(repro))
+    if "/" in first.id:
+        lines.append(Text(f"  repeat just this: {_again(record, first)}", style="dim"))
+    return Group(*lines)
+
+
+def _code(repro: str) -> Text:
+    """Code that repeats a failure: shown if it is short, else where it is, because a screen of it hides the next failure."""
+    lines = [f"    {plain(line)}" for line in repro.splitlines()]
+    if len(lines) > _MOST_CODE:
+        return Text(f"  code to paste: the check's figure 'repro' in the record, {len(lines)} lines", style="dim")
+    return Text("\n".join(lines), style="dim")
+
+
+def _again(record: Record, check: Check) -> str:
+    """Return the command that repeats one check; it is never broken into lines, so that it can be copied."""
+    pinned = record.provenance.get("pinned", True)
+    session = ["nox", "-s", f"{record.stack}-{record.verb}", "--"]
+    direct = ["python", "-m", "stackproof", record.verb, "--stack", record.stack]
+    suite = check.id.split("/", 1)[0]
+    chosen = [] if record.verb == "smoke" or (record.verb == "rehearse" and suite == "smoke") else ["--suite", suite]
+    return shlex.join([*(session if pinned else direct), *chosen, *_flags(record, suite), "--only", plain(check.id)])
+
+
+def _flags(record: Record, suite: str) -> list[str]:
+    """Return the flags of the run that change what a check of the suite does."""
+    facts = record.provenance
+    usual: dict[str, object] = {"device": "the first", "preset": "tiny", "deadline_scale": 1.0, "profile": "fast"}
+    usual |= {"dataset": "none"} if suite == "data" else {}
+    given = {name: facts[name] for name, value in usual.items() if facts.get(name, value) != value}
+    flags = [word for name, value in given.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+    return flags if facts.get("preflight", True) else [*flags, "--no-preflight"]
+
+
+def _verdict(record: Record) -> Text:
+    counts = Counter(check.verdict for check in record.checks)
+    said = ", ".join(f"{counts[verdict]} {verdict.value}" for verdict in Verdict if counts[verdict])
+    only = record.provenance.get("only", "")
+    warnings = f" [only: {only}]" if only else ""
+    warnings += "" if record.provenance.get("pinned", True) else " [unpinned environment]"
+    missing = record.provenance.get("unhashed", 0)
+    warnings += f" [unhashed: {missing}; `nox -s lock -- {record.stack}` completes the lock]" if missing else ""
+    sentence = f"{record.verdict.value.upper()}  {label(record)}: {said} in {record.seconds:.0f} s{warnings}"
+    return Text(plain(sentence), style=_style(record.verdict))
+
+
+def _style(verdict: Verdict) -> str:
+    return _STYLES.get(verdict, _BAD)

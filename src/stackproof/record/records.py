@@ -1,0 +1,230 @@
+"""Records: one JSON object per run, validated when written and when read, appended and never half-written."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import tempfile
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, field
+from enum import Enum
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from stackproof.base.errors import Refusal
+
+SCHEMA = Path(__file__).with_name("record.schema.json")
+SCHEMA_NAME = "stackproof-record-1"
+
+Figure = float | int | str | bool
+
+
+class DamagedRecordError(Refusal):
+    """What is in the file is not JSON: it was cut short, or never was a record."""
+
+
+class Verdict(str, Enum):
+    """The closed set of words that a check, or a whole run, can end in."""
+
+    PASSED = "passed"
+    SKIPPED = "skipped"
+    NOT_APPLICABLE = "not applicable"
+    KNOWN_ISSUE = "known issue"
+    INCONCLUSIVE = "inconclusive"
+    FAILED = "failed"
+    CRASHED = "crashed"
+    HUNG = "hung"
+    UNAVAILABLE = "unavailable"
+    MISMATCHED = "mismatched"
+    INTERRUPTED = "interrupted"
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code of the contracts; 130 is what shells give a program that Ctrl-C ended."""
+        return _EXIT_CODES[self]
+
+
+_EXIT_CODES = {
+    Verdict.PASSED: 0,
+    Verdict.SKIPPED: 0,
+    Verdict.NOT_APPLICABLE: 0,
+    Verdict.KNOWN_ISSUE: 0,
+    Verdict.FAILED: 1,
+    Verdict.CRASHED: 1,
+    Verdict.UNAVAILABLE: 3,
+    Verdict.MISMATCHED: 4,
+    Verdict.HUNG: 5,
+    Verdict.INCONCLUSIVE: 6,
+    Verdict.INTERRUPTED: 130,
+}
+
+# A check that ended so says nothing about the stack.
+NOT_EXECUTED = (Verdict.SKIPPED, Verdict.NOT_APPLICABLE)
+
+# When checks ended differently, the run is called by the first of these that occurred.
+_GRAVITY = (
+    Verdict.INTERRUPTED,
+    Verdict.MISMATCHED,
+    Verdict.UNAVAILABLE,
+    Verdict.HUNG,
+    Verdict.CRASHED,
+    Verdict.FAILED,
+    Verdict.INCONCLUSIVE,
+    Verdict.PASSED,
+    Verdict.KNOWN_ISSUE,
+)
+
+
+@dataclass
+class Check:
+    """How one check ended: verdict, reason in one sentence, seconds, and the figures that it saw."""
+
+    id: str
+    verdict: Verdict
+    reason: str
+    seconds: float
+    figures: dict[str, Figure] = field(default_factory=dict)
+
+
+@dataclass
+class Measurement:
+    """One measured quantity; `note` says what limits it, such as 'indicative'.
+
+    `version` is that of what was measured: figures of different versions are not comparable. Only what has one has a history.
+    `figures` explain it: interval, clocks, memory, what was verified.
+    """
+
+    workload: str
+    preset: str
+    dtype: str
+    world_size: int
+    metric: str
+    unit: str
+    value: float
+    samples: list[float]
+    note: str = ""
+    version: str = ""
+    figures: dict[str, Figure] = field(default_factory=dict)
+
+
+@dataclass
+class Record:
+    """One run of one verb on one stack."""
+
+    verb: str
+    stack: str
+    started: str
+    seconds: float = 0.0
+    verdict: Verdict = Verdict.INCONCLUSIVE
+    provenance: dict[str, Figure] = field(default_factory=dict)
+    checks: list[Check] = field(default_factory=list)
+    measurements: list[Measurement] = field(default_factory=list)
+    logs: list[str] = field(default_factory=list)
+    schema: str = SCHEMA_NAME
+
+    def as_json(self) -> str:
+        """Return the record as JSON text; figures that JSON has no number for (NaN, infinity) are words."""
+        return json.dumps(_finite(asdict(self)), indent=1, ensure_ascii=True, allow_nan=False) + "\n"
+
+
+def overall(verdicts: Iterable[Verdict]) -> Verdict:
+    """Return the gravest verdict; a run in which everything was skipped, or nothing ran, has failed."""
+    seen = set(verdicts)
+    return next((verdict for verdict in _GRAVITY if verdict in seen), Verdict.FAILED)
+
+
+def write(record: Record, path: Path) -> None:
+    """Validate and write a record: to a temporary file beside `path`, flushed, then renamed over it.
+
+    Raises:
+        Refusal: the file cannot be written; what stood there before still does.
+    """
+    text = record.as_json()
+    validate(json.loads(text), path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, text)
+    except OSError as error:
+        raise Refusal(
+            f"{path}: the record cannot be written ({error.strerror}); free space or choose another file with --json"
+        ) from error
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Replace `path` in one step, so that a killed run leaves either the old file or the new one.
+
+    A link stays and what it names is replaced; a pipe or a device (`/dev/stdout`) is written to, never replaced.
+    """
+    if path.exists() and not path.is_file():
+        path.write_text(text, encoding="utf-8")
+        return
+    path = path.resolve()
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        Path(temporary).chmod(0o644)  # mkstemp makes it private, a record is for everyone
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def read(path: Path) -> Record:
+    """Return the record in `path`, or refuse with what is wrong with it."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_number)
+    except OSError as error:
+        raise Refusal(f"{path}: the record cannot be read ({error.strerror})") from error
+    except (ValueError, RecursionError) as error:
+        raise DamagedRecordError(
+            f"{path}: is not a record: it is damaged or cut short ({error}); set it aside and run again"
+        ) from error
+    validate(found, path)
+    found["verdict"] = Verdict(found["verdict"])
+    found["checks"] = [Check(**{**row, "verdict": Verdict(row["verdict"])}) for row in found["checks"]]
+    found["measurements"] = [_measurement(row) for row in found["measurements"]]
+    return Record(**found)
+
+
+def _measurement(row: dict[str, Any]) -> Measurement:
+    """Return a measurement; where a word stands for a number, it is one again."""
+    return Measurement(**{**row, "value": float(row["value"]), "samples": [float(sample) for sample in row["samples"]]})
+
+
+def _no_number(word: str) -> float:
+    raise ValueError(f"{word} is not JSON")
+
+
+def validate(found: Any, path: Path) -> None:
+    """Hold a parsed record against the published JSON Schema."""
+    import fastjsonschema
+
+    try:
+        _validator()(found)
+    except fastjsonschema.JsonSchemaValueException as error:
+        raise Refusal(f"{path}: is not a record of schema {SCHEMA_NAME}: {error.message}") from error
+
+
+@cache
+def _validator() -> Callable[[Any], Any]:
+    import fastjsonschema
+
+    compiled: Callable[[Any], Any] = fastjsonschema.compile(json.loads(SCHEMA.read_text(encoding="utf-8")))
+    return compiled
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    return value

@@ -1,0 +1,336 @@
+"""Where a figure was measured, and in what state the stack was: read from the facts of its record by `data/history.toml`.
+
+Two drivers at one commit are two states of one place. Series of one state are compared across commits, and a place across its
+states; nothing is ever compared across places.
+
+The store: a folder of records that only grows. Many processes, and many runners, may write into it at once.
+
+A record is written to a temporary file, flushed, and linked to a name that nobody has: a name is never written twice, and no
+reader sees half a file. What cannot be parsed is set aside under another name and told, so that one damaged file does not
+cost the others.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+import secrets
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from functools import cache
+from pathlib import Path
+
+from stackproof import DATA, ROOT
+from stackproof.base.errors import Refusal
+from stackproof.base.toml import Table
+from stackproof.record import records
+from stackproof.record.records import DamagedRecordError, Figure, Record
+
+FILE = DATA / "history.toml"
+CODE = "code"
+"""The group of facts that is the commit; the states of asv's own history, which has a commit for it, are told without."""
+
+_VERSION = re.compile(r"\d+(?:\.\d+)+")
+
+
+@dataclass(frozen=True)
+class Rules:
+    """The patterns of facts: of the place, of nothing, and of each group of the state; and what is a change."""
+
+    place: tuple[str, ...]
+    ignored: tuple[str, ...]
+    groups: Mapping[str, tuple[str, ...]]
+    share: float
+
+    def group(self, fact: str) -> str | None:
+        """Return "place", the group of the state, or "" for a fact that is ignored; None for one that no pattern speaks of."""
+        if _matches(fact, self.ignored):
+            return ""
+        if _matches(fact, self.place):
+            return "place"
+        return next((name for name, patterns in self.groups.items() if _matches(fact, patterns)), None)
+
+
+@cache
+def rules() -> Rules:
+    """Load the table."""
+    with Table.load(FILE) as table:
+        with table.table("place") as row:
+            place = row.strings("facts")
+        with table.table("ignored") as row:
+            ignored = row.strings("facts")
+        groups = {}
+        for row in table.tables("state"):
+            with row:
+                groups[row.take("name", str)] = row.strings("facts")
+        with table.table("change") as row:
+            share = row.take("share", float)
+    return Rules(place, ignored, groups, share)
+
+
+def _matches(fact: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatchcase(fact, pattern) for pattern in patterns)
+
+
+@dataclass(frozen=True)
+class Place:
+    """One stack on one host with its devices: what a series is about."""
+
+    host: str
+    stack: str
+    rehearsed: bool
+    devices: str
+    digest: str
+
+    @property
+    def label(self) -> str:
+        """How people read it; a rehearsal cannot be mistaken for the stack."""
+        rehearsal = " (rehearsed)" if self.rehearsed else ""
+        return f"{self.stack}{rehearsal} on {self.devices}, host {self.host}"
+
+    @property
+    def slug(self) -> str:
+        """A short unique name for files and branches."""
+        rehearsal = "-rehearsed" if self.rehearsed else ""
+        return slug(f"{self.stack}{rehearsal}-{self.host}-{self.digest[:8]}")
+
+
+@dataclass(frozen=True)
+class State:
+    """The state of a stack: its facts by group, values as text."""
+
+    groups: Mapping[str, Mapping[str, str]]
+
+    @property
+    def digest(self) -> str:
+        """The same for the same facts, the commit apart."""
+        return _digest({name: dict(facts) for name, facts in self.groups.items() if name != CODE})
+
+    @property
+    def commit(self) -> str:
+        """The commit of the code that measured, as provenance says it."""
+        return self.fact(CODE, "commit")
+
+    def fact(self, group: str, name: str) -> str:
+        """Return one fact, "unknown" where the record does not have it."""
+        return self.groups.get(group, {}).get(name, "unknown")
+
+    def version(self, group: str) -> str:
+        """Return the version numbers that the facts of a group hold, in words for an axis; "none" where there is no fact."""
+        found = [word for _, value in sorted(self.groups.get(group, {}).items()) for word in _VERSION.findall(value)]
+        return " ".join(dict.fromkeys(found)) or "none"
+
+    def as_json(self) -> str:
+        """Return the manifest of this state."""
+        return json.dumps({name: dict(facts) for name, facts in self.groups.items()}, indent=1, sort_keys=True) + "\n"
+
+
+def place(facts: Mapping[str, Figure]) -> Place:
+    """Return the place that the facts of a record tell."""
+    told = _grouped(facts).get("place", {})
+    names = sorted(value for name, value in told.items() if name.endswith(".name"))
+    count = told.get("devices", "1")
+    devices = ", ".join(names) or told.get("verified on", "unknown device")
+    return Place(
+        host=told.get("host", "unnamed"),
+        stack=told.get("stack", "unknown"),
+        rehearsed=told.get("rehearsed", "False") == "True",
+        devices=f"{count} x {devices}" if count != "1" else devices,
+        digest=_digest(told),
+    )
+
+
+def state(facts: Mapping[str, Figure]) -> State:
+    """Return the state that the facts of a record tell."""
+    told = _grouped(facts)
+    return State({name: told[name] for name in rules().groups if name in told})
+
+
+def changes(before: State, after: State) -> dict[str, tuple[str, ...]]:
+    """Return what differs, by group: one phrase for each fact, such as `nvidia-smi: 550.54 -> 560.35`."""
+    found = {}
+    for name in rules().groups:
+        old, new = before.groups.get(name, {}), after.groups.get(name, {})
+        differing = [fact for fact in sorted({**old, **new}) if old.get(fact) != new.get(fact)]
+        if differing:
+            found[name] = tuple(
+                _phrase(fact.removeprefix(f"{name}."), old.get(fact), new.get(fact)) for fact in differing
+            )
+    return found
+
+
+def group_of(fact: str) -> str | None:
+    """Return what a fact belongs to: "place", a group of the state, "" if it is ignored, None if no pattern speaks of it."""
+    return _sorted_in(fact)[0]
+
+
+def slug(text: str) -> str:
+    """Return text as a name that files, branches and asv accept: letters, digits, single hyphens."""
+    return re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-").lower()
+
+
+def _grouped(facts: Mapping[str, Figure]) -> dict[str, dict[str, str]]:
+    """Return the facts of each group as text, those of several cards under one name."""
+    values: dict[tuple[str, str], set[str]] = {}
+    for name, value in facts.items():
+        group, merged = _sorted_in(name)
+        if group:
+            values.setdefault((group, merged), set()).add(str(value))
+    found: dict[str, dict[str, str]] = {}
+    for (group, name), told in sorted(values.items()):
+        found.setdefault(group, {})[name] = " | ".join(sorted(told))
+    return found
+
+
+@cache
+def _sorted_in(name: str) -> tuple[str | None, str]:
+    """Return the group of a fact and the name that it shares with the same fact of other cards."""
+    merged = re.sub(r"^([a-z]+):\d+\.", r"\1.", name)
+    return rules().group(merged), merged
+
+
+def _digest(value: Mapping[str, object]) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def _phrase(fact: str, before: str | None, after: str | None) -> str:
+    return f"{fact}: {_short(before)} -> {_short(after)}"
+
+
+def _short(value: str | None) -> str:
+    """A digest or commit is long and says nothing beyond its beginning."""
+    if value is None:
+        return "absent"
+    return value[:12] if re.fullmatch(r"[0-9a-f]{40,64}", value) else value
+
+
+PUBLISHED = ROOT / "results" / "published"
+LOCAL = ROOT / "results" / "local"
+SUFFIX = "record.json"
+"""Files of the store end in it: `record.json` in the folder of a run, `TIME-VERB-RANDOM.record.json` among the published."""
+ASIDE = ".damaged"
+MEASURING = ("bench", "asv")
+"""Verbs whose records have a history; those of other verbs lie beside them and can be large."""
+
+_NAMED = re.compile(r"\d{8}T\d{6}-([a-z]+)-")
+
+
+RESULTS = "STACKPROOF_RESULTS"
+"""Names another folder for a store than those of the checkout: to try things, or to collect elsewhere."""
+
+
+def folders() -> tuple[Path, ...]:
+    """Return the folders that histories are read from: what runners published, and this checkout's own runs."""
+    return (Path(os.environ[RESULTS]),) if os.environ.get(RESULTS) else (PUBLISHED, LOCAL)
+
+
+def writable() -> Path:
+    """Return the folder that new records go to; publishing one is a step of its own."""
+    return folders()[-1]
+
+
+@dataclass
+class Loaded:
+    """What a store holds: records by file, sorted by name, and one sentence for each file that is none."""
+
+    records: dict[Path, Record] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+
+
+def folder(record: Record, base: Path = PUBLISHED) -> Path:
+    """Return where a record belongs below `base`: by stack and host, so that runners do not meet."""
+    return base / slug(record.stack) / slug(place(record.provenance).host)
+
+
+def append(record: Record, into: Path) -> Path:
+    """Add a record to a folder under a name that is new, and return the file.
+
+    Raises:
+        Refusal: the record is not valid, or the folder cannot be written.
+    """
+    text = record.as_json()
+    stamp = record.started[:19].replace("-", "").replace(":", "")
+    while True:
+        path = into / f"{stamp}-{slug(record.verb)}-{secrets.token_hex(4)}.{SUFFIX}"
+        records.validate(json.loads(text), path)
+        try:
+            into.mkdir(parents=True, exist_ok=True)
+            _create(path, text)
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise Refusal(
+                f"{into}: the record cannot be added ({error.strerror}); free space or make the folder writable"
+            ) from error
+        return path
+
+
+def _create(path: Path, text: str) -> None:
+    """Make the whole file appear at once; fail if the name is taken, whoever took it."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with temporary.open("x", encoding="utf-8") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        path.hardlink_to(temporary)
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+
+
+def files(tops: Iterable[Path]) -> list[Path]:
+    """Return the files of measuring verbs' records below these folders, by name; a folder that does not exist is empty."""
+    return sorted(path for top in tops for path in _walk(top))
+
+
+def _walk(top: Path) -> Iterator[Path]:
+    for at, folders, names in os.walk(top):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        for name in names:
+            if (
+                name.endswith(SUFFIX)
+                and not name.startswith(".")
+                and _measures(Path(at).name if name == SUFFIX else name)
+            ):
+                yield Path(at) / name
+
+
+def _measures(name: str) -> bool:
+    """Whether a name of ours says that a measuring verb wrote it; a name that says nothing is looked into."""
+    named = _NAMED.match(name)
+    return named is None or named[1] in MEASURING
+
+
+def load(tops: Iterable[Path]) -> Loaded:
+    """Read every record of a measuring verb below these folders."""
+    return read(files(tops))
+
+
+def read(paths: Iterable[Path]) -> Loaded:
+    """Read these files; a damaged one is set aside, one of another schema stays, and both are told."""
+    found = Loaded()
+    for path in paths:
+        try:
+            found.records[path] = records.read(path)
+        except DamagedRecordError:
+            found.problems += _set_aside(path)
+        except Refusal as refusal:
+            if path.exists():  # else another process has set it aside meanwhile
+                found.problems.append(f"{refusal}; it was left where it is")
+    return found
+
+
+def _set_aside(path: Path) -> list[str]:
+    aside = path.with_name(path.name + ASIDE)
+    try:
+        path.rename(aside)
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        return [f"{path}: is damaged or cut short, was skipped, and cannot be set aside ({error.strerror})"]
+    return [f"{path}: is damaged or cut short; it was set aside as {aside.name}, the others were read"]

@@ -1,0 +1,256 @@
+"""The pytest plugin inside a stack's environment: suites' fixtures, and one event per thing that happens.
+
+Events go, a JSON object a line, to the file that the supervising process (`verify`) reads: whatever kills this
+process, what happened before is known.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import fnmatch
+import importlib
+import itertools
+import json
+import random
+import re
+import time
+import zlib
+from collections.abc import Callable, Generator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from stackproof.base.errors import Refusal
+from stackproof.base.processes import die_with_parent
+from stackproof.device import devices
+from stackproof.device.facts import torch_facts
+from stackproof.device.kinds import Device
+from stackproof.record.checks import CapabilityMissing, CheckEnded, CheckInconclusive
+from stackproof.record.records import NOT_EXECUTED, Check, Figure, Measurement, Verdict
+from stackproof.runner.request import Session
+from stackproof.stack import stacks
+
+DEFAULT_DEADLINE_S = 120.0
+_EXIT_DEADLINE_S = 180.0  # pytest writes the traceback of all that did not pass: hundreds, where a precision is missing
+
+
+def check_id(nodeid: str) -> str:
+    """Return the short name of a test: `smoke/test_4_ddp.py::test_loss_falls[x]` is `smoke/ddp::loss_falls[x]`.
+
+    A number in a file's name only puts the files of a suite in order.
+    """
+    path, _, test = nodeid.partition("::")
+    return re.sub(r"(^|/)test_(\d+_)?", r"\1", path.removesuffix(".py")) + (
+        f"::{test.removeprefix('test_')}" if test else ""
+    )
+
+
+def needs_of(item: pytest.Item) -> list[str]:
+    """Return the checks that a check builds on: `needs("smoke/a::b[{name}]")`, filled in with its own parameters."""
+    parameters = getattr(getattr(item, "callspec", None), "params", {})
+    return [str(name).format(**parameters) for marker in item.iter_markers("needs") for name in marker.args]
+
+
+_ENDED = pytest.StashKey[tuple[Verdict, str]]()
+_FIGURES = pytest.StashKey[dict[str, Figure]]()
+_REPORTER = pytest.StashKey["Reporter"]()
+
+
+class Reporter:
+    """Turns what pytest does into events."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.stack = session.open_stack()
+        self._events = (Path(session.folder) / "events.jsonl").open("a", encoding="utf-8")
+        self._stacks = (Path(session.folder) / "stacks.txt").open("a", encoding="utf-8")
+        self.ended = {name: (Verdict(verdict), reason) for name, (verdict, reason) in session.earlier.items()}
+        self._began = 0.0
+
+    def emit(self, event: str, **values: Any) -> None:
+        """Append one event; a line is written at once."""
+        self._events.write(json.dumps({"event": event, **values}) + "\n")
+        self._events.flush()
+
+    def conclude(
+        self, identifier: str, verdict: Verdict, reason: str, seconds: float, figures: dict[str, Figure] | None = None
+    ) -> None:
+        """Announce how a check ended."""
+        self.ended[identifier] = (verdict, reason)
+        row = asdict(Check(identifier, verdict, reason, seconds, figures or {}))
+        self.emit("finished", check={**row, "verdict": verdict.value})
+
+    def import_packages(self) -> None:
+        """Import what the stack names, in its order; a package that does not import ends the run with its name."""
+        for name in self.stack.imports:
+            try:
+                importlib.import_module(name)
+            except Exception as error:
+                self.conclude(
+                    f"import {name}",
+                    Verdict.FAILED,
+                    f"`import {name}` failed: {type(error).__name__}: {_sentence(error)}",
+                    0.0,
+                )
+                pytest.exit(f"import {name} failed", returncode=1)
+
+    def choose_threads(self) -> None:
+        """Run tiny work on one thread of the CPU: with busy neighbours, two made its steps up to fifty times slower."""
+        if self.session.preset == "tiny":
+            torch.set_num_threads(1)
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Announce what was collected and leave out what an earlier process of this run has finished."""
+        known = {check_id(item.nodeid): item for item in items}
+        chosen = self._with_needs([item for name, item in known.items() if self._chosen(name)], known)
+        self.emit("collected", ids=[check_id(item.nodeid) for item in chosen], known=list(known))
+        items[:] = self._ordered([item for item in chosen if check_id(item.nodeid) not in self.session.earlier])
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """A file that cannot be collected is a failed check; a skipped one too, because nothing passes by not running."""
+        if not report.passed and check_id(report.nodeid) not in self.session.earlier:
+            lines = str(report.longrepr or "collection gave no reason").strip().splitlines()
+            self.conclude(
+                check_id(report.nodeid) or "collection", Verdict.FAILED, f"could not be collected: {lines[-1]}", 0.0
+            )
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, bool, bool]:
+        """Announce the beginning and the end of every check."""
+        self._start(item)
+        try:
+            return (yield)
+        finally:
+            self._finish(item)
+
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        """End a check as what it builds on ended, if that did not pass: nothing is timed that was not verified."""
+        for name in needs_of(item):
+            verdict, reason = self.ended.get(name, (Verdict.INCONCLUSIVE, "it did not run"))
+            if verdict in NOT_EXECUTED:
+                raise CapabilityMissing(reason)
+            if verdict is not Verdict.PASSED:
+                raise CheckInconclusive(f"was not run, because {name}, on which it builds, did not pass in this run")
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Note the verdict of the first phase that did not pass."""
+        report = yield
+        if call.excinfo is not None and _ENDED not in item.stash:
+            item.stash[_ENDED] = _judge(call.excinfo.value)
+        return report
+
+    def pytest_sessionfinish(self, exitstatus: int) -> None:
+        """Say that the process came to its own end; where its exit hangs, its stack is left."""
+        deadline = _EXIT_DEADLINE_S * self.session.deadline_scale
+        faulthandler.dump_traceback_later(deadline, file=self._stacks)
+        self.emit("ended", status=int(exitstatus), deadline_s=deadline)
+
+    def _chosen(self, identifier: str) -> bool:
+        mine, workers = self.session.shard
+        if zlib.crc32(identifier.encode()) % workers != mine:
+            return False
+        patterns = self.session.only
+        return not patterns or any(fnmatch.fnmatchcase(identifier, one) or identifier == one for one in patterns)
+
+    def _with_needs(self, chosen: list[pytest.Item], known: dict[str, pytest.Item]) -> list[pytest.Item]:
+        """Add what the chosen checks build on, so that one of them can be repeated alone."""
+        names = {check_id(item.nodeid) for item in chosen} | {name for item in chosen for name in needs_of(item)}
+        return [item for name, item in known.items() if name in names]
+
+    def _ordered(self, items: list[pytest.Item]) -> list[pytest.Item]:
+        """Shuffle within each file if a seed is given: files build on one another, the checks of a file do not."""
+        if self.session.shuffle is None:
+            return items
+        dice = random.Random(self.session.shuffle)
+        files = [list(group) for _, group in itertools.groupby(items, key=lambda item: item.path)]
+        for group in files:
+            dice.shuffle(group)
+        return [item for group in files for item in group]
+
+    def _start(self, item: pytest.Item) -> None:
+        """Announce a check with its deadline, and have Python's stacks dumped when that passes."""
+        marker = item.get_closest_marker("deadline")
+        deadline = (float(marker.args[0]) if marker else DEFAULT_DEADLINE_S) * self.session.deadline_scale
+        self._began = time.perf_counter()
+        faulthandler.dump_traceback_later(deadline, file=self._stacks)
+        self.emit("started", id=check_id(item.nodeid), deadline_s=deadline)
+
+    def _finish(self, item: pytest.Item) -> None:
+        """Announce how a check ended, from what its phases left on the item."""
+        faulthandler.cancel_dump_traceback_later()
+        verdict, reason = item.stash.get(_ENDED, (Verdict.PASSED, ""))
+        figures = {name: value for name, value in (item.stash.get(_FIGURES, None) or {}).items() if value is not None}
+        summary = str(figures.pop("summary", "")) or "as expected"
+        self.conclude(check_id(item.nodeid), verdict, reason or summary, time.perf_counter() - self._began, figures)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Tie this process to its supervisor and bring the stack's packages up in their order."""
+    die_with_parent()
+    config.addinivalue_line("markers", "deadline(seconds): the check is ended and called hung after this time")
+    config.addinivalue_line("markers", "needs(name, ...): the check runs only if these checks passed in the same run")
+    reporter = Reporter(Session.load())
+    config.stash[_REPORTER] = reporter
+    config.pluginmanager.register(reporter, "stackproof-reporter")
+    reporter.import_packages()
+    reporter.choose_threads()
+    reporter.emit("facts", values=torch_facts(reporter.stack))
+
+
+def _judge(error: BaseException) -> tuple[Verdict, str]:
+    if isinstance(error, CheckEnded):
+        return error.verdict, _sentence(error)
+    if isinstance(error, pytest.skip.Exception):
+        return Verdict.FAILED, f"was skipped without a rule from data ({error}); a capability rule must say why"
+    if isinstance(error, Refusal):
+        return Verdict.FAILED, _sentence(error)
+    return Verdict.FAILED, f"{type(error).__name__}: {_sentence(error)}"
+
+
+def _sentence(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0][:500] if lines else "no message"
+
+
+@pytest.fixture(scope="session")
+def session_plan(pytestconfig: pytest.Config) -> Session:
+    """The session as the supervising process asked for it."""
+    return pytestconfig.stash[_REPORTER].session
+
+
+@pytest.fixture(scope="session")
+def stack(pytestconfig: pytest.Config) -> stacks.Stack:
+    """The stack under test."""
+    return pytestconfig.stash[_REPORTER].stack
+
+
+@pytest.fixture(scope="session")
+def device(session_plan: Session, stack: stacks.Stack) -> Device:
+    """The device under test: the one asked for, else the first visible one."""
+    return devices.parse(session_plan.device, stack.device) if session_plan.device else devices.default(stack.device)
+
+
+@pytest.fixture(scope="session")
+def preset(session_plan: Session) -> str:
+    """The size of the workloads: tiny or full."""
+    return session_plan.preset
+
+
+@pytest.fixture
+def figures(request: pytest.FixtureRequest) -> dict[str, Figure]:
+    """The figures of this check; `summary` becomes the reason when the check passes."""
+    node: pytest.Item = request.node
+    return node.stash.setdefault(_FIGURES, {})
+
+
+@pytest.fixture
+def measured(pytestconfig: pytest.Config) -> Callable[[Measurement], None]:
+    """Add a measurement to the record."""
+    reporter = pytestconfig.stash[_REPORTER]
+    return lambda row: reporter.emit("measurement", **asdict(row))

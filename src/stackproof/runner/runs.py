@@ -1,0 +1,173 @@
+"""One run of a verb from host to record: is the stack here, is the environment its lock, then the suite."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+
+from stackproof import ROOT
+from stackproof.base.errors import EnvironmentMismatchError, Refusal, StackUnavailableError
+from stackproof.record import junit, records
+from stackproof.record.records import Check, Record, Verdict
+from stackproof.runner import supervise
+from stackproof.runner.supervise import Observer, Plan
+from stackproof.stack import environment_proof, hosts, provenance
+from stackproof.stack.stacks import Stack
+
+LOCAL = ROOT / "results" / "local"
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """Where a run leaves what it found: always a record under `results`, and the files that were asked for."""
+
+    results: Path = LOCAL
+    json: Path | None = None
+    junit: Path | None = None
+
+    def prepare(self) -> None:
+        """Refuse before minutes are spent, not after, if something cannot be written."""
+        if self.json and self.json == self.junit:
+            raise Refusal(
+                f"{self.json}: is named by --json and by --junit, and one would overwrite the other; name two files"
+            )
+        for folder in {self.results, *(path.parent for path in (self.json, self.junit) if path)}:
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+                with tempfile.TemporaryFile(dir=folder):
+                    pass
+            except OSError as error:
+                raise Refusal(
+                    f"{folder}: nothing can be written there ({error.strerror}); make it writable, "
+                    "or choose another folder with --results, --json or --junit"
+                ) from error
+
+
+def conduct(plan: Plan, outputs: Outputs, observer: Observer, resume: bool = False) -> tuple[Record, Path]:
+    """Run the plan and return its record and where it was written.
+
+    `resume`: take over what the last run of this verb, stack and environment had when it was stopped.
+    """
+    outputs.prepare()
+    started = datetime.now(timezone.utc)
+    record = Record(plan.verb, plan.stack.name, started.isoformat(timespec="milliseconds"))
+    folder = supervise.run_folder(outputs.results / plan.stack.name, f"{started:%Y%m%dT%H%M%S}-{plan.verb}")
+    try:
+        record.provenance = provenance.host_facts(plan.stack)
+        record.provenance |= plan.facts()
+        _establish(plan.stack, record, observer)
+        if resume:
+            _take_over(plan, record, outputs)
+    except (StackUnavailableError, EnvironmentMismatchError) as refusal:
+        _refused(record, refusal, observer)
+    except KeyboardInterrupt:
+        record.checks.append(Check("environment", Verdict.INTERRUPTED, "interrupted from outside", 0.0))
+        record.verdict = Verdict.INTERRUPTED
+    else:
+        supervise.run(plan, record, observer, folder, lambda current: _checkpoint(current, folder / "record.json"))
+    return record, _write(record, folder / "record.json", outputs)
+
+
+def _establish(stack: Stack, record: Record, observer: Observer) -> None:
+    """Add the checks that need no suite: the host has the stack, and the environment is proved."""
+    began = datetime.now(timezone.utc)
+    found = hosts.inspect(stack)
+    evidence = (
+        "; ".join(f"{finding.what}: {finding.evidence}" for finding in found.findings)
+        or "it needs nothing that a host may lack"
+    )
+    if not found.present:
+        evidence = _torch_sees(stack, found)
+    _add(record, observer, Check("host", Verdict.PASSED, evidence, 0.0))
+    proved = environment_proof.prove(stack)
+    record.provenance |= provenance.proof_facts(proved)
+    seconds = (datetime.now(timezone.utc) - began).total_seconds()
+    _add(
+        record,
+        observer,
+        Check("environment", Verdict.PASSED, proved.sentence(stack), seconds, dict(provenance.proof_facts(proved))),
+    )
+
+
+# Facts that have to be the same for a stopped run to be continued: other bits would be judged together.
+_SAME = ("lock", "torch", "commit", "rehearsed", "suites", "only", "preset", "device", "dataset")
+
+
+def _take_over(plan: Plan, record: Record, outputs: Outputs) -> None:
+    """Add what an interrupted run had; its interrupted check runs again."""
+    folders = sorted((outputs.results / plan.stack.name).glob(f"*-{plan.verb}-*/record.json"))
+    if not folders:
+        raise Refusal(
+            f"there is no earlier {plan.verb} of {plan.stack.name} under {outputs.results}; run without --continue"
+        )
+    earlier = records.read(folders[-1])
+    if earlier.verdict is not Verdict.INTERRUPTED:
+        raise Refusal(f"{folders[-1]} was not stopped, it {earlier.verdict.value}; run without --continue")
+    for fact in _SAME:
+        if earlier.provenance.get(fact) != record.provenance.get(fact):
+            values = f"{earlier.provenance.get(fact)!r} then, {record.provenance.get(fact)!r} now"
+            raise Refusal(f"{folders[-1]} cannot be continued: '{fact}' is {values}; run without --continue")
+    own = {check.id for check in record.checks}
+    record.checks += [row for row in earlier.checks if row.id not in own and row.verdict is not Verdict.INTERRUPTED]
+    record.measurements += earlier.measurements
+    record.seconds += earlier.seconds
+    record.provenance["continues"] = str(folders[-1].parent.name)
+
+
+def _checkpoint(record: Record, path: Path) -> None:
+    """Keep the record as it stands; if that fails now, the end of the run will say so."""
+    with contextlib.suppress(Refusal):
+        records.write(record, path)
+
+
+def _torch_sees(stack: Stack, found: hosts.Availability) -> str:
+    """In somebody's container the nodes may have other names; there, what torch sees counts."""
+    try:
+        from stackproof.device import devices
+
+        cards = devices.count(stack.device)
+    except StackUnavailableError as refusal:
+        raise StackUnavailableError(f"{found.refusal()}; {refusal}") from refusal
+    except (ImportError, OSError, Refusal):  # no torch, or one that does not load here
+        cards = 0
+    if not cards:
+        raise found.refusal()
+    unseen = "; no ".join(row.what for row in found.findings if not row.found)
+    return f"torch sees {cards} '{stack.device}' device(s), although the host shows no {unseen}"
+
+
+_REFUSED = {
+    StackUnavailableError: ("host", Verdict.UNAVAILABLE),
+    EnvironmentMismatchError: ("environment", Verdict.MISMATCHED),
+}
+
+
+def _refused(record: Record, refusal: Refusal, observer: Observer) -> None:
+    name, verdict = _REFUSED[type(refusal)]
+    _add(record, observer, Check(name, verdict, str(refusal), 0.0))
+    record.verdict = verdict
+
+
+def _add(record: Record, observer: Observer, check: Check) -> None:
+    record.checks.append(check)
+    observer.finished(check)
+
+
+def _write(record: Record, path: Path, outputs: Outputs) -> Path:
+    """Write every output; if the results folder fails now, the record still survives in the temporary folder."""
+    record.logs = [os.path.relpath(log, path.parent) for log in record.logs]
+    try:
+        records.write(record, path)
+        if outputs.json:
+            records.write(record, outputs.json)
+        if outputs.junit:
+            junit.write(record, outputs.junit)
+    except Refusal as refusal:
+        rescued = Path(tempfile.mkdtemp(prefix="stackproof-")) / "record.json"
+        records.write(record, rescued)
+        raise Refusal(f"{refusal}; the record of this run was saved as {rescued}") from refusal
+    return path

@@ -1,0 +1,78 @@
+"""In which order suites run, in how many processes, and which verb runs them: the table `suites/suites.toml`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from stackproof.base.toml import Table
+from stackproof.stack.stacks import SUITES, suites
+
+DEFAULT_VERB = "verify"
+_FEW = 16
+"""Checks that one process runs before another has imported what it needs."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Suites that run one after the other in each of so many processes, which share their checks."""
+
+    suites: tuple[str, ...]
+    workers: int
+
+
+@dataclass(frozen=True)
+class Row:
+    """What the table says of one suite."""
+
+    name: str
+    workers: int = 1
+    verb: str = DEFAULT_VERB
+
+
+def of_verb(verb: str) -> tuple[str, ...]:
+    """Return the suites that a verb runs when none is named, in alphabetical order."""
+    rows = _rows(SUITES)
+    return tuple(name for name in suites() if rows.get(name, Row(name)).verb == verb)
+
+
+def stages(chosen: tuple[str, ...], folder: Path = SUITES, only: tuple[str, ...] = ()) -> tuple[Stage, ...]:
+    """Return the stages of a run, in the table's order and with its numbers of workers; other suites come last.
+
+    `only`: the checks that are asked for, as patterns; a few single ones need one process, whatever the table says.
+    """
+    rows = _rows(folder)
+    order = [*(name for name in rows if name in chosen), *(name for name in chosen if name not in rows)]
+    most = 1 if _few(only) else None
+    return _merged([Stage((name,), most or rows.get(name, Row(name)).workers) for name in order])
+
+
+def _few(only: tuple[str, ...]) -> bool:
+    """Whether single checks are named, and fewer than it costs to start another process."""
+    plain = [pattern.replace("[[]", "") for pattern in only]
+    return 0 < len(only) <= _FEW and not any(set("*?") & set(pattern) for pattern in plain)
+
+
+def _rows(folder: Path) -> dict[str, Row]:
+    path = folder / "suites.toml"
+    if not path.exists():
+        return {}
+    found = []
+    with Table.load(path) as table:
+        for row in table.tables("suite"):
+            with row:
+                found.append(
+                    Row(row.take("name", str), row.take("workers", int, 1), row.take("verb", str, DEFAULT_VERB))
+                )
+    return {row.name: row for row in found}
+
+
+def _merged(found: list[Stage]) -> tuple[Stage, ...]:
+    """Join neighbours that need one process each: starting one costs seconds of imports."""
+    merged: list[Stage] = []
+    for stage in found:
+        if merged and merged[-1].workers == stage.workers == 1:
+            merged[-1] = Stage(merged[-1].suites + stage.suites, 1)
+        else:
+            merged.append(stage)
+    return tuple(merged)

@@ -1,0 +1,76 @@
+"""What a stack cannot be asked, by rules in data: a check that needs a capability ends as skipped, with the rule's reason."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from importlib import metadata
+
+from packaging.requirements import Requirement
+
+from stackproof import DATA
+from stackproof.base.errors import Refusal, suggestion
+from stackproof.base.toml import Table
+from stackproof.record.checks import CapabilityMissing
+from stackproof.stack.stacks import Stack
+
+RULES = DATA / "capabilities.toml"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A capability: torch device types that lack it, packages that it needs, and why."""
+
+    absent_on: tuple[str, ...]
+    needs: tuple[str, ...]
+    reason: str
+
+
+@cache
+def rules() -> dict[str, Rule]:
+    """Load `data/capabilities.toml` by name of capability."""
+    found: dict[str, Rule] = {}
+    with Table.load(RULES) as table:
+        for row in table.tables("capability"):
+            with row:
+                name = row.take("name", str)
+                rule = Rule(row.strings("absent_on", []), row.strings("needs", []), row.take("reason", str))
+                found[name] = rule
+    return found
+
+
+def require(stack: Stack, name: str) -> None:
+    """End the check as skipped if a rule says that this stack, or this environment, lacks the capability.
+
+    Raises:
+        CapabilityMissing: with the rule and its reason.
+        Refusal: no rule knows the capability, which is a mistake in the check.
+    """
+    if name in stack.missing:
+        raise CapabilityMissing(f"stacks/{stack.name}/stack.toml, missing.{name}: {stack.missing[name]}")
+    if name not in rules():
+        raise Refusal(f"{RULES}: there is no capability '{name}'{suggestion(name, rules())}; add a row")
+    rule = rules()[name]
+    if stack.device in rule.absent_on:
+        raise CapabilityMissing(f"data/capabilities.toml, {name}: absent on {stack.device}: {rule.reason}")
+    for need in map(Requirement, rule.needs):
+        if (have := _installed(need)) is not None:
+            raise CapabilityMissing(f"data/capabilities.toml, {name}: needs {need}, {have}: {rule.reason}")
+
+
+def withhold(name: str) -> None:
+    """End the check as skipped by a rule whose condition only the check can see.
+
+    Raises:
+        CapabilityMissing: always, with the rule and its reason.
+    """
+    raise CapabilityMissing(f"data/capabilities.toml, {name}: {rules()[name].reason}")
+
+
+def _installed(need: Requirement) -> str | None:
+    """Return what is wrong with the installed version, or None if it will do."""
+    try:
+        version = metadata.version(need.name)
+    except metadata.PackageNotFoundError:
+        return "it is not installed"
+    return None if need.specifier.contains(version, prereleases=True) else f"{version} is installed"

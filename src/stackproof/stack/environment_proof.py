@@ -1,0 +1,227 @@
+"""Proves an environment: what is installed equals the lock, torch has the right flavour, nothing replaced it.
+
+Nothing here imports torch: an environment that is wrong must be told so in milliseconds, and importing the
+wrong torch may crash. The interpreter that runs this is the one that is proved.
+"""
+
+from __future__ import annotations
+
+import ast
+import csv
+import importlib.util
+import sys
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
+
+from stackproof.base.errors import EnvironmentMismatchError, Refusal, StackUnavailableError
+from stackproof.stack import environments, lockfile
+from stackproof.stack.stacks import Flavour, Stack
+
+_MOST_SHOWN = 12
+_REBUILD = "delete that folder and run the session again, it is rebuilt from the lock"
+# What was not built by us is not ours to delete.
+_REPLACE = "install the stack's own torch there, or run the verb where it is installed"
+# Ours, when somebody installs the checkout; the lock is about everything else.
+_IGNORED = {"stackproof"}
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What could be said of the environment."""
+
+    pinned: bool
+    lock_digest: str
+    unhashed: tuple[str, ...]
+    packages: int
+    torch_version: str
+    toolkits: dict[str, str]
+
+    def sentence(self, stack: Stack) -> str:
+        """Say it in one sentence; what is not proved is said first."""
+        if not self.pinned:
+            what = "unpinned: not an environment of ours, so only its flavour is proved"
+            return f"{what}; torch {self.torch_version}"
+        lock = f"{stack.lock.parent.name}/{stack.lock.name} ({self.lock_digest[:12]})"
+        missing = (
+            f"; unhashed: {len(self.unhashed)} vendor wheels, completed by "
+            f"`nox -s lock -- {stack.name}` where they can be reached"
+            if self.unhashed
+            else ""
+        )
+        return f"{self.packages} packages equal {lock}, torch {self.torch_version}{missing}"
+
+
+def prove(stack: Stack) -> Proof:
+    """Return the proof of this interpreter's environment.
+
+    Raises:
+        EnvironmentMismatchError: with the difference, line by line, and the remedy.
+        StackUnavailableError: there is no torch at all.
+    """
+    left = environments.stamp(Path(sys.prefix))
+    lock = lockfile.read(stack.lock)
+    if left:
+        _refuse(stack, _differences(stack, left, lock), _REBUILD)
+    version, toolkits = torch_flavour()
+    wrong = flavour_differences(stack.flavour, version, toolkits) + (_shadowed() if left else []) + _damage()
+    _refuse(stack, wrong, _REBUILD if left else _REPLACE)
+    unhashed = tuple(f"{pin.name}=={pin.version}" for pin in lock.unhashed) if left else ()
+    return Proof(bool(left), lock.digest if left else "", unhashed, len(installed()), version, toolkits)
+
+
+def installed() -> dict[str, str]:
+    """Return this environment's distributions: canonical name to version, to all if one is there twice."""
+    found: dict[str, set[str]] = {}
+    for row in metadata.distributions(path=_site_packages()):
+        name = canonicalize_name(row.metadata["Name"] or "")
+        if name and name not in _IGNORED:
+            found.setdefault(name, set()).add(normal_version(row.version))
+    return {name: " and ".join(sorted(versions)) for name, versions in found.items()}
+
+
+def torch_flavour() -> tuple[str, dict[str, str]]:
+    """Return torch's version and the toolkits that `torch/version.py` names, read as text."""
+    spec = importlib.util.find_spec("torch")
+    if spec is None or not spec.origin:
+        raise StackUnavailableError(
+            f"there is no torch in {sys.prefix}; run `nox -s NAME-smoke`, which builds the environment, "
+            "or install the stack's torch"
+        )
+    return read_flavour(Path(spec.origin).parent / "version.py")
+
+
+def read_flavour(path: Path) -> tuple[str, dict[str, str]]:
+    """Return what a `torch/version.py` says, of any environment, without running it."""
+    try:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, SyntaxError) as error:
+        raise EnvironmentMismatchError(
+            f"{path}: cannot be read ({error}), so torch is damaged; install it again"
+        ) from error
+    values = dict(pair for node in tree.body for pair in _assigned(node))
+    return values.get("__version__", "unknown"), {key: values[key] for key in ("cuda", "hip", "xpu") if values.get(key)}
+
+
+def _assigned(node: ast.stmt) -> list[tuple[str, str]]:
+    value = getattr(node, "value", None)
+    targets = [node.target] if isinstance(node, ast.AnnAssign) else node.targets if isinstance(node, ast.Assign) else []
+    text = value.value if isinstance(value, ast.Constant) and value.value is not None else None
+    return [(target.id, str(text)) for target in targets if isinstance(target, ast.Name) and text is not None]
+
+
+def _site_packages() -> list[str]:
+    """The environment's own folders: PYTHONPATH and the checkout are not part of it."""
+    return [path for path in sys.path if path.endswith(("site-packages", "dist-packages"))]
+
+
+def _differences(stack: Stack, left: dict[str, object], lock: lockfile.Lock) -> list[str]:
+    if left.get("stack") != stack.name or left.get("lock") != stack.lock.name:
+        return [
+            f"this environment was built for '{left.get('stack')}' from {left.get('lock')}, "
+            f"not for '{stack.name}' from {stack.lock.name}"
+        ]
+    expected, present = lock.expected(), installed()
+    changed = (
+        []
+        if left.get("lock_digest") == lock.digest
+        else [f"lock digest: built from {str(left.get('lock_digest'))[:12]}, the file is {lock.digest[:12]}"]
+    )
+    missing = [
+        f"- {name}=={expected[name]} (in the lock, not installed)" for name in sorted(expected.keys() - present.keys())
+    ]
+    extra = [
+        f"+ {name}=={present[name]} (installed, not in the lock)" for name in sorted(present.keys() - expected.keys())
+    ]
+    other = [
+        f"! {name}: lock {expected[name]}, installed {present[name]}"
+        for name in sorted(expected.keys() & present.keys())
+        if expected[name] != present[name]
+    ]
+    return changed + missing + extra + other
+
+
+def flavour_differences(flavour: Flavour, version: str, toolkits: dict[str, str]) -> list[str]:
+    """Say in what a torch is not of the flavour that a stack wants, a line each."""
+    wrong = []
+    for toolkit, state in flavour.toolkits.items():
+        if (toolkit in toolkits) != (state == "set"):
+            wrong.append(
+                f"! torch {version}: torch.version.{toolkit} is {toolkits.get(toolkit)}, the stack wants it {state}"
+            )
+    if flavour.version_contains not in version:
+        wrong.append(f"! torch {version}: the stack wants a version that contains '{flavour.version_contains}'")
+    return wrong
+
+
+def _shadowed() -> list[str]:
+    """Say whether another torch than the environment's would be imported, from PYTHONPATH for one."""
+    spec = importlib.util.find_spec("torch")
+    origin = Path(spec.origin if spec and spec.origin else "")
+    own = [Path(folder) for folder in _site_packages() if Path(folder).is_relative_to(sys.prefix)]
+    if any(origin.is_relative_to(folder) for folder in own):
+        return []
+    return [f"! torch would be imported from {origin.parent}, which is not in the environment (PYTHONPATH?)"]
+
+
+def _damage() -> list[str]:
+    """Say whether torch's files have the sizes that the RECORD of the installed distribution gives them.
+
+    `Distribution.files` would not do: from Python 3.12 on it leaves out what is missing.
+    """
+    try:
+        torch = metadata.distribution("torch")
+    except metadata.PackageNotFoundError:
+        return ["! torch is importable but no distribution claims it"]
+    rows = csv.reader((torch.read_text("RECORD") or "").splitlines())
+    sizes = {row[0]: int(row[2]) for row in rows if len(row) == 3 and row[2].isdecimal()}
+    wrong = [name for name, size in sizes.items() if not _has_size(Path(str(torch.locate_file(name))), size)]
+    if not wrong:
+        return []
+    count = f"{len(wrong)} of its files are missing or of another size"
+    return [f"! torch {torch.version}: {count}, the first is {wrong[0]}"]
+
+
+def _has_size(path: Path, size: int) -> bool:
+    try:
+        return path.stat().st_size == size
+    except OSError:
+        return False
+
+
+def normal_version(version: str) -> str:
+    """Return a version as locks write it; what is no version stays as it is."""
+    try:
+        return str(Version(version))
+    except (InvalidVersion, TypeError):
+        return str(version)
+
+
+def _refuse(stack: Stack, differences: list[str], remedy: str) -> None:
+    if not differences:
+        return
+    shown = "\n  ".join(differences[:_MOST_SHOWN])
+    more = f"\n  ... and {len(differences) - _MOST_SHOWN} more" if len(differences) > _MOST_SHOWN else ""
+    what = f"the environment {sys.prefix} is not stack '{stack.name}' as {stack.lock.name} pins it"
+    raise EnvironmentMismatchError(f"{what}; {remedy}:\n  {shown}{more}")
+
+
+def main(arguments: list[str]) -> int:
+    """`python -m stackproof.stack.environment_proof STACK [--rehearsed]`: prove this interpreter's environment, in one sentence."""
+    from stackproof.stack import stacks
+
+    stack = stacks.load(arguments[0])
+    stack = stack.rehearse() if "--rehearsed" in arguments else stack
+    try:
+        print(prove(stack).sentence(stack))  # noqa: T201
+    except Refusal as refusal:
+        print(refusal, file=sys.stderr)  # noqa: T201
+        return refusal.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,314 @@
+"""Builds the environment of a stack from its lock with uv; a second call reuses it. Runs under nox.
+
+The environment of asv: its own, made once, so that no stack's lock holds a tool that only reads results.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from packaging.utils import canonicalize_name
+
+from stackproof import ROOT
+from stackproof.base.errors import EnvironmentMismatchError, Refusal, StackUnavailableError
+from stackproof.stack import lockfile
+from stackproof.stack.stacks import Stack, Vendor
+
+HOME = ROOT / ".nox" / "stacks"
+TOOLS = ROOT / ".nox" / "tools"
+STAMP = "stackproof.json"
+_UV = "uv>=0.9,<1"
+
+Say = Callable[[str], None]
+
+
+def location(stack: Stack) -> Path:
+    """Return where the stack's environment lives; a rehearsal with substitutes has one of its own."""
+    return HOME / (stack.name if stack.lock.name == "requirements.lock" else f"{stack.name}.rehearsal")
+
+
+def python_of(environment: Path) -> Path:
+    """Return the interpreter of an environment."""
+    return environment / "bin" / "python"
+
+
+def prepare(stack: Stack, say: Say = print) -> Path:
+    """Return the interpreter of the stack's environment, built from the lock unless it already was.
+
+    Raises:
+        Refusal: the lock is broken, or a wheel cannot be had.
+        StackUnavailableError: no interpreter of the stack's version is installed.
+        EnvironmentMismatchError: a file does not have the hash that the lock gives it.
+    """
+    lock = lockfile.read(stack.lock)
+    environment = location(stack)
+    if not _built(environment, lock):
+        interpreter = find_interpreter(stack)
+        try:
+            with only_builder(environment):
+                if not _built(environment, lock):  # another session may have done it while this one waited
+                    _build(stack, lock, environment, interpreter, say)
+        except OSError as error:
+            raise Refusal(
+                f"{environment}: cannot be built ({error.strerror}); free space or make the folder writable"
+            ) from error
+    return python_of(environment)
+
+
+def _built(environment: Path, lock: lockfile.Lock) -> bool:
+    """Whether it was built from this lock for this checkout: a copied one would run the other's code."""
+    left = stamp(environment)
+    ours = left.get("lock_digest") == lock.digest and left.get("checkout") == str(ROOT)
+    return ours and python_of(environment).exists()
+
+
+def stamp(environment: Path) -> dict[str, object]:
+    """Return what `prepare` left in an environment, lock digest first of all; empty for anybody else's."""
+    try:
+        found = json.loads((environment / STAMP).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def find_interpreter(stack: Stack) -> Path:
+    """Return an installed Python of a version that the stack names, the preferred one first."""
+    for version in stack.pythons:
+        for candidate in _candidates(version):
+            if _is_python(candidate, version):
+                return candidate
+    wanted, first = " or ".join(stack.pythons), stack.pythons[0]
+    raise StackUnavailableError(
+        f"stack '{stack.name}' needs Python {wanted} and none is installed: looked on PATH, in pyenv's and "
+        f"uv's folders; install one, as with `uv python install {first}` or `pyenv install {first}`"
+    )
+
+
+def find_uv(say: Say = print) -> Path:
+    """Return uv: on PATH, beside this Python, or from an environment of our own that is made once."""
+    beside = Path(sys.executable).parent / "uv"
+    own = TOOLS / "bin" / "uv"
+    for candidate in (shutil.which("uv"), beside, own):
+        if candidate and _version(Path(candidate)):
+            return Path(candidate)
+    say("uv is not installed; getting it once into .nox/tools")
+    _run([sys.executable, "-m", "virtualenv", "--quiet", str(TOOLS)], "cannot make an environment for uv")
+    _run([str(TOOLS / "bin" / "python"), "-m", "pip", "install", "--quiet", _UV], "cannot install uv")
+    return own
+
+
+def _build(stack: Stack, lock: lockfile.Lock, environment: Path, interpreter: Path, say: Say) -> None:
+    uv = find_uv(say)
+    say(
+        f"building the environment of {stack.label} with {interpreter} "
+        f"from {stack.lock.relative_to(ROOT)} ({len(lock.pins)} packages)"
+    )
+    (environment / STAMP).unlink(missing_ok=True)
+    _run(
+        [str(uv), "venv", "--quiet", "--clear", "--python", str(interpreter), str(environment)],
+        f"cannot create {environment}",
+    )
+    _sync(stack, lock, uv, environment)
+    link_checkout(environment)
+    facts = {
+        "stack": stack.name,
+        "rehearsed": stack.rehearsed,
+        "lock": stack.lock.name,
+        "lock_digest": lock.digest,
+        "checkout": str(ROOT),
+        "uv": _version(uv),
+    }
+    (environment / STAMP).write_text(json.dumps(facts, indent=1), encoding="utf-8")
+
+
+def _sync(stack: Stack, lock: lockfile.Lock, uv: Path, environment: Path) -> None:
+    """Install the hashed part with `--require-hashes`; wheels without a hash follow by exact version."""
+    python = ["--python", str(python_of(environment))]
+    unhashed = {pin.name for pin in lock.unhashed}
+    hashed = environment / "hashed.txt"
+    hashed.write_text(lock.hashed_text(), encoding="utf-8")
+    needed = [row for row in stack.vendor if canonicalize_name(row.name) not in unhashed]
+    indexes = sorted({row.index for row in needed if row.index})
+    also = f" (besides the package index it needs {', '.join(indexes)})" if indexes else ""
+    where = f"{stack.lock.relative_to(ROOT)}: uv could not install it{also}"
+    _run(
+        [str(uv), "pip", "sync", *python, "--require-hashes", *_sources(needed), str(hashed)],
+        where,
+        cwd=stack.folder,
+    )
+    vendor = lock.vendor_text().splitlines()
+    if vendor:
+        wheelhouse = ["--find-links", str(stack.folder / "wheels")] if (stack.folder / "wheels").is_dir() else []
+        missing = ", ".join(pin.requirement for pin in lock.unhashed)
+        remedy = f"vendor wheels {missing} could not be had; {_where_from(stack)}"
+        _run(
+            [str(uv), "pip", "install", *python, "--no-deps", *_sources(stack.vendor), *wheelhouse, *vendor],
+            remedy,
+        )
+
+
+def _sources(rows: Iterable[Vendor]) -> list[str]:
+    """Name the indexes that serve these wheels; one that serves none is not asked, it may be out of reach."""
+    indexes = sorted({row.index for row in rows if row.index})
+    # Every file is checked by its hash or its exact local version, so it may come from any index.
+    strategy = ["--index-strategy", "unsafe-best-match"] if indexes else []
+    return [word for index in indexes for word in ("--index", index)] + strategy
+
+
+def _where_from(stack: Stack) -> str:
+    again = f"`nox -s lock -- {stack.name}`"
+    by_hand = [row.file for row in stack.vendor if row.file]
+    if by_hand:
+        others = f" and {len(by_hand) - 1} more in stack.toml" if by_hand[1:] else ""
+        return f"download them by hand into stacks/{stack.name}/wheels/ ({by_hand[0]}{others}), then {again}"
+    indexes = ", ".join(sorted({row.index for row in stack.vendor}))
+    return f"check that {indexes} can be reached, then {again} completes the hashes"
+
+
+def link_checkout(environment: Path) -> None:
+    """Make `python -m stackproof` work there without installing anything that the lock does not name."""
+    (site_packages,) = environment.glob("lib/python3*/site-packages")
+    (site_packages / "stackproof.pth").write_text(f"{ROOT / 'src'}\n", encoding="utf-8")
+
+
+def _candidates(version: str) -> Iterator[Path]:
+    for folder in os.get_exec_path():
+        yield Path(folder) / f"python{version}"
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    uv_data = Path(os.environ.get("UV_PYTHON_INSTALL_DIR", Path.home() / ".local" / "share" / "uv" / "python"))
+    for place, pattern in (
+        (pyenv, f"{version}*"),
+        (uv_data, f"cpython-{version}*"),
+        (Path("/opt/python"), f"cp{version.replace('.', '')}-*"),
+    ):
+        yield from sorted(place.glob(f"{pattern}/bin/python{version}"), reverse=True)
+    if f"{sys.version_info[0]}.{sys.version_info[1]}" == version:
+        yield Path(getattr(sys, "_base_executable", sys.executable))
+
+
+def _is_python(candidate: Path, version: str) -> bool:
+    """A pyenv shim exists on PATH for versions that are not active: only running it tells."""
+    try:
+        asked = subprocess.run(
+            [candidate, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=20,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return asked.returncode == 0 and asked.stdout.strip() == version
+
+
+def _version(uv: Path) -> str:
+    """Return what uv says of itself; nothing when it is absent or a version manager's idle shim."""
+    try:
+        return subprocess.run(
+            [uv, "--version"], capture_output=True, text=True, errors="replace", check=True
+        ).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+
+
+def _run(command: list[str], what: str, cwd: Path | None = None) -> None:
+    """Run a builder, with its own progress on a terminal; if it fails, its last words go into the sentence."""
+    if sys.stderr.isatty() and subprocess.run(command, cwd=cwd, check=False).returncode == 0:
+        return
+    ended = subprocess.run(command, stderr=subprocess.PIPE, text=True, errors="replace", cwd=cwd, check=False)
+    if ended.returncode == 0:
+        return
+    lines = [line.strip() for line in ended.stderr.splitlines() if line.strip()]
+    if mismatch := next((line for line in lines if "hash mismatch" in line.lower()), ""):
+        said = f"{mismatch} / {' / '.join(lines[-2:])}"  # between them uv lists every hash that the lock has
+        remedy = "do not use it, re-pin with `nox -s lock -- NAME` if the change is wanted"
+        raise EnvironmentMismatchError(
+            f"{what}: a file does not have the hash that the lock gives it ({said}); {remedy}"
+        )
+    raise Refusal(f"{what}: {' / '.join(lines[-4:]) or 'it printed nothing'}")
+
+
+@contextmanager
+def only_builder(environment: Path) -> Iterator[None]:
+    """Let two sessions that want one environment build it one after the other."""
+    import fcntl
+
+    environment.parent.mkdir(parents=True, exist_ok=True)
+    with environment.with_name(f"{environment.name}.building").open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def main(arguments: list[str]) -> int:
+    """`python -m stackproof.stack.environments STACK [--rehearsed]`: build it and print its interpreter; for trees of other commits."""
+    from stackproof.stack import stacks
+
+    stack = stacks.load(arguments[0])
+    try:
+        print(prepare(stack.rehearse() if "--rehearsed" in arguments else stack, say=lambda _: None))  # noqa: T201
+    except Refusal as refusal:
+        print(refusal, file=sys.stderr)  # noqa: T201
+        return refusal.exit_code
+    return 0
+
+
+ASV_HOME = ROOT / ".nox" / "tools" / "asv"
+REQUIREMENTS = ROOT / "benchmarks" / "requirements.in"
+PROJECT = ROOT / "pyproject.toml"
+_STAMP = "requirements.sha256"
+
+
+def prepare_asv(say: Say = print) -> Path:
+    """Return the interpreter of asv's environment, made unless it is there and its requirements are the same.
+
+    Raises:
+        Refusal: it cannot be made.
+    """
+    python = python_of(ASV_HOME)
+    digest = _digest()
+    with only_builder(ASV_HOME):
+        if not (python.exists() and _read(ASV_HOME / _STAMP) == digest):
+            _build_asv(python, say)
+            (ASV_HOME / _STAMP).write_text(digest, encoding="utf-8")
+    return python
+
+
+def _digest() -> str:
+    content = b"\0".join((REQUIREMENTS.read_bytes(), PROJECT.read_bytes(), sys.version.encode(), str(ROOT).encode()))
+    return hashlib.sha256(content).hexdigest()
+
+
+def _build_asv(python: Path, say: Say) -> None:
+    say(f"building asv's own environment from {REQUIREMENTS.relative_to(ROOT)}")
+    uv = find_uv(say)
+    _run_tool([str(uv), "venv", "--quiet", "--clear", "--python", sys.executable, str(ASV_HOME)])
+    _run_tool(
+        [str(uv), "pip", "install", "--quiet", "--python", str(python), "-r", str(REQUIREMENTS), "-r", str(PROJECT)]
+    )
+    link_checkout(ASV_HOME)
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError:
+        return ""
+
+
+def _run_tool(command: list[str]) -> None:
+    ended = subprocess.run(command, stderr=subprocess.PIPE, text=True, errors="replace", check=False)
+    if ended.returncode:
+        said = " / ".join(line.strip() for line in ended.stderr.splitlines()[-4:]) or "it printed nothing"
+        raise Refusal(f"{ASV_HOME}: asv's environment cannot be made: {said}")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

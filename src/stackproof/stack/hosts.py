@@ -1,0 +1,102 @@
+"""Which stacks this host can run, and why: read from device nodes, the PCI bus and tools; needs no torch."""
+
+from __future__ import annotations
+
+import glob
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from stackproof.base.errors import Refusal, StackUnavailableError
+from stackproof.stack.stacks import HostRequirement, Stack, load_all
+
+PCI_DEVICES = Path("/sys/bus/pci/devices")
+
+# PCI base classes of things that compute: display controllers, co-processors, processing accelerators
+# (PCI Code and ID Assignment, section 1). A vendor's bridges and network cards must not pass for its cards.
+_COMPUTE_CLASSES = ("0x03", "0x0b40", "0x12")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One requirement of a stack, held against this host."""
+
+    what: str
+    found: bool
+    evidence: str
+
+
+@dataclass(frozen=True)
+class Availability:
+    """What was looked for on behalf of one stack."""
+
+    stack: Stack
+    findings: tuple[Finding, ...]
+
+    @property
+    def present(self) -> bool:
+        """Whether the host has everything that the stack needs."""
+        return all(finding.found for finding in self.findings)
+
+    def refusal(self) -> StackUnavailableError:
+        """Say in one sentence what was looked for and not found, and what to do."""
+        missing = "; ".join(
+            f"{finding.what} (looked at {finding.evidence})" for finding in self.findings if not finding.found
+        )
+        return StackUnavailableError(
+            f"this host has no stack '{self.stack.name}': it lacks {missing}. To get it, {self.stack.install_hint}"
+        )
+
+
+def inspect(stack: Stack, root: str = "") -> Availability:
+    """Hold the host against what the stack needs; a stack that needs nothing is always there.
+
+    `root`: where the host's files lie, for a host that is looked at as a tree of files; its tools are then files too.
+    """
+    return Availability(stack, tuple(_look(row, root) for row in stack.host))
+
+
+def preferred(root: str = "") -> Availability:
+    """Return the stack with the highest priority that this host has; the CPU's needs nothing."""
+    found = next((found for stack in load_all() if (found := inspect(stack, root)).present), None)
+    if found is None:
+        raise Refusal("this host has none of the stacks, and stacks/cpu, which needs nothing, is not there; restore it")
+    return found
+
+
+def cards(vendors: tuple[str, ...], skip: tuple[str, ...] = (), root: str = "") -> dict[str, str]:
+    """Return the makers' cards on the PCI bus that compute: address to vendor; bridges and network cards are none."""
+    found = {}
+    for card in sorted(Path(f"{root}{PCI_DEVICES}").glob("*")) if vendors else []:
+        vendor, kind = _read(card / "vendor"), _read(card / "class")
+        if vendor in vendors and kind.startswith(_COMPUTE_CLASSES) and card.name not in skip:
+            found[card.name] = vendor
+    return found
+
+
+def _look(row: HostRequirement, root: str) -> Finding:
+    on_bus = cards(row.pci_vendors, row.pci_skip, root)
+    seen = _existing(row.paths, root) + _tools(row.tools, root)
+    seen += [f"PCI {address} ({vendor})" for address, vendor in on_bus.items()]
+    if seen:
+        return Finding(row.what, True, ", ".join(seen[:4]))
+    looked = [*row.paths, *row.tools, *(f"{PCI_DEVICES} for vendor {vendor}" for vendor in row.pci_vendors)]
+    return Finding(row.what, False, ", ".join(looked))
+
+
+def _existing(patterns: tuple[str, ...], root: str) -> list[str]:
+    found = [path for pattern in patterns for path in sorted(glob.glob(f"{root}{pattern}"))]  # noqa: PTH207 - absolute
+    return [path[len(root) :] for path in found]
+
+
+def _tools(names: tuple[str, ...], root: str) -> list[str]:
+    if root:
+        return _existing(tuple(name if "/" in name else f"/usr/bin/{name}" for name in names), root)
+    return [path for name in names if (path := shutil.which(name))]
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="ascii", errors="replace").strip()
+    except OSError:
+        return ""

@@ -1,0 +1,116 @@
+"""Provenance: a flat record of everything that could explain a figure, attached to every result."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stackproof import ROOT, __version__
+from stackproof.record.records import Figure
+
+if TYPE_CHECKING:
+    from stackproof.stack.environment_proof import Proof
+    from stackproof.stack.stacks import Stack
+
+# Families of variables that change what a stack does; everything else of the user's environment stays private.
+VARIABLES = (
+    "CUDA_",
+    "HIP_",
+    "ROCR_",
+    "HSA_",
+    "ZE_",
+    "SYCL_",
+    "UR_",
+    "ONEAPI_",
+    "CCL_",
+    "NCCL_",
+    "RCCL_",
+    "FI_",
+    "I_MPI_",
+    "GLOO_",
+    "TORCH_",
+    "PYTORCH_",
+    "OMP_",
+    "MKL_",
+    "KMP_",
+    "IPEX_",
+    "SIM_",
+)
+
+
+def host_facts(stack: Stack) -> dict[str, Figure]:
+    """Return what can be known without torch: host, commit, driver, variables."""
+    facts: dict[str, Figure] = {
+        "stackproof": __version__,
+        "host": host_name(),
+        "commit": _commit(),
+        "stack": stack.name,
+        "rehearsed": stack.rehearsed,
+        "hardware": stack.hardware,
+        "verified on": stack.device,
+        "backend": stack.backend,
+        "python": platform.python_version(),
+        "kernel": platform.release(),
+        "libc": " ".join(platform.libc_ver()),
+        "machine": platform.machine(),
+        "cpus": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 0,
+    }
+    facts |= {f"env.{name}": value for name, value in sorted(os.environ.items()) if name.startswith(VARIABLES)}
+    facts |= {
+        f"env.{name} (default of the stack)": value
+        for name, value in stack.environment.items()
+        if name not in os.environ
+    }
+    return facts | _driver_facts(stack)
+
+
+def host_name() -> str:
+    """Return the name that histories know this host by: `STACKPROOF_HOST`, for rented and anonymous machines, else its own."""
+    return os.environ.get("STACKPROOF_HOST") or platform.node() or "unnamed"
+
+
+def proof_facts(proof: Proof) -> dict[str, Figure]:
+    """Return what the proof of the environment established."""
+    return {
+        "pinned": proof.pinned,
+        "lock": proof.lock_digest or "unpinned",
+        "unhashed": len(proof.unhashed),
+        "torch": proof.torch_version,
+        **{f"torch.version.{name}": value for name, value in proof.toolkits.items()},
+    }
+
+
+def _driver_facts(stack: Stack) -> dict[str, Figure]:
+    facts: dict[str, Figure] = {}
+    for path in stack.driver.files:
+        if text := _first_line(path):
+            facts[f"driver.{path}"] = text
+    if stack.driver.command and (text := _say(list(stack.driver.command))):
+        facts[f"driver.{Path(stack.driver.command[0]).name}"] = text
+    return facts
+
+
+def _commit() -> str:
+    commit = _say(["git", "-C", str(ROOT), "rev-parse", "HEAD"])
+    if not commit:
+        return "unknown"
+    return f"{commit} (with local changes)" if _say(["git", "-C", str(ROOT), "status", "--porcelain"]) else commit
+
+
+def _say(command: list[str]) -> str:
+    """Return the first line that a tool prints, or nothing: a tool that is absent, slow or angry is not a fact."""
+    try:
+        ended = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=10, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return next((line.strip() for line in ended.stdout.splitlines() if line.strip()), "")
+
+
+def _first_line(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8", errors="replace").strip().splitlines()[0]
+    except (OSError, IndexError):
+        return ""

@@ -1,0 +1,431 @@
+"""How each rank ended, as far as its log, its launcher and the kernel say; without knowing why.
+
+The root cause of a failed run: what the first rank to fail said, not what the log ends with.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
+
+from stackproof.triage import rules
+from stackproof.triage.probes import Groups, Hit, Place, Who
+from stackproof.triage.rules import CERTAIN, CONSEQUENCE, FAULT, NOISE, Signature
+from stackproof.triage.scan import Evidence
+
+UNKNOWN = "no known signature"
+
+_LAUNCHER_ENDS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_SPOKEN_OF = re.compile(r"\(pid: (\d{1,9})\)|\bby PID (\d{1,9})")
+_SHELL_OFFSET = 128  # a shell reports a signal as 128 + its number
+
+
+class Weight(IntEnum):
+    """How much a death says about its cause, most first."""
+
+    EXCEPTION = 0
+    """The process said what went wrong: an exception that ended it, or a fault."""
+    SIGNAL = 1
+    """It was ended by a signal and did not say why."""
+    EXIT = 2
+    """It ended with an exit code."""
+    HINT = 3
+    """A library complained; whether anything ended is not shown."""
+    FOLLOWED = 4
+    """It was ended because something else had failed, or only repeats that."""
+
+
+@dataclass(frozen=True)
+class Death:
+    """One way in which a rank is said to have ended."""
+
+    who: Who
+    weight: Weight
+    what: str
+    hit: Hit
+
+
+class People:
+    """Who is who: lines name ranks or processes, and some lines say which process is which rank."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        self._ranks: dict[int, int] = {}
+        for ending in rules.endings():
+            if ending.role in (rules.PROCESS, rules.EXIT):
+                for hit in evidence.tally(ending.probe.key).kept:
+                    if "pid" in hit.groups and "rank" in hit.groups:
+                        self._ranks.setdefault(int(hit.groups["pid"]), int(hit.groups["rank"]))
+
+    def who(self, hit: Hit) -> Who:
+        """Return who is meant: the rank if it is known; a launcher's line may speak of another process."""
+        if hit.who[0] != "rank" and (found := _SPOKEN_OF.search(hit.text)):
+            return self.known(("pid", int(found[1] or found[2])))
+        return self.known(hit.who)
+
+    def known(self, who: Who) -> Who:
+        """Return the rank of a process, if any line gave it."""
+        kind, number = who
+        return ("rank", self._ranks[number]) if kind == "pid" and number in self._ranks else who
+
+
+def of_role(evidence: Evidence, role: str) -> Iterator[Hit]:
+    """Yield the hits on the endings of a role: the first ones, and the last of each writer."""
+    for ending in rules.endings():
+        if ending.role == role:
+            tally = evidence.tally(ending.probe.key)
+            yield from tally.kept
+            yield from tally.last.values()
+
+
+def deaths(evidence: Evidence, people: People) -> list[Death]:
+    """Return every way in which ranks are said to have ended, in the order of the logs."""
+    ignored = {(hit.place.source, hit.place.line + 1) for hit in of_role(evidence, rules.IGNORED)}
+    found = [death for ending in rules.endings() for death in _of(ending, evidence, people)]
+    told = {(death.hit.place.source, death.hit.block.last_line) for death in found if death.hit.block}
+    return sorted(
+        (death for death in found if _line(death) not in (ignored if death.hit.block else told)),
+        key=lambda death: death.hit.place,
+    )
+
+
+def _line(death: Death) -> tuple[int, int]:
+    return death.hit.place.source, death.hit.place.line
+
+
+def _of(ending: rules.Ending, evidence: Evidence, people: People) -> Iterator[Death]:
+    if ending.role not in (rules.FATAL, rules.EXIT, rules.HINT, rules.HANG):
+        return
+    for hit in evidence.tally(ending.probe.key).kept:
+        who = people.who(hit)
+        if hit.groups.get("code") == "0":
+            continue
+        if ending.role == rules.EXIT:
+            yield _exit(hit, who)
+        elif hit.block is not None:
+            yield _exception(hit, who)
+        else:
+            yield _spoken(ending, hit, who)
+
+
+def _exit(hit: Hit, who: Who) -> Death:
+    """A launcher's report: signals of its own making only follow, and a process that aborts has said why."""
+    if "rank" in hit.groups:
+        who = ("rank", int(hit.groups["rank"]))
+    number = _signal(hit.groups)
+    if number is None:
+        code = hit.groups.get("code", "")
+        return Death(who, Weight.EXIT, f"ended with exit code {code}" if code else hit.groups.get("what", "ended"), hit)
+    name = signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
+    weight = Weight.FOLLOWED if number in _LAUNCHER_ENDS else Weight.EXIT if number == signal.SIGABRT else Weight.SIGNAL
+    return Death(who, weight, f"was ended by {name}", hit)
+
+
+def _signal(groups: Groups) -> int | None:
+    """Return the number of the signal that a launcher reports in one of several ways."""
+    if name := groups.get("signal") or _WORDS.get(groups.get("what", "")):
+        return int(getattr(signal, name, 0)) or None
+    if "number" in groups:
+        return int(groups["number"])
+    code = int(groups.get("code", 0))
+    if code < 0:
+        return -code
+    return code - _SHELL_OFFSET if code > _SHELL_OFFSET and code - _SHELL_OFFSET in set(signal.Signals) else None
+
+
+def _exception(hit: Hit, who: Who) -> Death:
+    block = hit.block
+    said = block.exception if block and block.exception else "an exception whose text the log does not hold"
+    name = re.split(r"[:(\s]", said, maxsplit=1)[0].rpartition(".")[2]
+    return Death(who, Weight.FOLLOWED if name in rules.wrappers() else Weight.EXCEPTION, f"raised {said}", hit)
+
+
+def _spoken(ending: rules.Ending, hit: Hit, who: Who) -> Death:
+    what = hit.groups.get("what") or hit.text.strip()
+    said = f": {hit.groups['said']}" if hit.groups.get("said") else ""
+    if ending.role == rules.HANG:
+        return Death(who, Weight.SIGNAL, "hung until its deadline (a dump of its stack follows in the log)", hit)
+    weight = Weight.HINT if ending.role == rules.HINT else Weight.EXIT if ending.weak else Weight.SIGNAL
+    name = _WORDS.get(what)
+    return Death(who, weight, f"was ended by {name}" if name else f"said {what}{said}", hit)
+
+
+_WORDS = {
+    "Segmentation fault": "SIGSEGV",
+    "Aborted": "SIGABRT",
+    "Bus error": "SIGBUS",
+    "Killed": "SIGKILL",
+    "Illegal instruction": "SIGILL",
+    "Floating point exception": "SIGFPE",
+    "Terminated": "SIGTERM",
+    "Out Of Memory": "SIGKILL",
+}
+
+
+_RAISED = re.compile(r"\w(?:Error|Exception)\b")
+_MOST_LINES = 6
+_MESSAGE_LINES = 8
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that happened: to whom, what it means, what to do, and the lines that prove it.
+
+    `signature` is empty for a failure that no signature knows; `who` names the ranks, the first to fail first.
+    """
+
+    signature: str
+    kind: str
+    title: str
+    cause: str
+    remedy: str
+    link: str
+    certainty: str
+    who: tuple[Who, ...]
+    count: int
+    hits: tuple[Hit, ...]
+
+    @property
+    def first(self) -> Hit:
+        """The first line of it."""
+        return self.hits[0]
+
+
+@dataclass
+class Judgement:
+    """What a log says: the root cause if anything failed, further independent faults, what follows, what is harmless."""
+
+    root: Finding | None = None
+    others: list[Finding] = field(default_factory=list)
+    consequences: list[Finding] = field(default_factory=list)
+    survived: list[Finding] = field(default_factory=list)
+    noise: list[Finding] = field(default_factory=list)
+    collective: str = ""
+    ordered: bool = True
+    """Whether the log shows which of several failures came first."""
+
+    @property
+    def signatures(self) -> set[str]:
+        """The names of all that was recognised."""
+        found = [self.root] if self.root else []
+        return {row.signature for row in (*found, *self.others, *self.consequences, *self.survived, *self.noise)}
+
+
+def judge(evidence: Evidence) -> Judgement:
+    """Return what the evidence of one run amounts to."""
+    known = _Known(evidence)
+    people = People(evidence)
+    found = Judgement(noise=[known.finding(row, people) for row in known.of(NOISE)])
+    candidates = _candidates(known, people, evidence)
+    through = _last_sign_of_success(evidence)
+    found.survived = [row for row in candidates if _survived(row, through, candidates)]
+    failed = [row for row in candidates if row not in found.survived]
+    found.consequences = [row for row in failed if row.kind == CONSEQUENCE]
+    ranked, found.ordered = _by_time([row for row in failed if row.kind == FAULT])
+    if not ranked:
+        ranked = _by_time(found.consequences)[0][:1]
+    found.root = ranked[0] if ranked else None
+    found.others = ranked[1:]
+    found.consequences = [row for row in found.consequences if row is not found.root]
+    if found.root:
+        found.collective = _collective(evidence, people, found.root)
+    return found
+
+
+class _Known:
+    """The signatures that apply to a run."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        self.evidence = evidence
+        self.rows = [row for row in rules.load_all() if evidence.tally(row.id).count and self._applies(row)]
+
+    def _applies(self, row: Signature) -> bool:
+        """Whether everything that must occur besides does, and nothing that must not."""
+        for probe in row.conditions:
+            kind = probe.key.split("/")[1]
+            if bool(self.evidence.tally(probe.key).count) != (kind == "context"):
+                return False
+        return True
+
+    def of(self, kind: str) -> list[Signature]:
+        """Return the rows of a kind."""
+        return [row for row in self.rows if row.kind == kind]
+
+    def finding(self, row: Signature, people: People, hits: Iterable[Hit] | None = None) -> Finding:
+        """Return the finding for a row, with all or some of its hits."""
+        tally = self.evidence.tally(row.id)
+        chosen = sorted(tally.first.values() if hits is None else hits, key=lambda hit: hit.place)
+        who = tuple(dict.fromkeys(map(people.who, chosen)))
+        facts = (row.title, row.cause, row.remedy, row.link, row.certainty)
+        return Finding(row.id, row.kind, *facts, who, tally.count, tuple(chosen[:_MOST_LINES]))
+
+    def best(self, text: str) -> Signature | None:
+        """Return the row that fits a text best: certain before likely, with conditions before without, the longer text first."""
+        fitting = [row for row in self.rows if row.probe.match(text)]
+        return max(fitting, key=_precision, default=None)
+
+
+def _precision(row: Signature) -> tuple[bool, int, bool, int]:
+    return row.kind == NOISE, row.certainty == CERTAIN, bool(row.context), max(map(len, row.literals))
+
+
+def _candidates(known: _Known, people: People, evidence: Evidence) -> list[Finding]:
+    """Return everything that may have gone wrong: known faults, known consequences, and ends that no signature explains."""
+    rows = (_recognised(known, people, row) for row in known.of(FAULT) + known.of(CONSEQUENCE))
+    recognised = [row for row in rows if row is not None]
+    found = recognised + _unexplained(known, people, evidence, recognised)
+    return found or _ended(evidence, people)
+
+
+def _ended(evidence: Evidence, people: People) -> list[Finding]:
+    """Return how a run was ended where nothing says why: by a signal from outside, by a hand, by a launcher."""
+    followed = [death for death in deaths(evidence, people) if death.weight is Weight.FOLLOWED]
+    return [replace(_unknown(death, [death], []), kind=CONSEQUENCE) for death in followed[:1]]
+
+
+def _recognised(known: _Known, people: People, row: Signature) -> Finding | None:
+    """Return the finding for a signature, unless another one explains each of its lines better."""
+    own = [hit for hit in known.evidence.tally(row.id).first.values() if known.best(hit.text) is row]
+    return known.finding(row, people, own) if own else None
+
+
+def _unexplained(known: _Known, people: People, evidence: Evidence, recognised: list[Finding]) -> list[Finding]:
+    """Return, for each rank that no fault explains, what says most about its end."""
+    chains, by_who = [hit.place for hit in of_role(evidence, rules.CHAIN)], dict[Who, list[Death]]()
+    for death in deaths(evidence, people):
+        by_who.setdefault(death.who, []).append(death)
+    found: list[tuple[Weight, Finding]] = []
+    for who, ended in by_who.items():
+        left = [death for death in ended if known.best(_words(death)) is None]
+        decisive = _decisive(left, _first_consequence(known, people, who))
+        faults = [row for row in recognised if row.kind == FAULT and who in row.who]
+        if decisive is None or (faults and not _apart(decisive, faults)):
+            continue
+        kind = CONSEQUENCE if any(row.certainty == CERTAIN for row in faults) else FAULT
+        found.append((decisive.weight, replace(_unknown(decisive, left, chains), kind=kind)))
+    return _merged(
+        [row for weight, row in found if not _silent(weight, row, [*recognised, *(other for _, other in found)])]
+    )
+
+
+def _silent(weight: Weight, row: Finding, findings: list[Finding]) -> bool:
+    """Whether an end says nothing beside what else is known.
+
+    An exit code does not where anything was said; of nobody in particular, also where a peer was lost. A signal does not where
+    it may be the end of a fault that has no rank.
+    """
+    nameless = row.who[0][0] != "rank"
+    others = [other for other in findings if other is not row]
+    if weight is Weight.EXIT:
+        said = any(other.kind == FAULT and (other.signature or other.first.block) for other in others)
+        return said or (nameless and any(other.kind == CONSEQUENCE for other in others))
+    faults = [other for other in others if other.kind == FAULT and other.signature]
+    return weight is Weight.SIGNAL and any(other.who[0][0] != "rank" for other in faults)
+
+
+def _merged(found: list[Finding]) -> list[Finding]:
+    """Give what nobody in particular said to the one rank of which a launcher reports the same."""
+    ranked = [row for row in found if row.who[0][0] == "rank"]
+    for row in [row for row in found if row not in ranked]:
+        same = [other for other in ranked if other.title == row.title]
+        if len(same) == 1:
+            ranked[ranked.index(same[0])] = replace(same[0], hits=(*row.hits, *same[0].hits))
+        else:
+            ranked.append(row)
+    return ranked
+
+
+def _apart(death: Death, faults: list[Finding]) -> bool:
+    """Whether it is an exception that none of a rank's known faults is part of; its message may go on for some lines."""
+    if death.hit.block is None:
+        return False
+    first, last = death.hit.place, death.hit.block.last_line + _MESSAGE_LINES
+    hits = [hit for row in faults for hit in row.hits if hit.place.source == first.source]
+    return not any(first.line <= hit.place.line <= last for hit in hits)
+
+
+def _first_consequence(known: _Known, people: People, who: Who) -> Place | None:
+    """Return where a rank first felt that another one had failed."""
+    hits = (hit for row in known.of(CONSEQUENCE) for hit in known.evidence.tally(row.id).first.values())
+    return min((hit.place for hit in hits if people.known(hit.who) == who), default=None)
+
+
+def _words(death: Death) -> str:
+    """Return what of a death a signature may know."""
+    return death.hit.block.exception if death.hit.block else death.hit.text
+
+
+def _decisive(ended: list[Death], followed: Place | None) -> Death | None:
+    """Return what says most about an end; once a rank felt another's failure, its own end says nothing."""
+    found = [death for death in ended if death.weight <= Weight.EXIT]
+    if followed is not None:
+        found = [death for death in found if death.hit.place < followed]
+    if not found:
+        return None
+    weight = min(death.weight for death in found)
+    chosen = [death for death in found if death.weight is weight]
+    return chosen[-1] if weight is Weight.EXCEPTION else chosen[0]
+
+
+def _unknown(death: Death, ended: list[Death], chains: list[Place]) -> Finding:
+    """Describe an end that no signature knows, with the exception that it began as and the first complaint of a library."""
+    first = _beginning(death, ended, chains)
+    began = f", which began as: {first.what.removeprefix('raised ')}" if first is not death else ""
+    hints = [other for other in ended if other.weight is Weight.HINT and other.hit.place < death.hit.place]
+    complaint = f"; before that it {hints[0].what}" if hints else ""
+    hits = tuple(row.hit for row in (first, death, *hints[:1]))
+    cause = f"{UNKNOWN}: it {death.what}{began}{complaint}"
+    remedy = "Read the lines below; if the cause turns out to be a common one, add a signature to data/signatures"
+    return Finding("", FAULT, f"it {death.what}", cause, remedy, "", "", (death.who,), 1, tuple(dict.fromkeys(hits)))
+
+
+def _beginning(death: Death, ended: list[Death], chains: list[Place]) -> Death:
+    """Return the first exception of the chain that ended with this one."""
+    first = death
+    for earlier in reversed([other for other in ended if other.hit.block and other.hit.place < death.hit.place]):
+        if not any(earlier.hit.place < link < first.hit.place for link in chains):
+            break
+        first = earlier
+    return first
+
+
+def _last_sign_of_success(evidence: Evidence) -> Place | None:
+    return max((hit.place for hit in of_role(evidence, rules.FINISHED)), default=None)
+
+
+def _survived(row: Finding, through: Place | None, candidates: list[Finding]) -> bool:
+    """Whether the run went on to its end after an exception: somebody handled it."""
+    if through is None or any(other.first.place > through for other in candidates):
+        return False
+    at = row.first.place
+    handled = bool(_RAISED.search(row.first.text) or row.first.block)
+    return handled and at.source == through.source and at < through
+
+
+def _in_one_file(rows: list[Finding]) -> bool:
+    return len({row.first.place.source for row in rows}) <= 1
+
+
+def _by_time(rows: list[Finding]) -> tuple[list[Finding], bool]:
+    """Return the findings, the first to happen first, and whether the log shows that order.
+
+    One file is written in order; files are compared by the times in them. Where those are missing, certain faults come first.
+    """
+    if _in_one_file(rows):
+        return sorted(rows, key=lambda row: row.first.place), True
+    if all(row.first.seconds is not None for row in rows):
+        return sorted(rows, key=lambda row: (row.first.seconds or 0.0, row.first.place)), True
+    return sorted(rows, key=lambda row: (row.certainty != CERTAIN, not row.signature, row.first.place)), False
+
+
+def _collective(evidence: Evidence, people: People, root: Finding) -> str:
+    """Return the last collective that the first rank to fail entered, as far as its log shows."""
+    found = []
+    for fact in rules.facts():
+        if fact.role == rules.COLLECTIVE:
+            for hit in evidence.tally(fact.probe.key).last.values():
+                if people.who(hit) == root.who[0] and hit.groups.get("value"):
+                    found.append((hit.place, hit.groups["value"].lower()))
+    return max(found)[1] if found else ""

@@ -1,0 +1,359 @@
+"""What is odd about a training run, from its own figures: what cannot be right, and what deserves a look.
+
+Figures from what trainers print: transformers, LLaMA-Factory, ultralytics, DeepSpeed.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from itertools import pairwise
+from statistics import median
+
+from stackproof.base.toml import Table
+from stackproof.triage import rules
+from stackproof.triage.probes import Hit, Probe, Who, compiled
+from stackproof.triage.scan import Evidence
+
+_SAG = 1.25
+_SETTLED = 1.1
+_FEWEST = 8
+_CLOSE = 0.02
+_ROUNDED = 0.0006
+
+
+@dataclass(frozen=True)
+class Oddity:
+    """One sentence; `wrong` if the run cannot be right, else it only deserves a look."""
+
+    id: str
+    wrong: bool
+    sentence: str
+
+
+def oddities(training: Training) -> list[Oddity]:
+    """Return what is odd, what is wrong first."""
+    found = [oddity for check in _CHECKS for oddity in check(training)]
+    return sorted(found, key=lambda oddity: not oddity.wrong)
+
+
+def _losses(training: Training) -> Iterator[Oddity]:
+    losses = training.series.get("loss", [])
+    bad = [n for n, loss in enumerate(losses) if not math.isfinite(loss)]
+    zeros = [n for n, loss in enumerate(losses) if loss == 0]
+    if bad:
+        yield Oddity(
+            "loss-nan", True, f"the loss is {losses[bad[0]]} from logged step {bad[0] + 1} of {len(losses)} on"
+        )
+    if len(zeros) > 1:
+        remedy = "train in bfloat16 instead of float16, or look at the labels: all of them may be masked"
+        yield Oddity(
+            "loss-zero", True, f"the loss is exactly 0 in {len(zeros)} of {len(losses)} logged steps; {remedy}"
+        )
+    finite = [loss for loss in losses if math.isfinite(loss)]
+    third = len(finite) // 3
+    if third >= _FEWEST // 2 and median(finite[-third:]) > 1.5 * median(finite[:third]) > 0:
+        yield Oddity("loss-rises", False, f"the loss rises, from {finite[0]:g} to {finite[-1]:g}")
+
+
+def _learning_rates(training: Training) -> Iterator[Oddity]:
+    rates = training.series.get("learning_rate", [])
+    if len(rates) > 1 and not any(rates):
+        yield Oddity(
+            "rate-zero", True, f"the learning rate is 0 in all {len(rates)} logged steps: the optimiser never steps"
+        )
+    elif len(rates) >= _FEWEST and all(before < after for before, after in pairwise(rates)):
+        yield Oddity(
+            "warm-up-unending",
+            False,
+            f"the learning rate still rises at the last of {len(rates)} logged steps: warm-up never ends",
+        )
+
+
+def _skipped(training: Training) -> Iterator[Oddity]:
+    skipped, steps = training.series.get("skipped", []), training.series.get("global_step", [])
+    if skipped and steps and skipped[-1] >= steps[-1] > 1:
+        yield Oddity(
+            "all-steps-skipped", True, f"all {steps[-1]:.0f} steps were skipped: gradients overflow at every loss scale"
+        )
+
+
+def _rate(training: Training) -> Iterator[Oddity]:
+    speeds = _seconds_per_step(training.progress) or [
+        1 / rate for rate in training.series.get("samples_per_second", []) if rate
+    ]
+    size = len(speeds) // 4
+    if size < _FEWEST // 2:
+        return
+    first, second, third, last = (median(speeds[n * size : (n + 1) * size]) for n in range(4))
+    if last > _SAG * second:
+        yield Oddity(
+            "rate-sags", False, f"the rate sags: the last quarter is {last / second:.2f} times slower than the second"
+        )
+    if first > _SAG * last and first >= second >= third > _SETTLED * last:
+        yield Oddity(
+            "never-settles",
+            False,
+            f"the rate never settles: in its last quarter the run is still {third / last:.2f} times faster than before",
+        )
+
+
+def _seconds_per_step(progress: list[Progress]) -> list[float]:
+    """Return seconds per step between the states of a progress bar, which shows whole seconds only: over several seconds each."""
+    found: list[float] = []
+    last = progress[0] if progress else None
+    for state in progress[1:]:
+        if last and state.elapsed - last.elapsed >= 10 and state.step > last.step:
+            found.append((state.elapsed - last.elapsed) / (state.step - last.step))
+            last = state
+    return found
+
+
+def _parameters(training: Training) -> Iterator[Oddity]:
+    trainable, whole, percent = (training.get(name) for name in ("trainable", "parameters", "trainable_percent"))
+    if (
+        trainable
+        and whole
+        and percent is not None
+        and abs(100 * trainable / whole - percent) > max(_ROUNDED, 0.001 * percent)
+    ):
+        share = 100 * trainable / whole
+        yield Oddity(
+            "parameters",
+            False,
+            f"parameters do not add up: {trainable:,.0f} of {whole:,.0f} is {share:.4f} %, the log says {percent:g} %",
+        )
+    started = training.get("trainable_at_start")
+    if trainable and started and started != trainable:
+        yield Oddity(
+            "parameters-differ",
+            False,
+            f"{trainable:,.0f} parameters were made trainable, and {started:,.0f} are trained",
+        )
+
+
+def _batches(training: Training) -> Iterator[Oddity]:
+    whole, device, world = training.get("global_batch"), training.get("device_batch"), training.get("world_size")
+    each = (device or 0) * (training.get("accumulation") or 1)
+    if whole and each and world and whole != each * world:
+        sentence = f"the batch of all ranks is {whole:.0f}, and {world:.0f} ranks of {each:.0f} make {each * world:.0f}"
+        yield Oddity("batch", True, f"{sentence}: the ranks do not train together")
+
+
+def _counts(training: Training) -> Iterator[Oddity]:
+    examples, epochs, whole, steps = (
+        training.get(name) for name in ("examples", "epochs", "global_batch", "total_steps")
+    )
+    if examples and epochs and whole and steps:
+        least, most = math.floor(examples / whole) * epochs, math.ceil(examples / whole) * epochs
+        if not max(1, least - epochs) <= steps <= most + epochs:
+            yield Oddity(
+                "steps",
+                False,
+                f"{examples:.0f} examples in batches of {whole:.0f} for {epochs:.0f} epochs are {most:.0f} steps, the log says {steps:.0f}",
+            )
+    rate, seconds = training.get("train_samples_per_second"), training.get("train_runtime")
+    done = training.steps
+    if (
+        examples
+        and epochs
+        and rate
+        and seconds
+        and done
+        and done == steps
+        and abs(rate * seconds / (examples * epochs) - 1) > _CLOSE
+    ):
+        sentence = f"{rate:g} samples/s for {seconds:.0f} s are {rate * seconds:.0f} samples, the data have {examples * epochs:.0f}"
+        yield Oddity("rate-differs", False, f"the rate does not add up: {sentence}")
+
+
+_CHECKS: tuple[Callable[[Training], Iterator[Oddity]], ...] = (
+    _losses,
+    _learning_rates,
+    _skipped,
+    _batches,
+    _rate,
+    _parameters,
+    _counts,
+)
+
+
+_PAIR = re.compile(r"'(\w+)': '?(-?[\d.]+(?:e[+-]?\d+)?|-?inf|nan)'?(?=[,}\s])", re.IGNORECASE)
+_WORDS = ("model", "device", "dtype")
+_SERIES_KEPT = 10000
+
+Series = dict[str, list[float]]
+Kind = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class TrainerLine:
+    """A kind of line that a trainer prints."""
+
+    trainer: str
+    series: bool
+    pairs: bool
+    probe: Probe
+
+
+@dataclass(frozen=True)
+class Progress:
+    """A progress bar's last state at a step: seconds since its start."""
+
+    step: int
+    of: int
+    elapsed: float
+
+
+@dataclass
+class Training:
+    """What a training run printed: single figures by name, series by name in order, progress of the main loop."""
+
+    trainers: tuple[str, ...]
+    figures: dict[str, float] = field(default_factory=dict)
+    words: dict[str, str] = field(default_factory=dict)
+    series: Series = field(default_factory=dict)
+    progress: list[Progress] = field(default_factory=list)
+    first: Hit | None = None
+
+    def get(self, name: str) -> float | None:
+        """Return a figure, if the log holds it."""
+        return self.figures.get(name)
+
+    @property
+    def world_size(self) -> int | None:
+        """The number of ranks: as printed, else from the batch sizes."""
+        if stated := self.get("world_size"):
+            return int(stated)
+        whole, device = self.get("global_batch"), self.get("device_batch")
+        each = (device or 0) * (self.get("accumulation") or 1)
+        return round(whole / each) if whole and each else None
+
+    @property
+    def steps(self) -> int | None:
+        """How many optimiser steps were done."""
+        counted = [row.step for row in self.progress] + [int(step) for step in self.series.get("global_step", [])]
+        return max(counted) if counted else int(self.get("total_steps") or 0) or None
+
+    @property
+    def samples_per_second(self) -> float | None:
+        """Samples of all ranks per second, as the trainer itself measured it."""
+        if stated := self.get("train_samples_per_second"):
+            return stated
+        running = self.series.get("running_samples_per_second")
+        return running[-1] if running else None
+
+    @property
+    def steps_per_second(self) -> float | None:
+        """Optimiser steps per second: as printed, else from the progress bar."""
+        if stated := self.get("train_steps_per_second"):
+            return stated
+        last = self.progress[-1] if self.progress else None
+        return last.step / last.elapsed if last and last.elapsed and last.step else None
+
+    @property
+    def memory_gb(self) -> float | None:
+        """The most device memory that was seen, in the trainer's own GB."""
+        return max(self.series.get("memory_gb", []), default=None)
+
+    @property
+    def seconds(self) -> float | None:
+        """How long the training took."""
+        if hours := self.get("train_hours"):
+            return 3600 * hours
+        return self.get("train_runtime") or (self.progress[-1].elapsed if self.progress else None)
+
+
+@cache
+def lines() -> tuple[TrainerLine, ...]:
+    """Return the kinds of lines of `data/triage/training.toml`."""
+    with Table.load(rules.FOLDER / "training.toml") as table:
+        return tuple(_line(row, n) for n, row in enumerate(table.tables("line")))
+
+
+def _line(row: Table, number: int) -> TrainerLine:
+    with row:
+        patterns, given = row.strings("patterns"), rules.given_texts(row)
+        texts = given or rules.texts(row, "patterns", patterns)
+        probe = Probe(
+            f"training/{number}", texts, compiled(patterns), kept=_SERIES_KEPT, counted=_SERIES_KEPT, timed=False
+        )
+        return TrainerLine(
+            row.take("trainer", str), row.take("series", bool, False), row.take("pairs", bool, False), probe
+        )
+
+
+def read(evidence: Evidence) -> Training | None:
+    """Return the training that the logs are of; where several ranks print it, the first to print most speaks for all."""
+    found = Training(())
+    bars: list[Hit] = []
+    trainers: dict[str, Hit] = {}
+    for line in lines():
+        for hit in _speaker(evidence.tally(line.probe.key).kept):
+            if "elapsed" in hit.groups:
+                bars.append(hit)
+                continue
+            trainers.setdefault(line.trainer, hit)
+            _take(found, line, hit)
+    if not trainers:
+        return None
+    found.trainers, found.first = tuple(trainers), min(trainers.values(), key=lambda hit: hit.place)
+    found.progress = _main_loop(bars, found.get("total_steps"))
+    return found
+
+
+def _speaker(hits: list[Hit]) -> Iterator[Hit]:
+    """Yield, of each kind of line, the hits of the writer that wrote most of them, in order."""
+    counts: dict[Kind, Counter[Who]] = {}
+    for hit in hits:
+        counts.setdefault(tuple(hit.groups), Counter())[hit.who] += 1
+    chosen = {kind: count.most_common(1)[0][0] for kind, count in counts.items()}
+    yield from sorted((hit for hit in hits if hit.who == chosen[tuple(hit.groups)]), key=lambda hit: hit.place)
+
+
+def _take(found: Training, line: TrainerLine, hit: Hit) -> None:
+    named = dict(_PAIR.findall(hit.text)) if line.pairs else hit.groups
+    for name, text in named.items():
+        if name in _WORDS:
+            found.words[name] = text
+        elif (value := number(text)) is None:
+            continue
+        elif line.series:
+            found.series.setdefault(name, []).append(value)
+        else:
+            found.figures[name] = value
+
+
+def number(text: str) -> float | None:
+    """Return a number as trainers print it: with thousands commas, as a time, or as nan."""
+    if ":" in text:
+        total = 0.0
+        for part in text.split(":"):
+            total = 60 * total + (number(part) or 0.0)
+        return total
+    try:
+        return float(text.replace(",", "").rstrip("."))
+    except ValueError:
+        return None
+
+
+def _main_loop(bars: list[Hit], total: float | None) -> list[Progress]:
+    """Return the states of the bar that counts optimiser steps: the one whose total is known, else the one drawn most often."""
+    states = [_state(hit) for hit in bars]
+    counts = Counter(state.of for state in states)
+    if not counts:
+        return []
+    wanted = int(total) if total and counts.get(int(total)) else counts.most_common(1)[0][0]
+    by_step: dict[int, Progress] = {}
+    for state in states:
+        if state.of == wanted and state.elapsed >= 0:
+            by_step.setdefault(state.step, state)
+    return [by_step[step] for step in sorted(by_step)]
+
+
+def _state(hit: Hit) -> Progress:
+    return Progress(int(hit.groups["step"]), int(hit.groups["of"]), number(hit.groups["elapsed"]) or 0.0)

@@ -1,0 +1,215 @@
+"""One pass over the logs of a run: every line that any probe may want is read, all others are only passed over."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from stackproof.triage import logs
+from stackproof.triage.logs import LONGEST, Line, Source, Window, windows
+from stackproof.triage.probes import Block, Hit, Place, Probe, Tally, Who
+from stackproof.triage.search import Found, Plan, Shapes
+
+_REPLAN = 64  # windows after which the plan is made anew, because logs change
+_BLOCK_LINES = 2000
+_IN_LOGS = bytes(byte for byte in range(256) if byte in b"\t\n\r\x1b\x08" or 32 <= byte != 127)
+_MOST_CONTROL = 0.05
+
+
+@dataclass
+class FileRead:
+    """What was read of one file; `damage` says why it may not be all, `text` whether it begins like a text at all."""
+
+    name: str
+    bytes: int = 0
+    lines: int = 0
+    damage: str = ""
+    text: bool = True
+
+
+@dataclass
+class Evidence:
+    """All that the probes found in the logs of one run."""
+
+    files: list[FileRead] = field(default_factory=list)
+    tallies: dict[str, Tally] = field(default_factory=dict)
+
+    def tally(self, key: str) -> Tally:
+        """Return what the probe of that key found; nothing is an empty tally."""
+        return self.tallies.get(key) or Tally()
+
+    def place(self, hit: Hit) -> str:
+        """Return file and line, as editors understand them."""
+        return f"{self.files[hit.place.source].name}:{hit.place.line}"
+
+
+def scan(sources: Iterable[Source], probes: Iterable[Probe]) -> Evidence:
+    """Read the files once and return what the probes found.
+
+    Raises:
+        Refusal: a file cannot be read.
+    """
+    evidence, plans = Evidence(), _Plans(probes)
+    for source in sources:
+        _Reader(source, plans, evidence).read()
+    return evidence
+
+
+class _Plans:
+    """How to look for the probes' texts."""
+
+    def __init__(self, probes: Iterable[Probe]) -> None:
+        self.by_text: dict[bytes, list[Probe]] = {}
+        for probe in probes:
+            for text in probe.texts:
+                self.by_text.setdefault(text, []).append(probe)
+        self.whole = _whole(tuple(self.by_text))
+
+    def hungry(self, sample: bytes, counts: Counter[str]) -> Plan:
+        """Return a plan, made for such bytes, for the texts of those probes that are not sated."""
+        rows = self.by_text.items()
+        return Plan((text for text, own in rows if any(counts[probe.key] < probe.counted for probe in own)), sample)
+
+
+@lru_cache(maxsize=4)
+def _whole(texts: tuple[bytes, ...]) -> Plan:
+    """Return a plan for all texts; it serves short logs and the ends of long ones, whose bytes are about as frequent as the texts'."""
+    return Plan(texts, b" ".join(texts))
+
+
+class _Reader:
+    """Reads one file."""
+
+    def __init__(self, source: Source, plans: _Plans, evidence: Evidence) -> None:
+        self.source, self.plans, self.evidence = source, plans, evidence
+        self.number = len(evidence.files)
+        self.file = FileRead(source.name)
+        self.counts: Counter[str] = Counter()
+        self.sated = False
+        self.shapes: Shapes | None = None
+        evidence.files.append(self.file)
+
+    def read(self) -> None:
+        """Read window by window; the last one with all probes, however sated."""
+        with self.source.open() as stream:
+            for count, window in enumerate(windows(stream)):
+                if window.last:
+                    self.plan, self.shapes = self.plans.whole, None
+                elif self.sated or count % _REPLAN == 0:
+                    self.plan, self.sated = self.plans.hungry(window.data, self.counts), False
+                    self.shapes = Shapes(self.plan, window.data)
+                if not count:
+                    self.file.text = _is_text(window.data)
+                self._read_window(window)
+                self.file.bytes += window.end - window.start
+                self.file.lines += window.data.count(b"\n", window.start, window.end)
+            self.file.damage = stream.damage
+
+    def _read_window(self, window: Window) -> None:
+        counted, line = window.start, window.line
+        for found, begin, end in self._lines(window):
+            if begin > counted:
+                line += window.data.count(b"\n", counted, begin)
+                counted = begin
+            self._offer(_Spot(window, begin, end, line), self._texts(window.data, found, end))
+
+    def _lines(self, window: Window) -> Iterator[tuple[Found, int, int]]:
+        """Yield the lines that hold what is looked for: where it is, where the line begins and ends."""
+        for position, last in self.shapes.ranges(window) if self.shapes else [(window.start, window.end)]:
+            while found := self.plan.find(window.data, position, last):
+                begin, position = _bounds(window.data, found[0])
+                yield found, begin, position
+
+    def _texts(self, data: bytes, found: Found | None, end: int) -> list[bytes]:
+        """Return the texts that the rest of the line holds."""
+        texts: dict[bytes, None] = {}
+        while found:
+            position, candidates = found
+            texts.update(dict.fromkeys(candidates))
+            found = self.plan.find(data, position + 1, end)
+        return list(texts)
+
+    def _offer(self, spot: _Spot, texts: list[bytes]) -> None:
+        """Show the line to the probes of its texts."""
+        raw = spot.window.data[spot.begin : spot.end]
+        own = (probe for text in texts for probe in self.plans.by_text[text])
+        asked = {probe.key: probe for probe in own if spot.window.last or self.counts[probe.key] < probe.counted}
+        text = raw.decode("utf-8", "replace")
+        if not any(not probe.loose or probe.match(text) for probe in asked.values()) and "\x1b" not in text:
+            return
+        for part, own_text in enumerate(logs.split(text)):
+            line = logs.parse(own_text)
+            for probe in asked.values():
+                self._ask(probe, spot, line, part)
+
+    def _ask(self, probe: Probe, spot: _Spot, line: Line, part: int) -> None:
+        text = line.text
+        if probe.span > 1:
+            text = "\n".join([text, *(after.text for after in spot.after(line, probe.span - 1))])
+        if not (found := probe.match(text)):
+            return
+        tally = self.evidence.tallies.setdefault(probe.key, Tally())
+        who = self._who(line)
+        seconds = spot.seconds(line) if probe.timed and tally.keeps(who, probe.kept) else None
+        place = Place(self.number, spot.window.offset + spot.begin, part, spot.line)
+        block = self._block(spot, line) if probe.follows else None
+        groups = {name: value for name, value in found.groupdict().items() if value is not None}
+        tally.add(Hit(place, text, who, seconds, groups, block), probe.kept * (1 + spot.window.last))
+        self.counts[probe.key] += 1
+        self.sated = self.sated or self.counts[probe.key] == probe.counted
+
+    def _block(self, spot: _Spot, line: Line) -> Block:
+        return logs.follow(line, spot.line, spot.after(None, _BLOCK_LINES))
+
+    def _who(self, line: Line) -> Who:
+        """Name the writer: the line's own rank is better than its file's, which is better than a process."""
+        if line.rank is not None:
+            return "rank", line.rank
+        if self.source.rank is not None:
+            return "rank", self.source.rank
+        return ("pid", line.pid) if line.pid is not None else ("file", self.number)
+
+
+@dataclass(frozen=True)
+class _Spot:
+    """A line within a window."""
+
+    window: Window
+    begin: int
+    end: int
+    line: int
+
+    def after(self, like: Line | None, count: int) -> Iterator[Line]:
+        """Yield up to `count` lines that follow; with `like`, only those of its rank."""
+        data = self.window.data
+        end = data.find(b"\n", self.end)
+        while count > 0 and 0 <= end < len(data) - 1:
+            begin, newline = end + 1, data.find(b"\n", end + 1)
+            end = newline if newline >= 0 else len(data)
+            line = logs.parse(data[begin : min(end, begin + LONGEST)].decode("utf-8", "replace"))
+            if like is None or line.rank == like.rank:
+                count -= 1
+                yield line
+
+    def seconds(self, line: Line) -> float | None:
+        """Return the line's time, or that of the nearest line before it that has one."""
+        own = line.seconds
+        if own is not None:
+            return own
+        before = self.window.data[max(0, self.begin - LONGEST) : self.begin]
+        return logs.time_of(before.decode("utf-8", "replace"), last=True)
+
+
+def _is_text(data: bytes) -> bool:
+    """Whether few bytes are control characters that no log has."""
+    return len(data.translate(None, _IN_LOGS)) <= _MOST_CONTROL * len(data)
+
+
+def _bounds(data: bytes, position: int) -> tuple[int, int]:
+    """Return where the line around `position` begins and ends; of a very long one, a part. A carriage return ends a line, too."""
+    first, last = max(0, position - LONGEST), position + LONGEST
+    begin = max(data.rfind(b"\n", first, position), data.rfind(b"\r", first, position)) + 1
+    ends = [found for found in (data.find(b"\n", position, last), data.find(b"\r", position, last)) if found >= 0]
+    return max(begin, first), min(ends, default=min(last, len(data)))

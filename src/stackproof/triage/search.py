@@ -1,0 +1,220 @@
+"""The fixed text that every match of a pattern must contain, so that a pattern can be looked for by its bytes first.
+
+Logs repeat themselves: lines that differ in their digits alone have one shape, and one look at a shape does for all of them.
+
+Finding any of some hundred fixed texts in bytes, at the speed of one regular expression.
+
+Python's `re` tries the branches of an alternation only where a first byte fits. So each text is looked for from its rarest
+byte on, as the log at hand uses bytes, and texts that begin alike share their beginning. A plain alternation is several times slower.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from stackproof.triage.logs import Window
+
+# The standard library's own parser of patterns moved; it has no public name.
+_OURS = sys.version_info >= (3, 11)
+_parser: Any = importlib.import_module("re._parser" if _OURS else "sre_parse")
+_constants: Any = importlib.import_module("re._constants" if _OURS else "sre_constants")
+
+Texts = tuple[str, ...]
+
+
+def texts_of(pattern: str) -> tuple[bytes, ...]:
+    """Return texts of which every match of the pattern contains at least one; none when the pattern has no such text.
+
+    Raises:
+        re.error: the pattern is broken.
+    """
+    parsed = _parser.parse(pattern)
+    if parsed.state.flags & re.IGNORECASE:
+        return ()
+    best = _best(_alternatives(parsed))
+    return tuple(text.encode() for text in best)
+
+
+def _best(found: Iterable[Texts]) -> Texts:
+    """Return the alternatives whose shortest text is longest."""
+    usable = [texts for texts in found if texts and _size(texts) >= SHORTEST]
+    return max(usable, key=_size, default=())
+
+
+def _size(texts: Texts) -> int:
+    return min(len(text.encode()) for text in texts)
+
+
+def _alternatives(items: Iterable[Any]) -> list[Texts]:
+    """Return sets of texts; of each set every match contains one."""
+    found: list[Texts] = []
+    run = ""
+    for operator, argument in items:
+        if operator is _constants.LITERAL:
+            run += chr(argument)
+            continue
+        found.append((run,))
+        run = ""
+        found.extend(_inner(operator, argument))
+    return [*found, (run,)]
+
+
+def _inner(operator: Any, argument: Any) -> Sequence[Texts]:
+    """Return what a group, a repetition or a choice contributes; what may be absent contributes nothing."""
+    if operator is _constants.SUBPATTERN:
+        return [] if argument[1] & re.IGNORECASE else _alternatives(argument[3])
+    if operator in (_constants.MAX_REPEAT, _constants.MIN_REPEAT):
+        return _alternatives(argument[2]) if argument[0] > 0 else []
+    if operator is _constants.BRANCH:
+        branches = [_best(_alternatives(branch)) for branch in argument[1]]
+        return [tuple(text for branch in branches for text in branch)] if all(branches) else []
+    return []
+
+
+_MOST_SHAPES = 200_000
+_PATIENCE = 32  # windows that are read line by line where looking at shapes did not help
+_NEW = 0.3
+_WANTED = 0.05
+
+# Digits are one; a carriage return ends a line, because progress bars draw one over the other.
+_SHAPE = bytes.maketrans(b"123456789\r", b"000000000\n")
+
+
+class Shapes:
+    """The shapes that a log showed so far, and which of them may hold what a plan looks for."""
+
+    def __init__(self, plan: Plan, sample: bytes) -> None:
+        self._plan = Plan((text.translate(_SHAPE) for text in plan.texts), sample.translate(_SHAPE))
+        self._seen: set[int] = set()
+        self._wanted: set[int] = set()
+        self._direct = 0
+
+    def ranges(self, window: Window) -> Iterator[tuple[int, int]]:
+        """Yield the parts of the window that may hold what is looked for: all of it where shapes are many, or most are wanted."""
+        if self._direct:
+            self._direct -= 1
+            return iter([(window.start, window.end)])
+        lines = window.data[window.start : window.end].translate(_SHAPE).split(b"\n")
+        self._learn(set(lines))
+        found = list(self._places(lines, window.start)) if self._wanted else []
+        if len(found) > _WANTED * len(lines):
+            self._direct = _PATIENCE
+        return iter(found)
+
+    def _learn(self, shapes: set[bytes]) -> None:
+        """Look at the shapes that are new."""
+        new = [shape for shape in shapes if hash(shape) not in self._seen]
+        if len(new) > _NEW * len(shapes) > 100:
+            self._direct = _PATIENCE
+        if len(self._seen) + len(new) > _MOST_SHAPES:
+            self._seen = set()
+        self._seen.update(map(hash, new))
+        text = b"\n".join(new)
+        position = 0
+        while found := self._plan.find(text, position, len(text)):
+            begin, end = text.rfind(b"\n", 0, found[0]) + 1, text.find(b"\n", found[0])
+            position = end if end >= 0 else len(text)
+            self._wanted.add(hash(text[begin:position]))
+
+    def _places(self, lines: list[bytes], position: int) -> Iterator[tuple[int, int]]:
+        for line in lines:
+            end = position + len(line)
+            if hash(line) in self._wanted:
+                yield position, end
+            position = end + 1
+
+
+SHORTEST = 3
+"""Texts of fewer bytes are found everywhere and say nothing."""
+
+Found = tuple[int, tuple[bytes, ...]]
+"""Where the anchor of a text lies, and all texts that have it there."""
+
+_SAMPLE = 1 << 16
+_ENDS = None  # the key of a node for the texts that end there
+_UNSEEN = 50  # what a byte weighs that the sample lacks: logs change as they go on
+
+
+class Plan:
+    """How to look for the texts in a log that uses bytes as the sample does."""
+
+    def __init__(self, texts: Iterable[bytes], sample: bytes) -> None:
+        self.texts = tuple(dict.fromkeys(texts))
+        weights = _weights(sample)
+        first = _first_bytes(self.texts, weights)
+        self._anchors: dict[bytes, list[tuple[bytes, int]]] = {}
+        for text in self.texts:
+            begin = _anchor(text, first, weights)
+            self._anchors.setdefault(text[begin:], []).append((text, begin))
+        self._pattern = re.compile(_alternation(self._anchors)) if self.texts else None
+        self._longest = max(map(len, self.texts), default=0)
+        self._seen: dict[bytes, tuple[tuple[bytes, int], ...]] = {}
+
+    def find(self, data: bytes, start: int, end: int) -> Found | None:
+        """Return the first place in `data[start:end]` where the anchor of a text lies, and the texts that are there."""
+        while self._pattern and (found := self._pattern.search(data, start, end + self._longest)):
+            start = found.start() + 1
+            if start > end:
+                break
+            texts = tuple(text for text, k in self._candidates(found[0]) if data.startswith(text, found.start() - k))
+            if texts:
+                return found.start(), texts
+        return None
+
+    def _candidates(self, matched: bytes) -> tuple[tuple[bytes, int], ...]:
+        """Return the texts whose anchor begins with what matched, and where in them it does."""
+        if matched not in self._seen:
+            rows = (texts for anchor, texts in self._anchors.items() if anchor.startswith(matched))
+            self._seen[matched] = tuple(text for texts in rows for text in texts)
+        return self._seen[matched]
+
+
+def _weights(sample: bytes) -> list[int]:
+    """Return how often each byte occurs in a sample of the log."""
+    counts = Counter(sample[:_SAMPLE])
+    return [counts.get(byte, 0) + _UNSEEN for byte in range(256)]
+
+
+def _first_bytes(texts: tuple[bytes, ...], weights: list[int]) -> set[int]:
+    """Return a light set of bytes of which every text has one, early enough to leave an anchor of three bytes (greedy set cover)."""
+    choices = {text: set(text[: 1 - SHORTEST]) for text in texts}
+    left, chosen = set(texts), set[int]()
+    while left:
+        gain = Counter(byte for text in left for byte in choices[text])
+        best = min(gain, key=lambda byte: (weights[byte] / gain[byte], byte))
+        chosen.add(best)
+        left = {text for text in left if best not in choices[text]}
+    for byte in sorted(chosen, key=lambda byte: -weights[byte]):
+        if all(choices[text] & (chosen - {byte}) for text in texts):
+            chosen.discard(byte)
+    return chosen
+
+
+def _anchor(text: bytes, first: set[int], weights: list[int]) -> int:
+    """Return where in the text the rarest of the chosen bytes is."""
+    return text.index(min(set(text[: 1 - SHORTEST]) & first, key=lambda byte: (weights[byte], byte)))
+
+
+def _alternation(anchors: Mapping[bytes, list[tuple[bytes, int]]]) -> bytes:
+    """Return a pattern for any of the texts, found by their anchors; those that begin alike share the beginning."""
+    root: dict[Any, Any] = {}
+    for anchor, texts in anchors.items():
+        node = root
+        for byte in anchor:
+            node = node.setdefault(byte, {})
+        node[_ENDS] = [b"(?<=" + re.escape(text) + b")" if begin else b"" for text, begin in texts]
+    return _branches(root)
+
+
+def _branches(node: dict[Any, Any]) -> bytes:
+    """Return the pattern for what may follow; where a text ends, look back whether its beginning is there, too."""
+    parts = list(node.get(_ENDS, ()))
+    if b"" in parts:  # what goes on from here is found with it
+        return b""
+    parts += [re.escape(bytes([byte])) + _branches(child) for byte, child in node.items() if byte is not _ENDS]
+    return bytes(parts[0]) if len(parts) == 1 else b"(?:" + b"|".join(parts) + b")"

@@ -1,1 +1,0 @@
-"""The verbs of the command line: what each takes, and what it calls."""

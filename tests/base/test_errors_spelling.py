@@ -1,0 +1,65 @@
+"""How near names are: slips are found, names that merely look alike are not."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import pytest
+
+from stackproof.base import errors
+
+KNOWN = ("NCCL_DEBUG", "NCCL_P2P_DISABLE", "ZE_AFFINITY_MASK", "NCCL_IB_SL", "NCCL_IB_TC", "FI_HMEM")
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("NCCL_DEBUGS", "NCCL_DEBUG"),
+        ("NCLL_DEBUG", "NCCL_DEBUG"),
+        ("NCCL_DEUBG", "NCCL_DEBUG"),
+        ("nccl_debug", "NCCL_DEBUG"),
+        ("NCCL_DISABLE_P2P", "NCCL_P2P_DISABLE"),
+        ("ZE_AFFINTY_MASKS", "ZE_AFFINITY_MASK"),
+    ],
+)
+def test_slips_are_found(typed: str, meant: str) -> None:
+    """A letter too many, another letter, a swap, the case, the order of words, two slips in a long name."""
+    assert errors.nearest(typed, KNOWN, most=2) == meant
+
+
+@pytest.mark.parametrize("name", ["NCCL_IB_SX", "FI_HMEN", "NCCL_BRAND_NEW", "P2P", "", "NCCL_DEBUG_SUBSYS"])
+def test_other_names_are_left_alone(name: str) -> None:
+    """Short names have neighbours that are variables of their own; a longer name is not a slip of a shorter one."""
+    assert errors.nearest(name, KNOWN, most=2) is None
+
+
+def test_numbers_make_names() -> None:
+    """`..._1` is not a slip of `..._2`."""
+    assert errors.nearest("CARD_LIMIT_1", ["CARD_LIMIT_2"], most=2) is None
+
+
+def test_the_nearest_wins() -> None:
+    """Of two names within reach, the one with fewer slips."""
+    assert errors.nearest("CCL_WORKER_COUNTS", ["CCL_WORKED_COUNT", "CCL_WORKER_COUNT"], most=2) == "CCL_WORKER_COUNT"
+
+
+def slow(one: str, other: str) -> int:
+    """The definition of optimal string alignment, by recursion."""
+    if not one or not other:
+        return len(one) + len(other)
+    best = min(slow(one[1:], other) + 1, slow(one, other[1:]) + 1, slow(one[1:], other[1:]) + (one[0] != other[0]))
+    if len(one) > 1 and len(other) > 1 and one[0] == other[1] and one[1] == other[0]:
+        best = min(best, slow(one[2:], other[2:]) + 1)
+    return best
+
+
+def test_distance_is_the_definition() -> None:
+    """Up to the limit the distance is exact, beyond it the limit and one: all short words, and long ones at random."""
+    short = ["".join(letters) for size in range(4) for letters in itertools.product("AB_", repeat=size)]
+    draw = random.Random(0)
+    long = ["".join(draw.choices("ABC_", k=draw.randrange(4, 7))) for _ in range(20)]
+    for one, other in [*itertools.product(short, repeat=2), *itertools.combinations(long, 2)]:
+        exact = slow(one, other)
+        for limit in range(3):
+            assert errors.distance(one, other, limit) == min(exact, limit + 1), (one, other, limit)

@@ -1,0 +1,88 @@
+"""What tests of measuring share: the CPU's stack, a device whose calibration is taken as done, and work that tells what it was asked."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from stackproof.bench import engine
+from stackproof.bench.subjects import Subject
+from stackproof.device.devices import HOST
+from stackproof.device.kinds import Device
+from stackproof.record.checks import CheckFailed
+from stackproof.record.records import Figure
+from stackproof.stack.stacks import Stack
+from stackproof.workloads.base import Setting, Work
+
+
+def subject_of(
+    stack: Stack, kind: str = "spin", unit: str = "s/sample", needs: tuple[str, ...] = (), **parameters: Any
+) -> Subject:
+    """Return a subject that no file lists."""
+    rows = {"tiny": parameters, "full": parameters}
+    return Subject("own-subject", "3", kind, unit, "a subject of a test", ("fast",), needs, rows, stack)
+
+
+class Spin(Work):
+    """Takes a given time a run, and notes what happened to it, in order."""
+
+    seconds = 1e-3
+    wrong = ""
+    spoilt = ""
+    log: list[str] = []  # noqa: RUF012 - one log for all, cleared by the fixture
+
+    def __init__(self, setting: Setting) -> None:
+        with setting.parameters:
+            pass
+        self.dtype = "float32"
+        self.arithmetic = "float32"
+        Spin.log.append("built")
+
+    @property
+    def worth(self) -> Mapping[str, float]:
+        """Four samples and some arithmetic."""
+        return {"sample": 4.0, "TFLOP": 1e-6}
+
+    def prove(self) -> str:
+        """Say that it is right, unless it is told to be wrong."""
+        Spin.log.append("proved")
+        if Spin.wrong:
+            raise CheckFailed(Spin.wrong)
+        return "a spin is right"
+
+    def run(self) -> None:
+        """Pass the time."""
+        Spin.log.append("run")
+        until = time.perf_counter() + Spin.seconds
+        while time.perf_counter() < until:
+            pass
+
+    def conclude(self) -> Mapping[str, Figure]:
+        """Say how it went, unless it is told that it went wrong."""
+        if Spin.spoilt:
+            raise CheckFailed(Spin.spoilt)
+        return {"spins": Spin.log.count("run")}
+
+    def close(self) -> None:
+        """Note the end."""
+        Spin.log.append("closed")
+
+
+@pytest.fixture
+def spin(monkeypatch: pytest.MonkeyPatch) -> type[Spin]:
+    """The kind of work `spin`, on a host whose clock is taken as proved."""
+
+    def calibrated(_: Device) -> dict[str, Figure]:
+        Spin.log.append("calibrated")
+        return {"calibration.factor": 2.0}
+
+    monkeypatch.setattr(Spin, "log", [])
+    monkeypatch.setattr(engine, "kinds", lambda: {"spin": Spin})
+    monkeypatch.setattr(engine, "calibrate", calibrated)
+    return Spin
+
+
+__all__ = ["HOST", "Spin", "subject_of"]

@@ -1,0 +1,45 @@
+"""The page of agreement is made from a record: every pair a row, everything escaped."""
+
+from __future__ import annotations
+
+from stackproof.bench.agree_report import markdown
+from stackproof.record.records import Check, Record, Verdict
+
+FIGURES = {
+    "ratio": 1.0042, "low": 0.998, "high": 1.011, "bound": 0.02, "ours": "10.00 it/s", "theirs": "10.04 it/s",
+    "theirs is": "a tool", "link": "https://example.org/a", "differs": "it also <b>sleeps</b>",
+}  # fmt: skip
+
+
+def record(*checks: Check) -> Record:
+    """Return a record of an H200 with these checks."""
+    facts = {"cuda:0.name": "NVIDIA H200", "torch": "2.15.0", "profile": "full"}
+    return Record(
+        "agree", "cuda", "2026-01-02T03:04:05+00:00", 9.0, Verdict.PASSED, provenance=facts, checks=list(checks)
+    )
+
+
+def test_a_pair_is_a_row_with_ratio_bound_and_verdict() -> None:
+    """And the page says what it was measured on."""
+    said = markdown(record(Check("agreement/pairs::gemm_triton[bfloat16]", Verdict.PASSED, "fine", 1.0, dict(FIGURES))))
+    assert said.startswith("## cuda, NVIDIA H200, torch 2.15.0, profile full, 2026-01-02\n")
+    row = "| gemm_triton[bfloat16] | [a tool](https://example.org/a) | 10.00 it/s | 10.04 it/s | 1.0042 (0.9980 to 1.0110) | 2% | passed |"
+    assert row in said.splitlines()
+
+
+def test_what_was_skipped_is_a_row_too() -> None:
+    """With its reason; nothing is left out in silence."""
+    said = markdown(record(Check("agreement/pairs::gemm_triton[float32]", Verdict.SKIPPED, "no card | here", 0.0)))
+    assert "| gemm_triton[float32] | | | | | | skipped: no card \\| here |" in said
+
+
+def test_other_checks_are_left_out_and_text_is_escaped() -> None:
+    """A record may come from anywhere."""
+    made = record(
+        Check("host", Verdict.PASSED, "here", 0.0),
+        Check("agreement/pairs::x", Verdict.FAILED, "far apart", 1.0, dict(FIGURES)),
+    )
+    said = markdown(made)
+    assert "host" not in said
+    assert "&lt;b&gt;sleeps&lt;/b&gt;" in said
+    assert "<b>" not in said

@@ -1,0 +1,41 @@
+"""The LoRA step under transformers' Trainer: it trains the job's twin, on the job's sequences, and tells samples a second."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from stackproof.bench import agree
+from stackproof.device.devices import HOST
+from stackproof.workloads.catalogue import get
+
+from ..workloads.working import setting
+
+
+def test_the_trainer_really_trains(tmp_path: Path) -> None:
+    """Its parameters change, and its figure is that of so many samples in so much time."""
+    job = get("llama3-8b-lora").build(torch.device("cpu"), "tiny", 7)
+    before = {
+        name: parameter.detach().clone() for name, parameter in job.model.named_parameters() if parameter.requires_grad
+    }
+    seconds = agree._hf_trainer(job, HOST, 2, tmp_path)()
+    named = dict(job.model.named_parameters())
+    assert not any(torch.equal(kept, named[name]) for name, kept in before.items())
+    assert 1e-4 < seconds < 60
+
+
+def test_both_are_told_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In turns, proved first; within an order of magnitude on any host."""
+    monkeypatch.setattr(agree, "_TRAINER_BLOCK_S", 0.1)
+    monkeypatch.setattr(agree, "_LEAST_STEPS", 2)
+    reason, turns = agree.compare_trainer(setting(workload="llama3-8b-lora"), rounds=1)
+    assert "gradients against float64" in reason
+    assert 0.1 < turns.ratio.median < 10
+
+
+def test_a_batch_is_one_whole_sequence() -> None:
+    """No padding and no mask are added."""
+    tokens = torch.arange(5)
+    assert agree._alone([{"input_ids": tokens, "labels": tokens}])["input_ids"].shape == (1, 5)

@@ -1,0 +1,133 @@
+"""The order of things: the clock is proved, then the work, then it is warmed up and timed; what is wrong gives no figure."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+import torch
+
+from stackproof.base.errors import Refusal
+from stackproof.bench import engine
+from stackproof.bench.measure import measure
+from stackproof.bench.sampling import Warmth
+from stackproof.bench.subjects import Budget, subjects
+from stackproof.record.checks import CapabilityMissing, CheckFailed, CheckInconclusive
+from stackproof.stack.stacks import Stack
+
+from .conftest import HOST, Spin, subject_of
+
+SHORT = Budget(noise=0.5, seconds=0.3, least=8)
+
+
+def test_everything_comes_in_order(spin: type[Spin], cpu: Stack) -> None:
+    """Calibrated, built, proved, run, closed: nothing is timed before it was verified."""
+    found = measure(subject_of(cpu), HOST, "tiny", SHORT)
+    order = [word for number, word in enumerate(spin.log) if number == 0 or spin.log[number - 1] != word]
+    assert order == ["calibrated", "built", "proved", "run", "closed"]
+    assert (found.verified, found.reason) == (True, "a spin is right")
+    assert found.facts["calibration.factor"] == 2.0
+    assert found.facts["spins"] > 10
+
+
+def test_seconds_are_per_unit(spin: type[Spin], cpu: Stack) -> None:
+    """A run of at least a millisecond that is four samples takes at least a quarter of one a sample."""
+    found = measure(subject_of(cpu), HOST, "tiny", SHORT)
+    assert min(found.samples) >= spin.seconds / 4
+    assert found.per_run >= spin.seconds
+    assert len(found.samples) >= SHORT.least
+    assert found.version == "3"
+
+
+def test_what_computes_wrong_is_not_timed(spin: type[Spin], cpu: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No run, no sample, the reason, and the work is let go."""
+    monkeypatch.setattr(spin, "wrong", "the gradient is off by 0.1 %")
+    found = measure(subject_of(cpu), HOST, "tiny", SHORT)
+    assert (found.verified, found.reason, found.samples) == (False, "the gradient is off by 0.1 %", ())
+    assert "run" not in spin.log
+    assert spin.log[-1] == "closed"
+
+
+def test_what_goes_wrong_while_timed_has_no_figure(
+    spin: type[Spin], cpu: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A loss that is NaN at the end voids the samples."""
+    monkeypatch.setattr(spin, "spoilt", "the loss is nan")
+    found = measure(subject_of(cpu), HOST, "tiny", SHORT)
+    assert (found.verified, found.samples) == (False, ())
+
+
+def test_a_clock_that_lies_ends_everything(spin: type[Spin], cpu: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is built on a device whose time cannot be believed."""
+
+    def refuse(_: object) -> dict[str, float]:
+        raise CheckFailed("synchronising does not wait")
+
+    monkeypatch.setattr(engine, "calibrate", refuse)
+    with pytest.raises(CheckFailed, match="synchronising does not wait"):
+        measure(subject_of(cpu), HOST, "tiny", SHORT)
+    assert spin.log == []
+
+
+def test_a_missing_capability_skips_with_its_rule(spin: type[Spin], cpu: Stack) -> None:
+    """The CPU has no memory of its own, and a stack without the dtype is not asked."""
+    with pytest.raises(CapabilityMissing, match="device-memory"):
+        measure(subject_of(cpu, needs=("device-memory",)), HOST, "tiny", SHORT)
+    narrow = replace(cpu, precisions=("float32",))
+    with pytest.raises(CapabilityMissing, match="precisions has no bfloat16"):
+        measure(subject_of(narrow, dtype="bfloat16"), HOST, "tiny", SHORT)
+    assert spin.log == []
+
+
+def test_other_processes_end_it_or_are_noted(spin: type[Spin], cpu: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A card that somebody else uses gives no figure, unless that is allowed; then the figure says so."""
+    from stackproof.device import telemetry
+
+    monkeypatch.setattr(telemetry, "others_on_card", lambda *_: ("miner (4711)",))
+    with pytest.raises(CheckInconclusive, match=r"miner \(4711\); end them, or add --allow-foreign"):
+        measure(subject_of(cpu), HOST, "tiny", SHORT)
+    found = measure(subject_of(cpu), HOST, "tiny", replace(SHORT, allow_foreign=True))
+    assert "1 other process(es) on cpu: miner (4711)" in found.notes
+
+
+def test_an_unknown_kind_is_refused(spin: type[Spin], cpu: Stack) -> None:
+    """A slip in the data is a sentence."""
+    with pytest.raises(Refusal, match=re.escape("no kind of work 'spni' (did you mean 'spin'?)")):
+        measure(subject_of(cpu, kind="spni"), HOST, "tiny", SHORT)
+
+
+def test_remarks_say_what_makes_samples_doubtful() -> None:
+    """Not settled, drifted and noisy are words in the notes; clean samples have none."""
+    warm, cold = Warmth(10, 1.0, True, 0.001, 0.1), Warmth(10, 1.0, False, 0.2, 0.1)
+    assert engine.remarks(warm, [1.0] * 30, SHORT) == []
+    (unsettled,) = engine.remarks(cold, [1.0] * 30, SHORT)
+    assert unsettled.startswith("not settled: the last runs of the warm-up still changed by 20.0%")
+    slower = [1.0] * 10 + [1.05] * 10 + [1.1] * 10
+    assert any(
+        word.startswith("drifted: the last third of the samples is +10.0%")
+        for word in engine.remarks(warm, slower, SHORT)
+    )
+    (noisy,) = engine.remarks(warm, [1.0, 2.0, 3.0], Budget(noise=0.01, seconds=1.0))
+    assert noisy.startswith("noisy: known to within 50% only, 1.0% was wanted")
+
+
+def test_tiny_work_runs_on_one_thread() -> None:
+    """And the number of threads is what it was afterwards."""
+    before = torch.get_num_threads()
+    with engine.threads("tiny"):
+        assert torch.get_num_threads() == 1
+    with engine.threads("full"):
+        assert torch.get_num_threads() == before
+    assert torch.get_num_threads() == before
+
+
+def test_a_real_subject_from_the_file(cpu: Stack) -> None:
+    """A matrix product: verified, settled or said not to be, with peak memory and a plausible number of samples."""
+    (subject,) = [one for one in subjects("fast", cpu) if one.name == "gemm-float32"]
+    found = measure(subject, HOST, "tiny", Budget(noise=0.2, seconds=1.0, least=10))
+    assert found.verified
+    assert found.arithmetic == "float32"
+    assert found.worth["TFLOP"] == pytest.approx(2 * 512**3 / 1e12)
+    assert found.peak_memory_bytes > 1 << 20
+    assert len(found.samples) >= 10

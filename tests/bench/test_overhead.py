@@ -1,0 +1,47 @@
+"""The engine's own cost is told against a bare loop; a slow engine is seen."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from stackproof.bench import overhead
+from stackproof.bench.measure import measure
+from stackproof.bench.sampling import Sampler
+from stackproof.bench.subjects import Budget
+from stackproof.stack.stacks import Stack
+
+from .conftest import HOST, Spin, subject_of
+
+FEW = Budget(noise=0.2, seconds=1.0, least=4)
+
+
+def test_the_ratio_is_of_the_same_step(spin: type[Spin], cpu: Stack) -> None:
+    """On any host the processor time under the engine is within a third of the bare loop's; an empty step costs microseconds."""
+    found = measure(subject_of(cpu, "overhead", "ratio", step_ms=5, steps=5), HOST, "tiny", FEW)
+    assert found.verified
+    assert found.unit == "ratio"
+    assert 0.67 < float(found.facts["processor time, ratio"]) < 1.5
+    assert 0 < float(found.facts["an empty step, us"]) < 1000
+
+
+def test_a_slow_engine_is_seen(spin: type[Spin], cpu: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twenty milliseconds a block beside five steps of two are far more than the noise."""
+    block = Sampler.block
+
+    def slow(self: Sampler, count: int) -> list[float]:
+        time.sleep(0.02)
+        return block(self, count)
+
+    monkeypatch.setattr(overhead.Sampler, "block", slow)
+    found = measure(subject_of(cpu, "overhead", "ratio", step_ms=2, steps=5), HOST, "tiny", FEW)
+    assert found.median > 1.3
+
+
+def test_rows_are_read_strictly(spin: type[Spin], cpu: Stack) -> None:
+    """As all data."""
+    parameters: dict[str, Any] = {"step_ms": 5, "steps": 5, "stpes": 6}
+    with pytest.raises(Exception, match="'own-subject.tiny.stpes' is not a known key"):
+        measure(subject_of(cpu, "overhead", "ratio", **parameters), HOST, "tiny", FEW)

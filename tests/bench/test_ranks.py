@@ -1,0 +1,69 @@
+"""Ranks measure together: the slowest one's seconds count, all take the same decisions, and wrong data give no figure."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stackproof.bench import ranks
+from stackproof.bench.measure import measure
+from stackproof.bench.ranks import workspace
+from stackproof.bench.subjects import Budget
+from stackproof.device.kinds import Host
+from stackproof.record.checks import CapabilityMissing
+from stackproof.runner.request import SESSION
+from stackproof.stack.stacks import Stack
+
+from .conftest import HOST, Spin, subject_of
+
+FEW = Budget(noise=0.5, seconds=0.5, least=8)
+
+
+class Card(Host):
+    """A test double: a device that two ranks may not share. Not an accelerator."""
+
+    @property
+    def shareable(self) -> bool:
+        """As a card of NCCL's."""
+        return False
+
+
+def test_a_collective_is_verified_and_timed(spin: type[Spin], cpu: Stack) -> None:
+    """Over gloo: algorithm and bus bandwidth of two ranks are the same, which is what 2 (n - 1) / n says."""
+    subject = subject_of(cpu, "collective", "s/GB", call="all-reduce", mib=1.0, dtype="float32", ranks=2)
+    found = measure(subject, HOST, "tiny", FEW)
+    assert found.verified, found.reason
+    assert "is exact on 2 ranks" in found.reason
+    assert (found.world_size, found.facts["backend"], found.facts["call"]) == (2, "gloo", "all-reduce")
+    assert found.worth["GB"] == pytest.approx((1 << 20) / 1e9)
+    assert found.worth["GB over a link"] == pytest.approx(found.worth["GB"])
+    assert len(found.samples) >= FEW.least
+
+
+def test_training_over_ranks_counts_all_samples(spin: type[Spin], cpu: Stack) -> None:
+    """Two ranks with a whole tiny batch each: eight sequences a step, and a gradient that is the global batch's."""
+    subject = subject_of(cpu, "data-parallel", "s/sample", workload="llama3-8b-lora", ranks=2)
+    found = measure(subject, HOST, "tiny", FEW)
+    assert found.verified, found.reason
+    assert "mean gradient of 2 ranks" in found.reason
+    assert found.worth["sample"] == 8.0
+
+
+def test_fewer_cards_than_ranks_are_skipped(cpu: Stack) -> None:
+    """Ranks that share a card over another backend would say nothing of the stack's own."""
+    subject = subject_of(cpu, "collective", "s/GB", ranks=2)
+    with pytest.raises(CapabilityMissing, match="needs 2 cards, one a rank, and 1 visible"):
+        ranks.alone(subject, Card("cpu", 0), 2)
+    assert len(ranks.alone(subject, HOST, 2).cards) == 2
+
+
+def test_logs_of_ranks_are_kept_when_something_goes_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside the run's own logs; of a run that went well nothing is left."""
+    monkeypatch.setenv(SESSION, str(tmp_path / "session.json"))
+    with workspace("good") as folder:
+        assert folder.parent == tmp_path
+    assert not folder.exists()
+    with pytest.raises(RuntimeError), workspace("bad") as folder:
+        raise RuntimeError("a rank died")
+    assert folder.exists()

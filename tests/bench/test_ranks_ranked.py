@@ -1,0 +1,67 @@
+"""What happens inside the ranks, seen in one process: faults are caught on data, and the slowest rank's time counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+import torch.distributed as dist
+
+from stackproof.bench import ranks
+from stackproof.bench.ranks import Together
+from stackproof.device.devices import HOST
+from stackproof.ranks.rank import Rank
+from stackproof.record.checks import CheckFailed
+
+
+@pytest.fixture
+def group(tmp_path: Path) -> Iterator[None]:
+    """A group of one rank, over a file."""
+    dist.init_process_group("gloo", init_method=f"file://{tmp_path / 'store'}", rank=0, world_size=1)
+    yield
+    dist.destroy_process_group()
+
+
+def rank(tmp_path: Path) -> Rank:
+    """Return the only rank."""
+    return Rank(0, 1, HOST, "gloo", 0.5, {}, tmp_path)
+
+
+def test_the_slowest_rank_counts(group: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the exchange of times returns is what is sampled, and what decides when to end."""
+
+    def slower(tensor: torch.Tensor, op: object = None) -> None:
+        assert op == dist.ReduceOp.MAX
+        tensor.copy_(torch.arange(1, len(tensor) + 1))
+
+    sampler = Together(HOST, lambda: None)
+    sampler.begin()
+    assert sampler.spent() == 0.0
+    monkeypatch.setattr(dist, "all_reduce", slower)
+    assert sampler.block(3) == [1.0, 2.0, 3.0]
+    assert sampler.spent() == 4.0
+
+
+def test_a_group_that_sums_wrong_has_no_start_up_time(
+    group: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A communicator that forms fast and sums wrong is no communicator."""
+    assert ranks.communicator(rank(tmp_path)) == {"formed_s": 0.5}
+    monkeypatch.setattr(dist, "all_reduce", lambda tensor, **_: tensor.add_(1))
+    with pytest.raises(CheckFailed, match="a sum over 1 ranks gave 2.0, not 1"):
+        ranks.communicator(rank(tmp_path))
+
+
+def test_ranks_that_differ_by_a_bit_are_caught(group: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A digest of all gradients is compared by its smallest and largest words."""
+    gradients = {"a": torch.ones(4), "b": torch.zeros(2)}
+    ranks._same_everywhere(HOST, gradients)
+
+    def other(tensor: torch.Tensor, op: object) -> None:
+        tensor[0] += op == dist.ReduceOp.MAX
+
+    monkeypatch.setattr(dist, "all_reduce", other)
+    with pytest.raises(CheckFailed, match="the ranks do not have the same gradient"):
+        ranks._same_everywhere(HOST, gradients)

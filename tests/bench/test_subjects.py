@@ -1,0 +1,136 @@
+"""What there is to measure is data: every row can be measured, names are stable, slips are refused."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from stackproof.base.errors import Refusal
+from stackproof.base.units import RATES
+from stackproof.bench import engine, subjects
+from stackproof.bench.subjects import Subject
+from stackproof.stack import capabilities, stacks
+from stackproof.stack.stacks import Stack
+
+ROW = """
+[[profile]]
+name = "fast"
+title = "a profile"
+preset = "tiny"
+noise = 0.1
+seconds = 1
+least = 5
+
+[[subject]]
+name = "thing"
+version = "1"
+kind = "gemm"
+unit = "s/TFLOP"
+title = "a thing"
+profiles = ["fast"]
+each = { mib = [0.5, 2.0], ranks = [2, 4] }
+tiny = { size = 1 }
+full = { size = 2 }
+"""
+
+
+@pytest.fixture
+def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A file of subjects of our own, read afresh."""
+    path = tmp_path / "benchmarks.toml"
+    path.write_text(ROW, encoding="utf-8")
+    monkeypatch.setattr(subjects, "FILE", path)
+    subjects._read.cache_clear()
+    yield path
+    subjects._read.cache_clear()
+
+
+def everything(stack: Stack) -> list[Subject]:
+    """Return the subjects of all profiles."""
+    return [subject for profile in subjects.profiles() for subject in subjects.subjects(profile.name, stack)]
+
+
+def test_profiles_are_the_promised_ones() -> None:
+    """Pull requests, nights, and the users' own configurations."""
+    assert [row.name for row in subjects.profiles()] == ["fast", "regular", "full"]
+    assert [row.preset for row in subjects.profiles()] == ["tiny", "tiny", "full"]
+    assert subjects.profile("full").budget.noise <= 0.01
+
+
+def test_names_are_kebab_and_unique(cpu: Stack) -> None:
+    """A name is part of a series' identity for years."""
+    for profile in subjects.profiles():
+        names = [subject.name for subject in subjects.subjects(profile.name, cpu)]
+        assert len(names) == len(set(names))
+        assert all(re.fullmatch(r"[a-z0-9]+([.-][a-z0-9]+)*", name) for name in names), names
+
+
+def test_every_row_can_be_measured(cpu: Stack) -> None:
+    """Kinds, units and capabilities that rows name exist; presets hold the same keys."""
+    for subject in everything(cpu):
+        assert subject.kind in engine.kinds_known()
+        assert subject.unit in (*RATES, "s", "ratio")
+        assert set(subject.needs) <= set(capabilities.rules())
+        assert set(subject.parameters["tiny"]) == set(subject.parameters["full"])
+
+
+def test_the_users_workloads_are_in_every_profile(cpu: Stack) -> None:
+    """Both detectors and both language models are what this is about."""
+    for profile in subjects.profiles():
+        names = {subject.name for subject in subjects.subjects(profile.name, cpu)}
+        assert {f"training-{name}" for name in ("yolov8n", "yolov8x", "qwen3-0.6b-lora", "llama3-8b-lora")} <= names
+
+
+def test_a_listing_imports_no_torch() -> None:
+    """Benchmarks are listed in processes of their own."""
+    lists = "from stackproof.bench import subjects; from stackproof.stack import stacks; subjects.subjects('fast', stacks.load('cpu'))"
+    code = f"import sys; {lists}; print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout.strip() == "False"
+
+
+def test_each_makes_one_subject_of_each_combination(table: Path, cpu: Stack) -> None:
+    """Names tell the values, parameters hold them beside the preset's own."""
+    found = {subject.name: subject for subject in subjects.subjects("fast", cpu)}
+    assert list(found) == [
+        "thing-512-kib-2-ranks",
+        "thing-512-kib-4-ranks",
+        "thing-2-mib-2-ranks",
+        "thing-2-mib-4-ranks",
+    ]
+    assert found["thing-2-mib-4-ranks"].parameters["full"] == {"size": 2, "mib": 2.0, "ranks": 4}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ('profiles = ["fast"]', 'profiles = ["fsat"]', "'fsat' (did you mean 'fast'?)"),
+        ("full = { size = 2 }", "full = { sise = 2 }", "must have the same keys as 'tiny'"),
+        ('version = "1"', "version = 1", "'subject[0].version' is 1; it must be a string"),
+        ('preset = "tiny"', 'preset = "small"', "allowed: 'tiny', 'full'"),
+        ('title = "a thing"', 'titel = "a thing"', "is 'titel' meant?"),
+    ],
+)
+def test_slips_are_refused_with_the_remedy(table: Path, cpu: Stack, old: str, new: str, words: str) -> None:
+    """One sentence names the file, the key and what is allowed."""
+    table.write_text(ROW.replace(old, new), encoding="utf-8")
+    with pytest.raises(Refusal, match=re.escape(words)):
+        subjects.subjects("fast", cpu)
+
+
+def test_two_rows_of_one_name_are_refused(table: Path, cpu: Stack) -> None:
+    """Two series under one name would be mixed for ever."""
+    table.write_text(ROW + ROW[ROW.index("[[subject]]") :], encoding="utf-8")
+    with pytest.raises(Refusal, match="two subjects 'thing-512-kib-2-ranks'"):
+        subjects.subjects("fast", cpu)
+
+
+def test_an_unknown_profile_is_refused_with_the_nearest() -> None:
+    """As everywhere."""
+    with pytest.raises(Refusal, match=re.escape("there is no profile 'regulr' (did you mean 'regular'?)")):
+        subjects.subjects("regulr", stacks.load("cpu"))

@@ -1,0 +1,169 @@
+"""The rank's program: outcomes row by row, refusals, agreement of ranks, and the end of a row that hangs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch.distributed as dist
+
+from stackproof.collectives import rank as collectives
+from stackproof.collectives.table import Row, applicable, lacking, rows
+from stackproof.collectives.turn import Case
+from stackproof.device.kinds import Host
+from stackproof.ranks.rank import Rank
+
+ROWS = [row for row in rows() if row.dtype in ("float32", "none") and row.form != "scalar" and applicable(row, 1)]
+
+
+@pytest.fixture
+def alone(tmp_path: Path) -> Iterator[Rank]:
+    """A group of one rank over gloo, in this process."""
+    dist.init_process_group("gloo", store=dist.FileStore(str(tmp_path / "store"), 1), rank=0, world_size=1)
+    arguments = {"rows": [], "counts": [-1, 0, 3, 33], "row_s": 30.0, "outcomes": str(tmp_path)}
+    yield Rank(0, 1, Host("cpu", 0), "gloo", 0.1, arguments, tmp_path)
+    dist.destroy_process_group()
+
+
+def asking(rank: Rank, *names: str) -> Rank:
+    """Return the rank with these rows to try."""
+    return replace(rank, arguments={**rank.arguments, "rows": list(names)})
+
+
+def left(folder: Path) -> dict[str, dict[str, Any]]:
+    """Return the outcomes that rank 0 left."""
+    lines = (folder / "rank0.outcomes").read_text().splitlines()
+    return {row["row"]: row for row in map(json.loads, lines)}
+
+
+@pytest.mark.filterwarnings("ignore:.*_coalesced` will be deprecated:FutureWarning")
+def test_every_row_leaves_an_outcome(alone: Rank, tmp_path: Path) -> None:
+    """One rank gets its own data back from every collective, or a refusal that a row of data knows; phases name the rows."""
+    collectives.check(asking(alone, *(row.name for row in ROWS)))
+    found = left(tmp_path)
+    assert found.pop("") == {"row": "", "backend": "gloo", "implementation": "ProcessGroupGloo"}
+    assert list(found) == [row.name for row in ROWS]
+    for row in ROWS:
+        outcome, offered = found[row.name], lacking(row, "gloo", "cpu") is None
+        assert outcome["right"] + outcome["refused"] + outcome["wrong"] > 0
+        assert offered or outcome["refused"], outcome
+        assert not (offered and outcome["refusal"]), outcome
+    assert (tmp_path / "rank0.phases").read_text().splitlines() == [row.name for row in ROWS]
+
+
+def test_a_wrong_result_and_its_case_are_left(alone: Rank, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first wrong case stands for all of them, and the row goes on."""
+    original = dist.all_reduce
+
+    def wrong(tensor: Any, *arguments: Any) -> Any:
+        work = original(tensor, *arguments)
+        tensor[...] = tensor + (tensor.numel() == 33)
+        return work
+
+    monkeypatch.setattr(dist, "all_reduce", wrong)
+    collectives.check(asking(alone, "all_reduce-sum-float32"))
+    outcome = left(tmp_path)["all_reduce-sum-float32"]
+    assert (outcome["right"], outcome["wrong"]) == (3, 1)
+    assert (outcome["fault"]["case"]["count"], outcome["fault"]["wrong"]) == (33, 33)
+
+
+def test_a_refusal_is_left_in_one_line(alone: Rank, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the backend said first, without the trace behind it, and the case."""
+
+    def refuse(*arguments: Any) -> None:
+        raise RuntimeError("not with me\nException raised from somewhere.cpp")
+
+    monkeypatch.setattr(dist, "broadcast", refuse)
+    collectives.check(asking(alone, "broadcast-copy-int64"))
+    outcome = left(tmp_path)["broadcast-copy-int64"]
+    assert (outcome["refused"], outcome["right"]) == (4, 0)
+    assert outcome["refusal"]["said"] == "RuntimeError: not with me"
+    assert outcome["refusal"]["case"]["count"] == -1
+
+
+def test_a_refused_coalescing_leaves_nothing_open(alone: Rank, tmp_path: Path) -> None:
+    """Otherwise torch goes on collecting calls for the group and does none of them."""
+    collectives.check(asking(alone, "coalescing_all_reduce-sum-float32", "all_reduce-prod-float32"))
+    found = left(tmp_path)
+    assert found["coalescing_all_reduce-sum-float32"]["refused"] == 3
+    assert found["all_reduce-prod-float32"]["right"] == 4 and dist.distributed_c10d._world.pg_coalesce_state == {}
+
+
+def test_a_refused_batch_ends_the_block_that_the_backend_had_opened(
+    alone: Rank, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """NCCL's blocks are the thread's: until the end of this one, no other group could do anything."""
+    ends: list[str] = []
+    monkeypatch.setattr(dist.ProcessGroup, "_end_coalescing", lambda _, device: ends.append(str(device)))
+    state, group = dist.distributed_c10d._world.pg_coalesce_state, dist.group.WORLD
+
+    def refuse(operations: Any) -> None:
+        state[group] = []
+        raise ValueError("Tensors for P2P must be non-overlapping and dense")
+
+    monkeypatch.setattr(dist, "batch_isend_irecv", refuse)
+    case = Case("batch_isend_irecv", "copy", "float32", 3, 0, (0,), 0)
+    with pytest.raises(ValueError, match="non-overlapping"):
+        collectives.compared(alone, case, None)
+    assert (ends, dict(state)) == (["cpu"], {})
+
+
+def test_a_group_that_cannot_be_made_is_a_refusal_of_its_rows(
+    alone: Rank, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rows after it are tried in the same launch."""
+
+    def refuse(*arguments: Any, **keywords: Any) -> None:
+        raise AttributeError("no attribute 'perform_nocolor_split'")
+
+    monkeypatch.setattr(dist, "new_group", refuse)
+    collectives.check(asking(alone, "batch_isend_irecv-copy-float32", "all_reduce-prod-float32"))
+    found = left(tmp_path)
+    assert "perform_nocolor_split" in found["batch_isend_irecv-copy-float32"]["refusal"]["said"]
+    assert found["all_reduce-prod-float32"]["right"] == 4
+
+
+def test_ranks_begin_a_row_together(alone: Rank) -> None:
+    """A rank whose peers do not come to the end of the row stops, instead of talking to them in the next."""
+    lonely = replace(alone, world_size=2)
+    with pytest.raises((RuntimeError, dist.DistStoreError)):
+        collectives.agree(lonely, "all_reduce-sum-float32", 0.1)
+
+
+def test_a_row_that_hangs_ends_its_process_and_names_itself(tmp_path: Path) -> None:
+    """A collective that never returns cannot be interrupted from Python's main thread; another one ends it."""
+    code = f"""
+        import time
+        from pathlib import Path
+        from stackproof.device.kinds import Host
+        from stackproof.collectives.rank import deadline
+        from stackproof.ranks.rank import Rank
+        rank = Rank(1, 2, Host("cpu", 0), "gloo", 0.1, {{"outcomes": {str(tmp_path)!r}}}, Path({str(tmp_path)!r}))
+        with deadline(rank, "quick-one-none", 60.0):
+            pass
+        with deadline(rank, "gather-copy-bool", 0.2):
+            time.sleep(60)
+        """
+    command = [sys.executable, "-c", textwrap.dedent(code)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert (ended.returncode, (tmp_path / "rank1.expired").read_text()) == (1, "gather-copy-bool"), ended.stderr
+    assert "gather-copy-bool did not end within 0 s" in ended.stderr
+
+
+def test_ordinary_numbers_leave_the_worst_error_and_the_bits_of_all_cases(alone: Rank, tmp_path: Path) -> None:
+    """Ranks are compared in every case, not in the first alone."""
+    collectives.check(asking(alone, "all_reduce-real_prod-float32"))
+    outcome = left(tmp_path)["all_reduce-real_prod-float32"]
+    assert (outcome["right"], len(outcome["digest"])) == (2, 128) and outcome["error"] <= outcome["bound"]
+
+
+def test_rows_come_back_from_their_names() -> None:
+    """The names that a rank is given are rows."""
+    assert Row.of("all_reduce-real_sum-bfloat16") in rows()

@@ -1,0 +1,66 @@
+"""The verb as people type it: what it refuses, its record and its exit code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stackproof import cli
+from stackproof.drill import drill
+from stackproof.record import records
+from stackproof.record.records import Check, Record, Verdict
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--only", "extra-packag"), "did you mean 'extra-package'"),
+        (("--fast", "--write-page"), "leave out --only and --fast"),
+        (
+            ("--fast", "--only", "metric-missing", "--json", "/dev/null/record.json"),
+            "/dev/null: nothing can be written there",
+        ),
+    ],
+)
+def test_what_makes_no_sense_is_refused(
+    arguments: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """One sentence and exit code 2, before anything runs."""
+    assert cli.main(["drill", "--results", str(tmp_path), *arguments]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_the_record_is_kept_and_the_exit_code_is_its_verdict(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One check per fault, in the project's own format."""
+
+    def conducted(loaded: object, chosen: tuple[object, ...], *_: object) -> Record:
+        facts = {"faults": len(chosen), "of": 100}
+        checks = [Check("records/metric-missing", Verdict.FAILED, "NOT CAUGHT", 1.0)]
+        return Record("drill", "cpu", "2026-01-01T00:00:00+00:00", 1.0, Verdict.FAILED, facts, checks)
+
+    monkeypatch.setattr(drill, "conduct", conducted)
+    out = tmp_path / "drill.json"
+    code = cli.main(["drill", "--only", "metric-missing", "--results", str(tmp_path), "--json", str(out)])
+    assert code == 1
+    assert records.read(out).checks[0].id == "records/metric-missing"
+    assert "FAILED  drill: 1 of 100 faults" in capsys.readouterr().out
+
+
+def test_only_a_record_of_the_drill_is_gone_on_from(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Any other says nothing of faults."""
+    path = tmp_path / "smoke.json"
+    records.write(Record("smoke", "cpu", "2026-01-01T00:00:00+00:00"), path)
+    assert cli.main(["drill", "--only", "metric-missing", "--continue", str(path), "--results", str(tmp_path)]) == 2
+    assert "is a record of `smoke`; name one of `drill`" in capsys.readouterr().err
+
+
+def test_a_run_of_one_row_is_real(tmp_path: Path) -> None:
+    """A record that lacks a metric is refused by the real verb, and taken without the fault; the check is one of many uncovered."""
+    out = tmp_path / "drill.json"
+    cli.main(["drill", "--only", "metric-missing", "--results", str(tmp_path), "--json", str(out)])
+    fault, clean, coverage = records.read(out).checks
+    assert (fault.verdict, clean.verdict, coverage.id) == (Verdict.PASSED, Verdict.PASSED, "coverage"), fault.reason
+    assert "must contain" in fault.reason

@@ -1,0 +1,55 @@
+"""The verbs of the history on the command line: tables of rates, a page, admission, and asv's absence told."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from stackproof import cli
+from stackproof.record import store
+
+from ..history import making
+
+
+def test_history_prints_rates_and_writes_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of the folders that are named, and of one stack if it is."""
+    store.append(making.record(0), tmp_path / "records")
+    page = tmp_path / "rates.html"
+    assert cli.main(["history", "--results", str(tmp_path / "records"), "--html", str(page)]) == 0
+    assert "TFLOP/s" in capsys.readouterr().out
+    assert "TFLOP/s" in page.read_text(encoding="utf-8")
+    assert cli.main(["history", "--results", str(tmp_path / "records"), "--stack", "cpu"]) == 0
+    assert "there are no figures yet" in capsys.readouterr().out
+
+
+def test_an_unknown_stack_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    """With the nearest name."""
+    assert cli.main(["history", "--stack", "cudaa"]) == 2
+    assert "did you mean 'cuda'" in capsys.readouterr().err
+
+
+def test_admit_copies_and_says_where(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The runner commits what it prints; a refusal is exit code 2."""
+    from stackproof.history import timeline
+
+    monkeypatch.setattr(timeline.admit, "__defaults__", (tmp_path / "published",))
+    path = store.append(making.record(0), tmp_path)
+    assert cli.main(["admit", str(path)]) == 0
+    published = Path(capsys.readouterr().out.strip())
+    assert published.is_relative_to(tmp_path / "published" / "cuda" / "box")
+    dirty = store.append(making.record(0, commit="unknown"), tmp_path)
+    assert cli.main(["admit", str(dirty)]) == 2
+    assert "is not admitted" in capsys.readouterr().err
+
+
+def test_asv_that_is_not_installed_is_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It names the session that has it."""
+    monkeypatch.setitem(sys.modules, "asv", None)
+    assert cli.main(["asv", "publish"]) == 2
+    assert "use `nox -s NAME-asv -- ...`" in capsys.readouterr().err

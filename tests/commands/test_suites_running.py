@@ -1,0 +1,101 @@
+"""From options to a run: which suites, what is refused before anything runs or is written, what is handed on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stackproof import cli
+from stackproof.base.errors import Refusal
+from stackproof.runner import runs, supervise
+from stackproof.runner.suites import of_verb
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--suite", "data", "--dataset", "/nowhere/train.jsonl"], "cannot be read (No such file or directory)"),
+        (["--suite", "smoke", "--dataset", __file__], "only the suite 'data' reads it; add --suite data"),
+    ],
+)
+def test_a_training_set_that_cannot_be_read_is_exit_code_2(
+    arguments: list[str], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before anything is run, with the file and the remedy."""
+    results = ["--results", str(tmp_path / "results")]
+    assert cli.main(["verify", "--stack", "cpu", *arguments, *results]) == 2
+    said = capsys.readouterr().err
+    assert f"--dataset {arguments[-1]}: " in said
+    assert words in said
+    assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "suites"),
+    [
+        (["rehearse"], ("smoke",)),
+        (["rehearse", "--suite", "all"], of_verb("verify") + of_verb("ddp")),
+        (["verify"], of_verb("verify")),
+        (["verify", "--suite", "data", "--suite", "all"], of_verb("verify") + of_verb("ddp")),
+        (["verify", "--suite", "data", "--suite", "rng"], ("data", "rng")),
+    ],
+)
+def test_suites_are_chosen_by_name_or_all_at_once(
+    arguments: list[str], suites: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A rehearsal is a smoke run unless more is asked for."""
+    assert planned(monkeypatch, tmp_path, *arguments).suites == suites
+
+
+def test_a_training_set_is_handed_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """By its full path, because checks run elsewhere."""
+    monkeypatch.chdir(Path(__file__).parent)
+    plan = planned(monkeypatch, tmp_path, "verify", "--suite", "data", "--dataset", Path(__file__).name)
+    assert plan.dataset == __file__
+    assert plan.facts()["dataset"] == __file__
+    assert planned(monkeypatch, tmp_path, "verify").facts()["dataset"] == "none"
+
+
+def planned(monkeypatch: pytest.MonkeyPatch, folder: Path, *arguments: str) -> supervise.Plan:
+    """Return what a command line would have run."""
+    seen: list[supervise.Plan] = []
+
+    def conduct(plan: supervise.Plan, *_: object) -> None:
+        seen.append(plan)
+        raise Refusal("that is enough")
+
+    monkeypatch.setattr(runs, "conduct", conduct)
+    assert cli.main([*arguments, "--stack", "cpu", "--results", str(folder)]) == 2
+    return seen[0]
+
+
+def test_no_stack_is_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    """Only a replay needs no stack; without one the sentence says which there are."""
+    assert cli.main(["smoke"]) == 2
+    assert "which stack? add --stack with one of: cpu, cpu-ipex, cuda" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("device", "words"),
+    [
+        ("cpu\uff1a0", "full-width colon"),
+        ("cpu:0,1", "several devices"),
+        ("cpu:9", "does not exist"),
+        ("xpu:0", "not of this stack"),
+        ("0", "names no type"),
+        ("CPU", "is not a device"),
+        ("gpu", "there is no device type 'gpu'"),
+        ("cpu:-1", "is not a device"),
+    ],
+)
+def test_bad_device_string_is_exit_code_2(
+    device: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Refused in one sentence before anything is run or written."""
+    code = cli.main(["smoke", "--stack", "cpu", "--device", device, "--results", str(tmp_path / "results")])
+    out, err = capsys.readouterr()
+    assert (code, out) == (2, "")
+    assert words in err
+    assert err.count("\n") == 1
+    assert not (tmp_path / "results").exists()

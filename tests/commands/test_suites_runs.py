@@ -1,0 +1,75 @@
+"""What the verbs that run suites take: profiles, subjects, pictures and pages."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import pytest
+
+from stackproof import cli
+from stackproof.commands import suites
+from stackproof.record import records
+
+
+@pytest.mark.parametrize("verb", ["bench", "agree"])
+def test_unknown_profile_is_refused_before_the_run(
+    verb: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the nearest and all that there are; nothing is measured or written."""
+    code = cli.main([verb, "--stack", "cpu", "--profile", "fats", "--results", str(tmp_path / "results")])
+    out, err = capsys.readouterr()
+    assert (code, out) == (2, "")
+    assert "there is no profile 'fats' (did you mean 'fast'?); there are: fast, regular, full" in err
+    assert not (tmp_path / "results").exists()
+
+
+@pytest.fixture
+def bench_record(tmp_path: Path) -> Path:
+    """A record of one benchmark and one comparison, from somewhere else."""
+    facts = {"pinned": True, "profile": "fast", "torch": "2.15.0", "cpu.name": "a processor"}
+    samples = [0.02 + number * 1e-4 for number in range(20)]
+    figures: dict[str, records.Figure] = {"low": 0.0205, "high": 0.0215, "noise": 0.02}
+    row = records.Measurement("gemm-float32", "tiny", "float32", 1, "gemm", "s/TFLOP", 0.021, samples, "", "1", figures)
+    check = records.Check("agreement/pairs::gemm_triton[float32]", records.Verdict.SKIPPED, "no card", 0.0)
+    made = records.Record(
+        "bench", "cpu", "2026-01-02T03:04:05+00:00", 1.0, records.Verdict.PASSED, facts, [check], [row]
+    )
+    records.write(made, tmp_path / "record.json")
+    return tmp_path / "record.json"
+
+
+def test_a_replayed_benchmark_shows_rates_draws_and_writes(
+    bench_record: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """From the record alone, with nothing run: a table, two pictures, a page."""
+    options = ["--replay", str(bench_record), "--plots", str(tmp_path / "plots"), "--page", str(tmp_path / "page.md")]
+    assert cli.main(["bench", *options]) == 0
+    said = capsys.readouterr().out
+    assert "47.62 TFLOP/s" in said
+    assert sorted(path.name for path in (tmp_path / "plots").iterdir()) == [
+        "cpu-distribution.png",
+        "cpu-distribution.svg",
+    ]
+    assert "| gemm_triton[float32] |" in (tmp_path / "page.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("verb", "given", "meant"),
+    [
+        ("bench", "gemm*", "*[[]gemm*]"),
+        ("bench", "throughput/x::y*", "throughput/x::y*"),
+        ("agree", "lora_trainer", "*::lora_trainer*"),
+    ],
+)
+def test_subjects_are_chosen_by_their_names(verb: str, given: str, meant: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bare name is a subject's, or a pair's; a whole check's name stays what it is."""
+    chosen: list[list[str]] = []
+
+    def run(options: argparse.Namespace, **_: object) -> int:
+        chosen.append(options.only)
+        return 0
+
+    monkeypatch.setattr(suites, "run", run)
+    cli.main([verb, "--stack", "cpu", "--only", given])
+    assert chosen == [[meant]]

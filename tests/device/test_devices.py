@@ -1,0 +1,101 @@
+"""The seam over devices: strict strings, and the same operations on every kind; accelerators stand in as doubles."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from stackproof.base.errors import Refusal, StackUnavailableError
+from stackproof.device import devices
+
+
+@pytest.fixture
+def cards(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two stand-in cards of any type."""
+    monkeypatch.setattr(torch, "get_device_module", lambda kind: SimpleNamespace(device_count=lambda: 2))
+
+
+@pytest.mark.parametrize(("text", "index"), [("xpu", 0), ("xpu:0", 0), ("xpu:1", 1)])
+def test_a_device_string_names_one_card(cards: None, text: str, index: int) -> None:
+    """A type alone is its first card; an index is that card."""
+    assert devices.parse(text, "xpu").torch == torch.device("xpu", index)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("xpu：1", "full-width colon (U+FF1A); type it as 'xpu:1'"),
+        ("xpu:0,1", "names several devices where one is meant; write 'xpu:0'"),
+        ("xpu:9", "does not exist: 2 visible; choose xpu:0 to xpu:1"),
+        ("cuda:0", "is not of this stack, which uses 'xpu'"),
+        ("xpuu:0", "there is no device type 'xpuu' (did you mean 'xpu'?)"),
+        ("1", "names no type; write 'xpu:1'"),
+        ("", "is not a device"),
+        ("xpu:", "is not a device"),
+        ("xpu:01", "is not a device"),
+        ("xpu:-1", "is not a device"),
+        ("XPU:1", "is not a device"),
+        (" xpu:1", "is not a device"),
+        ("xpu:1\n", "is not a device"),
+    ],
+)
+def test_anything_else_is_refused_with_its_own_sentence(cards: None, text: str, words: str) -> None:
+    """What silently meant card 0 for the first users (requirements.md A2) is refused by name."""
+    with pytest.raises(Refusal) as refusal:
+        devices.parse(text, "xpu")
+    assert words in str(refusal.value)
+
+
+def test_no_device_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A type without a visible card has no default."""
+    monkeypatch.setattr(torch, "get_device_module", lambda kind: SimpleNamespace(device_count=lambda: 0))
+    with pytest.raises(StackUnavailableError, match="sees no 'xpu' device"):
+        devices.default("xpu")
+    with pytest.raises(Refusal, match="no 'xpu' device is visible"):
+        devices.parse("xpu:0", "xpu")
+
+
+def test_a_driver_that_cannot_be_asked_is_not_called_absent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What torch said is told: it is the cause, and "no device" is not (requirements.md C4)."""
+
+    def ask() -> int:
+        raise NameError("name 'amdsmi' is not defined")
+
+    monkeypatch.setattr(torch, "get_device_module", lambda kind: SimpleNamespace(device_count=ask))
+    with pytest.raises(StackUnavailableError, match="'cuda' devices failed: NameError: name 'amdsmi' is not defined"):
+        devices.default("cuda")
+
+
+def test_an_unknown_type_is_an_error_not_a_default() -> None:
+    """A typo in a stack does not become the CPU."""
+    with pytest.raises(Refusal, match="there is no device type 'cupu'"):
+        devices.count("cupu")
+
+
+def test_the_cpu_is_one_device() -> None:
+    """The CPU counts one, spells itself without an index, and may be written with it."""
+    (host,) = devices.visible("cpu")
+    assert (str(host), host.torch, host) == ("cpu", torch.device("cpu"), devices.parse("cpu:0", "cpu"))
+
+
+def test_only_the_seam_names_device_types() -> None:
+    """No module beside device.py compares with a device type (design.md, rule 1)."""
+    from stackproof import ROOT
+
+    words = [f'"{kind}"' for kind in ("cuda", "xpu", "hip")]
+    offenders = [
+        f"{path.name}: {line.strip()}"
+        for path in (ROOT / "src").rglob("*.py")
+        if path.name != "device.py"
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if any(f"== {word}" in line or f"!= {word}" in line for word in words)
+    ]
+    assert offenders == []
+
+
+def test_a_registered_device_type_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A type that an extension registered with torch needs no line here."""
+    monkeypatch.setattr(torch._C, "_get_privateuse1_backend_name", lambda: "npu")
+    assert devices.kinds()["npu"] is devices.Card

@@ -1,0 +1,108 @@
+"""What can be done with a device: its own counters, its own queue, and the device that was current stays current."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from stackproof.device.kinds import Card, Host, Memory
+
+
+class FakeModule:
+    """A test double of `torch.xpu` with two cards; not an accelerator."""
+
+    def __init__(self) -> None:
+        self.at, self.waited = 0, []
+
+    @contextmanager
+    def device(self, index: int) -> Iterator[None]:
+        """Make a card current and restore the other."""
+        before, self.at = self.at, index
+        try:
+            yield
+        finally:
+            self.at = before
+
+    def synchronize(self) -> None:
+        """Note which card was waited for."""
+        self.waited.append(self.at)
+
+    def memory_allocated(self, index: int) -> int:
+        """A GiB on card 1."""
+        return index << 30
+
+    def memory_reserved(self, index: int) -> int:
+        """Two GiB on card 1."""
+        return index << 31
+
+    def max_memory_allocated(self, index: int) -> int:
+        """Three GiB on card 1."""
+        return index * 3 << 30
+
+    def get_device_properties(self, index: int) -> SimpleNamespace:
+        """What the driver says of a card."""
+        return SimpleNamespace(name=f"Card {index}", total_memory=8 << 30, driver_version="1.6.33578")
+
+
+@pytest.fixture
+def cards(monkeypatch: pytest.MonkeyPatch) -> FakeModule:
+    """Two stand-in cards of type xpu."""
+    module = FakeModule()
+    monkeypatch.setattr(torch, "get_device_module", lambda kind: module)
+    return module
+
+
+def test_synchronize_waits_for_its_own_card(cards: FakeModule) -> None:
+    """Waiting for card 1 while card 0 is current waits for card 1, and card 0 stays current."""
+    Card("xpu", 1).synchronize()
+    assert ([1], 0) == (cards.waited, cards.at)
+
+
+def test_current_is_restored_after_an_error(cards: FakeModule) -> None:
+    """The previous card is current again, also when the block raises."""
+    with pytest.raises(ValueError, match="inside"), Card("xpu", 1).current():
+        raise ValueError("inside")
+    assert cards.at == 0
+
+
+def test_memory_is_in_bytes_and_of_that_card(cards: FakeModule) -> None:
+    """Counters are those of the card asked, in bytes; without mem_get_info free is total less reserved."""
+    memory = Card("xpu", 1).memory()
+    assert Memory(1 << 30, 2 << 30, 3 << 30, 6 << 30, 8 << 30) == memory
+
+
+def test_driver_has_every_name_that_is_there(cards: FakeModule) -> None:
+    """Versions that a build lacks are left out, not guessed."""
+    facts = Card("xpu", 0).driver()
+    assert facts["properties.driver_version"] == "1.6.33578"
+    assert "level zero" not in facts
+
+
+@pytest.mark.parametrize(
+    ("properties", "identity"),
+    [
+        ({"pci_domain_id": 0, "pci_bus_id": 0x18, "pci_device_id": 0, "uuid": "GPU-1"}, "0000:18:00.0"),
+        ({"uuid": "GPU-1"}, "GPU-1"),
+        ({}, ""),
+    ],
+)
+def test_a_card_is_told_apart_by_its_address_else_its_uuid(
+    monkeypatch: pytest.MonkeyPatch, properties: dict[str, object], identity: str
+) -> None:
+    """As lspci writes it; torch 2.4 on HIP knows neither. The CPU is one device and has none."""
+    module = SimpleNamespace(get_device_properties=lambda index: SimpleNamespace(**properties))
+    monkeypatch.setattr(torch, "get_device_module", lambda kind: module)
+    assert (identity, "") == (Card("cuda", 1).bus_id(), Host("cpu", 0).bus_id())
+
+
+def test_host_memory_follows_an_allocation() -> None:
+    """64 MiB that are written to appear in the process's memory."""
+    host = Host("cpu", 0)
+    before = host.memory().allocated
+    block = torch.ones(16 << 20)
+    grown = host.memory().allocated - before
+    assert block.numel() * 4 <= grown + (4 << 20)

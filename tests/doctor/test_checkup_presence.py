@@ -1,0 +1,113 @@
+"""Which stacks are here: what the host has and lacks for each, said also where one is broken."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from stackproof.doctor import checkup
+from stackproof.stack import environments, hosts, lockfile, stacks
+
+from .. import fakes
+
+CARD = '\n[[host]]\nwhat = "a card that nobody has"\npaths = ["/nonexistent/card"]\ntools = ["no-such-tool"]\n'
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A checkout with the stacks 'tiny', which any host has, and 'card', which none has."""
+    fakes.lock(fakes.stack(tmp_path), "torch==9.1.0\n")
+    text = fakes.TINY.replace('visibility = ""', 'visibility = "CARD_VISIBLE"').replace("every host has it", "buy one")
+    fakes.stack(tmp_path, "card", text + CARD)
+    folder = tmp_path / "stacks"
+    real, every = stacks.load, stacks.load_all
+    monkeypatch.setattr(stacks, "load", lambda name, folder=folder: real(name, folder))
+    monkeypatch.setattr(hosts, "load_all", lambda: every(folder))
+    monkeypatch.setattr(environments, "HOME", tmp_path / "home")
+    return tmp_path
+
+
+def about(name: str) -> str:
+    """Return the report about one stack."""
+    return "\n".join(checkup.look([name]).lines)
+
+
+def test_present_stack(root: Path) -> None:
+    """Host, what `smoke` would prove, interpreter, lock with what is unhashed, and that nothing is built."""
+    said = about("tiny")
+    assert said.startswith("host: Linux ")
+    assert "`nox -s smoke` would prove: tiny" in said
+    assert "tiny: present - Tiny: a stack for tests" in said
+    assert f"python: {environments.find_interpreter(stacks.load('tiny'))}" in said
+    digest = lockfile.read(root / "stacks" / "tiny" / "requirements.lock").digest
+    assert f"lock: 1 packages, {digest[:12]}, unhashed: 1 (run `nox -s lock -- tiny`" in said
+    assert "environment: not built yet; `nox -s tiny-smoke` builds it" in said
+    assert "to get it" not in said
+
+
+def test_absent_stack(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was looked at and not found, what to do, what is wrong with the lock, which cards are visible."""
+    monkeypatch.delenv("CARD_VISIBLE", raising=False)
+    said = about("card")
+    assert "card: not on this host - Tiny" in said
+    assert "[missing] a card that nobody has (looked at: /nonexistent/card, no-such-tool)" in said
+    assert "to get it: buy one" in said
+    assert "lock: unusable - " in said
+    assert "CARD_VISIBLE: not set, all cards are visible" in said
+    monkeypatch.setenv("CARD_VISIBLE", "3")
+    assert "CARD_VISIBLE: 3" in about("card")
+
+
+def test_environments_are_named(root: Path) -> None:
+    """A built one with the lock that it was built from, an unfinished one as unfinished."""
+    where = environments.location(stacks.load("tiny"))
+    where.mkdir(parents=True)
+    assert "unfinished; `nox -s tiny-smoke` builds it again" in about("tiny")
+    (where / environments.STAMP).write_text(json.dumps({"lock_digest": "abcdef0123456789"}), encoding="utf-8")
+    assert "built from lock abcdef012345\n" in f"{about('tiny')}\n"
+
+
+def test_missing_interpreter(root: Path) -> None:
+    """The sentence of the refusal stands in the report; the rest is said all the same."""
+    fakes.stack(root, "tiny", fakes.TINY.replace(f'["{fakes.THIS_PYTHON}"]', '["3.99"]'))
+    found = checkup.look(["tiny"])
+    assert "python: missing - needs Python 3.99" in "\n".join(found.lines)
+    assert "environment: " in "\n".join(found.lines)
+    assert found.unready["tiny"][0].startswith("needs Python 3.99")
+
+
+def test_broken_definition_does_not_silence_the_rest(root: Path) -> None:
+    """The other stacks are reported, the broken one with its reason, and its refusal is kept for the end."""
+    fakes.stack(root, "bad", "title = 1\n")
+    found = checkup.look(["bad", "tiny"])
+    said = "\n".join(found.lines)
+    assert "would prove: nothing - " in said
+    assert "bad: broken - " in said
+    assert "tiny: present" in said
+    assert "bad/stack.toml: 'title' is 1" in str(found.broken)
+    assert [stack.name for stack in found.present] == ["tiny"]
+
+
+def test_what_is_present_is_returned_in_order(root: Path) -> None:
+    """The stack that `smoke` would prefer comes first; an absent one is not among them."""
+    fakes.stack(root, "better", fakes.TINY.replace("priority = 1", "priority = 7"))
+    assert [stack.name for stack in checkup.look(["tiny", "better", "card"]).present] == ["better", "tiny"]
+
+
+def test_nothing_is_changed(root: Path) -> None:
+    """A doctor looks: no folder, no file appears."""
+    before = sorted(root.rglob("*"))
+    about("tiny")
+    about("card")
+    assert sorted(root.rglob("*")) == before
+
+
+def test_shipped_stacks_are_all_reported() -> None:
+    """Every stack of the checkout has its paragraph, and each of its requirements its line."""
+    said = "\n".join(checkup.look(stacks.names()).lines)
+    for stack in stacks.load_all():
+        assert f"\n{stack.name}: " in said
+        for row in stack.host:
+            assert f"] {row.what} (" in said

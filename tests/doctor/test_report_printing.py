@@ -1,0 +1,153 @@
+"""A checkup for people, for programs and for an issue."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from stackproof import ROOT
+from stackproof.doctor import report
+from stackproof.doctor.checkup import Checkup, examine
+from stackproof.doctor.rules import Finding
+from stackproof.stack.variables import Level
+
+from .boxes import b60, h200, k100
+
+LONG = "a sentence that goes on " * 12
+
+
+def checkup(*findings: Finding) -> Checkup:
+    """Return a checkup with these findings."""
+    return Checkup(("host: Linux", "", "cpu: present - CPU"), findings, {"kernel": "6.1"}, ("cpu",), None)
+
+
+WORST = checkup(
+    Finding("host", Level.OK, "all is well"),
+    Finding("cards", Level.PROBLEM, LONG.strip(), "sudo usermod -aG render $USER", "https://example.org/x"),
+    Finding("variables", Level.NOTE, "a\x1b[31mred\nline"),
+)
+
+
+def test_lines_for_a_terminal() -> None:
+    """Areas in order, level and sentence, remedy and link below it, counts at the end."""
+    lines = list(report.terminal(WORST, width=80))
+    assert lines[:3] == ["host: Linux", "", "cpu: present - CPU"]
+    assert [line for line in lines if line in ("host", "cards", "environment", "variables")] == [
+        "host",
+        "cards",
+        "environment",
+        "variables",
+    ]
+    assert "  ok       all is well" in lines
+    assert "           > sudo usermod -aG render $USER" in lines
+    assert "           https://example.org/x" in lines
+    assert lines[-1] == "PROBLEM  1 problem, 1 note, 1 ok"
+
+
+def test_sentences_are_wrapped_and_commands_are_not() -> None:
+    """A narrow terminal breaks sentences between words; what is copied stays in one line."""
+    lines = list(
+        report.terminal(checkup(Finding("host", Level.NOTE, LONG.strip(), "x" * 200, "https://" + "y" * 200)), width=60)
+    )
+    sentence = [line for line in lines if "sentence" in line]
+    assert len(sentence) > 3
+    assert all(len(line) <= 60 for line in sentence)
+    assert "           > " + "x" * 200 in lines
+    assert any(line.endswith("y" * 200) for line in lines)
+
+
+def test_colour_is_only_added() -> None:
+    """With colour the words are the same."""
+    plain, coloured = list(report.terminal(WORST)), "\n".join(report.terminal(WORST, colour=True))
+    for code in ("32", "36", "33", "1;31"):
+        coloured = coloured.replace(f"\x1b[{code}m", "")
+    assert coloured.replace("\x1b[0m", "") == "\n".join(plain)
+    assert "\x1b" not in "\n".join(plain)
+
+
+def test_what_others_wrote_cannot_steer_the_terminal() -> None:
+    """Control characters of a value are shown."""
+    (line,) = [line for line in report.terminal(WORST) if "red" in line]
+    assert r"\x1b[31mred line" in line
+
+
+def test_no_problem_is_said() -> None:
+    """Counts without one."""
+    assert (
+        list(report.terminal(checkup(Finding("host", Level.WARNING, "w"), Finding("host", Level.WARNING, "v"))))[-1]
+        == "NO PROBLEM  2 warnings"
+    )
+
+
+def test_json_has_everything(tmp_path: Path) -> None:
+    """An object with findings, facts, stacks and the exit code."""
+    found = examine("dcu", k100(tmp_path / "box").machine(member=False))
+    whole = json.loads(report.as_json(found))
+    assert (whole["schema"], whole["exit_code"], whole["present"]) == ("stackproof.doctor/1", 1, ["dcu"])
+    assert len(whole["findings"]) == len(found.findings)
+    assert {"area", "level", "sentence", "remedy", "link"} == set(whole["findings"][0])
+    assert whole["facts"]["hygon.cards"] == "8"
+    assert whole["facts"]["dtk"] == "25.04.1"
+
+
+SECRETS = (
+    "grace",
+    "gpu07",
+    "10.1.2.7",
+    "cluster.example",
+    "fe80::1",
+    "aa:bb:cc:dd:ee:ff",
+    "8932f937",
+    "node12",
+    "ada@",
+)
+
+
+@pytest.mark.parametrize("make", [b60, h200, k100])
+def test_the_report_says_all_but_whose_it_is(tmp_path: Path, make: object) -> None:
+    """One fenced block: findings, facts and variables are in it; names, addresses, serials and home folders are not."""
+    box = make(tmp_path / "grace" / "box")  # type: ignore[operator]
+    box.environ |= {
+        "HOSTNAME": "gpu07",
+        "MASTER_ADDR": "node12.cluster.example",
+        "NCCL_SOCKET_IFNAME": "eth0",
+        "NCCL_TOPO_FILE": "/home/grace/topo.xml",
+        "NCCL_HOSTID": "node12",
+        "NCCL_COMM_ID": "10.1.2.7:4711",
+        "CUDA_VISIBLE_DEVICES": "GPU-8932f937-d72c-4106-c12f-20bd9faed9f6",
+        "CCL_KVS_IP_PORT": "10.1.2.7_4711",
+        "FI_TCP_IFACE": "fe80::1",
+        "UR_ADAPTERS_SEARCH_PATH": "/scratch/grace/lib",
+        "SECRET_TOKEN": "do-not-show",
+        "CCL_LOG_LEVEL": "```",
+    }
+    machine = box.machine(member=False)
+    text = report.for_an_issue(examine(None, machine), machine)
+    assert text.startswith("```text\n")
+    assert text.count("```") == 2
+    assert [secret for secret in (*SECRETS, "do-not-show") if secret in text] == []
+    for kept in (
+        "NCCL_SOCKET_IFNAME=eth0",
+        "kernel 6.14.0-1006-intel",
+        "glibc 2.41",
+        "NCCL_TOPO_FILE=~/topo.xml",
+        "https://",
+    ):
+        assert kept in text
+
+
+def test_the_documentation_shows_what_is_printed(tmp_path: Path) -> None:
+    """The example of docs/doctor.md is the output of that very box."""
+    box = b60(tmp_path / "box")
+    box.environ["ZE_AFFINITY_MASK"] = "0.1"
+    found = examine(None, box.machine(member=False))
+    lines = list(report.terminal(found))[len(found.presence) + 1 :]
+    assert "\n".join(lines) in (ROOT / "docs" / "doctor.md").read_text(encoding="utf-8")
+
+
+def test_the_report_without_variables(tmp_path: Path) -> None:
+    """It says that none is set."""
+    machine = b60(tmp_path / "box").machine()
+    assert "\n  none is set\n" in report.for_an_issue(examine("xpu", machine), machine)

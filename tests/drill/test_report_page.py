@@ -1,0 +1,64 @@
+"""The page is written from a record: what was caught by what, what was not, and nothing of one run's folders."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stackproof import ROOT
+from stackproof.base.errors import Refusal
+from stackproof.drill import compare, report, table
+from stackproof.record.records import Check, Record, Verdict
+
+from .making import CAUGHT, GREEN, ended, fault, red
+
+
+def recorded(*checks: Check, faults: int = 1) -> Record:
+    """Return the record of a drill."""
+    facts = {"faults": faults, "of": 1, "python": "3.11.7", "cpus": 2}
+    covered = Check("coverage", Verdict.PASSED, "all", 0.0, {"soak/*": "too long"})
+    return Record("drill", "cpu", "2026-01-01T00:00:00+00:00", 9.0, Verdict.PASSED, facts, [*checks, covered])
+
+
+CLEAN = compare.judge_clean("clean/verify cpu rng", (CAUGHT,), ended({CAUGHT: GREEN}, 0))
+
+
+def test_a_row_says_what_caught_the_fault() -> None:
+    """With its words, and where such a thing was seen."""
+    text = report.markdown(recorded(compare.judge(fault(), ended()), CLEAN))
+    row = next(line for line in text.splitlines() if line.startswith("| `some-fault`"))
+    assert "something that goes wrong (requirements A7)" in row
+    assert f"| {CAUGHT} | bits differ | 1 | 1 |" in row
+    assert "Of 1 faults 1 were caught, and 1 runs without a fault raised 0 alarms" in text
+    assert "| `soak/*` | too long |" in text
+
+
+def test_a_fault_that_was_not_caught_stands_out() -> None:
+    """With why."""
+    text = report.markdown(recorded(compare.judge(fault(), ended(fired=0)), CLEAN))
+    assert "| **failed** | the fault never fired" in text
+    assert "Of 1 faults 0 were caught" in text
+
+
+def test_words_mean_nothing_to_markdown_and_folders_are_left_out() -> None:
+    """A bar in a reason would break the table."""
+    said = red(f"bits differ | in <b> /tmp/stackproof-drill-x1/tmp2/checkout/suites/a.py, {ROOT}/src/b.py")
+    text = report.markdown(
+        recorded(compare.judge(fault(), ended({CAUGHT: said, "rng/rng::independent": GREEN})), CLEAN)
+    )
+    assert r"bits differ \| in \<b\> checkout/suites/a.py, src/b.py" in text
+
+
+def test_a_part_of_the_drill_is_no_page(tmp_path: Path) -> None:
+    """It would say that the other faults do not exist."""
+    with pytest.raises(Refusal, match="leave out --only and --fast"):
+        report.write(recorded(faults=0), tmp_path / "drill.md")
+    assert report.write(recorded(CLEAN), tmp_path / "drill.md").exists()
+
+
+def test_the_page_of_this_checkout_has_every_fault() -> None:
+    """A row that was added is shown: `nox -s drill -- --write-page` writes the page again."""
+    text = (ROOT / "docs" / "drill.md").read_text(encoding="utf-8")
+    missing = [row.id for row in table.load().rows if f"| `{row.id}` |" not in text]
+    assert missing == []

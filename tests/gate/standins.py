@@ -1,0 +1,114 @@
+"""Stands in for two live sides: noise of one per cent, and what the head is worse by."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+from stackproof.gate import gate, plan
+from stackproof.gate.duel import PROCESS, Launch, Lost, Seen
+from stackproof.gate.gate import Board, conclude
+from stackproof.gate.live import Seat
+from stackproof.record.records import Record, Verdict
+
+SUBJECTS = ("gemm", "lora")
+ROW = {"kind": "gemm", "unit": "s/iteration", "version": "1"}
+FACTS = {"torch": "2.15.0", "verified on": "cpu", "devices": 1, "cpu.name": "Some CPU"}
+NOTHING = {"reading": {}, "throttled": [], "others": []}
+
+
+class Silent:
+    """Is told and says nothing."""
+
+    def launched(self, number: int, most: int, subject: str) -> None:
+        """Hear of a launch."""
+
+    def looked(self, board: Board) -> None:
+        """Hear of a look."""
+
+
+class Sides:
+    """Two sides as a table says.
+
+    `slower`: share by which the head's time is longer; `memory`: factor of its peak; `operators`: what it dispatches, of ten;
+    `facts`: of the head; `lost`: subjects that end, with side, verdict and reason; `has`: the subjects of base and head;
+    `drops`: quantities that the head does not tell; `readings`: what the vendor's tool says, a reading a launch.
+    """
+
+    def __init__(self, slower: float = 0.0, memory: float = 1.0, operators: int = 10, **rest: Any) -> None:
+        self.slower, self.memory, self.operators, self.rest = slower, memory, operators, rest
+        self.dice = random.Random(4)
+        self.asked: list[tuple[str, ...]] = []
+
+    def greet(self, seats: Any, *_: Any) -> dict[str, Any]:
+        """Return what the sides say of themselves."""
+        base, head = self.rest.get("has", (SUBJECTS, SUBJECTS))
+        found = {
+            "base": {"facts": dict(FACTS), "subjects": dict.fromkeys(base, ROW)},
+            "head": {"facts": {**FACTS, **self.rest.get("facts", {})}, "subjects": dict.fromkeys(head, ROW)},
+        }
+        return {seat.name: found[seat.name] for seat in seats}
+
+    def launch(self, seats: Any, subjects: tuple[str, ...], *_: Any) -> tuple[Launch, list[Lost]]:
+        """Return what a launch of these sides sees."""
+        number = len(self.asked)
+        self.asked.append(tuple(subjects))
+        found, lost, names = Launch(), list[Lost](), [seat.name for seat in seats]
+        readings = self.rest.get("readings")
+        found.conditions = [{**NOTHING, "reading": readings[number]} if readings else NOTHING]
+        found.seen[PROCESS] = {name: Seen(quantities={"start-up": 5 * self._noisy()}) for name in names}
+        for subject in subjects:
+            if subject in self.rest.get("lost", {}):
+                lost.append(Lost(subject, *self.rest["lost"][subject]))
+            else:
+                found.seen[subject] = {name: self._seen(name == "head") for name in names}
+        return found, lost
+
+    def _noisy(self) -> float:
+        return 1 + self.dice.gauss(0, 0.01)
+
+    def _seen(self, head: bool) -> Seen:
+        factor = 1 + self.slower * head
+        quantities = {"peak-memory": 1000.0 * (self.memory if head else 1.0)}
+        dropped = self.rest.get("drops", ()) if head else ()
+        counters = {"operators": self.operators if head else 10, "allocations": 4}
+        return Seen(
+            [factor * self._noisy() for _ in range(8)],
+            {"iteration": 1.0},
+            {name: value for name, value in quantities.items() if name not in dropped},
+            {name: value for name, value in counters.items() if name not in dropped},
+            "a proof",
+        )
+
+
+def seats(*names: str) -> tuple[Seat, ...]:
+    """Return seats that nobody sits in."""
+    return tuple(Seat(name, Path(), Path(), {}, "cpu", False, "fast", "") for name in names)
+
+
+def judged(sides: Sides, monkeypatch: Any, folder: Path, **changes: Any) -> Record:
+    """Run a gate over the stand-ins and return its record."""
+    monkeypatch.setattr(gate, "launch", sides.launch)
+    monkeypatch.setattr(gate, "greet", sides.greet)
+    wanted: dict[str, Any] = {
+        "seats": seats("base", "head"),
+        "preset": "tiny",
+        "kind": "cpu",
+        "plan": plan.load(),
+        "minutes": 5.0,
+    }
+    outcome = gate.contend(gate.Contest(**{**wanted, **changes}), folder, Silent())
+    told = {"base": "main", "head": "x", "method": "m"}
+    record = Record("gate", "cpu", "2026-01-01T00:00:00.000+00:00", provenance=dict(told))
+    conclude(outcome, record, "tiny")
+    record.provenance |= told
+    return record
+
+
+def red(record: Record) -> dict[str, str]:
+    """Return the checks that are not good, with their reasons."""
+    return {check.id: check.reason for check in record.checks if check.verdict.exit_code}
+
+
+__all__ = ["SUBJECTS", "Sides", "Silent", "Verdict", "judged", "red", "seats"]

@@ -1,0 +1,81 @@
+"""One launch over real processes that take no time: turns, what is lost, and that one crash hides nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from stackproof.gate import duel, plan
+from stackproof.gate.duel import PROCESS, Launch, Lost, Terms
+from stackproof.record.records import Verdict
+
+from .sham import seat
+
+TERMS = Terms("tiny", plan.load(), 10.0)
+
+
+def _launch(folder: Path, base: str = "", head: str = "", number: int = 0) -> tuple[Launch, list[Lost]]:
+    seats = (seat(folder, "base", base), seat(folder, "head", head))
+    return duel.launch(seats, ("one", "two"), TERMS, number, folder / "launch", lambda _: None)
+
+
+def test_both_sides_take_turns_over_every_subject(tmp_path: Path) -> None:
+    """Two blocks of each side a round, the head's slower as it is; start-up belongs to the process."""
+    found, lost = _launch(tmp_path)
+    assert not lost
+    for subject in ("one", "two"):
+        base, head = found.seen[subject]["base"], found.seen[subject]["head"]
+        assert len(base.blocks) == len(head.blocks)
+        assert len(base.blocks) % 2 == 0
+        assert set(head.blocks) == {0.02}
+        assert base.counters == {"operators": 3}
+        assert head.quantities["peak-memory"] == 1000
+    assert found.seen[PROCESS]["head"].quantities == {"start-up": 1.0}
+
+
+def test_later_launches_count_nothing_and_miss_nothing(tmp_path: Path) -> None:
+    """Counters need one launch; a profiler's seconds are spent on times in the others."""
+    found, lost = _launch(tmp_path, number=TERMS.plan.counts)
+    assert (lost, found.counted) == ([], False)
+    for side in ("base", "head"):
+        assert found.seen["one"][side].counters == {}
+        assert found.seen["one"][side].blocks
+
+
+def test_a_crash_of_one_subject_leaves_the_other(tmp_path: Path) -> None:
+    """The pair is started again for what is left."""
+    found, lost = _launch(tmp_path, head="crash")
+    assert [(one.subject, one.side, one.verdict) for one in lost] == [("one", "head", Verdict.CRASHED)]
+    assert set(found.seen) == {PROCESS, "two"}
+
+
+def test_a_wrong_base_is_lost_too(tmp_path: Path) -> None:
+    """A base that computes wrong is nothing to be compared with."""
+    found, lost = _launch(tmp_path, base="wrong")
+    assert [(one.side, one.verdict) for one in lost] == [("base", Verdict.FAILED)]
+    assert "one" not in found.seen
+
+
+def test_what_both_skip_is_told_from_what_one_skips(tmp_path: Path) -> None:
+    """The head alone lost something; both follow a rule."""
+    assert [one.side for one in _launch(tmp_path, head="skip")[1]] == ["head"]
+    assert [one.side for one in _launch(tmp_path, base="skip", head="skip")[1]] == ["both"]
+
+
+def test_wrong_is_graver_than_skipped(tmp_path: Path) -> None:
+    """Where the sides end differently, the graver end is told."""
+    (lost,) = _launch(tmp_path, base="skip", head="wrong")[1]
+    assert lost.verdict is Verdict.FAILED
+
+
+def test_a_single_side_is_measured_alone(tmp_path: Path) -> None:
+    """With a record in place of the base as many blocks are taken, of the head."""
+    found, _ = duel.launch((seat(tmp_path, "head"),), ("one",), TERMS, 0, tmp_path / "launch", lambda _: None)
+    assert set(found.seen["one"]) == {"head"}
+    assert found.seen["one"]["head"].blocks
+
+
+def test_the_greeting_says_what_there_is(tmp_path: Path) -> None:
+    """Facts and subjects of each side, before anything is launched."""
+    told = duel.greet((seat(tmp_path, "base"), seat(tmp_path, "head")), TERMS, tmp_path / "greeting")
+    assert set(told) == {"base", "head"}
+    assert set(told["head"]["subjects"]) == {"one", "two"}

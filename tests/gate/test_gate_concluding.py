@@ -1,0 +1,111 @@
+"""What each thing that can be wrong with a change makes of the gate: its verdict, its exit code, and the cell that is red."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stackproof.record.records import Verdict
+
+from .standins import SUBJECTS, Sides, judged, red
+
+
+def test_ten_per_cent_more_memory_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Though the time is the same."""
+    record = judged(Sides(memory=1.1), monkeypatch, tmp_path)
+    assert sorted(red(record)) == ["gate/gemm::peak-memory", "gate/lora::peak-memory"]
+    assert record.verdict.exit_code == 1
+
+
+def test_one_operator_more_fails_exactly(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Counters have no noise."""
+    record = judged(Sides(operators=11), monkeypatch, tmp_path)
+    assert red(record)["gate/gemm::operators"].startswith("SLOWER 10 -> 11")
+
+
+def test_one_operator_fewer_is_better(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Less of what is counted is no failure."""
+    assert judged(Sides(operators=9), monkeypatch, tmp_path).verdict is Verdict.PASSED
+
+
+def test_counters_of_two_torches_do_not_gate(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Another torch dispatches other operators; that is a fact and no failure."""
+    record = judged(Sides(operators=11, facts={"torch": "2.16.0"}), monkeypatch, tmp_path)
+    assert record.verdict is Verdict.PASSED
+    assert "different torch" in next(check.reason for check in record.checks if check.id == "gate/gemm::operators")
+
+
+@pytest.mark.parametrize(
+    ("verdict", "reason", "code"),
+    [
+        (Verdict.FAILED, "head: the gradient is wrong", 1),
+        (Verdict.CRASHED, "head: ended with signal SIGSEGV", 1),
+        (Verdict.HUNG, "head: hung in 'block'", 5),
+        (Verdict.INCONCLUSIVE, "head: two processes use the card", 6),
+    ],
+)
+def test_a_side_that_is_wrong_or_gone_decides_whatever_its_speed(
+    verdict: Verdict, reason: str, code: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The other subject is still judged; the lost one is not tried again, because a retry until it passes is no evidence."""
+    sides = Sides(lost={"lora": ("head", verdict, reason)})
+    record = judged(sides, monkeypatch, tmp_path)
+    assert record.verdict.exit_code == code
+    assert list(red(record).values()) == [reason]
+    assert sides.asked[1] == ("gemm",)
+
+
+def test_a_dropped_subject_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """What the base has and the head has not is not skipped."""
+    record = judged(Sides(has=(SUBJECTS, ("gemm",))), monkeypatch, tmp_path)
+    assert record.verdict.exit_code == 1
+    assert "was dropped" in red(record)["gate/lora::runs"]
+
+
+def test_what_only_the_head_skips_was_lost(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A capability that the base has and the head has not any more."""
+    record = judged(Sides(lost={"lora": ("head", Verdict.SKIPPED, "head: no peft")}), monkeypatch, tmp_path)
+    assert record.verdict.exit_code == 1
+    assert "the base runs it" in red(record)["gate/lora::runs"]
+
+
+def test_what_both_skip_is_no_failure_as_long_as_something_runs(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A stack that cannot do it says so on both sides."""
+    record = judged(Sides(lost={"lora": ("both", Verdict.SKIPPED, "base: a rule")}), monkeypatch, tmp_path)
+    assert record.verdict is Verdict.PASSED
+
+
+def test_a_gate_in_which_everything_was_skipped_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Nothing ran, so nothing may look green, nor be let through as inconclusive."""
+    lost = dict.fromkeys(SUBJECTS, ("both", Verdict.SKIPPED, "a rule says so"))
+    assert judged(Sides(lost=lost), monkeypatch, tmp_path).verdict.exit_code == 1
+
+
+@pytest.mark.parametrize("metric", ["peak-memory", "operators"])
+def test_a_missing_figure_fails(metric: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """What the base tells and the head does not is not equal to anything."""
+    record = judged(Sides(drops=(metric,)), monkeypatch, tmp_path)
+    assert record.verdict.exit_code == 1
+    assert "is missing" in red(record)[f"gate/gemm::{metric}"]
+
+
+def test_what_disturbed_the_run_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A clock that fell between launches stands in the record, and does not fail by itself."""
+    readings = [{"sm_mhz": 1980.0 if number < 3 else 1200.0, "celsius": 60.0} for number in range(6)]
+    record = judged(Sides(readings=readings), monkeypatch, tmp_path)
+    said = next(check.reason for check in record.checks if check.id == "gate/run::conditions")
+    assert "clock (sm_mhz) moved between 1200 and 1980" in said
+    assert "temperature" not in said
+    assert record.verdict is Verdict.PASSED
+
+
+def test_the_record_keeps_both_sides_for_later(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A sample a launch for each side, in the subject's own unit, with what was counted."""
+    record = judged(Sides(), monkeypatch, tmp_path)
+    rows = {(row.workload, row.figures["side"]): row for row in record.measurements}
+    assert set(rows) == {(name, side) for name in SUBJECTS for side in ("base", "head")}
+    assert all(len(row.samples) == 6 and row.unit == "s/iteration" for row in rows.values())
+    assert rows["gemm", "head"].figures["counter operators"] == 10

@@ -1,0 +1,157 @@
+"""The drill: each fault is planted in a live side, and the gate finds it. One launch shows what needs no statistics, three what does.
+
+The sides run under the Python that `STACKPROOF_SIDE` names (`nox -s gate-tests` sets it to the cpu stack's), else under this one,
+which then needs torch.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from stackproof import cli
+from stackproof.base.errors import Refusal
+from stackproof.gate import plan, planted
+from stackproof.record import records
+from stackproof.record.records import Record
+
+PYTHON = os.environ.get("STACKPROOF_SIDE", sys.executable)
+GEMM, ATTENTION, MODEL = "gemm-float32", "attention-forward-float32", "training-llama3-8b-lora"
+
+
+@pytest.fixture(autouse=True)
+def _a_side_has_torch() -> None:
+    """Without one nothing here would run, and that is no pass."""
+    if "STACKPROOF_SIDE" not in os.environ and importlib.util.find_spec("torch") is None:
+        pytest.fail("no Python with torch: run `nox -s gate-tests`, or set STACKPROOF_SIDE to the Python of a stack")
+
+
+def _gate(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, *flags: str, launches: int = 1, subjects: tuple[str, ...] = (GEMM,)
+) -> tuple[int, Record]:
+    """Run the verb as a user does, over few launches and with a promise to match; return its exit code and its record."""
+    short = dataclasses.replace(plan.load(), looks=(launches,), alpha=0.2, rounds=2, block_seconds=0.02)
+    monkeypatch.setattr(plan, "load", lambda: short)
+    path = folder / "gate.json"
+    only = [word for subject in subjects for word in ("--only", subject)]
+    common = ["gate", "--stack", "cpu", "--unpinned", PYTHON, "--results", str(folder), "--json", str(path)]
+    code = cli.main([*common, "--deadline-scale", "10", *only, *flags])
+    return code, records.read(path)
+
+
+def _reason(record: Record, check: str) -> str:
+    return next(one.reason for one in record.checks if one.id == f"gate/{check}")
+
+
+@pytest.mark.live
+def test_a_spin_is_found_and_called_slower(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From a live process to exit code 1.
+
+    Twenty times the step, because this is no test of the host: how little is found on a quiet one is for the calibration to say.
+    """
+    code, record = _gate(tmp_path, monkeypatch, "--head-drill", "spin=20", launches=3)
+    assert code == 1
+    assert _reason(record, f"{GEMM}::time").startswith("SLOWER")
+    assert "DRILL" in str(record.provenance["method"])
+
+
+@pytest.mark.live
+def test_more_memory_is_worse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten per cent of the peak, held and touched."""
+    code, record = _gate(tmp_path, monkeypatch, "--head-drill", "memory=0.10", launches=3)
+    assert code == 1
+    assert _reason(record, f"{GEMM}::peak-memory").startswith("SLOWER +1")
+
+
+def test_a_wrong_gradient_fails_before_anything_is_timed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Through torch's own backward, found by the proof against float64."""
+    code, record = _gate(tmp_path, monkeypatch, "--head-drill", "gradient=0.05", subjects=(MODEL,))
+    assert code == 1
+    assert _reason(record, f"{MODEL}::runs").startswith("head: ")
+    assert "error" in _reason(record, f"{MODEL}::runs")
+    assert not record.measurements
+
+
+@pytest.mark.live
+def test_a_dropped_benchmark_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The others are judged; the one that is gone is named."""
+    code, record = _gate(tmp_path, monkeypatch, "--head-drill", f"drop={GEMM}", subjects=(GEMM, ATTENTION))
+    assert code == 1
+    assert "was dropped" in _reason(record, f"{GEMM}::runs")
+    assert {row.workload for row in record.measurements} == {ATTENTION}
+
+
+@pytest.mark.live
+def test_a_run_that_skips_everything_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What only the head skips was there before."""
+    code, record = _gate(tmp_path, monkeypatch, "--head-drill", "skip")
+    assert code == 1
+    assert "the base runs it" in _reason(record, f"{GEMM}::runs")
+
+
+@pytest.mark.live
+@pytest.mark.parametrize("metric", ["peak-memory", "operators"])
+def test_a_missing_metric_fails(metric: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A figure, and a counter."""
+    code, record = _gate(tmp_path, monkeypatch, "--head-drill", f"missing={metric}")
+    assert code == 1
+    assert _reason(record, f"{GEMM}::{metric}").startswith("is missing")
+
+
+@pytest.mark.live
+def test_a_side_that_crashes_is_named_with_its_signal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And the other subject is tried all the same, in a new pair of processes."""
+    code, record = _gate(tmp_path, monkeypatch, "--head-drill", "crash", subjects=(GEMM, ATTENTION))
+    assert code == 1
+    for subject in (GEMM, ATTENTION):
+        assert "head: ended with signal SIGSEGV in 'block'" in _reason(record, f"{subject}::runs")
+
+
+@pytest.mark.live
+def test_a_side_that_hangs_ends_in_time_with_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exit code 5, and the line of Python in which it was; deadlines are those of a healthy host here."""
+    code, record = _gate(tmp_path, monkeypatch, "--head-drill", "hang", "--deadline-scale", "1")
+    assert code == 5
+    assert "head: hung in 'block'" in _reason(record, f"{GEMM}::runs")
+    assert "drills.py" in _reason(record, f"{GEMM}::runs")
+
+
+def test_an_equal_head_counts_equal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No fault, no red: one launch is too few to judge times, so the exit code says that nothing can be said, unless that is allowed."""
+    code, record = _gate(tmp_path, monkeypatch, "--same", subjects=(GEMM, ATTENTION))
+    assert code == 6
+    assert _reason(record, f"{GEMM}::operators").startswith("SAME")
+    assert _reason(record, f"{ATTENTION}::allocations").startswith("SAME")
+
+
+@pytest.mark.live
+def test_a_commit_is_a_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last commit's workloads under this harness: both run, and what they count is compared."""
+    code, record = _gate(tmp_path, monkeypatch, "--base", "HEAD", "--allow-inconclusive")
+    assert code == 0
+    assert record.provenance["base"] == "HEAD"
+    assert _reason(record, f"{GEMM}::operators").startswith(("SAME", "FASTER"))
+
+
+@pytest.mark.live
+def test_a_variable_reaches_its_side_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`--head-env` is in the head's process and not in the base's: one that ends Python at once shows which."""
+    code, record = _gate(tmp_path, monkeypatch, "--head-env", "PYTHONHOME=/nonexistent")
+    assert code == 1
+    assert _reason(record, "process::start-up").startswith("head: ended with exit code 1")
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [("sping=0.1", "did you mean 'spin'"), ("spin=much", "is not a number"), ("drop", "needs a name")],
+)
+def test_a_slip_in_a_drill_is_refused_with_the_menu(text: str, sentence: str) -> None:
+    """All drills are listed with what they do."""
+    with pytest.raises(Refusal, match=sentence) as refused:
+        planted.read(text)
+    assert all(kind in str(refused.value) for kind in planted.KINDS)

@@ -1,0 +1,98 @@
+"""A subject in a side's own process: proved before it is run, slower by what a drill plants, larger by what one holds."""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+import torch
+
+from stackproof.bench.subjects import subjects
+from stackproof.device.devices import HOST
+from stackproof.device.kinds import Device
+from stackproof.gate import planted
+from stackproof.gate.side import Alone
+from stackproof.record.checks import CheckFailed
+from stackproof.stack import stacks
+
+
+@pytest.fixture(autouse=True)
+def _threads() -> object:
+    """A station sets the number of threads and freezes the collector, as the process of a side may."""
+    before = torch.get_num_threads()
+    yield
+    gc.unfreeze()
+    torch.set_num_threads(before)
+
+
+def _station(name: str, drill: str = "") -> Alone:
+    known = {one.name: one for one in subjects("fast", stacks.load("cpu"))}
+    return Alone(known[name], "tiny", HOST, planted.read(drill))
+
+
+def test_a_station_is_proved_runs_and_says_what_a_run_is_worth() -> None:
+    """From build to conclusion."""
+    station = _station("gemm-float32")
+    assert station.proved
+    assert station.worth["iteration"] == 1.0
+    told = station.warm(0.5)
+    assert told["seconds"] > 0
+    assert told["peak-memory"] > 1e6
+    assert station.block(2) > 0
+    assert station.count(captured=False)["counters"]["operators"] >= 1
+    station.conclude()
+    station.close()
+
+
+def test_the_collector_leaves_alone_what_stood_before_the_blocks() -> None:
+    """A scan of all that was imported would fall into one side's block; a closed station hands everything back."""
+    station = _station("gemm-float32")
+    station.warm(0.5)
+    assert gc.get_freeze_count() > 10_000
+    station.close()
+    assert gc.get_freeze_count() == 0
+
+
+def test_a_planted_gradient_does_not_pass_the_proof() -> None:
+    """The proof is the one that every benchmark has; nothing is timed after it."""
+    with pytest.raises(CheckFailed):
+        _station("training-llama3-8b-lora", "gradient=0.05")
+
+
+def test_a_spin_is_as_long_as_it_says() -> None:
+    """Ten times the step: far more than the noise of any host adds to it."""
+    station = _station("gemm-float32", "spin=10")
+    took = station.warm(0.5)["seconds"]
+    plain = _station("gemm-float32").warm(0.5)["seconds"]
+    assert took > 3 * plain
+
+
+def test_what_a_device_cannot_spin_that_briefly_is_owed_to_later_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A card spins by whole products: eight runs of 3 ms owe 24 ms, which are two products of 10 ms and a rest."""
+    spun: list[float] = []
+
+    def spin(_: Device, seconds: float) -> float:
+        spun.append(round(seconds, 6) // 0.01 * 0.01)
+        return spun[-1]
+
+    monkeypatch.setattr(type(HOST), "spin", spin)
+    run = planted.burdened(lambda: None, planted.read("spin=0.03"), HOST, seconds=0.1)
+    for _ in range(8):
+        run()
+    assert sum(spun) == pytest.approx(0.02)
+
+
+def test_held_memory_shows_in_the_peak() -> None:
+    """As much again as the process has."""
+    station = _station("gemm-float32", "memory=1.0")
+    before = HOST.memory().peak
+    assert station.warm(0.5)["peak-memory"] > 1.5 * before
+
+
+def test_a_worse_kernel_dispatches_other_operators() -> None:
+    """Attention by plain arithmetic is several operators where a fused kernel is one."""
+    fused, plain = _station("attention-forward-float32"), _station("attention-forward-float32", "kernel=1")
+    for station in (fused, plain):
+        station.warm(0.3)
+    counted = [station.count(captured=False)["counters"]["operators"] for station in (fused, plain)]
+    assert counted[1] > counted[0]

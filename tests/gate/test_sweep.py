@@ -1,0 +1,90 @@
+"""The grid, what a library ignored, and the ranking; live sides are stood in for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stackproof.base.errors import Refusal
+from stackproof.gate import gate, plan, run, sweep
+from stackproof.gate.live import SideEndedError
+from stackproof.gate.sweep import Result, Setting
+from stackproof.record.records import Record, Verdict
+
+from .standins import Sides, Silent, seats
+
+QUIET = {"facts": {"version": "2.28"}, "denied": [], "warned": [], "echoed": [], "silent": ""}
+
+
+def test_a_grid_is_every_combination() -> None:
+    """Backends are a dimension like any other."""
+    found = sweep.grid(["A=1,2", "B=x"], ["gloo,nccl"])
+    assert [one.label for one in found] == ["gloo A=1 B=x", "gloo A=2 B=x", "nccl A=1 B=x", "nccl A=2 B=x"]
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [(["A"], "NAME=V1,V2"), (["A="], "NAME=V1,V2"), (["A=1", "A=2"], "twice"), ([], "what is swept")],
+)
+def test_a_grid_that_cannot_be_read_is_refused(words: list[str], sentence: str) -> None:
+    """One sentence with an example."""
+    with pytest.raises(Refusal, match=sentence):
+        sweep.grid(words, [])
+
+
+@pytest.mark.parametrize(
+    ("effect", "said"),
+    [
+        ({"denied": ["A=1 was asked for, 4 is in effect"]}, "4 is in effect"),
+        ({}, "does not name A"),
+        ({"echoed": ["A"]}, ""),
+        ({"facts": {"version": "2.28", "algorithm": "Ring"}}, ""),
+        ({"silent": "gloo has no log"}, ""),
+    ],
+)
+def test_what_the_library_ignored_is_called_out(effect: dict[str, Any], said: str) -> None:
+    """Denied by the log, or not named in it with everything else as by default; where there is no log nothing is claimed."""
+    found = sweep.ignored(Result(Setting({"A": "1"}), effect={**QUIET, **effect}), QUIET)
+    assert (said in found) if said else not found
+
+
+def _swept(monkeypatch: pytest.MonkeyPatch, folder: Path, slower: dict[str, float], **effects: Any) -> Record:
+    """Sweep A=1,2,3 over stand-ins whose head is slower by the table."""
+
+    def contend(contest: Any, place: Path, watcher: Any) -> Any:
+        value = contest.seats[1].environment["A"]
+        if value == "3":
+            raise SideEndedError("head", Verdict.HUNG, "head: hung in 'block'")
+        sides = Sides(slower=slower[value])
+        monkeypatch.setattr(gate, "launch", sides.launch)
+        monkeypatch.setattr(gate, "greet", sides.greet)
+        return gate.contend(contest, place, watcher)
+
+    monkeypatch.setattr(sweep, "contend", contend)
+    monkeypatch.setattr(sweep, "_effect", lambda *arguments: {**QUIET, **effects.get(str(arguments[2].get("A")), {})})
+    contest = gate.Contest(seats("base", "head"), "tiny", "cpu", plan.load(), 5.0)
+    results, defaults = sweep.sweep(contest, sweep.grid(["A=1,2,3"], []), folder, Silent())
+    record = Record("sweep", "cpu", "2026-01-01T00:00:00.000+00:00")
+    sweep.conclude(results, defaults, record)
+    return record
+
+
+def test_settings_are_ranked_and_slower_is_an_answer(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The fastest first; one that hangs is a failure and does not end the others."""
+    record = _swept(monkeypatch, tmp_path, {"1": 0.1, "2": -0.1})
+    rows = [(sweep.subject_of(check), sweep.label_of(check)) for check in sweep.ranked(record)]
+    assert rows == [("gemm", "A=2"), ("gemm", "A=1"), ("lora", "A=2"), ("lora", "A=1")]
+    assert record.verdict is Verdict.HUNG
+    words = {check.id: check.reason.split()[0] for check in sweep.ranked(record)}
+    assert words["sweep/A=1/gemm::time"] == "SLOWER"
+    assert next(check for check in record.checks if check.id == "sweep/A=1/gemm::time").verdict is Verdict.PASSED
+
+
+def test_the_page_marks_what_was_ignored(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """In its own line, and at every figure of that setting."""
+    text = run.markdown(_swept(monkeypatch, tmp_path, {"1": 0.1, "2": -0.1}, **{"1": {"echoed": ["A"]}}))
+    assert "IGNORED: the log does not name A" in text
+    assert "A=2 (IGNORED)" in text
+    assert "A=1 (IGNORED)" not in text

@@ -1,0 +1,72 @@
+"""What differs between the sides: read from flags, laid out as trees."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stackproof.base.errors import Refusal
+from stackproof.gate import variants
+from stackproof.gate.variants import Variant, assignments, sources
+
+
+def test_assignments_keep_what_follows_the_first_equals_sign() -> None:
+    """A value may hold equals signs, and may be empty."""
+    assert assignments(["A=b=c", "E="], "--head-env") == {"A": "b=c", "E": ""}
+
+
+@pytest.mark.parametrize("word", ["NCCL_PROTO", "=x", ""])
+def test_a_word_without_a_name_or_an_equals_sign_is_refused(word: str) -> None:
+    """The sentence names the flag and shows how it is written."""
+    with pytest.raises(Refusal, match="--head-env.*NAME=VALUE"):
+        assignments([word], "--head-env")
+
+
+def test_a_source_must_be_a_project(tmp_path: Path) -> None:
+    """An empty folder is no checkout."""
+    with pytest.raises(Refusal, match=r"pyproject\.toml"):
+        sources([f"ultralytics={tmp_path}"], "--head-source")
+    (tmp_path / "pyproject.toml").touch()
+    assert sources([f"ultralytics={tmp_path}"], "--head-source") == {"ultralytics": tmp_path}
+
+
+def test_an_unknown_commit_is_refused_by_name() -> None:
+    """Before anything is built."""
+    with pytest.raises(Refusal, match="'no-such-branch' is no commit"):
+        variants._resolved("no-such-branch")
+
+
+def test_a_tree_holds_this_harness_and_the_commits_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stacks and workloads come from the commit, everything that measures comes from here."""
+    monkeypatch.setattr(variants, "HOME", tmp_path)
+    from stackproof.stack import stacks
+
+    tree = variants._tree(Variant("base", commit="HEAD"), stacks.load("cpu"))
+    assert tree.parent == tmp_path
+    harness = "src/stackproof/gate/side.py"
+    assert (tree / harness).read_bytes() == (variants.ROOT / harness).read_bytes()
+    stack = variants._git_bytes("show", "HEAD:stacks/cpu/stack.toml")
+    assert (tree / "stacks/cpu/stack.toml").read_bytes() == stack
+
+
+def test_this_checkout_as_it_is_needs_no_tree() -> None:
+    """Variables alone change no file."""
+    from stackproof.stack import stacks
+
+    assert variants._tree(Variant("head", environment={"A": "1"}), stacks.load("cpu")) == variants.ROOT
+
+
+def test_a_side_has_its_stacks_variables_and_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a verb's process has; what the side was given by name counts more."""
+    from stackproof import ROOT
+    from stackproof.stack import stacks
+
+    for name in ("SIM_CARDS", "PYTHONPATH"):
+        monkeypatch.delenv(name, raising=False)
+    stack = stacks.load("sim")
+    given = Variant("head", environment={"SIM_FAULTS": "host:op=mm"})
+    found = variants.here(given, stack, "fast", "", Path("python")).environment
+    assert found["SIM_CARDS"] == stack.environment["SIM_CARDS"]
+    assert str(ROOT / stack.packages[0]) in found["PYTHONPATH"]
+    assert found["SIM_FAULTS"] == "host:op=mm"

@@ -1,0 +1,109 @@
+"""The timer's rules on a stand-in card whose work runs behind the host's back: waiting that waits, and waiting that does not."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from stackproof.device.kinds import Host, Stopwatch
+from stackproof.probes import clock
+from stackproof.probes.clock import Spans, Turn
+from stackproof.record.checks import CheckFailed
+
+UNIT = 0.004
+
+
+class Queue(Host):
+    """A test double: work is done at a known time, whatever the host does meanwhile. Not an accelerator."""
+
+    done = 0.0
+    waits = True
+    factor = 1.0
+
+    def synchronize(self) -> None:
+        """Wait until the queue is empty, or only seem to."""
+        if Queue.waits:
+            time.sleep(max(0.0, Queue.done - time.perf_counter()))
+
+    def stopwatch(self) -> Stopwatch:
+        """A clock in the queue's own time."""
+        return Events()
+
+
+class Events(Stopwatch):
+    """A test double of two timing events."""
+
+    def start(self) -> None:
+        """Note when the queue is empty."""
+        self._begin = max(Queue.done, time.perf_counter())
+
+    def stop(self) -> None:
+        """Note when it will be."""
+        self._end = max(Queue.done, self._begin)
+
+    def seconds(self) -> float:
+        """The time between, in the card's own seconds."""
+        return (self._end - self._begin) * Queue.factor
+
+
+class Sleep:
+    """Work that takes 4 ms a unit and returns at once."""
+
+    def __init__(self, grows: bool = True) -> None:
+        self._grows = grows
+
+    def submit(self, units: int) -> None:
+        """Put the end of the queue off."""
+        Queue.done = max(Queue.done, time.perf_counter()) + UNIT * (units if self._grows else min(units, 8))
+
+    def read(self) -> float:
+        """Always waits."""
+        time.sleep(max(0.0, Queue.done - time.perf_counter()))
+        return 0.0
+
+
+def measured(monkeypatch: pytest.MonkeyPatch, *, waits: bool = True, factor: float = 1.0, grows: bool = True) -> Spans:
+    """Measure the double, misbehaving as told, in one round of three."""
+    monkeypatch.setattr(Queue, "waits", waits)
+    monkeypatch.setattr(Queue, "factor", factor)
+    monkeypatch.setattr(clock, "ROUNDS", 1)
+    monkeypatch.setattr(clock, "REPETITIONS", 3)
+    return clock.measure(Queue("cpu", 0), Sleep(grows))
+
+
+def test_a_queue_that_is_waited_for_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All four rules hold, although launches return at once."""
+    spans = measured(monkeypatch)
+    assert max(turn.launch for turn in spans.single) < UNIT
+    assert 1.5 < clock.scales(spans, clock.complete, "wall clock") < 2.7
+    assert 1.5 < clock.scales(spans, lambda turn: turn.device, "events") < 2.7
+    assert clock.waits(spans) < 0.2
+    assert clock.agrees(spans) > 0.7
+
+
+def test_waiting_that_does_nothing_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Requirements.md A6: the result is still far off when synchronising returns."""
+    spans = measured(monkeypatch, waits=False)
+    with pytest.raises(CheckFailed, match="synchronising does not wait: "):
+        clock.waits(spans)
+
+
+def test_events_in_another_unit_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Milliseconds where seconds are meant, or a clock at half its rate (pytorch#147835)."""
+    for factor in (1000, 0.5):
+        with pytest.raises(CheckFailed, match="0.7 to 1.15 were expected"):
+            clock.agrees(measured(monkeypatch, factor=factor))
+
+
+def test_work_that_does_not_grow_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twice the work in the same time means that the work is not done, or the clock does not see it."""
+    with pytest.raises(CheckFailed, match=r"1\.\d\d times as long; 1.5 to 2.7 were expected"):
+        clock.scales(measured(monkeypatch, grows=False), clock.complete, "wall clock")
+
+
+def test_no_time_at_all_is_caught() -> None:
+    """A clock that stands still is not a fast device."""
+    still = Turn(0.0, 0.0, 0.0, 0.0)
+    with pytest.raises(CheckFailed, match="events: 4 units of work took no time"):
+        clock.scales(Spans(4, [still], [still]), lambda turn: turn.device, "events")

@@ -1,0 +1,100 @@
+"""What is found in a training set, in the layouts of LLaMA-Factory, and what is left alone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stackproof.base.errors import Refusal
+from stackproof.probes import datasets
+
+FINE = {"instruction": "Who are you?", "input": "", "output": "A model.", "history": [], "system": None}
+TURNS = [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Hello"}]
+
+
+def found(folder: Path, *records: Any) -> list[tuple[int, str, str]]:
+    """Examine these as JSON Lines; return record, field and rule of each finding."""
+    path = folder / "set.jsonl"
+    path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+    return [(finding.record, finding.field, finding.rule) for finding in datasets.examine(path)]
+
+
+def test_good_samples_are_left_alone(tmp_path: Path) -> None:
+    """Alpaca with an empty input, sharegpt, messages with a tool call, tokens."""
+    call = {
+        "messages": [
+            {"role": "user", "content": "Go"},
+            {"role": "assistant", "content": None, "tool_calls": [{"id": 1}]},
+        ]
+    }
+    tokens = {"input_ids": [1, 2, 3], "attention_mask": [1, 1, 1]}
+    assert found(tmp_path, FINE, {"conversations": TURNS, "system": "", "tools": ""}, call, tokens) == []
+
+
+def test_i_am_name(tmp_path: Path) -> None:
+    """Requirements.md C7, with the place and a sentence."""
+    path = tmp_path / "identity.json"
+    rows = [FINE, {**FINE, "output": "I am {{name}}, made by {{author}}."}]
+    path.write_text(json.dumps(rows, indent=2), encoding="utf-8")
+    (finding,) = datasets.examine(path)
+    assert str(finding).startswith("line 9, record 2, output: placeholder in double braces '{{name}}': a template")
+
+
+@pytest.mark.parametrize(
+    ("record", "field", "rule"),
+    [
+        ({**FINE, "output": " \n"}, "output", "empty"),
+        ({**FINE, "output": None}, "output", "empty"),
+        ({**FINE, "instruction": ""}, "instruction", "empty"),
+        ({"conversations": []}, "conversations", "empty"),
+        ({"conversations": [TURNS[0], {"from": "gpt", "value": ""}]}, "conversations[1].value", "empty"),
+        ({"messages": [{"role": "user", "content": "<|im_start|>x"}]}, "messages[0].content", "control token"),
+        ({**FINE, "history": [["Hi", "TODO"]]}, "history[0][1]", "unfinished"),
+        ({**FINE, "output": float("nan")}, "output", "no value"),
+        ({**FINE, "output": "null"}, "output", "no value"),
+        ({**FINE, "output": "word " * 2000}, "", "over-long"),
+        ({"input_ids": list(range(2049))}, "input_ids", "over-long"),
+        ({}, "", "empty"),
+        (7, "", "empty"),
+    ],
+)
+def test_each_fault_is_found_where_it_is(tmp_path: Path, record: Any, field: str, rule: str) -> None:
+    """The second record is at fault, and only in that field."""
+    assert found(tmp_path, FINE, record) == [(2, field, rule)]
+
+
+def test_an_instruction_may_be_in_the_input(tmp_path: Path) -> None:
+    """LLaMA-Factory joins the two: one of them is enough."""
+    assert found(tmp_path, {"instruction": "", "input": "Who?", "output": "I."}) == []
+
+
+def test_a_repeated_sample_is_known_again(tmp_path: Path) -> None:
+    """Whatever the order of its fields."""
+    assert found(tmp_path, FINE, {"text": "x"}, dict(reversed(FINE.items()))) == [(3, "", "repeated")]
+
+
+def test_a_list_of_findings_ends(tmp_path: Path) -> None:
+    """A set that is wrong throughout is not listed throughout."""
+    path = tmp_path / "set.jsonl"
+    path.write_text('{"text": ""}\n' * 50, encoding="utf-8")
+    listed = datasets.examine(path, most=10)
+    assert (len(listed), listed[-1].rule) == (11, "more")
+
+
+def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    """Nothing examined must not look like nothing found."""
+    for path in (tmp_path, tmp_path / "none.json"):
+        with pytest.raises(Refusal, match="give a file of JSON or JSON Lines"):
+            datasets.examine(path)
+
+
+def test_deep_nesting_is_no_way_out(tmp_path: Path) -> None:
+    """A sample that is nested beyond Python's stack is a finding or is searched; nothing raises."""
+    path = tmp_path / "deep.jsonl"
+    path.write_text(
+        '{"a":' * 100_000 + "1" + "}" * 100_000 + "\n" + json.dumps({"text": "TODO"}) + "\n", encoding="utf-8"
+    )
+    assert "unfinished" in {finding.rule for finding in datasets.examine(path)}

@@ -1,0 +1,72 @@
+"""What ranks do in the tests of the launcher; imported by the ranks themselves."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import signal
+import subprocess
+import sys
+import time
+from typing import Any
+
+import torch.distributed as dist
+
+from stackproof.ranks.rank import Rank
+
+
+def report(rank: Rank) -> dict[str, Any]:
+    """Return what the rank was told."""
+    print(f"rank {rank.rank} was here")
+    return {
+        "rank": rank.rank,
+        "world_size": rank.world_size,
+        "device": str(rank.device),
+        "backend": rank.backend,
+        **rank.arguments,
+    }
+
+
+def variables(rank: Rank) -> dict[str, Any]:
+    """Return the variables that the rank was asked for, as it sees them."""
+    return {name: os.environ.get(name) for name in rank.arguments["names"]}
+
+
+def abort_at_exit(rank: Rank) -> dict[str, Any]:
+    """Answer, and abort when Python shuts down, as gloo's threads sometimes do."""
+    atexit.register(os.abort)
+    return report(rank)
+
+
+def raise_on_one(rank: Rank) -> dict[str, Any]:
+    """Raise on rank 1; rank 0 waits for it."""
+    rank.phase("adding numbers")
+    if rank.rank == 1:
+        raise ValueError("seven is missing\nand more lines")
+    time.sleep(60)
+    return {}
+
+
+def crash_on_one(rank: Rank) -> dict[str, Any]:
+    """Die by a signal on rank 1."""
+    rank.phase("touching memory")
+    if rank.rank == 1:
+        print("last words", file=sys.stderr, flush=True)
+        os.kill(os.getpid(), signal.SIGSEGV)
+    time.sleep(60)
+    return {}
+
+
+def hang_on_one(rank: Rank) -> dict[str, Any]:
+    """Hang on rank 1, with a child of its own; rank 0 gets further and waits for it in a collective."""
+    rank.phase("first half")
+    if rank.rank == 1:
+        subprocess.Popen(["sleep", "600"])
+        _wait_for_ever()
+    rank.phase("second half")
+    dist.barrier()
+    return {}
+
+
+def _wait_for_ever() -> None:
+    time.sleep(600)

@@ -1,0 +1,224 @@
+"""Who is blamed, from the files that ranks leave: the one that others only follow, and the one that others wait for."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from stackproof.base import processes
+from stackproof.ranks.blame import FORMED, LEAVING, Traces, who_failed, who_hung
+from stackproof.record.checks import CheckCrashed, CheckFailed
+
+WAITING = """\
+Timeout (0:00:05)!
+Thread 0x00007f01 (most recent call first):
+  File "/usr/lib/python3.11/threading.py", line 320 in wait
+
+Thread 0x00007f02 (most recent call first):
+  File "/opt/torch/distributed/distributed_c10d.py", line 3245 in all_reduce
+  File "/opt/program.py", line 5 in train
+"""
+COMPUTING = """\
+last words
+Timeout (0:00:05)!
+Thread 0x00007f02 (most recent call first):
+  File "/opt/program.py", line 9 in never_ends
+"""
+CRASHED = """\
+nonsense before
+Fatal Python error: Segmentation fault
+
+Thread 0x00007f03 (most recent call first):
+  File "/usr/lib/python3.11/threading.py", line 320 in wait
+
+Current thread 0x00007f02 (most recent call first):
+  File "/opt/program.py", line 7 in touches
+
+Extension modules: numpy, torch (total: 2)
+"""
+
+
+def rank(
+    folder: Path, number: int, *phases: str, error: str = "", stderr: str = "", stdout: str = "", ended: bool = False
+) -> None:
+    """Leave the files of one rank."""
+    (folder / f"rank{number}.phases").write_text("".join(f"{phase}\n" for phase in ("importing", *phases)))
+    output = folder / "ranks_x" / "attempt_0" / str(number)
+    output.mkdir(parents=True)
+    (output / "stderr.log").write_text(stderr)
+    (output / "stdout.log").write_text(stdout)
+    if error:
+        (folder / f"rank{number}.error").write_text(error)
+    if ended:
+        (folder / f"rank{number}.json").write_text("{}")
+
+
+def failures(folder: Path, **exits: int) -> None:
+    """Note how ranks ended, in the order given and all within one second, as the agent's clock has it."""
+    rows = [{"rank": int(name[4:]), "exitcode": code, "time": 100} for name, code in exits.items()]
+    (folder / "failures.json").write_text(json.dumps(rows))
+
+
+def failed(folder: Path, ranks: int = 2) -> Exception:
+    """Return who is blamed."""
+    return who_failed(Traces(folder, ranks), 1)
+
+
+def test_a_signal_goes_before_the_connections_that_it_breaks(tmp_path: Path) -> None:
+    """The peer fails in the same second, and is listed first."""
+    rank(tmp_path, 0, "step 3", error="RuntimeError: Connection closed by peer [127.0.0.1]:1738. GLHF!")
+    rank(tmp_path, 1, "step 3", stdout="step 3 begins\n")
+    failures(tmp_path, rank0=1, rank1=-9)
+    found = failed(tmp_path)
+    assert isinstance(found, CheckCrashed)
+    assert str(found) == "rank 1 ended with signal SIGKILL in 'step 3'; it printed last: step 3 begins"
+
+
+def test_an_error_goes_before_the_agents_own_sigterm(tmp_path: Path) -> None:
+    """The agent ends the others once one has failed."""
+    rank(tmp_path, 0, "step 3")
+    rank(tmp_path, 1, "step 4", error="ValueError: seven is missing\nand more")
+    failures(tmp_path, rank0=-15, rank1=1)
+    found = failed(tmp_path)
+    assert (CheckFailed, "rank 1 failed in 'step 4': ValueError: seven is missing") == (type(found), str(found))
+
+
+def test_a_crash_says_where_it_was_and_what_its_words_mean(tmp_path: Path) -> None:
+    """The thread that crashed, not the first one; the line that says so, not the list of modules after it."""
+    rank(tmp_path, 0, "touching memory", stderr=CRASHED)
+    failures(tmp_path, rank0=-11)
+    said = str(failed(tmp_path, 1))
+    assert 'it was in File "/opt/program.py", line 7 in touches' in said
+    assert said.endswith("it printed last: nonsense before / Fatal Python error: Segmentation fault")
+
+
+def test_a_rank_that_called_too_few_collectives_is_named_beside_the_one_that_waited(tmp_path: Path) -> None:
+    """The rank that fails is the one that waits; the other had come to its end."""
+    rank(tmp_path, 0, FORMED, "sum 3", error="RuntimeError: Connection closed by peer [127.0.0.1]:1738")
+    rank(tmp_path, 1, FORMED, "sum 2", LEAVING, ended=True)
+    failures(tmp_path, rank0=1)
+    said = str(failed(tmp_path))
+    assert said.startswith("rank 0 failed in 'sum 3'")
+    assert said.endswith("; rank 1 had ended the program: fewer collectives were called there")
+
+
+def test_errors_of_libraries_are_explained(tmp_path: Path) -> None:
+    """The words may be far down in the message."""
+    error = "DistBackendError: NCCL error in: NCCLUtils.hpp:275, invalid usage\nLast error:\n"
+    error += "Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 10"
+    rank(tmp_path, 0, "forming the group", error=error)
+    failures(tmp_path, rank0=1)
+    assert "two ranks share one card (Duplicate GPU), which NCCL refuses" in str(failed(tmp_path, 1))
+
+
+def test_the_librarys_own_log_is_asked_too(tmp_path: Path) -> None:
+    """Where the exception says nothing, the file that NCCL wrote may."""
+    rank(tmp_path, 0, "forming the group", error="DistBackendError: invalid usage")
+    (tmp_path / "library.rank0.log").write_text(
+        "node0 NCCL WARN Multiple Ranks are using the same GPU/Partition. Set X=1\n"
+    )
+    failures(tmp_path, rank0=1)
+    assert "two ranks share one card (Duplicate GPU)" in str(failed(tmp_path, 1))
+
+
+def test_supervisors_notes_count_like_the_agents(tmp_path: Path) -> None:
+    """Ranks of another launcher leave a file each, and one log for both streams."""
+    rank(tmp_path, 0, "step 1", error="RuntimeError: Connection reset by peer")
+    (tmp_path / "rank1.phases").write_text("importing\nstep 1\n")
+    (tmp_path / "rank1.log").write_text("out of memory\n")
+    for number, code in ((0, 1), (1, -9)):
+        row = [{"rank": number, "exitcode": code, "time": 100.0 + number}]
+        (tmp_path / f"rank{number}.failure").write_text(json.dumps(row))
+    assert str(failed(tmp_path)) == "rank 1 ended with signal SIGKILL in 'step 1'; it printed last: out of memory"
+
+
+def test_an_error_counts_also_where_nobody_noted_the_end(tmp_path: Path) -> None:
+    """The agent of a busy host may be ended before it saw that a rank had raised; a lost peer alone is no cause."""
+    rank(tmp_path, 0, "step 3", error="RuntimeError: Connection closed by peer [127.0.0.1]:1738")
+    rank(tmp_path, 1, "step 3", error="ValueError: seven is missing")
+    assert Traces(tmp_path, 2).raised() == [1]
+    assert str(who_failed(Traces(tmp_path, 2), 0)) == "rank 1 failed in 'step 3': ValueError: seven is missing"
+
+
+def test_a_launcher_that_dies_takes_the_store_with_it(tmp_path: Path) -> None:
+    """No rank failed, so that it is the launcher that is named."""
+    (tmp_path / "agent.log").write_text("bind: no such address\n")
+    said = str(who_failed(Traces(tmp_path, 2), -9))
+    assert "which holds the ranks' store, ended with signal SIGKILL; it printed last: bind: no such address" in said
+
+
+def test_the_rank_that_got_least_far_hung(tmp_path: Path) -> None:
+    """With its frame and its last words; the others' places are said."""
+    rank(tmp_path, 0, "step 1", "step 2", stderr=WAITING)
+    rank(tmp_path, 1, "step 1", stderr=COMPUTING)
+    assert who_hung(Traces(tmp_path, 2), 5.0) == (
+        "rank 1 hung in 'step 1' (rank 0 in 'step 2'); all ranks were ended after 5 s; "
+        'it was in File "/opt/program.py", line 9 in never_ends; it printed last: last words'
+    )
+
+
+@pytest.mark.parametrize(("stderr", "words"), [(COMPUTING, "line 9 in never_ends"), ("", "it left no stack")])
+def test_among_equals_the_one_that_does_not_wait_hung(tmp_path: Path, stderr: str, words: str) -> None:
+    """A rank inside a collective waits for the others; one that computes, or was stopped, is what it waits for."""
+    rank(tmp_path, 0, "step 1", stderr=WAITING)
+    rank(tmp_path, 1, "step 1", stderr=stderr)
+    said = who_hung(Traces(tmp_path, 2), 5.0)
+    assert said.startswith("rank 1 hung in 'step 1' (rank 0 in 'step 1')")
+    assert words in said
+
+
+def test_if_all_wait_all_hung(tmp_path: Path) -> None:
+    """Nobody is accused alone."""
+    for number in (0, 1):
+        rank(tmp_path, number, "step 1", stderr=WAITING)
+    assert who_hung(Traces(tmp_path, 2), 5.0).startswith("rank 0 and rank 1 hung in 'step 1'; all ranks")
+
+
+def test_a_rank_that_ended_is_not_behind(tmp_path: Path) -> None:
+    """It called fewer collectives, and the one that waits for it says so."""
+    rank(tmp_path, 0, "step 1", "step 2", "step 3", stderr=WAITING)
+    rank(tmp_path, 1, "step 1", LEAVING)
+    said = who_hung(Traces(tmp_path, 2), 5.0)
+    assert said.startswith("rank 0 hung in 'step 3' (rank 1 in 'leaving the group')")
+    assert "rank 1 had ended the program" in said
+
+
+def test_a_rank_that_hangs_in_leaving_is_not_the_one_that_has_answered(tmp_path: Path) -> None:
+    """Both ended the program; one of them also its process, and therefore left no stack."""
+    rank(tmp_path, 0, "step 1", LEAVING, stderr=COMPUTING)
+    rank(tmp_path, 1, "step 1", LEAVING, ended=True)
+    assert who_hung(Traces(tmp_path, 2), 5.0).startswith(
+        "rank 0 hung in 'leaving the group' (rank 1 in 'leaving the group')"
+    )
+
+
+def test_what_is_left_is_found_by_the_mark(tmp_path: Path) -> None:
+    """A process that carries the launch's mark is left until it ends; without a mark nothing is known to be."""
+    assert Traces(tmp_path, 1).left() == []
+    mark = processes.new_mark()
+    (tmp_path / "mark").write_text(mark)
+    with (tmp_path / "out").open("wb") as output:
+        child = processes.start(["sleep", "60"], output, {}, mark)
+    assert Traces(tmp_path, 1).left() == [child.pid]
+    processes.end_tree(mark, child)
+    assert Traces(tmp_path, 1).left() == []
+
+
+def test_no_phase_is_forgotten_however_many_there_are(tmp_path: Path) -> None:
+    """The one that got least far is found by counting."""
+    for number in (0, 1):
+        phases = [f"collective number {step} of very many" for step in range(2000 - number)]
+        rank(tmp_path, number, FORMED, *phases, stderr=WAITING)
+    assert Traces(tmp_path, 2).formed()
+    assert who_hung(Traces(tmp_path, 2), 5.0).startswith("rank 1 hung in 'collective number 1998")
+
+
+def test_a_group_has_formed_once_every_rank_is_in(tmp_path: Path) -> None:
+    """One that still imports holds the others up."""
+    rank(tmp_path, 0, FORMED)
+    rank(tmp_path, 1)
+    assert not Traces(tmp_path, 2).formed()
+    (tmp_path / "rank1.phases").write_text(f"importing\n{FORMED}\n")
+    assert Traces(tmp_path, 2).formed()

@@ -1,0 +1,194 @@
+"""Ranks of somebody else's launcher: they meet, prove the group, and rank 0 writes the record of all, also when one fails."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+
+from stackproof.base import processes
+from stackproof.base.errors import Refusal
+from stackproof.ranks import join as joining
+from stackproof.record import records
+from stackproof.record.records import Record, Verdict
+
+from .joiners import join, open_mpi, plain
+
+
+def record(folder: Path) -> Record:
+    """Read what rank 0 wrote."""
+    return records.read(folder / "record.json")
+
+
+def reasons(folder: Path) -> dict[str, tuple[Verdict, str]]:
+    """Return the record's checks by name."""
+    return {check.id: (check.verdict, check.reason) for check in record(folder).checks}
+
+
+def left_over(folder: Path) -> list[str]:
+    """Return the command lines of living processes that name the folder."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+        except OSError:
+            continue
+        if str(folder) in command and int(process.name) != os.getpid() and "pytest" not in command:
+            found.append(command)
+    return found
+
+
+def test_ranks_of_mpirun_meet_over_a_file_and_prove_the_group(tmp_path: Path) -> None:
+    """Bring-up, exact collectives and a training of two ranks are in one record, with the launcher's name."""
+    meeting = ("--rendezvous", f"file://{tmp_path}", "--run", "first")
+    ended = join(tmp_path / "logs", [open_mpi(rank, 2) for rank in (0, 1)], *meeting)
+    assert [0, 0] == [one.returncode for one in ended], [one.stderr[-500:] for one in ended]
+    found = record(tmp_path / "logs")
+    assert (found.verdict, found.provenance["launcher"]) == (Verdict.PASSED, "mpirun (Open MPI)")
+    assert ["environment", "preflight", "bring_up", "collectives", "training"] == [check.id for check in found.checks]
+    assert {"rank 0.device", "rank 1.device"} <= found.checks[2].figures.keys()
+    assert "PASSED  cpu: 5 passed" in ended[0].stdout
+    assert ended[1].stdout == ""
+    assert list(tmp_path.glob("*.store")) == []
+
+
+def test_ranks_meet_over_a_port_and_run_a_program(tmp_path: Path) -> None:
+    """MASTER_ADDR and MASTER_PORT count; results of another program are kept as they are."""
+    with socket.create_server(("localhost", 0)) as free:
+        port = free.getsockname()[1]
+    meeting = {"MASTER_ADDR": "localhost", "MASTER_PORT": str(port)}
+    program = ("--program", "tests.ranks.rank_programs:report")
+    ended = join(tmp_path, [{**plain(rank, 2), **meeting} for rank in (0, 1)], *program)
+    assert [0, 0] == [one.returncode for one in ended], [one.stderr[-500:] for one in ended]
+    assert "rank_programs:report ended on 2 ranks" in reasons(tmp_path)["program"][1]
+    assert "rank 1 was here" in (tmp_path / "rank1.log").read_text()
+
+
+def test_a_rank_that_dies_is_named_by_rank_0(tmp_path: Path) -> None:
+    """Each supervisor notes how its own ended; the record names the one that did not only follow."""
+    options = (
+        "--rendezvous",
+        f"file://{tmp_path}",
+        "--run",
+        "x",
+        "--program",
+        "tests.ranks.rank_programs:crash_on_one",
+    )
+    ended = join(tmp_path / "logs", [plain(rank, 2) for rank in (0, 1)], *options, "--deadline", "60")
+    verdict, reason = reasons(tmp_path / "logs")["program"]
+    assert "rank 1 ended with signal SIGSEGV in 'touching memory'" in reason
+    assert "last words" in reason
+    assert (verdict, ended[1].returncode) == (Verdict.CRASHED, 1)
+    assert left_over(tmp_path) == []
+
+
+def test_a_hang_ends_at_the_deadline_of_every_rank(tmp_path: Path) -> None:
+    """Exit code 5 on all ranks; the one that got least far is named, and its children are gone."""
+    options = (
+        "--rendezvous",
+        f"file://{tmp_path}",
+        "--run",
+        "x",
+        "--program",
+        "tests.ranks.rank_programs:hang_on_one",
+    )
+    ended = join(tmp_path / "logs", [plain(rank, 2) for rank in (0, 1)], *options, "--deadline", "45")
+    verdict, reason = reasons(tmp_path / "logs")["program"]
+    assert reason.startswith("rank 1 hung in 'first half' (rank 0 in 'second half'); all ranks were ended after 45 s")
+    assert (verdict, [5, 5]) == (Verdict.HUNG, [one.returncode for one in ended])
+    assert left_over(tmp_path) == []
+
+
+def test_a_rank_that_does_not_come_is_named(tmp_path: Path) -> None:
+    """Half of the deadline is for meeting; then rank 0 says who is missing, with exit code 2."""
+    meeting = ("--rendezvous", f"file://{tmp_path}", "--run", "x", "--deadline", "60")
+    (ended,) = join(tmp_path / "logs", [plain(0, 2)], *meeting)
+    assert ended.returncode == 2
+    assert "rank 1 of 2 did not come" in ended.stderr
+    assert reasons(tmp_path / "logs")["preflight"][0] is Verdict.FAILED
+
+
+@pytest.mark.parametrize("checked", [True, False])
+def test_the_preflight_is_held_over_all_ranks_and_can_be_switched_off(tmp_path: Path, checked: bool) -> None:
+    """A slip in the variables of rank 1 refuses the group on all ranks; switched off, the record says so."""
+    environs = [plain(0, 2), {**plain(1, 2), "GLOO_SOCKET_IFNAME": "lo"}]
+    environs[0]["OMP_NUM_THREDS"] = "1"
+    options = [
+        "--rendezvous",
+        f"file://{tmp_path}",
+        "--run",
+        "x",
+        "--program",
+        "tests.ranks.rank_programs:report",
+    ]
+    ended = join(tmp_path / "logs", environs, *options, *([] if checked else ["--no-preflight"]))
+    verdict, reason = reasons(tmp_path / "logs")["preflight"]
+    if checked:
+        assert [2, 2] == [one.returncode for one in ended]
+        assert (verdict, "OMP_NUM_THREDS is not a variable known" in reason) == (Verdict.FAILED, True)
+        assert "OMP_NUM_THREDS" in ended[1].stderr
+    else:
+        assert [0, 0] == [one.returncode for one in ended]
+        assert (verdict, "was switched off" in reason) == (Verdict.SKIPPED, True)
+
+
+@pytest.mark.parametrize(
+    ("environ", "options", "words"),
+    [
+        ({}, (), "no launcher started this process"),
+        (plain(0, 1), (), "the ranks do not know where to meet"),
+        (plain(0, 1), ("--deadline", "100000"), "must be a number of seconds from 1 to 86400"),
+        (open_mpi(0, 1), ("--rendezvous", "file:///nowhere"), "add --run NAME, another one each time"),
+    ],
+)
+def test_what_is_missing_is_refused_before_anything_starts(
+    tmp_path: Path, environ: dict[str, str], options: tuple[str, ...], words: str
+) -> None:
+    """Exit code 2, one sentence, and nothing in the folder."""
+    (ended,) = join(tmp_path / "logs", [environ], *options)
+    assert (ended.returncode, words in ended.stderr) == (2, True), ended.stderr
+    assert not (tmp_path / "logs").exists()
+
+
+def test_a_store_that_an_earlier_run_left_is_refused(tmp_path: Path) -> None:
+    """Older than the deadline, nobody can be in it; a young one is this run's, made by a rank that was quicker."""
+    path = tmp_path / "stackproof-x.store"
+    path.touch()
+    assert joining._store_file(f"file://{path}", 60.0) == path
+    os.utime(path, (0, 0))
+    with pytest.raises(Refusal, match="an earlier run of this name left it"):
+        joining._store_file(f"file://{path}", 60.0)
+    assert joining._store_file("env://", 60.0) is None
+
+
+def test_what_an_earlier_run_left_is_forgotten(tmp_path: Path) -> None:
+    """A rank removes its own files only; rank 0 the record."""
+    for name in ("rank0.json", "rank0.failure", "rank1.json", "rank10.json", "record.json"):
+        (tmp_path / name).touch()
+    joining._forget(tmp_path, 1)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "rank0.failure",
+        "rank0.json",
+        "rank10.json",
+        "record.json",
+    ]
+    joining._forget(tmp_path, 0)
+    assert [path.name for path in tmp_path.iterdir()] == ["rank10.json"]
+
+
+def test_the_launchers_own_descriptor_is_passed_on(tmp_path: Path) -> None:
+    """PMI_FD of mpirun and srun stays open in the rank; a number that is no open file is not passed."""
+    reader, writer = os.pipe()
+    assert joining._launcher_files({"PMI_FD": str(writer)}) == (writer,)
+    assert joining._launcher_files({"PMI_FD": "nine"}) == joining._launcher_files({}) == ()
+    with (tmp_path / "out").open("wb") as output:
+        command = [sys.executable, "-c", f"import os; os.write({writer}, b'through')"]
+        child = processes.start(command, output, {}, processes.new_mark(), (writer,))
+        child.wait(10)
+    os.close(writer)
+    assert os.read(reader, 20) == b"through"
+    os.close(reader)
+    assert joining._launcher_files({"PMI_FD": str(writer)}) == ()

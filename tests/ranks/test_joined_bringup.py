@@ -1,0 +1,50 @@
+"""What a rank reports of its group, and that a wrong sum is not reported."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch.distributed as dist
+
+from stackproof.device.kinds import Host
+from stackproof.ranks import joined
+from stackproof.ranks.rank import Rank
+
+
+@pytest.fixture
+def alone(tmp_path: Path) -> Any:
+    """A group of one rank over gloo, in this process."""
+    dist.init_process_group("gloo", store=dist.FileStore(str(tmp_path / "store"), 1), rank=0, world_size=1)
+    yield Rank(0, 1, Host("cpu", 0), "gloo", 0.5, {}, tmp_path)
+    dist.destroy_process_group()
+
+
+def test_a_rank_says_who_it_is_and_what_its_groups_cost(alone: Rank) -> None:
+    """The phases say how far it got; a second group took some time."""
+    said = joined.report(alone)
+    assert {
+        "rank": 0,
+        "world_size": 1,
+        "backend": "gloo",
+        "device": "cpu",
+        "bus id": "",
+        "formed_s": 0.5,
+    }.items() <= said.items()
+    assert said["split_s"] > 0
+    phases = (alone.folder / "rank0.phases").read_text().splitlines()
+    assert phases.index("splitting the group") == 2
+
+
+@pytest.mark.parametrize("second", [False, True])
+def test_a_sum_that_is_wrong_is_no_group(alone: Rank, monkeypatch: pytest.MonkeyPatch, second: bool) -> None:
+    """One element that is off in either group."""
+
+    def wrong(tensor: Any, group: Any = None) -> None:
+        if (group is not None) is second:
+            tensor[5] += 1
+
+    monkeypatch.setattr(dist, "all_reduce", wrong)
+    with pytest.raises(RuntimeError, match="an all-reduce of known whole numbers is wrong"):
+        joined.report(alone)

@@ -1,0 +1,114 @@
+"""The table of libraries: what it knows, and what of a table is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stackproof.base.errors import Refusal
+from stackproof.ranks import libraries
+from stackproof.stack import stacks
+
+LOGS = Path(__file__).parent / "logs"
+
+
+def test_every_backend_of_every_stack_has_a_library() -> None:
+    """A stack cannot declare a backend of which nothing is known."""
+    for stack in stacks.load_all():
+        for backend in stack.backends:
+            assert backend in libraries.serving(backend).backends
+
+
+def test_a_backend_that_no_row_knows_is_refused_with_the_nearest() -> None:
+    """A slip is pointed at."""
+    with pytest.raises(Refusal, match="no library has the backend 'ncll' .did you mean 'nccl'"):
+        libraries.serving("ncll")
+
+
+@pytest.mark.parametrize(
+    ("log", "words"),
+    [
+        ("ccl-mpi-nested-launch-sigsegv.log", "torchrun ran inside mpirun"),
+        ("ccl-mpi-under-torchrun-hang.log", "CCL_ATL_TRANSPORT=mpi without an MPI launcher hangs"),
+        ("ccl-provider-missing.log", "no libfabric provider of that name is installed"),
+        ("ccl-transport-bogus.log", "unexpected value: bogus, expected values: ofi, mpi"),
+        ("ccl-peer-killed-no-agent.log", "a peer's process died"),
+        ("ccl-peer-killed-under-torchrun.log", "a peer's process died"),
+    ],
+)
+def test_real_logs_of_oneccl_are_explained(log: str, words: str) -> None:
+    """Each failure that was seen says what it means, with the words that say so."""
+    assert words in libraries.explain((LOGS / log).read_text(encoding="utf-8"))
+
+
+def test_a_log_of_a_run_that_worked_is_not_explained() -> None:
+    """No row finds an error where there was none."""
+    assert libraries.explain((LOGS / "ccl-ofi-ok.log").read_text(encoding="utf-8")) == ""
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        # https://github.com/verl-project/verl/issues/161, NCCL 2.20.5
+        (
+            "Last error:\nDuplicate GPU detected : rank 1 and rank 0 both on CUDA device 10",
+            "two ranks share one card (Duplicate GPU)",
+        ),
+        # NCCL 2.30.7, a string of its library
+        (
+            "Multiple Ranks are using the same GPU/Partition. Set NCCL_MULTI_RANK_GPU_ENABLE=1",
+            "two ranks share one card",
+        ),
+        ("Bootstrap : no socket interface found", "no network interface passes NCCL_SOCKET_IFNAME"),
+        ("terminate called: op.preamble.length <= op.nbytes. 1032 vs 1028", "the ranks' tensors differ in size"),
+        ("The server socket has failed to listen. code: -98, name: EADDRINUSE", "the port is taken by another program"),
+    ],
+)
+def test_words_of_nccl_gloo_and_c10d_are_explained(said: str, words: str) -> None:
+    """What libraries die with, in the words of the versions that were seen."""
+    assert words in libraries.explain(said)
+
+
+def test_a_cause_goes_before_what_only_follows() -> None:
+    """A rank that lost its peer because the tensors differed in size failed for that reason."""
+    both = "Connection closed by peer [127.0.0.1]:1\nop.preamble.length <= op.nbytes. 8 vs 4"
+    assert "differ in size" in libraries.explain(both)
+    assert not libraries.is_symptom(both)
+    assert libraries.is_symptom("Connection closed by peer [127.0.0.1]:1")
+    assert not libraries.is_symptom("ValueError: seven is missing")
+
+
+def test_a_variable_can_allow_shared_cards() -> None:
+    """NCCL 2.30 has one; oneCCL has none."""
+    assert libraries.serving("nccl").separates({})
+    assert not libraries.serving("nccl").separates({"NCCL_MULTI_RANK_GPU_ENABLE": "1"})
+    assert libraries.serving("ccl").separates({"NCCL_MULTI_RANK_GPU_ENABLE": "1"})
+    assert not libraries.serving("gloo").separates({})
+
+
+def test_a_group_that_cannot_be_split_is_not_given_its_device() -> None:
+    """With it, new_group would try to split gloo's, and fail where a rank stays outside."""
+    assert libraries.serving("nccl").device_id and not libraries.serving("gloo").device_id
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ("facts = [{ name = 'version', pattern = 'version (.*)' }]", "has no group 'value'"),
+        ("echo = '('", "is not a regular expression"),
+        ("[[library.contradiction]]\nasked = 'A'\nvalue = '1'\nsentence = 's'", "or 'fact' is needed, and not both"),
+    ],
+)
+def test_a_broken_row_is_refused(row: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """File, key and reason are named."""
+    path = tmp_path / "libraries.toml"
+    path.write_text(f"[[library]]\nname = 'x'\nbackends = []\ndevices = []\nown_cards = true\n{row}\n")
+    monkeypatch.setattr(libraries, "LIBRARIES", path)
+    libraries.libraries.cache_clear()
+    try:
+        with pytest.raises(Refusal, match=words) as refusal:
+            libraries.libraries()
+    finally:
+        libraries.libraries.cache_clear()
+    assert str(path) in str(refusal.value)

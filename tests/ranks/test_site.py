@@ -1,0 +1,86 @@
+"""What a rank finds on its host, and what of it travels to the others."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from stackproof.device.kinds import Card, Device
+from stackproof.ranks import preflight, site
+from stackproof.stack import stacks
+
+
+class Fake(Card):
+    """A card whose address is known, or not."""
+
+    def bus_id(self) -> str:
+        """Return an address by index, for cuda only."""
+        return f"0000:0{self.index}:00.0" if self.kind == "cuda" else ""
+
+
+def cards(kind: str, count: int) -> tuple[Device, ...]:
+    """Return so many cards."""
+    return tuple(Fake(kind, index) for index in range(count))
+
+
+@pytest.mark.parametrize(
+    ("kind", "environ", "identity"),
+    [
+        ("cuda", {"CUDA_VISIBLE_DEVICES": "5,3"}, "0000:01:00.0"),
+        ("xpu", {}, "xpu 1"),
+        ("xpu", {"ZE_AFFINITY_MASK": "5,3"}, "xpu 3"),
+        ("xpu", {"ZE_AFFINITY_MASK": "5"}, "xpu 1"),
+    ],
+)
+def test_a_card_is_known_by_its_address_or_its_place_among_all(
+    kind: str, environ: dict[str, str], identity: str
+) -> None:
+    """The visibility variable renumbers cards; an address does not change."""
+    stack = stacks.load("cuda" if kind == "cuda" else "xpu")
+    found = site.seat(0, 1, cards(kind, 2), stack, environ)
+    assert (f"{kind}:1", identity) == (found.card, found.identity)
+
+
+def test_a_card_that_is_not_shown_has_no_identity() -> None:
+    """The preflight then says which rank has none."""
+    found = site.seat(2, 2, cards("cuda", 2), stacks.load("cuda"), {})
+    assert ("cuda:2", "") == (found.card, found.identity)
+
+
+def test_what_travels_is_what_libraries_and_launchers_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tokens and names of the user stay on the host; a slip travels, because it is what the preflight is for."""
+    environ = {
+        "NCCL_DEBUG": "INFO",
+        "NCLL_DEBUG": "INFO",
+        "OMP_NUM_THREADS": "1",
+        "SLURM_PROCID": "0",
+        "HF_TOKEN": "secret",
+        "HOME": "/home/somebody",
+    }
+    seat, node = site.seat(0, 0, cards("cuda", 1), stacks.load("cuda"), {}), site.node(cards("cuda", 1), environ)
+    told = json.loads(json.dumps(site.to_json(seat, node)))
+    back = site.from_json(told)
+    assert {"NCCL_DEBUG", "NCLL_DEBUG", "OMP_NUM_THREADS", "SLURM_PROCID"} == set(back[1].environ)
+    assert (seat, replace(node, environ=back[1].environ)) == back
+
+
+def test_a_crew_has_a_description_per_host_and_the_backends_own_variables() -> None:
+    """Ranks in order; variables of NCCL are no business of a group over gloo."""
+    stack = stacks.load("cuda")
+    seats = [replace(site.seat(rank, 0, cards("cuda", 1), stack, {}), host=f"node{rank % 2}") for rank in (2, 0, 1)]
+    nodes = [replace(site.node(cards("cuda", 1), {"A": str(seat.rank)}), host=seat.host) for seat in seats]
+    found = site.crew(stack, "gloo", seats, nodes, 60.0)
+    assert [0, 1, 2] == [seat.rank for seat in found.seats]
+    assert [("node0", "2"), ("node1", "1")] == [(node.host, node.environ["A"]) for node in found.nodes]
+    assert "nccl" not in found.families
+    assert "nccl" in site.crew(stack, "nccl", seats, nodes, 60.0).families
+
+
+def test_ranks_share_a_cpu_as_any_processes_do() -> None:
+    """The description of a group on this host's CPU is sound, over its own backend."""
+    found = site.local(stacks.load("cpu"), "gloo", (0, 0), 60.0)
+    assert found.on_host
+    assert found.available
+    assert preflight.refusals(replace(found, nodes=(replace(found.nodes[0], environ={}),))) == []

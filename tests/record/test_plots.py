@@ -1,0 +1,107 @@
+"""Pictures are drawn from a record alone, and say what they are of."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+from stackproof.base.errors import Refusal
+from stackproof.bench.rows import measurements
+from stackproof.record import plots
+from stackproof.record.records import Measurement, Record, Verdict
+
+from ..bench.test_rows_sampled import sampled
+
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+def record(*rows: list[Measurement], **facts: str) -> Record:
+    """Return a record with these rows, of a device with a name that could be markup."""
+    provenance = {"cuda:0.name": "Card <b>$x^2$</b> & Co", "torch": "2.15.0", **facts}
+    flat = [row for group in rows for row in group]
+    return Record(
+        "bench", "cuda", "2026-01-02T03:04:05+00:00", 1.0, Verdict.PASSED, provenance=provenance, measurements=flat
+    )
+
+
+def curve(size: float, seconds: float) -> list[Measurement]:
+    """Return the rows of an all-reduce of so many bytes over two ranks."""
+    gigabytes = size / 1e9
+    samples = tuple(seconds / gigabytes * (1 + n / 50) for n in range(10))
+    worth = {"iteration": 1.0, "GB": gigabytes, "GB over a link": gigabytes}
+    one = sampled(
+        subject=f"all-reduce-{size:g}",
+        unit="s/GB",
+        samples=samples,
+        worth=worth,
+        world_size=2,
+        facts={"call": "all-reduce"},
+    )
+    return measurements(one, "collective", "AMD EPYC")
+
+
+TRAINING = measurements(sampled(samples=tuple(0.02 + n * 1e-4 for n in range(40))), "training", "AMD EPYC")
+
+
+def test_both_pictures_in_both_formats(tmp_path: Path) -> None:
+    """Bandwidth needs two sizes; the files are whole."""
+    drawn = plots.draw(record(TRAINING, curve(4096, 1e-4), curve(1 << 20, 1e-3)), tmp_path / "new")
+    assert [path.name for path in drawn] == [
+        "cuda-bandwidth.png", "cuda-bandwidth.svg", "cuda-distribution.png", "cuda-distribution.svg",
+    ]  # fmt: skip
+    for path in drawn:
+        assert path.read_bytes().startswith(PNG) or path.read_text(encoding="utf-8").rstrip().endswith("</svg>")
+
+
+def test_the_picture_says_what_it_is_of(tmp_path: Path) -> None:
+    """Stack, device, torch, day, subject and rate stand in it, as text."""
+    plots.draw(record(TRAINING), tmp_path)
+    text = (tmp_path / "cuda-distribution.svg").read_text(encoding="utf-8")
+    for words in ("cuda", "torch 2.15.0", "2026-01-02", "training", "samples/s"):
+        assert words in text
+    assert "Card &lt;b&gt;$x^2$&lt;/b&gt; &amp; Co" in text
+    assert "<b>" not in text
+
+
+def test_a_rehearsal_says_so(tmp_path: Path) -> None:
+    """A picture outlives the record beside which it was drawn."""
+    made = record(TRAINING, **{"verified on": "cpu", "hardware": "cuda"})
+    made.provenance["rehearsed"] = True
+    plots.draw(made, tmp_path)
+    assert "rehearsed on cpu, not verified on cuda" in (tmp_path / "cuda-distribution.svg").read_text(encoding="utf-8")
+
+
+def test_the_same_record_gives_the_same_svg(tmp_path: Path) -> None:
+    """Without the time of drawing in it, so that a picture in a repository changes only when its figures do."""
+    for folder in ("a", "b"):
+        plots.draw(record(TRAINING), tmp_path / folder)
+    first, second = ((tmp_path / name / "cuda-distribution.svg").read_bytes() for name in ("a", "b"))
+    assert first == second
+
+
+def test_one_size_is_no_curve(tmp_path: Path) -> None:
+    """A point is in the table."""
+    assert [path.stem for path in plots.draw(record(curve(4096, 1e-4)), tmp_path)] == ["cuda-distribution"] * 2
+
+
+def test_nothing_to_draw_is_refused(tmp_path: Path) -> None:
+    """With what to run."""
+    with pytest.raises(Refusal, match="this record holds no samples of benchmarks"):
+        plots.draw(record(), tmp_path)
+
+
+def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    """In one sentence."""
+    (tmp_path / "file").write_text("")
+    with pytest.raises(Refusal, match=re.escape("nothing can be drawn there")):
+        plots.draw(record(TRAINING), tmp_path / "file")
+
+
+def test_without_matplotlib_the_refusal_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before minutes are spent on measuring."""
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    with pytest.raises(Refusal, match="--plots needs matplotlib"):
+        plots.require()

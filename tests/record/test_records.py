@@ -1,0 +1,352 @@
+"""Records: valid when written and when read, whole or not there, and never greener than what happened."""
+
+from __future__ import annotations
+
+import errno
+import json
+import math
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stackproof import ROOT
+from stackproof.base.errors import Refusal
+from stackproof.record import records
+from stackproof.record.records import NOT_EXECUTED, Check, Measurement, Record, Verdict, overall
+
+STARTED = "2026-01-02T03:04:05.678+00:00"
+
+
+def whole() -> Record:
+    """Return a record with something in every place."""
+    return Record(
+        verb="smoke",
+        stack="cpu",
+        started=STARTED,
+        seconds=1.5,
+        verdict=Verdict.PASSED,
+        provenance={"torch": "2.8.0", "devices": 1, "pinned": True, "ratio": 0.5},
+        checks=[Check("smoke/ddp::x[a-b]", Verdict.PASSED, "as expected", 0.25, {"error": 1e-9})],
+        measurements=[Measurement("gemm", "tiny", "float32", 2, "time", "s/GB", 0.5, [0.4, 0.5, 0.6], "indicative")],
+        logs=["suite-0.log"],
+    )
+
+
+def parsed() -> dict[str, Any]:
+    """Return the whole record as JSON gives it."""
+    found: dict[str, Any] = json.loads(whole().as_json())
+    return found
+
+
+def stored(path: Path, found: object) -> Path:
+    """Write anything as JSON."""
+    path.write_text(json.dumps(found), encoding="utf-8")
+    return path
+
+
+def test_record_survives_the_round_trip(tmp_path: Path) -> None:
+    """What was written is read again, equal in every field, with types."""
+    path = tmp_path / "deep" / "er" / "record.json"
+    records.write(whole(), path)
+    assert records.read(path) == whole()
+    assert path.stat().st_mode & 0o777 == 0o644
+    assert [entry.name for entry in path.parent.iterdir()] == ["record.json"]
+
+
+def test_link_stays_a_link(tmp_path: Path) -> None:
+    """What a link names is replaced, not the link."""
+    (tmp_path / "link.json").symlink_to(tmp_path / "there.json")
+    records.write(whole(), tmp_path / "link.json")
+    assert (tmp_path / "link.json").is_symlink()
+    assert records.read(tmp_path / "there.json") == whole()
+
+
+def test_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
+    """A pipe, as /dev/stdout may be one, gets the text; a rename would put a file in its place, as root even in /dev."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        records.write(whole(), pipe)
+        assert json.loads(os.read(reader, 1 << 16)) == parsed()
+    finally:
+        os.close(reader)
+    assert pipe.is_fifo()
+
+
+@pytest.mark.parametrize("field", sorted(parsed()))
+def test_each_field_is_required(tmp_path: Path, field: str) -> None:
+    """A record without one of its fields is refused, and the field is named."""
+    found = parsed()
+    del found[field]
+    with pytest.raises(Refusal, match=field):
+        records.read(stored(tmp_path / "r.json", found))
+
+
+@pytest.mark.parametrize("field", sorted(parsed()["checks"][0]))
+def test_each_field_of_a_check_is_required(tmp_path: Path, field: str) -> None:
+    """The same of a check."""
+    found = parsed()
+    del found["checks"][0][field]
+    with pytest.raises(Refusal, match=field):
+        records.read(stored(tmp_path / "r.json", found))
+
+
+@pytest.mark.parametrize("field", sorted(parsed()["measurements"][0].keys() - {"version", "figures"}))
+def test_each_field_of_a_measurement_is_required(tmp_path: Path, field: str) -> None:
+    """The same of a measurement."""
+    found = parsed()
+    del found["measurements"][0][field]
+    with pytest.raises(Refusal, match=field):
+        records.read(stored(tmp_path / "r.json", found))
+
+
+def test_a_measurement_of_old_has_no_version_and_no_figures(tmp_path: Path) -> None:
+    """Records from before these are read as they are; such measurements have no history."""
+    found = parsed()
+    del found["measurements"][0]["version"], found["measurements"][0]["figures"]
+    (row,) = records.read(stored(tmp_path / "r.json", found)).measurements
+    assert (row.version, row.figures) == ("", {})
+
+
+WRONG: dict[str, Callable[[dict[str, Any]], object]] = {
+    "unknown verdict": lambda r: r.update(verdict="green"),
+    "unknown verdict of a check": lambda r: r["checks"][0].update(verdict="ok"),
+    "unknown field": lambda r: r.update(extra=1),
+    "unknown field of a check": lambda r: r["checks"][0].update(extra=1),
+    "other schema": lambda r: r.update(schema="stackproof-record-2"),
+    "local time": lambda r: r.update(started="2026-01-02T03:04:05+02:00"),
+    "no time": lambda r: r.update(started="yesterday"),
+    "negative seconds": lambda r: r.update(seconds=-1),
+    "seconds as text": lambda r: r.update(seconds="1"),
+    "null figure": lambda r: r["checks"][0]["figures"].update(error=None),
+    "nested figure": lambda r: r["provenance"].update(driver={"version": 1}),
+    "empty reason": lambda r: r["checks"][0].update(reason=""),
+    "empty id": lambda r: r["checks"][0].update(id=""),
+    "no samples": lambda r: r["measurements"][0].update(samples=[]),
+    "a word for a value": lambda r: r["measurements"][0].update(value="fast"),
+    "no ranks": lambda r: r["measurements"][0].update(world_size=0),
+    "unknown preset": lambda r: r["measurements"][0].update(preset="huge"),
+    "checks are no list": lambda r: r.update(checks={}),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_record_that_breaks_the_schema_is_refused(tmp_path: Path, name: str) -> None:
+    """Also when it is valid JSON; the sentence names the file and the place."""
+    found = parsed()
+    WRONG[name](found)
+    path = stored(tmp_path / "r.json", found)
+    with pytest.raises(Refusal, match="is not a record of schema stackproof-record-1: ") as caught:
+        records.read(path)
+    assert str(caught.value).startswith(f"{path}: ")
+
+
+@pytest.mark.parametrize("value", [[], 5, None, "record", {}])
+def test_other_json_is_no_record(tmp_path: Path, value: object) -> None:
+    """Any JSON that is not a record is refused."""
+    with pytest.raises(Refusal, match="is not a record of schema"):
+        records.read(stored(tmp_path / "r.json", value))
+
+
+def test_damaged_files_are_refused(tmp_path: Path) -> None:
+    """Cut short at any place, not UTF-8, a number that JSON does not have, nesting without end."""
+    path = tmp_path / "r.json"
+    text = whole().as_json().encode()
+    damaged = [text[:cut] for cut in range(0, len(text) - 2, 37)]
+    damaged += [b"\xff\xfe", text.replace(b"1.5", b"NaN"), text.replace(b"1.5", b"Infinity"), b"[" * 100_000]
+    for content in damaged:
+        path.write_bytes(content)
+        with pytest.raises(Refusal, match="damaged or cut short"):
+            records.read(path)
+
+
+def test_absent_file_is_refused(tmp_path: Path) -> None:
+    """A missing record and a folder in its place get a sentence."""
+    for path in (tmp_path / "absent.json", tmp_path):
+        with pytest.raises(Refusal, match="the record cannot be read"):
+            records.read(path)
+
+
+def test_figures_that_are_no_numbers_survive_as_words(tmp_path: Path) -> None:
+    """A NaN is a finding: it must not make the record unwritable, nor invalid for other readers of JSON."""
+    record = whole()
+    record.checks[0].figures = {"a": math.nan, "b": math.inf, "c": -math.inf}
+    record.provenance["d"] = math.nan
+    record.measurements[0].value = math.nan
+    record.measurements[0].samples = [1.0, math.inf]
+    path = tmp_path / "r.json"
+    records.write(record, path)
+
+    def never(word: str) -> None:
+        raise AssertionError(word)
+
+    json.loads(path.read_text(encoding="utf-8"), parse_constant=never)
+    again = records.read(path)
+    assert again.checks[0].figures == {"a": "nan", "b": "inf", "c": "-inf"}
+    assert again.provenance["d"] == "nan"
+    assert math.isnan(again.measurements[0].value)
+    assert again.measurements[0].samples == [1.0, math.inf]
+
+
+def test_any_text_survives(tmp_path: Path) -> None:
+    """Control characters, lone surrogates from undecodable bytes, full-width signs: all come back."""
+    record = whole()
+    record.checks[0].reason = "a\x00\x1b[31mb\udc80\uff1a\U0001f600\u2028\n"
+    records.write(record, tmp_path / "r.json")
+    assert records.read(tmp_path / "r.json").checks[0].reason == record.checks[0].reason
+
+
+def test_invalid_record_is_not_written(tmp_path: Path) -> None:
+    """What readers would refuse is refused by the writer, and the old file stays."""
+    path = tmp_path / "r.json"
+    records.write(whole(), path)
+    record = whole()
+    record.checks[0].id = ""
+    with pytest.raises(Refusal, match="is not a record"):
+        records.write(record, path)
+    assert records.read(path) == whole()
+
+
+def full(*arguments: object) -> None:
+    """Fail as a full disk does."""
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@pytest.mark.parametrize("where", ["fsync", "replace"])
+def test_full_disk_leaves_the_old_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
+    """Old record whole, no litter, one sentence."""
+    path = tmp_path / "r.json"
+    records.write(whole(), path)
+    monkeypatch.setattr(records.os if where == "fsync" else records.Path, where, full)
+    with pytest.raises(Refusal, match=r"the record cannot be written \(No space left on device\)"):
+        records.write(Record("smoke", "cpu", STARTED), path)
+    monkeypatch.undo()
+    assert records.read(path) == whole()
+    assert [entry.name for entry in tmp_path.iterdir()] == ["r.json"]
+
+
+LIMITED = """
+import resource, signal, sys
+from pathlib import Path
+from stackproof.record import records
+from stackproof.base.errors import Refusal
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (200, 200))
+record = records.read(Path(sys.argv[1]))
+record.verdict = records.Verdict.FAILED
+try:
+    records.write(record, Path(sys.argv[1]))
+except Refusal as refusal:
+    print(refusal)
+"""
+
+
+def test_write_that_the_kernel_cuts_short_leaves_the_old_record(tmp_path: Path) -> None:
+    """The same with a real limit: the kernel takes the first 200 bytes and no more."""
+    path = tmp_path / "r.json"
+    records.write(whole(), path)
+    ended = subprocess.run(
+        [sys.executable, "-c", LIMITED, str(path)],
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "the record cannot be written (File too large)" in ended.stdout, ended.stderr
+    assert records.read(path) == whole()
+    assert [entry.name for entry in tmp_path.iterdir()] == ["r.json"]
+
+
+def test_interrupted_write_leaves_the_old_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C between writing and renaming leaves no half file and no litter."""
+    path = tmp_path / "r.json"
+    records.write(whole(), path)
+
+    def interrupt(handle: int) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(records.os, "fsync", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        records.write(Record("smoke", "cpu", STARTED), path)
+    monkeypatch.undo()
+    assert records.read(path) == whole()
+    assert [entry.name for entry in tmp_path.iterdir()] == ["r.json"]
+
+
+def test_folder_that_cannot_be_made_is_a_sentence(tmp_path: Path) -> None:
+    """A parent that is a file, a folder in the file's place, a name that is too long."""
+    (tmp_path / "file").touch()
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "inside").touch()
+    for path in (tmp_path / "file" / "r.json", tmp_path / "folder", tmp_path / ("x" * 300)):
+        with pytest.raises(Refusal, match=r"the record cannot be written .* choose another file with --json"):
+            records.write(whole(), path)
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["file", "folder"]
+
+
+@pytest.mark.parametrize(
+    ("verdict", "code"),
+    [
+        ("passed", 0),
+        ("skipped", 0),
+        ("failed", 1),
+        ("crashed", 1),
+        ("unavailable", 3),
+        ("mismatched", 4),
+        ("hung", 5),
+        ("inconclusive", 6),
+        ("interrupted", 130),
+    ],
+)
+def test_exit_codes_are_those_of_the_contracts(verdict: str, code: int) -> None:
+    """Exit codes, everywhere."""
+    assert Verdict(verdict).exit_code == code
+
+
+def test_schema_and_code_know_the_same_verdicts() -> None:
+    """The published schema is not behind the code."""
+    schema = json.loads(records.SCHEMA.read_text(encoding="utf-8"))
+    assert schema["definitions"]["verdict"]["enum"] == [verdict.value for verdict in Verdict]
+    assert set(schema["required"]) == set(schema["properties"]) == set(parsed())
+
+
+GRAVITY = [
+    "interrupted",
+    "mismatched",
+    "unavailable",
+    "hung",
+    "crashed",
+    "failed",
+    "inconclusive",
+    "passed",
+    "skipped",
+]
+
+
+@pytest.mark.parametrize(("graver", "lesser"), list(pairwise(GRAVITY)))
+def test_the_gravest_verdict_names_the_run(graver: str, lesser: str) -> None:
+    """Whatever else happened, and in whatever order."""
+    for order in ((graver, lesser), (lesser, graver), (graver, lesser, "passed", "skipped")):
+        assert overall(map(Verdict, order)) is Verdict(graver)
+
+
+def test_what_did_not_run_is_not_green() -> None:
+    """Nothing at all, and nothing but skips, have failed; a new record is no pass either."""
+    assert overall([]) is Verdict.FAILED
+    assert overall([Verdict.SKIPPED] * 3) is Verdict.FAILED
+    assert overall([Verdict.SKIPPED, Verdict.PASSED]) is Verdict.PASSED
+    assert Record("smoke", "cpu", STARTED).verdict.exit_code != 0
+
+
+def test_every_verdict_has_its_place_in_the_order() -> None:
+    """A verdict that the order forgot would silently become 'failed'."""
+    for verdict in Verdict:
+        expected = Verdict.FAILED if verdict in NOT_EXECUTED else verdict
+        assert overall([verdict, Verdict.SKIPPED]) is expected

@@ -1,0 +1,165 @@
+"""The store: whole files, names written once, many writers, and a damaged file that costs nothing but itself."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from stackproof import ROOT
+from stackproof.base.errors import Refusal
+from stackproof.record import records, store
+
+from ..history import making
+
+
+def test_what_is_appended_is_loaded(tmp_path: Path) -> None:
+    """Equal in every field, from wherever below the folder it lies, in the order of names."""
+    first = store.append(making.record(0), store.folder(making.record(0), tmp_path))
+    second = store.append(making.record(1), tmp_path / "elsewhere")
+    found = store.load([tmp_path])
+    assert found.problems == []
+    assert set(found.records) == {first, second}
+    assert found.records[first] == making.record(0)
+    assert first.parent == tmp_path / "cuda" / "box"
+
+
+def test_nothing_is_ever_overwritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same record again is another file; a name that is taken is left alone, even if chance hands it out again."""
+    drawn = iter(["same", "same", "other"])
+    monkeypatch.setattr(store.secrets, "token_hex", lambda _: next(drawn))
+    first = store.append(making.record(0), tmp_path)
+    before = first.read_bytes()
+    second = store.append(making.record(0, making.figure(2e-3)), tmp_path)
+    assert second != first
+    assert first.read_bytes() == before
+    assert len(store.files([tmp_path])) == 2
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from stackproof.record import records
+from stackproof.record import store
+record = records.read(Path(sys.argv[1]))
+for _ in range(int(sys.argv[3])):
+    store.append(record, Path(sys.argv[2]))
+"""
+
+
+def test_writers_do_not_meet(tmp_path: Path) -> None:
+    """Eight processes write into one folder while it is read: every file that is seen is whole, none is lost, no litter stays."""
+    seed = store.append(making.record(0), tmp_path / "seed")
+    into = tmp_path / "into"
+    command = [sys.executable, "-c", WRITER, str(seed), str(into), "25"]
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    writers = [subprocess.Popen(command, env=env) for _ in range(8)]
+    while any(writer.poll() is None for writer in writers):
+        assert store.load([into]).problems == []
+    assert [writer.returncode for writer in writers] == [0] * 8
+    found = store.load([into])
+    assert (len(found.records), found.problems) == (200, [])
+    assert all(one == making.record(0) for one in found.records.values())
+    assert len(list(into.iterdir())) == 200
+
+
+KILLED = WRITER.replace("int(sys.argv[3])", "10**9")
+
+
+def test_a_killed_writer_leaves_no_half_file(tmp_path: Path) -> None:
+    """SIGKILL at any moment: what is there is whole."""
+    seed = store.append(making.record(0), tmp_path / "seed")
+    into = tmp_path / "into"
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    for _ in range(3):
+        writer = subprocess.Popen([sys.executable, "-c", KILLED, str(seed), str(into), "0"], env=env)
+        before = len(store.files([into]))
+        while len(store.files([into])) < before + 10:
+            assert writer.poll() is None
+        writer.kill()
+        writer.wait(10)
+    found = store.load([into])
+    assert found.problems == []
+    assert len(found.records) >= 30
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe", b'{"schema": NaN}', b"[" * 100_000])
+def test_a_damaged_file_is_set_aside_and_named(tmp_path: Path, content: bytes) -> None:
+    """The others are read, the sentence names it, and it is not looked at again."""
+    good = store.append(making.record(0), tmp_path)
+    bad = tmp_path / "20260102T000000-asv-00000000.record.json"
+    bad.write_bytes(content)
+    found = store.load([tmp_path])
+    assert list(found.records) == [good]
+    assert len(found.problems) == 1
+    assert found.problems[0].startswith(f"{bad}: is damaged or cut short; it was set aside as {bad.name}.damaged")
+    assert bad.with_name(f"{bad.name}.damaged").read_bytes() == content
+    assert store.load([tmp_path]).problems == []
+
+
+def test_a_record_of_another_schema_is_left_and_named(tmp_path: Path) -> None:
+    """It may be of a newer version: nobody may lose it."""
+    row = json.loads(making.record(0).as_json()) | {"schema": "stackproof-record-9"}
+    path = tmp_path / "20260102T000000-asv-00000000.record.json"
+    path.write_text(json.dumps(row), encoding="utf-8")
+    found = store.load([tmp_path])
+    assert found.records == {}
+    assert "is not a record of schema stackproof-record-1" in found.problems[0]
+    assert found.problems[0].endswith("it was left where it is")
+    assert path.exists()
+
+
+def test_a_file_that_vanishes_is_nothing(tmp_path: Path) -> None:
+    """Another process may set a damaged file aside between the listing and the reading."""
+    assert store.read([tmp_path / "gone.record.json"]) == store.Loaded()
+
+
+def test_records_of_other_verbs_are_not_read(tmp_path: Path) -> None:
+    """Records of verify lie beside those of bench, and may be large."""
+    for verb in ("smoke", "verify", "rehearse", "bench"):
+        folder = tmp_path / "cpu" / f"20260101T000000-{verb}-abc12345"
+        folder.mkdir(parents=True)
+        records.write(making.record(0, verb=verb), folder / "record.json")
+    records.write(making.record(0), tmp_path / "record.json")
+    assert [path.parent.name for path in store.files([tmp_path])] == ["20260101T000000-bench-abc12345", tmp_path.name]
+
+
+def test_a_store_that_is_not_there_is_empty(tmp_path: Path) -> None:
+    """A fresh checkout has no results."""
+    assert store.load([tmp_path / "absent"]) == store.Loaded()
+
+
+def test_an_invalid_record_is_not_appended(tmp_path: Path) -> None:
+    """What readers would refuse is refused by the writer."""
+    made = making.record(0)
+    made.checks[0].id = ""
+    with pytest.raises(Refusal, match="is not a record"):
+        store.append(made, tmp_path)
+    assert store.files([tmp_path]) == []
+
+
+def test_a_full_disk_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And leaves nothing behind."""
+
+    def full(handle: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(store.os, "fsync", full)
+    with pytest.raises(Refusal, match=r"the record cannot be added \(No space left on device\)"):
+        store.append(making.record(0), tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_folder_can_be_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a name: what runners published and this checkout's own runs; new records go to the latter."""
+    monkeypatch.delenv(store.RESULTS, raising=False)
+    assert store.folders() == (store.PUBLISHED, store.LOCAL)
+    assert store.writable() == store.LOCAL
+    monkeypatch.setenv(store.RESULTS, str(tmp_path))
+    assert store.folders() == (tmp_path,)
+    assert store.writable() == tmp_path

@@ -1,0 +1,45 @@
+"""The table of suites: order, workers, and the verb that runs them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stackproof.base.errors import Refusal
+from stackproof.runner.suites import of_verb, stages
+from stackproof.stack import stacks
+
+
+def _table(folder: Path, *rows: tuple[str, int]) -> Path:
+    text = "".join(f'[[suite]]\nname = "{name}"\nworkers = {workers}\n' for name, workers in rows)
+    (folder / "suites.toml").write_text(text)
+    return folder
+
+
+def test_suites_run_in_the_order_of_the_table(tmp_path: Path) -> None:
+    """Listed suites come first in their order; neighbours with one worker share a process."""
+    found = stages(("a", "b", "c", "z"), _table(tmp_path, ("z", 1), ("b", 2), ("a", 1)))
+    assert [(stage.suites, stage.workers) for stage in found] == [(("z",), 1), (("b",), 2), (("a", "c"), 1)]
+
+
+def test_a_few_checks_by_name_need_one_process(tmp_path: Path) -> None:
+    """A pattern may be any number of them, and so may many names."""
+    table = _table(tmp_path, ("a", 2))
+    workers = lambda *only: stages(("a",), table, only)[0].workers  # noqa: E731
+    assert [workers("a/b::c"), workers("a/b::c[[]d]", "a/b::e"), workers("a/b::*")] == [1, 1, 2]
+    assert workers(*(f"a/b::{number}" for number in range(100))) == 2
+
+
+def test_every_suite_belongs_to_exactly_one_verb() -> None:
+    """No suite is left out of every run, and none runs twice."""
+    verbs = ("verify", "ddp", "bench", "agree", "soak")
+    assert sorted(name for verb in verbs for name in of_verb(verb)) == sorted(stacks.suites())
+    assert "smoke" in of_verb("verify")
+
+
+def test_an_unknown_key_is_refused_by_name(tmp_path: Path) -> None:
+    """A slip in the table names the file and the key."""
+    (tmp_path / "suites.toml").write_text('[[suite]]\nname = "a"\nworker = 2\n')
+    with pytest.raises(Refusal, match="worker"):
+        stages(("a",), tmp_path)

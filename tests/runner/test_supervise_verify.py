@@ -1,0 +1,278 @@
+"""The supervisor: whatever happens to the process that runs the checks, the record says it and the rest still runs."""
+
+from __future__ import annotations
+
+import pytest
+
+from stackproof.base.errors import Refusal
+from stackproof.record.records import Check, Record, Verdict
+
+from ..conftest import RunSuite, Silent
+
+PASSING = "def test_fine() -> None:\n    pass\n"
+
+EVERYTHING = {
+    "test_1_ends.py": """
+        import pytest
+        from stackproof.record.checks import CapabilityMissing, CheckInconclusive, require
+        from stackproof.record.records import Measurement
+
+        def test_passes(figures):
+            figures["seen"] = float("nan")
+            figures["summary"] = "all is well"
+
+        def test_fails():
+            require(False, "error 2 exceeds the bound 1")
+
+        def test_raises():
+            raise ValueError("first line\\nsecond line")
+
+        def test_bare_skip():
+            pytest.skip("no reason from data")
+
+        def test_lacks():
+            raise CapabilityMissing("stack.toml: precisions has no float16")
+
+        def test_undecided():
+            raise CheckInconclusive("too noisy")
+
+        def test_measures(measured):
+            measured(Measurement("gemm", "tiny", "float32", 1, "rate", "s/GB", 2.0, [1.0, 2.0, 3.0]))
+
+        @pytest.fixture
+        def broken():
+            raise OSError("no such device")
+
+        def test_setup_breaks(broken):
+            pass
+    """,
+    "test_2_dies.py": """
+        import os, signal
+
+        def test_crashes():
+            os.kill(os.getpid(), signal.SIGSEGV)
+
+        def test_after_a_crash():
+            pass
+    """,
+    "test_3_hangs.py": """
+        import subprocess, time
+        import pytest
+
+        @pytest.mark.deadline(1)
+        def test_hangs_here():
+            subprocess.Popen(["sleep", "600"])
+            time.sleep(600)
+
+        def test_after_a_hang():
+            pass
+    """,
+    "test_4_broken.py": "import a_module_that_does_not_exist\n",
+}
+
+
+@pytest.fixture(scope="module")
+def watched(run_suite: RunSuite) -> tuple[Record, Silent]:
+    """One run of a suite in which everything goes wrong that can."""
+    observer = Silent()
+    return run_suite(EVERYTHING, observer=observer), observer
+
+
+@pytest.fixture(scope="module")
+def checks(watched: tuple[Record, Silent]) -> dict[str, Check]:
+    """The checks of that run by name."""
+    return {check.id: check for check in watched[0].checks}
+
+
+@pytest.mark.parametrize(
+    ("name", "verdict", "words"),
+    [
+        ("own/ends::passes", Verdict.PASSED, "all is well"),
+        ("own/ends::fails", Verdict.FAILED, "error 2 exceeds the bound 1"),
+        ("own/ends::raises", Verdict.FAILED, "ValueError: first line"),
+        ("own/ends::bare_skip", Verdict.FAILED, "skipped without a rule"),
+        ("own/ends::lacks", Verdict.SKIPPED, "precisions has no float16"),
+        ("own/ends::undecided", Verdict.INCONCLUSIVE, "too noisy"),
+        ("own/ends::setup_breaks", Verdict.FAILED, "OSError: no such device"),
+        ("own/dies::crashes", Verdict.CRASHED, "SIGSEGV"),
+        ("own/dies::after_a_crash", Verdict.PASSED, "as expected"),
+        ("own/hangs::hangs_here", Verdict.HUNG, "test_hangs_here"),
+        ("own/hangs::after_a_hang", Verdict.PASSED, "as expected"),
+        ("own/broken", Verdict.FAILED, "a_module_that_does_not_exist"),
+    ],
+)
+def test_each_check_gets_its_verdict(checks: dict[str, Check], name: str, verdict: Verdict, words: str) -> None:
+    """Each way to end has its word and its reason, and what follows a crash or a hang still runs."""
+    assert verdict is checks[name].verdict
+    assert words in checks[name].reason
+
+
+def test_no_check_is_reported_twice(watched: tuple[Record, Silent]) -> None:
+    """Fresh processes after a crash do not repeat what is finished, nor what cannot be collected."""
+    names = [check.id for check in watched[0].checks]
+    assert sorted(set(names)) == sorted(names)
+
+
+def test_the_gravest_verdict_calls_the_run(watched: tuple[Record, Silent]) -> None:
+    """A run with a hang in it is called hung, whatever else happened."""
+    assert watched[0].verdict is Verdict.HUNG
+
+
+def test_the_observer_hears_everything(watched: tuple[Record, Silent]) -> None:
+    """Who watches is told of each check, of its beginning and its end."""
+    record, observer = watched
+    assert record.checks == observer.ended
+    assert "own/hangs::hangs_here" in observer.begun
+    assert observer.total == 12  # the file that cannot be collected has no checks
+
+
+def test_measurements_reach_the_record(watched: tuple[Record, Silent]) -> None:
+    """A measurement keeps its raw samples."""
+    (row,) = watched[0].measurements
+    assert (row.workload, row.samples) == ("gemm", [1.0, 2.0, 3.0])
+
+
+def test_torch_facts_reach_provenance(watched: tuple[Record, Silent]) -> None:
+    """The process that has torch tells what torch knows."""
+    assert watched[0].provenance["devices"] == 1
+
+
+def test_an_empty_suite_fails(run_suite: RunSuite) -> None:
+    """A suite that collects nothing is not green."""
+    record = run_suite({})
+    assert record.verdict is Verdict.FAILED
+    assert "0 checks of own were executed" in record.checks[-1].reason
+
+
+def test_skips_alone_do_not_reach_the_expected_count(run_suite: RunSuite) -> None:
+    """All skipped, each with a good reason, is a failure of the run."""
+    text = "from stackproof.record.checks import CapabilityMissing\ndef test_lacks():\n    raise CapabilityMissing('by rule')\n"
+    record = run_suite({"test_a.py": text}, expected=1)
+    assert [Verdict.SKIPPED, Verdict.FAILED] == [check.verdict for check in record.checks]
+    assert "expects at least 1" in record.checks[-1].reason
+
+
+def test_fewer_checks_than_promised_fail(run_suite: RunSuite) -> None:
+    """A test file that was renamed away is noticed by the count."""
+    record = run_suite({"test_a.py": PASSING}, expected=2)
+    assert record.verdict is Verdict.FAILED
+    assert "1 checks of own were executed" in record.checks[-1].reason
+
+
+def test_only_runs_what_matches(run_suite: RunSuite) -> None:
+    """A selection runs alone, without the guard on the count."""
+    record = run_suite({"test_a.py": PASSING, "test_b.py": PASSING}, expected=2, only=("own/a::*",))
+    assert ["own/a::fine"] == [check.id for check in record.checks]
+    assert record.verdict is Verdict.PASSED
+
+
+@pytest.mark.parametrize(
+    ("pattern", "hint"), [("own/a::fien", "did you mean 'own/a::fine'"), ("own/a", "patterns may hold")]
+)
+def test_only_that_matches_nothing_is_refused(run_suite: RunSuite, pattern: str, hint: str) -> None:
+    """A selection of nothing is a slip, and gets the nearest name."""
+    with pytest.raises(Refusal) as refusal:
+        run_suite({"test_a.py": PASSING}, only=(pattern,))
+    assert f"--only '{pattern}' matches no check of own" in str(refusal.value)
+    assert hint in str(refusal.value)
+
+
+NEEDS = """
+    import pytest
+    from stackproof.record.checks import CapabilityMissing
+    from stackproof.record.checks import require
+
+    @pytest.mark.parametrize("name", ["good", "bad", "lacking"])
+    def test_first(name):
+        if name == "lacking":
+            raise CapabilityMissing("a row says so")
+        require(name == "good", "wrong")
+
+    @pytest.mark.needs("own/a::first[{name}]")
+    @pytest.mark.parametrize("name", ["good", "bad", "lacking"])
+    def test_second(name):
+        pass
+"""
+
+
+def test_a_check_that_builds_on_another_ends_as_that_one_did(run_suite: RunSuite) -> None:
+    """It runs after a pass, is inconclusive after a failure, and skipped, with the same reason, after a skip."""
+    checks = {check.id: check for check in run_suite({"test_a.py": NEEDS}).checks}
+    ended = {name: checks[f"own/a::second[{name}]"].verdict for name in ("good", "bad", "lacking")}
+    assert ended == {"good": Verdict.PASSED, "bad": Verdict.INCONCLUSIVE, "lacking": Verdict.SKIPPED}
+    assert checks["own/a::second[lacking]"].reason == "a row says so"
+
+
+def test_only_brings_what_a_check_builds_on(run_suite: RunSuite) -> None:
+    """One check can be repeated alone, because what it needs comes with it."""
+    record = run_suite({"test_a.py": NEEDS}, only=("own/a::second[[]good[]]",))
+    assert [check.id for check in record.checks] == ["own/a::first[good]", "own/a::second[good]"]
+    assert record.verdict is Verdict.PASSED
+
+
+SHARED = "import os, pytest\n@pytest.mark.parametrize('n', range(12))\ndef test_one(n, figures):\n    figures['pid'] = os.getpid()\n"
+
+
+def test_workers_share_the_checks_of_a_suite(run_suite: RunSuite) -> None:
+    """Two processes run each check once, and both have some."""
+    table = '[[suite]]\nname = "own"\nworkers = 2\n'
+    record = run_suite({"test_a.py": SHARED, "../suites.toml": table}, expected=12)
+    assert record.verdict is Verdict.PASSED
+    assert len({check.id for check in record.checks}) == 12
+    assert len({check.figures["pid"] for check in record.checks}) == 2
+
+
+def test_a_crash_of_one_worker_leaves_the_other_alone(run_suite: RunSuite) -> None:
+    """The check that crashed is named, and all others still run."""
+    table = '[[suite]]\nname = "own"\nworkers = 2\n'
+    text = SHARED + "    if n == 5:\n        os.abort()\n"
+    record = run_suite({"test_a.py": text, "../suites.toml": table}, expected=12)
+    crashed = [check.id for check in record.checks if check.verdict is Verdict.CRASHED]
+    assert crashed == ["own/a::one[5]"]
+    assert len(record.checks) == 12
+
+
+def test_a_seed_shuffles_within_files(run_suite: RunSuite) -> None:
+    """The same seed gives the same other order, and files keep theirs."""
+    files = {"test_1_a.py": SHARED, "test_2_b.py": PASSING}
+    plain, once, again = (run_suite(files, shuffle=seed) for seed in (None, 3, 3))
+    orders = [[check.id for check in record.checks] for record in (plain, once, again)]
+    assert orders[1] == orders[2] != orders[0]
+    assert sorted(orders[0]) == sorted(orders[1])
+    assert orders[1][-1] == "own/b::fine"
+
+
+def test_what_is_in_the_record_already_is_not_run_again(run_suite: RunSuite) -> None:
+    """A continued run takes the checks that ended before, and counts them."""
+    earlier = Check("own/a::one[3]", Verdict.PASSED, "earlier", 1.0)
+    record = run_suite({"test_a.py": SHARED}, expected=12, earlier=[earlier])
+    assert record.verdict is Verdict.PASSED
+    assert [check.reason for check in record.checks if check.id == earlier.id] == ["earlier"]
+    assert len(record.checks) == 12
+
+
+def test_a_process_that_dies_at_the_start_is_a_crash(run_suite: RunSuite) -> None:
+    """A process that ends before any check is named as the start of the suite, with its last words."""
+    record = run_suite(
+        {"conftest.py": "import os\nprint('about to go', flush=True)\nos._exit(9)\n", "test_a.py": PASSING}
+    )
+    assert record.checks[0].verdict is Verdict.CRASHED
+    assert "exit code 9" in record.checks[0].reason
+
+
+def test_a_process_that_dies_at_exit_is_a_crash(run_suite: RunSuite) -> None:
+    """A process that passed every check and then aborts has not passed."""
+    text = "import atexit, os\natexit.register(os.abort)\n" + PASSING
+    record = run_suite({"test_a.py": text})
+    assert record.verdict is Verdict.CRASHED
+    assert "SIGABRT" in record.checks[-1].reason
+
+
+def test_a_process_that_does_not_end_is_hung_where_it_stands(run_suite: RunSuite) -> None:
+    """A process that passed every check and then stays has not passed; the reason says where it stayed."""
+    text = "import atexit, time\ndef stay():\n    time.sleep(600)\natexit.register(stay)\n" + PASSING
+    record = run_suite({"test_a.py": text}, scale=0.15)
+    assert record.verdict is Verdict.HUNG
+    (hung,) = (check for check in record.checks if check.verdict is Verdict.HUNG)
+    assert hung.id == "own (exit)"
+    assert "in stay" in hung.reason

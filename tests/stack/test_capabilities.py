@@ -1,0 +1,57 @@
+"""Capabilities: what lacks one skips by a rule that is named; a rule that does not exist is our mistake."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from stackproof.base.errors import Refusal
+from stackproof.record.checks import CapabilityMissing
+from stackproof.stack import capabilities, stacks
+
+CPU = stacks.load("cpu")
+
+
+def test_a_device_without_it_skips_with_the_rule() -> None:
+    """The reason names the file, the capability and why."""
+    with pytest.raises(
+        CapabilityMissing, match=r"data/capabilities.toml, device-memory: absent on cpu: the CPU has no"
+    ):
+        capabilities.require(CPU, "device-memory")
+
+
+def test_a_device_with_it_goes_on() -> None:
+    """No rule, no skip."""
+    capabilities.require(stacks.load("cuda"), "device-memory")
+
+
+def test_a_stack_can_lack_one_of_its_own() -> None:
+    """The row in stack.toml is the reason."""
+    stack = replace(stacks.load("cuda"), missing={"device-memory": "the emulator counts nothing"})
+    with pytest.raises(
+        CapabilityMissing, match=r"stacks/cuda/stack.toml, missing.device-memory: the emulator counts nothing"
+    ):
+        capabilities.require(stack, "device-memory")
+
+
+def test_a_package_that_is_too_old_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is needed, what is there, and why it matters."""
+    rule = capabilities.Rule((), ("packaging>=9999",), "for the sake of it")
+    monkeypatch.setattr(capabilities, "rules", lambda: {"new": rule})
+    with pytest.raises(CapabilityMissing, match=r"new: needs packaging>=9999, .* is installed: for the sake of it"):
+        capabilities.require(CPU, "new")
+    monkeypatch.setattr(capabilities, "rules", lambda: {"new": replace(rule, needs=("no-such-package",))})
+    with pytest.raises(CapabilityMissing, match="it is not installed"):
+        capabilities.require(CPU, "new")
+
+
+def test_an_unknown_capability_is_a_mistake_of_the_check() -> None:
+    """A typo in a check does not skip it."""
+    with pytest.raises(Refusal, match="no capability 'device-memroy'.*did you mean 'device-memory'"):
+        capabilities.require(CPU, "device-memroy")
+
+
+def test_every_rule_has_a_reason() -> None:
+    """A rule says why, in more than a word."""
+    assert all(len(rule.reason) > 20 for rule in capabilities.rules().values())

@@ -1,0 +1,363 @@
+"""The proof of an environment: real environments with a small torch of our own, each wrong in one way."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from stackproof import ROOT
+from stackproof.base.errors import EnvironmentMismatchError
+from stackproof.stack import environment_proof, environments, lockfile, stacks
+
+from .. import fakes
+
+PROVE = """
+import json, sys
+from dataclasses import asdict
+from pathlib import Path
+from stackproof.stack import environment_proof
+from stackproof.stack import stacks
+from stackproof.base.errors import Refusal
+stack = stacks.load("tiny", Path(sys.argv[1]))
+try:
+    found = environment_proof.prove(stack)
+    print(json.dumps({**asdict(found), "sentence": found.sentence(stack)}))
+except Refusal as refusal:
+    print(refusal)
+    sys.exit(refusal.exit_code)
+assert "torch" not in sys.modules
+"""
+
+
+@dataclass
+class Scene:
+    """A stack and an environment that is, at first, its lock."""
+
+    root: Path
+    stack: stacks.Stack
+    python: Path
+
+    @property
+    def site(self) -> Path:
+        """The folder of the environment's packages."""
+        return next(self.python.parent.parent.glob("lib/python3*/site-packages"))
+
+    def stamp(self, **other: object) -> None:
+        """Leave what `prepare` leaves, or something else."""
+        facts = {
+            "stack": "tiny",
+            "lock": "requirements.lock",
+            "lock_digest": lockfile.read(self.stack.lock).digest,
+        }
+        text = json.dumps({**facts, **other})
+        (self.python.parent.parent / environments.STAMP).write_text(text, encoding="utf-8")
+
+    def unstamp(self) -> None:
+        """Make it somebody else's environment."""
+        (self.python.parent.parent / environments.STAMP).unlink()
+
+    def prove(self, **env: str) -> tuple[int, str]:
+        """Prove the environment from inside it; return exit code and what was said."""
+        path = f"{ROOT / 'src'}:{fakes.borrowed(self.root / 'borrowed')}"
+        env["PYTHONPATH"] = f"{env['PYTHONPATH']}:{path}" if "PYTHONPATH" in env else path
+        ended = fakes.attempt([str(self.python), "-c", PROVE, str(self.root / "stacks")], env=env)
+        assert ended.stderr == ""
+        return ended.returncode, ended.stdout.strip()
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    """An environment with torch 9.1.0 and numpy 2.0, pinned by the lock of a stack named 'tiny'."""
+    wheels = tmp_path / "wheels"
+    both = [fakes.wheel(wheels, "torch", "9.1.0", fakes.TORCH), fakes.wheel(wheels, "numpy", "2.0")]
+    folder = fakes.stack(tmp_path)
+    fakes.lock(folder, "".join(map(fakes.pin, both)))
+    python = fakes.venv(tmp_path / "environment", *both)
+    made = Scene(tmp_path, stacks.load("tiny", tmp_path / "stacks"), python)
+    made.stamp()
+    return made
+
+
+def test_environment_that_is_its_lock_is_proved(scene: Scene) -> None:
+    """Versions, toolkits and digest are told, torch is not imported, the checkout on the path is no harm."""
+    code, said = scene.prove()
+    assert code == 0
+    found = json.loads(said)
+    assert (found["pinned"], found["packages"], found["torch_version"]) == (True, 2, "9.1.0")
+    assert found["toolkits"] == {}
+    assert found["lock_digest"] == lockfile.read(scene.stack.lock).digest
+    assert found["sentence"].startswith("2 packages equal tiny/requirements.lock (")
+
+
+def add_extra(scene: Scene) -> None:
+    """Install a package that the lock does not name."""
+    install(scene, fakes.wheel(scene.root / "more", "sneaky", "0.1"))
+
+
+def install(scene: Scene, wheel: Path) -> None:
+    """Install a wheel over what is there."""
+    command = [str(environments.find_uv()), "pip", "install", "--quiet", "--no-index", "--no-deps"]
+    fakes.run([*command, "--reinstall", "--python", str(scene.python), str(wheel)])
+
+
+def drop(scene: Scene) -> None:
+    """Remove a package that the lock names."""
+    fakes.run([str(environments.find_uv()), "pip", "uninstall", "--quiet", "--python", str(scene.python), "numpy"])
+
+
+def other_version(scene: Scene) -> None:
+    """Have a dependency change a package, which is the commonest way."""
+    install(scene, fakes.wheel(scene.root / "more", "numpy", "2.1"))
+
+
+def swap_torch(scene: Scene) -> None:
+    """Replace torch by another build."""
+    install(scene, fakes.wheel(scene.root / "more", "torch", "9.1.0+cu1", fakes.TORCH))
+
+
+def tamper_lock(scene: Scene) -> None:
+    """Make the lock anew after the environment was built from the old one."""
+    body = scene.stack.lock.read_text(encoding="utf-8").partition("content:")[2].partition("\n")[2]
+    fakes.lock(scene.stack.folder, f"{body}# other\n")
+
+
+def tamper_digest(scene: Scene) -> None:
+    """Change the digest that the environment carries."""
+    scene.stamp(lock_digest="0" * 64)
+
+
+def wrong_stack(scene: Scene) -> None:
+    """Run in the environment of another stack."""
+    scene.stamp(stack="other")
+
+
+def wrong_lock(scene: Scene) -> None:
+    """Run in the environment of the rehearsal."""
+    scene.stamp(lock="rehearsal.lock")
+
+
+def overwrite_version(scene: Scene) -> None:
+    """Let version.py say a toolkit that the stack does not have."""
+    text = fakes.TORCH["torch/version.py"].replace("hip = None", "hip = '6.1'")
+    (scene.site / "torch" / "version.py").write_text(text, encoding="utf-8")
+
+
+def overwrite_torch(scene: Scene) -> None:
+    """Patch a file of torch by hand."""
+    with (scene.site / "torch" / "__init__.py").open("a", encoding="utf-8") as stream:
+        stream.write("# patched\n")
+
+
+def delete_file(scene: Scene) -> None:
+    """Lose a file of torch; its distribution still claims it."""
+    (scene.site / "torch" / "__init__.py").unlink()
+    (scene.site / "torch.py").write_text("", encoding="utf-8")
+    (scene.site / "version.py").write_text(fakes.TORCH["torch/version.py"], encoding="utf-8")
+
+
+def delete_version(scene: Scene) -> None:
+    """Lose the file that says what torch is."""
+    (scene.site / "torch" / "version.py").unlink()
+
+
+def break_version(scene: Scene) -> None:
+    """Damage the file that says what torch is."""
+    (scene.site / "torch" / "version.py").write_text("__version__ = (", encoding="utf-8")
+
+
+def disown(scene: Scene) -> None:
+    """Leave torch's files and remove the claim to them."""
+    for path in (scene.site / "torch-9.1.0.dist-info").iterdir():
+        path.unlink()
+    (scene.site / "torch-9.1.0.dist-info").rmdir()
+
+
+def twice(scene: Scene) -> None:
+    """Leave two claims to torch, as an interrupted replacement does."""
+    (scene.site / "torch-9.0.0.dist-info").mkdir()
+    text = "Metadata-Version: 2.1\nName: torch\nVersion: 9.0.0\n"
+    (scene.site / "torch-9.0.0.dist-info" / "METADATA").write_text(text, encoding="utf-8")
+
+
+BREAKS: dict[Callable[[Scene], None], list[str]] = {
+    tamper_lock: ["lock digest: built from"],
+    tamper_digest: ["lock digest: built from 000000000000"],
+    add_extra: ["+ sneaky==0.1 (installed, not in the lock)"],
+    drop: ["- numpy==2.0 (in the lock, not installed)"],
+    other_version: ["! numpy: lock 2.0, installed 2.1"],
+    swap_torch: ["! torch: lock 9.1.0, installed 9.1.0+cu1"],
+    wrong_stack: ["built for 'other' from requirements.lock, not for 'tiny'"],
+    wrong_lock: ["built for 'tiny' from rehearsal.lock, not for 'tiny' from requirements.lock"],
+    overwrite_version: ["! torch 9.1.0: torch.version.hip is 6.1, the stack wants it unset"],
+    overwrite_torch: ["1 of its files are missing or of another size, the first is torch/__init__.py"],
+    delete_file: ["1 of its files are missing or of another size, the first is torch/__init__.py"],
+    delete_version: ["version.py: cannot be read", "torch is damaged"],
+    break_version: ["version.py: cannot be read", "torch is damaged"],
+    disown: ["- torch==9.1.0 (in the lock, not installed)"],
+    twice: ["! torch: lock 9.1.0, installed 9.0.0 and 9.1.0"],
+}
+
+
+@pytest.mark.parametrize("break_it", BREAKS, ids=lambda function: function.__name__)
+def test_broken_environment_is_refused_with_the_difference(scene: Scene, break_it: Callable[[Scene], None]) -> None:
+    """Exit code 4, the difference, and the remedy."""
+    break_it(scene)
+    code, said = scene.prove()
+    assert code == 4
+    assert [word for word in BREAKS[break_it] if word not in said] == []
+    assert "damaged" in said or "delete that folder and run the session again" in said
+
+
+def test_all_differences_are_shown_up_to_a_dozen(scene: Scene) -> None:
+    """A wholly different environment does not flood the terminal and still says how much is wrong."""
+    for number in range(15):
+        info = scene.site / f"extra{number}-1.0.dist-info"
+        info.mkdir()
+        text = f"Metadata-Version: 2.1\nName: extra{number}\nVersion: 1.0\n"
+        (info / "METADATA").write_text(text, encoding="utf-8")
+    drop(scene)
+    code, said = scene.prove()
+    assert code == 4
+    assert "- numpy==2.0" in said
+    assert said.count("+ extra") == 11
+    assert said.endswith("... and 4 more")
+
+
+def test_torch_from_pythonpath_does_not_pass_for_the_environments(scene: Scene) -> None:
+    """The lock holds for what would be imported, not for what lies unused behind it."""
+    other = scene.root / "shadow"
+    for name, text in fakes.TORCH.items():
+        (other / name).parent.mkdir(parents=True, exist_ok=True)
+        (other / name).write_text(text, encoding="utf-8")
+    code, said = scene.prove(PYTHONPATH=str(other))
+    assert code == 4
+    assert f"! torch would be imported from {other / 'torch'}" in said
+
+
+def test_versions_are_compared_as_versions(scene: Scene) -> None:
+    """A package that writes its version in another way than the lock is still the same version."""
+    metadata = scene.site / "numpy-2.0.dist-info" / "METADATA"
+    metadata.write_text("Metadata-Version: 2.1\nName: NumPy\nVersion: 02.00\n", encoding="utf-8")
+    assert scene.prove()[0] == 0
+
+
+def test_installed_checkout_is_not_an_extra_package(scene: Scene) -> None:
+    """Whoever installs stackproof itself into the environment has not broken it."""
+    install(scene, fakes.wheel(scene.root / "more", "stackproof", "0.1.0", {"unused.txt": ""}))
+    assert scene.prove()[0] == 0
+
+
+def test_foreign_environment_is_unpinned(scene: Scene) -> None:
+    """Somebody's container: no lock is claimed, the sentence says so first, extra packages do not matter."""
+    add_extra(scene)
+    scene.unstamp()
+    code, said = scene.prove()
+    assert code == 0
+    found = json.loads(said)
+    assert (found["pinned"], found["lock_digest"], found["unhashed"]) == (False, "", [])
+    assert found["sentence"].startswith("unpinned: ")
+
+
+@pytest.mark.parametrize("break_it", [overwrite_version, overwrite_torch, disown], ids=lambda f: f.__name__)
+def test_foreign_environment_with_the_wrong_torch_is_refused(scene: Scene, break_it: Callable[[Scene], None]) -> None:
+    """The flavour counts there too; but what we did not build, nobody is told to delete."""
+    scene.unstamp()
+    break_it(scene)
+    code, said = scene.prove()
+    assert code == 4
+    assert "torch" in said
+    assert "delete" not in said
+
+
+def test_environment_without_torch(scene: Scene) -> None:
+    """An interpreter that has no torch has no stack: exit code 3 with the remedy."""
+    fakes.run([str(environments.find_uv()), "pip", "uninstall", "--quiet", "--python", str(scene.python), "torch"])
+    scene.unstamp()
+    code, said = scene.prove()
+    assert code == 3
+    assert "there is no torch in" in said
+
+
+def test_unhashed_wheels_are_said(scene: Scene) -> None:
+    """A vendor wheel that nobody could hash is named by the proof, with what completes it."""
+    body = scene.stack.lock.read_text(encoding="utf-8").partition("content:")[2].partition("\n")[2]
+    head, _, rest = body.partition("numpy==2.0")
+    fakes.lock(scene.stack.folder, f"torch==9.1.0\nnumpy==2.0{rest}")
+    assert "torch==9.1.0" in head
+    scene.stamp()
+    code, said = scene.prove()
+    assert code == 0
+    found = json.loads(said)
+    assert found["unhashed"] == ["torch==9.1.0"]
+    assert "unhashed: 1 vendor wheels, completed by `nox -s lock -- tiny`" in found["sentence"]
+
+
+def flavour(contains: str = "", **toolkits: str) -> stacks.Flavour:
+    """Return what a stack asks of torch."""
+    return stacks.Flavour(toolkits, contains)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "version", "toolkits", "words"),
+    [
+        (flavour(cuda="set"), "2.8.0+cu128", {"cuda": "12.8"}, []),
+        (flavour(cuda="set", hip="unset"), "2.8.0", {}, ["cuda is None, the stack wants it set"]),
+        (flavour(hip="set", cuda="unset"), "2.4.1", {"cuda": "12.1"}, ["hip is None", "cuda is 12.1"]),
+        (flavour("dtk", hip="set"), "2.4.1+rocm6", {"hip": "6"}, ["contains 'dtk'"]),
+        (flavour("+xpu", xpu="set"), "2.8.0+xpu", {"xpu": "20250101"}, []),
+    ],
+)
+def test_flavour_differences(wanted: stacks.Flavour, version: str, toolkits: dict[str, str], words: list[str]) -> None:
+    """A CUDA torch is no DCU torch, upstream ROCm is no DTK, and each difference is a line."""
+    said = environment_proof.flavour_differences(wanted, version, toolkits)
+    assert len(said) == len(words)
+    assert [word for word, line in zip(words, said, strict=True) if word not in line] == []
+
+
+def test_this_environment_has_its_own_torch() -> None:
+    """The torch of the environment that runs the tests is read right without importing it."""
+    from importlib import metadata
+
+    version, toolkits = environment_proof.torch_flavour()
+    assert version.split("+")[0] == metadata.version("torch").split("+")[0]
+    assert "hip" not in toolkits
+    assert environment_proof._damage() == []
+
+
+def test_cli_ends_with_exit_code_4_and_the_difference(tmp_path: Path) -> None:
+    """The verb itself: a checkout, an environment built by `prepare`, then an extra package."""
+    root = fakes.checkout(tmp_path / "checkout")
+    folder, wheels = fakes.stack(root), tmp_path / "wheels"
+    fakes.lock(folder, fakes.pin(fakes.wheel(wheels, "torch", "9.1.0", fakes.TORCH)))
+    python = fakes.venv(tmp_path / "environment", wheels / "torch-9.1.0-py3-none-any.whl")
+    facts = {
+        "stack": "tiny",
+        "lock": "requirements.lock",
+        "lock_digest": lockfile.read(folder / "requirements.lock").digest,
+    }
+    (python.parent.parent / environments.STAMP).write_text(json.dumps(facts), encoding="utf-8")
+    uv, sneaky = str(environments.find_uv()), str(fakes.wheel(wheels, "sneaky", "0.1"))
+    fakes.run([uv, "pip", "install", "--quiet", "--no-index", "--python", str(python), sneaky])
+    env = {"PYTHONPATH": f"{root / 'src'}:{fakes.borrowed(tmp_path / 'borrowed')}"}
+    ended = fakes.attempt([str(python), "-m", "stackproof", "smoke", "--stack", "tiny"], env=env, cwd=tmp_path)
+    assert ended.returncode == 4
+    assert "+ sneaky==0.1 (installed, not in the lock)" in ended.stdout
+    (record,) = (root / "results" / "local" / "tiny").glob("*/record.json")
+    found = json.loads(record.read_text(encoding="utf-8"))
+    assert found["verdict"] == "mismatched"
+    assert "sneaky" in found["checks"][-1]["reason"]
+
+
+def test_refusal_is_a_mismatch() -> None:
+    """No difference, no refusal; a difference is exit code 4."""
+    stack = stacks.load("cpu")
+    environment_proof._refuse(stack, [], "remedy")
+    with pytest.raises(EnvironmentMismatchError) as caught:
+        environment_proof._refuse(stack, ["x"], "remedy")
+    assert str(caught.value).startswith(f"the environment {sys.prefix} is not stack 'cpu'")
+    assert str(caught.value).endswith("; remedy:\n  x")

@@ -1,0 +1,393 @@
+"""Environments: built from the lock with hashes, reused for nothing, else refused in one sentence."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from stackproof.base.errors import EnvironmentMismatchError, Refusal, StackUnavailableError
+from stackproof.stack import environments, lockfile, stacks
+
+from .. import fakes
+
+Sandbox = Callable[..., stacks.Stack]
+
+
+@pytest.fixture
+def wheels(tmp_path: Path) -> Path:
+    """The only place that uv may take packages from."""
+    return tmp_path / "wheels"
+
+
+@pytest.fixture
+def sandbox(tmp_path: Path, wheels: Path, monkeypatch: pytest.MonkeyPatch) -> Sandbox:
+    """Make a stack from the body of a lock, in a checkout and an environment home of its own."""
+    (tmp_path / "src").mkdir()
+    monkeypatch.setattr(environments, "ROOT", tmp_path)
+    monkeypatch.setattr(environments, "HOME", tmp_path / ".nox" / "stacks")
+    for name, value in fakes.offline(wheels).items():
+        monkeypatch.setenv(name, value)
+
+    def make(body: str, definition: str = fakes.TINY) -> stacks.Stack:
+        folder = fakes.stack(tmp_path, "tiny", definition)
+        fakes.lock(folder, body)
+        return stacks.load("tiny", tmp_path / "stacks")
+
+    return make
+
+
+def silent(line: str) -> None:
+    """Hear what a builder says and keep it to oneself."""
+
+
+def never(*arguments: object) -> Path:
+    """Stand in for something that must not be called."""
+    raise AssertionError("this must not be called")
+
+
+def installed(python: Path) -> list[str]:
+    """Return the distributions of an environment."""
+    code = "from importlib import metadata as m; print(*sorted(d.name for d in m.distributions()))"
+    return fakes.run([str(python), "-c", code]).stdout.split()
+
+
+def test_environment_is_its_lock(sandbox: Sandbox, wheels: Path) -> None:
+    """The lock's packages are installed, no others; the stamp says from what; the checkout is on the path."""
+    stack = sandbox(fakes.pin(fakes.wheel(wheels, "torch", "9.1.0", fakes.TORCH)))
+    said: list[str] = []
+    python = environments.prepare(stack, said.append)
+    assert installed(python) == ["torch"]
+    stamp = environments.stamp(environments.location(stack))
+    assert stamp["lock_digest"] == lockfile.read(stack.lock).digest
+    assert (stamp["stack"], stamp["lock"], stamp["rehearsed"]) == ("tiny", "requirements.lock", False)
+    assert str(stamp["uv"]).startswith("uv ")
+    assert str(environments.ROOT / "src") in fakes.run([str(python), "-c", "import sys; print(sys.path)"]).stdout
+    assert "stacks/tiny/requirements.lock (1 packages)" in said[0]
+
+
+def test_second_call_asks_nobody(sandbox: Sandbox, wheels: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An environment that is built is reused: no uv, no interpreter is started, nothing is said."""
+    stack = sandbox(fakes.pin(fakes.wheel(wheels, "torch", "9.1.0", fakes.TORCH)))
+    python = environments.prepare(stack, silent)
+    monkeypatch.setattr(environments, "find_uv", never)
+    monkeypatch.setattr(environments, "find_interpreter", never)
+    monkeypatch.setattr(environments.subprocess, "run", never)
+    began = time.perf_counter()
+    assert environments.prepare(stack, never) == python
+    assert time.perf_counter() - began < 0.5
+
+
+def test_rehearsal_without_substitutes_shares_the_environment(sandbox: Sandbox, wheels: Path) -> None:
+    """Same lock, same environment; with substitutes it is another one."""
+    stack = sandbox(fakes.pin(fakes.wheel(wheels, "torch", "9.1.0", fakes.TORCH)))
+    assert environments.location(stack.rehearse()) == environments.location(stack)
+    other = replace(stack, rehearsal=replace(stack.rehearsal, substitutes=("torch==9.1.0",))).rehearse()
+    assert environments.location(other).name == "tiny.rehearsal"
+
+
+def test_changed_lock_rebuilds(sandbox: Sandbox, wheels: Path) -> None:
+    """What the new lock no longer names is gone, even what somebody installed by hand."""
+    torch, extra = fakes.wheel(wheels, "torch", "9.1.0", fakes.TORCH), fakes.wheel(wheels, "extra", "1.0")
+    python = environments.prepare(sandbox(fakes.pin(torch) + fakes.pin(extra)), silent)
+    assert installed(python) == ["extra", "torch"]
+    python = environments.prepare(sandbox(fakes.pin(torch)), silent)
+    assert installed(python) == ["torch"]
+
+
+def test_unfinished_build_is_done_again(sandbox: Sandbox, wheels: Path) -> None:
+    """Without a whole stamp an environment does not count as built, whatever else is in it."""
+    stack = sandbox(fakes.pin(fakes.wheel(wheels, "torch", "9.1.0", fakes.TORCH)))
+    python = environments.prepare(stack, silent)
+    stamp = environments.location(stack) / environments.STAMP
+    for left in ("", "{", "[]", '{"lock_digest": 5}'):
+        stamp.write_text(left, encoding="utf-8")
+        (environments.location(stack) / "litter").touch()
+        assert environments.prepare(stack, silent) == python
+        assert not (environments.location(stack) / "litter").exists()
+        assert json.loads(stamp.read_text(encoding="utf-8"))["lock_digest"]
+
+
+def test_environment_whose_interpreter_is_gone_is_rebuilt(sandbox: Sandbox, wheels: Path) -> None:
+    """A Python that was uninstalled leaves a dangling link, not a working environment."""
+    stack = sandbox(fakes.pin(fakes.wheel(wheels, "torch", "9.1.0", fakes.TORCH)))
+    python = environments.prepare(stack, silent)
+    python.unlink()
+    python.symlink_to("/nonexistent/python")
+    assert installed(environments.prepare(stack, silent)) == ["torch"]
+
+
+def test_environment_of_another_checkout_is_rebuilt(sandbox: Sandbox, wheels: Path, tmp_path: Path) -> None:
+    """A checkout that was copied with its environments must not run the code of the original."""
+    stack = sandbox(fakes.pin(fakes.wheel(wheels, "torch", "9.1.0", fakes.TORCH)))
+    environments.prepare(stack, silent)
+    where = environments.location(stack) / environments.STAMP
+    facts = json.loads(where.read_text(encoding="utf-8"))
+    assert facts["checkout"] == str(tmp_path)
+    where.write_text(json.dumps({**facts, "checkout": "/elsewhere"}), encoding="utf-8")
+    said: list[str] = []
+    environments.prepare(stack, said.append)
+    assert len(said) == 1
+
+
+BUILD = """
+import sys, time
+from pathlib import Path
+from stackproof.stack import environments
+from stackproof.stack import stacks
+environments.ROOT = Path(sys.argv[1])
+environments.HOME = Path(sys.argv[1]) / ".nox" / "stacks"
+if sys.argv[2:] == ["stall"]:
+    environments.link_checkout = lambda environment: (print("stalled", flush=True), time.sleep(60))
+environments.prepare(stacks.load("tiny", Path(sys.argv[1]) / "stacks"))
+"""
+
+
+def builder(root: Path, *arguments: str) -> subprocess.Popen[str]:
+    """Start another process that wants the same environment."""
+    source = {"PYTHONPATH": str(fakes.ROOT / "src")}
+    command = [sys.executable, "-c", BUILD, str(root), *arguments]
+    return subprocess.Popen(command, env={**os.environ, **source}, stdout=subprocess.PIPE, text=True)
+
+
+def test_killed_build_is_done_again(sandbox: Sandbox, wheels: Path, tmp_path: Path) -> None:
+    """A build that was killed between installing and stamping leaves nothing that counts."""
+    stack = sandbox(fakes.pin(fakes.wheel(wheels, "torch", "9.1.0", fakes.TORCH)))
+    with builder(tmp_path, "stall") as killed:
+        assert killed.stdout is not None
+        while "stalled" not in (line := killed.stdout.readline()):
+            assert line, "the builder ended before it stalled"
+        killed.send_signal(signal.SIGKILL)
+    assert environments.python_of(environments.location(stack)).exists()
+    assert environments.stamp(environments.location(stack)) == {}
+    assert installed(environments.prepare(stack, silent)) == ["torch"]
+    assert environments.stamp(environments.location(stack))["stack"] == "tiny"
+
+
+def test_two_builders_at_once_build_once(sandbox: Sandbox, wheels: Path, tmp_path: Path) -> None:
+    """The second one waits and uses what the first one built; it must not pull it from under its feet."""
+    sandbox(fakes.pin(fakes.wheel(wheels, "torch", "9.1.0", fakes.TORCH)))
+    both = [builder(tmp_path) for _ in range(2)]
+    said = [process.communicate(timeout=60)[0] for process in both]
+    assert [process.returncode for process in both] == [0, 0]
+    assert sum("building the environment" in text for text in said) == 1
+
+
+def test_builder_that_waited_does_not_build_again(
+    sandbox: Sandbox, wheels: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The look before the wait is not enough: there is another one after it."""
+    stack = sandbox(fakes.pin(fakes.wheel(wheels, "torch", "9.1.0", fakes.TORCH)))
+    said: list[str] = []
+    with environments.only_builder(environments.location(stack)):
+        waiting = threading.Thread(target=environments.prepare, args=(stack, said.append))
+        waiting.start()
+        time.sleep(0.3)
+        environments._build(
+            stack, lockfile.read(stack.lock), environments.location(stack), Path(sys.executable), silent
+        )
+    waiting.join(timeout=30)
+    assert not waiting.is_alive()
+    assert said == []
+
+
+@pytest.mark.parametrize("decoys", [0, 8], ids=["one hash", "many hashes"])
+def test_wrong_hash_is_a_mismatch_that_names_the_package(sandbox: Sandbox, wheels: Path, decoys: int) -> None:
+    """Exit code 4, the package, the hash that was computed and the remedy; nothing counts as built."""
+    path = fakes.wheel(wheels, "torch", "9.1.0", fakes.TORCH)
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    more = [f"sha256:{n:064x}" for n in range(1, decoys + 1)]
+    stack = sandbox(fakes.pin(path, *more).replace(digest, "f" * 64))
+    with pytest.raises(EnvironmentMismatchError) as caught:
+        environments.prepare(stack, silent)
+    said = str(caught.value)
+    assert caught.value.exit_code == 4
+    for word in ("stacks/tiny/requirements.lock", "torch==9.1.0", digest, "nox -s lock --"):
+        assert word in said
+    assert "\n" not in said
+    assert environments.stamp(environments.location(stack)) == {}
+
+
+def test_tampered_wheel_is_a_mismatch(sandbox: Sandbox, wheels: Path) -> None:
+    """The same name and version with other content than when the lock was made does not pass."""
+    stack = sandbox(fakes.pin(fakes.wheel(wheels, "torch", "9.1.0", fakes.TORCH)))
+    fakes.wheel(wheels, "torch", "9.1.0", {**fakes.TORCH, "torch/evil.py": "print('hello')\n"})
+    with pytest.raises(EnvironmentMismatchError, match=r"torch==9\.1\.0"):
+        environments.prepare(stack, silent)
+
+
+def test_package_that_cannot_be_had_is_refused(sandbox: Sandbox, wheels: Path) -> None:
+    """The lock, uv's own words and exit code 2."""
+    path = fakes.wheel(wheels, "absent", "1.0")
+    stack = sandbox(fakes.pin(path))
+    path.unlink()
+    with pytest.raises(Refusal, match=r"stacks/tiny/requirements\.lock: uv could not install it: .*absent") as caught:
+        environments.prepare(stack, silent)
+    assert caught.value.exit_code == 2
+    assert "\n" not in str(caught.value)
+
+
+INDEX = '\n[[vendor]]\nname = "torch"\nversion = "9.1.0+x"\nindex = "http://127.0.0.1:9/whl"\n'
+BY_HAND = '\n[[vendor]]\nname = "torch"\nversion = "9.1.0+x"\nfile = "https://vendor.example/torch.whl"\n'
+SECOND = '\n[[vendor]]\nname = "triton"\nversion = "3.0+x"\nfile = "https://vendor.example/triton.whl"\n'
+
+
+@pytest.mark.parametrize(
+    ("vendor", "remedy"),
+    [
+        (INDEX, "check that http://127.0.0.1:9/whl can be reached, then `nox -s lock -- tiny` completes"),
+        (BY_HAND, "into stacks/tiny/wheels/ (https://vendor.example/torch.whl), then `nox -s lock -- tiny`"),
+        (BY_HAND + SECOND, "(https://vendor.example/torch.whl and 1 more in stack.toml)"),
+    ],
+    ids=["index out of reach", "one file by hand", "two files by hand"],
+)
+def test_vendor_wheels_out_of_reach(
+    sandbox: Sandbox, wheels: Path, monkeypatch: pytest.MonkeyPatch, vendor: str, remedy: str
+) -> None:
+    """The hashed part installs without asking the vendor; the sentence names wheels, source and remedy."""
+    monkeypatch.setenv("UV_HTTP_RETRIES", "0")
+    monkeypatch.delenv("UV_NO_INDEX")
+    monkeypatch.delenv("UV_OFFLINE")
+    monkeypatch.setenv("UV_DEFAULT_INDEX", wheels.as_uri())
+    plain = fakes.wheel(wheels, "plain", "1.0")
+    stack = sandbox(fakes.pin(plain) + "torch==9.1.0+x\n", fakes.TINY + vendor)
+    with pytest.raises(Refusal) as caught:
+        environments.prepare(stack, silent)
+    said = str(caught.value)
+    assert "vendor wheels torch==9.1.0+x could not be had" in said
+    assert remedy in said
+    assert "\n" not in said
+    assert installed(environments.python_of(environments.location(stack))) == ["plain"]
+
+
+def test_vendor_wheel_from_the_wheelhouse(sandbox: Sandbox, wheels: Path) -> None:
+    """A wheel that was downloaded by hand is installed by exact version, and its marker is heeded."""
+    unhashed = "torch==9.1.0+x\nother==1.0 ; python_full_version < '3'\n"
+    stack = sandbox(fakes.pin(fakes.wheel(wheels, "plain", "1.0")) + unhashed, fakes.TINY + BY_HAND)
+    fakes.wheel(stack.folder / "wheels", "torch", "9.1.0+x", fakes.TORCH)
+    assert installed(environments.prepare(stack, silent)) == ["plain", "torch"]
+
+
+def test_index_that_only_hashed_vendor_wheels_need_is_named(sandbox: Sandbox, wheels: Path) -> None:
+    """A complete lock needs the vendor's index; when it does not answer, the sentence says which."""
+    vendor = fakes.wheel(wheels, "torch", "9.1.0+x", fakes.TORCH)
+    stack = sandbox(fakes.pin(vendor), fakes.TINY + INDEX)
+    vendor.unlink()
+    with pytest.raises(Refusal, match=r"besides the package index it needs http://127\.0\.0\.1:9/whl"):
+        environments.prepare(stack, silent)
+
+
+def test_no_interpreter_of_the_version(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One sentence with the versions, the places and two remedies; exit code 3, and uv is never asked."""
+    stack = sandbox("", fakes.TINY.replace(f'["{fakes.THIS_PYTHON}"]', '["3.98", "3.99"]'))
+    monkeypatch.setattr(environments, "find_uv", never)
+    with pytest.raises(StackUnavailableError) as caught:
+        environments.prepare(stack, silent)
+    said = str(caught.value)
+    assert caught.value.exit_code == 3
+    assert said.startswith("stack 'tiny' needs Python 3.98 or 3.99 and none is installed")
+    assert "`uv python install 3.98`" in said
+    assert "`pyenv install 3.98`" in said
+    assert "\n" not in said
+
+
+def script(path: Path, text: str) -> Path:
+    """Write an executable."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    path.chmod(0o755)
+    return path
+
+
+def says(version: str) -> str:
+    """Return a script that claims to be a Python of that version."""
+    return f"#!/bin/sh\necho {version}\n"
+
+
+SHIM = "#!/bin/sh\necho 'pyenv: python3.98: command not found' >&2\nexit 127\n"
+
+
+@pytest.fixture
+def pythons(sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> stacks.Stack:
+    """A stack on Python 3.98 or 3.97, and a host that has neither yet."""
+    monkeypatch.setenv("PATH", f"{tmp_path / 'shims'}:{tmp_path / 'bin'}")
+    monkeypatch.setenv("PYENV_ROOT", str(tmp_path / "pyenv"))
+    monkeypatch.setenv("UV_PYTHON_INSTALL_DIR", str(tmp_path / "uv"))
+    return sandbox("", fakes.TINY.replace(f'["{fakes.THIS_PYTHON}"]', '["3.98", "3.97"]'))
+
+
+@pytest.mark.parametrize(
+    "shim",
+    [SHIM, "#!/nonexistent/interpreter\n", says("3.11"), "#!/bin/sh\nprintf '\\377\\376'\n", ""],
+    ids=["inactive shim", "no such loader", "another version", "rubbish", "empty"],
+)
+@pytest.mark.parametrize(
+    "place",
+    ["bin/python3.98", "pyenv/versions/3.98.1/bin/python3.98", "uv/cpython-3.98.0-linux/bin/python3.98"],
+)
+def test_interpreter_that_does_not_run_is_passed_over(
+    pythons: stacks.Stack, tmp_path: Path, shim: str, place: str
+) -> None:
+    """What stands first on PATH and does not run hides neither a later one on PATH nor pyenv's nor uv's."""
+    script(tmp_path / "shims" / "python3.98", shim)
+    real = script(tmp_path / place, says("3.98"))
+    assert environments.find_interpreter(pythons) == real
+
+
+def test_preferred_version_comes_first(pythons: stacks.Stack, tmp_path: Path) -> None:
+    """The stack's first version wins wherever it lies; without it the second one will do."""
+    second = script(tmp_path / "shims" / "python3.97", says("3.97"))
+    assert environments.find_interpreter(pythons) == second
+    first = script(tmp_path / "uv/cpython-3.98.0-linux/bin/python3.98", says("3.98"))
+    assert environments.find_interpreter(pythons) == first
+
+
+def test_uv_that_does_not_run_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A version manager's shim for uv is no uv; our own copy is used, and made only if there is none."""
+    script(tmp_path / "shims" / "uv", SHIM)
+    own = script(tmp_path / "tools" / "bin" / "uv", "#!/bin/sh\necho uv 1\n")
+    monkeypatch.setenv("PATH", f"{tmp_path / 'shims'}:{os.environ['PATH']}")
+    monkeypatch.setattr(environments, "TOOLS", tmp_path / "tools")
+    monkeypatch.setattr(environments.sys, "executable", str(tmp_path / "nowhere" / "python"))
+    assert environments.find_uv(silent) == own
+
+
+def test_uv_that_cannot_be_installed_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without uv and without the means to get it there is a sentence."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(environments, "TOOLS", tmp_path / "tools")
+    monkeypatch.setattr(environments.sys, "executable", str(script(tmp_path / "python", SHIM)))
+    with pytest.raises(Refusal, match="cannot make an environment for uv: pyenv"):
+        environments.find_uv(silent)
+
+
+def test_place_that_cannot_be_written_is_refused(
+    sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A read-only or full disk is a sentence; a file in the folder's place stands in for both."""
+    stack = sandbox("")
+    (tmp_path / ".nox").touch()
+    with pytest.raises(Refusal, match="cannot be built"):
+        environments.prepare(stack, silent)
+
+
+def test_missing_or_damaged_lock_is_refused(sandbox: Sandbox) -> None:
+    """Nothing is built from a lock that is not whole."""
+    stack = sandbox("")
+    stack.lock.write_text(stack.lock.read_text(encoding="utf-8") + "torch==1.0\n", encoding="utf-8")
+    with pytest.raises(Refusal, match="nox -s lock -- tiny"):
+        environments.prepare(stack, silent)
+    stack.lock.unlink()
+    with pytest.raises(Refusal, match="No such file"):
+        environments.prepare(stack, silent)
+    assert not environments.location(stack).exists()

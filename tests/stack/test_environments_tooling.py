@@ -1,0 +1,69 @@
+"""asv's environment: made once from a file of requirements, made again when it changes, in no stack's lock."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stackproof import ROOT
+from stackproof.base.errors import Refusal
+from stackproof.stack import environments, stacks
+
+from .. import fakes
+
+
+@pytest.fixture
+def offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Let it be made in a temporary checkout, from a folder with one wheel."""
+    wheels = tmp_path / "wheels"
+    fakes.wheel(wheels, "asv", "99.1.0")
+    for name, value in fakes.offline(wheels).items():
+        monkeypatch.setenv(name, value)
+    (tmp_path / "requirements.in").write_text("asv==99.1.0\n", encoding="utf-8")
+    (tmp_path / "pyproject.toml").write_text(
+        '[project]\nname = "p"\nversion = "1"\ndependencies = []\n', encoding="utf-8"
+    )
+    (tmp_path / "src").mkdir()
+    monkeypatch.setattr(environments, "ROOT", tmp_path)
+    monkeypatch.setattr(environments, "ROOT", tmp_path)
+    monkeypatch.setattr(environments, "ASV_HOME", tmp_path / ".nox" / "tools" / "asv")
+    monkeypatch.setattr(environments, "REQUIREMENTS", tmp_path / "requirements.in")
+    monkeypatch.setattr(environments, "PROJECT", tmp_path / "pyproject.toml")
+    return tmp_path
+
+
+def test_it_is_made_once(offline: Path) -> None:
+    """With the checkout on its path; a second call touches nothing; other requirements make it anew."""
+    said: list[str] = []
+    python = environments.prepare_asv(said.append)
+    assert python.exists()
+    assert len(list(offline.glob(".nox/tools/asv/lib/*/site-packages/asv.py"))) == 1
+    (linked,) = offline.glob(".nox/tools/asv/lib/*/site-packages/stackproof.pth")
+    assert linked.read_text(encoding="utf-8").strip() == str(offline / "src")
+    assert environments.prepare_asv(said.append) == python
+    assert len([line for line in said if "building" in line]) == 1
+    (offline / "requirements.in").write_text("asv>=99\n", encoding="utf-8")
+    environments.prepare_asv(said.append)
+    assert len([line for line in said if "building" in line]) == 2
+
+
+def test_what_cannot_be_had_is_one_sentence(offline: Path) -> None:
+    """And the next call tries again."""
+    (offline / "requirements.in").write_text("asv==99.9.9\n", encoding="utf-8")
+    for _ in range(2):
+        with pytest.raises(Refusal, match="asv's environment cannot be made: .*asv==99.9.9"):
+            environments.prepare_asv(lambda _: None)
+
+
+def test_asv_is_in_no_stack() -> None:
+    """A tool that only reads results must not decide which packages a stack can have."""
+    for name in stacks.names():
+        for file in (ROOT / "stacks" / name).glob("*.lock"):
+            assert "\nasv==" not in file.read_text(encoding="utf-8"), file
+
+
+def test_asv_is_pinned_exactly() -> None:
+    """What we use of it beyond its documentation is tested against this release."""
+    text = environments.REQUIREMENTS.read_text(encoding="utf-8")
+    assert "\nasv==0.6.6\n" in text

@@ -1,0 +1,155 @@
+"""Known issues: they excuse what they are about, for their versions and time, and complain when they rot."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from stackproof.base.errors import Refusal
+from stackproof.record.records import Check, Record, Verdict
+from stackproof.stack import known_issues, stacks
+from stackproof.stack.known_issues import KnownIssue
+from stackproof.stack.stacks import Stack
+
+ROW = """
+[[issue]]
+test = "operators/sweep::agrees[[]foo-*"
+torch = ">=2.8,<2.9"
+link = "https://github.com/intel/torch-xpu-ops/issues/1"
+owner = "somebody"
+expires = 2999-12-31
+reason = "foo is wrong"
+"""
+FAILED = Check("operators/sweep::agrees[foo-float32]", Verdict.FAILED, "error 2", 0.1)
+
+
+@pytest.fixture
+def stack(tmp_path: Path) -> Stack:
+    """The xpu stack with a folder of its own."""
+    folder = tmp_path / "xpu"
+    folder.mkdir()
+    return replace(stacks.load("xpu"), folder=folder)
+
+
+def rows(stack: Stack, text: str = ROW) -> tuple[KnownIssue, ...]:
+    """Write and load rows."""
+    (stack.folder / "known_issues.toml").write_text(text)
+    return known_issues.load(stack)
+
+
+def made(*checks: Check, torch: str = "2.8.0+xpu") -> Record:
+    """Return a record of a run with that torch."""
+    return Record("verify", "xpu", "2026-01-01T00:00:00+00:00", provenance={"torch": torch}, checks=list(checks))
+
+
+def complaints(found: tuple[KnownIssue, ...], record: Record, partial: bool = False) -> list[str]:
+    """Return what the rows have to say at the end."""
+    return [check.reason for check in known_issues.verdicts(found, record, ("operators",), partial)]
+
+
+def test_a_failure_that_is_known_is_excused_and_keeps_its_words(stack: Stack) -> None:
+    """The verdict is known issue; link, end and the check's own sentence are in the reason."""
+    excused = known_issues.excuse(rows(stack), FAILED, made())
+    assert excused.verdict is Verdict.KNOWN_ISSUE
+    for words in ("foo is wrong", "issues/1", "2999-12-31", "it said: error 2"):
+        assert words in excused.reason
+
+
+@pytest.mark.parametrize("verdict", [Verdict.CRASHED, Verdict.HUNG])
+def test_crashes_and_hangs_can_be_known(stack: Stack, verdict: Verdict) -> None:
+    """A kernel that kills the process is an issue like any other."""
+    assert known_issues.excuse(rows(stack), replace(FAILED, verdict=verdict), made()).verdict is Verdict.KNOWN_ISSUE
+
+
+@pytest.mark.parametrize("verdict", [Verdict.PASSED, Verdict.SKIPPED, Verdict.INTERRUPTED, Verdict.INCONCLUSIVE])
+def test_nothing_else_is_touched(stack: Stack, verdict: Verdict) -> None:
+    """A row excuses failures, it does not colour passes."""
+    check = replace(FAILED, verdict=verdict)
+    assert known_issues.excuse(rows(stack), check, made()) is check
+
+
+@pytest.mark.parametrize("torch", ["2.7.1+xpu", "2.9.0", "2.15.0"])
+def test_other_versions_are_not_excused(stack: Stack, torch: str) -> None:
+    """Outside its range a row neither excuses nor complains."""
+    found = rows(stack)
+    assert known_issues.excuse(found, FAILED, made(torch=torch)) is FAILED
+    assert complaints(found, made(torch=torch)) == []
+
+
+def test_the_driver_can_limit_a_row(stack: Stack) -> None:
+    """The driver's version is looked for under all of its names; one that nobody could read is in any range."""
+    found = rows(stack, ROW.replace('torch = ">=2.8,<2.9"', 'driver = "<1.7"'))
+    old, new = made(), made()
+    old.provenance["xpu:0.properties.driver_version"] = "1.6.33578"
+    new.provenance["driver./sys/module/xe/version"] = "1.1.0"
+    new.provenance["xpu:0.properties.driver_version"] = "1.7.1"
+    assert known_issues.excuse(found, FAILED, old).verdict is Verdict.KNOWN_ISSUE
+    assert known_issues.excuse(found, FAILED, made()).verdict is Verdict.KNOWN_ISSUE
+    assert known_issues.excuse(found, FAILED, new) is FAILED
+
+
+def test_a_row_that_starts_to_pass_fails_the_run(stack: Stack) -> None:
+    """The sentence names the line to delete and who owns it."""
+    (sentence,) = complaints(rows(stack), made(replace(FAILED, verdict=Verdict.PASSED)))
+    assert "passes now: delete the row at stacks/xpu/known_issues.toml:2 (somebody owns it)" in sentence
+
+
+def test_a_row_that_still_holds_says_nothing(stack: Stack) -> None:
+    """One of its checks still fails."""
+    record = made(
+        replace(FAILED, verdict=Verdict.KNOWN_ISSUE), replace(FAILED, id="operators/sweep::agrees[foo-float16]")
+    )
+    assert complaints(rows(stack), record) == []
+
+
+def test_an_expired_row_excuses_nothing_and_fails_the_run(stack: Stack) -> None:
+    """The sentence says to renew or delete, and where."""
+    found = rows(stack, ROW.replace("2999-12-31", "2026-01-31"))
+    assert known_issues.excuse(found, FAILED, made()) is FAILED
+    (sentence,) = complaints(found, made(FAILED))
+    assert "expired on 2026-01-31" in sentence
+    assert "renew 'expires' or delete the row at stacks/xpu/known_issues.toml:2" in sentence
+
+
+def test_a_row_that_matches_nothing_fails_a_whole_run(stack: Stack) -> None:
+    """A renamed check leaves no dead row; a run of some checks says nothing about it, nor one of other suites."""
+    found = rows(stack)
+    assert "matches no check" in complaints(found, made())[0]
+    assert complaints(found, made(), partial=True) == []
+    assert list(known_issues.verdicts(found, made(), ("smoke",), False)) == []
+
+
+def test_rows_about_cards_do_not_hold_in_a_rehearsal(stack: Stack) -> None:
+    """A card's issue is not the CPU's; a row can say that it is of the rehearsal, or of both."""
+    rehearsed = replace(stack, rehearsed=True)
+    assert rows(stack) and not rows(rehearsed)
+    assert rows(rehearsed, ROW + 'where = "rehearsal"\n')
+    assert rows(stack, ROW + 'where = "both"\n') and rows(rehearsed, ROW + 'where = "both"\n')
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (("torch = ", "troch = "), "'issue[0].troch' is not a known key"),
+        (('">=2.8,<2.9"', '"newer"'), "must be a version range"),
+        (("2999-12-31", '"soon"'), "must be a date such as 2027-01-31"),
+        (("https://", "see "), "must be the address of a public thread"),
+        (('owner = "somebody"\n', ""), "'issue[0].owner' is missing"),
+    ],
+)
+def test_a_bad_row_is_refused(stack: Stack, change: tuple[str, str], words: str) -> None:
+    """One sentence with file, key and what is allowed."""
+    with pytest.raises(Refusal) as refusal:
+        rows(stack, ROW.replace(*change))
+    assert words in str(refusal.value)
+
+
+@pytest.mark.parametrize("name", stacks.names())
+def test_our_own_rows_load_and_are_of_suites_that_exist(name: str) -> None:
+    """Every row of every stack is readable, linked, not expired, and about a suite of ours."""
+    for loaded in (stacks.load(name), stacks.load(name).rehearse()):
+        for row in known_issues.load(loaded):
+            assert not row.expired, row.place
+            assert row.test.split("/", 1)[0] in stacks.suites(), row.place

@@ -1,0 +1,301 @@
+"""Environment variables: what is likely a slip is said with its remedy, what is merely unknown or unusual is not."""
+
+from __future__ import annotations
+
+import os
+import random
+
+import pytest
+
+from stackproof.base.errors import Refusal
+from stackproof.stack import stacks, variables
+from stackproof.stack.variables import Level, Slip
+
+
+def one(environ: dict[str, str], *families: str) -> Slip:
+    """Return the only slip."""
+    slips = variables.examine(environ, families or None)
+    assert len(slips) == 1, [slip.sentence for slip in slips]
+    return slips[0]
+
+
+def quiet(environ: dict[str, str], *families: str) -> bool:
+    """Whether nothing worse than a note is said."""
+    return all(slip.level is Level.NOTE for slip in variables.examine(environ, families or None))
+
+
+def test_a_dot_in_a_mask_has_both_meanings() -> None:
+    """`0.1` is legal: sub-device 1 of card 0. It is said, and so is what two cards would be."""
+    slip = one({"ZE_AFFINITY_MASK": "0.1"})
+    assert slip.level is Level.WARNING
+    assert "sub-device (tile) 1 of card 0" in slip.sentence
+    assert "'0,1'" in slip.sentence
+    assert slip.remedy.startswith("export ZE_AFFINITY_MASK=0,1 ")
+
+
+def test_a_dot_under_flat_names_nothing() -> None:
+    """FLAT has no sub-devices, so that the same mask is a problem there; under COMPOSITE it may be meant."""
+    mask = {"ZE_AFFINITY_MASK": "0.1"}
+    assert one(mask | {"ZE_FLAT_DEVICE_HIERARCHY": "FLAT"}).level is Level.PROBLEM
+    assert one(mask | {"ZE_FLAT_DEVICE_HIERARCHY": "COMPOSITE"}).level is Level.WARNING
+
+
+@pytest.mark.parametrize("mask", ["0", "0,1", "0, 1", "0.0,0.1", "1.2.0"])
+def test_masks_of_the_specification_are_right(mask: str) -> None:
+    """What the Level Zero specification shows is not complained about; it writes blanks after commas."""
+    assert variables.examine({"ZE_AFFINITY_MASK": mask}) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "oddity", "meant"),
+    [
+        ("ZE_AFFINITY_MASK", "0，1", "full-width character '，'", "0,1"),
+        ("CUDA_VISIBLE_DEVICES", "0、1", "full-width character '、'", "0,1"),
+        ("CUDA_VISIBLE_DEVICES", "0, 1", "blanks", "0,1"),
+        ("HIP_VISIBLE_DEVICES", "'0,1'", "quotes", "0,1"),
+        ("OMP_NUM_THREADS", "８", "full-width character '８'", "8"),
+        ("FI_PROVIDER", '"tcp"', "quotes", "tcp"),
+        ("CCL_KVS_IFACE", "“eth0”", "", ""),
+        ("NCCL_HOSTID", '"a"', "quotes", "a"),
+        ("NCCL_TOPO_FILE", "/a：b", "full-width character '：'", "/a:b"),
+        ("NCCL_DEBUG", "INFO ", "blanks", "INFO"),
+    ],
+)
+def test_what_a_keyboard_or_a_file_adds(name: str, value: str, oddity: str, meant: str) -> None:
+    """Full-width punctuation, blanks and quotes are named, and the remedy is the value without them."""
+    if not meant:
+        assert quiet({name: value})
+        return
+    slip = one({name: value})
+    assert oddity in slip.sentence
+    assert slip.remedy == f"export {name}={meant}"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "level"),
+    [
+        ("CCL_WORKER_COUNT", "two", Level.PROBLEM),
+        ("CCL_WORKER_COUNT", "0", Level.PROBLEM),
+        ("CCL_ATL_TRANSPORT", "tcp", Level.PROBLEM),
+        ("CCL_LOG_LEVEL", "loud", Level.WARNING),
+        ("CUDA_VISIBLE_DEVICES", "cuda:0", Level.PROBLEM),
+        ("ZE_FLAT_DEVICE_HIERARCHY", "TILES", Level.PROBLEM),
+        ("ONEAPI_DEVICE_SELECTOR", "gpu", Level.PROBLEM),
+        ("NCCL_BUFFSIZE", "4M", Level.WARNING),
+        ("NCCL_DEBUG", "verbose", Level.WARNING),
+        ("I_MPI_FABRICS", "dapl", Level.WARNING),
+        ("OMP_NUM_THREADS", "0", Level.PROBLEM),
+        ("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments=True", Level.WARNING),
+        ("TORCH_DISTRIBUTED_DEBUG", "1", Level.WARNING),
+    ],
+)
+def test_a_value_outside_its_grammar(name: str, value: str, level: Level) -> None:
+    """The sentence has name and value and says what is allowed; the remedy gives a value that is; there is a link."""
+    slip = next(slip for slip in variables.examine({name: value}) if " is not " in slip.sentence)
+    assert slip.variables == (name,)
+    assert slip.sentence.startswith(f"{name}='{value}' is not ")
+    assert (slip.level, slip.remedy.startswith(f"unset {name}")) == (level, True)
+    assert slip.link.startswith("https://")
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("CCL_WORKERS_COUNT", "CCL_WORKER_COUNT"),
+        ("NCCL_DISABLE_P2P", "NCCL_P2P_DISABLE"),
+        ("NCLL_DEBUG", "NCCL_DEBUG"),
+        ("RCCL_DEBUG", "NCCL_DEBUG"),
+        ("nccl_debug", "NCCL_DEBUG"),
+        ("CUDA_VISIBLE_DEVICE", "CUDA_VISIBLE_DEVICES"),
+        ("HIP_VISBLE_DEVICES", "HIP_VISIBLE_DEVICES"),
+        ("ZE_AFINITY_MASK", "ZE_AFFINITY_MASK"),
+        ("FI_PROVIDERS", "FI_PROVIDER"),
+        ("I_MPI_FABRIC", "I_MPI_FABRICS"),
+        ("TORCH_DISTRIBUTE_DEBUG", "TORCH_DISTRIBUTED_DEBUG"),
+        ("PYTORCH_CUDA_ALOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"),
+        ("OMP_NUM_TREADS", "OMP_NUM_THREADS"),
+    ],
+)
+def test_a_misspelt_name(typed: str, meant: str) -> None:
+    """The nearest known name is offered with the value that was given."""
+    slip = one({typed: "1"})
+    assert slip.level is Level.WARNING
+    assert slip.remedy == f"export {meant}='1'; unset {typed}"
+
+
+def test_a_misspelt_name_beside_the_right_one() -> None:
+    """Both are named, and the value that is in effect."""
+    slip = one({"CCL_LOG_LEVELS": "debug", "CCL_LOG_LEVEL": "info"})
+    assert "CCL_LOG_LEVEL is, which is also set, to 'info'" in slip.sentence
+    assert slip.remedy == "unset CCL_LOG_LEVELS"
+
+
+# What public launch scripts for Aurora, Frontier, EFA clusters and workstations export.
+EVERYDAY = {
+    "CCL_PROCESS_LAUNCHER": "pmix",
+    "CCL_ATL_TRANSPORT": "mpi",
+    "PMIX_RANK": "0",
+    "CCL_OP_SYNC": "1",
+    "CCL_KVS_MODE": "mpi",
+    "CCL_KVS_CONNECTION_TIMEOUT": "3600",
+    "CCL_WORKER_AFFINITY": "1,9,17,25",
+    "CCL_ZE_CACHE_OPEN_IPC_HANDLES_THRESHOLD": "32768",
+    "CCL_TOPO_P2P_ACCESS": "0",
+    "CCL_BRAND_NEW": "1",
+    "FI_CXI_RX_MATCH_MODE": "hybrid",
+    "FI_CXI_DEFAULT_CQ_SIZE": "131072",
+    "FI_MR_CACHE_MONITOR": "userfaultfd",
+    "FI_PROVIDER": "tcp;ofi_rxm",
+    "I_MPI_PIN": "0",
+    "ZE_FLAT_DEVICE_HIERARCHY": "FLAT",
+    "ZEX_NUMBER_OF_CCS": "0:4",
+    "ONEAPI_DEVICE_SELECTOR": "opencl:gpu;level_zero:gpu",
+    "SYCL_PI_LEVEL_ZERO_USE_IMMEDIATE_COMMANDLISTS": "1",
+    "NCCL_DEBUG": "INFO",
+    "NCCL_SOCKET_IFNAME": "^docker,lo",
+    "NCCL_IB_HCA": "=mlx5_0:1,mlx5_1:1",
+    "NCCL_NET": "AWS Libfabric",
+    "NCCL_NVLS_ENABLE": "0",
+    "NCCL_IB_GID_INDEX": "3",
+    "NCCL_CROSS_NIC": "1",
+    "HSA_FORCE_FINE_GRAIN_PCIE": "1",
+    "OMP_NUM_THREADS": "8",
+    "OMP_PLACES": "cores",
+    "KMP_BLOCKTIME": "1",
+    "MKL_NUM_THREADS": "8",
+    "TORCH_CPP_LOG_LEVEL": "ERROR",
+    "TORCH_NCCL_ASYNC_ERROR_HANDLING": "1",
+    "TORCHELASTIC_USE_AGENT_STORE": "True",
+    "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True,garbage_collection_threshold:0.8",
+    "CUDA_VISIBLE_DEVICES": "GPU-8932f937-d72c-4106-c12f-20bd9faed9f6,MIG-1",
+    "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+    "CUDA_DEVICE_MEMORY_LIMIT_0": "8192m",
+    "NVIDIA_VISIBLE_DEVICES": "all",
+    "PATH": "/usr/bin",
+    "HOME": "/root",
+}
+
+
+def test_everyday_settings_are_not_alarming() -> None:
+    """Each alone and all together: nothing above a note."""
+    assert quiet(EVERYDAY)
+    for name, value in EVERYDAY.items():
+        if name not in ("CCL_ATL_TRANSPORT", "CCL_KVS_MODE"):
+            assert quiet({name: value}), name
+
+
+def test_a_variable_of_tomorrow_is_not_an_alarm() -> None:
+    """A name that no list has is passed over unless a known one is near."""
+    assert variables.examine({"NCCL_QUANTUM_ENTANGLEMENT": "1", "ZE_TELEPORT": "2", "CUDA_BREW_COFFEE": "3"}) == []
+
+
+TORCHRUN = {"TORCHELASTIC_RUN_ID": "1", "LOCAL_RANK": "0"}
+HYDRA = {"PMI_RANK": "0", "PMI_FD": "9", "MPI_LOCALRANKID": "0"}
+
+
+def test_mpi_transport_without_mpirun() -> None:
+    """A warning in a shell, where mpirun may follow; a problem in torchrun's ranks, where it hangs; right under mpirun."""
+    mpi = {"CCL_ATL_TRANSPORT": "mpi"}
+    assert one(mpi).level is Level.WARNING
+    slip = one(mpi | TORCHRUN)
+    assert (slip.level, "hangs" in slip.sentence) == (Level.PROBLEM, True)
+    assert variables.examine(mpi | HYDRA) == []
+    assert variables.examine(mpi | {"PMIX_RANK": "0"}) == []
+
+
+def test_torchrun_inside_mpirun() -> None:
+    """OneCCL crashes whether the transport is mpi or unset; with ofi it works, and only the doubled ranks are warned about."""
+    nested = TORCHRUN | HYDRA
+    for transport in ({}, {"CCL_ATL_TRANSPORT": "mpi"}):
+        worst = variables.examine(nested | transport, ["ccl", "torch"])[0]
+        assert (worst.level, "dead PMI descriptor" in worst.sentence) == (Level.PROBLEM, True)
+    assert one(nested | {"CCL_ATL_TRANSPORT": "ofi"}, "ccl", "torch").level is Level.WARNING
+
+
+def test_torchrun_below_slurm_is_right() -> None:
+    """Srun starts one torchrun a node and sets PMI's rank: that is how it is done."""
+    environ = TORCHRUN | {"SLURM_PROCID": "0", "PMI_RANK": "0", "CCL_ATL_TRANSPORT": "ofi"}
+    assert variables.examine(environ) == []
+
+
+def test_a_launcher_called_none_needs_ranks() -> None:
+    """Each missing variable makes the row hold; with both it does not."""
+    none = {"CCL_PROCESS_LAUNCHER": "none"}
+    assert one(none | {"CCL_LOCAL_RANK": "0"}).level is Level.PROBLEM
+    assert variables.examine(none | {"CCL_LOCAL_RANK": "0", "CCL_LOCAL_SIZE": "2"}) == []
+
+
+def test_leftovers_of_a_launcher() -> None:
+    """RANK in a plain shell makes a plain run wait; below a launcher it belongs there."""
+    assert "would wait" in one({"RANK": "0", "WORLD_SIZE": "2"}).sentence
+    assert variables.examine({"RANK": "0", "WORLD_SIZE": "2"} | TORCHRUN) == []
+
+
+def test_the_stack_decides_what_is_idle() -> None:
+    """CUDA's mask is news on an Intel or a HIP stack, and none on a CUDA stack or when no stack is named."""
+    mask = {"CUDA_VISIBLE_DEVICES": "1"}
+    for name, word in (("xpu", "ultralytics"), ("dcu", "HIP_VISIBLE_DEVICES")):
+        assert word in one(mask, *variables.relevant(stacks.load(name))).sentence
+    assert variables.examine(mask, variables.relevant(stacks.load("cuda"))) == []
+    assert variables.examine(mask) == []
+
+
+def test_two_masks_that_differ() -> None:
+    """HIP reads both names; equal values are no news."""
+    assert "differ" in one({"HIP_VISIBLE_DEVICES": "0", "CUDA_VISIBLE_DEVICES": "1"}).sentence
+    assert variables.examine({"HIP_VISIBLE_DEVICES": "0", "CUDA_VISIBLE_DEVICES": "0"}) == []
+
+
+def test_rdma_asked_of_another_provider() -> None:
+    """RDMA is efa's to give."""
+    asked = {"FI_EFA_USE_DEVICE_RDMA": "1"}
+    assert "leaves efa out" in one(asked | {"FI_PROVIDER": "tcp"}).sentence
+    assert variables.examine(asked | {"FI_PROVIDER": "efa"}) == []
+
+
+def test_leftover_workarounds() -> None:
+    """NCCL_P2P_DISABLE is named; a debug level without a file is fine."""
+    assert one({"NCCL_P2P_DISABLE": "1"}).level is Level.WARNING
+    assert variables.examine({"NCCL_DEBUG": "INFO"}) == []
+
+
+def test_only_the_families_asked_for() -> None:
+    """A stack that does not read a family hears nothing of it; a family that does not exist is refused with the nearest."""
+    environ = {"CCL_WORKER_COUNT": "two", "NCCL_DEBUG": "loud"}
+    assert [slip.family for slip in variables.examine(environ, ["nccl"])] == ["nccl"]
+    with pytest.raises(Refusal, match=r"no family of variables 'ncl' \(did you mean 'nccl'\?\)"):
+        variables.examine(environ, ["ncl"])
+
+
+def test_the_worst_comes_first() -> None:
+    """Problems, then warnings, then notes; each once."""
+    environ = {"CCL_ALLREDUCE": "ring", "NCCL_DEBGU": "INFO", "CUDA_VISIBLE_DEVICES": "x"}
+    slips = variables.examine(environ)
+    assert [slip.level for slip in slips] == [Level.PROBLEM, Level.WARNING, Level.NOTE]
+
+
+def test_a_value_with_braces_is_text() -> None:
+    """A value cannot break the sentence that quotes it."""
+    slips = variables.examine({"CUDA_VISIBLE_DEVICES": "{0}{x!r}", "HIP_VISIBLE_DEVICES": "{"}, ["hip"])
+    assert any("{0}{x!r}" in slip.sentence for slip in slips)
+
+
+def test_the_environment_is_not_changed() -> None:
+    """Examining reads."""
+    before = dict(os.environ)
+    variables.examine(os.environ)
+    assert dict(os.environ) == before
+
+
+def test_any_environment_is_answered() -> None:
+    """Whatever the values hold, the answer names only variables that are set, and has a sentence and a remedy."""
+    draw = random.Random(0)
+    names = [*EVERYDAY, "ZE_AFFINITY_MASK", "CCL_WORKER_COUNT", "RANK", "NCLL_DEBUG", "X", "CCL_"]
+    letters = "0123456789.,:;^={}[]()*%$#@!\\'\"\n\t AÄß，：。０Ａ\u3000\u202e\U0001f600"
+    for _ in range(300):
+        chosen = draw.sample(names, k=draw.randrange(6))
+        environ = {name: "".join(draw.choices(letters, k=draw.randrange(12))) for name in chosen}
+        for slip in variables.examine(environ):
+            assert slip.sentence
+            assert slip.remedy
+            assert set(slip.variables) <= set(environ)

@@ -1,0 +1,104 @@
+"""The shipped tables of variables: strict, consistent with themselves, each with its source."""
+
+from __future__ import annotations
+
+import re
+import string
+from pathlib import Path
+
+import pytest
+
+from stackproof.base.errors import Refusal
+from stackproof.stack import stacks, variables
+from stackproof.stack.variables import Grammar
+
+FAMILIES = variables.families()
+COMBINATIONS = variables.combinations()
+GRAMMARS = [(f.name, v.name, v.grammar) for f in FAMILIES.values() for v in f.variables.values() if v.grammar]
+
+
+def test_every_family_of_the_stacks_is_there() -> None:
+    """The libraries below torch on CUDA, HIP and XPU, their collectives and transports, and torch itself."""
+    assert set(FAMILIES) == {"ccl", "cuda", "fi", "hip", "i_mpi", "nccl", "omp", "pytorch", "torch", "ze"}
+
+
+@pytest.mark.parametrize("name", sorted(FAMILIES))
+def test_a_family_has_a_source_and_its_own_names(name: str) -> None:
+    """A link, names, at least one value that is checked, a comment that says where the names come from."""
+    family = FAMILIES[name]
+    assert family.link.startswith("https://")
+    assert len(family.variables) > 10
+    assert any(row.grammar for row in family.variables.values())
+    assert sum(known.startswith(family.prefixes) for known in family.variables) > len(family.variables) / 2
+    head = (variables.TABLES / f"{name}.toml").read_text(encoding="utf-8").partition("title")[0]
+    assert "Names" in head
+
+
+@pytest.mark.parametrize(("family", "name", "grammar"), GRAMMARS)
+def test_an_example_obeys_its_grammar(family: str, name: str, grammar: Grammar) -> None:
+    """What the remedy offers is right, and rubbish is not."""
+    assert grammar.pattern.fullmatch(grammar.example)
+    assert not grammar.pattern.fullmatch("no such value, ever")
+    assert not grammar.says.endswith(".")
+
+
+@pytest.mark.parametrize("row", COMBINATIONS, ids=lambda row: re.sub(r"[^A-Za-z0-9]+", "-", row.sentence)[:50])
+def test_a_combination_can_speak(row: variables.Combination) -> None:
+    """It has a condition, and every word that its sentence or remedy names is there whenever it holds."""
+    assert row.when or row.all_set or row.any_set or row.differ or row.lacking
+    certain = {*row.when, *row.all_set, *row.differ}
+    groups = {group for pattern in row.when.values() for group in pattern.groupindex}
+    fields = {
+        field for text in (row.sentence, row.remedy) for _, field, _, _ in string.Formatter().parse(text) if field
+    }
+    assert fields <= certain | groups
+    assert row.link.startswith("https://")
+    assert row.sentence[-1] not in ".!"
+
+
+def test_remedies_are_settings_that_the_tables_accept() -> None:
+    """No remedy exports a value that the next run of doctor would complain about."""
+    for row in COMBINATIONS:
+        for name, value in re.findall(r"export ([A-Z_]+)=([^\s{};]+)(?=\s|$)", row.remedy):
+            if "$" not in value:
+                assert [slip.sentence for slip in variables.examine({name: value}) if name in slip.variables] == []
+
+
+def test_every_stack_knows_its_families() -> None:
+    """Each shipped stack reads torch's variables; each that talks through a library reads that library's."""
+    for stack in stacks.load_all():
+        families = variables.relevant(stack)
+        assert {"omp", "pytorch", "torch"} <= set(families)
+        if stack.backend == "simccl":  # a double: no library and no vendor's page to take names from
+            continue
+        assert (stack.backend == "gloo") == ("fi" not in families)
+        if stack.visibility:
+            assert any(stack.visibility in FAMILIES[name].variables for name in families)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('title = "X"\nlink = "https://x"\nprefixes = ["X_"]\nnmaes = []\n', "'nmaes' is not a known key"),
+        (
+            'title = "X"\nlink = "https://x"\nprefixes = ["X_"]\n[values]\nflga = ["X_A"]\n',
+            "'values.flga' is not a known key",
+        ),
+        (
+            'title = "X"\nlink = "https://x"\nprefixes = ["X_"]\n[[variable]]\nname = "X_A"\npattern = "("\nsays = "s"\nexample = "e"\n',
+            "is not a regular expression",
+        ),
+        (
+            'title = "X"\nlink = "https://x"\nprefixes = ["X_"]\n[[variable]]\nname = "X_A"\nchoices = ["a"]\nlevel = "bad"\n',
+            "'variable[0].level' is 'bad'",
+        ),
+    ],
+)
+def test_a_broken_table_is_named(tmp_path: Path, text: str, said: str) -> None:
+    """The loader refuses with the file and the key."""
+    path = tmp_path / "x.toml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(Refusal) as refusal:
+        variables._family(path)
+    assert str(path) in str(refusal.value)
+    assert said in str(refusal.value)

@@ -1,0 +1,125 @@
+"""What a run's own figures say is odd or wrong; each finding has a run in which it is absent."""
+
+from __future__ import annotations
+
+import pytest
+
+from stackproof.triage.figures import Progress, Training, oddities
+
+
+def found(
+    series: dict[str, list[float]] | None = None, pace: list[float] | None = None, **figures: float
+) -> dict[str, bool]:
+    """Return the oddities of such a run, and whether they are called wrong."""
+    training = Training(("transformers",), dict(figures), {}, dict(series or {}))
+    elapsed = 0.0
+    for step, seconds in enumerate(pace or (), 1):
+        elapsed += seconds
+        training.progress.append(Progress(step, len(pace or ()), elapsed))
+    return {oddity.id: oddity.wrong for oddity in oddities(training)}
+
+
+FALLING = [3.0, 2.5, 2.2, 2.0, 1.9, 1.8, 1.7, 1.65, 1.6, 1.58, 1.55, 1.5]
+
+
+@pytest.mark.parametrize(
+    ("losses", "names"),
+    [
+        (FALLING, {}),
+        ([0.0, 0.0, 0.0], {"loss-zero": True}),
+        ([2.0, 1.0, 0.0, 0.0], {"loss-zero": True}),
+        ([2.0, 1.0, 0.0], {}),
+        ([2.0, float("nan"), float("nan")], {"loss-nan": True}),
+        ([2.0, float("inf")], {"loss-nan": True}),
+        (list(reversed(FALLING)), {"loss-rises": False}),
+        ([], {}),
+    ],
+)
+def test_losses(losses: list[float], names: dict[str, bool]) -> None:
+    """Exactly 0 more than once, or no number, cannot be right; a loss that rises deserves a look."""
+    assert found({"loss": losses}) == names
+
+
+@pytest.mark.parametrize(
+    ("rates", "names"),
+    [
+        ([0.0, 0.0], {"rate-zero": True}),
+        ([0.0, 1e-5], {}),
+        ([n * 1e-6 for n in range(10)], {"warm-up-unending": False}),
+        ([*(n * 1e-6 for n in range(10)), 5e-6], {}),
+    ],
+)
+def test_learning_rates(rates: list[float], names: dict[str, bool]) -> None:
+    """Zero throughout; rising to the end."""
+    assert found({"learning_rate": rates}) == names
+
+
+def test_steps_that_were_all_skipped() -> None:
+    """DeepSpeed counts them; some are usual at the beginning."""
+    assert found({"skipped": [10, 20], "global_step": [10, 20]}) == {"all-steps-skipped": True}
+    assert found({"skipped": [4, 4], "global_step": [10, 20]}) == {}
+
+
+@pytest.mark.parametrize(
+    ("pace", "names"),
+    [
+        ([12.0] * 40, {}),
+        ([12.0] * 30 + [18.0] * 10, {"rate-sags": False}),
+        ([40.0] * 3 + [12.0] * 37, {}),
+        ([12.0 * 0.94**n + 10.5 for n in range(80)], {"never-settles": False}),
+        ([12.0] * 5, {}),
+        ([0.5] * 400, {}),
+        ([0.5] * 800 + [0.9] * 200, {"rate-sags": False}),
+    ],
+)
+def test_pace(pace: list[float], names: dict[str, bool]) -> None:
+    """A rate that sags, a warm-up that does not end; bars show whole seconds, so fast steps are taken together."""
+    assert found(pace=pace).keys() - {"never-settles"} == names.keys() - {"never-settles"}
+
+
+def test_warm_up_of_the_pace_that_never_ends() -> None:
+    """Each quarter of the run is faster than the one before, the last still clearly."""
+    pace = [60.0] * 10 + [40.0] * 10 + [30.0] * 10 + [22.0] * 10
+    assert found(pace=pace) == {"never-settles": False}
+    assert found(pace=[60.0] * 10 + [22.0] * 30) == {}
+
+
+@pytest.mark.parametrize(
+    ("figures", "names"),
+    [
+        ({"trainable": 5046272, "parameters": 601096192, "trainable_percent": 0.8395}, {}),
+        ({"trainable": 5046272, "parameters": 601096192, "trainable_percent": 0.9}, {"parameters": False}),
+        ({"trainable": 5046272, "trainable_at_start": 5046272}, {}),
+        ({"trainable": 5046272, "trainable_at_start": 601096192}, {"parameters-differ": False}),
+        ({"global_batch": 16, "device_batch": 1, "accumulation": 8, "world_size": 2}, {}),
+        ({"global_batch": 8, "device_batch": 1, "accumulation": 8, "world_size": 2}, {"batch": True}),
+        ({"examples": 1090, "epochs": 3, "global_batch": 16, "total_steps": 207}, {}),
+        ({"examples": 1091, "epochs": 3, "global_batch": 64, "total_steps": 51}, {}),
+        ({"examples": 1090, "epochs": 3, "global_batch": 16, "total_steps": 414}, {"steps": False}),
+        (
+            {
+                "examples": 1090,
+                "epochs": 3,
+                "global_batch": 16,
+                "total_steps": 207,
+                "train_runtime": 556.03,
+                "train_samples_per_second": 5.881,
+            },
+            {},
+        ),
+        (
+            {
+                "examples": 1090,
+                "epochs": 3,
+                "global_batch": 16,
+                "total_steps": 207,
+                "train_runtime": 556.03,
+                "train_samples_per_second": 11.762,
+            },
+            {"rate-differs": False},
+        ),
+    ],
+)
+def test_figures_that_do_not_add_up(figures: dict[str, float], names: dict[str, bool]) -> None:
+    """Parameters, batches over ranks, steps, rates: the first users' own figures do, the others do not."""
+    assert found(**figures) == names

@@ -1,0 +1,85 @@
+"""Findings in words: who, what, how sure, what to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stackproof.triage import reports
+from stackproof.triage.probes import Who
+
+from .making import TRACEBACK, folder_report, report
+
+MEMORY = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
+
+
+@pytest.mark.parametrize(
+    ("who", "said"),
+    [
+        ([("rank", 3)], "rank 3"),
+        ([("rank", 3), ("rank", 0), ("rank", 1), ("rank", 2), ("rank", 7)], "rank 3 (then 0-2, 7)"),
+        ([("pid", 77), ("rank", 1)], "rank 1"),
+        ([("pid", 77)], "process 77"),
+        ([("file", 0)], ""),
+        ([("rank", n) for n in range(0, 40, 2)], "rank 0 (then 2, 4, 6, 8, 10, 12 ...)"),
+    ],
+)
+def test_people(who: list[Who], said: str) -> None:
+    """The first to fail first, the others as ranges, nothing where the log does not say."""
+    assert reports.people(who) == said
+
+
+HEADLINES = {
+    "[rank1]: " + MEMORY: ("ROOT CAUSE", "rank 1: the card's memory is full"),
+    TRACEBACK + "ValueError: no\n": ("ROOT CAUSE", "it raised ValueError: no (no known signature)"),
+    TRACEBACK + "KeyboardInterrupt\n": (
+        "ONLY A CONSEQUENCE",
+        "it raised KeyboardInterrupt; what failed first is not in this log",
+    ),
+    "export CCL_WORKER_COUNT=2\n(1) |CCL_INFO| CCL_WORKER_COUNT: 4\n": (
+        "CONTRADICTION",
+        "CCL_WORKER_COUNT=2 was asked for, 4 is in effect",
+    ),
+    "step\nstep\n": ("NOTHING WRONG FOUND", "in 2 lines of 1 file(s)"),
+}
+
+
+@pytest.mark.parametrize("text", HEADLINES)
+def test_headline(tmp_path: Path, text: str) -> None:
+    """The first line says it all."""
+    assert reports.headline(report(tmp_path, text)) == HEADLINES[text]
+
+
+def test_headline_of_what_does_not_hold(tmp_path: Path) -> None:
+    """Nothing failed, and the claim is not proved."""
+    word, sentence = reports.headline(report(tmp_path, "step\n", ["ib"]))
+    assert word == "NOT HELD"
+    assert sentence.startswith("ib: not shown: ")
+
+
+def test_sentence_has_cause_remedy_and_link(tmp_path: Path) -> None:
+    """Fit to stand in another verdict; None where nothing failed."""
+    said = reports.sentence(report(tmp_path, "[rank1]: " + MEMORY))
+    assert said is not None
+    assert said.startswith("rank 1: the card's memory is full [cuda-out-of-memory, certain]: ")
+    assert said.endswith(")")
+    assert "(https://" in said
+    assert reports.sentence(report(tmp_path, "step\n")) is None
+
+
+def test_sentence_of_an_unknown_end_has_the_collective(tmp_path: Path) -> None:
+    """What is known is told."""
+    text = TRACEBACK.replace(
+        'File "train.py", line 7, in <module>', 'File "/x/distributed_c10d.py", line 7, in all_reduce'
+    )
+    said = reports.sentence(report(tmp_path, text + "RuntimeError: odd\n"))
+    assert said == "it raised RuntimeError: odd (no known signature) in all_reduce"
+
+
+def test_confidence_says_when_the_order_is_not_known(tmp_path: Path) -> None:
+    """Two ranks failed in two files without a time."""
+    files = {"rank0.log": TRACEBACK + "ValueError: x\n", "rank1.log": TRACEBACK + MEMORY}
+    judgement = folder_report(tmp_path, files).judgement
+    assert judgement.root is not None
+    assert reports.confidence(judgement.root, judgement) == "certain; the logs do not show which rank failed first"

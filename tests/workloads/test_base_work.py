@@ -1,0 +1,31 @@
+"""What a piece of repeatable work reads from its row."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from stackproof.base.errors import Refusal
+from stackproof.base.toml import Table
+from stackproof.workloads import catalogue
+from stackproof.workloads.base import dtype_named, name_of
+
+
+@pytest.mark.parametrize("name", ["float64", "float32", "bfloat16", "float16"])
+def test_dtypes_go_by_their_names(name: str) -> None:
+    """There and back."""
+    assert name_of(dtype_named(Table(Path("x"), {"dtype": name}))) == name
+
+
+def test_a_dtype_that_is_none_is_refused() -> None:
+    """With what is allowed."""
+    with pytest.raises(Refusal, match="'int8'.*allowed: 'float64', 'float32', 'bfloat16', 'float16'"):
+        dtype_named(Table(Path("x"), {"dtype": "int8"}))
+    assert isinstance(dtype_named(Table(Path("x"), {"dtype": "float32"})), torch.dtype)
+
+
+def test_kinds_are_collected_from_all_files() -> None:
+    """A new kind is a file with a mapping `KINDS`."""
+    assert {"gemm", "attention", "copy", "loading", "optimiser", "training"} == set(catalogue.kinds())

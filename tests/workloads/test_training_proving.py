@@ -1,0 +1,89 @@
+"""Jobs are proved before they are timed, also where no float64 reference can be had."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from stackproof.device.devices import HOST
+from stackproof.record.checks import CheckFailed
+from stackproof.workloads.base import Job
+from stackproof.workloads.catalogue import get
+from stackproof.workloads.training import against_float64, against_itself
+
+NAMES = ("classifier", "yolov8n", "llama3-8b-lora")
+
+
+def tiny(name: str, autocast: torch.dtype | None = None) -> Job:
+    """Return a tiny job in float32."""
+    return get(name).build(torch.device("cpu"), "tiny", 7, torch.float32, autocast)
+
+
+def scale_backward(job: Job, factor: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make backward give gradients that are wrong by a factor."""
+    own = job.differentiate
+    monkeypatch.setattr(job, "differentiate", lambda loss: own(loss * factor))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_forward_and_backward_that_belong_together_pass(name: str) -> None:
+    """And the parameters are what they were, to the bit."""
+    job = tiny(name)
+    before = {key: parameter.detach().clone() for key, parameter in job.model.named_parameters()}
+    assert "forward changes by" in against_itself(job)
+    assert all(torch.equal(before[key], parameter) for key, parameter in job.model.named_parameters())
+
+
+@pytest.mark.parametrize("factor", [0.5, 1.5, -1.0])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_backward_of_the_wrong_size_is_caught_without_a_reference(
+    name: str, factor: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Gradients half as large, half as large again, or the other way round."""
+    job = tiny(name)
+    scale_backward(job, factor, monkeypatch)
+    with pytest.raises(CheckFailed, match="forward and backward do not belong together"):
+        against_itself(job)
+
+
+def test_a_backward_in_the_wrong_direction_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One layer's gradient is replaced by noise of its own size."""
+    job = tiny("classifier")
+    own = job.differentiate
+
+    def wrong(loss: torch.Tensor) -> None:
+        own(loss)
+        weight = max(job.model.parameters(), key=lambda one: 0.0 if one.grad is None else float(one.grad.norm()))
+        assert weight.grad is not None
+        noise = torch.randn(weight.grad.shape, generator=torch.Generator().manual_seed(1))
+        weight.grad.copy_(noise * weight.grad.norm() / noise.norm())
+
+    monkeypatch.setattr(job, "differentiate", wrong)
+    with pytest.raises(CheckFailed, match="do not belong together"):
+        against_itself(job)
+
+
+def test_no_gradient_at_all_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Zero everywhere, as float16 gives where it underflows."""
+    job = tiny("classifier")
+    scale_backward(job, 0.0, monkeypatch)
+    with pytest.raises(CheckFailed, match="the squared norm of the gradient is 0"):
+        against_itself(job)
+
+
+def test_a_thousandth_is_caught_against_float64(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a reference can be had, the rule is as sharp as in the suites."""
+    job = tiny("llama3-8b-lora")
+    assert "28 gradients against float64" in against_float64(get("llama3-8b-lora"), job, HOST)
+    scale_backward(job, 1.001, monkeypatch)
+    with pytest.raises(CheckFailed, match="llama3-8b-lora tiny: the gradient"):
+        against_float64(get("llama3-8b-lora"), job, HOST)
+
+
+def test_mixed_precision_is_judged_by_its_own_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Right in bfloat16, and wrong by a tenth caught."""
+    job = tiny("llama3-8b-lora", torch.bfloat16)
+    against_float64(get("llama3-8b-lora"), job, HOST)
+    scale_backward(job, 1.1, monkeypatch)
+    with pytest.raises(CheckFailed):
+        against_float64(get("llama3-8b-lora"), job, HOST)

@@ -1,0 +1,42 @@
+"""What a calibration plants, and how often: `[calibration]` and `[[dose]]` of `data/gate.toml`, read strictly."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stackproof.base.toml import Table
+
+
+@dataclass(frozen=True)
+class Dose:
+    """One kind of gate: equal sides, or a fault of a size."""
+
+    name: str
+    drill: str
+    gates: int
+    worse: float | None
+    """The share that is planted; None where only measuring tells."""
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """All doses, on which subjects and how long one gate may take."""
+
+    subjects: tuple[str, ...]
+    minutes: float
+    doses: tuple[Dose, ...]
+
+
+def take(table: Table) -> Calibration:
+    """Take both keys from the gate's table."""
+    with table.table("calibration") as row:
+        subjects, minutes = row.strings("subjects"), row.take("minutes", float)
+    return Calibration(subjects, minutes, tuple(map(_dose, table.tables("dose"))))
+
+
+def _dose(row: Table) -> Dose:
+    with row:
+        worse = row.take("worse", float, -1.0)
+        return Dose(
+            row.take("name", str), row.take("drill", str), row.take("gates", int), worse if worse >= 0 else None
+        )
