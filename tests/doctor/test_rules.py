@@ -66,7 +66,7 @@ def test_every_toolkit_of_the_stacks_has_a_maker() -> None:
 def rule(**changes: object) -> rules.Rule:
     """Return a rule with these conditions."""
     given = {"when": {}, "unless": {}, "absent": (), "below": {}} | changes
-    return rules.Rule("host", "", level=rules.Level.NOTE, sentence="a is {a}, b is {b}", remedy="", link="", **given)  # type: ignore[arg-type]
+    return rules.Rule(area="host", level=rules.Level.NOTE, sentence="a is {a}, b is {b}", remedy="", link="", **given)  # type: ignore[arg-type]
 
 
 A = re.compile("1.*")

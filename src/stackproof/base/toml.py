@@ -1,14 +1,32 @@
-"""Strict reading of TOML tables: every refusal names the file, the key and what is allowed."""
+"""Strict reading of TOML: a table becomes a dataclass by its annotations, and every refusal names the file, the key and what is allowed.
+
+What an annotation means in a file:
+
+- `str`, `int`, `float`, `bool`, `datetime.date`: that value; a whole number serves as a `float`.
+- `Literal["a", "b"]`, an `Enum`, `Annotated[str, OneOf(...)]`: one of these words.
+- `tuple[X, ...]`: a list; of a dataclass an array of tables, which may be absent. `tuple[X, X]`: a list of so many.
+- `Mapping[str, X]`: a table with keys of any name. A dataclass: a table with these keys.
+- `re.Pattern[str]`: a regular expression. `Annotated[X, Parsed(parse)]`: a text that `parse` makes an X of, or raises `ValueError`.
+- `Any`: whatever stands there.
+
+A field with a default may be absent; `Annotated[X, Key("name")]` gives it another name in the file, `Annotated[X, INLINE]` takes the
+keys of the dataclass X from the same table. What fields must hold together is checked in `__post_init__`, which raises `Wrong`.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import difflib
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, dataclass
+from enum import Enum
+from functools import cache
 from pathlib import Path
-from types import TracebackType
-from typing import Any, TypeVar
+from types import NoneType, TracebackType, UnionType
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from stackproof.base.errors import Refusal, suggestion
 
@@ -31,6 +49,107 @@ _WORDS: dict[type, str] = {
     dict: "a table",
     list: "a list",
 }
+
+
+@dataclass(frozen=True)
+class OneOf:
+    """The words that are allowed; a function where they stand in another file."""
+
+    words: Sequence[Any] | Callable[[], Sequence[Any]]
+
+    @property
+    def allowed(self) -> Sequence[Any]:
+        """The words."""
+        return self.words() if callable(self.words) else self.words
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """What becomes of a text; `parse` raises `ValueError` with what is wrong, such as "is 'x'; it must be a version range"."""
+
+    parse: Callable[[str], Any]
+
+
+@dataclass(frozen=True)
+class Key:
+    """What a field is called in the file."""
+
+    name: str
+
+
+INLINE = Key("")
+
+
+class Wrong(ValueError):  # noqa: N818 - it becomes a refusal that names the file
+    """What a dataclass holds cannot be so; raised by `__post_init__` with the key and why."""
+
+    def __init__(self, key: str, why: str) -> None:
+        super().__init__(key, why)
+        self.key, self.why = key, why
+
+
+@dataclass(frozen=True)
+class _Field:
+    """A field of a dataclass: its name, its key in the file, what it must be, and how its default is made."""
+
+    name: str
+    key: str
+    hint: Any
+    default: Callable[[], Any] | None
+
+
+@cache
+def _fields(kind: Any) -> tuple[_Field, ...]:
+    hints = get_type_hints(kind, include_extras=True)
+    return tuple(_field(one, hints[one.name]) for one in dataclasses.fields(kind) if one.init)
+
+
+def _field(one: dataclasses.Field[Any], hint: Any) -> _Field:
+    keys = [mark.name for mark in getattr(hint, "__metadata__", ()) if isinstance(mark, Key)]
+    default: Callable[[], Any] | None = None
+    if one.default_factory is not MISSING:
+        default = one.default_factory
+    elif one.default is not MISSING:
+        default = lambda: one.default  # noqa: E731
+    elif _is_array_of_tables(hint):
+        default = tuple
+    return _Field(one.name, (keys or [one.name])[0], hint, default)
+
+
+def _is_array_of_tables(hint: Any) -> bool:
+    bare = hint.__origin__ if get_origin(hint) is Annotated else hint
+    return get_origin(bare) is tuple and dataclasses.is_dataclass(get_args(bare)[0])
+
+
+def _raw(hint: Any) -> type:
+    """Return what TOML must hold where a hint stands: text for a word or a pattern, a list for a tuple, a table for a dataclass."""
+    origin = get_origin(hint)
+    if origin is Annotated:
+        parsed = any(isinstance(mark, Parsed) for mark in hint.__metadata__)
+        return str if parsed else _raw(hint.__origin__)
+    if origin in (Union, UnionType):
+        return _raw(_without_none(hint))
+    if origin is tuple:
+        return list
+    if origin in (dict, Mapping) or dataclasses.is_dataclass(hint):
+        return dict
+    return hint if hint in _WORDS else str
+
+
+def _without_none(hint: Any) -> Any:
+    return next(each for each in get_args(hint) if each is not NoneType)
+
+
+def expression(flags: re.RegexFlag | int = 0) -> Parsed:
+    """Return the mark of a regular expression that is compiled with these flags."""
+
+    def compiled(text: str) -> re.Pattern[str]:
+        try:
+            return re.compile(text, flags)
+        except re.error as error:
+            raise ValueError(f"is {text!r}, which is not a regular expression ({error}); mend it") from error
+
+    return Parsed(compiled)
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -88,6 +207,94 @@ class Table:
             Table(self.path, self._checked(key, row, dict, None), f"{self.prefix}{key}[{n}].")
             for n, row in enumerate(rows)
         ]
+
+    def row(self, kind: type[T], **given: Any) -> T:
+        """Return the whole table as a dataclass; the fields in `given` are not looked for.
+
+        Raises:
+            Refusal: a key is unknown, missing, of the wrong type or not allowed; or `__post_init__` said `Wrong`.
+        """
+        with self:
+            return self._row(kind, given)
+
+    def rows(self, key: str, kind: type[T]) -> tuple[T, ...]:
+        """Return an array of tables as dataclasses; none when the key is absent."""
+        return tuple(row.row(kind) for row in self.tables(key))
+
+    def _row(self, kind: type[T], given: Mapping[str, Any]) -> T:
+        values = {one.name: self._read(one) for one in _fields(kind) if one.name not in given}  # type: ignore[arg-type]
+        try:
+            return kind(**given, **values)
+        except Wrong as error:
+            raise self.refuse(error.key, error.why) from error
+
+    def _read(self, one: _Field) -> Any:
+        if not one.key:
+            return self._row(one.hint.__origin__, {})
+        if one.key not in self._values and one.default:
+            self._known.append(one.key)
+            return one.default()
+        return self._made(one.key, self._value(one.key, one.hint), one.hint)
+
+    def _value(self, key: str, hint: Any) -> Any:
+        """Return what stands under a key, of the type that TOML must have there."""
+        self._known.append(key)
+        if key not in self._values:
+            raise self.refuse(key, f"is missing{self._slip(key)}; it must be {_WORDS.get(_raw(hint), 'there')}")
+        value = self._values.pop(key)
+        return value if hint is Any else self._checked(key, value, _raw(hint), None)
+
+    def _made(self, key: str, value: Any, hint: Any, allowed: Sequence[Any] | None = None) -> Any:
+        """Return a value of the file as what its hint says."""
+        origin, parts = get_origin(hint), get_args(hint)
+        if origin is Annotated:
+            return self._marked(key, value, hint)
+        if origin in (Union, UnionType):
+            return self._made(key, value, _without_none(hint), allowed)
+        if origin is tuple:
+            return self._several(key, value, parts, allowed)
+        if dataclasses.is_dataclass(hint):
+            inner = Table(self.path, self._checked(key, value, dict, None), f"{self.prefix}{key}.")
+            return inner.row(hint)  # type: ignore[arg-type]
+        if _raw(hint) is dict:
+            return {name: self._made(f"{key}.{name}", each, parts[1], allowed) for name, each in value.items()}
+        return self._single(key, value, hint, allowed)
+
+    def _single(self, key: str, value: Any, hint: Any, allowed: Sequence[Any] | None) -> Any:
+        if hint is Any:
+            return value
+        if get_origin(hint) is Literal:
+            return self._checked(key, value, str, get_args(hint))
+        if get_origin(hint) is re.Pattern:
+            return self._parsed(key, value, expression().parse)
+        if issubclass(hint, Enum):
+            return hint(self._checked(key, value, str, [each.value for each in hint]))
+        return self._checked(key, value, hint, allowed)
+
+    def _marked(self, key: str, value: Any, hint: Any) -> Any:
+        marks = hint.__metadata__
+        words = next((mark.allowed for mark in marks if isinstance(mark, OneOf)), None)
+        parse = next((mark.parse for mark in marks if isinstance(mark, Parsed)), None)
+        if parse:
+            return self._parsed(key, self._checked(key, value, str, words), parse)
+        return self._made(key, value, hint.__origin__, words)
+
+    def _parsed(self, key: str, value: Any, parse: Callable[[str], Any]) -> Any:
+        try:
+            return parse(self._checked(key, value, str, None))
+        except ValueError as error:
+            raise self.refuse(key, str(error)) from error
+
+    def _several(self, key: str, values: list[Any], parts: tuple[Any, ...], allowed: Sequence[Any] | None) -> Any:
+        several = parts[-1] is Ellipsis
+        hints = [parts[0]] * len(values) if several else list(parts)
+        if len(values) != len(hints):
+            raise self.refuse(key, f"is {values!r}; it must be a list of {len(parts)}")
+        numbered = dataclasses.is_dataclass(parts[0])
+        return tuple(
+            self._made(f"{key}[{number}]" if numbered and isinstance(value, dict) else key, value, hint, allowed)
+            for number, (value, hint) in enumerate(zip(values, hints, strict=True))
+        )
 
     def refuse(self, key: str, why: str) -> Refusal:
         """Make (not raise) the refusal for one key."""

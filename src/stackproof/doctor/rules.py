@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from functools import cache
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
+from typing import Annotated
 
 from stackproof import DATA
-from stackproof.base.toml import Table
+from stackproof.base.toml import Key, OneOf, Table
 from stackproof.stack.stacks import TOOLKITS
-from stackproof.stack.variables import LEVELS, Level, compiled, expressions
+from stackproof.stack.variables import Expression, Level
 
 AREAS = ("host", "cards", "environment", "variables")
 
@@ -48,40 +49,51 @@ _PLACE = re.compile(r"\{([\w.+-]+)\}")
 _VERSION = re.compile(r"\d+(?:\.\d+)*")
 
 
-@dataclass(frozen=True)
+_Toolkit = Annotated[str, OneOf(("", *TOOLKITS))]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Maker:
     """A maker of cards: how its cards, drivers, nodes and libraries are recognised."""
 
     name: str
     key: str
     pci_vendor: str
-    toolkit: str
+    toolkit: _Toolkit = ""
     drivers: tuple[str, ...]
     foreign: tuple[str, ...]
     nodes: tuple[str, ...]
-    nodes_on_demand: tuple[str, ...]
-    render_nodes: bool
+    nodes_on_demand: tuple[str, ...] = ()
+    render_nodes: bool = False
     driver_files: tuple[str, ...]
-    driver_pattern: re.Pattern[str]
+    driver_pattern: Expression
     libraries: tuple[str, ...]
-    folders: tuple[str, ...]
-    skip: tuple[str, ...]
-    on_card_switch: bool
-    least_bar_mib: int
+    folders: tuple[str, ...] = ()
+    skip: tuple[str, ...] = ()
+    on_card_switch: bool = False
+    least_bar_mib: int = 0
     device_flags: str
     install: str
     link: str
 
 
 @dataclass(frozen=True)
+class Model:
+    """A card by its PCI identity."""
+
+    pci: str
+    name: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Tool:
     """A tool of a maker, and the words that make it print its version."""
 
     name: str
-    toolkit: str
+    toolkit: _Toolkit = ""
     paths: tuple[str, ...]
     version: tuple[str, ...]
-    wanted: str
+    wanted: str = ""
 
 
 @dataclass(frozen=True)
@@ -93,30 +105,30 @@ class Container:
     variables: tuple[str, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Virtualisation(Container):
     """A way of slicing cards, what shows it, and what it means."""
 
-    mentions: Mapping[str, str]
+    mentions: Mapping[str, str] = field(default_factory=dict)
     sentence: str
     remedy: str
     link: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Rule:
     """Conditions on facts, and the finding if all of them hold."""
 
-    area: str
-    toolkit: str
-    when: Mapping[str, re.Pattern[str]]
-    unless: Mapping[str, re.Pattern[str]]
-    absent: tuple[str, ...]
-    below: Mapping[str, str]
+    area: Annotated[str, OneOf(AREAS)]
+    toolkit: _Toolkit = ""
+    when: Mapping[str, Expression] = field(default_factory=dict)
+    unless: Mapping[str, Expression] = field(default_factory=dict)
+    absent: tuple[str, ...] = ()
+    below: Mapping[str, str] = field(default_factory=dict)
     level: Level
     sentence: str
     remedy: str
-    link: str
+    link: str = ""
 
     def judge(self, facts: Facts) -> Iterator[Finding]:
         """Yield the finding if the rule holds of these facts."""
@@ -130,16 +142,16 @@ class Rule:
             yield Finding(self.area, self.level, sentence, remedy, self.link, self.toolkit)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Agreement:
     """Facts whose versions have to say the same."""
 
     what: str
-    values: Mapping[str, re.Pattern[str]]
-    toolkit: str
+    values: Mapping[str, Expression] = field(default_factory=dict)
+    toolkit: _Toolkit = ""
     level: Level
     remedy: str
-    link: str
+    link: str = ""
 
     def judge(self, facts: Facts) -> Iterator[Finding]:
         """Yield a finding if what the patterns catch differs; what is absent or does not match is not asked."""
@@ -162,7 +174,7 @@ class Pair:
     right: str
     releases: Mapping[str, str]
     level: Level
-    link: str
+    link: str = ""
 
     def judge(self, facts: Facts) -> Iterator[Finding]:
         """Yield a finding if both are there and the table wants another release of the right one."""
@@ -179,14 +191,19 @@ class Pair:
 class Rules:
     """The whole table."""
 
-    makers: tuple[Maker, ...]
-    models: Mapping[str, str]
-    tools: tuple[Tool, ...]
-    containers: tuple[Container, ...]
-    virtualisations: tuple[Virtualisation, ...]
-    rows: tuple[Rule, ...]
-    agreements: tuple[Agreement, ...]
-    pairs: tuple[Pair, ...]
+    makers: Annotated[tuple[Maker, ...], Key("maker")]
+    cards: Annotated[tuple[Model, ...], Key("model")]
+    tools: Annotated[tuple[Tool, ...], Key("tool")]
+    containers: Annotated[tuple[Container, ...], Key("container")]
+    virtualisations: Annotated[tuple[Virtualisation, ...], Key("virtualisation")]
+    rows: Annotated[tuple[Rule, ...], Key("rule")]
+    agreements: Annotated[tuple[Agreement, ...], Key("agreement")]
+    pairs: Annotated[tuple[Pair, ...], Key("pair")]
+
+    @cached_property
+    def models(self) -> Mapping[str, str]:
+        """The names of cards by their PCI identity."""
+        return {card.pci: card.name for card in self.cards}
 
     def judge(self, area: str, facts: Facts) -> Iterator[Finding]:
         """Yield what the rows of one area find in the facts."""
@@ -203,123 +220,7 @@ class Rules:
 @cache
 def load() -> Rules:
     """Load `data/doctor.toml`."""
-    with Table.load(TABLE) as table:
-        return Rules(
-            makers=tuple(_maker(row) for row in table.tables("maker")),
-            models=dict(_model(row) for row in table.tables("model")),
-            tools=tuple(_tool(row) for row in table.tables("tool")),
-            containers=tuple(_container(row) for row in table.tables("container")),
-            virtualisations=tuple(_virtualisation(row) for row in table.tables("virtualisation")),
-            rows=tuple(_rule(row) for row in table.tables("rule")),
-            agreements=tuple(_agreement(row) for row in table.tables("agreement")),
-            pairs=tuple(_pair(row) for row in table.tables("pair")),
-        )
-
-
-def _maker(table: Table) -> Maker:
-    with table:
-        return Maker(
-            name=table.take("name", str),
-            key=table.take("key", str),
-            pci_vendor=table.take("pci_vendor", str),
-            toolkit=_toolkit(table),
-            drivers=table.strings("drivers"),
-            foreign=table.strings("foreign"),
-            nodes=table.strings("nodes"),
-            nodes_on_demand=table.strings("nodes_on_demand", []),
-            render_nodes=table.take("render_nodes", bool, False),
-            driver_files=table.strings("driver_files"),
-            driver_pattern=compiled(table, "driver_pattern", table.take("driver_pattern", str)),
-            libraries=table.strings("libraries"),
-            folders=table.strings("folders", []),
-            skip=table.strings("skip", []),
-            on_card_switch=table.take("on_card_switch", bool, False),
-            least_bar_mib=table.take("least_bar_mib", int, 0),
-            device_flags=table.take("device_flags", str),
-            install=table.take("install", str),
-            link=table.take("link", str),
-        )
-
-
-def _model(table: Table) -> tuple[str, str]:
-    with table:
-        return table.take("pci", str), table.take("name", str)
-
-
-def _tool(table: Table) -> Tool:
-    with table:
-        return Tool(
-            name=table.take("name", str),
-            toolkit=_toolkit(table),
-            paths=table.strings("paths"),
-            version=table.strings("version"),
-            wanted=table.take("wanted", str, ""),
-        )
-
-
-def _container(table: Table) -> Container:
-    with table:
-        return Container(table.take("name", str), table.strings("paths"), table.strings("variables"))
-
-
-def _virtualisation(table: Table) -> Virtualisation:
-    with table:
-        return Virtualisation(
-            name=table.take("name", str),
-            paths=table.strings("paths"),
-            variables=table.strings("variables"),
-            mentions=table.mapping("mentions", {}),
-            sentence=table.take("sentence", str),
-            remedy=table.take("remedy", str),
-            link=table.take("link", str),
-        )
-
-
-def _rule(table: Table) -> Rule:
-    with table:
-        return Rule(
-            area=table.take("area", str, allowed=AREAS),
-            toolkit=_toolkit(table),
-            when=expressions(table, "when"),
-            unless=expressions(table, "unless"),
-            absent=table.strings("absent", []),
-            below=table.mapping("below", {}),
-            level=_level(table),
-            sentence=table.take("sentence", str),
-            remedy=table.take("remedy", str),
-            link=table.take("link", str, ""),
-        )
-
-
-def _agreement(table: Table) -> Agreement:
-    with table:
-        return Agreement(
-            what=table.take("what", str),
-            values=expressions(table, "values"),
-            toolkit=_toolkit(table),
-            level=_level(table),
-            remedy=table.take("remedy", str),
-            link=table.take("link", str, ""),
-        )
-
-
-def _pair(table: Table) -> Pair:
-    with table:
-        return Pair(
-            left=table.take("left", str),
-            right=table.take("right", str),
-            releases=table.mapping("releases"),
-            level=_level(table),
-            link=table.take("link", str, ""),
-        )
-
-
-def _toolkit(table: Table) -> str:
-    return table.take("toolkit", str, "", ("", *TOOLKITS))
-
-
-def _level(table: Table) -> Level:
-    return Level(table.take("level", str, allowed=LEVELS))
+    return Table.load(TABLE).row(Rules)
 
 
 def _filled(text: str, facts: Facts) -> str:

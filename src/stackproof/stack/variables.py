@@ -12,13 +12,14 @@ import enum
 import re
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from typing import Annotated
 
 from stackproof import DATA
 from stackproof.base.errors import Refusal, nearest, suggestion
-from stackproof.base.toml import Table
+from stackproof.base.toml import INLINE, OneOf, Table, Wrong, expression
 from stackproof.stack.stacks import Stack
 
 TABLES = DATA / "variables"
@@ -34,16 +35,25 @@ class Level(enum.Enum):
     PROBLEM = "problem"
 
 
-LEVELS = tuple(level.value for level in Level)
+Expression = Annotated[re.Pattern[str], expression(re.IGNORECASE | re.DOTALL)]
+"""A pattern for the whole of a text; case does not count."""
 
 
 @dataclass(frozen=True)
 class Grammar:
     """What a value may look like: a pattern for the whole of it, the same in words, and an example."""
 
-    pattern: re.Pattern[str]
+    pattern: Expression
     says: str
     example: str
+
+
+@dataclass(frozen=True)
+class _Shared:
+    """A grammar with a name, for many variables."""
+
+    name: str
+    grammar: Annotated[Grammar, INLINE]
 
 
 @dataclass(frozen=True)
@@ -69,20 +79,27 @@ class Family:
     variables: Mapping[str, Variable]
 
 
-@dataclass(frozen=True)
+def _names() -> tuple[str, ...]:
+    return tuple(families())
+
+
+_Families = Annotated[tuple[str, ...], OneOf(_names)]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Combination:
     """Values that are legal one by one and together mean trouble, or something else than was likely meant."""
 
-    families: tuple[str, ...]
-    not_with: tuple[str, ...]
+    families: _Families
+    not_with: _Families = ()
     """Families for which the row is no news: what is idle on one stack is right on another."""
-    when: Mapping[str, re.Pattern[str]]
-    unless: Mapping[str, re.Pattern[str]]
-    all_set: tuple[str, ...]
-    any_set: tuple[str, ...]
-    none_set: tuple[str, ...]
-    lacking: tuple[str, ...]
-    differ: tuple[str, ...]
+    when: Mapping[str, Expression] = field(default_factory=dict)
+    unless: Mapping[str, Expression] = field(default_factory=dict)
+    all_set: tuple[str, ...] = ()
+    any_set: tuple[str, ...] = ()
+    none_set: tuple[str, ...] = ()
+    lacking: tuple[str, ...] = ()
+    differ: tuple[str, ...] = ()
     level: Level
     sentence: str
     remedy: str
@@ -126,106 +143,95 @@ def families() -> Mapping[str, Family]:
 def combinations() -> tuple[Combination, ...]:
     """Load `combinations.toml`."""
     with Table.load(TABLES / COMBINATIONS) as table:
-        return tuple(_combination(row) for row in table.tables("combination"))
+        return table.rows("combination", Combination)
+
+
+@dataclass(frozen=True)
+class _Library:
+    name: str
+    families: _Families
+
+
+@dataclass(frozen=True)
+class _Relevance:
+    always: _Families
+    library: tuple[_Library, ...]
 
 
 @cache
 def relevance() -> Mapping[str, tuple[str, ...]]:
     """Load `relevance.toml`: families that every stack reads (""), and those of a toolkit or of a backend."""
-    names = tuple(families())
-    with Table.load(TABLES / RELEVANCE) as table:
-        found = {"": table.strings("always", allowed=names)}
-        for row in table.tables("library"):
-            with row:
-                found[row.take("name", str)] = row.strings("families", allowed=names)
-    return found
+    found = Table.load(TABLES / RELEVANCE).row(_Relevance)
+    return {"": found.always, **{row.name: row.families for row in found.library}}
 
 
 @cache
 def _grammars() -> Mapping[str, Grammar]:
-    found = {}
     with Table.load(TABLES / GRAMMARS) as table:
-        for row in table.tables("grammar"):
-            with row:
-                found[row.take("name", str)] = _own_grammar(row)
-    return found
+        return {row.name: row.grammar for row in table.rows("grammar", _Shared)}
+
+
+def _shared() -> tuple[str, ...]:
+    return ("", *_grammars())
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Row:
+    """A variable's values: one of the shared grammars, a list of words, or a pattern of its own; case does not count."""
+
+    name: str
+    level: Level = Level.WARNING
+    link: str = ""
+    grammar: Annotated[str, OneOf(_shared)] = ""
+    choices: tuple[str, ...] = ()
+    pattern: Expression | None = None
+    says: str = ""
+    example: str = ""
+
+    def __post_init__(self) -> None:
+        if not (self.grammar or self.choices or (self.pattern and self.says and self.example)):
+            missing = next(key for key in ("pattern", "says", "example") if not getattr(self, key))
+            raise Wrong(missing, "is missing; it must be a string")
+        if sum(map(bool, (self.grammar, self.choices, self.pattern))) > 1:
+            raise Wrong("grammar", "'choices' and 'pattern' are three ways to say one thing; keep one of them")
+
+    @property
+    def values(self) -> Grammar:
+        """What a value may look like."""
+        if self.grammar:
+            return _grammars()[self.grammar]
+        if self.choices:
+            words = re.compile("|".join(map(re.escape, self.choices)), re.IGNORECASE | re.DOTALL)
+            return Grammar(words, f"one of {', '.join(self.choices)}", self.example or self.choices[0])
+        assert self.pattern
+        return Grammar(self.pattern, self.says, self.example)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _File:
+    """The file of a family: names that take any value, names by shared grammar, and rows of single variables."""
+
+    title: str
+    link: str
+    prefixes: tuple[str, ...]
+    generated: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    values: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    variable: tuple[_Row, ...]
 
 
 def _family(path: Path) -> Family:
-    with Table.load(path) as table:
-        link = table.take("link", str)
-        found = {name: Variable(name, None, Level.WARNING, link) for name in table.strings("names", [])}
-        with table.table("values", {}) as values:
-            for key, grammar in _grammars().items():
-                found |= {name: Variable(name, grammar, Level.WARNING, link) for name in values.strings(key, [])}
-        rows = [_variable(row, link) for row in table.tables("variable")]
-        return Family(
-            name=path.stem,
-            title=table.take("title", str),
-            link=link,
-            prefixes=table.strings("prefixes"),
-            generated=table.strings("generated", []),
-            variables=found | {row.name: row for row in rows},
-        )
-
-
-def _variable(table: Table, link: str) -> Variable:
-    with table:
-        name = table.take("name", str)
-        level = Level(table.take("level", str, Level.WARNING.value, LEVELS))
-        return Variable(name, _grammar(table), level, table.take("link", str, link))
-
-
-def _grammar(table: Table) -> Grammar:
-    """A row's values: one of the shared grammars, a list of words, or a pattern of its own; case does not count."""
-    if shared := table.take("grammar", str, "", ("", *_grammars())):
-        return _grammars()[shared]
-    if choices := table.strings("choices", []):
-        pattern = compiled(table, "choices", "|".join(map(re.escape, choices)))
-        return Grammar(pattern, f"one of {', '.join(choices)}", table.take("example", str, choices[0]))
-    return _own_grammar(table)
-
-
-def _own_grammar(table: Table) -> Grammar:
-    pattern = compiled(table, "pattern", table.take("pattern", str))
-    return Grammar(pattern, table.take("says", str), table.take("example", str))
-
-
-def _combination(table: Table) -> Combination:
-    names = tuple(families())
-    with table:
-        return Combination(
-            families=table.strings("families", allowed=names),
-            not_with=table.strings("not_with", [], allowed=names),
-            when=expressions(table, "when"),
-            unless=expressions(table, "unless"),
-            all_set=table.strings("all_set", []),
-            any_set=table.strings("any_set", []),
-            none_set=table.strings("none_set", []),
-            lacking=table.strings("lacking", []),
-            differ=table.strings("differ", []),
-            level=Level(table.take("level", str, allowed=LEVELS)),
-            sentence=table.take("sentence", str),
-            remedy=table.take("remedy", str),
-            link=table.take("link", str),
-        )
-
-
-def expressions(table: Table, key: str) -> Mapping[str, re.Pattern[str]]:
-    """Take a table of regular expressions; none when the key is absent."""
-    return {name: compiled(table, f"{key}.{name}", text) for name, text in table.mapping(key, {}).items()}
-
-
-def compiled(table: Table, key: str, text: str) -> re.Pattern[str]:
-    """Return the regular expression of one key, without regard to case.
-
-    Raises:
-        Refusal: it is none; the sentence names the file and the key.
-    """
-    try:
-        return re.compile(text, re.IGNORECASE | re.DOTALL)
-    except re.error as error:
-        raise table.refuse(key, f"is {text!r}, which is not a regular expression ({error}); mend it") from error
+    table = Table.load(path)
+    read = table.row(_File)
+    for key in read.values:
+        if key not in _grammars():
+            known = ", ".join(sorted(_grammars()))
+            raise table.refuse(f"values.{key}", f"is not a known key{suggestion(key, _grammars())}; allowed: {known}")
+    found = {name: Variable(name, None, Level.WARNING, read.link) for name in read.names}
+    for key, grammar in _grammars().items():
+        found |= {name: Variable(name, grammar, Level.WARNING, read.link) for name in read.values.get(key, ())}
+    found |= {row.name: Variable(row.name, row.values, row.level, row.link or read.link) for row in read.variable}
+    return Family(path.stem, read.title, read.link, read.prefixes, read.generated, found)
 
 
 _QUOTES = str.maketrans(dict.fromkeys("\"'‘’“”「」`"))
