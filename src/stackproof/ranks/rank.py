@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
-import hashlib
 import importlib
 import json
 import os
 import sys
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import Store, TCPStore
 
@@ -181,22 +179,6 @@ def end(run: Callable[[], int]) -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(status)
-
-
-def mean_loss(rank: Rank, loss: torch.Tensor) -> float:
-    """Return the loss of the global batch: the mean over equal shards."""
-    total = loss.detach().clone()
-    dist.all_reduce(total)
-    return float(total) / rank.world_size
-
-
-def digest(tensors: Mapping[str, torch.Tensor]) -> str:
-    """Return one hash of all tensors' names and bits; ranks that drifted by one ulp differ."""
-    found = hashlib.sha256()
-    for name, tensor in sorted(tensors.items()):
-        found.update(name.encode())
-        found.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
-    return found.hexdigest()
 
 
 if __name__ == "__main__":
