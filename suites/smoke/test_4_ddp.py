@@ -58,10 +58,12 @@ def test_bring_up(stack: Stack, launches: Launches, figures: dict[str, Figure]) 
         )
         figures |= {f"rank {rank['rank']}.{what}": rank[what] for what in ("backend", "device", "name", "formed_s")}
     slowest = max(rank["formed_s"] for rank in ranks)
+    figures["world size"] = len(ranks)
+    alone = "; one rank: the backend loads, and no collective is verified" if len(ranks) == 1 else ""
     figures["summary"] = (
         f"{stack.backend}: "
         + ", ".join(f"rank {rank['rank']} on {rank['device']}" for rank in ranks)
-        + f"; formed in {slowest:.2f} s"
+        + f"; formed in {slowest:.2f} s{alone}"
     )
 
 
