@@ -31,7 +31,7 @@ from stackproof.ranks.exact import digest, require_exact
 from stackproof.ranks.launch import Arrangement, arrange, launch
 from stackproof.ranks.rank import Rank
 from stackproof.record.checks import CapabilityMissing, CheckFailed, require
-from stackproof.runner.request import SESSION
+from stackproof.runner.request import REQUEST
 from stackproof.workloads.base import Job, Preset, Setting, Work
 from stackproof.workloads.collectives import Collective
 from stackproof.workloads.training import SEED, Training, judged
@@ -40,7 +40,7 @@ from stackproof.workloads.training import SEED, Training, judged
 @contextmanager
 def workspace(name: str) -> Iterator[Path]:
     """Give a folder for the ranks' logs: beside those of the run where there is one, and kept if something goes wrong."""
-    beside = Path(os.environ[SESSION]).parent if SESSION in os.environ else None
+    beside = Path(os.environ[REQUEST]).parent if REQUEST in os.environ else None
     folder = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=beside))
     yield folder
     shutil.rmtree(folder, ignore_errors=True)

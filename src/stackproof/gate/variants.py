@@ -20,7 +20,7 @@ from stackproof import ROOT
 from stackproof.base.errors import EnvironmentMismatchError, Refusal, suggestion
 from stackproof.gate import plan
 from stackproof.gate.live import Seat
-from stackproof.runner.supervise import variables_of
+from stackproof.runner.process import variables_of
 from stackproof.stack import environments, lockfile, stacks
 
 HOME = ROOT / ".nox" / "gates"

@@ -28,7 +28,7 @@ from stackproof.ranks import launchers
 from stackproof.ranks.launchers import Invitation, Placement, Spec
 from stackproof.record import records
 from stackproof.record.records import Check, Figure, Record, Verdict, overall
-from stackproof.runner.supervise import variables_of
+from stackproof.runner.process import variables_of
 from stackproof.stack import environment_proof, hosts, provenance
 from stackproof.stack.stacks import Stack
 
