@@ -238,10 +238,7 @@ for _name in stacks.names():
 def gate_calibration(session: nox.Session) -> None:
     """How often the gate cries for nothing, and what it finds: -- [--gates 5] [--minutes 60] [--continue] (a night, quiet)."""
     page = str(ROOT / "docs" / "gate.md")
-    session.install(*JUDGES, *OTHERS)
-    command = ["python", "-m", "tools.gate_calibration", "--stack", "cpu", "--page", page, *session.posargs]
-    env = {"PYTHONPATH": os.pathsep.join((str(ROOT / "src"), str(ROOT)))}
-    session.run(*command, env=env, interrupt_timeout=_GROUP_S, terminate_timeout=_PATIENCE_S)
+    _refusing(session, lambda: _judge(session, (*JUDGES, *OTHERS), "calibrate", "--stack", "cpu", "--page", page))
 
 
 @nox.session(name="gate-tests", default=False)
@@ -316,6 +313,13 @@ def triage(session: nox.Session) -> None:
     session.install(*nox.project.load_toml(ROOT / "pyproject.toml")["project"]["dependencies"])
     command = ["python", "-m", "stackproof", "triage", *session.posargs]
     session.run(*command, env={"PYTHONPATH": str(ROOT / "src")})
+
+
+@nox.session(name="triage-score", default=False)
+def triage_score(session: nox.Session) -> None:
+    """Score triage on logs of public threads, into docs/triage.md; -- --work prints the half that may be looked at, log by log."""
+    session.install(*nox.project.load_toml(ROOT / "pyproject.toml")["project"]["dependencies"])
+    session.run("python", "-m", "tools.triage_score", *session.posargs, env={"PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"})
 
 
 @nox.session(default=False)

@@ -63,6 +63,7 @@ def test_every_stack_has_its_sessions() -> None:
         "ddp-soak",
         "gate-tests",
         "gate-calibration",
+        "triage-score",
     }
     assert set(found) == generated | general
     assert [name for name, text in found.items() if text.startswith("*")] == ["smoke"]

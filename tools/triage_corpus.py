@@ -15,7 +15,7 @@ from stackproof.triage.reports import Report
 
 FOLDER = ROOT / "fixtures" / "logs"
 DOCUMENT = ROOT / "docs" / "triage.md"
-CLEAN, UNKNOWN, CONTRADICTION = "clean", "unknown", "contradiction"
+CLEAN, UNKNOWN, CONTRADICTION, CANNOT_SAY = "clean", "unknown", "contradiction", "cannot say"
 ORIGINS = ("real", "assembled")
 _BEGIN, _END = "<!-- corpus: begin -->\n", "<!-- corpus: end -->\n"
 
@@ -34,7 +34,7 @@ class Specimen:
     @property
     def kind(self) -> str:
         """The row of the confusion table."""
-        return self.root if self.root in (CLEAN, UNKNOWN, CONTRADICTION) else "known failure"
+        return self.root if self.root in (CLEAN, UNKNOWN, CONTRADICTION, CANNOT_SAY) else "known failure"
 
 
 @cache
@@ -73,6 +73,8 @@ def said(report: Report) -> str:
         return root.signature or UNKNOWN
     if report.clean:
         return CLEAN
+    if report.verdict is reports.Answered.CANNOT_SAY:
+        return CANNOT_SAY
     return "wrong figures" if report.wrong else CONTRADICTION
 
 
@@ -92,7 +94,7 @@ def _confusion(judged: list[tuple[Specimen, str]]) -> list[str]:
     counts: Counter[tuple[str, str]] = Counter()
     for specimen, found in judged:
         counts[specimen.kind, _column(specimen, found)] += 1
-    columns = ("right", "another cause", "called clean", "called faulty")
+    columns = ("right", "another cause", "called clean", "cannot say", "called faulty")
     lines = [f"| {len(judged)} logs that are | {' | '.join(columns)} |", f"|---|{'---|' * len(columns)}"]
     for kind in dict.fromkeys(specimen.kind for specimen, _ in judged):
         lines.append(f"| {kind} | {' | '.join(str(counts[kind, column]) for column in columns)} |")
@@ -102,9 +104,9 @@ def _confusion(judged: list[tuple[Specimen, str]]) -> list[str]:
 def _column(specimen: Specimen, found: str) -> str:
     if found == specimen.root:
         return "right"
-    if specimen.root == CLEAN:
-        return "called faulty"
-    return "called clean" if found == CLEAN else "another cause"
+    if specimen.root in (CLEAN, CANNOT_SAY):
+        return "cannot say" if found in (CLEAN, CANNOT_SAY) else "called faulty"
+    return {CLEAN: "called clean", CANNOT_SAY: "cannot say"}.get(found, "another cause")
 
 
 def _list(judged: list[tuple[Specimen, str]]) -> list[str]:

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from stackproof.gate import gate, plan
-from stackproof.gate.cells import Results
-from stackproof.gate.conclude import conclude
-from stackproof.gate.interleave import PROCESS, Launch, Lost, Observed
-from stackproof.gate.live import SideSpec
+from stackproof.gate.duel import PROCESS, Launch, Lost, Seen
+from stackproof.gate.gate import Board, conclude
+from stackproof.gate.live import Seat
 from stackproof.record.records import Record, Verdict
 
 SUBJECTS = ("gemm", "lora")
@@ -25,7 +24,7 @@ class Silent:
     def launched(self, number: int, most: int, subject: str) -> None:
         """Hear of a launch."""
 
-    def looked(self, results: Results) -> None:
+    def looked(self, board: Board) -> None:
         """Hear of a look."""
 
 
@@ -42,23 +41,23 @@ class Sides:
         self.dice = random.Random(4)
         self.asked: list[tuple[str, ...]] = []
 
-    def handshake(self, specs: Any, *_: Any) -> dict[str, Any]:
+    def greet(self, seats: Any, *_: Any) -> dict[str, Any]:
         """Return what the sides say of themselves."""
         base, head = self.rest.get("has", (SUBJECTS, SUBJECTS))
         found = {
             "base": {"facts": dict(FACTS), "subjects": dict.fromkeys(base, ROW)},
             "head": {"facts": {**FACTS, **self.rest.get("facts", {})}, "subjects": dict.fromkeys(head, ROW)},
         }
-        return {spec.name: found[spec.name] for spec in specs}
+        return {seat.name: found[seat.name] for seat in seats}
 
-    def launch(self, specs: Any, subjects: tuple[str, ...], *_: Any) -> tuple[Launch, list[Lost]]:
+    def launch(self, seats: Any, subjects: tuple[str, ...], *_: Any) -> tuple[Launch, list[Lost]]:
         """Return what a launch of these sides sees."""
         number = len(self.asked)
         self.asked.append(tuple(subjects))
-        found, lost, names = Launch(), list[Lost](), [spec.name for spec in specs]
+        found, lost, names = Launch(), list[Lost](), [seat.name for seat in seats]
         readings = self.rest.get("readings")
         found.conditions = [{**NOTHING, "reading": readings[number]} if readings else NOTHING]
-        found.seen[PROCESS] = {name: Observed(quantities={"start-up": 5 * self._noisy()}) for name in names}
+        found.seen[PROCESS] = {name: Seen(quantities={"start-up": 5 * self._noisy()}) for name in names}
         for subject in subjects:
             if subject in self.rest.get("lost", {}):
                 lost.append(Lost(subject, *self.rest["lost"][subject]))
@@ -69,12 +68,12 @@ class Sides:
     def _noisy(self) -> float:
         return 1 + self.dice.gauss(0, 0.01)
 
-    def _seen(self, head: bool) -> Observed:
+    def _seen(self, head: bool) -> Seen:
         factor = 1 + self.slower * head
         quantities = {"peak-memory": 1000.0 * (self.memory if head else 1.0)}
         dropped = self.rest.get("drops", ()) if head else ()
         counters = {"operators": self.operators if head else 10, "allocations": 4}
-        return Observed(
+        return Seen(
             [factor * self._noisy() for _ in range(8)],
             {"iteration": 1.0},
             {name: value for name, value in quantities.items() if name not in dropped},
@@ -83,23 +82,23 @@ class Sides:
         )
 
 
-def specs(*names: str) -> tuple[SideSpec, ...]:
-    """Return specs that nobody sits in."""
-    return tuple(SideSpec(name, Path(), Path(), {}, "cpu", False, "fast", "") for name in names)
+def seats(*names: str) -> tuple[Seat, ...]:
+    """Return seats that nobody sits in."""
+    return tuple(Seat(name, Path(), Path(), {}, "cpu", False, "fast", "") for name in names)
 
 
 def judged(sides: Sides, monkeypatch: Any, folder: Path, **changes: Any) -> Record:
     """Run a gate over the stand-ins and return its record."""
     monkeypatch.setattr(gate, "launch", sides.launch)
-    monkeypatch.setattr(gate, "handshake", sides.handshake)
+    monkeypatch.setattr(gate, "greet", sides.greet)
     wanted: dict[str, Any] = {
-        "specs": specs("base", "head"),
+        "seats": seats("base", "head"),
         "preset": "tiny",
         "kind": "cpu",
         "plan": plan.load(),
         "minutes": 5.0,
     }
-    outcome = gate.compare(gate.Comparison(**{**wanted, **changes}), folder, Silent())
+    outcome = gate.contend(gate.Contest(**{**wanted, **changes}), folder, Silent())
     told = {"base": "main", "head": "x", "method": "m"}
     record = Record("gate", "cpu", "2026-01-01T00:00:00.000+00:00", provenance=dict(told))
     conclude(outcome, record, "tiny")
@@ -112,4 +111,4 @@ def red(record: Record) -> dict[str, str]:
     return {check.id: check.reason for check in record.checks if check.verdict.exit_code}
 
 
-__all__ = ["SUBJECTS", "Sides", "Silent", "Verdict", "judged", "red", "specs"]
+__all__ = ["SUBJECTS", "Sides", "Silent", "Verdict", "judged", "red", "seats"]

@@ -131,10 +131,10 @@ def test_what_is_no_end(tmp_path: Path, text: str) -> None:
 
 
 def test_an_exception_is_told_once(tmp_path: Path) -> None:
-    """Its last line alone would be a hint."""
+    """Its last line alone is one, too: many logs hold no more."""
     assert len(found(tmp_path, TRACEBACK + "ValueError: no\n")) == 1
-    (hint,) = found(tmp_path, "ValueError: no\n")
-    assert hint.weight is Weight.HINT
+    (bare,) = found(tmp_path, "ValueError: no\n")
+    assert (bare.weight, bare.what) == (Weight.EXCEPTION, "raised ValueError: no")
 
 
 @pytest.mark.parametrize(

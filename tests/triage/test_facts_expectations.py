@@ -12,11 +12,12 @@ from tools import triage_corpus
 from .making import report
 
 H = "h:1:2 [0] NCCL INFO "
+NODES = f"{H}comm 0x1 rank 0 nRanks 16 nNodes 2 localRanks 8\n"
 PROVED = {
     "efa": [
         f"{H}NET/OFI Initializing aws-ofi-nccl 1.16.2\n{H}NET/OFI Selected provider is efa, fabric is efa (found 4 nics)\n"
-        f"{H}Using network Libfabric\n",
-        f"{H}NET/OFI Using aws-ofi-nccl 1.3.0aws\n{H}NET/OFI Selected Provider is efa\n{H}Using network AWS Libfabric\n",
+        f"{H}Using network Libfabric\n{NODES}",
+        f"{H}NET/OFI Using aws-ofi-nccl 1.3.0aws\n{H}NET/OFI Selected Provider is efa\n{H}Using network AWS Libfabric\n{NODES}",
         f"{H}NET/Plugin: Loaded net plugin AWS Libfabric (v8)\n{H}NET/OFI Selected Provider is efa (found 16 nics)\n"
         f"{H}Channel 00/0 : 0[0] -> 1[0] [send] via NET/AWS Libfabric/0/GDRDMA\n",
     ],
@@ -37,7 +38,7 @@ PROVED = {
     ],
     "shm": [f"{H}Channel 00/0 : 0[0] -> 1[1] via SHM/direct/direct\n", "  out: { shm: 1, hmem: 0, mnic_type: none }\n"],
     "ib": [
-        f"{H}NET/IB : Using [0]mlx5_0:1/IB [RO]; OOB ib0:10.0.0.1<0>\n",
+        f"{H}NET/IB : Using [0]mlx5_0:1/IB [RO]; OOB ib0:10.0.0.1<0>\n{H}comm 0x1 rank 0 nRanks 16 nNodes 2 localRanks 8\n",
         f"{H}Channel 00/0 : 0[0] -> 1[0] [send] via NET/IB/0\n",
     ],
     "ccl-ofi-tcp": [
@@ -112,7 +113,10 @@ def test_log_that_says_nothing_proves_nothing(tmp_path: Path, name: str) -> None
 def test_half_a_proof_is_none(tmp_path: Path) -> None:
     """The plug-in was loaded, whether NCCL uses it is not said."""
     (found,) = report(tmp_path, f"{H}NET/OFI Selected Provider is efa (found 4 nics)\n", ["efa"]).answers
-    assert (found.answer, [part.answer for part in found.parts]) == ("not shown", ["not shown", "yes", "not shown"])
+    assert (found.answer, [part.answer for part in found.parts]) == (
+        "not shown",
+        ["not shown", "not shown", "yes", "not shown"],
+    )
     assert "NCCL uses it" in found.sentence
 
 
@@ -158,7 +162,7 @@ def test_contradictions_are_findings(tmp_path: Path, name: str) -> None:
         ("nccl-nvlink.log", "nvlink", "yes"),
         ("nccl-nvlink.log", "p2p", "yes"),
         ("nccl-nvlink.log", "shm", "no"),
-        ("nccl-nvlink.log", "ib", "not shown"),
+        ("nccl-nvlink.log", "ib", "no"),
         ("oneccl-ofi-ok.log", "ccl-ofi-tcp", "yes"),
         ("oneccl-ofi-ok.log", "ccl-mpi", "no"),
         ("oneccl-ofi-ok.log", "xccl", "no"),

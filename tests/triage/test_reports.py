@@ -8,9 +8,11 @@ import pytest
 
 from stackproof.base.errors import Refusal
 from stackproof.triage import logs, reports
+from stackproof.triage.reports import Answered
 
 from .making import TRACEBACK, report, write
 
+END = "***** train metrics *****\n"
 UNCLEAN = {
     "a failure": TRACEBACK + "ValueError: no\n",
     "figures that cannot be right": "{'loss': 0.0, 'epoch': 1}\n{'loss': 0.0, 'epoch': 2}\n",
@@ -25,15 +27,32 @@ def test_what_makes_a_report_unclean(tmp_path: Path, name: str) -> None:
     assert not report(tmp_path, UNCLEAN[name]).clean
 
 
+@pytest.mark.parametrize(
+    ("text", "verdict"),
+    [
+        (END, Answered.CLEAN),
+        ("step 1\n", Answered.CANNOT_SAY),
+        (END + "step\n" * 300, Answered.CANNOT_SAY),
+        (TRACEBACK + "ValueError: no\n", Answered.FAULTY),
+        (TRACEBACK + "ValueError: no\n" + END, Answered.CLEAN),
+        (END + TRACEBACK + "ValueError: no\n", Answered.FAULTY),
+        (TRACEBACK, Answered.FAULTY),
+    ],
+)
+def test_three_answers(tmp_path: Path, text: str, verdict: Answered) -> None:
+    """Clean takes a good end near the end of the log; an exception before it was handled, one after it was not."""
+    assert report(tmp_path, text).verdict is verdict
+
+
 def test_expectation_decides_too(tmp_path: Path) -> None:
     """The same log is clean until something is expected that it does not show."""
-    assert report(tmp_path, "step 1\n").clean
-    assert not report(tmp_path, "step 1\n", ["efa"]).clean
+    assert report(tmp_path, f"step 1\n{END}").clean
+    assert not report(tmp_path, f"step 1\n{END}", ["efa"]).clean
 
 
 def test_oddity_alone_leaves_it_clean(tmp_path: Path) -> None:
     """What deserves a look is shown, and is no failure."""
-    found = report(tmp_path, "".join(f"{{'loss': 2.0, 'learning_rate': {n}e-06}}\n" for n in range(1, 12)))
+    found = report(tmp_path, "".join(f"{{'loss': 2.0, 'learning_rate': {n}e-06}}\n" for n in range(1, 12)) + END)
     assert [oddity.id for oddity in found.oddities] == ["warm-up-unending"]
     assert found.clean
 

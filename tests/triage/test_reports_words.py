@@ -41,7 +41,11 @@ HEADLINES = {
         "CONTRADICTION",
         "CCL_WORKER_COUNT=2 was asked for, 4 is in effect",
     ),
-    "step\nstep\n": ("NOTHING WRONG FOUND", "in 2 lines of 1 file(s)"),
+    "step\nlast\n": (
+        "CANNOT SAY",
+        "no failure, and no sign of a good end, in 2 lines of 1 file(s); it ends with: step / last",
+    ),
+    "***** train metrics *****\n": ("CLEAN", "it ended well (line 1: ***** train metrics *****); 1 lines of 1 file(s)"),
 }
 
 

@@ -35,7 +35,7 @@ def test_root_cause_is_the_first_line() -> None:
 def test_sections_of_a_training_log() -> None:
     """Figures, oddities, versions, topology, what is harmless; what is called odd is not called harmless, too."""
     text = shown(triage_corpus.judge("xpu-lora-two-cards.log"))
-    assert text.startswith("NOTHING WRONG FOUND  in 139 lines of 1 file(s)\n")
+    assert text.startswith("CLEAN  it ended well (line 137: ")
     assert "training           207 steps, 5.881 samples/s, 0.372 steps/s, loss 1.745 -> 1.3035" in text
     assert "odd                NIC br-1894cb0b4cfd" in text
     assert "chose a container bridge" not in text
@@ -55,9 +55,9 @@ def test_expectation_shows_its_lines() -> None:
 def test_several_runs_are_named_and_counted() -> None:
     """Each with its own first line."""
     text = shown(triage_corpus.judge("plain-training.log"), triage_corpus.judge("cuda-driver-too-old.log"))
-    assert f"NOTHING WRONG FOUND  {triage_corpus.FOLDER}/plain-training.log: in" in text
+    assert f"CANNOT SAY  {triage_corpus.FOLDER}/plain-training.log: no failure" in text
     assert f"ROOT CAUSE  {triage_corpus.FOLDER}/cuda-driver-too-old.log: the driver is older" in text
-    assert text.endswith("2 runs: 1 with something wrong, 1 without\n")
+    assert text.endswith("2 runs: 1 with something wrong, 0 that ended well, 1 of which the logs do not say\n")
 
 
 EVIL = "ValueError: [bold red]x[/bold red] [link=https://e.example]y[/link] \x1b[2J\x1b]0;t\x07 \x9b31m \u202e\u2028 {{7*7}} $(id) %s {0}"

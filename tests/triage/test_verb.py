@@ -27,10 +27,11 @@ def triage(*arguments: str, stdin: bytes | None = None, cwd: Path | None = None)
 @pytest.mark.parametrize(
     ("arguments", "code", "first"),
     [
-        (["plain-training.log"], 0, "NOTHING WRONG FOUND"),
+        (["plain-training.log"], 6, "CANNOT SAY  no failure"),
+        (["dcu-lora-eight-cards.log"], 0, "CLEAN  it ended well (line "),
         (["nccl-duplicate-gpu-two-nodes.log"], 1, "ROOT CAUSE  rank 0 (then 1): two ranks on one card"),
         (["efa-missing-in-container.log"], 1, "CONTRADICTION  the provider efa was asked for"),
-        (["efa-with-rdma.log", "--expect", "efa", "--expect", "rdma"], 0, "NOTHING WRONG FOUND"),
+        (["efa-with-rdma.log", "--expect", "efa", "--expect", "rdma"], 0, "CLEAN"),
         (["efa-without-rdma.log", "--expect", "rdma"], 1, "NOT HELD  rdma: no: "),
         (["torchrun-per-rank"], 1, "ROOT CAUSE  rank 2: the card's memory is full"),
         (["slurm-per-task/slurm-4711-0.out", "slurm-per-task/slurm-4711-1.out"], 1, "ROOT CAUSE  rank 1: Slurm killed"),
@@ -42,7 +43,7 @@ def triage(*arguments: str, stdin: bytes | None = None, cwd: Path | None = None)
     ],
 )
 def test_exit_code_and_first_line(arguments: list[str], code: int, first: str) -> None:
-    """0 nothing wrong, 1 something; the first line says what."""
+    """0 it ended well, 1 something is wrong, 6 the log does not say; the first line says what."""
     ended = triage(*arguments, cwd=triage_corpus.FOLDER)
     assert (ended.returncode, ended.stderr) == (code, b"")
     assert ended.stdout.decode().startswith(first)
@@ -83,12 +84,12 @@ def test_record_is_written(tmp_path: Path) -> None:
 
 
 def test_gzip_that_is_cut_short_says_so(tmp_path: Path) -> None:
-    """What could be read is judged."""
+    """What could be read is judged, and is not called clean."""
     path = write(
         tmp_path, gzip.compress((triage_corpus.FOLDER / "xpu-lora-two-cards.log").read_bytes())[:2000], "run.log.gz"
     )
     ended = triage(str(path))
-    assert ended.returncode == 0
+    assert ended.returncode == 6
     assert "is cut short" in ended.stdout.decode()
 
 
@@ -106,4 +107,4 @@ def test_it_needs_no_torch() -> None:
         timeout=120,
         check=True,
     )
-    assert ended.stdout.decode().splitlines()[-1] == "0 []"
+    assert ended.stdout.decode().splitlines()[-1] == "6 []"

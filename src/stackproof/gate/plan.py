@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 from stackproof import DATA
 from stackproof.base.errors import Refusal
 from stackproof.base.toml import Table
+from tools.gate_calibration import doses
+from tools.gate_calibration.doses import Calibration
 
 FILE = DATA / "gate.toml"
 _OTHER = "other"
@@ -75,6 +77,7 @@ class GatePlan:
     captures: int
     """In how many launches."""
     conditions: tuple[Condition, ...]
+    calibration: Calibration
     spared: Mapping[tuple[str, str], str]
     """Subjects that are not worth their time on a type of device: the reason by name and type."""
 
@@ -113,6 +116,7 @@ def load() -> GatePlan:
         counters = dict(map(_counter, table.tables("counter")))
         conditions = tuple(map(_condition, table.tables("condition")))
         exceptions = dict(map(_exception, table.tables("subject")))
+        calibration = doses.take(table)
     if list(looks) != sorted(set(looks)) or not looks or looks[0] < 3:
         raise Refusal(f"{FILE}: 'looks' must rise from 3 or more launches")
     if not 1 <= captures <= counts:
@@ -134,6 +138,7 @@ def load() -> GatePlan:
         captured,
         captures,
         conditions,
+        calibration,
         spared,
     )
 

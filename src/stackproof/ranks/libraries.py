@@ -57,8 +57,6 @@ class Library:
     sharing_variable: str
     device_id: bool
     """Whether a group is given the device of its rank as it forms."""
-    finalise: bool
-    """Whether a rank must leave by Python's own shutdown, because a launcher watches the library's farewell."""
     talk: Mapping[str, str]
     silent: str
     """Why there is no log to read, where there is none."""
@@ -130,7 +128,6 @@ def _library(table: Table) -> Library:
             own_cards=table.take("own_cards", bool),
             sharing_variable=table.take("sharing_variable", str, ""),
             device_id=table.take("device_id", bool, True),
-            finalise=table.take("finalise", bool, False),
             talk=table.mapping("talk", {}),
             silent=table.take("silent", str, ""),
             echo=_pattern(table, "echo", echo) if echo else None,

@@ -18,7 +18,6 @@ SUITES = ROOT / "suites"
 PRECISIONS = ("float64", "float32", "bfloat16", "float16")
 TOOLKITS = ("cuda", "hip", "xpu")
 TOOLKIT_STATES = ("set", "unset", "any")
-_A_GROUP = 2
 
 
 @dataclass(frozen=True)
@@ -106,8 +105,6 @@ class Stack:
     vendor: tuple[Vendor, ...]
     missing: Mapping[str, str]
     expected: Mapping[str, int]
-    least_ranks: int
-    """The fewest ranks over which a collective counts as verified: `[expected] world_size`, 2 at least."""
     rehearsal: Rehearsal
     rehearsed: bool = False
 
@@ -179,7 +176,6 @@ def load_all(folder: Path = STACKS) -> tuple[Stack, ...]:
 @functools.cache
 def _definition(path: Path) -> Stack:
     with Table.load(path) as table:
-        expected, least_ranks = _expected(table)
         return Stack(
             name=path.parent.name,
             folder=path.parent,
@@ -202,8 +198,7 @@ def _definition(path: Path) -> Stack:
             flavour=_flavour(table),
             vendor=tuple(_vendor(row) for row in table.tables("vendor")),
             missing=table.mapping("missing", {}),
-            expected=expected,
-            least_ranks=least_ranks,
+            expected=(expected := _expected(table)),
             rehearsal=_rehearsal(table, expected),
         )
 
@@ -293,7 +288,7 @@ def _rehearsal(parent: Table, expected: Mapping[str, int]) -> Rehearsal:
             substitutes=table.strings("substitutes", []),
             flavour=_flavour(table),
             environment=table.mapping("environment", {}),
-            expected=_expected(table, expected)[0],
+            expected=_expected(table, expected),
         )
 
 
@@ -302,13 +297,9 @@ def suites() -> tuple[str, ...]:
     return tuple(sorted({path.parent.name for path in SUITES.glob("*/test_*.py")}))
 
 
-def _expected(parent: Table, default: Mapping[str, int] | None = None) -> tuple[dict[str, int], int]:
-    """Return the fewest checks of each suite that must be executed, and the least world size of a collective.
-
-    Without the table the checks are those of `default`, if there are any.
-    """
+def _expected(parent: Table, default: Mapping[str, int] | None = None) -> dict[str, int]:
+    """Return the fewest checks of each suite that must be executed; without the table those of `default`, if there are any."""
     with parent.table("expected", None if default is None else {}) as table:
-        least = table.take("world_size", int, _A_GROUP)
         fewest = {suite: table.take(suite, int, (default or {}).get(suite, 1)) for suite in suites()}
         for suite, count in fewest.items():
             if count < 1:
@@ -316,6 +307,4 @@ def _expected(parent: Table, default: Mapping[str, int] | None = None) -> tuple[
                     suite,
                     f"is {count}; it must be 1 or more, because a run that checks nothing proves nothing",
                 )
-        if least < _A_GROUP:
-            raise table.refuse("world_size", f"is {least}; it must be {_A_GROUP} or more: one rank is no group")
-    return fewest, least
+    return fewest

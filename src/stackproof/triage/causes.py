@@ -83,12 +83,27 @@ def of_role(evidence: Evidence, role: str) -> Iterator[Hit]:
 def deaths(evidence: Evidence, people: People) -> list[Death]:
     """Return every way in which ranks are said to have ended, in the order of the logs."""
     ignored = {(hit.place.source, hit.place.line + 1) for hit in of_role(evidence, rules.IGNORED)}
-    found = [death for ending in rules.endings() for death in _of(ending, evidence, people)]
-    told = {(death.hit.place.source, death.hit.block.last_line) for death in found if death.hit.block}
-    return sorted(
-        (death for death in found if _line(death) not in (ignored if death.hit.block else told)),
+    found = sorted(
+        (death for ending in rules.endings() for death in _of(ending, evidence, people)),
         key=lambda death: death.hit.place,
     )
+    found = _outermost(found)
+    told = {(death.hit.place.source, death.hit.block.last_line) for death in found if death.hit.block}
+    return [death for death in found if _line(death) not in (ignored if death.hit.block else told)]
+
+
+def _outermost(found: list[Death]) -> list[Death]:
+    """Return the deaths without the frames that belong to a traceback; frames whose head is missing are one of their own."""
+    kept: list[Death] = []
+    reaches: dict[tuple[int, Who], int] = {}
+    for death in found:
+        if block := death.hit.block:
+            key = death.hit.place.source, death.hit.who
+            if _FRAME.match(death.hit.text) and death.hit.place.line <= reaches.get(key, 0):
+                continue
+            reaches[key] = max(block.last_line, reaches.get(key, 0))
+        kept.append(death)
+    return kept
 
 
 def _line(death: Death) -> tuple[int, int]:
@@ -96,7 +111,7 @@ def _line(death: Death) -> tuple[int, int]:
 
 
 def _of(ending: rules.Ending, evidence: Evidence, people: People) -> Iterator[Death]:
-    if ending.role not in (rules.FATAL, rules.EXIT, rules.HINT, rules.HANG):
+    if ending.role not in (rules.FATAL, rules.EXIT, rules.BARE, rules.HINT, rules.HANG):
         return
     for hit in evidence.tally(ending.probe.key).kept:
         who = people.who(hit)
@@ -105,7 +120,9 @@ def _of(ending: rules.Ending, evidence: Evidence, people: People) -> Iterator[De
         if ending.role == rules.EXIT:
             yield _exit(hit, who)
         elif hit.block is not None:
-            yield _exception(hit, who)
+            yield _raised(hit.block.exception, hit, who)
+        elif ending.role == rules.BARE:
+            yield _raised(hit.groups.get("what", hit.text.strip()), hit, who)
         else:
             yield _spoken(ending, hit, who)
 
@@ -135,11 +152,9 @@ def _signal(groups: Groups) -> int | None:
     return code - _SHELL_OFFSET if code > _SHELL_OFFSET and code - _SHELL_OFFSET in set(signal.Signals) else None
 
 
-def _exception(hit: Hit, who: Who) -> Death:
-    block = hit.block
-    said = block.exception if block and block.exception else "an exception whose text the log does not hold"
-    name = re.split(r"[:(\s]", said, maxsplit=1)[0].rpartition(".")[2]
-    return Death(who, Weight.FOLLOWED if name in rules.wrappers() else Weight.EXCEPTION, f"raised {said}", hit)
+def _raised(said: str, hit: Hit, who: Who) -> Death:
+    follows = any(pattern.match(said) for pattern in rules.wrappers())
+    return Death(who, Weight.FOLLOWED if follows else Weight.EXCEPTION, f"raised {said or _CUT}", hit)
 
 
 def _spoken(ending: rules.Ending, hit: Hit, who: Who) -> Death:
@@ -164,7 +179,10 @@ _WORDS = {
 }
 
 
-_RAISED = re.compile(r"\w(?:Error|Exception)\b")
+_RAISED = re.compile(r"\w(?:Error|Exception|Warning)\b")
+_TAIL = 200  # lines that may follow a sign of a good end
+_CUT = "an exception whose text the log does not hold"
+_FRAME = re.compile(r"\s*File \"")
 _MOST_LINES = 6
 _MESSAGE_LINES = 8
 
@@ -203,6 +221,8 @@ class Judgement:
     survived: list[Finding] = field(default_factory=list)
     noise: list[Finding] = field(default_factory=list)
     collective: str = ""
+    end: Hit | None = None
+    """The line that shows a good end."""
     ordered: bool = True
     """Whether the log shows which of several failures came first."""
 
@@ -219,7 +239,8 @@ def judge(evidence: Evidence) -> Judgement:
     people = People(evidence)
     found = Judgement(noise=[known.finding(row, people) for row in known.of(NOISE)])
     candidates = _candidates(known, people, evidence)
-    through = _last_sign_of_success(evidence)
+    found.end = good_end(evidence)
+    through = found.end.place if found.end else None
     found.survived = [row for row in candidates if _survived(row, through, candidates)]
     failed = [row for row in candidates if row not in found.survived]
     found.consequences = [row for row in failed if row.kind == CONSEQUENCE]
@@ -276,13 +297,17 @@ def _candidates(known: _Known, people: People, evidence: Evidence) -> list[Findi
     rows = (_recognised(known, people, row) for row in known.of(FAULT) + known.of(CONSEQUENCE))
     recognised = [row for row in rows if row is not None]
     found = recognised + _unexplained(known, people, evidence, recognised)
-    return found or _ended(evidence, people)
+    return found or _ended(known, evidence, people)
 
 
-def _ended(evidence: Evidence, people: People) -> list[Finding]:
-    """Return how a run was ended where nothing says why: by a signal from outside, by a hand, by a launcher."""
-    followed = [death for death in deaths(evidence, people) if death.weight is Weight.FOLLOWED]
-    return [replace(_unknown(death, [death], []), kind=CONSEQUENCE) for death in followed[:1]]
+def _ended(known: _Known, evidence: Evidence, people: People) -> list[Finding]:
+    """Return how a run was ended where nothing says why: by a signal from outside, by a hand, by a launcher; else a complaint."""
+    found = deaths(evidence, people)
+    followed = [death for death in found if death.weight is Weight.FOLLOWED]
+    complaints = [death for death in found if death.weight is Weight.HINT and known.best(death.hit.text) is None]
+    if followed:
+        return [replace(_unknown(followed[0], followed[:1], []), kind=CONSEQUENCE)]
+    return [_unknown(death, [death], []) for death in complaints[:1]]
 
 
 def _recognised(known: _Known, people: People, row: Signature) -> Finding | None:
@@ -297,6 +322,7 @@ def _unexplained(known: _Known, people: People, evidence: Evidence, recognised: 
     for death in deaths(evidence, people):
         by_who.setdefault(death.who, []).append(death)
     found: list[tuple[Weight, Finding]] = []
+    blamed = {death.who for ended in by_who.values() for death in ended if _blames(death)}
     for who, ended in by_who.items():
         left = [death for death in ended if known.best(_words(death)) is None]
         decisive = _decisive(left, _first_consequence(known, people, who))
@@ -305,9 +331,21 @@ def _unexplained(known: _Known, people: People, evidence: Evidence, recognised: 
             continue
         kind = CONSEQUENCE if any(row.certainty == CERTAIN for row in faults) else FAULT
         found.append((decisive.weight, replace(_unknown(decisive, left, chains), kind=kind)))
-    return _merged(
-        [row for weight, row in found if not _silent(weight, row, [*recognised, *(other for _, other in found)])]
-    )
+    left_over = [
+        row for weight, row in found if not _silent(weight, row, [*recognised, *(other for _, other in found)])
+    ]
+    return _merged([_attributed(row, blamed) for row in left_over])
+
+
+def _blames(death: Death) -> bool:
+    """Whether a launcher says of a rank that it failed by itself."""
+    return death.who[0] == "rank" and death.weight in (Weight.EXIT, Weight.SIGNAL)
+
+
+def _attributed(row: Finding, blamed: set[Who]) -> Finding:
+    """Give an exception that names no rank to the one rank of which its launcher says that it failed."""
+    nameless = row.who[0][0] != "rank" and row.first.block is not None
+    return replace(row, who=tuple(blamed)) if nameless and len(blamed) == 1 else row
 
 
 def _silent(weight: Weight, row: Finding, findings: list[Finding]) -> bool:
@@ -366,7 +404,8 @@ def _decisive(ended: list[Death], followed: Place | None) -> Death | None:
         return None
     weight = min(death.weight for death in found)
     chosen = [death for death in found if death.weight is weight]
-    return chosen[-1] if weight is Weight.EXCEPTION else chosen[0]
+    whole = [death for death in chosen if _CUT not in death.what] or chosen
+    return whole[-1] if weight is Weight.EXCEPTION else chosen[0]
 
 
 def _unknown(death: Death, ended: list[Death], chains: list[Place]) -> Finding:
@@ -391,12 +430,15 @@ def _beginning(death: Death, ended: list[Death], chains: list[Place]) -> Death:
     return first
 
 
-def _last_sign_of_success(evidence: Evidence) -> Place | None:
-    return max((hit.place for hit in of_role(evidence, rules.FINISHED)), default=None)
+def good_end(evidence: Evidence) -> Hit | None:
+    """Return the last line that shows a good end, if it stands at the end of its file: what a run prints when it is through."""
+    hits = (hit for hit in of_role(evidence, rules.FINISHED) if not evidence.files[hit.place.source].damage)
+    last = (hit for hit in hits if evidence.files[hit.place.source].lines - hit.place.line <= _TAIL)
+    return max(last, key=lambda hit: hit.place, default=None)
 
 
 def _survived(row: Finding, through: Place | None, candidates: list[Finding]) -> bool:
-    """Whether the run went on to its end after an exception: somebody handled it."""
+    """Whether the run went on to its end after an exception or a warning: somebody handled it, or nothing came of it."""
     if through is None or any(other.first.place > through for other in candidates):
         return False
     at = row.first.place

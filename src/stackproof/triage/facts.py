@@ -18,6 +18,8 @@ from stackproof.triage.scan import Evidence
 _MOST_VALUES = 8
 _ASSIGNMENT = re.compile(r"""(?<![\w=/.-])([A-Z][A-Z0-9_]+)=("[^"]*"|'[^']*'|[^\s;#]+)""")
 _GENV = re.compile(r"-genv ([A-Z][A-Z0-9_]+) ([^\s;#=]+)")
+# A library's advice: "to force enable ATL/MPI set CCL_ATL_TRANSPORT=mpi".
+_HINT = re.compile(r"\S\s+(?:set|setting|use|using|try|with)\s+[`'\"]?[A-Z][A-Z0-9_]+=")
 _NO_VALUE = ("<not specified>", "")
 
 
@@ -185,7 +187,8 @@ def conflicts(evidence: Evidence) -> list[Conflict]:
     """Return what was asked for and is not so."""
     found = []
     for rule in rules.contradictions():
-        asked, shown = evidence.tally(rule.asked.key).kept, evidence.tally(rule.shown.key).kept
+        asked = [hit for hit in evidence.tally(rule.asked.key).kept if not _HINT.search(hit.text)]
+        shown = evidence.tally(rule.shown.key).kept
         if asked and shown:
             found.append(Conflict(rule, asked[0], shown[0]))
     return found

@@ -272,7 +272,16 @@ class Training:
 def lines() -> tuple[TrainerLine, ...]:
     """Return the kinds of lines of `data/triage/training.toml`."""
     with Table.load(rules.FOLDER / "training.toml") as table:
+        table.strings("aside")
         return tuple(_line(row, n) for n, row in enumerate(table.tables("line")))
+
+
+@cache
+def aside() -> tuple[str, ...]:
+    """Return how the descriptions of bars begin that count no steps of the training."""
+    with Table.load(rules.FOLDER / "training.toml") as table:
+        table.tables("line")
+        return table.strings("aside")
 
 
 def _line(row: Table, number: int) -> TrainerLine:
@@ -295,7 +304,7 @@ def read(evidence: Evidence) -> Training | None:
     for line in lines():
         for hit in _speaker(evidence.tally(line.probe.key).kept):
             if "elapsed" in hit.groups:
-                bars.append(hit)
+                bars += [hit] if not hit.text.lstrip("\r ").startswith(aside()) else []
                 continue
             trainers.setdefault(line.trainer, hit)
             _take(found, line, hit)

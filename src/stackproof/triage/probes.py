@@ -34,6 +34,10 @@ class Probe:
     kept: int = KEPT
     counted: int = COUNTED
     timed: bool = True
+    asks: bool = False
+    """Whether it looks for what somebody asked for: in a document that is a recipe."""
+    terse: bool = False
+    """Whether one line is all that it sees: in a document only a fenced one counts."""
 
     @cached_property
     def loose(self) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from functools import cache
 
 from stackproof import __version__
@@ -23,6 +24,16 @@ from stackproof.triage.logs import Run
 from stackproof.triage.probes import Hit, Probe, Who
 from stackproof.triage.rules import CONSEQUENCE
 from stackproof.triage.scan import Evidence, scan
+
+
+class Answered(IntEnum):
+    """What the logs of a run amount to; the value is the exit code."""
+
+    CLEAN = 0
+    """It ended well, and a line shows it; or what was expected is shown, and nothing failed."""
+    FAULTY = 1
+    CANNOT_SAY = 6
+    """No failure, and no sign of a good end: logs that are cut off look so."""
 
 
 @dataclass(frozen=True)
@@ -45,10 +56,18 @@ class Report:
         return [oddity for oddity in self.oddities if oddity.wrong]
 
     @property
+    def verdict(self) -> Answered:
+        """One of three answers; "clean" needs a line that shows it."""
+        wrong = self.judgement.root or self.wrong or self.conflicts or self.settings
+        if wrong or not all(answer.holds for answer in self.answers):
+            return Answered.FAULTY
+        damaged = any(file.damage for file in self.evidence.files)
+        return Answered.CLEAN if (self.judgement.end or self.answers) and not damaged else Answered.CANNOT_SAY
+
+    @property
     def clean(self) -> bool:
-        """Whether nothing failed, nothing contradicts what was asked for, and every expectation holds."""
-        contradicted = self.conflicts or self.settings
-        return not (self.judgement.root or self.wrong or contradicted) and all(answer.holds for answer in self.answers)
+        """Whether it is shown that nothing is wrong."""
+        return self.verdict is Answered.CLEAN
 
     def place(self, hit: Hit) -> str:
         """File and line of a hit."""
@@ -155,8 +174,22 @@ def headline(report: Report) -> tuple[str, str]:
     refuted = [answer for answer in report.answers if not answer.holds]
     if refuted:
         return "NOT HELD", f"{refuted[0].expectation.name}: {refuted[0].sentence}"
-    lines = sum(file.lines for file in report.evidence.files)
-    return "NOTHING WRONG FOUND", f"in {lines} lines of {len(report.evidence.files)} file(s)"
+    return _unharmed(report)
+
+
+def _unharmed(report: Report) -> tuple[str, str]:
+    """Where nothing failed: what shows the good end, or what the logs end with instead of one."""
+    lines = f"{sum(file.lines for file in report.evidence.files)} lines of {len(report.evidence.files)} file(s)"
+    if report.clean and report.judgement.end:
+        return (
+            "CLEAN",
+            f"it ended well ({place(report, report.judgement.end)}: {report.judgement.end.text.strip()}); {lines}",
+        )
+    if report.clean:
+        return "HELD", f"{', '.join(answer.expectation.name for answer in report.answers)}; no failure in {lines}"
+    damage = next((f"; {file.name} {file.damage}" for file in report.evidence.files if file.damage), "")
+    last = next((" / ".join(file.tail) for file in reversed(report.evidence.files) if file.tail), "")
+    return "CANNOT SAY", f"no failure, and no sign of a good end, in {lines}{damage}; it ends with: {last}"
 
 
 def _root(root: Finding) -> tuple[str, str]:
@@ -231,7 +264,11 @@ def record(reports: Sequence[Report], stack: str) -> Record:
 
 def _checks(report: Report, prefix: str) -> Iterator[Check]:
     failure = sentence(report) if report.judgement.root else None
-    yield _check(f"{prefix}::root-cause", failure is None, failure or headline(report)[1], _figures(report))
+    reason, numbers = failure or headline(report)[1], _figures(report)
+    if failure is None and report.verdict is Answered.CANNOT_SAY:
+        yield Check(f"{prefix}::root-cause", Verdict.INCONCLUSIVE, reason, 0.0, numbers)
+    else:
+        yield _check(f"{prefix}::root-cause", failure is None, reason, numbers)
     asked = [row.rule.title for row in report.conflicts]
     asked += [f"{row.name}={row.asked} was asked for, {row.in_effect} is in effect" for row in report.settings]
     yield _check(

@@ -135,9 +135,9 @@ def _matching(row: Table, key: str, pattern: re.Pattern[str], what: str) -> str:
 
 FOLDER = DATA / "triage"
 
-FATAL, EXIT, HINT, HANG = ("fatal", "exit", "hint", "hang")
+FATAL, EXIT, BARE, HINT, HANG = ("fatal", "exit", "bare", "hint", "hang")
 PROCESS, CHAIN, FINISHED, IGNORED = ("process", "chain", "finished", "ignored")
-ROLES = (FATAL, EXIT, HINT, HANG, PROCESS, CHAIN, FINISHED, IGNORED)
+ROLES = (FATAL, EXIT, BARE, HINT, HANG, PROCESS, CHAIN, FINISHED, IGNORED)
 _ENDINGS, _FACTS, _EXPECTATIONS = "endings.toml", "facts.toml", "expectations.toml"
 ASKED, IN_EFFECT, FACT, COLLECTIVE = FACT_ROLES = ("asked", "in effect", "fact", "collective")
 YES, NO = ANSWERS = ("yes", "no")
@@ -145,8 +145,10 @@ YES, NO = ANSWERS = ("yes", "no")
 
 @dataclass(frozen=True)
 class Ending:
-    """How a process ends: its own last words (fatal, hang), its launcher's (exit), an error line that may explain it (hint).
+    """How a process ends.
 
+    Its own last words (fatal, hang), an exception without its traceback (bare), its launcher's words (exit), an error line that may
+    explain it (hint).
     A weak one only says that something else was said before. Besides: what links two exceptions (chain), which process is which
     rank, what a run prints when it is through (finished), what precedes a traceback that ends nothing (ignored).
     """
@@ -237,11 +239,11 @@ def endings() -> tuple[Ending, ...]:
 
 
 @cache
-def wrappers() -> tuple[str, ...]:
-    """Return exceptions that launchers raise because a rank failed."""
+def wrappers() -> tuple[re.Pattern[str], ...]:
+    """Return what exceptions look like that launchers raise because a rank failed."""
     with Table.load(FOLDER / _ENDINGS) as table:
         table.tables("ending")
-        return table.strings("wrappers")
+        return tuple(re.compile(rf"(?:\w+\.)*(?:{text})") for text in table.strings("wrappers"))
 
 
 @cache
@@ -293,18 +295,19 @@ def _ending(row: Table, number: int) -> Ending:
         weak = row.take("weak", bool, False)
         follows = row.take("traceback", bool, False)
         probe = _probe(row, f"ending/{number}", span=row.take("span", int, 1), kept=10 * KEPT, timed=True)
-    return Ending(role, weak, replace(probe, follows=follows))
+    return Ending(role, weak, replace(probe, follows=follows, terse=role in (BARE, HINT)))
 
 
 def _fact(row: Table, number: int) -> Fact:
     with row:
+        role = row.take("role", str, FACT, allowed=FACT_ROLES)
         return Fact(
             name=row.take("name", str, ""),
             group=row.take("group", str, ""),
-            role=row.take("role", str, FACT, allowed=FACT_ROLES),
+            role=role,
             odd=row.take("odd", str, ""),
             least=row.take("least", int, 1),
-            probe=_probe(row, f"fact/{number}", kept=10 * KEPT),
+            probe=replace(_probe(row, f"fact/{number}", kept=10 * KEPT), asks=role == ASKED),
         )
 
 
@@ -334,6 +337,6 @@ def _contradiction(row: Table) -> Contradiction:
             title=row.take("title", str),
             remedy=row.take("remedy", str),
             link=row.take("link", str),
-            asked=_probe(row, f"contradiction/{name}/asked", "asked"),
+            asked=replace(_probe(row, f"contradiction/{name}/asked", "asked"), asks=True),
             shown=_probe(row, f"contradiction/{name}/shown", "shown"),
         )

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from stackproof.triage import logs
-from stackproof.triage.logs import LONGEST, Line, Source, Window, windows
+from stackproof.triage import lines, prose
+from stackproof.triage.lines import LONGEST, Line
+from stackproof.triage.logs import Source, Window, windows
 from stackproof.triage.probes import Block, Hit, Place, Probe, Tally, Who
 from stackproof.triage.search import Found, Plan, Shapes
 
@@ -16,6 +17,7 @@ _REPLAN = 64  # windows after which the plan is made anew, because logs change
 _BLOCK_LINES = 2000
 _IN_LOGS = bytes(byte for byte in range(256) if byte in b"\t\n\r\x1b\x08" or 32 <= byte != 127)
 _MOST_CONTROL = 0.05
+_TAIL_BYTES, _TAIL_LINES = 4096, 3
 
 
 @dataclass
@@ -27,6 +29,8 @@ class FileRead:
     lines: int = 0
     damage: str = ""
     text: bool = True
+    tail: tuple[str, ...] = ()
+    """Its last lines."""
 
 
 @dataclass
@@ -35,6 +39,8 @@ class Evidence:
 
     files: list[FileRead] = field(default_factory=list)
     tallies: dict[str, Tally] = field(default_factory=dict)
+    mentioned: dict[str, Tally] = field(default_factory=dict)
+    """What stands in the sentences of documents."""
 
     def tally(self, key: str) -> Tally:
         """Return what the probe of that key found; nothing is an empty tally."""
@@ -89,6 +95,7 @@ class _Reader:
         self.counts: Counter[str] = Counter()
         self.sated = False
         self.shapes: Shapes | None = None
+        self.document: prose.Document | None = None
         evidence.files.append(self.file)
 
     def read(self) -> None:
@@ -102,9 +109,12 @@ class _Reader:
                     self.shapes = Shapes(self.plan, window.data)
                 if not count:
                     self.file.text = _is_text(window.data)
+                    self.document = prose.read(window.data) if window.last or len(window.data) < prose.LARGEST else None
                 self._read_window(window)
                 self.file.bytes += window.end - window.start
                 self.file.lines += window.data.count(b"\n", window.start, window.end)
+                if window.last:
+                    self.file.tail = _tail(window)
             self.file.damage = stream.damage
 
     def _read_window(self, window: Window) -> None:
@@ -139,8 +149,8 @@ class _Reader:
         text = raw.decode("utf-8", "replace")
         if not any(not probe.loose or probe.match(text) for probe in asked.values()) and "\x1b" not in text:
             return
-        for part, own_text in enumerate(logs.split(text)):
-            line = logs.parse(own_text)
+        for part, own_text in enumerate(lines.split(text)):
+            line = lines.parse(own_text)
             for probe in asked.values():
                 self._ask(probe, spot, line, part)
 
@@ -150,7 +160,8 @@ class _Reader:
             text = "\n".join([text, *(after.text for after in spot.after(line, probe.span - 1))])
         if not (found := probe.match(text)):
             return
-        tally = self.evidence.tallies.setdefault(probe.key, Tally())
+        book = self.evidence.mentioned if self._only_mentioned(probe, spot, found.start()) else self.evidence.tallies
+        tally = book.setdefault(probe.key, Tally())
         who = self._who(line)
         seconds = spot.seconds(line) if probe.timed and tally.keeps(who, probe.kept) else None
         place = Place(self.number, spot.window.offset + spot.begin, part, spot.line)
@@ -160,8 +171,15 @@ class _Reader:
         self.counts[probe.key] += 1
         self.sated = self.sated or self.counts[probe.key] == probe.counted
 
+    def _only_mentioned(self, probe: Probe, spot: _Spot, at: int) -> bool:
+        """Whether a sentence or a recipe of a document says so, and no program: libraries speak in sentences, too, but from their start."""
+        if self.document is None:
+            return False
+        kind = self.document.kind(spot.window.offset + spot.begin)
+        return probe.asks or (kind == "prose" and at > 0) or (probe.terse and kind != "fenced")
+
     def _block(self, spot: _Spot, line: Line) -> Block:
-        return logs.follow(line, spot.line, spot.after(None, _BLOCK_LINES))
+        return lines.follow(line, spot.line, spot.after(None, _BLOCK_LINES))
 
     def _who(self, line: Line) -> Who:
         """Name the writer: the line's own rank is better than its file's, which is better than a process."""
@@ -188,7 +206,7 @@ class _Spot:
         while count > 0 and 0 <= end < len(data) - 1:
             begin, newline = end + 1, data.find(b"\n", end + 1)
             end = newline if newline >= 0 else len(data)
-            line = logs.parse(data[begin : min(end, begin + LONGEST)].decode("utf-8", "replace"))
+            line = lines.parse(data[begin : min(end, begin + LONGEST)].decode("utf-8", "replace"))
             if like is None or line.rank == like.rank:
                 count -= 1
                 yield line
@@ -199,12 +217,18 @@ class _Spot:
         if own is not None:
             return own
         before = self.window.data[max(0, self.begin - LONGEST) : self.begin]
-        return logs.time_of(before.decode("utf-8", "replace"), last=True)
+        return lines.time_of(before.decode("utf-8", "replace"), last=True)
 
 
 def _is_text(data: bytes) -> bool:
     """Whether few bytes are control characters that no log has."""
     return len(data.translate(None, _IN_LOGS)) <= _MOST_CONTROL * len(data)
+
+
+def _tail(window: Window) -> tuple[str, ...]:
+    """Return the last lines that say something."""
+    rows = window.data[-_TAIL_BYTES:].replace(b"\r", b"\n").decode("utf-8", "replace").split("\n")
+    return tuple([text for text in (lines.parse(row).text.strip() for row in rows) if text][-_TAIL_LINES:])
 
 
 def _bounds(data: bytes, position: int) -> tuple[int, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from rich.console import Console
@@ -14,12 +15,12 @@ from stackproof.triage import reports as words
 from stackproof.triage.causes import UNKNOWN, Finding
 from stackproof.triage.facts import NO, YES, Answer, Part
 from stackproof.triage.probes import Hit
-from stackproof.triage.reports import Report
+from stackproof.triage.reports import Answered, Report
 
 _LONGEST = 240
 _MOST = 12
 _GOOD, _BAD, _DIM = "bold green", "bold red", "dim"
-_STYLES = {"NOTHING WRONG FOUND": _GOOD, "ONLY A CONSEQUENCE": "bold yellow"}
+_STYLES = {"CLEAN": _GOOD, "HELD": _GOOD, "CANNOT SAY": "bold yellow", "ONLY A CONSEQUENCE": "bold yellow"}
 # Marks that turn the direction of text, and separators that some terminals take for the end of a line.
 _DECEIVING = re.compile("[\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
@@ -32,9 +33,15 @@ def show(reports: Sequence[Report], console: Console | None = None) -> None:
             console.print()
         _show(report, console, f"{report.name}: " if len(reports) > 1 else "")
     if len(reports) > 1:
-        bad = sum(not report.clean for report in reports)
+        counts = Counter(report.verdict for report in reports)
+        said = f"{counts[Answered.FAULTY]} with something wrong, {counts[Answered.CLEAN]} that ended well"
         console.print()
-        _line(console, "", f"{len(reports)} runs: {bad} with something wrong, {len(reports) - bad} without", "bold")
+        _line(
+            console,
+            "",
+            f"{len(reports)} runs: {said}, {counts[Answered.CANNOT_SAY]} of which the logs do not say",
+            "bold",
+        )
 
 
 def safe(text: str) -> str:
@@ -54,6 +61,7 @@ def _show(report: Report, console: Console, name: str) -> None:
     _failures("also failed", report.judgement.others, report, console)
     _failures("follows from it", report.judgement.consequences, report, console)
     _failures("seen, and survived", report.judgement.survived, report, console)
+    _mentioned(report, console)
     _asked(report, console)
     for answer in report.answers:
         _answer(answer, report, console)
@@ -108,6 +116,15 @@ def _failures(label: str, rows: Sequence[Finding], report: Report, console: Cons
         _line(console, label, f"{f'{who}: ' if who else ''}{row.title}{name}{_times(row)}{at}")
     if len(rows) > _MOST:
         _line(console, label, f"and {len(rows) - _MOST} more")
+
+
+def _mentioned(report: Report, console: Console) -> None:
+    """What a document speaks of, which no program printed."""
+    hits = sorted(
+        (hit for tally in report.evidence.mentioned.values() for hit in tally.kept), key=lambda hit: hit.place
+    )
+    for place, text in list(dict.fromkeys((words.place(report, hit), hit.text.strip()) for hit in hits))[:_MOST]:
+        _line(console, "only mentioned", f"{place}: {text}", _DIM)
 
 
 def _asked(report: Report, console: Console) -> None:

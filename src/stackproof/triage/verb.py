@@ -9,6 +9,8 @@ from pathlib import Path
 from stackproof.triage import logs as sources
 from stackproof.triage import reports
 
+_WORST_FIRST = (reports.Answered.FAULTY, reports.Answered.CANNOT_SAY)
+
 
 @dataclass(frozen=True)
 class Question:
@@ -22,7 +24,7 @@ class Question:
 
 
 def triage(question: Question) -> int:
-    """Return 0 if nothing wrong was found, 1 if a run failed, contradicts itself or an expectation does not hold.
+    """Return 0 if all ended well, 1 if a run failed, contradicts itself or an expectation does not hold, 6 if no log says so.
 
     Raises:
         Refusal: a log cannot be read, or an expectation is not known.
@@ -33,7 +35,8 @@ def triage(question: Question) -> int:
     from stackproof.triage import terminal
 
     terminal.show(found)
-    return 0 if all(report.clean for report in found) else 1
+    verdicts = [report.verdict for report in found]
+    return int(next((verdict for verdict in _WORST_FIRST if verdict in verdicts), reports.Answered.CLEAN))
 
 
 def _write(found: Sequence[reports.Report], question: Question) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from stackproof.triage import logs
+from stackproof.triage import lines
 from stackproof.triage.probes import Block
 
 
 def follow(text: str) -> Block:
     """Follow the traceback that begins with the first line."""
-    head, *rest = map(logs.parse, text.splitlines())
-    return logs.follow(head, 10, rest)
+    head, *rest = map(lines.parse, text.splitlines())
+    return lines.follow(head, 10, rest)
 
 
 PLAIN = """\

@@ -1,0 +1,249 @@
+"""One line of a log as text: without escape sequences and prefixes, with the rank, process and time that they named.
+
+A traceback as a whole: its lines may be mixed with those of other ranks, boxed by rich or IPython, cut at its head or its end.
+"""
+
+from __future__ import annotations
+
+import datetime
+import html
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from stackproof.triage.probes import Block
+
+LONGEST = 4096
+"""What of a line is read on either side of the place that matters, in bytes."""
+
+_ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)?|\x1b[@-_]|[\x00\x07\x08]")
+_ENTITY = re.compile(r"&(?:quot|lt|gt|amp|nbsp|apos|#\d{1,4}|#x[0-9a-fA-F]{1,4});")
+_TAGS = re.compile(r"</?(?:pre|code|span|div|p|br|li|td|tr|b|i|font|samp|blockquote)\b[^<>]{0,200}>")
+_LEVEL = r"(?:DEBUG|INFO|WARN|WARNING|ERROR|CRITICAL|FATAL)"
+_TIME = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?"
+
+# What stands before a line. Ranks: torch's own, `torchrun --tee`, Open MPI `--tag-output`, `srun -l`, `mpirun -l`, a driver's "r0"; a
+# process: Ray; neither: quotes, progress bars that something was written behind, seconds since the start, the columns of containers,
+# clouds, syslog and CI, dates, names and levels of loggers, hosts of pdsh.
+_PREFIXES = tuple(
+    re.compile(pattern)
+    for pattern in (
+        r" {0,2}\[rank(?P<rank>\d{1,6})\]:? ?",
+        r"\[(?!Rank|rank)[A-Za-z_]+(?P<rank>\d{1,6})\]:",
+        r"\[\d+,(?P<rank>\d{1,6})\]<std(?:out|err)>: ?",
+        r"\[(?P<rank>\d{1,3})\] (?!MPI startup)(?=\S| {2})|\[\d{4,9}\] (?=\S)",
+        r" {0,4}(?P<rank>\d{1,5}): (?=\S)| {0,4}(?P<rank2>\d{1,5}): (?= +(?:File |\^|[a-z]))",
+        r"\((?:\w+ )?pid=(?P<pid>\d{1,9})(?:, ip=[0-9a-fA-F.:]+)?\) ?",
+        r"(?:>+ ?)+(?=\S| )",
+        r"[^\n]{0,400}?\[\d+:\d\d(?::\d\d)?<[^\]\n]{1,80}\] *(?=\S)",
+        r"\[ {0,8}\d+\.\d+\] (?:r(?P<rank>\d{1,6}) )?",
+        r" {0,4}\| |[\w.-]+-\d+ +\| ?",
+        rf"{_LEVEL} \d\d-\d\d \d\d:\d\d:\d\d \[?[\w./-]+:\d+\] ?",
+        rf"\[?{_TIME}\]? ?(?:std(?:out|err) [FP] ?)?(?:\| )?",
+        r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d [\w.-]+ [\w./-]+(?:\[\d+\])?: ?",
+        rf"(?:- )?(?:[\w.:<>-]{{1,60}} - )?{_LEVEL} +- +",
+        rf"(?:\| )?{_LEVEL} +\| +(?:[\w.:<>-]{{1,80}} (?:\||-) )?",
+        rf"(?:\[[\w.]+\])?\[{_LEVEL}\] ?- ",
+        rf"{_LEVEL} {{3,}}(?=\S)",
+        r"\[[EWID] \d{6} [\d:]+ [\w.]+:\d+\] ?",
+        r"##\[(?:error|debug|command)\]",
+        r"[a-z][a-z0-9]*(?:-[a-z0-9]+)+: (?=\S| )",
+    )
+)
+_MOST_PREFIXES = 6
+_HEAD = 200
+_HOST = re.compile(r"[\w.-]+:(?P<pid>\d{1,9}):\d+ \[\d+\] ")
+_ONECCL = re.compile(r":\( *(?P<pid>\d{1,9})\) \|CCL_|:(?P<pid2>\d{1,9}):\[(?P<rank>\d{1,6})\] \|CCL_")
+_AGENT = re.compile(r"[IWEF]\d{3,4} [\d:.]+ (?P<pid>\d{1,9}) \S*torch/")
+_WATCHDOG = re.compile(r"\[(?:PG (?:ID )?[^\]]{0,80} )?Rank (?P<rank>\d{1,6})\]")
+
+# oneCCL's ranks write to one stream without taking turns: a line may hold several.
+_GLUED = re.compile(r"(?<=.)(?=\d{4}:\d\d:\d\d-\d\d:\d\d:\d\d:[( \d]+[)\[])")
+
+_TIMES = re.compile(
+    r"(?P<y>\d{4})(?P<s>[:-])(?P<mo>\d\d)(?P=s)(?P<d>\d\d)[-T _](?P<t>\d\d:\d\d:\d\d(?:[.,]\d{1,6})?)"
+    r"|(?<![A-Za-z])[IWEF](?P<mo2>\d{1,2})(?P<d2>\d\d) (?P<t2>\d\d:\d\d:\d\d(?:\.\d{1,6})?)"
+)
+_LEAP = 2000
+
+# Tracebacks.
+_FRAMES = 12
+_FAR = 400
+_NEAR = 60
+_BEGINS = re.compile(r"Traceback \(most recent call last\)(?::\s*(?:File .*)?$|\s*─|\s*$)")
+_BOX = "│╭╰┌└|"
+_BOXED_FRAME = re.compile(r"(\S+\.py|<\w+>):(\d+) in (\S+)")
+_NAMED = re.compile(r"(?P<name>\w*(?:Error|Exception|Interrupt|Exit|Warning))\s+Traceback \(most")
+_EXCEPTION = re.compile(
+    r"(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?:Error|Exception|Interrupt|Exit|Iteration|Timeout|Abort)(?::|$)"
+)
+_LINK = ("The above exception was", "During handling of the above")
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line: its text, and the rank and the process that wrote it as far as it says; `head` is its beginning with all prefixes."""
+
+    text: str
+    rank: int | None
+    pid: int | None
+    head: str
+
+    @property
+    def seconds(self) -> float | None:
+        """The time that the line names, in seconds since the start of the year."""
+        return time_of(self.head)
+
+
+def parse(raw: str) -> Line:
+    """Read one line; whatever it holds, it is only text."""
+    text = _plain(raw).rstrip("\r\n")
+    head = text[:_HEAD]
+    rank: int | None = None
+    pid: int | None = None
+    for _ in range(_MOST_PREFIXES):
+        found = next((found for prefix in _PREFIXES if (found := prefix.match(text))), None)
+        if found is None or not found.end():
+            break
+        named = found.groupdict()
+        rank = _number(named.get("rank") or named.get("rank2"), rank)
+        pid = _number(named.get("pid"), pid)
+        text = text[found.end() :]
+    if found := _HOST.match(text) or _ONECCL.search(text[:80]) or _AGENT.match(text):
+        named = found.groupdict()
+        pid = _number(named["pid"] or named.get("pid2"), pid)
+        rank = _number(named.get("rank"), rank)
+    if rank is None and (found := _WATCHDOG.search(text[:_HEAD])):
+        rank = int(found["rank"])
+    return Line(_from_traceback(text), rank, pid, head)
+
+
+def _plain(raw: str) -> str:
+    """Return the line without escape sequences, and without a web page's marks."""
+    text = _ESCAPES.sub("", raw)
+    if "<" in text and _TAGS.search(text):
+        text = _TAGS.sub("", text)
+    return html.unescape(text) if "&" in text and _ENTITY.search(text) else text
+
+
+def _from_traceback(text: str) -> str:
+    """Return the line from the head of a traceback on: bars and names of loggers stand before it."""
+    found = _BEGINS.search(text) if "Traceback (most" in text else None
+    if found is None or not text[: found.start()].strip(" |+") or _NAMED.match(text) or text[:1] in _BOX:
+        return text
+    return text[found.start() :]
+
+
+def split(raw: str) -> list[str]:
+    """Return the lines that several ranks wrote into one."""
+    return _GLUED.split(raw) if raw.count("|CCL_") > 1 else [raw]
+
+
+def time_of(text: str, last: bool = False) -> float | None:
+    """Return the first (or last) time in the text, in seconds since the start of its year; not all formats name the year."""
+    found = list(_TIMES.finditer(text))
+    return _seconds(found[-1 if last else 0]) if found else None
+
+
+def _seconds(found: re.Match[str]) -> float | None:
+    month, day = int(found["mo"] or found["mo2"]), int(found["d"] or found["d2"])
+    clock = (found["t"] or found["t2"]).replace(",", ".")
+    hours, minutes, rest = clock.split(":")
+    try:
+        ordinal = datetime.date(_LEAP, month, day).toordinal() - datetime.date(_LEAP, 1, 1).toordinal()
+    except ValueError:
+        return None
+    return ordinal * 86400.0 + int(hours) * 3600 + int(minutes) * 60 + float(rest)
+
+
+def _number(text: str | None, otherwise: int | None) -> int | None:
+    return int(text) if text else otherwise
+
+
+def follow(head: Line, number: int, rest: Iterable[Line]) -> Block:
+    """Read the traceback that `head` (line `number` of the log) begins, or a frame of it; lines of other ranks are passed over.
+
+    It ends with the exception: the first line of the same rank that is not indented, or the next one that looks like an exception
+    where something was written in between. A log may be cut before that.
+    """
+    reader = _Reader(head)
+    last = number
+    for count, line in enumerate(rest, 1):
+        if count > _FAR:
+            break
+        if line.rank != head.rank:
+            continue
+        if reader.ends(line, number + count):
+            break
+        last = number + count
+    return reader.block(last)
+
+
+class _Reader:
+    """Reads the lines of one traceback, one by one."""
+
+    def __init__(self, head: Line) -> None:
+        text = head.text
+        self.margin = len(text) - len(text.lstrip(" |+"))
+        named = _NAMED.match(text)
+        self.name = named["name"] if named else ""
+        self.boxed = text[:1] in ("╭", "┌", "│")
+        self.frames: list[str] = []
+        self.code = False
+        self.first = ""
+        self.found = ""
+        self.at = 0
+        self.more = False
+        self._frame(text.strip())
+
+    def ends(self, line: Line, number: int) -> bool:
+        """Take the next line; whether the traceback is over."""
+        text = line.text[self.margin :] if line.text[: self.margin].strip(" |+") == "" else line.text
+        if self.more:
+            return self._goes_on(text.strip())
+        if self.name:
+            return self._ends_named(text, number)
+        if self.boxed and text[:1] in _BOX:
+            self._frame(text.strip())
+            return False
+        is_frame = text.lstrip().startswith('File "')
+        if text.strip() and not (text.startswith((" ", "\t")) or is_frame or self.code):
+            return self._speaks(text.strip(), number)
+        self.code = is_frame and not text.startswith((" ", "\t"))  # pasted without its indentation, as in threads
+        self._frame(text.strip())
+        return bool(self.first) and number - self.at > _NEAR
+
+    def _ends_named(self, text: str, number: int) -> bool:
+        """IPython names the exception in its first line, and again when it is through."""
+        if text == self.name or text.startswith(f"{self.name}:"):
+            self.found, self.at = text.strip(), number
+            return True
+        return False
+
+    def _speaks(self, text: str, number: int) -> bool:
+        """Take a line that is not indented: the exception, or something that was written in between."""
+        if text.startswith(_LINK):
+            return True
+        if not self.first and not text.startswith("Traceback (most"):
+            self.first, self.at = text, number
+        if _EXCEPTION.match(text):
+            self.found, self.at = text, number
+            self.more = text.endswith(":")
+            return not self.more
+        return False
+
+    def _goes_on(self, text: str) -> bool:
+        """Take the message of an exception whose first line holds only its name."""
+        self.found = f"{self.found} {text}".strip()
+        return bool(text)
+
+    def _frame(self, text: str) -> None:
+        if text.startswith('File "'):
+            self.frames.append(text)
+        elif self.boxed and (found := _BOXED_FRAME.search(text)):
+            self.frames.append(f'File "{found[1]}", line {found[2]}, in {found[3]}')
+
+    def block(self, last: int) -> Block:
+        """Return what was read."""
+        said = self.found or self.first
+        return Block(said, tuple(self.frames[-_FRAMES:]), self.at if said else last)

@@ -1,0 +1,122 @@
+"""What of a document a program printed: in notes, threads and guides a sentence about an error is no error.
+
+Fenced blocks and paragraphs that look like output are evidence; sentences, advice and recipes are only mentioned.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from stackproof.triage import lines
+
+LARGEST = 1 << 18
+"""Documents are short; what is longer is a log."""
+
+_FENCE = re.compile(r"[\s>]*(?:```|~~~)")
+_MARKS = re.compile(r"[\s>*+•\-#\d.()]+")
+_RECIPE = re.compile(
+    r"\s*(?:[$#>] )?(?:export|set|source|cd|pip3?|conda|mpirun|torchrun|python3?|accelerate|srun|sbatch|docker|kubectl|ENV|import|from)\s"
+    r"|\s*#|\s*[A-Z][A-Z0-9_]+=\S|.*\\$|[-+ ] ?ENV "
+)
+_WORD = re.compile(r"[`\"'(\[]*[A-Za-z][A-Za-z'’/-]*[`\"')\],.;:?!]*")
+_LINKING = (
+    "a an the is are was were be been to of and or in on for with by as at it its this that these you your i we my our they he if "
+    "when where which while what how not no can could may might must should will would do does did has have had from into than "
+    "then there but so only also any all some more most please try use set get same"
+)
+_COMMON = frozenset(_LINKING.split())
+_WIDE = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uff00-\uffef]")
+_MACHINE = re.compile(
+    r"Traceback \(most|\s*File \"[^\"]+\", line \d|\[rank\d+\]|\d\d:\d\d:\d\d|NCCL (?:INFO|WARN)|\|CCL_|\d+%\||it/s\]|(?:srun|slurmstepd): "
+    r"|\w+Warning: |\[[EWIF] ?\w|^\S{0,30}[\w/]\.?[\w./-]* ?: (?=\S)|(?:DEBUG|INFO|WARNING|ERROR)[ :|!]|\x1b\[|\*{5}|={10}|-{10}"
+)
+_RAISED = re.compile(r"[\s>#]*(?:\w+\.)*\w*(?:Error|Exception):(?:\s|$)")
+_FEWEST_WORDS = 5
+_FEWEST = 25  # words of sentences make a document
+_PLAIN = 0.7
+_SHARE = 0.25
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Some lines of a text that belong together: where they begin, how many bytes, whether fenced, and what they say."""
+
+    begin: int
+    end: int
+    fenced: bool
+    texts: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Document:
+    """Where a document's programs speak: `begins` and `kinds` of its parts."""
+
+    begins: tuple[int, ...]
+    kinds: tuple[str, ...]
+
+    def kind(self, position: int) -> str:
+        """Return what stands at a byte: "fenced" or "output" of a program, or "prose"."""
+        return self.kinds[max(0, bisect_right(self.begins, position) - 1)]
+
+
+def read(data: bytes) -> Document | None:
+    """Return what of a text is output, if it is a document; None for a log."""
+    if len(data) > LARGEST:
+        return None
+    parts = list(_parts(data))
+    kinds = [_kind(part) for part in parts]
+    prose = sum(len(part.texts) for part, kind in zip(parts, kinds, strict=True) if kind == "prose")
+    words = sum(
+        len(text.split()) for part, kind in zip(parts, kinds, strict=True) if kind == "prose" for text in part.texts
+    )
+    open_ = sum(len(part.texts) for part in parts if not part.fenced)
+    if words < _FEWEST or prose < _SHARE * open_:
+        return None
+    return Document(tuple(part.begin for part in parts), tuple(kinds))
+
+
+def _parts(data: bytes) -> Iterator[_Part]:
+    """Yield fenced blocks and paragraphs."""
+    fenced, texts, begin, position = False, list[str](), 0, 0
+    for raw in data.split(b"\n"):
+        text = raw.decode("utf-8", "replace")
+        end = position + len(raw) + 1
+        if _FENCE.match(text) or not (text.strip(" \t\r>") or fenced):
+            if texts:
+                yield _Part(begin, position, fenced, tuple(texts))
+            fenced ^= bool(_FENCE.match(text))
+            texts, begin = [], end
+        else:
+            texts.append(text)
+        position = end
+    if texts:
+        yield _Part(begin, position, fenced, tuple(texts))
+
+
+def _kind(part: _Part) -> str:
+    recipe = sum(bool(_RECIPE.match(text)) for text in part.texts) >= len(part.texts) / 2
+    if any(_MACHINE.match(text) or _MACHINE.search(text[:120]) for text in part.texts):
+        return "fenced" if part.fenced else "output"
+    if recipe:
+        return "prose"
+    if part.fenced:
+        return "fenced"
+    if any(_RAISED.match(text) for text in part.texts):
+        return "output"
+    return "prose" if sum(map(is_prose, part.texts)) >= len(part.texts) / 2 else "output"
+
+
+def is_prose(text: str) -> bool:
+    """Whether a line is part of a sentence: plain words, common ones among them."""
+    bare = lines.parse(_MARKS.sub("", text, count=1)).text
+    if len(_WIDE.findall(bare)) >= max(4, len(bare) // 4):
+        return True
+    words = bare.split()
+    if len(words) < _FEWEST_WORDS:
+        return False
+    plain = sum(bool(_WORD.fullmatch(word)) for word in words)
+    common = sum(word.strip("`\"'(),.;:?!").lower() in _COMMON for word in words)
+    return plain >= _PLAIN * len(words) and common >= max(2, len(words) // 8)

@@ -1,0 +1,218 @@
+"""Triage measured on logs of public threads (`tests/triage/corpus`): `nox -s triage-score` writes the result into `docs/triage.md`.
+
+The half to work with may be looked at log by log (`--work`); of the half that is held out only sums are printed, and the page says
+how often that was done. Which half a log belongs to follows from its link, so that nobody chooses.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import re
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from functools import cache
+from pathlib import Path
+
+from stackproof import ROOT
+from stackproof.base.toml import Table
+from stackproof.triage import logs, reports
+from stackproof.triage.reports import Report
+from stackproof.triage.rules import CONSEQUENCE
+
+FOLDER = ROOT / "tests" / "triage" / "corpus"
+DOCUMENT = ROOT / "docs" / "triage.md"
+FAILING, CLEAN = KINDS = ("failing", "clean")
+WORK, HELD_OUT = HALVES = ("work", "held-out")
+_BEGIN, _END = "<!-- score: begin -->\n", "<!-- score: end -->\n"
+_TIMES = re.compile(r"scored (\d+) times")
+_Z = 1.96  # 95 %
+
+
+@dataclass(frozen=True)
+class Specimen:
+    """A log: where its messages come from, what it is, and what may be said of it (`how.md` in the folder has the words)."""
+
+    name: str
+    link: str
+    family: str
+    kind: str
+    expect: tuple[str, ...]
+    known: bool
+    day: str
+    about: str
+
+    @property
+    def half(self) -> str:
+        """Which half it belongs to; a link that a signature rested on before is none to hold out."""
+        return WORK if self.known or hashlib.sha256(self.link.encode()).digest()[0] % 2 else HELD_OUT
+
+
+class Outcome(Enum):
+    """What became of a log."""
+
+    RIGHT = "right"
+    UNKNOWN = "honestly unknown"
+    WRONG = "wrong claim"
+    FALSE_CLEAN = "false clean"
+    FALSE_ALARM = "false alarm"
+    NOT_SHOWN = "cannot say"
+
+
+@cache
+def load() -> tuple[Specimen, ...]:
+    """Return the corpus.
+
+    Raises:
+        Refusal: the index is broken.
+    """
+    with Table.load(FOLDER / "index.toml") as table:
+        return tuple(map(_specimen, table.tables("log")))
+
+
+def _specimen(row: Table) -> Specimen:
+    with row:
+        return Specimen(
+            name=row.take("name", str),
+            link=row.take("link", str),
+            family=row.take("family", str),
+            kind=row.take("kind", str, allowed=KINDS),
+            expect=row.strings("expect"),
+            known=row.take("known", bool),
+            day=row.take("day", str),
+            about=row.take("about", str),
+        )
+
+
+def judge(specimen: Specimen) -> Report:
+    """Triage one log of the corpus."""
+    return reports.report(logs.named([FOLDER / specimen.name]))
+
+
+def outcome(specimen: Specimen, report: Report) -> Outcome:
+    """Compare what triage says with what may be said."""
+    if specimen.kind == CLEAN:
+        return _of_clean(report)
+    if report.verdict is reports.Answered.CLEAN:
+        return Outcome.FALSE_CLEAN
+    root = report.judgement.root
+    if root is None:
+        return Outcome.UNKNOWN if report.verdict is reports.Answered.CANNOT_SAY else Outcome.WRONG
+    if fits(specimen.expect, report):
+        return Outcome.RIGHT
+    return Outcome.WRONG if root.signature and root.kind != CONSEQUENCE else Outcome.UNKNOWN
+
+
+def _of_clean(report: Report) -> Outcome:
+    if report.verdict is reports.Answered.CLEAN:
+        return Outcome.RIGHT
+    return Outcome.NOT_SHOWN if report.verdict is reports.Answered.CANNOT_SAY else Outcome.FALSE_ALARM
+
+
+def fits(expect: Sequence[str], report: Report) -> bool:
+    """Whether the root cause is one of those expected."""
+    root = report.judgement.root
+    assert root is not None
+    if root.signature:
+        return root.signature in expect or ("consequence" in expect and root.kind == CONSEQUENCE)
+    said = root.title
+    words = [word.partition(":")[2] for word in expect if ":" in word]
+    return any(word in said for word in words) or bool({"failed", "consequence"} & set(expect))
+
+
+def interval(hits: int, of: int) -> tuple[float, float]:
+    """Return Wilson's interval of a share, 95 %."""
+    if not of:
+        return 0.0, 1.0
+    share, square = hits / of, _Z * _Z
+    centre = (share + square / (2 * of)) / (1 + square / of)
+    half = _Z * ((share * (1 - share) + square / (4 * of)) / of) ** 0.5 / (1 + square / of)
+    return max(0.0, centre - half), min(1.0, centre + half)
+
+
+def rows(counts: dict[str, Counter[Outcome]]) -> list[tuple[str, int, int]]:
+    """Return the figures of a half: what, how many, of how many."""
+    failing, clean = counts[FAILING], counts[CLEAN]
+    all_failing, all_clean = failing.total(), clean.total()
+    claims = failing[Outcome.RIGHT] + failing[Outcome.WRONG]
+    return [
+        ("cause right and first (recall)", failing[Outcome.RIGHT], all_failing),
+        ("claims that are right (precision)", failing[Outcome.RIGHT], claims),
+        ("honestly unknown", failing[Outcome.UNKNOWN], all_failing),
+        ("wrong claim", failing[Outcome.WRONG], all_failing),
+        ("failing logs called CLEAN", failing[Outcome.FALSE_CLEAN], all_failing),
+        ("clean logs called faulty", clean[Outcome.FALSE_ALARM], all_clean),
+        ("clean logs called CLEAN", clean[Outcome.RIGHT], all_clean),
+    ]
+
+
+def count(specimens: Iterable[Specimen]) -> dict[str, Counter[Outcome]]:
+    """Judge the logs and count what became of them."""
+    found: dict[str, Counter[Outcome]] = {kind: Counter() for kind in KINDS}
+    for specimen in specimens:
+        found[specimen.kind][outcome(specimen, judge(specimen))] += 1
+    return found
+
+
+def table(halves: dict[str, list[tuple[str, int, int]]]) -> list[str]:
+    """Return the figures of both halves in Markdown."""
+    lines = ["| | held out | to work with |", "|---|---|---|"]
+    for held, work in zip(halves[HELD_OUT], halves[WORK], strict=True):
+        lines.append(f"| {held[0]} | {_cell(held)} | {_cell(work)} |")
+    return lines
+
+
+def _cell(row: tuple[str, int, int]) -> str:
+    _, hits, of = row
+    low, high = interval(hits, of)
+    return f"{hits} of {of}: {100 * hits / max(of, 1):.1f} % ({100 * low:.1f} - {100 * high:.1f})"
+
+
+def document(text: str, lines: Sequence[str], commit: str) -> str:
+    """Return the document with the figures as they are now, the commit, and how often the held-out half was scored."""
+    before, _, rest = text.partition(_BEGIN)
+    old, _, after = rest.partition(_END)
+    known = _TIMES.search(old)
+    times = (int(known[1]) if known else 0) + 1
+    said = f"On commit {commit}; the held-out half was scored {times} times. In brackets: 95 % (Wilson)."
+    return f"{before}{_BEGIN}{said}\n\n" + "\n".join(lines) + f"\n{_END}{after}"
+
+
+def _commit() -> str:
+    found = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True)  # noqa: S607
+    return found.stdout.strip() or "unknown"
+
+
+def _work() -> int:
+    """Print what becomes of each log of the half to work with."""
+    chosen = [row for row in load() if row.half == WORK]
+    for specimen in chosen:
+        report = judge(specimen)
+        found = outcome(specimen, report)
+        if found not in (Outcome.RIGHT, Outcome.NOT_SHOWN):
+            word, said = reports.headline(report)
+            print(f"{found.value:18} {specimen.name}: {word}  {said[:150]}   expected {', '.join(specimen.expect)}")  # noqa: T201
+    for what, hits, of in rows(count(chosen)):
+        print(f"{what:36} {_cell((what, hits, of))}")  # noqa: T201
+    return 0
+
+
+def main(arguments: Sequence[str], path: Path = DOCUMENT) -> int:
+    """Score; without --work both halves, into the document."""
+    parser = argparse.ArgumentParser(prog="triage-score", description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--work", action="store_true", help="the half to work with, log by log; writes nothing")
+    if parser.parse_args(arguments).work:
+        return _work()
+    halves = {half: rows(count(row for row in load() if row.half == half)) for half in HALVES}
+    lines = table(halves)
+    print("\n".join(lines))  # noqa: T201
+    path.write_text(document(path.read_text(encoding="utf-8"), lines, _commit()), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
