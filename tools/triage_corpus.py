@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from typing import Annotated
 
 from stackproof import ROOT
-from stackproof.base.toml import Table
+from stackproof.base.toml import OneOf, Table
 from stackproof.triage import logs, reports
 from stackproof.triage.reports import Report
 
@@ -28,7 +29,7 @@ class Specimen:
     root: str
     who: str
     others: tuple[str, ...]
-    origin: str
+    origin: Annotated[str, OneOf(ORIGINS)]
     about: str
 
     @property
@@ -45,19 +46,8 @@ def load() -> tuple[Specimen, ...]:
         Refusal: the index is broken.
     """
     with Table.load(FOLDER / "index.toml") as table:
-        return tuple(map(_specimen, table.tables("log")))
-
-
-def _specimen(row: Table) -> Specimen:
-    with row:
-        return Specimen(
-            name=row.take("name", str),
-            root=row.take("root", str) or CLEAN,
-            who=row.take("who", str),
-            others=row.strings("others"),
-            origin=row.take("origin", str, allowed=ORIGINS),
-            about=row.take("about", str),
-        )
+        found = table.rows("log", Specimen)
+    return tuple(replace(row, root=row.root or CLEAN) for row in found)
 
 
 @cache

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import pytest
 import torch
@@ -26,7 +27,7 @@ class Spelling:
 
     name: str
     write: str
-    expect: str
+    expect: Literal["train", "either", "refuse"]
 
     def of(self, device: Device) -> str | torch.device:
         """Return what this device is called."""
@@ -37,16 +38,7 @@ class Spelling:
 
 def _spellings() -> tuple[Spelling, ...]:
     with Table.load(Path(__file__).with_name("spellings.toml")) as table:
-        return tuple(_spelling(row) for row in table.tables("spelling"))
-
-
-def _spelling(row: Table) -> Spelling:
-    with row:
-        return Spelling(
-            row.take("name", str),
-            row.take("write", str),
-            row.take("expect", str, allowed=("train", "either", "refuse")),
-        )
+        return table.rows("spelling", Spelling)
 
 
 @pytest.fixture(scope="module", autouse=True)

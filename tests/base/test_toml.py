@@ -179,6 +179,7 @@ class Outer:
     called: Annotated[str, Key("class")]
     rows: tuple[Inner, ...]
     free: Mapping[str, float] = field(default_factory=dict)
+    bound: Mapping[Annotated[str, OneOf(("first", "last"))], int] = field(default_factory=dict)
     anything: Any = None
     maybe: float | None = None
     flag: bool = False
@@ -202,6 +203,7 @@ class = "y"
 inner = {word = "floor"}
 rows = [{word = "floor"}, {word = "ceiling", level = "high"}]
 free = {a = 1}
+bound = {first = 1}
 """
 
 
@@ -249,6 +251,11 @@ SPOILT: dict[str, tuple[str, str, str]] = {
     ),
     "row is no table": ('[{word = "floor"},', "[5,", "'rows' is 5; it must be a table"),
     "mapping": ("{a = 1}", '{a = "b"}', "'free.a' is 'b'; it must be a number"),
+    "key of a mapping": (
+        "{first = 1}",
+        "{fist = 1}",
+        "'bound.fist' is not a known key (did you mean 'first'?); allowed: first",
+    ),
     "unknown": (
         'name = "x"',
         'name = "x"\nnmae = 1',

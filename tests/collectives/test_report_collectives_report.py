@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from packaging.specifiers import SpecifierSet
 
 from stackproof.collectives.calls import COLLECTIVES
 from stackproof.collectives.report import World, judge, plain, repeatable, repro
@@ -24,19 +23,7 @@ WORLD = World(Arrangement("gloo", (0, 0)), (8,), "cpu")
 CASE = {"collective": "broadcast", "operator": "copy", "dtype": "float32", "count": 8, "number": 0, "peers": [0, 1]}
 CASE |= {"root": 0, "layout": "own", "later": False, "uneven": False, "data": ""}
 FAULT = {"case": CASE, "what": "result", "at": 4, "got": 1.5, "expected": 2.0, "wrong": 3, "of": 8}
-LACK = Lack(
-    7,
-    ("gloo",),
-    ("*",),
-    SpecifierSet(),
-    ("broadcast",),
-    ("*",),
-    ("*",),
-    "no way",
-    "gloo cannot do that",
-    "",
-    tried=True,
-)
+LACK = Lack(number=7, backends=("gloo",), collectives=("broadcast",), says="no way", reason="gloo cannot do that")
 
 
 def outcome(**values: Any) -> dict[str, Any]:

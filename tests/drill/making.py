@@ -36,7 +36,7 @@ def fault(injection: Injection | None = None, **changed: Any) -> Fault:
         "waits": False,
         "deadline_s": 60,
         "call": call(),
-        "injection": injection or Planted("checks", "fired()"),
+        "injection": injection or Planted("fired()"),
         "expected": expected,
     }
     return Fault(**{**given, **changed})

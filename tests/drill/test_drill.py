@@ -19,7 +19,7 @@ from stackproof.record.records import Check, Record, Verdict
 
 from .making import CAUGHT, call, fault, program, record
 
-FIRES = Planted("everywhere", "fired()")
+FIRES = Planted("fired()", "everywhere")
 RED = record(state=Verdict.FAILED, independent=Verdict.PASSED)
 GREEN = record(state=Verdict.PASSED, independent=Verdict.PASSED)
 # Red under the fault, which is planted, and green without it.

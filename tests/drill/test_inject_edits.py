@@ -8,7 +8,7 @@ import pytest
 
 from stackproof.base.errors import Refusal
 from stackproof.base.toml import Table
-from stackproof.drill.inject import Edit, edit, link_tree
+from stackproof.drill.inject import Edit, link_tree
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def test_what_links_name_stays_as_it_is(root: Path, tmp_path: Path) -> None:
 def test_a_row_does_one_thing(row: dict[str, str]) -> None:
     """Nothing, or two things at once, is a slip."""
     with pytest.raises(Refusal, match="exactly one of"):
-        edit(Table(Path("faults.toml"), dict(row)))
+        Table(Path("faults.toml"), dict(row)).row(Edit)
 
 
 def test_what_is_done_is_said() -> None:

@@ -14,6 +14,7 @@ from stackproof.base.errors import EnvironmentMismatchError, Refusal
 from stackproof.base.toml import Table
 from stackproof.drill import inject
 from stackproof.drill.inject import Checkout, Edit, Environment, File, Host, Injection, Planted, Site, Variables
+from stackproof.drill.table import Fault
 from stackproof.stack import environments
 
 
@@ -31,7 +32,7 @@ def site(tmp_path: Path) -> Site:
 )
 def test_planted_code_is_guarded(site: Site, where: str, guard: str) -> None:
     """Only the processes that are meant are under it; without the fault there is no code."""
-    planted = Planted(where, "\nimport math\nfired()\n")
+    planted = Planted("\nimport math\nfired()\n", where)
     planted.spare(site)
     assert site.code == ""
     planted.inject(site)
@@ -93,13 +94,13 @@ def test_an_environment_that_was_not_built_is_refused(site: Site, tmp_path: Path
 
 def test_a_file_is_doctored_and_handed_over(site: Site) -> None:
     """The verb gets the copy by name."""
-    handed = File("handed.jsonl", '{"a": "Ada"}\n', (Edit("handed.jsonl", pattern="Ada", replacement="{{name}}"),))
+    handed = File("handed.jsonl", (Edit("handed.jsonl", pattern="Ada", replacement="{{name}}"),), '{"a": "Ada"}\n')
     handed.inject(site)
     path = Path(site.words["file"])
     assert path.read_text(encoding="utf-8") == '{"a": "{{name}}"}\n'
     shutil.rmtree(site.folder)
     site.folder.mkdir()
-    File("fixtures/drill/bench.json", "", ()).spare(site)
+    File("fixtures/drill/bench.json", ()).spare(site)
     assert Path(site.words["file"]).read_bytes() == (ROOT / "fixtures/drill/bench.json").read_bytes()
 
 
@@ -116,11 +117,11 @@ def test_a_host_is_sound_or_wrong(site: Site) -> None:
 @pytest.mark.parametrize(
     "injection",
     [
-        Planted("checks", "fired()"),
+        Planted("fired()"),
         Variables({"A": "1"}),
         Checkout((Edit("a", append="x"),)),
         Environment((Edit("a", append="x"),)),
-        File("a", "", (Edit("a", append="x"),)),
+        File("a", (Edit("a", append="x"),)),
         Host({}, {"/a": "b"}, {}),
     ],
     ids=lambda injection: injection.kind,
@@ -133,5 +134,6 @@ def test_every_kind_says_what_it_does(injection: Injection) -> None:
 
 def test_an_unknown_kind_is_refused() -> None:
     """With the nearest."""
-    with pytest.raises(Refusal, match="did you mean 'checkout'"):
-        inject.injection(Table(Path("faults.toml"), {"kind": "checkouts"}))
+    row = {"id": "a", "area": "time", "imitates": "b", "source": "c", "inject": {"kind": "checkouts"}}
+    with pytest.raises(Refusal, match="'inject.kind' is 'checkouts' .did you mean 'checkout'"):
+        Table(Path("faults.toml"), row).row(Fault)

@@ -299,7 +299,7 @@ def test_unhashed_wheels_are_said(scene: Scene) -> None:
 
 def flavour(contains: str = "", **toolkits: str) -> stacks.Flavour:
     """Return what a stack asks of torch."""
-    return stacks.Flavour(toolkits, contains)
+    return stacks.Flavour(contains, **toolkits)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,13 @@ What an annotation means in a file:
 - `str`, `int`, `float`, `bool`, `datetime.date`: that value; a whole number serves as a `float`.
 - `Literal["a", "b"]`, an `Enum`, `Annotated[str, OneOf(...)]`: one of these words.
 - `tuple[X, ...]`: a list; of a dataclass an array of tables, which may be absent. `tuple[X, X]`: a list of so many.
-- `Mapping[str, X]`: a table with keys of any name. A dataclass: a table with these keys.
+- `Mapping[str, X]`: a table with keys of any name, or of those that `OneOf` allows. A dataclass: a table with these keys.
 - `re.Pattern[str]`: a regular expression. `Annotated[X, Parsed(parse)]`: a text that `parse` makes an X of, or raises `ValueError`.
-- `Any`: whatever stands there.
+- `Annotated[X, Kinds(...)]`: a table whose `kind` says which dataclass it is. `Any`: whatever stands there.
 
 A field with a default may be absent; `Annotated[X, Key("name")]` gives it another name in the file, `Annotated[X, INLINE]` takes the
 keys of the dataclass X from the same table. What fields must hold together is checked in `__post_init__`, which raises `Wrong`.
+A function in an annotation must have a name: annotations are evaluated where a `lambda` does not see the module.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import datetime
 import difflib
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import MISSING, dataclass
 from enum import Enum
 from functools import cache
@@ -55,10 +56,10 @@ _WORDS: dict[type, str] = {
 class OneOf:
     """The words that are allowed; a function where they stand in another file."""
 
-    words: Sequence[Any] | Callable[[], Sequence[Any]]
+    words: Collection[Any] | Callable[[], Collection[Any]]
 
     @property
-    def allowed(self) -> Sequence[Any]:
+    def allowed(self) -> Collection[Any]:
         """The words."""
         return self.words() if callable(self.words) else self.words
 
@@ -78,6 +79,13 @@ class Key:
 
 
 INLINE = Key("")
+
+
+@dataclass(frozen=True)
+class Kinds:
+    """The dataclasses that a table may become; its key `kind`, which each of them has as a field, says which."""
+
+    named: Mapping[str, type]
 
 
 class Wrong(ValueError):  # noqa: N818 - it becomes a refusal that names the file
@@ -125,8 +133,8 @@ def _raw(hint: Any) -> type:
     """Return what TOML must hold where a hint stands: text for a word or a pattern, a list for a tuple, a table for a dataclass."""
     origin = get_origin(hint)
     if origin is Annotated:
-        parsed = any(isinstance(mark, Parsed) for mark in hint.__metadata__)
-        return str if parsed else _raw(hint.__origin__)
+        special = {Parsed: str, Kinds: dict}
+        return next((special[type(mark)] for mark in hint.__metadata__ if type(mark) in special), _raw(hint.__origin__))
     if origin in (Union, UnionType):
         return _raw(_without_none(hint))
     if origin is tuple:
@@ -175,7 +183,7 @@ class Table:
         """Open the file as a table."""
         return cls(path, read_toml(path))
 
-    def take(self, key: str, kind: type[T], default: T | None = None, allowed: Sequence[T] | None = None) -> T:
+    def take(self, key: str, kind: type[T], default: T | None = None, allowed: Collection[T] | None = None) -> T:
         """Return the value of `key`; without a default the key is required."""
         self._known.append(key)
         if key not in self._values:
@@ -185,7 +193,7 @@ class Table:
         return self._checked(key, self._values.pop(key), kind, allowed)
 
     def strings(
-        self, key: str, default: Sequence[str] | None = None, allowed: Sequence[str] | None = None
+        self, key: str, default: Sequence[str] | None = None, allowed: Collection[str] | None = None
     ) -> tuple[str, ...]:
         """Return a list of strings as a tuple."""
         values = self.take(key, list, None if default is None else list(default))
@@ -244,7 +252,7 @@ class Table:
         value = self._values.pop(key)
         return value if hint is Any else self._checked(key, value, _raw(hint), None)
 
-    def _made(self, key: str, value: Any, hint: Any, allowed: Sequence[Any] | None = None) -> Any:
+    def _made(self, key: str, value: Any, hint: Any, allowed: Collection[Any] | None = None) -> Any:
         """Return a value of the file as what its hint says."""
         origin, parts = get_origin(hint), get_args(hint)
         if origin is Annotated:
@@ -257,10 +265,21 @@ class Table:
             inner = Table(self.path, self._checked(key, value, dict, None), f"{self.prefix}{key}.")
             return inner.row(hint)  # type: ignore[arg-type]
         if _raw(hint) is dict:
-            return {name: self._made(f"{key}.{name}", each, parts[1], allowed) for name, each in value.items()}
+            return {
+                self._name(key, name, parts[0]): self._made(f"{key}.{name}", each, parts[1], allowed)
+                for name, each in value.items()
+            }
         return self._single(key, value, hint, allowed)
 
-    def _single(self, key: str, value: Any, hint: Any, allowed: Sequence[Any] | None) -> Any:
+    def _name(self, key: str, name: str, hint: Any) -> str:
+        """Return a key of a table with keys of any name, or refuse one that its hint does not allow."""
+        known = next((mark.allowed for mark in getattr(hint, "__metadata__", ()) if isinstance(mark, OneOf)), None)
+        if known is not None and name not in known:
+            words = ", ".join(sorted(known))
+            raise self.refuse(f"{key}.{name}", f"is not a known key{suggestion(name, known)}; allowed: {words}")
+        return name
+
+    def _single(self, key: str, value: Any, hint: Any, allowed: Collection[Any] | None) -> Any:
         if hint is Any:
             return value
         if get_origin(hint) is Literal:
@@ -273,6 +292,10 @@ class Table:
 
     def _marked(self, key: str, value: Any, hint: Any) -> Any:
         marks = hint.__metadata__
+        if kinds := next((mark.named for mark in marks if isinstance(mark, Kinds)), None):
+            with Table(self.path, value, f"{self.prefix}{key}.") as inner:
+                kind = inner.take("kind", str, allowed=tuple(kinds))
+                return inner._row(kinds[kind], {"kind": kind})
         words = next((mark.allowed for mark in marks if isinstance(mark, OneOf)), None)
         parse = next((mark.parse for mark in marks if isinstance(mark, Parsed)), None)
         if parse:
@@ -285,7 +308,7 @@ class Table:
         except ValueError as error:
             raise self.refuse(key, str(error)) from error
 
-    def _several(self, key: str, values: list[Any], parts: tuple[Any, ...], allowed: Sequence[Any] | None) -> Any:
+    def _several(self, key: str, values: list[Any], parts: tuple[Any, ...], allowed: Collection[Any] | None) -> Any:
         several = parts[-1] is Ellipsis
         hints = [parts[0]] * len(values) if several else list(parts)
         if len(values) != len(hints):
@@ -305,7 +328,7 @@ class Table:
         near = difflib.get_close_matches(key, self._values, n=1, cutoff=0.8)
         return f" (is '{near[0]}' meant?)" if near else ""
 
-    def _checked(self, key: str, value: Any, kind: type[T], allowed: Sequence[T] | None) -> T:
+    def _checked(self, key: str, value: Any, kind: type[T], allowed: Collection[T] | None) -> T:
         number = kind is float and type(value) is int
         if not number and (not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool)):
             raise self.refuse(key, f"is {value!r}; it must be {_WORDS[kind]}")

@@ -34,7 +34,7 @@ import torch.distributed as dist
 from stackproof import DATA
 from stackproof.base.errors import Refusal, suggestion
 from stackproof.base.statistics import Interval, median_interval
-from stackproof.base.toml import Table
+from stackproof.base.toml import Table, Wrong
 from stackproof.bench.ranks import Together, rest
 from stackproof.bench.ranks import setting_of as setting_of_rank
 from stackproof.bench.sampling import Sampler, warm_up
@@ -64,6 +64,10 @@ class Pair:
     link: str
     bound: float
     differs: str
+
+    def __post_init__(self) -> None:
+        if not 0 < self.bound < 1:
+            raise Wrong("bound", f"is {self.bound}; it must be a share between 0 and 1")
 
 
 @dataclass(frozen=True)
@@ -96,16 +100,7 @@ def pair(name: str) -> Pair:
 def pairs() -> dict[str, Pair]:
     """Return all comparisons of the file."""
     with Table.load(FILE) as table:
-        return {row.name: row for row in map(_pair, table.tables("pair"))}
-
-
-def _pair(table: Table) -> Pair:
-    with table:
-        words = {key: table.take(key, str) for key in ("name", "theirs", "link", "differs")}
-        found = Pair(bound=table.take("bound", float), **words)
-    if not 0 < found.bound < 1:
-        raise table.refuse("bound", f"is {found.bound}; it must be a share between 0 and 1")
-    return found
+        return {row.name: row for row in table.rows("pair", Pair)}
 
 
 def side_by_side(ours: Block, theirs: Block, rounds: int) -> Turns:

@@ -12,10 +12,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cache
+from typing import Annotated
 
 from stackproof import DATA
 from stackproof.base.statistics import Interval, median_interval
-from stackproof.base.toml import Table
+from stackproof.base.toml import OneOf, Table
 from stackproof.record.records import Figure, Measurement
 
 
@@ -94,28 +95,19 @@ class Peak:
     names: tuple[str, ...]
     source: str
     bandwidth: float
-    tflops: Mapping[str, float]
+    tflops: Mapping[Annotated[str, OneOf(_ARITHMETIC)], float]
 
 
 @cache
 def peaks() -> tuple[Peak, ...]:
     """Return all devices of the file."""
     with Table.load(FILE) as table:
-        return tuple(map(_peak, table.tables("device")))
+        return table.rows("device", Peak)
 
 
 def find(name: str) -> Peak | None:
     """Return the peak of a device by torch's name of it; None where none is known, and then nothing is guessed."""
     return next((row for row in peaks() if any(fnmatchcase(name, pattern) for pattern in row.names)), None)
-
-
-def _peak(table: Table) -> Peak:
-    with table:
-        names, source = table.strings("names"), table.take("source", str)
-        bandwidth = table.take("bandwidth", float)
-        with table.table("tflops") as rates:
-            found = {name: rates.take(name, float, -1.0) for name in _ARITHMETIC}
-    return Peak(names, source, bandwidth, {name: rate for name, rate in found.items() if rate > 0})
 
 
 def utilisation(name: str, arithmetic: str, tflop_per_s: float) -> float | None:

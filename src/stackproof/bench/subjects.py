@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import Annotated, Any
 
 from stackproof import DATA
 from stackproof.base.errors import Refusal, suggestion
-from stackproof.base.toml import Table
+from stackproof.base.toml import INLINE, OneOf, Table, Wrong
 from stackproof.stack.stacks import Stack
 
 FILE = DATA / "benchmarks.toml"
@@ -36,8 +36,46 @@ class Profile:
 
     name: str
     title: str
-    preset: str
-    budget: Budget
+    preset: Annotated[str, OneOf(PRESETS)]
+    budget: Annotated[Budget, INLINE]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Row:
+    """Subjects that differ in what the row lists under `each`."""
+
+    name: str
+    version: str
+    kind: str
+    unit: str
+    title: str
+    profiles: tuple[str, ...]
+    needs: tuple[str, ...] = ()
+    full_seconds: float = 0.0
+    each: Mapping[str, Any] = field(default_factory=dict)
+    tiny: Mapping[str, Any]
+    full: Mapping[str, Any]
+
+    def __post_init__(self) -> None:
+        if set(self.tiny) != set(self.full):
+            raise Wrong("full", "must have the same keys as 'tiny'")
+
+    def subjects(self) -> Iterator[dict[str, Any]]:
+        """Yield one subject for each combination of what stands under `each`."""
+        shared = ("version", "kind", "unit", "title", "profiles", "needs", "full_seconds")
+        for values in itertools.product(*self.each.values()):
+            chosen = dict(zip(self.each, values, strict=True))
+            yield {
+                "name": "-".join([self.name, *map(_word, chosen.items())]),
+                **{key: getattr(self, key) for key in shared},
+                "parameters": {"tiny": {**self.tiny, **chosen}, "full": {**self.full, **chosen}},
+            }
+
+
+@dataclass(frozen=True)
+class _File:
+    profile: tuple[Profile, ...]
+    subject: tuple[_Row, ...]
 
 
 @dataclass(frozen=True)
@@ -89,49 +127,19 @@ def subjects(chosen: str, stack: Stack) -> tuple[Subject, ...]:
 
 @cache
 def _read() -> tuple[tuple[Profile, ...], tuple[dict[str, Any], ...]]:
-    with Table.load(FILE) as table:
-        found = tuple(map(_profile, table.tables("profile")))
-        names = [row.name for row in found]
-        rows = tuple(each for row in table.tables("subject") for each in _subjects(row, names))
-    known: set[str] = set()
-    for row in rows:
-        if row["name"] in known:
-            raise Refusal(f"{FILE}: there are two subjects '{row['name']}'; give one another name")
-        known.add(row["name"])
-    return found, rows
-
-
-def _profile(table: Table) -> Profile:
-    with table:
-        return Profile(
-            name=table.take("name", str),
-            title=table.take("title", str),
-            preset=table.take("preset", str, allowed=PRESETS),
-            budget=Budget(table.take("noise", float), table.take("seconds", float), table.take("least", int)),
-        )
-
-
-def _subjects(table: Table, known: list[str]) -> Iterator[dict[str, Any]]:
-    """Yield one subject for each combination of what the row lists under `each`."""
-    with table:
-        name = table.take("name", str)
-        shared = {
-            "version": table.take("version", str),
-            "kind": table.take("kind", str),
-            "unit": table.take("unit", str),
-            "title": table.take("title", str),
-            "profiles": table.strings("profiles", allowed=known),
-            "needs": table.strings("needs", []),
-            "full_seconds": table.take("full_seconds", float, 0.0),
-        }
-        each = table.take("each", dict, {})
-        presets = {preset: table.take(preset, dict) for preset in PRESETS}
-    if set(presets["tiny"]) != set(presets["full"]):
-        raise table.refuse("full", "must have the same keys as 'tiny'")
-    for values in itertools.product(*each.values()):
-        chosen = dict(zip(each, values, strict=True))
-        parameters = {preset: {**row, **chosen} for preset, row in presets.items()}
-        yield {"name": "-".join([name, *map(_word, chosen.items())]), **shared, "parameters": parameters}
+    table = Table.load(FILE)
+    read = table.row(_File)
+    names = [row.name for row in read.profile]
+    for number, row in enumerate(read.subject):
+        for profile in row.profiles:
+            if profile not in names:
+                words = f"is {profile!r}{suggestion(profile, names)}; allowed: {', '.join(map(repr, names))}"
+                raise table.refuse(f"subject[{number}].profiles", words)
+    rows = tuple(each for row in read.subject for each in row.subjects())
+    known = [row["name"] for row in rows]
+    if twice := next((name for name in known if known.count(name) > 1), None):
+        raise Refusal(f"{FILE}: there are two subjects '{twice}'; give one another name")
+    return read.profile, rows
 
 
 def _word(item: tuple[str, Any]) -> str:

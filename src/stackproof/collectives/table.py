@@ -15,13 +15,13 @@ from functools import cache
 from typing import Any
 
 import torch
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import Version
 
 from stackproof import DATA
-from stackproof.base.toml import Table
+from stackproof.base.toml import Table, Wrong
 from stackproof.collectives.calls import COLLECTIVES, LARGEST, Collective
 from stackproof.collectives.turn import Case
+from stackproof.stack.known_issues import ANY_VERSION, Versions
 
 OPERATORS = ("sum", "avg", "min", "max", "prod")
 FLOATS = ("float32", "float64", "bfloat16", "float16")
@@ -168,21 +168,28 @@ def subgroups(world: int) -> list[tuple[int, ...]]:
 RULES = DATA / "collectives.toml"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Lack:
     """One row: what is refused by which backends of which versions of torch, for tensors of which devices, in which words, and why."""
 
     number: int
     backends: tuple[str, ...]
-    devices: tuple[str, ...]
-    torch: SpecifierSet
+    devices: tuple[str, ...] = ("*",)
+    torch: Versions = ANY_VERSION
     collectives: tuple[str, ...]
-    forms: tuple[str, ...]
-    dtypes: tuple[str, ...]
+    forms: tuple[str, ...] = ("*",)
+    dtypes: tuple[str, ...] = ("*",)
     says: str
     reason: str
-    link: str
-    tried: bool
+    link: str = ""
+    tried: bool = True
+
+    def __post_init__(self) -> None:
+        if not self.tried and not any(version.operator in ("<", "<=", "==") for version in self.torch):
+            raise Wrong(
+                "torch",
+                f"is '{self.torch}'; a row that is not tried needs an end such as '<2.12', so that a newer torch is tried",
+            )
 
     @property
     def place(self) -> str:
@@ -214,41 +221,9 @@ def lacks() -> tuple[Lack, ...]:
         Refusal: the file is broken; the sentence names the key and what is allowed.
     """
     with Table.load(RULES) as table:
-        return tuple(_lack(row, number) for number, row in enumerate(table.tables("lacks")))
+        return tuple(row.row(Lack, number=number) for number, row in enumerate(table.tables("lacks")))
 
 
 def lacking(row: Row, backend: str, device: str, version: str = torch.__version__) -> Lack | None:
     """Return the row of data that says that the backend does not offer this for tensors of the torch device type, or None."""
     return next((lack for lack in lacks() if lack.covers(row, backend, device, version)), None)
-
-
-def _lack(row: Table, number: int) -> Lack:
-    with row:
-        tried = row.take("tried", bool, True)
-        return Lack(
-            number,
-            row.strings("backends"),
-            row.strings("devices", ["*"]),
-            _versions(row, tried),
-            row.strings("collectives"),
-            row.strings("forms", ["*"]),
-            row.strings("dtypes", ["*"]),
-            row.take("says", str),
-            row.take("reason", str),
-            row.take("link", str, ""),
-            tried,
-        )
-
-
-def _versions(row: Table, tried: bool) -> SpecifierSet:
-    text = row.take("torch", str, "")
-    try:
-        versions = SpecifierSet(text)
-    except InvalidSpecifier as error:
-        raise row.refuse("torch", f"is {text!r}; it must be a version range such as '>=2.8,<2.11'") from error
-    if not tried and not any(version.operator in ("<", "<=", "==") for version in versions):
-        raise row.refuse(
-            "torch",
-            f"is {text!r}; a row that is not tried needs an end such as '<2.12', so that a newer torch is tried",
-        )
-    return versions

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 import torch.distributed as dist
@@ -25,7 +25,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.nn.parallel import DistributedDataParallel
 
 from stackproof import DATA
-from stackproof.base.toml import Table
+from stackproof.base.toml import Key, Table, Wrong
 from stackproof.device.numerics import shortened
 from stackproof.ranks.rank import Rank, digest, mean_loss
 from stackproof.workloads.base import Job, Outcome, Workload
@@ -99,6 +99,7 @@ class Course:
     steps: int
     falls_to: float
     whole_batch: bool
+    reason: str
 
 
 @dataclass(frozen=True)
@@ -111,14 +112,19 @@ class Trial:
     epochs: int
     alpha: float
     margin: float
+    reason: str
+
+    def __post_init__(self) -> None:
+        if self.seeds < 8:
+            raise Wrong("seeds", f"is {self.seeds}; eight at least say something about the next one")
 
 
 @dataclass(frozen=True)
 class Plan:
     """The whole table."""
 
-    courses: tuple[Course, ...]
-    trial: Trial
+    courses: Annotated[tuple[Course, ...], Key("course")]
+    trial: Annotated[Trial, Key("equivalence")]
 
     def course(self, workload: str) -> Course:
         """Return the course of a workload that the table has."""
@@ -128,37 +134,7 @@ class Plan:
 @cache
 def plan(path: Path = TABLE) -> Plan:
     """Load the table once; each row says why it is as it is."""
-    with Table.load(path) as table:
-        courses = tuple(_course(row) for row in table.tables("course"))
-        trial = _trial(table.table("equivalence"))
-    return Plan(courses, trial)
-
-
-def _course(table: Table) -> Course:
-    with table as row:
-        row.take("reason", str)
-        return Course(
-            row.take("workload", str),
-            row.take("steps", int),
-            row.take("falls_to", float),
-            row.take("whole_batch", bool),
-        )
-
-
-def _trial(table: Table) -> Trial:
-    with table as row:
-        row.take("reason", str)
-        found = Trial(
-            row.take("workload", str),
-            row.take("seeds", int),
-            row.take("scale", int),
-            row.take("epochs", int),
-            row.take("alpha", float),
-            row.take("margin", float),
-        )
-    if found.seeds < 8:
-        raise table.refuse("seeds", f"is {found.seeds}; eight at least say something about the next one")
-    return found
+    return Table.load(path).row(Plan)
 
 
 PRESET: Literal["tiny"] = "tiny"

@@ -23,7 +23,7 @@ from typing import Any
 import torch
 
 from stackproof import DATA
-from stackproof.base.toml import Table
+from stackproof.base.toml import Table, Wrong
 from stackproof.record.checks import require
 
 
@@ -74,35 +74,52 @@ class Judgement:
         return f"{what}: error {self.error:.2g} against float64 {relation} {bound}"
 
 
+@dataclass(frozen=True)
+class _Mixed:
+    """Bounds of one workload's mixed precision, by dtype."""
+
+    workloads: tuple[str, ...]
+    reason: str
+    bfloat16: float
+    float16: float
+
+
+@dataclass(frozen=True)
+class _File:
+    multiplier: float
+    floor_ulps: float
+    deviations: float
+    caps: _Caps
+    normwise: tuple[str, ...]
+    mixed: tuple[_Mixed, ...]
+
+    def __post_init__(self) -> None:
+        if self.floor_ulps < 1:
+            why = f"is {self.floor_ulps}; a floor under one ulp of the computed dtype fails correct kernels"
+            raise Wrong("floor_ulps", why)
+
+
+@dataclass(frozen=True)
+class _Caps:
+    float64: float
+    float32: float
+    bfloat16: float
+    float16: float
+
+
 @cache
 def rule() -> Rule:
     """Load the rule's constants once."""
-    with Table.load(DATA / "numerics.toml") as table:
-        multiplier, floor = table.take("multiplier", float), table.take("floor_ulps", float)
-        deviations = table.take("deviations", float)
-        caps = _by_dtype(table.table("caps"), ("float64", "float32", "bfloat16", "float16"))
-        normwise = frozenset(table.strings("normwise"))
-        mixed = {pair: bound for row in table.tables("mixed") for pair, bound in _mixed(row).items()}
-    if floor < 1:
-        raise table.refuse(
-            "floor_ulps", f"is {floor}; a floor under one ulp of the computed dtype fails correct kernels"
-        )
-    return Rule(multiplier, floor, deviations, caps, normwise, mixed)
-
-
-def _by_dtype(table: Table, names: tuple[str, ...]) -> dict[torch.dtype, float]:
-    with table:
-        return {getattr(torch, name): table.take(name, float) for name in names}
-
-
-def _mixed(row: Table) -> dict[tuple[str, torch.dtype], float]:
-    with row:
-        names = row.strings("workloads")
-        row.take("reason", str)
-        bounds = {
-            dtype: row.take(str(dtype).removeprefix("torch."), float) for dtype in (torch.bfloat16, torch.float16)
-        }
-    return {(name, dtype): bound for name in names for dtype, bound in bounds.items()}
+    read = Table.load(DATA / "numerics.toml").row(_File)
+    caps = {getattr(torch, name): cap for name, cap in vars(read.caps).items()}
+    halves = (torch.bfloat16, torch.float16)
+    mixed = {
+        (name, dtype): getattr(row, str(dtype).removeprefix("torch."))
+        for row in read.mixed
+        for name in row.workloads
+        for dtype in halves
+    }
+    return Rule(read.multiplier, read.floor_ulps, read.deviations, caps, frozenset(read.normwise), mixed)
 
 
 def relative_error(actual: torch.Tensor, reference: torch.Tensor) -> float:

@@ -20,12 +20,12 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from statistics import median
-from typing import IO, Any
+from typing import IO, Annotated, Any
 
 from stackproof import DATA
 from stackproof.base import processes
 from stackproof.base.processes import descendants, everyone
-from stackproof.base.toml import Table
+from stackproof.base.toml import Key, OneOf, Table
 from stackproof.device.kinds import Device
 from stackproof.record.checks import CheckInconclusive
 from stackproof.record.records import Figure
@@ -35,14 +35,17 @@ FILE = DATA / "telemetry.toml"
 DEADLINE_S = 20.0
 
 
+_Format = Annotated[str, OneOf(lambda: tuple(_READERS))]
+
+
 @dataclass(frozen=True)
 class Query:
     """One command and how to read it."""
 
     command: tuple[str, ...]
-    format: str
+    format: _Format
     fields: tuple[str, ...] = ()
-    keys: Mapping[str, str] | None = None
+    keys: Mapping[str, str] = field(default_factory=dict)
     pattern: str = ""
 
     def start(self, card: str, output: IO[str]) -> subprocess.Popen[bytes]:
@@ -74,12 +77,20 @@ class Tool:
     """One vendor's tool."""
 
     name: str
+    tried: str
+    """Where somebody saw it answer."""
     device: str
     select: str
     state: Query
-    counters: Query | None
-    processes: Query | None
-    throttle: Mapping[int, str]
+    counters: Query | None = None
+    processes: Query | None = None
+    bits: Annotated[Mapping[str, str], Key("throttle")] = field(default_factory=dict)
+    """What slows a card, by the bit that says so, in hexadecimal."""
+
+    @property
+    def throttle(self) -> Mapping[int, str]:
+        """What slows a card, by bit."""
+        return {int(bit, 16): word for bit, word in self.bits.items()}
 
     @property
     def present(self) -> bool:
@@ -96,37 +107,7 @@ def tool_for(kind: str) -> Tool | None:
 def tools() -> tuple[Tool, ...]:
     """Return all tools of the file."""
     with Table.load(FILE) as table:
-        return tuple(map(_tool, table.tables("tool")))
-
-
-def _tool(table: Table) -> Tool:
-    with table:
-        table.take("tried", str)
-        return Tool(
-            name=table.take("name", str),
-            device=table.take("device", str),
-            select=table.take("select", str),
-            state=_query(table.table("state")),
-            counters=_optional(table, "counters"),
-            processes=_optional(table, "processes"),
-            throttle={int(bit, 16): word for bit, word in table.mapping("throttle", {}).items()},
-        )
-
-
-def _optional(table: Table, key: str) -> Query | None:
-    values = table.take(key, dict, {})
-    return _query(Table(FILE, values, f"{key}.")) if values else None
-
-
-def _query(table: Table) -> Query:
-    with table:
-        return Query(
-            command=table.strings("command"),
-            format=table.take("format", str, allowed=tuple(_READERS)),
-            fields=table.strings("fields", []),
-            keys=table.mapping("keys", {}),
-            pattern=table.take("pattern", str, ""),
-        )
+        return table.rows("tool", Tool)
 
 
 def _read_csv(query: Query, said: str, _: str) -> dict[str, str]:

@@ -9,14 +9,14 @@ import re
 import shutil
 import textwrap
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Annotated, Protocol
 
 from stackproof import ROOT
 from stackproof.base.errors import EnvironmentMismatchError, Refusal
-from stackproof.base.toml import Table
+from stackproof.base.toml import Key, OneOf, Wrong
 from stackproof.stack import environments
 
 _MOST_MATCHES = 1
@@ -34,6 +34,11 @@ class Edit:
     rename: str = ""
     keep_bytes: int = 0
     """So much is left of the file."""
+
+    def __post_init__(self) -> None:
+        if sum(map(bool, (self.create, self.append, self.pattern, self.rename, self.keep_bytes))) != 1:
+            why = "needs exactly one of create, append, pattern (with replacement), rename, keep_bytes"
+            raise Wrong("file", why)
 
     @property
     def said(self) -> str:
@@ -67,23 +72,6 @@ class Edit:
         if self.append:
             return text + self.append.encode()
         return re.sub(self.pattern.encode(), self.replacement.encode(), text, count=_MOST_MATCHES, flags=re.MULTILINE)
-
-
-def edit(row: Table) -> Edit:
-    """Read one row of edits; exactly one thing is done to a file."""
-    with row:
-        read = Edit(
-            row.take("file", str),
-            row.take("create", str, ""),
-            row.take("append", str, ""),
-            row.take("pattern", str, ""),
-            row.take("replacement", str, ""),
-            row.take("rename", str, ""),
-            row.take("keep_bytes", int, 0),
-        )
-    if sum(map(bool, (read.create, read.append, read.pattern, read.rename, read.keep_bytes))) != 1:
-        raise row.refuse("file", "needs exactly one of create, append, pattern (with replacement), rename, keep_bytes")
-    return read
 
 
 def materialise(root: Path, path: Path) -> None:
@@ -164,12 +152,15 @@ class Injection(Protocol):
         """Prepare the site in the same way without the fault."""
 
 
+_Where = Annotated[str, OneOf(lambda: tuple(_PLACES))]
+
+
 @dataclass(frozen=True)
 class Planted:
     """Python that the processes of the run import before anything else."""
 
-    where: str
     code: str
+    where: _Where = "checks"
     kind: str = "planted"
 
     @property
@@ -246,7 +237,7 @@ class Switched:
 class Checkout:
     """Edits of a scratch copy of the checkout."""
 
-    edits: tuple[Edit, ...]
+    edits: Annotated[tuple[Edit, ...], Key("edit")]
     kind: str = "checkout"
 
     @property
@@ -275,7 +266,7 @@ class Checkout:
 class Environment:
     """Edits of a copy of the environment that the stack's lock was installed into; files are named from its prefix."""
 
-    edits: tuple[Edit, ...]
+    edits: Annotated[tuple[Edit, ...], Key("edit")]
     kind: str = "environment"
 
     @property
@@ -312,8 +303,8 @@ class File:
 
     source: str
     """Its name in the checkout; of a text, the name that it gets."""
-    text: str
-    edits: tuple[Edit, ...]
+    edits: Annotated[tuple[Edit, ...], Key("edit")]
+    text: str = ""
     kind: str = "file"
 
     @property
@@ -348,7 +339,7 @@ class Host:
 
     sound: Mapping[str, str]
     wrong: Mapping[str, str]
-    links: Mapping[str, str]
+    links: Mapping[str, str] = field(default_factory=dict)
     """Links by name, with what they point at; both are paths of the host."""
     kind: str = "host"
 
@@ -382,30 +373,15 @@ class Host:
         site.code = f"watch({str(root)!r})\ndoctor_sees({str(root)!r})\n"
 
 
-def _planted(row: Table) -> Injection:
-    return Planted(row.take("where", str, "checks", tuple(_PLACES)), row.take("code", str))
-
-
-def _edits(row: Table) -> tuple[Edit, ...]:
-    return tuple(edit(one) for one in row.tables("edit"))
-
-
-KINDS: dict[str, Callable[[Table], Injection]] = {
-    "planted": _planted,
-    "variables": lambda row: Variables(row.mapping("variables")),
-    "switch": lambda row: Switched(row.take("faults", str)),
-    "checkout": lambda row: Checkout(_edits(row)),
-    "environment": lambda row: Environment(_edits(row)),
-    "file": lambda row: File(row.take("source", str), row.take("text", str, ""), _edits(row)),
-    "host": lambda row: Host(row.mapping("sound"), row.mapping("wrong"), row.mapping("links", {})),
+KINDS: dict[str, type] = {
+    "planted": Planted,
+    "variables": Variables,
+    "switch": Switched,
+    "checkout": Checkout,
+    "environment": Environment,
+    "file": File,
+    "host": Host,
 }
-
-
-def injection(row: Table) -> Injection:
-    """Read how a fault is injected."""
-    with row:
-        kind = row.take("kind", str, allowed=tuple(KINDS))
-        return KINDS[kind](row)
 
 
 def copy_checkout(target: Path) -> Path:

@@ -6,11 +6,12 @@ import fnmatch
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Annotated
 
 from stackproof import DATA
 from stackproof.base.errors import Refusal, suggestion
-from stackproof.base.toml import Table
-from stackproof.drill.inject import Injection, injection
+from stackproof.base.toml import INLINE, Key, Kinds, OneOf, Table, Wrong
+from stackproof.drill.inject import KINDS, Injection
 
 FAULTS = DATA / "faults.toml"
 AREAS = ("compute", "placement", "memory", "time", "data", "distributed", "environment", "harness", "records")
@@ -23,14 +24,14 @@ _DEADLINE_S = 400
 class Call:
     """A public verb with its flags; the checks that are chosen come from what is expected of them."""
 
-    verb: str
-    stack: str
-    suites: tuple[str, ...]
-    whole: bool
+    verb: str = "verify"
+    stack: str = ""
+    suites: tuple[str, ...] = ()
+    whole: bool = False
     """Whether the suites run as a whole: the guards of a run look at nothing less."""
-    only: tuple[str, ...]
+    only: tuple[str, ...] = ()
     """Checks to ask for besides those that are expected to be red or green."""
-    arguments: tuple[str, ...]
+    arguments: tuple[str, ...] = ()
     scale: float = 1.0
     """Of the deadlines of checks: a hang on purpose need not take the suites' own ninety seconds."""
 
@@ -39,34 +40,40 @@ class Call:
 class Expected:
     """What a run under the fault must look like. Checks are named exactly, or by a pattern with *."""
 
-    red: Mapping[str, str]
+    red: Mapping[str, str] = field(default_factory=dict)
     """What must fail, and the words that its reason must hold."""
-    exit_code: int
-    green: tuple[str, ...]
+    exit_code: int = 1
+    green: tuple[str, ...] = ()
     noted: Mapping[str, str] = field(default_factory=dict)
     """Measurements, by workload, whose notes must hold these words: what makes a figure doubtful, and no check wrong."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Fault:
     """One row."""
 
     id: str
-    area: str
+    area: Annotated[str, OneOf(AREAS)]
     imitates: str
     source: str
     """Where it was seen: a row of the requirements, or a public thread."""
-    fast: bool
-    alone: bool
+    fast: bool = False
+    alone: bool = False
     """Whether nothing else may run beside it, because it is about time."""
-    clean_alone: bool
+    clean_alone: bool = False
     """Whether that holds for the run without the fault only; the fault is seen in any company."""
-    waits: bool
+    waits: bool = False
     """Whether it mostly waits for a deadline, so that it keeps no worker from working."""
-    deadline_s: int
-    call: Call
-    injection: Injection
-    expected: Expected
+    deadline_s: int = _DEADLINE_S
+    call: Annotated[Call, INLINE]
+    injection: Annotated[Injection, Key("inject"), Kinds(KINDS)]
+    expected: Annotated[Expected, INLINE]
+
+    def __post_init__(self) -> None:
+        if not (self.expected.red or self.expected.noted):
+            raise Wrong("red", "is empty: name the check that has to fail, or what has to be `noted`")
+        if self.alone and self.waits:
+            raise Wrong("waits", "means that something runs beside it, and `alone` that nothing does; choose one")
 
     @property
     def name(self) -> str:
@@ -86,8 +93,8 @@ class Excuse:
 class Faults:
     """The table."""
 
-    rows: tuple[Fault, ...]
-    excuses: tuple[Excuse, ...]
+    rows: Annotated[tuple[Fault, ...], Key("fault")]
+    excuses: Annotated[tuple[Excuse, ...], Key("uncovered")]
 
     @property
     def stacks(self) -> tuple[str, ...]:
@@ -119,55 +126,8 @@ def load(path: Path = FAULTS) -> Faults:
     Raises:
         Refusal: it is broken, or two rows share a name.
     """
-    with Table.load(path) as table:
-        rows = tuple(_fault(row) for row in table.tables("fault"))
-        excuses = tuple(_excuse(row) for row in table.tables("uncovered"))
-    names = [row.id for row in rows]
+    found = Table.load(path).row(Faults)
+    names = [row.id for row in found.rows]
     if twice := {name for name in names if names.count(name) > 1}:
         raise Refusal(f"{path}: two faults are called {', '.join(sorted(twice))}; give each a name of its own")
-    return Faults(rows, excuses)
-
-
-def _fault(row: Table) -> Fault:
-    with row:
-        read = Fault(
-            id=row.take("id", str),
-            area=row.take("area", str, allowed=AREAS),
-            imitates=row.take("imitates", str),
-            source=row.take("source", str),
-            fast=row.take("fast", bool, False),
-            alone=row.take("alone", bool, False),
-            clean_alone=row.take("clean_alone", bool, False),
-            waits=row.take("waits", bool, False),
-            deadline_s=row.take("deadline_s", int, _DEADLINE_S),
-            call=_call(row),
-            injection=injection(row.table("inject")),
-            expected=Expected(
-                red=row.mapping("red", {}),
-                exit_code=row.take("exit_code", int, 1),
-                green=row.strings("green", ()),
-                noted=row.mapping("noted", {}),
-            ),
-        )
-    if not (read.expected.red or read.expected.noted):
-        raise row.refuse("red", "is empty: name the check that has to fail, or what has to be `noted`")
-    if read.alone and read.waits:
-        raise row.refuse("waits", "means that something runs beside it, and `alone` that nothing does; choose one")
-    return read
-
-
-def _call(row: Table) -> Call:
-    return Call(
-        verb=row.take("verb", str, "verify"),
-        stack=row.take("stack", str, ""),
-        suites=row.strings("suites", ()),
-        whole=row.take("whole", bool, False),
-        only=row.strings("only", ()),
-        arguments=row.strings("arguments", ()),
-        scale=row.take("scale", float, 1.0),
-    )
-
-
-def _excuse(row: Table) -> Excuse:
-    with row:
-        return Excuse(row.take("checks", str), row.take("reason", str))
+    return found

@@ -11,14 +11,14 @@ import copy
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from functools import cache
+from functools import cache, partial
 from itertools import product
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import torch
 
 from stackproof import DATA
-from stackproof.base.toml import Table
+from stackproof.base.toml import INLINE, OneOf, Parsed, Table, Wrong
 from stackproof.device.numerics import Judgement, relative_error, rule
 from stackproof.operators.compute import Computed
 from stackproof.operators.database import REFERENCE, SampleInput
@@ -110,7 +110,7 @@ _DETAILS = ("cap", "returns", "ties", "nonfinite", "refuses", "factors", "privat
 class Exemption:
     """One row of `data/operators.toml`: an operator to which the rule does not apply, and why."""
 
-    compare: str = "values"
+    compare: Literal["values", "form", "nothing"] = "values"
     cap: float | None = None
     returns: tuple[str, ...] = ()
     ties: bool = False
@@ -119,8 +119,24 @@ class Exemption:
     factors: bool = False
     private: tuple[str, ...] = ()
     host: tuple[str, ...] = ()
-    judged_as: torch.dtype | None = None
+    judged_as: Annotated[torch.dtype, OneOf(("float32",)), Parsed(partial(getattr, torch))] | None = None
     reason: str = ""
+
+
+@dataclass(frozen=True)
+class _Row:
+    """Operators and dtypes that share an exemption."""
+
+    names: tuple[str, ...]
+    dtypes: tuple[str, ...]
+    exemption: Annotated[Exemption, INLINE]
+
+    def __post_init__(self) -> None:
+        if not self.exemption.reason:
+            raise Wrong("reason", "is missing; it must be a string")
+        details = [getattr(self.exemption, name) for name in _DETAILS]
+        if any(details) != (self.exemption.compare == "values"):
+            raise Wrong("compare", f"= 'values' needs one of {', '.join(map(repr, _DETAILS))}; others none")
 
 
 @cache
@@ -130,32 +146,12 @@ def exemptions() -> Mapping[tuple[str, str], Exemption]:
     expected = 0
     with Table.load(DATA / "operators.toml") as table:
         for entry in table.tables("operator"):
-            with entry as row:
-                keys = list(product(row.strings("names"), row.strings("dtypes")))
-                rows |= dict.fromkeys(keys, _exemption(row))
-                if len(rows) != (expected := expected + len(keys)):
-                    raise row.refuse("names", "repeats an operator for a dtype; one row may speak for each")
+            row = entry.row(_Row)
+            keys = list(product(row.names, row.dtypes))
+            rows |= dict.fromkeys(keys, row.exemption)
+            if len(rows) != (expected := expected + len(keys)):
+                raise entry.refuse("names", "repeats an operator for a dtype; one row may speak for each")
     return rows
-
-
-def _exemption(row: Table) -> Exemption:
-    found = Exemption(
-        row.take("compare", str, "values", ("values", "form", "nothing")),
-        row.take("cap", float, 0.0) or None,
-        row.strings("returns", ()),
-        row.take("ties", bool, False),
-        row.take("nonfinite", bool, False),
-        row.take("refuses", str, ""),
-        row.take("factors", bool, False),
-        row.strings("private", ()),
-        row.strings("host", ()),
-        getattr(torch, row.take("judged_as", str, "", ("", "float32")), None),
-        row.take("reason", str),
-    )
-    details = [getattr(found, name) for name in _DETAILS]
-    if any(details) != (found.compare == "values"):
-        raise row.refuse("compare", f"= 'values' needs one of {', '.join(map(repr, _DETAILS))}; others none")
-    return found
 
 
 def judgements(

@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch.nn import attention as torch_attention
@@ -47,8 +47,8 @@ class Case:
     heads: tuple[int, int]
     lengths: tuple[int, int]
     width: int
-    kind: str
-    repeat: bool
+    kind: Literal["full", "causal", "mask"]
+    repeat: bool = False
     """Keys and values of grouped heads are repeated before the call, as transformers did before torch 2.5 could share them."""
 
     @property
@@ -93,28 +93,7 @@ class NotOffered(Exception):  # noqa: N818 - an answer, not an error
 @cache
 def _tables() -> tuple[tuple[Kernel, ...], tuple[Case, ...]]:
     with Table.load(_FILE) as table:
-        return tuple(map(_kernel, table.tables("kernel"))), tuple(map(_case, table.tables("case")))
-
-
-def _kernel(row: Table) -> Kernel:
-    with row:
-        return Kernel(
-            row.take("name", str), row.take("backend", str), row.strings("operators"), row.take("fused", bool)
-        )
-
-
-def _case(row: Table) -> Case:
-    with row:
-        heads, lengths = row.take("heads", list), row.take("lengths", list)
-        return Case(
-            row.take("name", str),
-            row.take("batch", int),
-            (heads[0], heads[1]),
-            (lengths[0], lengths[1]),
-            row.take("width", int),
-            row.take("kind", str, allowed=("full", "causal", "mask")),
-            row.take("repeat", bool, False),
-        )
+        return table.rows("kernel", Kernel), table.rows("case", Case)
 
 
 def kernels() -> dict[str, Kernel]:

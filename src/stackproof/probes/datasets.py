@@ -17,14 +17,14 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Annotated, Any, BinaryIO
 
 from stackproof import DATA
 from stackproof.base.errors import Refusal
-from stackproof.base.toml import Table
+from stackproof.base.toml import Key, Table
 
 _CHUNK = 1 << 20
 _LONGEST_RECORD = 64 << 20
@@ -273,40 +273,39 @@ class Pattern:
 
 
 @dataclass(frozen=True)
-class Rules:
-    """All rules of the file."""
+class Lengths:
+    """The most that a sample may have."""
 
     longest_tokens: int
     longest_characters: int
-    filled: dict[str, str]
-    patterns: tuple[Pattern, ...]
+
+
+@dataclass(frozen=True)
+class Filled:
+    """A field that must not be empty, unless another one is there."""
+
+    field: str
+    unless: str = ""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """All rules of the file."""
+
+    lengths: Lengths
+    filled: tuple[Filled, ...]
+    patterns: Annotated[tuple[Pattern, ...], Key("pattern")]
+
+    @cached_property
+    def unless(self) -> dict[str, str]:
+        """For each field that must not be empty, the field that excuses it."""
+        return {row.field: row.unless for row in self.filled}
 
 
 @cache
 def rules() -> Rules:
     """Load the rules once."""
-    with Table.load(RULES) as table:
-        with table.table("lengths") as lengths:
-            longest = lengths.take("longest_tokens", int), lengths.take("longest_characters", int)
-        filled = dict(map(_filled, table.tables("filled")))
-        return Rules(*longest, filled, tuple(map(_pattern, table.tables("pattern"))))
-
-
-def _filled(row: Table) -> tuple[str, str]:
-    with row:
-        return row.take("field", str), row.take("unless", str, "")
-
-
-def _pattern(row: Table) -> Pattern:
-    with row:
-        text = row.take("expression", str)
-        try:
-            expression = re.compile(text)
-        except re.error as error:
-            raise row.refuse("expression", f"is not a regular expression ({error})") from error
-        return Pattern(
-            row.take("name", str), expression, row.take("finds", str), row.take("leaves", str), row.take("reason", str)
-        )
+    return Table.load(RULES).row(Rules)
 
 
 def examine(path: Path | str, most: int = MOST) -> list[Finding]:
@@ -357,8 +356,8 @@ def _in_record(record: Record) -> Iterator[Finding]:
     for field, value, beside in _leaves(record.value, "", {}):
         yield from _in_field(record, field, value, beside)
         characters += len(value) if isinstance(value, str) else 0
-    if characters > rules().longest_characters:
-        limit = rules().longest_characters
+    if characters > rules().lengths.longest_characters:
+        limit = rules().lengths.longest_characters
         yield record.finding(
             "", "over-long", f"has {characters} characters, more than {limit}: its end would be cut off"
         )
@@ -384,13 +383,13 @@ def _tokens(value: Any) -> bool:
 def _in_field(record: Record, field: str, value: Any, beside: dict[str, Any]) -> Iterator[Finding]:
     name = re.sub(r"\[\d+\]$", "", field).rpartition(".")[2]
     if _empty(value):
-        excuse = rules().filled.get(name)
+        excuse = rules().unless.get(name)
         if excuse is not None and _empty(beside.get(excuse)):
             yield record.finding(field, "empty", f"'{name}' is empty: {shown(value)}")
     elif isinstance(value, float) and not math.isfinite(value):
         yield record.finding(field, "no value", f"'{name}' is the number {value}")
-    elif isinstance(value, list) and len(value) > rules().longest_tokens:
-        limit = rules().longest_tokens
+    elif isinstance(value, list) and len(value) > rules().lengths.longest_tokens:
+        limit = rules().lengths.longest_tokens
         yield record.finding(field, "over-long", f"'{name}' has {len(value)} tokens, more than {limit}")
     elif isinstance(value, str):
         yield from _in_text(record, field, value)

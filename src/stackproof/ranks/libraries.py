@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
+from typing import Annotated
 
 from stackproof import DATA
 from stackproof.base.errors import Refusal, suggestion
-from stackproof.base.toml import Table
+from stackproof.base.toml import Key, Table, Wrong, expression
 
 LIBRARIES = DATA / "libraries.toml"
+
+
+_Pattern = Annotated[re.Pattern[str], expression(re.MULTILINE)]
 
 
 @dataclass(frozen=True)
@@ -19,8 +23,12 @@ class Fact:
     """Something that a log tells: a pattern with a group `value`; `many` collects all distinct values."""
 
     name: str
-    pattern: re.Pattern[str]
-    many: bool
+    pattern: _Pattern
+    many: bool = False
+
+    def __post_init__(self) -> None:
+        if "value" not in self.pattern.groupindex:
+            raise Wrong("pattern", "has no group 'value'; write (?P<value>...) round what the fact is")
 
 
 @dataclass(frozen=True)
@@ -28,23 +36,27 @@ class Contradiction:
     """A variable that was asked for, and what of the log denies it: `seen`, or another value of `fact`."""
 
     asked: str
-    value: re.Pattern[str]
-    seen: re.Pattern[str] | None
-    fact: str
+    value: _Pattern
     sentence: str
+    seen: _Pattern | None = None
+    fact: str = ""
+
+    def __post_init__(self) -> None:
+        if bool(self.seen) == bool(self.fact):
+            raise Wrong("seen", "or 'fact' is needed, and not both: what of the log denies what was asked")
 
 
 @dataclass(frozen=True)
 class Wording:
     """A pattern of the log, and a sentence for people; `{seen}` is what matched."""
 
-    pattern: re.Pattern[str]
+    pattern: _Pattern
     sentence: str
     symptom: bool = False
     """Whether it only follows from what happened on another rank."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Library:
     """One library of collectives: the c10d backends that it serves, and what is known of its log."""
 
@@ -54,18 +66,18 @@ class Library:
     """Torch device types whose tensors it takes."""
     own_cards: bool
     """Whether it refuses two ranks on one card, unless `sharing_variable` is 1."""
-    sharing_variable: str
-    device_id: bool
+    sharing_variable: str = ""
+    device_id: bool = True
     """Whether a group is given the device of its rank as it forms."""
-    talk: Mapping[str, str]
-    silent: str
+    talk: Mapping[str, str] = field(default_factory=dict)
+    silent: str = ""
     """Why there is no log to read, where there is none."""
-    echo: re.Pattern[str] | None
+    echo: _Pattern | None = None
     """How the log lists variables that are in effect: groups `name` and `value`."""
     facts: tuple[Fact, ...]
-    contradictions: tuple[Contradiction, ...]
-    warnings: tuple[Wording, ...]
-    errors: tuple[Wording, ...]
+    contradictions: Annotated[tuple[Contradiction, ...], Key("contradiction")]
+    warnings: Annotated[tuple[Wording, ...], Key("warning")]
+    errors: Annotated[tuple[Wording, ...], Key("error")]
 
     def separates(self, environ: Mapping[str, str]) -> bool:
         """Whether every rank needs a card of its own under these variables."""
@@ -76,7 +88,7 @@ class Library:
 def libraries() -> tuple[Library, ...]:
     """Load the table."""
     with Table.load(LIBRARIES) as table:
-        return tuple(_library(row) for row in table.tables("library"))
+        return table.rows("library", Library)
 
 
 def backends() -> tuple[str, ...]:
@@ -116,58 +128,3 @@ def _known_error(text: str) -> tuple[Wording | None, re.Match[str] | None]:
         if found := list(row.pattern.finditer(text)):
             return row, found[-1]
     return None, None
-
-
-def _library(table: Table) -> Library:
-    with table:
-        echo = table.take("echo", str, "")
-        return Library(
-            name=table.take("name", str),
-            backends=table.strings("backends"),
-            devices=table.strings("devices"),
-            own_cards=table.take("own_cards", bool),
-            sharing_variable=table.take("sharing_variable", str, ""),
-            device_id=table.take("device_id", bool, True),
-            talk=table.mapping("talk", {}),
-            silent=table.take("silent", str, ""),
-            echo=_pattern(table, "echo", echo) if echo else None,
-            facts=tuple(_fact(row) for row in table.tables("facts")),
-            contradictions=tuple(_contradiction(row) for row in table.tables("contradiction")),
-            warnings=tuple(_wording(row) for row in table.tables("warning")),
-            errors=tuple(_wording(row) for row in table.tables("error")),
-        )
-
-
-def _fact(table: Table) -> Fact:
-    with table:
-        pattern = _pattern(table, "pattern", table.take("pattern", str))
-        if "value" not in pattern.groupindex:
-            raise table.refuse("pattern", "has no group 'value'; write (?P<value>...) round what the fact is")
-        return Fact(table.take("name", str), pattern, table.take("many", bool, False))
-
-
-def _contradiction(table: Table) -> Contradiction:
-    with table:
-        seen, fact = table.take("seen", str, ""), table.take("fact", str, "")
-        if bool(seen) == bool(fact):
-            raise table.refuse("seen", "or 'fact' is needed, and not both: what of the log denies what was asked")
-        return Contradiction(
-            asked=table.take("asked", str),
-            value=_pattern(table, "value", table.take("value", str)),
-            seen=_pattern(table, "seen", seen) if seen else None,
-            fact=fact,
-            sentence=table.take("sentence", str),
-        )
-
-
-def _wording(table: Table) -> Wording:
-    with table:
-        pattern = _pattern(table, "pattern", table.take("pattern", str))
-        return Wording(pattern, table.take("sentence", str), table.take("symptom", bool, False))
-
-
-def _pattern(table: Table, key: str, text: str) -> re.Pattern[str]:
-    try:
-        return re.compile(text, re.MULTILINE)
-    except re.error as error:
-        raise table.refuse(key, f"is {text!r}, which is not a regular expression ({error}); mend it") from error

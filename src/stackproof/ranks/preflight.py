@@ -11,10 +11,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Annotated, Literal
 
 from stackproof import DATA
 from stackproof.base.errors import Refusal
-from stackproof.base.toml import Table
+from stackproof.base.toml import Key, Table
 from stackproof.ranks.libraries import serving
 from stackproof.stack import variables
 
@@ -143,15 +144,29 @@ class Crew:
 class _Filter:
     variable: str
     backends: tuple[str, ...]
-    grammar: str
+    grammar: Literal["prefixes", "names"]
+
+
+@dataclass(frozen=True)
+class _Provider:
+    variable: str
+    path: str
+    backends: tuple[str, ...]
+    known: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Timeout:
+    variable: str
+    second: int
 
 
 @dataclass(frozen=True)
 class _Rules:
     bridges: tuple[str, ...]
-    filters: tuple[_Filter, ...]
-    provider: tuple[str, str, tuple[str, ...], tuple[str, ...]]
-    timeouts: tuple[tuple[str, int], ...]
+    provider: _Provider
+    filters: Annotated[tuple[_Filter, ...], Key("filter")]
+    timeouts: Annotated[tuple[_Timeout, ...], Key("timeout")]
 
 
 def require(crew: Crew) -> None:
@@ -223,7 +238,7 @@ def _time_outs(crew: Crew) -> Iterator[str]:
             "choose a shorter one (--deadline, --deadline-scale)"
         )
     for node in crew.nodes:
-        for name, second in _rules().timeouts:
+        for name, second in ((row.variable, row.second) for row in _rules().timeouts):
             value = node.environ.get(name, "")
             if value.isdecimal() and int(value) > LONGEST_S * second:
                 yield (
@@ -258,13 +273,13 @@ def _bridges(node: Node) -> list[str]:
 
 
 def _providers(crew: Crew) -> Iterator[str]:
-    variable, path, backends, known = _rules().provider
-    for node in crew.nodes if crew.backend in backends else ():
-        for name in providers(node.environ.get(variable, "")):
-            if name not in known and name not in node.providers:
-                where = f" and {node.environ[path]} holds none" if path in node.environ else ""
-                asked = f"{variable}={node.environ[variable]}"
-                yield f"{asked}: libfabric knows no provider '{name}'{where}: export {variable}=tcp, or unset it"
+    row = _rules().provider
+    for node in crew.nodes if crew.backend in row.backends else ():
+        for name in providers(node.environ.get(row.variable, "")):
+            if name not in row.known and name not in node.providers:
+                where = f" and {node.environ[row.path]} holds none" if row.path in node.environ else ""
+                asked = f"{row.variable}={node.environ[row.variable]}"
+                yield f"{asked}: libfabric knows no provider '{name}'{where}: export {row.variable}=tcp, or unset it"
 
 
 def _environment(crew: Crew) -> Iterator[str]:
@@ -293,23 +308,4 @@ _LOOKS: tuple[Callable[[Crew], Iterator[str]], ...] = (
 
 @cache
 def _rules() -> _Rules:
-    with Table.load(TABLE) as table:
-        with table.table("provider") as row:
-            provider = (row.take("variable", str), row.take("path", str), row.strings("backends"), row.strings("known"))
-        return _Rules(
-            bridges=table.strings("bridges"),
-            filters=tuple(_load_filter(row) for row in table.tables("filter")),
-            provider=provider,
-            timeouts=tuple(_load_timeout(row) for row in table.tables("timeout")),
-        )
-
-
-def _load_filter(row: Table) -> _Filter:
-    with row:
-        grammar = row.take("grammar", str, allowed=("prefixes", "names"))
-        return _Filter(row.take("variable", str), row.strings("backends"), grammar)
-
-
-def _load_timeout(row: Table) -> tuple[str, int]:
-    with row:
-        return row.take("variable", str), row.take("second", int)
+    return Table.load(TABLE).row(_Rules)

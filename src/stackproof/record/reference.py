@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
+from typing import Annotated, Literal
 
 from stackproof import ROOT
-from stackproof.base.toml import Table
+from stackproof.base.toml import Key, OneOf, Table, Wrong
 from stackproof.base.units import RATES
 
 FOLDER = ROOT / "results" / "reference"
@@ -32,10 +33,24 @@ class Reference:
     conditions: Mapping[str, str]
     subjects: tuple[str, ...]
     """Patterns of the names of subjects that do the same work, whatever their number of ranks."""
-    preset: str
+    preset: Literal["tiny", "full"]
     ranks: int
-    seconds: float
-    unit: str
+    value: float
+    reported: Annotated[str, OneOf(_UNITS), Key("unit")]
+
+    def __post_init__(self) -> None:
+        if not self.value > 0 or self.ranks < 1:
+            raise Wrong("value", f"is {self.value} on {self.ranks} ranks; both must be above 0")
+
+    @property
+    def unit(self) -> str:
+        """The unit as records store it: seconds per thing, where a rate was reported."""
+        return _STORED.get(self.reported, self.reported)
+
+    @property
+    def seconds(self) -> float:
+        """The figure in that unit."""
+        return 1 / self.value if self.reported in _STORED else self.value
 
     def fits(self, subject: str, preset: str) -> bool:
         """Whether the figure is of this work."""
@@ -57,18 +72,6 @@ def load_all(folder: Path = FOLDER) -> tuple[Reference, ...]:
 def load(path: Path) -> tuple[Reference, ...]:
     """Return the figures of one file; refuse what is missing, misspelt or of an unknown unit."""
     with Table.load(path) as table:
-        title, stack = table.take("title", str), table.take("stack", str)
-        device, source = table.take("device", str), table.take("source", str)
-        pins, conditions = table.mapping("pins"), table.mapping("conditions")
-        rows = [_figure(row) for row in table.tables("figure")]
-    return tuple(Reference(title, stack, device, source, pins, conditions, *row) for row in rows)
-
-
-def _figure(table: Table) -> tuple[tuple[str, ...], str, int, float, str]:
-    with table:
-        subjects, preset = table.strings("subjects"), table.take("preset", str, allowed=("tiny", "full"))
-        ranks, value = table.take("ranks", int), table.take("value", float)
-        unit = table.take("unit", str, allowed=_UNITS)
-    if not value > 0 or ranks < 1:
-        raise table.refuse("value", f"is {value} on {ranks} ranks; both must be above 0")
-    return (subjects, preset, ranks, *((1 / value, _STORED[unit]) if unit in _STORED else (value, unit)))
+        shared = {key: table.take(key, str) for key in ("title", "stack", "device", "source")}
+        both = {key: table.mapping(key) for key in ("pins", "conditions")}
+        return tuple(row.row(Reference, **shared, **both) for row in table.tables("figure"))

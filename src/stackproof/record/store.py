@@ -55,21 +55,36 @@ class Rules:
         return next((name for name, patterns in self.groups.items() if _matches(fact, patterns)), None)
 
 
+@dataclass(frozen=True)
+class _Facts:
+    facts: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Group:
+    name: str
+    facts: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Change:
+    share: float
+
+
+@dataclass(frozen=True)
+class _File:
+    place: _Facts
+    ignored: _Facts
+    state: tuple[_Group, ...]
+    change: _Change
+
+
 @cache
 def rules() -> Rules:
     """Load the table."""
-    with Table.load(FILE) as table:
-        with table.table("place") as row:
-            place = row.strings("facts")
-        with table.table("ignored") as row:
-            ignored = row.strings("facts")
-        groups = {}
-        for row in table.tables("state"):
-            with row:
-                groups[row.take("name", str)] = row.strings("facts")
-        with table.table("change") as row:
-            share = row.take("share", float)
-    return Rules(place, ignored, groups, share)
+    read = Table.load(FILE).row(_File)
+    groups = {row.name: row.facts for row in read.state}
+    return Rules(read.place.facts, read.ignored.facts, groups, read.change.share)
 
 
 def _matches(fact: str, patterns: Iterable[str]) -> bool:

@@ -57,14 +57,8 @@ def _rows(folder: Path) -> dict[str, Row]:
     path = folder / "suites.toml"
     if not path.exists():
         return {}
-    found = []
     with Table.load(path) as table:
-        for row in table.tables("suite"):
-            with row:
-                found.append(
-                    Row(row.take("name", str), row.take("workers", int, 1), row.take("verb", str, DEFAULT_VERB))
-                )
-    return {row.name: row for row in found}
+        return {row.name: row for row in table.rows("suite", Row)}
 
 
 def _merged(found: list[Stage]) -> tuple[Stage, ...]:

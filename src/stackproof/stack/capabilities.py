@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
+from typing import Annotated
 
 from packaging.requirements import Requirement
 
 from stackproof import DATA
 from stackproof.base.errors import Refusal, suggestion
-from stackproof.base.toml import Table
+from stackproof.base.toml import INLINE, Table
 from stackproof.record.checks import CapabilityMissing
 from stackproof.stack.stacks import Stack
 
@@ -21,22 +22,22 @@ RULES = DATA / "capabilities.toml"
 class Rule:
     """A capability: torch device types that lack it, packages that it needs, and why."""
 
-    absent_on: tuple[str, ...]
-    needs: tuple[str, ...]
     reason: str
+    absent_on: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Capability:
+    name: str
+    rule: Annotated[Rule, INLINE]
 
 
 @cache
 def rules() -> dict[str, Rule]:
     """Load `data/capabilities.toml` by name of capability."""
-    found: dict[str, Rule] = {}
     with Table.load(RULES) as table:
-        for row in table.tables("capability"):
-            with row:
-                name = row.take("name", str)
-                rule = Rule(row.strings("absent_on", []), row.strings("needs", []), row.take("reason", str))
-                found[name] = rule
-    return found
+        return {row.name: row.rule for row in table.rows("capability", _Capability)}
 
 
 def require(stack: Stack, name: str) -> None:

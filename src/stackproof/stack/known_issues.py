@@ -11,11 +11,12 @@ import fnmatch
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Annotated
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
-from stackproof.base.toml import Table
+from stackproof.base.toml import OneOf, Parsed, Table, Wrong
 from stackproof.record.records import Check, Figure, Record, Verdict
 from stackproof.stack.stacks import Stack
 
@@ -23,19 +24,36 @@ EXCUSABLE = (Verdict.FAILED, Verdict.CRASHED, Verdict.HUNG)
 WHERE = ("cards", "rehearsal", "both")
 
 
-@dataclass(frozen=True)
+def version_range(text: str) -> SpecifierSet:
+    """Return the range that a text writes, or raise `ValueError` with what it must be."""
+    try:
+        return SpecifierSet(text)
+    except InvalidSpecifier as error:
+        raise ValueError(f"is {text!r}; it must be a version range such as '>=2.8,<2.9'") from error
+
+
+ANY_VERSION = SpecifierSet()
+Versions = Annotated[SpecifierSet, Parsed(version_range)]
+
+
+@dataclass(frozen=True, kw_only=True)
 class KnownIssue:
     """One row of `stacks/NAME/known_issues.toml`."""
 
     file: Path
     line: int
     test: str
-    torch: SpecifierSet
-    driver: SpecifierSet
+    torch: Versions = ANY_VERSION
+    driver: Versions = ANY_VERSION
     link: str
     owner: str
     expires: datetime.date
     reason: str
+    where: Annotated[str, OneOf(WHERE)] = "cards"
+
+    def __post_init__(self) -> None:
+        if not self.link.startswith("https://"):
+            raise Wrong("link", f"is {self.link!r}; it must be the address of a public thread, starting with https://")
 
     @property
     def place(self) -> str:
@@ -72,8 +90,9 @@ def load(stack: Stack) -> tuple[KnownIssue, ...]:
     ]
     wanted = "rehearsal" if stack.rehearsed else "cards"
     with Table.load(path) as table:
-        rows = [_row(row, path, line) for row, line in zip(table.tables("issue"), lines, strict=True)]
-    return tuple(row for row, where in rows if where in (wanted, "both"))
+        pairs = zip(table.tables("issue"), lines, strict=True)
+        rows = [row.row(KnownIssue, file=path, line=line) for row, line in pairs]
+    return tuple(row for row in rows if row.where in (wanted, "both"))
 
 
 def excuse(rows: tuple[KnownIssue, ...], check: Check, record: Record) -> Check:
@@ -110,35 +129,6 @@ def _complaint(row: KnownIssue, matched: list[Check], partial: bool) -> str:
     if all(check.verdict is Verdict.PASSED for check in matched):
         return f"'{row.test}' passes now: delete the row at {row.place} ({row.owner} owns it)"
     return ""
-
-
-def _row(table: Table, path: Path, line: int) -> tuple[KnownIssue, str]:
-    with table:
-        row = KnownIssue(
-            file=path,
-            line=line,
-            test=table.take("test", str),
-            torch=_range(table, "torch"),
-            driver=_range(table, "driver"),
-            link=table.take("link", str),
-            owner=table.take("owner", str),
-            expires=table.take("expires", datetime.date),
-            reason=table.take("reason", str),
-        )
-        where = table.take("where", str, "cards", WHERE)
-    if not row.link.startswith("https://"):
-        raise table.refuse(
-            "link", f"is {row.link!r}; it must be the address of a public thread, starting with https://"
-        )
-    return row, where
-
-
-def _range(table: Table, key: str) -> SpecifierSet:
-    text = table.take(key, str, "")
-    try:
-        return SpecifierSet(text)
-    except InvalidSpecifier as error:
-        raise table.refuse(key, f"is {text!r}; it must be a version range such as '>=2.8,<2.9'") from error
 
 
 def _within(wanted: SpecifierSet, texts: list[str]) -> bool:

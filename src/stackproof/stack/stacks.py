@@ -6,18 +6,46 @@ import functools
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Annotated, Literal
 
 from stackproof import ROOT
 from stackproof.base.errors import Refusal, suggestion
-from stackproof.base.toml import Table
+from stackproof.base.toml import Key, OneOf, Parsed, Table, Wrong
 
 STACKS = ROOT / "stacks"
 SUITES = ROOT / "suites"
 PRECISIONS = ("float64", "float32", "bfloat16", "float16")
 TOOLKITS = ("cuda", "hip", "xpu")
-TOOLKIT_STATES = ("set", "unset", "any")
+
+
+def suites() -> tuple[str, ...]:
+    """Return the suites that exist: folders of tests under `suites/`, in alphabetical order."""
+    return tuple(sorted({path.parent.name for path in SUITES.glob("*/test_*.py")}))
+
+
+def _python(text: str) -> str:
+    if not re.fullmatch(r"3\.[1-9][0-9]", text):
+        raise ValueError(f"contains {text!r}; allowed: '3.10' or newer, the preferred one first")
+    return text
+
+
+def _one_word(text: str) -> str:
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", text):
+        raise ValueError(f"is {text!r}; allowed: one lower-case word as torch writes it, without an index")
+    return text
+
+
+def _own_folder(text: str) -> str:
+    if not (ROOT / text).is_dir():
+        raise ValueError(f"names '{text}', which is no folder of this checkout; write one, such as 'fixtures'")
+    return str(ROOT / text)
+
+
+_Word = Annotated[str, Parsed(_one_word)]
+_State = Literal["set", "unset", "any"]
+_Fewest = Mapping[Annotated[str, OneOf(suites)], int]
 
 
 @dataclass(frozen=True)
@@ -25,26 +53,38 @@ class HostRequirement:
     """One thing that a host must have for the stack; any one of the alternatives will do."""
 
     what: str
-    paths: tuple[str, ...]
-    tools: tuple[str, ...]
-    pci_vendors: tuple[str, ...]
-    pci_skip: tuple[str, ...]
+    paths: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
+    pci_vendors: tuple[str, ...] = ()
+    pci_skip: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not (self.paths or self.tools or self.pci_vendors):
+            raise Wrong("what", "says what is needed but not how it is seen; give 'paths', 'tools' or 'pci_vendors'")
 
 
 @dataclass(frozen=True)
 class Flavour:
     """What `torch/version.py` must say: which toolkits are set, and what the version contains."""
 
-    toolkits: Mapping[str, str]
-    version_contains: str
+    version_contains: str = ""
+    cuda: _State = "any"
+    hip: _State = "any"
+    xpu: _State = "any"
+
+    @property
+    def toolkits(self) -> dict[str, str]:
+        """Which toolkits must be set or unset."""
+        states = {toolkit: str(getattr(self, toolkit)) for toolkit in TOOLKITS}
+        return {toolkit: state for toolkit, state in states.items() if state != "any"}
 
 
 @dataclass(frozen=True)
 class Driver:
     """Where the driver's version can be read without torch: files, and one vendor tool."""
 
-    files: tuple[str, ...]
-    command: tuple[str, ...]
+    files: tuple[str, ...] = ()
+    command: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -53,9 +93,15 @@ class Vendor:
 
     name: str
     version: str
-    index: str
-    file: str
-    requires: tuple[str, ...]
+    index: str = ""
+    file: str = ""
+    requires: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if bool(self.index) == bool(self.file):
+            given = "are both given" if self.index else "are both missing"
+            why = "name one: the index that serves the wheel, or the address to download it from by hand"
+            raise Wrong("index", f"and 'file' {given}; {why}")
 
     @property
     def pin(self) -> str:
@@ -67,46 +113,62 @@ class Vendor:
 class Rehearsal:
     """The stack on a machine without its hardware: upstream builds of the same versions, on the CPU."""
 
-    device: str
-    backend: str
+    device: _Word
+    backend: _Word
     imports: tuple[str, ...]
-    substitutes: tuple[str, ...]
     flavour: Flavour
-    environment: Mapping[str, str]
-    expected: Mapping[str, int]
+    substitutes: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    expected: _Fewest = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        _require_some(self.expected)
 
 
-@dataclass(frozen=True)
+def _require_some(fewest: _Fewest) -> None:
+    for suite, count in fewest.items():
+        if count < 1:
+            why = f"is {count}; it must be 1 or more, because a run that checks nothing proves nothing"
+            raise Wrong(f"expected.{suite}", why)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Stack:
     """One exact combination of device, driver, toolkit, PyTorch build and companion packages."""
 
     name: str
     folder: Path
     title: str
-    pythons: tuple[str, ...]
+    pythons: Annotated[tuple[Annotated[str, Parsed(_python)], ...], Key("python")]
     hardware: str
     """The torch device type that the stack is about; `device` differs from it in a rehearsal."""
-    device: str
-    backend: str
-    backends: tuple[str, ...]
+    device: _Word
+    backend: _Word
+    backends: tuple[str, ...] = ()
     """Every c10d backend that users of the stack may choose, its own first."""
-    shared_card_backend: str
+    shared_card_backend: str = "gloo"
     priority: int
     imports: tuple[str, ...]
-    precisions: tuple[str, ...]
+    precisions: Annotated[tuple[str, ...], OneOf(PRECISIONS)]
     visibility: str
-    driver: Driver
-    environment: Mapping[str, str]
-    packages: tuple[str, ...]
+    driver: Driver = Driver()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    packages: tuple[Annotated[str, Parsed(_own_folder)], ...] = ()
     """Folders of this checkout that hold packages of the stack's own, for the path of what runs in it; no index serves them."""
     install_hint: str
     host: tuple[HostRequirement, ...]
     flavour: Flavour
     vendor: tuple[Vendor, ...]
-    missing: Mapping[str, str]
-    expected: Mapping[str, int]
+    missing: Mapping[str, str] = field(default_factory=dict)
+    expected: _Fewest
+    """The fewest checks of each suite that must be executed; of a suite that the file does not name, one."""
     rehearsal: Rehearsal
     rehearsed: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.pythons:
+            raise Wrong("python", "is empty; name at least one version such as '3.10'")
+        _require_some(self.expected)
 
     @property
     def inputs(self) -> Path:
@@ -175,136 +237,13 @@ def load_all(folder: Path = STACKS) -> tuple[Stack, ...]:
 
 @functools.cache
 def _definition(path: Path) -> Stack:
-    with Table.load(path) as table:
-        return Stack(
-            name=path.parent.name,
-            folder=path.parent,
-            title=table.take("title", str),
-            pythons=_pythons(table),
-            hardware=(device := _word(table, "device")),
-            device=device,
-            backend=(backend := _word(table, "backend")),
-            backends=_backends(table, backend),
-            shared_card_backend=table.take("shared_card_backend", str, "gloo"),
-            priority=table.take("priority", int),
-            imports=table.strings("imports"),
-            precisions=table.strings("precisions", allowed=PRECISIONS),
-            visibility=table.take("visibility", str),
-            driver=_driver(table),
-            environment=table.mapping("environment", {}),
-            packages=_packages(table),
-            install_hint=table.take("install_hint", str),
-            host=tuple(_requirement(row) for row in table.tables("host")),
-            flavour=_flavour(table),
-            vendor=tuple(_vendor(row) for row in table.tables("vendor")),
-            missing=table.mapping("missing", {}),
-            expected=(expected := _expected(table)),
-            rehearsal=_rehearsal(table, expected),
-        )
-
-
-def _pythons(table: Table) -> tuple[str, ...]:
-    versions = table.strings("python")
-    for version in versions:
-        if not re.fullmatch(r"3\.[1-9][0-9]", version):
-            raise table.refuse("python", f"contains {version!r}; allowed: '3.10' or newer, the preferred one first")
-    if not versions:
-        raise table.refuse("python", "is empty; name at least one version such as '3.10'")
-    return versions
-
-
-def _word(table: Table, key: str) -> str:
-    value = table.take(key, str)
-    if not re.fullmatch(r"[a-z][a-z0-9_]*", value):
-        raise table.refuse(key, f"is {value!r}; allowed: one lower-case word as torch writes it, without an index")
-    return value
-
-
-def _backends(table: Table, own: str) -> tuple[str, ...]:
-    found = table.strings("backends", [own])
-    if found[:1] != (own,):
-        raise table.refuse("backends", f"is {list(found)!r}; the stack's own backend, '{own}', comes first")
-    return found
-
-
-def _packages(table: Table) -> tuple[str, ...]:
-    found = table.strings("packages", [])
-    for folder in found:
-        if not (ROOT / folder).is_dir():
-            raise table.refuse(
-                "packages", f"names '{folder}', which is no folder of this checkout; write one, such as 'fixtures'"
-            )
-    return tuple(str(ROOT / folder) for folder in found)
-
-
-def _requirement(table: Table) -> HostRequirement:
-    with table:
-        row = HostRequirement(
-            what=table.take("what", str),
-            paths=table.strings("paths", []),
-            tools=table.strings("tools", []),
-            pci_vendors=table.strings("pci_vendors", []),
-            pci_skip=table.strings("pci_skip", []),
-        )
-    if not (row.paths or row.tools or row.pci_vendors):
-        raise table.refuse("what", "says what is needed but not how it is seen; give 'paths', 'tools' or 'pci_vendors'")
-    return row
-
-
-def _driver(parent: Table) -> Driver:
-    with parent.table("driver", {}) as table:
-        return Driver(table.strings("files", []), table.strings("command", []))
-
-
-def _flavour(parent: Table) -> Flavour:
-    with parent.table("flavour") as table:
-        contains = table.take("version_contains", str, "")
-        states = {toolkit: table.take(toolkit, str, "any", TOOLKIT_STATES) for toolkit in TOOLKITS}
-    return Flavour({toolkit: state for toolkit, state in states.items() if state != "any"}, contains)
-
-
-def _vendor(table: Table) -> Vendor:
-    with table:
-        row = Vendor(
-            name=table.take("name", str),
-            version=table.take("version", str),
-            index=table.take("index", str, ""),
-            file=table.take("file", str, ""),
-            requires=table.strings("requires", []),
-        )
-    if bool(row.index) == bool(row.file):
-        given = "are both given" if row.index else "are both missing"
-        why = "name one: the index that serves the wheel, or the address to download it from by hand"
-        raise table.refuse("index", f"and 'file' {given}; {why}")
-    return row
-
-
-def _rehearsal(parent: Table, expected: Mapping[str, int]) -> Rehearsal:
-    with parent.table("rehearsal") as table:
-        return Rehearsal(
-            device=_word(table, "device"),
-            backend=_word(table, "backend"),
-            imports=table.strings("imports"),
-            substitutes=table.strings("substitutes", []),
-            flavour=_flavour(table),
-            environment=table.mapping("environment", {}),
-            expected=_expected(table, expected),
-        )
-
-
-def suites() -> tuple[str, ...]:
-    """Return the suites that exist: folders of tests under `suites/`, in alphabetical order."""
-    return tuple(sorted({path.parent.name for path in SUITES.glob("*/test_*.py")}))
-
-
-def _expected(parent: Table, default: Mapping[str, int] | None = None) -> dict[str, int]:
-    """Return the fewest checks of each suite that must be executed; without the table those of `default`, if there are any."""
-    with parent.table("expected", None if default is None else {}) as table:
-        fewest = {suite: table.take(suite, int, (default or {}).get(suite, 1)) for suite in suites()}
-        for suite, count in fewest.items():
-            if count < 1:
-                raise table.refuse(
-                    suite,
-                    f"is {count}; it must be 1 or more, because a run that checks nothing proves nothing",
-                )
-    return fewest
+    given = {"name": path.parent.name, "folder": path.parent, "hardware": "", "rehearsed": False}
+    table = Table.load(path)
+    read = table.row(Stack, **given)
+    expected = {**dict.fromkeys(suites(), 1), **read.expected}
+    rehearsal = replace(read.rehearsal, expected={**expected, **read.rehearsal.expected})
+    backends = read.backends or (read.backend,)
+    if backends[0] != read.backend:
+        why = f"is {list(backends)!r}; the stack's own backend, '{read.backend}', comes first"
+        raise table.refuse("backends", why)
+    return replace(read, hardware=read.device, backends=backends, expected=expected, rehearsal=rehearsal)

@@ -216,17 +216,12 @@ class _File:
     prefixes: tuple[str, ...]
     generated: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
-    values: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    values: Mapping[Annotated[str, OneOf(_grammars)], tuple[str, ...]] = field(default_factory=dict)
     variable: tuple[_Row, ...]
 
 
 def _family(path: Path) -> Family:
-    table = Table.load(path)
-    read = table.row(_File)
-    for key in read.values:
-        if key not in _grammars():
-            known = ", ".join(sorted(_grammars()))
-            raise table.refuse(f"values.{key}", f"is not a known key{suggestion(key, _grammars())}; allowed: {known}")
+    read = Table.load(path).row(_File)
     found = {name: Variable(name, None, Level.WARNING, read.link) for name in read.names}
     for key, grammar in _grammars().items():
         found |= {name: Variable(name, grammar, Level.WARNING, read.link) for name in read.values.get(key, ())}

@@ -428,15 +428,18 @@ def _seeded(seed: int) -> Iterator[None]:
         yield
 
 
+@dataclass(frozen=True)
+class _Needs:
+    name: str
+    needs: tuple[str, ...]
+    reason: str
+
+
 @cache
 def _needs() -> dict[str, tuple[tuple[str, ...], str]]:
     """Read `data/workloads.toml`: requirements and the reason by workload name."""
-    needs = {}
     with Table.load(DATA / "workloads.toml") as table:
-        for row in table.tables("workload"):
-            with row:
-                needs[row.take("name", str)] = (row.strings("needs"), row.take("reason", str))
-    return needs
+        return {row.name: (row.needs, row.reason) for row in table.rows("workload", _Needs)}
 
 
 def _installed(name: str) -> str | None:

@@ -14,14 +14,14 @@ import warnings
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 from torch import nn
 from torch.nn import functional
 
 from stackproof import DATA
-from stackproof.base.toml import Table
+from stackproof.base.toml import OneOf, Parsed, Table
 from stackproof.workloads import inputs
 from stackproof.workloads.base import (
     Batch,
@@ -37,6 +37,7 @@ from stackproof.workloads.base import (
 )
 from stackproof.workloads.training import trainer_flops
 
+_DTYPES = ("float32", "bfloat16")
 _B_BOUND = 0.02  # of the B matrices; peft's own A matrices start within 1/sqrt(fan in)
 
 
@@ -49,16 +50,38 @@ class Adapters:
     targets: tuple[str, ...]
 
 
+def _dtype(name: str) -> torch.dtype | None:
+    found: torch.dtype | None = getattr(torch, name) if name else None
+    return found
+
+
 @dataclass(frozen=True)
 class Setting:
     """One preset: precision, micro-batches a step, mean tokens a sequence, learning rate, configuration."""
 
-    dtype: torch.dtype
-    autocast: torch.dtype | None
+    dtype: Annotated[torch.dtype, OneOf(_DTYPES), Parsed(_dtype)]
+    autocast: Annotated[torch.dtype | None, OneOf(("", *_DTYPES)), Parsed(_dtype)]
     accumulation: int
     mean_length: int
     learning_rate: float
     config: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class _Expected:
+    total: int
+    trainable: int
+
+
+@dataclass(frozen=True)
+class _File:
+    """A model: its architecture as transformers names it, the users' counts of parameters, adapters, and the presets."""
+
+    architecture: str
+    counts: _Expected
+    lora: Adapters
+    tiny: Setting
+    full: Setting
 
 
 @dataclass(frozen=True)
@@ -109,11 +132,12 @@ class Lora(Workload):
 
     def setting(self, preset: Preset) -> Setting:
         """Return what the model's file says about a preset."""
-        return self._file[2][preset]
+        found: Setting = getattr(self._file, preset)
+        return found
 
     def expected_counts(self) -> tuple[int, int]:
         """Return the users' total and trainable parameter counts of `full`."""
-        return self._file[0]
+        return self._file.counts.total, self._file.counts.trainable
 
     def parameter_counts(self, preset: Preset = "full") -> Counts:
         """Count the parameters on the meta device: no memory, no weights."""
@@ -138,7 +162,7 @@ class Lora(Workload):
         from peft import LoraConfig, get_peft_model
         from transformers import AutoConfig, AutoModelForCausalLM
 
-        architecture, adapters, config = self._file[3], self._file[1], self.setting(preset).config
+        architecture, adapters, config = self._file.architecture, self._file.lora, self.setting(preset).config
         settings = AutoConfig.for_model(architecture, use_cache=False, attn_implementation="sdpa", **config)
         lora = LoraConfig(
             r=adapters.rank,
@@ -153,18 +177,8 @@ class Lora(Workload):
             return get_peft_model(AutoModelForCausalLM.from_config(settings), lora)
 
     @cached_property
-    def _file(self) -> tuple[tuple[int, int], Adapters, dict[Preset, Setting], str]:
-        with Table.load(self.file) as table:
-            architecture = table.take("architecture", str)
-            with table.table("counts") as row:
-                expected = (row.take("total", int), row.take("trainable", int))
-            with table.table("lora") as row:
-                adapters = Adapters(row.take("rank", int), row.take("alpha", int), row.strings("targets"))
-            presets: dict[Preset, Setting] = {
-                "tiny": _setting(table.table("tiny")),
-                "full": _setting(table.table("full")),
-            }
-        return expected, adapters, presets, architecture
+    def _file(self) -> _File:
+        return Table.load(self.file).row(_File)
 
 
 def counts(model: nn.Module) -> Counts:
@@ -173,20 +187,6 @@ def counts(model: nn.Module) -> Counts:
     tokens = [module.weight for module in model.modules() if isinstance(module, nn.Embedding)]
     trainable = sum(parameter.numel() for parameter in parameters if parameter.requires_grad)
     return Counts(sum(map(torch.numel, parameters)), trainable, sum(map(torch.numel, tokens)))
-
-
-def _setting(table: Table) -> Setting:
-    dtypes = ("float32", "bfloat16")
-    with table as row:
-        autocast = row.take("autocast", str, allowed=("", *dtypes))
-        return Setting(
-            dtype=getattr(torch, row.take("dtype", str, allowed=dtypes)),
-            autocast=getattr(torch, autocast) if autocast else None,
-            accumulation=row.take("accumulation", int),
-            mean_length=row.take("mean_length", int),
-            learning_rate=row.take("learning_rate", float),
-            config=row.take("config", dict),
-        )
 
 
 def _bound(deviation: float) -> Any:
