@@ -238,7 +238,10 @@ for _name in stacks.names():
 def gate_calibration(session: nox.Session) -> None:
     """How often the gate cries for nothing, and what it finds: -- [--gates 5] [--minutes 60] [--continue] (a night, quiet)."""
     page = str(ROOT / "docs" / "gate.md")
-    _refusing(session, lambda: _judge(session, (*JUDGES, *OTHERS), "calibrate", "--stack", "cpu", "--page", page))
+    session.install(*JUDGES, *OTHERS)
+    command = ["python", "-m", "tools.gate_calibration", "--stack", "cpu", "--page", page, *session.posargs]
+    env = {"PYTHONPATH": os.pathsep.join((str(ROOT / "src"), str(ROOT)))}
+    session.run(*command, env=env, interrupt_timeout=_GROUP_S, terminate_timeout=_PATIENCE_S)
 
 
 @nox.session(name="gate-tests", default=False)

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from stackproof.runner.request import Session
+from stackproof.runner.request import Request
 from stackproof.stack.stacks import Stack
 from suites.ranks import Launches
 
 
 @pytest.fixture(scope="module")
-def launches(stack: Stack, session_plan: Session) -> Launches:
+def launches(stack: Stack, run_request: Request) -> Launches:
     """Groups of ranks, launched once per module however many checks ask for them."""
-    return Launches(stack, Path(session_plan.folder), session_plan.deadline_scale, session_plan.preflight)
+    return Launches(stack, Path(run_request.folder), run_request.deadline_scale, run_request.preflight)

@@ -11,6 +11,8 @@ from typing import Any
 
 from stackproof.ranks.blame import Traces
 from stackproof.ranks.launch import Arrangement, launch
+from stackproof.record.checks import CapabilityMissing
+from stackproof.record.records import Figure
 from stackproof.stack.stacks import Stack
 
 
@@ -31,6 +33,20 @@ class Group:
     def traces(self) -> Traces:
         """The files that the ranks left."""
         return Traces(self.folder, len(self.ranks))
+
+
+def require_group(stack: Stack, world_size: int, backend: str, figures: dict[str, Figure]) -> None:
+    """Note the world size; fewer ranks than the stack asks for prove no collective, however right their results are.
+
+    Raises:
+        CapabilityMissing: there are too few; what was tried was right as far as it goes.
+    """
+    figures["world size"] = world_size
+    if world_size < stack.least_ranks:
+        raise CapabilityMissing(
+            f"stacks/{stack.name}/stack.toml: a collective needs {stack.least_ranks} ranks, and {backend} had cards for "
+            f"{world_size}: its results are right there, and nothing was exchanged between ranks"
+        )
 
 
 class Launches:

@@ -11,6 +11,7 @@ import pytest
 
 from stackproof.record.records import Check, Record
 from stackproof.runner import supervise
+from stackproof.runner.request import Request
 from stackproof.stack import stacks
 from stackproof.stack.stacks import Stack
 
@@ -72,10 +73,10 @@ def run_suite(tmp_path_factory: pytest.TempPathFactory) -> RunSuite:
             (root / "own" / name).write_text(textwrap.dedent(text), encoding="utf-8")
         logs = tmp_path_factory.mktemp("logs")
         stack = replace(stacks.load("cpu"), expected={"own": expected})
-        plan = supervise.Plan("smoke", stack, ("own",), only=only, deadline_scale=scale, shuffle=shuffle)
+        request = Request("smoke", stack, ("own",), only=only, deadline_scale=scale, shuffle=shuffle)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(supervise, "SUITES", root)
             record = Record("smoke", "cpu", "2026-01-01T00:00:00+00:00", checks=list(earlier or ()))
-            return supervise.run(plan, record, observer or Silent(), logs)
+            return supervise.run(request, record, observer or Silent(), logs)
 
     return run

@@ -13,6 +13,7 @@ import pytest
 from stackproof import ROOT
 from stackproof.record.records import Check, Record
 from stackproof.runner import supervise
+from stackproof.runner.request import Request
 from stackproof.stack import stacks
 
 from .conftest import Silent
@@ -40,8 +41,8 @@ def record_planted(
     (planted / "sitecustomize.py").write_text(textwrap.dedent(code), encoding="utf-8")
     logs = folder / "logs"
     logs.mkdir()
-    plan = supervise.Plan("verify", stacks.load("cpu"), (suite,), only=only, deadline_scale=scale, dataset=dataset)
+    request = Request("verify", stacks.load("cpu"), (suite,), only=only, deadline_scale=scale, dataset=dataset)
     with pytest.MonkeyPatch.context() as patch:
         for name, value in {**environment, "PYTHONPATH": f"{planted}:{ROOT}"}.items():
             patch.setenv(name, value)
-        return supervise.run(plan, Record("verify", "cpu", "2026-01-01T00:00:00+00:00"), Silent(), logs)
+        return supervise.run(request, Record("verify", "cpu", "2026-01-01T00:00:00+00:00"), Silent(), logs)

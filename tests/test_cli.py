@@ -289,7 +289,7 @@ class Interrupted:
                 environment = (folder / "environ").read_bytes()
             except OSError:
                 continue
-            if f"STACKPROOF_SESSION={self.base}".encode() in environment and int(folder.name) != self.process.pid:
+            if f"STACKPROOF_REQUEST={self.base}".encode() in environment and int(folder.name) != self.process.pid:
                 found.append(int(folder.name))
         return found
 
@@ -322,7 +322,7 @@ def base(tmp_path: Path) -> Iterator[Path]:
     yield tmp_path / "run"
     for folder in Path("/proc").glob("[0-9]*"):
         try:
-            left = f"STACKPROOF_SESSION={tmp_path}".encode() in (folder / "environ").read_bytes()
+            left = f"STACKPROOF_REQUEST={tmp_path}".encode() in (folder / "environ").read_bytes()
         except OSError:
             continue
         if left:

@@ -18,7 +18,7 @@ from stackproof.bench.subjects import Profile, Subject, profile, subjects
 from stackproof.device.kinds import Device
 from stackproof.record.checks import CheckInconclusive, require
 from stackproof.record.records import Figure, Measurement
-from stackproof.runner.request import Session
+from stackproof.runner.request import Request
 from stackproof.stack import capabilities
 from stackproof.stack.stacks import Stack
 from stackproof.workloads.base import Setting
@@ -32,9 +32,9 @@ Judge = Callable[..., None]
 
 
 @pytest.fixture(scope="module")
-def chosen(session_plan: Session) -> Profile:
+def chosen(run_request: Request) -> Profile:
     """The profile that was asked for."""
-    return profile(session_plan.options["profile"])
+    return profile(run_request.options["profile"])
 
 
 @pytest.fixture
@@ -138,12 +138,12 @@ def test_yolo_ultralytics(setting: Callable[[str], Setting], chosen: Profile, ju
 
 @pytest.mark.deadline(300)
 def test_all_reduce_loop(
-    device: Device, subject_named: Callable[[str], Subject], chosen: Profile, session_plan: Session, judge: Judge
+    device: Device, subject_named: Callable[[str], Subject], chosen: Profile, run_request: Request, judge: Judge
 ) -> None:
     """An all-reduce under the engine and in a bare loop over c10d."""
     subject = subject_named("all-reduce-16-mib-2-ranks")
     parameters = dict(subject.parameters[chosen.preset])
     arguments = {"parameters": parameters, "preset": chosen.preset, "rounds": _ROUNDS[chosen.name]}
-    folder = Path(session_plan.folder) / "all-reduce-loop"
+    folder = Path(run_request.folder) / "all-reduce-loop"
     found = launched(subject, device, 2, "stackproof.bench.agree:program", arguments, folder, 240.0)[0]
     judge("all-reduce-loop", "s/iteration", found["reason"], Turns(tuple(found["ours"]), tuple(found["theirs"])))

@@ -11,7 +11,7 @@ import pytest
 from stackproof.collectives.report import PROGRAM, Trial, worlds
 from stackproof.collectives.table import FLOATS, rows
 from stackproof.device import devices
-from stackproof.runner.request import Session
+from stackproof.runner.request import Request
 from stackproof.stack.stacks import Stack
 from suites.ranks import Launches
 
@@ -23,7 +23,7 @@ _ROW_S = 20.0
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Give a check every backend that the stack declares, and every row of each."""
-    backends = Session.load().open_stack().backends
+    backends = Request.load().stack.backends
     if "row" in metafunc.fixturenames:
         pairs = [(backend, row) for backend in backends for row in rows()]
         metafunc.parametrize(("backend", "row"), pairs, ids=[f"{backend}-{row.name}" for backend, row in pairs])
@@ -32,7 +32,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.fixture(scope="module")
-def trials(request: pytest.FixtureRequest, stack: Stack, session_plan: Session, launches: Launches) -> Trials:
+def trials(request: pytest.FixtureRequest, stack: Stack, run_request: Request, launches: Launches) -> Trials:
     """The groups that answer for a backend and the checks chosen; each is launched when its first outcome is asked for."""
     chosen = {item.name for item in request.session.items}
 
@@ -43,9 +43,9 @@ def trials(request: pytest.FixtureRequest, stack: Stack, session_plan: Session, 
         found = []
         for world in worlds(stack, backend, devices.visible(stack.device)):
             start = partial(launches, PROGRAM, world.arrangement, deadline_s=_DEADLINE_S)
-            folder = Path(session_plan.folder) / f"outcomes-{backend}-{world.size}"
+            folder = Path(run_request.folder) / f"outcomes-{backend}-{world.size}"
             tried = [row for row in asked if world.tries(row)] or offered[:1]
-            found.append(Trial(start, tried, world, folder, _ROW_S * session_plan.deadline_scale))
+            found.append(Trial(start, tried, world, folder, _ROW_S * run_request.deadline_scale))
         return found
 
     return of

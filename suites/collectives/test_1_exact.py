@@ -11,6 +11,7 @@ from stackproof.record.checks import CapabilityMissing, CheckFailed, NotApplicab
 from stackproof.record.records import Figure
 from stackproof.stack.stacks import Stack
 from suites.common import supported
+from suites.ranks import require_group
 
 from .conftest import Trials
 
@@ -23,12 +24,13 @@ def test_agrees(backend: str, row: Row, stack: Stack, trials: Trials, figures: d
     suited = [trial for trial in trials(backend) if applicable(row, trial.world.size)]
     if not suited:
         raise NotApplicable(f"{row.collective} needs two ranks, and {backend} has one card")
-    said = [_verdict(row, trial, stack, figures) for trial in suited]
-    if not any(said):
+    said = {trial.world.size: _verdict(row, trial, stack, figures) for trial in suited}
+    if not any(said.values()):
         lack = suited[0].world.lack(row)
         assert lack is not None
         raise CapabilityMissing(lack.sentence)
-    figures["summary"] = "; ".join(filter(None, said))
+    require_group(stack, max(world for world, sentence in said.items() if sentence), backend, figures)
+    figures["summary"] = "; ".join(filter(None, said.values()))
 
 
 def _verdict(row: Row, trial: Trial, stack: Stack, figures: dict[str, Figure]) -> str:
@@ -47,7 +49,7 @@ def _verdict(row: Row, trial: Trial, stack: Stack, figures: dict[str, Figure]) -
 
 
 @pytest.mark.deadline(900)
-def test_backend(backend: str, trials: Trials, figures: dict[str, Figure]) -> None:
+def test_backend(backend: str, stack: Stack, trials: Trials, figures: dict[str, Figure]) -> None:
     """Every rank's group is of the backend that was asked for, and of the class that bears its name."""
     for trial in trials(backend):
         trial.outcome(trial.rows[0])
@@ -60,4 +62,6 @@ def test_backend(backend: str, trials: Trials, figures: dict[str, Figure]) -> No
         require(
             len(trial.ranks) == trial.world.size, f"{trial.world.label}: {len(trial.ranks)} ranks told of themselves"
         )
-    figures["summary"] = ", ".join(f"{what}: {who}" for what, who in figures.items())
+    summary = ", ".join(f"{what}: {who}" for what, who in figures.items())
+    require_group(stack, max(trial.world.size for trial in trials(backend)), backend, figures)
+    figures["summary"] = summary

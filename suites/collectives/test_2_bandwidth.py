@@ -17,6 +17,7 @@ from stackproof.device.kinds import Device
 from stackproof.record.checks import NotApplicable, require
 from stackproof.record.records import Figure, Measurement
 from stackproof.stack.stacks import Stack
+from stackproof.workloads.collectives import bus_factor
 from suites.ranks import Group, Launches
 
 _DEADLINE_S = 240.0
@@ -80,7 +81,7 @@ def test_rates(
         last > _LONGER * first,
         f"{words(rows[-1]['size'])} of {name} take {last / first:.2f} times as long as {words(rows[0]['size'])}: not the work was timed",
     )
-    busbw = rows[-1]["bytes"] * TRANSFERS[name].factor(world.size) / last / 1e9
+    busbw = rows[-1]["bytes"] * bus_factor(name, world.size) / last / 1e9
     figures["summary"] = (
         f"{busbw:.2f} GB/s busbw at {words(rows[-1]['size'])}, {first * 1e6:.0f} us at {words(rows[0]['size'])}, {world.label}"
     )
@@ -97,7 +98,7 @@ def _measure(
 ) -> None:
     """Add one size to the record, as seconds per GB of busbw; of the all-reduce algbw too, which differs by the bus factor."""
     size, note = words(row["size"]), world.arrangement.note
-    factors = {"algbw": 1.0, "busbw": TRANSFERS[name].factor(world.size)}
+    factors = {"algbw": 1.0, "busbw": bus_factor(name, world.size)}
     for kind, factor in list(factors.items())[name != "all_reduce" :]:
         samples = per_gb(seconds, row["bytes"], factor)
         metric = f"{kind} {size} {world.arrangement.backend}"

@@ -78,7 +78,12 @@ def agree(
         require(own.keys() == exact.keys(), f"rank {rank} has other tensors than one process: {_apart(own, exact)}")
         found |= {f"rank {rank}, {name}": judge(own[name], exact[name], anchor[name], dtype) for name in own}
     worst = require_all(found, case)
-    figures |= {"compared": len(found), "worst error": worst.error, "its bound": worst.bound}
+    figures |= {
+        "world size": world(group),
+        "compared": len(found),
+        "worst error": worst.error,
+        "its bound": worst.bound,
+    }
     figures["summary"] = (
         f"{len(found)} tensors of {world(group)} ranks, worst error {worst.error:.1e} of {worst.bound:.1e} allowed{group.note}"
     )

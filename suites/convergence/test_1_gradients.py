@@ -15,7 +15,7 @@ from stackproof.device.kinds import Device
 from stackproof.device.numerics import Judgement, judge, relative_error
 from stackproof.record.checks import CapabilityMissing, require
 from stackproof.record.records import Figure
-from stackproof.runner.request import Session
+from stackproof.runner.request import Request
 from stackproof.stack.stacks import Stack
 from suites.common import SEED, possible
 from suites.convergence import common
@@ -59,7 +59,7 @@ def test_ranks_equal(course: Course, group: Group, figures: dict[str, Figure]) -
 @by_workload
 @pytest.mark.deadline(240)
 def test_curve(
-    course: Course, group: Group, stack: Stack, device: Device, session_plan: Session, figures: dict[str, Figure]
+    course: Course, group: Group, stack: Stack, device: Device, run_request: Request, figures: dict[str, Figure]
 ) -> None:
     """The losses are those of one process with the global batch, and fall."""
     losses = common.evidence(group, course.workload)[0]["losses"]
@@ -74,7 +74,7 @@ def test_curve(
         f"loss {losses[0]:.4f} -> {losses[-1]:.4f} in {course.steps} steps, error {verdict.error:.1e} of {verdict.bound:.1e} "
         f"allowed{group.note}"
     )
-    _leave(course, group, stack, device, Path(session_plan.folder))
+    _leave(course, group, stack, device, Path(run_request.folder))
 
 
 @by_workload

@@ -14,7 +14,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 from stackproof.ddp import course
 from stackproof.ddp.course import Case, conduct, keep, shard
-from stackproof.ranks.rank import Rank, digest
+from stackproof.ranks.exact import digest
+from stackproof.ranks.rank import Rank
 from stackproof.workloads.base import Job
 from suites.recompute.checkpointing import switch
 

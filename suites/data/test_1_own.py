@@ -10,7 +10,7 @@ import pytest
 from stackproof.probes import datasets
 from stackproof.record.checks import NotApplicable, require
 from stackproof.record.records import Figure
-from stackproof.runner.request import Session
+from stackproof.runner.request import Request
 from stackproof.workloads import inputs
 from suites.common import SEED
 
@@ -69,10 +69,10 @@ def test_rule(name: str, tmp_path: Path, figures: dict[str, Figure]) -> None:
 
 
 @pytest.mark.deadline(600)
-def test_handed_in(session_plan: Session, figures: dict[str, Figure]) -> None:
+def test_handed_in(run_request: Request, figures: dict[str, Figure]) -> None:
     """A training set that is handed in holds nothing of the kind either (requirements.md C7)."""
-    if not session_plan.dataset:
+    if not run_request.dataset:
         raise NotApplicable("no training set was handed in; --dataset FILE names one")
-    path = Path(session_plan.dataset)
+    path = Path(run_request.dataset)
     _examined(path, figures)
     figures["summary"] = f"{path.name}: nothing found"

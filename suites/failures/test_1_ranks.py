@@ -15,7 +15,7 @@ from stackproof.ranks.join import straggler
 from stackproof.ranks.launch import Arrangement, arrange, launch
 from stackproof.record.checks import CheckCrashed, CheckEnded, CheckFailed, CheckHung, require
 from stackproof.record.records import Figure
-from stackproof.runner.request import Session
+from stackproof.runner.request import Request
 from stackproof.stack.stacks import Stack
 
 WORLD = 2
@@ -66,18 +66,18 @@ Provoke = Callable[[Fault], tuple[str, float]]
 
 
 @pytest.fixture
-def provoke(stack: Stack, session_plan: Session) -> Provoke:
+def provoke(stack: Stack, run_request: Request) -> Provoke:
     """Launch a fault in a folder of its own; return how it was named and the seconds, with nothing left running."""
 
     def run(fault: Fault) -> tuple[str, float]:
-        folder = Path(session_plan.folder) / f"fault-{fault.program.replace(':', '-')}"
+        folder = Path(run_request.folder) / f"fault-{fault.program.replace(':', '-')}"
         within_s, began = (
-            (_HUNG_S if fault.ends == (CheckHung,) else _FAILED_S) * session_plan.deadline_scale,
+            (_HUNG_S if fault.ends == (CheckHung,) else _FAILED_S) * run_request.deadline_scale,
             time.monotonic(),
         )
-        said = _outcome(stack, session_plan, fault, folder, within_s)
+        said = _outcome(stack, run_request, fault, folder, within_s)
         seconds, traces = time.monotonic() - began, Traces(folder, WORLD)
-        limit = (_START_S + _FAILED_S) * session_plan.deadline_scale + _GRACE_S
+        limit = (_START_S + _FAILED_S) * run_request.deadline_scale + _GRACE_S
         require(seconds < limit, f"it took {seconds:.0f} s to end, {limit:.0f} s are allowed: {said}")
         require(not traces.left(), f"processes {traces.left()} are left after: {said}")
         return said, seconds
@@ -85,7 +85,7 @@ def provoke(stack: Stack, session_plan: Session) -> Provoke:
     return run
 
 
-def _outcome(stack: Stack, session: Session, fault: Fault, folder: Path, within_s: float) -> str:
+def _outcome(stack: Stack, request: Request, fault: Fault, folder: Path, within_s: float) -> str:
     try:
         launch(
             f"suites.failures.{fault.program}",
@@ -93,10 +93,10 @@ def _outcome(stack: Stack, session: Session, fault: Fault, folder: Path, within_
             pair(stack),
             {},
             folder,
-            _START_S * session.deadline_scale,
+            _START_S * request.deadline_scale,
             within_s=within_s,
             environment=dict(fault.environment),
-            checked=session.preflight,
+            checked=request.preflight,
         )
     except CheckEnded as ended:
         require(isinstance(ended, fault.ends), f"it ended as {ended.verdict.value}: {ended}")
@@ -123,10 +123,10 @@ def test_named(name: str, provoke: Provoke, figures: dict[str, Figure]) -> None:
 
 
 @pytest.mark.deadline(180)
-def test_straggler(stack: Stack, session_plan: Session, figures: dict[str, Figure]) -> None:
+def test_straggler(stack: Stack, run_request: Request, figures: dict[str, Figure]) -> None:
     """A slow rank slows all down alike; the one whose own steps are slow is named."""
-    folder = Path(session_plan.folder) / "fault-slow"
-    scale = session_plan.deadline_scale
+    folder = Path(run_request.folder) / "fault-slow"
+    scale = run_request.deadline_scale
     ranks = launch(
         "suites.failures.programs:slow",
         stack,
@@ -134,7 +134,7 @@ def test_straggler(stack: Stack, session_plan: Session, figures: dict[str, Figur
         {},
         folder,
         _START_S * scale,
-        checked=session_plan.preflight,
+        checked=run_request.preflight,
     )
     found = straggler({rank: said["own_s"] for rank, said in enumerate(ranks)})
     require(found is not None, "no straggler was found, although rank 1 takes 0.1 s longer for every step")

@@ -13,7 +13,7 @@ import pytest
 
 from stackproof.record.checks import require
 from stackproof.record.records import Figure
-from stackproof.runner.request import Session
+from stackproof.runner.request import Request
 from stackproof.stack.stacks import Stack
 
 _REFUSED = 2
@@ -21,12 +21,12 @@ _DEADLINE_S = 60
 
 
 @pytest.mark.deadline(120)
-def test_taken(stack: Stack, session_plan: Session, figures: dict[str, Figure]) -> None:
+def test_taken(stack: Stack, run_request: Request, figures: dict[str, Figure]) -> None:
     """`stackproof ranks` with MASTER_PORT of somebody else ends with exit code 2, one sentence and a record; nobody hangs."""
-    folder = Path(session_plan.folder) / "port"
+    folder = Path(run_request.folder) / "port"
     with socket.create_server(("", 0)) as taken:
         port = taken.getsockname()[1]
-        said = _join(stack, folder, port, _DEADLINE_S * session_plan.deadline_scale)
+        said = _join(stack, folder, port, _DEADLINE_S * run_request.deadline_scale)
     require(said.returncode == _REFUSED, f"exit code {said.returncode}: {said.stderr[-400:]}")
     words = f"localhost:{port} (MASTER_ADDR, MASTER_PORT): the port is taken by another program"
     require(words in said.stderr, f"'{words}' is not in: {said.stderr[-400:]}")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from stackproof.runner.request import Session
+from stackproof.runner.request import Request
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Give a check that asks for a backend every one that the stack declares."""
     if "backend" in metafunc.fixturenames:
-        metafunc.parametrize("backend", Session.load().open_stack().backends)
+        metafunc.parametrize("backend", Request.load().stack.backends)

@@ -11,7 +11,7 @@ from stackproof.record.checks import require
 from stackproof.record.records import Figure
 from stackproof.stack.stacks import Stack
 from suites.groups.members import members
-from suites.ranks import Group, Launches
+from suites.ranks import Group, Launches, require_group
 
 _DEADLINE_S = 120.0
 
@@ -42,6 +42,7 @@ def test_forms(stack: Stack, launches: Launches, backend: str, figures: dict[str
         group.arrangement.on_host or len(cards) == asked,
         f"{world} ranks are on {len(cards)} cards, {asked} were asked for",
     )
+    require_group(stack, world, backend, figures)
     slowest = max(said["formed_s"] for said in group.ranks)
     who = ", ".join(f"rank {said['rank']} on {said['device']} {said['bus id']}".rstrip() for said in group.ranks)
     figures["summary"] = f"{backend}: {who}; formed in {slowest:.2f} s{group.note}"
@@ -53,6 +54,7 @@ def test_splits(stack: Stack, launches: Launches, backend: str, figures: dict[st
     group = bring_up(stack, launches, backend)
     figures |= {f"rank {said['rank']}.split_s": said["split_s"] for said in group.ranks}
     slowest = max(said["split_s"] for said in group.ranks)
+    require_group(stack, len(group.ranks), backend, figures)
     require(slowest > 0, "a second group took no time: it was not formed, or the clock stands still")
     figures["summary"] = (
         f"{backend}: a second group of {len(group.ranks)} rank(s) formed in {slowest:.2f} s{group.note}"

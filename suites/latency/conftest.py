@@ -15,7 +15,7 @@ from stackproof.bench.sampling import calibrate
 from stackproof.bench.subjects import profile
 from stackproof.device.kinds import Device
 from stackproof.record.records import Figure, Measurement
-from stackproof.runner.request import Session
+from stackproof.runner.request import Request
 
 VERSION = "1"
 _ROUND_S = 1e-3
@@ -27,11 +27,11 @@ Timed = Callable[[str, Callable[[], object]], None]
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Let pytest-benchmark write its JSON into the folder of this run."""
-    config.option.benchmark_json = (Path(Session.load().folder) / "benchmark.json").open("wb")
+    config.option.benchmark_json = (Path(Request.load().folder) / "benchmark.json").open("wb")
 
 
 @pytest.fixture(autouse=True)
-def synchronising(request: pytest.FixtureRequest, device: Device, session_plan: Session) -> None:
+def synchronising(request: pytest.FixtureRequest, device: Device, run_request: Request) -> None:
     """Time rounds of at least a millisecond with a timer that waits for the device; comes before the fixture `benchmark`."""
     calibrate(device)
 
@@ -39,7 +39,7 @@ def synchronising(request: pytest.FixtureRequest, device: Device, session_plan: 
         device.synchronize()
         return time.perf_counter()
 
-    seconds = min(_MOST_S, profile(session_plan.options["profile"]).budget.seconds)
+    seconds = min(_MOST_S, profile(run_request.options["profile"]).budget.seconds)
     request.node.add_marker(
         pytest.mark.benchmark(timer=now, min_time=_ROUND_S, max_time=seconds, min_rounds=20, disable_gc=True)
     )

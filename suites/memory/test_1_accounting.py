@@ -9,7 +9,7 @@ from stackproof.device.kinds import Device
 from stackproof.probes import memory
 from stackproof.record.checks import require
 from stackproof.record.records import Figure
-from stackproof.runner.request import Session
+from stackproof.runner.request import Request
 from stackproof.stack import capabilities
 from stackproof.stack.stacks import Stack
 
@@ -31,10 +31,10 @@ def test_device(stack: Stack, device: Device, figures: dict[str, Figure]) -> Non
 
 
 @pytest.mark.deadline(150)
-def test_idle(stack: Stack, device: Device, session_plan: Session, figures: dict[str, Figure]) -> None:
+def test_idle(stack: Stack, device: Device, run_request: Request, figures: dict[str, Figure]) -> None:
     """A fresh process has nothing allocated on a card: a counter that is off by a constant is right in every difference."""
     capabilities.require(stack, "device-memory")
-    figures |= memory.idle(device, stack.imports, 120 * session_plan.deadline_scale)
+    figures |= memory.idle(device, stack.imports, 120 * run_request.deadline_scale)
     figures["summary"] = f"nothing is allocated in a fresh process, then {figures['taken']} bytes"
 
 

@@ -9,7 +9,7 @@ import pytest
 from stackproof.device.kinds import Device
 from stackproof.probes import memory
 from stackproof.record.records import Figure
-from stackproof.runner.request import Session
+from stackproof.runner.request import Request
 from stackproof.stack import capabilities
 from stackproof.stack.stacks import Stack
 
@@ -26,9 +26,9 @@ def test_device(stack: Stack, device: Device, figures: dict[str, Figure]) -> Non
 
 
 @pytest.mark.deadline(120)
-def test_host(session_plan: Session, figures: dict[str, Figure]) -> None:
+def test_host(run_request: Request, figures: dict[str, Figure]) -> None:
     """A process on the CPU that may have no more gets an error it can live with, not a signal."""
-    _tell(memory.overcommit_host(90 * session_plan.deadline_scale), figures)
+    _tell(memory.overcommit_host(90 * run_request.deadline_scale), figures)
 
 
 def _tell(found: memory.Overcommitment, figures: dict[str, Figure]) -> None:

@@ -11,7 +11,7 @@ from stackproof.ranks.blame import Traces
 from stackproof.ranks.launch import arrange, launch
 from stackproof.record.checks import require
 from stackproof.record.records import Figure
-from stackproof.runner.request import Session
+from stackproof.runner.request import Request
 from stackproof.stack.stacks import Stack
 
 LAUNCHES = 50
@@ -21,14 +21,12 @@ _DEADLINE_S = 120.0
 
 @pytest.mark.parametrize("number", range(1, LAUNCHES + 1))
 @pytest.mark.deadline(150)
-def test_clean(number: int, stack: Stack, session_plan: Session, figures: dict[str, Figure]) -> None:
+def test_clean(number: int, stack: Stack, run_request: Request, figures: dict[str, Figure]) -> None:
     """A group forms, sums, splits and ends; every rank answers, and no process is left."""
-    folder = Path(session_plan.folder) / f"launch-{number}"
+    folder = Path(run_request.folder) / f"launch-{number}"
     pair = arrange(stack, devices.visible(stack.device), WORLD)
-    deadline_s = _DEADLINE_S * session_plan.deadline_scale
-    ranks = launch(
-        "stackproof.ranks.joined:report", stack, pair, {}, folder, deadline_s, checked=session_plan.preflight
-    )
+    deadline_s = _DEADLINE_S * run_request.deadline_scale
+    ranks = launch("stackproof.ranks.joined:report", stack, pair, {}, folder, deadline_s, checked=run_request.preflight)
     require([said["rank"] for said in ranks] == list(range(WORLD)), f"{len(ranks)} of {WORLD} ranks answered")
     left = Traces(folder, WORLD).left()
     require(not left, f"processes {left} are left")

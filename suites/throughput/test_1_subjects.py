@@ -14,7 +14,7 @@ from stackproof.bench.subjects import Profile, Subject
 from stackproof.device.kinds import Device
 from stackproof.record.checks import require
 from stackproof.record.records import Figure, Measurement
-from stackproof.runner.request import Session
+from stackproof.runner.request import Request
 
 
 @pytest.mark.deadline(900)
@@ -23,12 +23,12 @@ def test_measured(
     chosen: Profile,
     device: Device,
     preset: str,
-    session_plan: Session,
+    run_request: Request,
     measured: Callable[[Measurement], None],
     figures: dict[str, Figure],
 ) -> None:
     """Verify one run, warm up until its time settles, sample until the median is known, and keep every sample."""
-    budget = replace(chosen.budget, allow_foreign=bool(session_plan.options.get("allow_foreign")))
+    budget = replace(chosen.budget, allow_foreign=bool(run_request.options.get("allow_foreign")))
     sampled = measure(subject, device, preset, budget)
     require(sampled.verified, f"computes wrong and was not timed: {sampled.reason}")
     require(min(sampled.samples) > 0, "a run took no time: the clock or synchronisation does nothing")

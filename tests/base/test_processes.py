@@ -103,3 +103,10 @@ def test_the_mark_is_inherited(tmp_path: Path) -> None:
     child.wait()
     assert mark == (tmp_path / "log").read_text().strip()
     assert os.environ.get(processes.MARK) != mark
+
+
+def test_what_must_be_finished_is_not_disturbed() -> None:
+    """A SIGTERM that comes meanwhile is ignored, and one that comes after it is heard."""
+    with processes.undisturbed():
+        os.kill(os.getpid(), signal.SIGTERM)
+    assert signal.getsignal(signal.SIGTERM) is not signal.SIG_IGN

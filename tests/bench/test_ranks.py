@@ -12,7 +12,7 @@ from stackproof.bench.ranks import workspace
 from stackproof.bench.subjects import Budget
 from stackproof.device.kinds import Host
 from stackproof.record.checks import CapabilityMissing
-from stackproof.runner.request import SESSION
+from stackproof.runner.request import REQUEST
 from stackproof.stack.stacks import Stack
 
 from .conftest import HOST, Spin, subject_of
@@ -60,7 +60,7 @@ def test_fewer_cards_than_ranks_are_skipped(cpu: Stack) -> None:
 
 def test_logs_of_ranks_are_kept_when_something_goes_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beside the run's own logs; of a run that went well nothing is left."""
-    monkeypatch.setenv(SESSION, str(tmp_path / "session.json"))
+    monkeypatch.setenv(REQUEST, str(tmp_path / "session.json"))
     with workspace("good") as folder:
         assert folder.parent == tmp_path
     assert not folder.exists()

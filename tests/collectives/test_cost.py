@@ -131,6 +131,6 @@ def test_the_ballast_takes_as_long_as_a_step(alone: Rank, monkeypatch: pytest.Mo
     """A fast network needs more than the largest buffer: it is repeated."""
     switch = cost.Switch(torch.device("cpu"))
     monkeypatch.setattr(cost, "_step", lambda *_: 0.05)
-    monkeypatch.setattr(cost, "_timed", lambda rank, action: switch.ballast.numel() * 1e-11 * switch.repeats)
+    monkeypatch.setattr(cost, "timed", lambda rank, action: switch.ballast.numel() * 1e-11 * switch.repeats)
     cost._weigh(alone, SimpleNamespace(), switch)  # type: ignore[arg-type]
     assert switch.ballast.numel() == cost._LARGEST_BALLAST and switch.repeats == round(0.05 / (2**26 * 1e-11))

@@ -14,7 +14,7 @@ def _said(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str
     return code, capsys.readouterr().err
 
 
-@pytest.mark.parametrize("verb", ["gate", "sweep", "calibrate"])
+@pytest.mark.parametrize("verb", ["gate", "sweep"])
 def test_without_scipy_the_session_is_named(
     verb: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

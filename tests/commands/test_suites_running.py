@@ -8,7 +8,8 @@ import pytest
 
 from stackproof import cli
 from stackproof.base.errors import Refusal
-from stackproof.runner import runs, supervise
+from stackproof.runner import runs
+from stackproof.runner.request import Request
 from stackproof.runner.suites import of_verb
 
 
@@ -51,18 +52,18 @@ def test_suites_are_chosen_by_name_or_all_at_once(
 def test_a_training_set_is_handed_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """By its full path, because checks run elsewhere."""
     monkeypatch.chdir(Path(__file__).parent)
-    plan = planned(monkeypatch, tmp_path, "verify", "--suite", "data", "--dataset", Path(__file__).name)
-    assert plan.dataset == __file__
-    assert plan.facts()["dataset"] == __file__
+    request = planned(monkeypatch, tmp_path, "verify", "--suite", "data", "--dataset", Path(__file__).name)
+    assert request.dataset == __file__
+    assert request.facts()["dataset"] == __file__
     assert planned(monkeypatch, tmp_path, "verify").facts()["dataset"] == "none"
 
 
-def planned(monkeypatch: pytest.MonkeyPatch, folder: Path, *arguments: str) -> supervise.Plan:
+def planned(monkeypatch: pytest.MonkeyPatch, folder: Path, *arguments: str) -> Request:
     """Return what a command line would have run."""
-    seen: list[supervise.Plan] = []
+    seen: list[Request] = []
 
-    def conduct(plan: supervise.Plan, *_: object) -> None:
-        seen.append(plan)
+    def conduct(request: Request, *_: object) -> None:
+        seen.append(request)
         raise Refusal("that is enough")
 
     monkeypatch.setattr(runs, "conduct", conduct)

@@ -6,7 +6,7 @@ import sys
 import textwrap
 from pathlib import Path
 
-from stackproof.gate.live import Seat
+from stackproof.gate.live import SideSpec
 
 _PROGRAM = """
 import json, os, signal, sys, time
@@ -51,12 +51,12 @@ for line in sys.stdin:
 """
 
 
-def seat(folder: Path, name: str, what: str = "") -> Seat:
-    """Return a seat in which a sham side of this name sits; `what`: crash, hang, wrong, skip or refuse, with the subject `one`."""
-    package = folder / "sham" / "stackproof" / "gating"
+def spec(folder: Path, name: str, what: str = "") -> SideSpec:
+    """Return a spec in which a sham side of this name sits; `what`: crash, hang, wrong, skip or refuse, with the subject `one`."""
+    package = folder / "sham" / "stackproof" / "gate"
     package.mkdir(parents=True, exist_ok=True)
     for place in (package.parent, package):
         (place / "__init__.py").touch()
     (package / "side.py").write_text(textwrap.dedent(_PROGRAM), encoding="utf-8")
     environment = {"SHAM": what, "SHAM_SIDE": name}
-    return Seat(name, Path(sys.executable), folder / "sham", environment, "cpu", False, "fast", "")
+    return SideSpec(name, Path(sys.executable), folder / "sham", environment, "cpu", False, "fast", "")

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from stackproof.gate import gate, plan
-from stackproof.gate.duel import PROCESS, Launch, Lost, Seen
-from stackproof.gate.gate import Board, conclude
-from stackproof.gate.live import Seat
+from stackproof.gate.cells import Results
+from stackproof.gate.conclude import conclude
+from stackproof.gate.interleave import PROCESS, Launch, Lost, Observed
+from stackproof.gate.live import SideSpec
 from stackproof.record.records import Record, Verdict
 
 SUBJECTS = ("gemm", "lora")
@@ -24,7 +25,7 @@ class Silent:
     def launched(self, number: int, most: int, subject: str) -> None:
         """Hear of a launch."""
 
-    def looked(self, board: Board) -> None:
+    def looked(self, results: Results) -> None:
         """Hear of a look."""
 
 
@@ -41,23 +42,23 @@ class Sides:
         self.dice = random.Random(4)
         self.asked: list[tuple[str, ...]] = []
 
-    def greet(self, seats: Any, *_: Any) -> dict[str, Any]:
+    def handshake(self, specs: Any, *_: Any) -> dict[str, Any]:
         """Return what the sides say of themselves."""
         base, head = self.rest.get("has", (SUBJECTS, SUBJECTS))
         found = {
             "base": {"facts": dict(FACTS), "subjects": dict.fromkeys(base, ROW)},
             "head": {"facts": {**FACTS, **self.rest.get("facts", {})}, "subjects": dict.fromkeys(head, ROW)},
         }
-        return {seat.name: found[seat.name] for seat in seats}
+        return {spec.name: found[spec.name] for spec in specs}
 
-    def launch(self, seats: Any, subjects: tuple[str, ...], *_: Any) -> tuple[Launch, list[Lost]]:
+    def launch(self, specs: Any, subjects: tuple[str, ...], *_: Any) -> tuple[Launch, list[Lost]]:
         """Return what a launch of these sides sees."""
         number = len(self.asked)
         self.asked.append(tuple(subjects))
-        found, lost, names = Launch(), list[Lost](), [seat.name for seat in seats]
+        found, lost, names = Launch(), list[Lost](), [spec.name for spec in specs]
         readings = self.rest.get("readings")
         found.conditions = [{**NOTHING, "reading": readings[number]} if readings else NOTHING]
-        found.seen[PROCESS] = {name: Seen(quantities={"start-up": 5 * self._noisy()}) for name in names}
+        found.seen[PROCESS] = {name: Observed(quantities={"start-up": 5 * self._noisy()}) for name in names}
         for subject in subjects:
             if subject in self.rest.get("lost", {}):
                 lost.append(Lost(subject, *self.rest["lost"][subject]))
@@ -68,12 +69,12 @@ class Sides:
     def _noisy(self) -> float:
         return 1 + self.dice.gauss(0, 0.01)
 
-    def _seen(self, head: bool) -> Seen:
+    def _seen(self, head: bool) -> Observed:
         factor = 1 + self.slower * head
         quantities = {"peak-memory": 1000.0 * (self.memory if head else 1.0)}
         dropped = self.rest.get("drops", ()) if head else ()
         counters = {"operators": self.operators if head else 10, "allocations": 4}
-        return Seen(
+        return Observed(
             [factor * self._noisy() for _ in range(8)],
             {"iteration": 1.0},
             {name: value for name, value in quantities.items() if name not in dropped},
@@ -82,23 +83,23 @@ class Sides:
         )
 
 
-def seats(*names: str) -> tuple[Seat, ...]:
-    """Return seats that nobody sits in."""
-    return tuple(Seat(name, Path(), Path(), {}, "cpu", False, "fast", "") for name in names)
+def specs(*names: str) -> tuple[SideSpec, ...]:
+    """Return specs that nobody sits in."""
+    return tuple(SideSpec(name, Path(), Path(), {}, "cpu", False, "fast", "") for name in names)
 
 
 def judged(sides: Sides, monkeypatch: Any, folder: Path, **changes: Any) -> Record:
     """Run a gate over the stand-ins and return its record."""
     monkeypatch.setattr(gate, "launch", sides.launch)
-    monkeypatch.setattr(gate, "greet", sides.greet)
+    monkeypatch.setattr(gate, "handshake", sides.handshake)
     wanted: dict[str, Any] = {
-        "seats": seats("base", "head"),
+        "specs": specs("base", "head"),
         "preset": "tiny",
         "kind": "cpu",
         "plan": plan.load(),
         "minutes": 5.0,
     }
-    outcome = gate.contend(gate.Contest(**{**wanted, **changes}), folder, Silent())
+    outcome = gate.compare(gate.Comparison(**{**wanted, **changes}), folder, Silent())
     told = {"base": "main", "head": "x", "method": "m"}
     record = Record("gate", "cpu", "2026-01-01T00:00:00.000+00:00", provenance=dict(told))
     conclude(outcome, record, "tiny")
@@ -111,4 +112,4 @@ def red(record: Record) -> dict[str, str]:
     return {check.id: check.reason for check in record.checks if check.verdict.exit_code}
 
 
-__all__ = ["SUBJECTS", "Sides", "Silent", "Verdict", "judged", "red", "seats"]
+__all__ = ["SUBJECTS", "Sides", "Silent", "Verdict", "judged", "red", "specs"]

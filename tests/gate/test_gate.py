@@ -121,9 +121,9 @@ def test_a_launch_carries_its_number(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     sides = Sides()
     plain = sides.launch
 
-    def numbered(seats: Any, subjects: Any, terms: Any, number: int, *rest: Any) -> Any:
+    def numbered(specs: Any, subjects: Any, terms: Any, number: int, *rest: Any) -> Any:
         seen.append(number)
-        return plain(seats, subjects, terms, number, *rest)
+        return plain(specs, subjects, terms, number, *rest)
 
     monkeypatch.setattr(sides, "launch", numbered)
     judged(sides, monkeypatch, tmp_path)

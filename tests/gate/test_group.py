@@ -25,7 +25,7 @@ def _subject() -> Subject:
 
 def test_ranks_prove_run_and_end() -> None:
     """From launch to the end of the processes; the slowest rank's time counts, and the whole tensor's bytes are its worth."""
-    station = group.Group(_subject(), "tiny", HOST, "")
+    station = group.RankGroup(_subject(), "tiny", HOST, "")
     try:
         assert "exact on 2 ranks" in station.proved
         assert station.worth["GB"] == pytest.approx(4 * 2**20 / 1e9)
@@ -42,7 +42,7 @@ def test_ranks_prove_run_and_end() -> None:
 def test_a_rank_that_dies_is_a_crash_and_no_hang(monkeypatch: pytest.MonkeyPatch) -> None:
     """The next request says what the launcher found out."""
     monkeypatch.setattr(group, "_LAST_S", 120.0)
-    station = group.Group(_subject(), "tiny", HOST, "")
+    station = group.RankGroup(_subject(), "tiny", HOST, "")
     mark = (station._folder / "mark").read_text(encoding="ascii")
     victims = [pid for pid in marked(mark) if b"ranks.rank" in Path(f"/proc/{pid}/cmdline").read_bytes()]
     os.kill(victims[-1], signal.SIGKILL)

@@ -12,11 +12,11 @@ from stackproof.base.errors import StackUnavailableError
 from stackproof.gate.live import LiveSide, SideEndedError
 from stackproof.record.records import Verdict
 
-from .sham import seat
+from .sham import spec
 
 
 def _side(folder: Path, what: str = "", scale: float = 1.0) -> LiveSide:
-    return LiveSide(seat(folder, "head", what), folder / "head.log", processes.new_mark(), scale)
+    return LiveSide(spec(folder, "head", what), folder / "head.log", processes.new_mark(), scale)
 
 
 def test_a_side_answers_until_it_is_let_go(tmp_path: Path) -> None:
@@ -47,7 +47,7 @@ def test_a_wrong_result_is_told_and_the_side_lives_on(tmp_path: Path) -> None:
 
 
 def test_a_crash_has_its_signal_and_last_words(tmp_path: Path) -> None:
-    """Seen at once and not at the deadline."""
+    """Observed at once and not at the deadline."""
     with _side(tmp_path, "crash") as side:
         side.hello()
         side.ask("open", 60, subject="one", preset="tiny")
@@ -74,8 +74,8 @@ def test_both_sides_carry_the_mark_of_the_gate(tmp_path: Path) -> None:
     """So that neither takes the other for a stranger on the card."""
     run = processes.new_mark()
     with (
-        LiveSide(seat(tmp_path, "base"), tmp_path / "base.log", run) as base,
-        LiveSide(seat(tmp_path, "head"), tmp_path / "head.log", run) as head,
+        LiveSide(spec(tmp_path, "base"), tmp_path / "base.log", run) as base,
+        LiveSide(spec(tmp_path, "head"), tmp_path / "head.log", run) as head,
     ):
         base.hello()
         head.hello()

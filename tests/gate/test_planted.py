@@ -118,7 +118,7 @@ def test_a_side_that_hangs_ends_in_time_with_where_it_was(tmp_path: Path, monkey
     code, record = _gate(tmp_path, monkeypatch, "--head-drill", "hang", "--deadline-scale", "1")
     assert code == 5
     assert "head: hung in 'block'" in _reason(record, f"{GEMM}::runs")
-    assert "drills.py" in _reason(record, f"{GEMM}::runs")
+    assert "planted.py" in _reason(record, f"{GEMM}::runs")
 
 
 def test_an_equal_head_counts_equal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

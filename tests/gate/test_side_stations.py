@@ -11,7 +11,7 @@ from stackproof.bench.subjects import subjects
 from stackproof.device.devices import HOST
 from stackproof.device.kinds import Device
 from stackproof.gate import planted
-from stackproof.gate.side import Alone
+from stackproof.gate.side import InProcess
 from stackproof.record.checks import CheckFailed
 from stackproof.stack import stacks
 
@@ -25,9 +25,9 @@ def _threads() -> object:
     torch.set_num_threads(before)
 
 
-def _station(name: str, drill: str = "") -> Alone:
+def _station(name: str, drill: str = "") -> InProcess:
     known = {one.name: one for one in subjects("fast", stacks.load("cpu"))}
-    return Alone(known[name], "tiny", HOST, planted.read(drill))
+    return InProcess(known[name], "tiny", HOST, planted.read(drill))
 
 
 def test_a_station_is_proved_runs_and_says_what_a_run_is_worth() -> None:

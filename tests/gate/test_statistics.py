@@ -8,7 +8,7 @@ import random
 import pytest
 from scipy import stats
 
-from stackproof.gate.statistics import Design, Outcome, Ruling, estimate, paired, rule, unpaired
+from stackproof.gate.statistics import CellOutcome, Design, Ruling, estimate, paired, rule, unpaired
 
 DESIGN = Design()
 EFFECT = 0.05
@@ -24,15 +24,15 @@ def _ruled(cells: dict[str, list[float]], effect: float = EFFECT) -> dict[str, R
     return rule(found, dict.fromkeys(cells, effect), DESIGN)
 
 
-def _outcome(slowdown: float, noise: float = 0.01, count: int = 14, seed: int = 1) -> Outcome:
+def _outcome(slowdown: float, noise: float = 0.01, count: int = 14, seed: int = 1) -> CellOutcome:
     return _ruled({"a": _launches(slowdown, count, noise, seed)})["a"].outcome
 
 
 @pytest.mark.parametrize(
     ("slowdown", "outcome"),
-    [(0.0, Outcome.SAME), (0.01, Outcome.SAME), (0.08, Outcome.SLOWER), (-0.08, Outcome.FASTER)],
+    [(0.0, CellOutcome.SAME), (0.01, CellOutcome.SAME), (0.08, CellOutcome.SLOWER), (-0.08, CellOutcome.FASTER)],
 )
-def test_the_four_words_mean_what_they_say(slowdown: float, outcome: Outcome) -> None:
+def test_the_four_words_mean_what_they_say(slowdown: float, outcome: CellOutcome) -> None:
     """No change is SAME, a clear one is SLOWER or FASTER by its sign."""
     assert _outcome(slowdown) is outcome
 
@@ -40,26 +40,26 @@ def test_the_four_words_mean_what_they_say(slowdown: float, outcome: Outcome) ->
 def test_noise_above_the_minimum_effect_is_blind_and_says_so() -> None:
     """A cell that cannot see its threshold is told from one that is merely undecided."""
     ruling = _ruled({"a": _launches(0.0, 14, 0.2, 3)})["a"]
-    assert ruling.outcome is Outcome.INCONCLUSIVE
+    assert ruling.outcome is CellOutcome.INCONCLUSIVE
     assert ruling.blind
     assert "hides less than" in ruling.reason
 
 
 def test_a_change_at_the_threshold_is_not_the_same() -> None:
     """SAME is an equivalence test, not a difference test that failed."""
-    same = sum(_outcome(EFFECT, 0.01, seed=seed) is Outcome.SAME for seed in range(200))
+    same = sum(_outcome(EFFECT, 0.01, seed=seed) is CellOutcome.SAME for seed in range(200))
     assert same <= 4, f"{same} of 200"  # one look errs on this side once in 600; five or more of 200 has p < 1e-4
 
 
 def test_a_significant_change_below_the_minimum_effect_does_not_fail() -> None:
     """Two per cent that are surely there are still less than the five that are worth a word."""
-    assert _outcome(0.02, 0.001) is Outcome.SAME
+    assert _outcome(0.02, 0.001) is CellOutcome.SAME
 
 
 def test_one_launch_that_is_slow_for_good_does_not_decide() -> None:
     """A process can have a bad memory layout for its whole life."""
     ratios = [*_launches(0.0, 13, 0.005, 5), 0.16]
-    assert _ruled({"a": ratios})["a"].outcome is Outcome.SAME
+    assert _ruled({"a": ratios})["a"].outcome is CellOutcome.SAME
 
 
 def test_equal_sides_fail_at_most_one_suite_in_a_hundred() -> None:
@@ -69,7 +69,7 @@ def test_equal_sides_fail_at_most_one_suite_in_a_hundred() -> None:
         cells = {str(cell): [dice.gauss(0, 0.03) for _ in range(14)] for cell in range(8)}
         for look in DESIGN.looks:
             ruled = _ruled({name: ratios[:look] for name, ratios in cells.items()}, 0.005)
-            if any(one.outcome is Outcome.SLOWER for one in ruled.values()):
+            if any(one.outcome is CellOutcome.SLOWER for one in ruled.values()):
                 failed += 1
                 break
     assert failed <= 8, (

@@ -10,13 +10,13 @@ import pytest
 from stackproof import ROOT
 from stackproof.base.errors import Refusal
 from stackproof.gate import plan, stored
-from stackproof.gate.duel import Launch, Seen
-from stackproof.gate.gate import Board
-from stackproof.gate.statistics import Design, Outcome
+from stackproof.gate.cells import Results
+from stackproof.gate.interleave import Launch, Observed
+from stackproof.gate.statistics import CellOutcome, Design
 from stackproof.record import records
 from stackproof.record.records import Measurement, Record, Verdict
 
-from .standins import FACTS, SUBJECTS, Sides, judged, red, seats
+from .standins import FACTS, SUBJECTS, Sides, judged, red, specs
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def earlier(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 def _against(path: Path, sides: Sides, monkeypatch: pytest.MonkeyPatch, **changes: Any) -> Record:
     base = stored.load(path, "tiny")
-    return judged(sides, monkeypatch, path.parent, seats=seats("head"), stored=base, **changes)
+    return judged(sides, monkeypatch, path.parent, specs=specs("head"), stored=base, **changes)
 
 
 def test_an_equal_head_passes_against_an_earlier_gate(earlier: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,27 +98,27 @@ H200 = next((ROOT / "results" / "published" / "cuda" / "vm").glob("*-bench-*.rec
 STEP = ("training-yolov8x", "s/sample", {"sample": 16.0})
 
 
-def _beside_a_real_card(longer: float) -> Outcome:
+def _beside_a_real_card(longer: float) -> CellOutcome:
     """Return what is said of a head that takes longer by this share than a published H200 did, over six launches of 0.3 % noise."""
     name, unit, worth = STEP
     base = stored.load(H200, "full")
     seen = base.seen(name, unit, base.rows[name].version, worth)
     assert seen is not None
-    board = Board(plan.load(), "cuda", stored={name: seen})
+    results = Results(plan.load(), "cuda", stored={name: seen})
     for noise in (-0.003, -0.001, 0.0, 0.001, 0.002, 0.003):
-        head = Seen([seen.blocks[0] * (1 + longer) * (1 + noise)] * 4, worth)
-        board.add(Launch({name: {"head": head}}), [])
-    board.look(Design(board.plan.looks, board.plan.alpha))
-    (cell,) = board.cells.values()
+        head = Observed([seen.blocks[0] * (1 + longer) * (1 + noise)] * 4, worth)
+        results.add(Launch({name: {"head": head}}), [])
+    results.look(Design(results.plan.looks, results.plan.alpha))
+    (cell,) = results.cells.values()
     assert cell.ruling is not None
     return cell.ruling.outcome
 
 
 def test_a_published_record_of_a_real_card_is_a_base() -> None:
     """A loss of a tenth is found against it, no change is none, and nobody needs the card."""
-    assert _beside_a_real_card(0.10) is Outcome.SLOWER
-    assert _beside_a_real_card(0.0) is Outcome.SAME
-    assert _beside_a_real_card(-0.10) is Outcome.FASTER
+    assert _beside_a_real_card(0.10) is CellOutcome.SLOWER
+    assert _beside_a_real_card(0.0) is CellOutcome.SAME
+    assert _beside_a_real_card(-0.10) is CellOutcome.FASTER
 
 
 def test_a_record_of_a_real_card_says_nothing_of_another_preset() -> None:

@@ -10,10 +10,10 @@ import pytest
 from stackproof.base.errors import Refusal
 from stackproof.gate import gate, plan, run, sweep
 from stackproof.gate.live import SideEndedError
-from stackproof.gate.sweep import Result, Setting
+from stackproof.gate.sweep import Combination, CombinationResult
 from stackproof.record.records import Record, Verdict
 
-from .standins import Sides, Silent, seats
+from .standins import Sides, Silent, specs
 
 QUIET = {"facts": {"version": "2.28"}, "denied": [], "warned": [], "echoed": [], "silent": ""}
 
@@ -46,26 +46,26 @@ def test_a_grid_that_cannot_be_read_is_refused(words: list[str], sentence: str) 
 )
 def test_what_the_library_ignored_is_called_out(effect: dict[str, Any], said: str) -> None:
     """Denied by the log, or not named in it with everything else as by default; where there is no log nothing is claimed."""
-    found = sweep.ignored(Result(Setting({"A": "1"}), effect={**QUIET, **effect}), QUIET)
+    found = sweep.ignored(CombinationResult(Combination({"A": "1"}), effect={**QUIET, **effect}), QUIET)
     assert (said in found) if said else not found
 
 
 def _swept(monkeypatch: pytest.MonkeyPatch, folder: Path, slower: dict[str, float], **effects: Any) -> Record:
     """Sweep A=1,2,3 over stand-ins whose head is slower by the table."""
 
-    def contend(contest: Any, place: Path, watcher: Any) -> Any:
-        value = contest.seats[1].environment["A"]
+    def compare(comparison: Any, place: Path, watcher: Any) -> Any:
+        value = comparison.specs[1].environment["A"]
         if value == "3":
             raise SideEndedError("head", Verdict.HUNG, "head: hung in 'block'")
         sides = Sides(slower=slower[value])
         monkeypatch.setattr(gate, "launch", sides.launch)
-        monkeypatch.setattr(gate, "greet", sides.greet)
-        return gate.contend(contest, place, watcher)
+        monkeypatch.setattr(gate, "handshake", sides.handshake)
+        return gate.compare(comparison, place, watcher)
 
-    monkeypatch.setattr(sweep, "contend", contend)
+    monkeypatch.setattr(sweep, "compare", compare)
     monkeypatch.setattr(sweep, "_effect", lambda *arguments: {**QUIET, **effects.get(str(arguments[2].get("A")), {})})
-    contest = gate.Contest(seats("base", "head"), "tiny", "cpu", plan.load(), 5.0)
-    results, defaults = sweep.sweep(contest, sweep.grid(["A=1,2,3"], []), folder, Silent())
+    comparison = gate.Comparison(specs("base", "head"), "tiny", "cpu", plan.load(), 5.0)
+    results, defaults = sweep.sweep(comparison, sweep.grid(["A=1,2,3"], []), folder, Silent())
     record = Record("sweep", "cpu", "2026-01-01T00:00:00.000+00:00")
     sweep.conclude(results, defaults, record)
     return record

@@ -68,5 +68,12 @@ def hang_on_one(rank: Rank) -> dict[str, Any]:
     return {}
 
 
+def wait_together(rank: Rank) -> dict[str, Any]:
+    """Wait on every rank, for somebody to kill one."""
+    rank.phase("waiting")
+    _wait_for_ever()
+    return {}
+
+
 def _wait_for_ever() -> None:
     time.sleep(600)

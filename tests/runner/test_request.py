@@ -1,35 +1,47 @@
-"""The session file between supervisor and checks."""
+"""The request between supervisor and checks."""
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from stackproof.base.errors import Refusal
-from stackproof.runner.request import SESSION, Session
+from stackproof.runner.request import REQUEST, Request
+from stackproof.stack import stacks
 
-WANTED = Session("xpu", True, "", "tiny", "/logs", {"a/b::c": ("passed", "fine")}, ("b*",), 2.0, (1, 2), 7, "/set.json")
+WANTED = Request(
+    "verify",
+    stacks.load("xpu").rehearse(),
+    ("smoke", "rng"),
+    only=("b*",),
+    deadline_scale=2.0,
+    shuffle=7,
+    dataset="/set.json",
+    options={"profile": "fast"},
+)
 
 
-def test_a_session_survives_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_survives_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the supervisor wrote is what the plugin reads."""
-    path = tmp_path / "session.json"
-    path.write_text(json.dumps(asdict(WANTED)))
-    monkeypatch.setenv(SESSION, str(path))
-    assert Session.load() == WANTED
+    path = tmp_path / "request.json"
+    share = replace(WANTED.share(("rng",), tmp_path, (1, 2)), earlier={"a/b::c": ("passed", "fine")})
+    share.write(path)
+    monkeypatch.setenv(REQUEST, str(path))
+    assert Request.load() == share
 
 
 def test_suites_without_a_supervisor_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Running pytest on suites/ directly says how it is meant to be done."""
-    monkeypatch.delenv(SESSION, raising=False)
+    monkeypatch.delenv(REQUEST, raising=False)
     with pytest.raises(Refusal, match="nox -s NAME-smoke"):
-        Session.load()
+        Request.load()
 
 
-def test_a_rehearsed_session_opens_the_rehearsed_stack() -> None:
+def test_a_rehearsed_request_opens_the_rehearsed_stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The plugin sees the stand-in device, not the card."""
-    stack = WANTED.open_stack()
+    WANTED.write(tmp_path / "request.json")
+    monkeypatch.setenv(REQUEST, str(tmp_path / "request.json"))
+    stack = Request.load().stack
     assert (stack.name, stack.device, stack.hardware) == ("xpu", "cpu", "xpu")

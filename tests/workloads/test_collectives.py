@@ -11,7 +11,7 @@ import torch.distributed as dist
 
 from stackproof.record.checks import CheckFailed
 from stackproof.workloads import collectives
-from stackproof.workloads.collectives import FACTORS, Collective
+from stackproof.workloads.collectives import Collective, bus_factor
 
 from .working import setting
 
@@ -68,7 +68,7 @@ def test_a_collective_that_does_nothing_is_caught(monkeypatch: pytest.MonkeyPatc
 )
 def test_factors_are_those_of_nccl_tests(call: str, ranks: int, factor: float) -> None:
     """2 (n - 1) / n for all-reduce, (n - 1) / n for gathering and scattering, 1 for broadcast and reduce."""
-    assert FACTORS[call](ranks) == pytest.approx(factor)
+    assert bus_factor(call, ranks) == pytest.approx(factor)
 
 
 def test_repeated_sums_stay_finite() -> None:

@@ -1,9 +1,15 @@
-"""The verb `calibrate`: runs what is still missing of a calibration, and puts its tables and figures into the documentation."""
+"""How often does the gate cry for nothing, and what does it find: hundreds of gates of this checkout against itself.
+
+`python -m tools.gate_calibration --stack cpu` (`nox -s gate-calibration`) runs what is still missing, and puts tables and figures into
+the documentation. A laboratory: the product never imports it.
+"""
 
 from __future__ import annotations
 
 import argparse
+import sys
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 
 from rich.text import Text
@@ -11,30 +17,59 @@ from rich.text import Text
 from stackproof import ROOT
 from stackproof.base.errors import Refusal
 from stackproof.base.text import plain
-from stackproof.gate import plan
-from stackproof.gate.gate import Contest
-from stackproof.gate.run import Progress, chosen_stack, make_contest
+from stackproof.commands import arguments
+from stackproof.commands.gate import add_common
+from stackproof.gate.gate import Comparison
+from stackproof.gate.run import GateProgress, chosen_stack, make_comparison
 from stackproof.gate.variants import Variant
 from stackproof.record.console import plain_console
-from tools.gate_calibration import calibrate, others, page
-from tools.gate_calibration.side_by_side import Crew
+from tools.gate_calibration import calibrate, doses, others, page
+from tools.gate_calibration.side_by_side import Pool
 
 TRIALS = ROOT / "results" / "calibration" / "gate-cpu.jsonl"
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Read the flags and run; a refusal is one sentence."""
+    parser = argparse.ArgumentParser(prog="python -m tools.gate_calibration", description=__doc__, allow_abbrev=False)
+    add_common(parser)
+    parser.add_argument("--gates", type=int, metavar="N", help="at most so many of each dose (default: by doses.toml)")
+    parser.add_argument(
+        "--side-by-side",
+        type=arguments.count,
+        default=1,
+        metavar="N",
+        help="so many at once, each on a core of its own",
+    )
+    parser.add_argument("--continue", dest="resume", action="store_true", help="add to the gates that the file has")
+    parser.add_argument("--report", action="store_true", help="run nothing: tables and figures from the file")
+    parser.add_argument(
+        "--trials", type=arguments.file, default=TRIALS, metavar="FILE", help=f"gates, a line each ({TRIALS})"
+    )
+    parser.add_argument(
+        "--page", type=arguments.file, metavar="FILE", help="put tables and figures there (docs/gate.md)"
+    )
+    parser.set_defaults(minutes=480.0)
+    try:
+        return run(parser.parse_args(words))
+    except Refusal as refusal:
+        print(f"gate-calibration: {refusal}", file=sys.stderr)  # noqa: T201
+        return refusal.exit_code
 
 
 def run(options: argparse.Namespace) -> int:
     """Run gates until all are there or the time is over, then write what there is; returns 0 whatever the figures say."""
     others.require()
-    declared, console = plan.load().calibration, plain_console()
-    progress = Progress(console, time.monotonic())
+    declared, console = doses.load(), plain_console()
+    progress = GateProgress(console, time.monotonic())
     done = calibrate.read(options.trials)
     if done and not options.resume and not options.report:
         raise Refusal(
             f"{options.trials} has {len(done)} gates already; add --continue, or name another file with --trials"
         )
     if not options.report:
-        contest = _contest(options, progress)
-        done += _run(options, contest, done, progress)
+        comparison = _comparison(options, progress)
+        done += _run(options, comparison, done, progress)
     curve = page.drawn(declared, done)
     text = page.tables(declared, done, curve)
     if options.page:
@@ -46,17 +81,17 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _contest(options: argparse.Namespace, progress: Progress) -> Contest:
-    declared = plan.load().calibration
+def _comparison(options: argparse.Namespace, progress: GateProgress) -> Comparison:
+    declared = doses.load()
     base, head = Variant("base"), Variant("head")
     options.only = options.only or list(declared.subjects)
-    contest = make_contest(options, chosen_stack(options), base, head, progress)
-    without_counters = replace(contest.plan, counts=0)  # they are exact: what is calibrated is what has noise
-    return replace(contest, minutes=declared.minutes, plan=without_counters)
+    comparison = make_comparison(options, chosen_stack(options), base, head, progress)
+    without_counters = replace(comparison.plan, counts=0)  # they are exact: what is calibrated is what has noise
+    return replace(comparison, minutes=declared.minutes, plan=without_counters)
 
 
 def _run(
-    options: argparse.Namespace, contest: Contest, done: list[calibrate.Trial], progress: Progress
+    options: argparse.Namespace, comparison: Comparison, done: list[calibrate.Trial], progress: GateProgress
 ) -> list[calibrate.Trial]:
     """Run what the schedule says until the minutes are over, and keep each gate as soon as it has ended."""
     fresh = list[calibrate.Trial]()
@@ -68,9 +103,13 @@ def _run(
             f"{trial.dose}, gate {trial.number + 1}: {trial.verdict} after {trial.launches} launches, {trial.seconds:.0f} s"
         )
 
-    jobs = calibrate.schedule(plan.load().calibration, done, options.gates)
+    jobs = calibrate.schedule(doses.load(), done, options.gates)
     try:
-        Crew(contest, jobs, time.monotonic() + 60 * options.minutes, keep).run(options.side_by_side)
+        Pool(comparison, jobs, time.monotonic() + 60 * options.minutes, keep).run(options.side_by_side)
     except KeyboardInterrupt:
         progress.say("stopped; --continue goes on from here")
     return fresh
+
+
+if __name__ == "__main__":
+    sys.exit(main())

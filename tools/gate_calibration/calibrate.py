@@ -15,7 +15,9 @@ from statistics import median
 from typing import Any
 
 from stackproof.base.errors import Refusal
-from stackproof.gate.gate import TIME, Contest, GateRun, conclude, contend
+from stackproof.gate.cells import TIME
+from stackproof.gate.conclude import conclude
+from stackproof.gate.gate import Comparison, GateRun, compare
 from stackproof.gate.report import word
 from stackproof.record.records import Record
 from tools.gate_calibration.doses import Calibration, Dose
@@ -93,21 +95,21 @@ class _Silent:
     def launched(self, number: int, most: int, subject: str) -> None:
         """Say nothing."""
 
-    def looked(self, board: object) -> None:
+    def looked(self, results: object) -> None:
         """Say nothing."""
 
 
-def attempt(contest: Contest, dose: Dose, number: int, folder: Path) -> Trial:
+def attempt(comparison: Comparison, dose: Dose, number: int, folder: Path) -> Trial:
     """Run one gate with a dose planted in its head."""
-    base, head = contest.seats
+    base, head = comparison.specs
     began = time.monotonic()
-    outcome = contend(replace(contest, seats=(base, replace(head, drill=dose.drill))), folder, _Silent())
+    outcome = compare(replace(comparison, specs=(base, replace(head, drill=dose.drill))), folder, _Silent())
     record = Record("gate", head.stack, "2000-01-01T00:00:00.000+00:00")
-    conclude(outcome, record, contest.preset)
+    conclude(outcome, record, comparison.preset)
     cells = {check.id.removeprefix("gate/"): check for check in record.checks if "ratio" in check.figures}
     return Trial(
         dose=dose.name, number=number, verdict=record.verdict.value, seconds=time.monotonic() - began,
-        launches=len(outcome.board.launches), words={name: word(check) for name, check in cells.items()},
+        launches=len(outcome.results.launches), words={name: word(check) for name, check in cells.items()},
         ratios={name: float(check.figures["ratio"]) for name, check in cells.items()},
         visible={name: float(check.figures["minimum detectable effect"]) for name, check in cells.items()},
         data=_data(outcome), facts=_facts(outcome),
@@ -120,7 +122,7 @@ def _facts(outcome: GateRun) -> dict[str, Any]:
 
 def _data(outcome: GateRun) -> dict[str, dict[str, list[list[float]]]]:
     found: dict[str, dict[str, list[list[float]]]] = {}
-    for launch in outcome.board.launches:
+    for launch in outcome.results.launches:
         for subject, sides in launch.seen.items():
             for side, seen in sides.items():
                 if seen.blocks:

@@ -1,10 +1,14 @@
-"""What a calibration plants, and how often: `[calibration]` and `[[dose]]` of `data/gate.toml`, read strictly."""
+"""What a calibration plants, and how often: `doses.toml` beside this module, read strictly."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 
 from stackproof.base.toml import Table
+
+FILE = Path(__file__).with_name("doses.toml")
 
 
 @dataclass(frozen=True)
@@ -27,11 +31,13 @@ class Calibration:
     doses: tuple[Dose, ...]
 
 
-def take(table: Table) -> Calibration:
-    """Take both keys from the gate's table."""
-    with table.table("calibration") as row:
-        subjects, minutes = row.strings("subjects"), row.take("minutes", float)
-    return Calibration(subjects, minutes, tuple(map(_dose, table.tables("dose"))))
+@cache
+def load() -> Calibration:
+    """Return what is declared; a slip in the file is refused by key."""
+    with Table.load(FILE) as table:
+        with table.table("calibration") as row:
+            subjects, minutes = row.strings("subjects"), row.take("minutes", float)
+        return Calibration(subjects, minutes, tuple(map(_dose, table.tables("dose"))))
 
 
 def _dose(row: Table) -> Dose:

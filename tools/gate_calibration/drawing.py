@@ -12,9 +12,9 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from stackproof.gate.gate import TIME, Board, Cell
+from stackproof.gate.cells import TIME, Cell, Results
 from stackproof.gate.plan import GatePlan
-from stackproof.gate.statistics import Design, Outcome, paired
+from stackproof.gate.statistics import CellOutcome, Design, paired
 from tools.gate_calibration.calibrate import Trial
 
 SEED = 7
@@ -53,21 +53,21 @@ def draw(launches: Sequence[Launch], worse: float, plan: GatePlan, kind: str, ga
     """
     dice = random.Random(SEED)
     said = [_gate(dice.sample(list(launches), plan.looks[-1]), math.log1p(worse), plan, kind) for _ in range(gates)]
-    failed = sum(Outcome.SLOWER in one for one in said)
-    unsure = sum(Outcome.SLOWER not in one and Outcome.INCONCLUSIVE in one for one in said)
+    failed = sum(CellOutcome.SLOWER in one for one in said)
+    unsure = sum(CellOutcome.SLOWER not in one and CellOutcome.INCONCLUSIVE in one for one in said)
     return Drawn(worse, gates, failed / gates, unsure / gates)
 
 
-def _gate(launches: Sequence[Launch], loss: float, plan: GatePlan, kind: str) -> list[Outcome]:
+def _gate(launches: Sequence[Launch], loss: float, plan: GatePlan, kind: str) -> list[CellOutcome]:
     """Return what is said of each subject's time at the last look that it needs."""
-    design, board, seen = Design(plan.looks, plan.alpha), Board(plan, kind), 0
+    design, results, seen = Design(plan.looks, plan.alpha), Results(plan, kind), 0
     cells = {subject: Cell(subject, TIME, plan.effect(subject, kind)) for subject in launches[0]}
-    board.cells |= {cell.name: cell for cell in cells.values()}
-    while (look := design.next_look(seen)) is not None and board.undecided():
+    results.cells |= {cell.name: cell for cell in cells.values()}
+    while (look := design.next_look(seen)) is not None and results.undecided():
         for launch in launches[seen:look]:
             for subject, cell in cells.items():
                 if not cell.decided:
                     cell.ratios.append(launch[subject] + loss)
-        board.look(design)
+        results.look(design)
         seen = look
     return [cell.ruling.outcome for cell in cells.values() if cell.ruling is not None]

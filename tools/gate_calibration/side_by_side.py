@@ -18,25 +18,30 @@ from pathlib import Path
 
 from stackproof.base.errors import Refusal
 from stackproof.base.processes import HostLoad, describe_exit, die_with_parent
-from stackproof.gate.gate import Contest
+from stackproof.gate.gate import Comparison
 from stackproof.gate.live import SideEndedError
 from tools.gate_calibration.calibrate import Trial, attempt
 from tools.gate_calibration.doses import Dose
 
 Job = tuple[Dose, int]
-Gate = Callable[[Contest, Dose, int, Path], Trial]
+Gate = Callable[[Comparison, Dose, int, Path], Trial]
 _LOOK_S = 0.5
 _SPAWN = multiprocessing.get_context("spawn")
 
 
-class Crew:
+class Pool:
     """Workers that take the next gate when they are free, until none is left or the time is over."""
 
     def __init__(
-        self, contest: Contest, jobs: Iterator[Job], until: float, keep: Callable[[Trial], None], gate: Gate = attempt
+        self,
+        comparison: Comparison,
+        jobs: Iterator[Job],
+        until: float,
+        keep: Callable[[Trial], None],
+        gate: Gate = attempt,
     ) -> None:
         """Take what is compared, what is to be run, when to stop starting (`time.monotonic`), who keeps a trial, and what runs a gate."""
-        self._contest, self._jobs, self._until, self._keep, self._gate = contest, jobs, until, keep, gate
+        self._comparison, self._jobs, self._until, self._keep, self._gate = comparison, jobs, until, keep, gate
         self._lock, self._over = threading.Lock(), threading.Event()
         self._failed: list[BaseException] = []
 
@@ -86,7 +91,7 @@ class Crew:
     def _one(self, core: int | None, job: Job, folder: Path) -> Trial:
         """Run one gate in a process of its own and return what it was."""
         reading, writing = _SPAWN.Pipe(duplex=False)
-        process = _SPAWN.Process(target=_alone, args=(writing, core, self._gate, self._contest, *job, folder))
+        process = _SPAWN.Process(target=_alone, args=(writing, core, self._gate, self._comparison, *job, folder))
         process.start()
         writing.close()
         try:
@@ -101,7 +106,7 @@ class Crew:
 
 
 def _alone(
-    answers: Connection, core: int | None, gate: Gate, contest: Contest, dose: Dose, number: int, folder: Path
+    answers: Connection, core: int | None, gate: Gate, comparison: Comparison, dose: Dose, number: int, folder: Path
 ) -> None:
     """Run a gate on this core and send the trial, or in one sentence why there is none."""
     die_with_parent()
@@ -109,7 +114,7 @@ def _alone(
     if core is not None:
         os.sched_setaffinity(0, {core})  # of this process, and of the sides that it starts
     try:
-        answers.send(gate(contest, dose, number, folder))
+        answers.send(gate(comparison, dose, number, folder))
     except (Refusal, SideEndedError) as error:
         answers.send(str(error))
 

@@ -11,9 +11,10 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -93,6 +94,23 @@ def end_tree(mark: str, root: subprocess.Popen[bytes] | None = None, within_s: f
             subprocess.TimeoutExpired
         ):  # a process that hangs in a driver cannot be ended by anybody
             root.wait(within_s)
+
+
+@contextlib.contextmanager
+def undisturbed() -> Iterator[None]:
+    """Let no SIGTERM or Ctrl-C break off what must be finished, such as the record of a run that failed.
+
+    A launcher that has lost one rank sends SIGTERM to all others, and SIGKILL half a minute later.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    kept = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in kept.items():
+            signal.signal(number, handler)
 
 
 def describe_exit(status: int) -> str:

@@ -7,7 +7,6 @@ Measures what takes several ranks: collectives, and training under data parallel
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 import tempfile
@@ -28,10 +27,11 @@ from stackproof.bench.sampling import Sampler, sample, warm_up
 from stackproof.bench.subjects import FILE, Budget, Subject
 from stackproof.device import devices
 from stackproof.device.kinds import Device
+from stackproof.ranks.exact import digest, require_exact
 from stackproof.ranks.launch import Arrangement, arrange, launch
 from stackproof.ranks.rank import Rank
 from stackproof.record.checks import CapabilityMissing, CheckFailed, require
-from stackproof.runner.request import SESSION
+from stackproof.runner.request import REQUEST
 from stackproof.workloads.base import Job, Preset, Setting, Work
 from stackproof.workloads.collectives import Collective
 from stackproof.workloads.training import SEED, Training, judged
@@ -40,7 +40,7 @@ from stackproof.workloads.training import SEED, Training, judged
 @contextmanager
 def workspace(name: str) -> Iterator[Path]:
     """Give a folder for the ranks' logs: beside those of the run where there is one, and kept if something goes wrong."""
-    beside = Path(os.environ[SESSION]).parent if SESSION in os.environ else None
+    beside = Path(os.environ[REQUEST]).parent if REQUEST in os.environ else None
     folder = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=beside))
     yield folder
     shutil.rmtree(folder, ignore_errors=True)
@@ -75,13 +75,7 @@ class Together(Sampler):
 
 def communicator(rank: Rank) -> dict[str, Any]:
     """Say how long forming the group took, after the group summed the ranks' own numbers right."""
-    own = torch.tensor([float(rank.rank + 1)]).to(rank.device.torch)
-    dist.all_reduce(own)
-    expected = sum(range(rank.world_size + 1))
-    require(
-        float(own.cpu()[0]) == expected,
-        f"a sum over {rank.world_size} ranks gave {float(own.cpu()[0])}, not {expected}",
-    )
+    require_exact(rank)
     rest()
     return {"formed_s": rank.formed_s}
 
@@ -169,10 +163,7 @@ class Parallel(Training):
 
 def _same_everywhere(device: Device, gradients: Mapping[str, torch.Tensor]) -> None:
     """Ranks whose gradients differ by a bit drift apart: compare a digest of all bits."""
-    found = hashlib.sha256()
-    for name in sorted(gradients):
-        found.update(gradients[name].contiguous().view(torch.uint8).numpy().tobytes())
-    words = torch.tensor(list(found.digest()), dtype=torch.int32).to(device.torch)
+    words = torch.tensor(list(bytes.fromhex(digest(gradients))), dtype=torch.int32).to(device.torch)
     low, high = words.clone(), words.clone()
     dist.all_reduce(low, op=dist.ReduceOp.MIN)
     dist.all_reduce(high, op=dist.ReduceOp.MAX)

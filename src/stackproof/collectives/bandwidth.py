@@ -16,6 +16,7 @@ import torch.distributed as dist
 
 from stackproof.collectives.calls import GUARD, fold, values
 from stackproof.collectives.rank import Board
+from stackproof.ranks.exact import timed
 from stackproof.ranks.rank import Rank
 
 _KIB = 1024
@@ -113,9 +114,8 @@ def _send_to_next(buffers: Buffers) -> None:
 
 @dataclass(frozen=True)
 class Transfer:
-    """One collective: its bus factor by world size, its buffers, its call; `grows`: each call multiplies by the world size."""
+    """One collective: its buffers, its call; `grows`: each call multiplies by the world size."""
 
-    factor: Callable[[int], float]
     buffers: Callable[[Share], Buffers]
     call: Callable[[Buffers], Any]
     row: str
@@ -123,36 +123,17 @@ class Transfer:
     grows: bool = False
 
 
-def _part(world: int) -> float:
-    """Return the share of the data that comes from others."""
-    return (world - 1) / world
-
-
-def _whole(world: int) -> float:
-    return 1.0 if world > 1 else 0.0
-
-
 TRANSFERS = {
-    "all_reduce": Transfer(
-        lambda world: 2 * _part(world), _all_reduce, lambda at: dist.all_reduce(at.mine), "all_reduce-sum", grows=True
-    ),
+    "all_reduce": Transfer(_all_reduce, lambda at: dist.all_reduce(at.mine), "all_reduce-sum", grows=True),
     "all_gather": Transfer(
-        _part,
-        _all_gather,
-        lambda at: dist.all_gather_into_tensor(at.out, at.mine),
-        "all_gather_into_tensor-copy",
+        _all_gather, lambda at: dist.all_gather_into_tensor(at.out, at.mine), "all_gather_into_tensor-copy"
     ),
     "reduce_scatter": Transfer(
-        _part,
-        _reduce_scatter,
-        lambda at: dist.reduce_scatter_tensor(at.out, at.mine),
-        "reduce_scatter_tensor-sum",
+        _reduce_scatter, lambda at: dist.reduce_scatter_tensor(at.out, at.mine), "reduce_scatter_tensor-sum"
     ),
-    "all_to_all": Transfer(
-        _part, _all_to_all, lambda at: dist.all_to_all_single(at.out, at.mine), "all_to_all_single-copy"
-    ),
-    "broadcast": Transfer(_whole, _broadcast, lambda at: dist.broadcast(at.mine, 0), "broadcast-copy"),
-    "send_recv": Transfer(_whole, _ring, _send_to_next, "batch_isend_irecv-copy"),
+    "all_to_all": Transfer(_all_to_all, lambda at: dist.all_to_all_single(at.out, at.mine), "all_to_all_single-copy"),
+    "broadcast": Transfer(_broadcast, lambda at: dist.broadcast(at.mine, 0), "broadcast-copy"),
+    "send_recv": Transfer(_ring, _send_to_next, "batch_isend_irecv-copy"),
 }
 
 
@@ -167,9 +148,9 @@ def words(size: int) -> str:
     return f"{size // _KIB**2} MiB" if size >= _KIB**2 else f"{size // _KIB} KiB"
 
 
-def per_gb(seconds: Sequence[float], size: int, factor: float = 1.0) -> list[float]:
+def per_gb(spans: Sequence[float], size: int, factor: float = 1.0) -> list[float]:
     """Return seconds per 10^9 bytes for calls that moved `size` bytes: of algbw, or of busbw with its factor."""
-    return [one / (size * factor / 1e9) for one in seconds]
+    return [one / (size * factor / 1e9) for one in spans]
 
 
 def most_calls(world: int) -> int:
@@ -189,43 +170,40 @@ def measure(rank: Rank) -> dict[str, Any]:
     for name in rank.arguments["transfers"]:
         for size in rank.arguments["sizes"]:
             rank.phase(f"{name}, {words(size)}")
-            found.setdefault(name, []).append(_one_size(rank, TRANSFERS[name], f"{name} {size}", size))
+            found.setdefault(name, []).append(one_size(rank, name, size))
     return {"rank": rank.rank, "backend": rank.backend, "transfers": found}
 
 
-def _one_size(rank: Rank, transfer: Transfer, key: str, size: int) -> dict[str, Any]:
-    """Time spans of calls back to back; a span's data are set before it and compared after it."""
+def one_size(rank: Rank, name: str, size: int) -> dict[str, Any]:
+    """Time spans of calls back to back; a span's data are set before it and compared after it.
+
+    Returns size and bytes (of the whole tensor), calls in a span, seconds of one call by span, and how many numbers were wrong.
+    """
+    transfer = TRANSFERS[name]
     count = size // 4 // rank.world_size
     buffers = transfer.buffers(Share(rank.rank, rank.world_size, count, rank.device.torch))
     single = [_span(rank, transfer, buffers, 1) for _ in range(_WARM_UP)]
     limit = most_calls(rank.world_size) if transfer.grows else _MOST_CALLS
-    calls, spans = _agreed(rank, key, min(seconds for seconds, _ in single), limit)
+    calls, spans = _agreed(rank, f"{name} {size}", min(one for one, _ in single), limit)
     found = [_span(rank, transfer, buffers, calls) for _ in range(spans)]
     wrong = max(bad for _, bad in (*single, *found))
-    seconds = [span / calls for span, _ in found]
-    return {"size": size, "bytes": 4 * count * rank.world_size, "calls": calls, "seconds": seconds, "wrong": wrong}
+    each = [span / calls for span, _ in found]
+    return {"size": size, "bytes": 4 * count * rank.world_size, "calls": calls, "seconds": each, "wrong": wrong}
 
 
 def _span(rank: Rank, transfer: Transfer, buffers: Buffers, calls: int) -> tuple[float, int]:
     """Return the seconds of so many calls, and how many numbers are wrong after them."""
     buffers.fill()
-    rank.device.synchronize()
-    dist.barrier()
-    watch = rank.device.stopwatch()
-    watch.start()
-    for _ in range(calls):
-        transfer.call(buffers)
-    watch.stop()
-    seconds = watch.seconds()
-    return seconds, buffers.wrong(float(rank.world_size) ** (calls - 1) if transfer.grows else 1.0)
+    spent = timed(rank, lambda: transfer.call(buffers), calls)
+    return spent, buffers.wrong(float(rank.world_size) ** (calls - 1) if transfer.grows else 1.0)
 
 
-def _agreed(rank: Rank, key: str, seconds: float, limit: int) -> tuple[int, int]:
+def _agreed(rank: Rank, key: str, single: float, limit: int) -> tuple[int, int]:
     """Return calls in a span and spans, as rank 0 decides from what one call took it; told through the store."""
     board = Board(f"bandwidth {key}")
     if rank.rank == 0:
-        calls = max(1, min(limit, math.ceil(_SPAN_S / max(seconds, 1e-9))))
-        spans = int(max(_SPANS[0], min(_SPANS[1], _BUDGET_S / max(calls * seconds, 1e-9))))
+        calls = max(1, min(limit, math.ceil(_SPAN_S / max(single, 1e-9))))
+        spans = int(max(_SPANS[0], min(_SPANS[1], _BUDGET_S / max(calls * single, 1e-9))))
         board.tell(f"{calls} {spans}")
     calls, spans = map(int, board.told().split())
     return calls, spans

@@ -7,7 +7,6 @@ communication ran, and how long alone.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterable
 from statistics import median
@@ -19,6 +18,7 @@ from torch.distributed.algorithms.ddp_comm_hooks import debugging_hooks, default
 from torch.nn.parallel import DistributedDataParallel
 
 from stackproof.collectives.rank import Board
+from stackproof.ranks.exact import digest, timed
 from stackproof.ranks.rank import Rank
 from stackproof.workloads.base import Job
 from stackproof.workloads.catalogue import get
@@ -93,7 +93,7 @@ def measure(rank: Rank) -> dict[str, Any]:
     for number in range(wanted["rounds"]):
         for mode in MODES if number % 2 == 0 else reversed(MODES):
             times[mode].append(_step(rank, job, switch, mode))
-        times["ballast"].append(_timed(rank, switch.add))
+        times["ballast"].append(timed(rank, switch.add))
     rank.phase("profiling steps")
     profiled = {mode: _profile(rank, job, switch, mode) for mode in ("on", "off")}
     recipe = job.recipe
@@ -105,27 +105,12 @@ def _gradients(job: Job, switch: Switch, mode: str) -> str:
     """Return a hash of the gradients' bits after a step: equal on all ranks if they were averaged, and else not."""
     switch.turn(mode)
     job.step()
-    found = hashlib.sha256()
-    for _, parameter in sorted(job.model.named_parameters()):
-        if parameter.grad is not None:
-            found.update(parameter.grad.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
-    return found.hexdigest()
+    return digest({name: one.grad for name, one in job.model.named_parameters() if one.grad is not None})
 
 
 def _step(rank: Rank, job: Job, switch: Switch, mode: str) -> float:
     switch.turn(mode)
-    return _timed(rank, lambda: switch.run(job))
-
-
-def _timed(rank: Rank, action: Any) -> float:
-    """Return the seconds of one action that all ranks begin together."""
-    rank.device.synchronize()
-    dist.barrier()
-    watch = rank.device.stopwatch()
-    watch.start()
-    action()
-    watch.stop()
-    return watch.seconds()
+    return timed(rank, lambda: switch.run(job))
 
 
 def _weigh(rank: Rank, job: Job, switch: Switch) -> None:
@@ -135,12 +120,12 @@ def _weigh(rank: Rank, job: Job, switch: Switch) -> None:
     wanted = _agreed(rank, "size", _BALLAST * seconds / _once(rank, switch))
     switch.ballast = torch.zeros(max(_BALLAST, min(_LARGEST_BALLAST, wanted)), device=rank.device.torch)
     switch.repeats = max(1, min(_MOST_REPEATS, _agreed(rank, "repeats", seconds / _once(rank, switch))))
-    _timed(rank, switch.add)
+    timed(rank, switch.add)
 
 
 def _once(rank: Rank, switch: Switch) -> float:
     """Return the seconds of the ballast, as the fastest of three says."""
-    return max(min(_timed(rank, switch.add) for _ in range(3)), 1e-9)
+    return max(min(timed(rank, switch.add) for _ in range(3)), 1e-9)
 
 
 def _agreed(rank: Rank, what: str, value: float) -> int:

@@ -70,7 +70,7 @@ def worlds(stack: Stack, backend: str, cards: Sequence[Device]) -> list[World]:
     if stack.device not in library.devices:
         note = f"{library.name} takes no tensors of {stack.device}, so they are the host's"
         found = [Arrangement(backend, (0,) * size, note, on_host=True) for size in SIZES]
-    elif len(cards) > 1 or library.own_cards:
+    elif len(cards) > 1 or (library.own_cards and not cards[0].shareable):
         sizes = sorted({min(size, len(cards), MOST_RANKS) for size in (*SIZES, len(cards))})
         found = [Arrangement(backend, tuple(card.index for card in cards[:size])) for size in sizes]
     else:

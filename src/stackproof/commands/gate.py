@@ -1,4 +1,4 @@
-"""The verbs that compare variants, `gate` and `sweep`, and `calibrate`, which measures the gate itself.
+"""The verbs that compare variants: `gate` and `sweep`.
 
 What they need besides (rich, scipy) is imported when they run.
 """
@@ -23,7 +23,6 @@ def add(verbs: Verbs) -> None:
     """Add them to the parser of the command line."""
     _add_gate(verbs)
     _add_sweep(verbs)
-    _add_calibrate(verbs)
 
 
 def _add_gate(verbs: Verbs) -> None:
@@ -33,7 +32,7 @@ def _add_gate(verbs: Verbs) -> None:
     verb = arguments.add(verbs, "gate", help_, _gate)
     for side in ("base", "head"):
         _add_side(verb, side)
-    _add_common(verb)
+    add_common(verb)
     _add_outputs(verb)
     verb.add_argument(
         "--base-record",
@@ -62,7 +61,7 @@ def _gate(options: argparse.Namespace) -> int:
 def _add_sweep(verbs: Verbs) -> None:
     help_ = "which setting is faster than the defaults: a grid of variables and backends, each interleaved with the defaults"
     verb = arguments.add(verbs, "sweep", help_, _sweep)
-    _add_common(verb)
+    add_common(verb)
     _add_outputs(verb)
     verb.add_argument(
         "--env", action="append", default=[], metavar="NAME=V1,V2", help="a variable and its values; may be repeated"
@@ -77,42 +76,6 @@ def _sweep(options: argparse.Namespace) -> int:
     from stackproof.gate.run import run_sweep
 
     return run_sweep(options)
-
-
-def _add_calibrate(verbs: Verbs) -> None:
-    help_ = "how often does the gate cry for nothing, and what does it find: hundreds of gates of this checkout against itself"
-    verb = arguments.add(verbs, "calibrate", help_, _calibrate)
-    _add_common(verb)
-    verb.add_argument(
-        "--gates", type=int, metavar="N", help="at most so many of each dose (default: by data/gate.toml)"
-    )
-    verb.add_argument(
-        "--side-by-side",
-        type=arguments.count,
-        default=1,
-        metavar="N",
-        help="so many gates at once, each on a core of its own",
-    )
-    verb.add_argument("--continue", dest="resume", action="store_true", help="add to the gates that the file has")
-    verb.add_argument("--report", action="store_true", help="run nothing: tables and figures from the file")
-    verb.add_argument(
-        "--trials",
-        type=arguments.file,
-        metavar="FILE",
-        help="a line for each gate (default: results/calibration/gate-cpu.jsonl)",
-    )
-    verb.add_argument(
-        "--page", type=arguments.file, metavar="FILE", help="put tables and figures there, such as docs/gate.md"
-    )
-    verb.set_defaults(minutes=480.0)
-
-
-def _calibrate(options: argparse.Namespace) -> int:
-    _need_statistics("calibrate")
-    from tools.gate_calibration import __main__
-
-    options.trials = options.trials or __main__.TRIALS
-    return __main__.run(options)
 
 
 def _need_statistics(verb: str) -> None:
@@ -141,7 +104,7 @@ def _add_side(verb: argparse.ArgumentParser, side: str) -> None:
     )
 
 
-def _add_common(verb: argparse.ArgumentParser) -> None:
+def add_common(verb: argparse.ArgumentParser) -> None:
     """Add what every verb that compares has: where, what, and how long."""
     verb.add_argument("--stack", metavar="NAME", help=f"one of: {', '.join(stacks.names())}")
     verb.add_argument(

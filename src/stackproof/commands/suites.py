@@ -50,12 +50,12 @@ def _replay(path: Path, look: Look | None) -> int:
 def _conduct(options: argparse.Namespace, stack: stacks.Stack, look: Look | None) -> int:
     from stackproof.record import console
     from stackproof.runner import runs
-    from stackproof.runner.supervise import Plan
+    from stackproof.runner.request import Request
 
     _check_device(options.device, stack)
     everything = suites.of_verb("verify") + suites.of_verb("ddp")
     chosen = everything if ALL in (options.suites or ()) else tuple(options.suites or options.otherwise)
-    plan = Plan(
+    request = Request(
         verb=options.verb,
         stack=stack,
         suites=chosen,
@@ -69,8 +69,8 @@ def _conduct(options: argparse.Namespace, stack: stacks.Stack, look: Look | None
         options=options.told if "told" in options else {},
     )
     outputs = runs.Outputs(options.results or runs.LOCAL, options.json, options.junit)
-    with console.Terminal().watching(f"{plan.verb} {stack.label}: {stack.title}") as terminal:
-        record, where = runs.conduct(plan, outputs, terminal, options.resume)
+    with console.Terminal().watching(f"{request.verb} {stack.label}: {stack.title}") as terminal:
+        record, where = runs.conduct(request, outputs, terminal, options.resume)
     console.show(record, where)
     if options.export_goldens:
         _export_goldens(record, where.parent)

@@ -27,7 +27,8 @@ from torch.nn.parallel import DistributedDataParallel
 from stackproof import DATA
 from stackproof.base.toml import Key, Table, Wrong
 from stackproof.device.numerics import shortened
-from stackproof.ranks.rank import Rank, digest, mean_loss
+from stackproof.ranks.exact import digest, mean_loss
+from stackproof.ranks.rank import Rank
 from stackproof.workloads.base import Job, Outcome, Workload
 from stackproof.workloads.catalogue import get
 

@@ -15,7 +15,8 @@ from torch.utils.data import DistributedSampler
 from stackproof.ddp.course import PRESET, conduct, plan, scale_of
 from stackproof.device.kinds import Device
 from stackproof.device.numerics import shortened
-from stackproof.ranks.rank import Rank, digest
+from stackproof.ranks.exact import digest
+from stackproof.ranks.rank import Rank
 from stackproof.workloads.base import Job
 from stackproof.workloads.catalogue import get
 

@@ -38,7 +38,7 @@ from stackproof.workloads.collectives import Collective
 Answer = dict[str, Any]
 
 
-class Member:
+class RankServer:
     """The work of one rank."""
 
     def __init__(self, rank: Rank) -> None:
@@ -87,7 +87,7 @@ def serve(rank: Rank) -> Answer:
     """Answer requests until there are no more; what goes wrong with one is its answer."""
     with socket.socket(socket.AF_UNIX) as line:
         line.connect(rank.arguments["address"])
-        member = Member(rank)
+        member = RankServer(rank)
         with line.makefile("rw", encoding="utf-8") as stream:
             for text in stream:
                 request = json.loads(text)
@@ -101,7 +101,7 @@ def serve(rank: Rank) -> Answer:
     return {}
 
 
-def _answer(member: Member, name: str, arguments: Answer) -> Answer:
+def _answer(member: RankServer, name: str, arguments: Answer) -> Answer:
     try:
         found: Answer = getattr(member, name)(**arguments)
     except CheckEnded as ended:
@@ -139,7 +139,7 @@ def _over(found: Arrangement, stack: Stack, backend: str) -> Arrangement:
     return replace(found, backend=backend, on_host=stack.device not in serving(backend).devices)
 
 
-class Group:
+class RankGroup:
     """A station of several ranks."""
 
     def __init__(self, subject: Subject, preset: str, device: Device, backend: str) -> None:

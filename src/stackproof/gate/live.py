@@ -37,7 +37,7 @@ class SideEndedError(Exception):
 
 
 @dataclass(frozen=True)
-class Seat:
+class SideSpec:
     """Where a side runs: its name, its interpreter, what is put into its environment, and its arguments."""
 
     name: str
@@ -60,24 +60,24 @@ class Seat:
 class LiveSide:
     """A process that stays up between blocks; use it in a `with` block, so that it always ends."""
 
-    def __init__(self, seat: Seat, log: Path, run: str, scale: float = 1.0) -> None:
+    def __init__(self, spec: SideSpec, log: Path, run: str, scale: float = 1.0) -> None:
         """Start it.
 
         Args:
-            seat: where it runs.
+            spec: where it runs.
             log: a file for whatever it prints.
             run: the mark of the gate, which both sides carry so that neither takes the other for a stranger.
             scale: what deadlines are multiplied by, for slow hosts.
         """
-        self.seat, self._log, self._buffer, self._scale = seat, log, b"", scale
+        self.spec, self._log, self._buffer, self._scale = spec, log, b"", scale
         self._mark, self._run = processes.new_mark(), run
         self._waits: tuple[str, float] = ("start-up", _START_S * scale)
         reading, writing = os.pipe()
         told = {
-            "stack": seat.stack, "rehearsed": seat.rehearsed, "profile": seat.profile, "device": seat.device,
-            "drill": seat.drill, "backend": seat.backend, "began": time.time(),
+            "stack": spec.stack, "rehearsed": spec.rehearsed, "profile": spec.profile, "device": spec.device,
+            "drill": spec.drill, "backend": spec.backend, "began": time.time(),
         }  # fmt: skip
-        command = [str(seat.python), "-m", "stackproof.gate.side", str(writing), json.dumps(told)]
+        command = [str(spec.python), "-m", "stackproof.gate.side", str(writing), json.dumps(told)]
         with log.open("ab") as output:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=output, stderr=output, pass_fds=(writing,),
@@ -88,8 +88,8 @@ class LiveSide:
 
     def _environment(self) -> dict[str, str]:
         """Put the side's own source first; what the user's environment holds besides is the same for both sides."""
-        path = [str(self.seat.source), self.seat.environment.get("PYTHONPATH") or os.environ.get("PYTHONPATH", "")]
-        own = {**os.environ, **self.seat.environment, "PYTHONPATH": os.pathsep.join(filter(None, path))}
+        path = [str(self.spec.source), self.spec.environment.get("PYTHONPATH") or os.environ.get("PYTHONPATH", "")]
+        own = {**os.environ, **self.spec.environment, "PYTHONPATH": os.pathsep.join(filter(None, path))}
         outer = [os.environ.get(processes.MARK, ""), self._run, self._mark]
         return own | {processes.MARK: "/".join(filter(None, outer))}
 
@@ -101,7 +101,7 @@ class LiveSide:
         """
         found = self._receive()
         if "refused" in found:
-            raise _REFUSALS.get(found["exit_code"], Refusal)(f"{self.seat.name}: {found['refused']}")
+            raise _REFUSALS.get(found["exit_code"], Refusal)(f"{self.spec.name}: {found['refused']}")
         return found
 
     def ask(self, request: str, deadline_s: float, **arguments: Any) -> Answer:
@@ -130,7 +130,7 @@ class LiveSide:
         """Return the answer to what was sent last; raises as `ask` does."""
         found = self._receive()
         if "verdict" in found:
-            raise SideEndedError(self.seat.name, Verdict(found["verdict"]), f"{self.seat.name}: {found['reason']}")
+            raise SideEndedError(self.spec.name, Verdict(found["verdict"]), f"{self.spec.name}: {found['reason']}")
         return found
 
     def _receive(self) -> Answer:
@@ -140,8 +140,8 @@ class LiveSide:
             left = until - time.monotonic()
             if left <= 0 or not select.select([self._reading], [], [], left)[0]:
                 self.end()
-                reason = f"{self.seat.name}: hung in '{request}' for {deadline_s:.0f} s{self._frame()}"
-                raise SideEndedError(self.seat.name, Verdict.HUNG, reason)
+                reason = f"{self.spec.name}: hung in '{request}' for {deadline_s:.0f} s{self._frame()}"
+                raise SideEndedError(self.spec.name, Verdict.HUNG, reason)
             data = os.read(self._reading, 65536)
             if not data:
                 raise self._gone(request)
@@ -156,8 +156,8 @@ class LiveSide:
         except subprocess.TimeoutExpired:
             how = "its pipe closed"
         said = " / ".join(processes.last_lines(self._log, 2)) or "nothing"
-        reason = f"{self.seat.name}: ended with {how} in '{request}'; it printed last: {said}"
-        return SideEndedError(self.seat.name, Verdict.CRASHED, reason)
+        reason = f"{self.spec.name}: ended with {how} in '{request}'; it printed last: {said}"
+        return SideEndedError(self.spec.name, Verdict.CRASHED, reason)
 
     def _frame(self) -> str:
         lines = processes.last_lines(self._log, 60, of_bytes=65536)

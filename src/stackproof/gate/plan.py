@@ -10,8 +10,6 @@ from typing import Any, TypeVar
 from stackproof import DATA
 from stackproof.base.errors import Refusal
 from stackproof.base.toml import Table
-from tools.gate_calibration import doses
-from tools.gate_calibration.doses import Calibration
 
 FILE = DATA / "gate.toml"
 _OTHER = "other"
@@ -77,7 +75,6 @@ class GatePlan:
     captures: int
     """In how many launches."""
     conditions: tuple[Condition, ...]
-    calibration: Calibration
     spared: Mapping[tuple[str, str], str]
     """Subjects that are not worth their time on a type of device: the reason by name and type."""
 
@@ -116,7 +113,6 @@ def load() -> GatePlan:
         counters = dict(map(_counter, table.tables("counter")))
         conditions = tuple(map(_condition, table.tables("condition")))
         exceptions = dict(map(_exception, table.tables("subject")))
-        calibration = doses.take(table)
     if list(looks) != sorted(set(looks)) or not looks or looks[0] < 3:
         raise Refusal(f"{FILE}: 'looks' must rise from 3 or more launches")
     if not 1 <= captures <= counts:
@@ -138,7 +134,6 @@ def load() -> GatePlan:
         captured,
         captures,
         conditions,
-        calibration,
         spared,
     )
 

@@ -35,7 +35,7 @@ KINDS: dict[str, tuple[str, type, str]] = {
 
 
 @dataclass(frozen=True)
-class Drill:
+class PlantedFault:
     """One planted fault; none where `kind` is empty."""
 
     kind: str = ""
@@ -46,10 +46,10 @@ class Drill:
         return float(self.value) if self.kind == kind else 0.0
 
 
-def read(text: str) -> Drill:
+def read(text: str) -> PlantedFault:
     """Read `KIND` or `KIND=VALUE`; anything else is refused with what there is."""
     if not text:
-        return Drill()
+        return PlantedFault()
     kind, _, value = text.partition("=")
     if kind not in KINDS:
         raise Refusal(f"--head-drill '{text}': there is no drill '{kind}'{suggestion(kind, KINDS)}; {_menu()}")
@@ -60,14 +60,14 @@ def read(text: str) -> Drill:
         raise Refusal(f"--head-drill '{text}': '{told}' is not a number; {_menu()}") from None
     if not told:
         raise Refusal(f"--head-drill '{text}' needs a name; {_menu()}")
-    return Drill(kind, told)
+    return PlantedFault(kind, told)
 
 
 def _menu() -> str:
     return "; ".join(f"{kind}={value or 'NAME'}: {meaning}" for kind, (meaning, _, value) in KINDS.items())
 
 
-def spoil(work: Work, drill: Drill) -> None:
+def spoil(work: Work, drill: PlantedFault) -> None:
     """Plant what has to be there before the work is proved: a wrong gradient, where the work has a model."""
     share, job = drill.number("gradient"), getattr(work, "job", None)
     if not share or job is None:
@@ -76,7 +76,7 @@ def spoil(work: Work, drill: Drill) -> None:
     first.register_hook(lambda gradient: gradient * (1 + share))
 
 
-def burdened(run: Callable[[], object], drill: Drill, device: Device, seconds: float) -> Callable[[], object]:
+def burdened(run: Callable[[], object], drill: PlantedFault, device: Device, seconds: float) -> Callable[[], object]:
     """Return the run with what makes it slower, larger or end; `seconds` is what one takes without."""
     if drill.kind == "memory":
         return _keeping(run, device, drill.number("memory"))
@@ -131,7 +131,7 @@ def _worse(run: Callable[[], object], every: int) -> Callable[[], object]:
     return running
 
 
-def end(drill: Drill) -> None:
+def end(drill: PlantedFault) -> None:
     """Die or hang, if that is the drill; called in the middle of a block."""
     if drill.kind == "crash":
         os.kill(os.getpid(), signal.SIGSEGV)

@@ -18,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from stackproof.base.text import plain
-from stackproof.gate.gate import CONDITIONS
+from stackproof.gate.conclude import CONDITIONS
 from stackproof.record.console import plain_console
 from stackproof.record.records import Check, Record, Verdict
 

@@ -1,4 +1,4 @@
-"""The verb `gate`: from flags to two seats, from what was found to a record and its pictures.
+"""The verb `gate`: from flags to two specs, from what was found to a record and its pictures.
 
 The verb `sweep`: from flags to a grid, from its results to a ranked table.
 """
@@ -22,10 +22,12 @@ from stackproof.base.units import shown
 from stackproof.bench.subjects import profile as profile_named
 from stackproof.bench.subjects import subjects
 from stackproof.gate import plan, planted, report, stored, sweep
-from stackproof.gate.gate import BASE, HEAD, Board, Contest, conclude, contend
-from stackproof.gate.live import Seat, SideEndedError
+from stackproof.gate.cells import BASE, HEAD, Results
+from stackproof.gate.conclude import conclude
+from stackproof.gate.gate import Comparison, compare
+from stackproof.gate.live import SideEndedError, SideSpec
 from stackproof.gate.report import sees, strip, word
-from stackproof.gate.variants import Variant, assignments, here, seat, sources
+from stackproof.gate.variants import Variant, assignments, prepared, sources, unpinned
 from stackproof.record import junit, records
 from stackproof.record.console import plain_console
 from stackproof.record.records import Check, Record, Verdict
@@ -35,7 +37,7 @@ from stackproof.stack.stacks import Stack
 
 
 @dataclass
-class Progress:
+class GateProgress:
     """Tells a person how far the gate is: one line a launch, and at each look what is still open."""
 
     console: Console
@@ -45,9 +47,9 @@ class Progress:
         """Say that a subject was measured."""
         self.say(f"launch {number} of at most {most}: {subject}")
 
-    def looked(self, board: Board) -> None:
+    def looked(self, results: Results) -> None:
         """Say what is decided."""
-        left, count = board.undecided(), len(board.launches)
+        left, count = results.undecided(), len(results.launches)
         self.say(f"after {count} launches: " + (f"open: {', '.join(left)}" if left else "all is decided"))
 
     def say(self, text: str) -> None:
@@ -60,10 +62,10 @@ def run_gate(options: argparse.Namespace) -> int:
     stack = chosen_stack(options)
     base, head = _variants(options)
     record, folder, progress = opened("gate", stack, options, f"{head.label} against {base.label}")
-    contest = make_contest(options, stack, base, head, progress)
-    _contend(contest, record, folder, progress)
-    record.provenance |= {BASE: base.label, HEAD: head.label, "method": _method(contest)}
-    record.provenance |= {f"{one.name}.environment": one.proof for one in contest.seats}
+    comparison = make_comparison(options, stack, base, head, progress)
+    _compare(comparison, record, folder, progress)
+    record.provenance |= {BASE: base.label, HEAD: head.label, "method": _method(comparison)}
+    record.provenance |= {f"{one.name}.environment": one.proof for one in comparison.specs}
     return _finish(record, folder, options, progress.console)
 
 
@@ -79,11 +81,11 @@ def chosen_stack(options: argparse.Namespace) -> stacks.Stack:
     return stack
 
 
-def opened(verb: str, stack: stacks.Stack, options: argparse.Namespace, what: str) -> tuple[Record, Path, Progress]:
+def opened(verb: str, stack: stacks.Stack, options: argparse.Namespace, what: str) -> tuple[Record, Path, GateProgress]:
     """See that all outputs can be written, say what begins, and return an empty record, a folder of its own, and who tells the progress."""
     outputs = runs.Outputs(options.results or runs.LOCAL, options.json, options.junit)
     outputs.prepare()
-    progress = Progress(plain_console(), time.monotonic())
+    progress = GateProgress(plain_console(), time.monotonic())
     progress.console.print(Text(plain(f"{verb} {stack.label}: {what}"), style="bold"))
     started = datetime.now(timezone.utc)
     record = Record(verb, stack.name, started.isoformat(timespec="milliseconds"))
@@ -91,16 +93,16 @@ def opened(verb: str, stack: stacks.Stack, options: argparse.Namespace, what: st
     return record, supervise.run_folder(outputs.results / stack.name, f"{started:%Y%m%dT%H%M%S}-{verb}"), progress
 
 
-def make_contest(
-    options: argparse.Namespace, stack: stacks.Stack, base: Variant, head: Variant, progress: Progress
-) -> Contest:
+def make_comparison(
+    options: argparse.Namespace, stack: stacks.Stack, base: Variant, head: Variant, progress: GateProgress
+) -> Comparison:
     """Choose the profile, build both environments or read the stored base, and return what is compared."""
     options.profile = options.profile or plan.load().profile(stack.device)
     preset = profile_named(options.profile).preset
     recalled = stored.load(base.record, preset) if base.record else None
     live = [head] if recalled else [base, head]
-    return Contest(
-        seats=tuple(_seat(one, stack, options, progress) for one in live),
+    return Comparison(
+        specs=tuple(_spec(one, stack, options, progress) for one in live),
         preset=preset,
         kind=stack.device,
         plan=plan.load(),
@@ -113,10 +115,10 @@ def make_contest(
     )
 
 
-def _contend(contest: Contest, record: Record, folder: Path, progress: Progress) -> None:
+def _compare(comparison: Comparison, record: Record, folder: Path, progress: GateProgress) -> None:
     began = time.monotonic()
     try:
-        outcome = contend(contest, folder, progress)
+        outcome = compare(comparison, folder, progress)
     except SideEndedError as ended:
         record.checks.append(Check("gate/process::start-up", ended.verdict, str(ended), 0.0))
         record.verdict = ended.verdict
@@ -124,14 +126,14 @@ def _contend(contest: Contest, record: Record, folder: Path, progress: Progress)
         record.checks.append(Check("gate/process::start-up", Verdict.INTERRUPTED, "interrupted from outside", 0.0))
         record.verdict = Verdict.INTERRUPTED
     else:
-        conclude(outcome, record, contest.preset)
+        conclude(outcome, record, comparison.preset)
     record.seconds = time.monotonic() - began
 
 
-def _method(contest: Contest) -> str:
-    how = "NOT INTERLEAVED, the base is a stored record" if contest.stored else "interleaved A B B A"
-    drill = "; a DRILL with a planted fault" if any(one.drill for one in contest.seats) else ""
-    return f"{how}, {1 - contest.plan.alpha:.0%} over {len(contest.plan.looks)} declared looks{drill}"
+def _method(comparison: Comparison) -> str:
+    how = "NOT INTERLEAVED, the base is a stored record" if comparison.stored else "interleaved A B B A"
+    drill = "; a DRILL with a planted fault" if any(one.drill for one in comparison.specs) else ""
+    return f"{how}, {1 - comparison.plan.alpha:.0%} over {len(comparison.plan.looks)} declared looks{drill}"
 
 
 def _variants(options: argparse.Namespace) -> tuple[Variant, Variant]:
@@ -156,10 +158,10 @@ def _variant(options: argparse.Namespace, name: str) -> Variant:
     )  # fmt: skip
 
 
-def _seat(variant: Variant, stack: stacks.Stack, options: argparse.Namespace, progress: Progress) -> Seat:
+def _spec(variant: Variant, stack: stacks.Stack, options: argparse.Namespace, progress: GateProgress) -> SideSpec:
     if options.unpinned:
-        return here(variant, stack, options.profile, options.device, options.unpinned.absolute())
-    return seat(variant, stack, options.profile, options.device, progress.say)
+        return unpinned(variant, stack, options.profile, options.device, options.unpinned.absolute())
+    return prepared(variant, stack, options.profile, options.device, progress.say)
 
 
 def _finish(record: Record, folder: Path, options: argparse.Namespace, console: Console) -> int:
@@ -184,9 +186,9 @@ def run_sweep(options: argparse.Namespace) -> int:
     settings = sweep.grid(options.env, options.backend)
     record, folder, progress = opened("sweep", stack, options, f"{len(settings)} settings against the defaults")
     base, head = Variant("base"), Variant("head")
-    contest = _ranked(make_contest(options, stack, base, head, progress), stack, options.only)
+    comparison = _ranked(make_comparison(options, stack, base, head, progress), stack, options.only)
     began = time.monotonic()
-    results, defaults = sweep.sweep(contest, settings, folder, progress)
+    results, defaults = sweep.sweep(comparison, settings, folder, progress)
     sweep.conclude(results, defaults, record)
     record.seconds = time.monotonic() - began
     record.provenance["settings"] = "; ".join(setting.label for setting in settings)
@@ -196,11 +198,13 @@ def run_sweep(options: argparse.Namespace) -> int:
     return record.verdict.exit_code
 
 
-def _ranked(contest: Contest, stack: Stack, only: list[str]) -> Contest:
+def _ranked(comparison: Comparison, stack: Stack, only: list[str]) -> Comparison:
     """Let kinds that take ranks take part; without --only, they alone."""
-    left_out = tuple(kind for kind in contest.plan.left_out if kind not in sweep.RANKED)
-    kinds = () if only else tuple({one.kind for one in subjects(contest.seats[0].profile, stack)} - set(sweep.RANKED))
-    return replace(contest, plan=replace(contest.plan, left_out=(*left_out, *kinds)))
+    left_out = tuple(kind for kind in comparison.plan.left_out if kind not in sweep.RANKED)
+    kinds = (
+        () if only else tuple({one.kind for one in subjects(comparison.specs[0].profile, stack)} - set(sweep.RANKED))
+    )
+    return replace(comparison, plan=replace(comparison.plan, left_out=(*left_out, *kinds)))
 
 
 def show(record: Record, console: Console) -> None:

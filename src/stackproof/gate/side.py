@@ -29,8 +29,8 @@ from stackproof.device.kinds import Device
 from stackproof.device.telemetry import Telemetry, others_on_card
 from stackproof.gate import counts, planted
 from stackproof.gate.group import KINDS as GROUPS
-from stackproof.gate.group import Group, arranged, in_effect
-from stackproof.gate.planted import Drill
+from stackproof.gate.group import RankGroup, arranged, in_effect
+from stackproof.gate.planted import PlantedFault
 from stackproof.record.checks import CapabilityMissing, CheckEnded
 from stackproof.stack import stacks
 from stackproof.workloads.base import Setting
@@ -41,7 +41,7 @@ _THREADS = max(1, torch.get_num_threads() // 2)
 """The other side is live too: on the same cores, twice as many threads as cores wait for one another."""
 
 
-class Station(Protocol):
+class OpenSubject(Protocol):
     """A subject that was built and proved, and can be run."""
 
     proved: str
@@ -67,10 +67,10 @@ class Station(Protocol):
         """Let go of it."""
 
 
-class Alone:
+class InProcess:
     """A subject in this process."""
 
-    def __init__(self, subject: Subject, preset: str, device: Device, drill: Drill) -> None:
+    def __init__(self, subject: Subject, preset: str, device: Device, drill: PlantedFault) -> None:
         torch.set_num_threads(1 if preset == "tiny" else _THREADS)
         self._device, self._drill = device, drill
         self._work = kinds()[subject.kind](Setting(device, preset, subject.table(preset)))
@@ -141,7 +141,7 @@ class Side:
         self.device = devices.parse(device, self.stack.device) if device else devices.default(self.stack.device)
         known = {subject.name: subject for subject in subjects(profile, self.stack)}
         self.subjects = {name: one for name, one in known.items() if not self._drilled("drop", name)}
-        self.station: Station | None = None
+        self.station: OpenSubject | None = None
 
     def _drilled(self, kind: str, value: str) -> bool:
         return (self.drill.kind, self.drill.value) == (kind, value)
@@ -169,9 +169,9 @@ class Side:
         require_possible(chosen)
         with self.device.current():
             self.station = (
-                Group(chosen, preset, self.device, self.backend)
+                RankGroup(chosen, preset, self.device, self.backend)
                 if chosen.kind in GROUPS
-                else Alone(chosen, preset, self.device, self.drill)
+                else InProcess(chosen, preset, self.device, self.drill)
             )
         return {"proved": self.station.proved, "worth": self.station.worth}
 
@@ -218,7 +218,7 @@ class Side:
         self.station = None
         return {}
 
-    def _open(self) -> Station:
+    def _open(self) -> OpenSubject:
         if self.station is None:
             raise Refusal("no subject is open")
         return self.station

@@ -24,7 +24,7 @@ _POWER = 0.8
 _FEWEST = 3
 
 
-class Outcome(str, Enum):
+class CellOutcome(str, Enum):
     """What is said of one cell: the head beside the base."""
 
     FASTER = "FASTER"
@@ -72,7 +72,7 @@ class Estimate:
 class Ruling:
     """The verdict on one cell; `reason` says in words what decided it."""
 
-    outcome: Outcome
+    outcome: CellOutcome
     estimate: Estimate
     effect: float
     """The minimum effect, as a logarithm: less is not worth a word, and SAME means surely less than this."""
@@ -81,12 +81,12 @@ class Ruling:
     @property
     def decided(self) -> bool:
         """Whether more launches would change nothing."""
-        return self.outcome is not Outcome.INCONCLUSIVE
+        return self.outcome is not CellOutcome.INCONCLUSIVE
 
     @property
     def blind(self) -> bool:
         """Whether the noise hides the minimum effect itself: such a cell is reported and does not gate."""
-        return self.outcome is Outcome.INCONCLUSIVE and self.estimate.visible > self.effect
+        return self.outcome is CellOutcome.INCONCLUSIVE and self.estimate.visible > self.effect
 
 
 def paired(base: Sequence[float], head: Sequence[float]) -> float:
@@ -178,12 +178,12 @@ def _ruling(found: Estimate, effect: float, worse: bool, better: bool) -> Ruling
     shown = f"{percent(found.centre)} [{percent(found.low)}, {percent(found.high)}]"
     least = percent(effect).lstrip("+")
     if worse and found.low > 0 and found.centre >= effect:
-        return Ruling(Outcome.SLOWER, found, effect, f"{shown}: surely worse, and by at least {least}")
+        return Ruling(CellOutcome.SLOWER, found, effect, f"{shown}: surely worse, and by at least {least}")
     if better and found.high < 0 and found.centre <= -effect:
-        return Ruling(Outcome.FASTER, found, effect, f"{shown}: surely better, and by at least {least}")
+        return Ruling(CellOutcome.FASTER, found, effect, f"{shown}: surely better, and by at least {least}")
     if -effect < found.low and found.high < effect:
-        return Ruling(Outcome.SAME, found, effect, f"{shown}: surely within {least}")
-    return Ruling(Outcome.INCONCLUSIVE, found, effect, f"{shown}: {_why_not(found, effect)}")
+        return Ruling(CellOutcome.SAME, found, effect, f"{shown}: surely within {least}")
+    return Ruling(CellOutcome.INCONCLUSIVE, found, effect, f"{shown}: {_why_not(found, effect)}")
 
 
 def _why_not(found: Estimate, effect: float) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import median
 
 from stackproof.base.errors import Refusal
-from stackproof.gate.duel import Launch, Seen
+from stackproof.gate.interleave import Launch, Observed
 from stackproof.record import records
 from stackproof.record.records import Figure, Measurement, Record
 
@@ -25,7 +25,7 @@ class Stored:
     facts: Mapping[str, Figure]
     rows: Mapping[str, Measurement] = field(default_factory=dict)
 
-    def seen(self, subject: str, unit: str, version: str, worth: Mapping[str, float]) -> Seen | None:
+    def seen(self, subject: str, unit: str, version: str, worth: Mapping[str, float]) -> Observed | None:
         """Return the stored subject in seconds per run of the head's work, or None where it is not comparable.
 
         `worth`: what one run of the head is, because records keep seconds per unit of work.
@@ -40,7 +40,7 @@ class Stored:
             for name, value in row.figures.items()
             if name.startswith(COUNTER) and isinstance(value, (int, float))
         }
-        return Seen([seconds * amount for seconds in launches], dict(worth), _quantities(row), counters)
+        return Observed([seconds * amount for seconds in launches], dict(worth), _quantities(row), counters)
 
 
 def load(path: Path, preset: str) -> Stored:
@@ -88,7 +88,7 @@ def store(record: Record, launches: list[Launch], subjects: Mapping[str, Mapping
                 record.measurements.append(_row(name, side, seen, subjects[name], preset))
 
 
-def _row(name: str, side: str, seen: list[Seen], told: Mapping[str, str], preset: str) -> Measurement:
+def _row(name: str, side: str, seen: list[Observed], told: Mapping[str, str], preset: str) -> Measurement:
     unit = told["unit"]
     amount = 1.0 if unit in ("s", "ratio") else seen[0].worth[unit.removeprefix("s/")]
     samples = [median(one.blocks) / amount for one in seen]

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from stackproof.base.errors import Refusal
-from stackproof.gate.duel import Terms
-from stackproof.gate.gate import TIME, Cell, Contest, GateRun, Watcher, contend
-from stackproof.gate.live import Answer, LiveSide, Seat, SideEndedError
+from stackproof.gate.cells import TIME, Cell
+from stackproof.gate.gate import Comparison, GateRun, Watcher, compare
+from stackproof.gate.interleave import LaunchTerms
+from stackproof.gate.live import Answer, LiveSide, SideEndedError, SideSpec
 from stackproof.record.records import Check, Figure, Record, Verdict, overall
 
 _PROBE_S = 240.0
@@ -22,7 +23,7 @@ RANKED = ("collective", "data-parallel")
 
 
 @dataclass(frozen=True)
-class Setting:
+class Combination:
     """One point of the grid."""
 
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -36,17 +37,17 @@ class Setting:
 
 
 @dataclass
-class Result:
+class CombinationResult:
     """What came of one setting."""
 
-    setting: Setting
+    setting: Combination
     outcome: GateRun | None = None
     ended: SideEndedError | None = None
     effect: Answer = field(default_factory=dict)
     """What the library's log says is in effect."""
 
 
-def grid(words: Sequence[str], backends: Sequence[str]) -> list[Setting]:
+def grid(words: Sequence[str], backends: Sequence[str]) -> list[Combination]:
     """Return every combination of `NAME=V1,V2` words and backends; anything else is refused with an example."""
     axes: list[list[tuple[str, str]]] = []
     for word in words:
@@ -63,21 +64,23 @@ def grid(words: Sequence[str], backends: Sequence[str]) -> list[Setting]:
     if not axes and not backends:
         raise Refusal("what is swept? add --env NAME=V1,V2 (may be repeated), or --backend gloo,nccl")
     chosen = [name for word in backends for name in word.split(",") if name] or [""]
-    return [Setting(dict(point), backend) for backend in chosen for point in itertools.product(*axes)]
+    return [Combination(dict(point), backend) for backend in chosen for point in itertools.product(*axes)]
 
 
-def sweep(contest: Contest, settings: Sequence[Setting], folder: Path, watcher: Watcher) -> tuple[list[Result], Answer]:
+def sweep(
+    comparison: Comparison, settings: Sequence[Combination], folder: Path, watcher: Watcher
+) -> tuple[list[CombinationResult], Answer]:
     """Measure each setting against the defaults; return the results, and what is in effect by default."""
-    base, head = contest.seats
-    found, defaults = [], _effect(contest, base, {}, folder / "defaults")
+    base, head = comparison.specs
+    found, defaults = [], _effect(comparison, base, {}, folder / "defaults")
     for number, setting in enumerate(settings):
         environment = {**head.environment, **setting.environment}
-        seat = replace(head, environment=environment, backend=setting.backend)
-        place, result = folder / f"setting-{number}", Result(setting)
+        spec = replace(head, environment=environment, backend=setting.backend)
+        place, result = folder / f"setting-{number}", CombinationResult(setting)
         found.append(result)
         try:
-            result.effect = _effect(contest, seat, setting.environment, place)
-            result.outcome = contend(replace(contest, seats=(base, seat)), place, watcher)
+            result.effect = _effect(comparison, spec, setting.environment, place)
+            result.outcome = compare(replace(comparison, specs=(base, spec)), place, watcher)
         except SideEndedError as ended:
             result.ended = ended
         if result.outcome is not None and result.outcome.interrupted:
@@ -85,17 +88,17 @@ def sweep(contest: Contest, settings: Sequence[Setting], folder: Path, watcher: 
     return found, defaults
 
 
-def _effect(contest: Contest, seat: Seat, asked: Mapping[str, str], folder: Path) -> Answer:
+def _effect(comparison: Comparison, spec: SideSpec, asked: Mapping[str, str], folder: Path) -> Answer:
     """Ask a side of its own what is in effect, with the library told to talk; what is timed later stays quiet."""
-    terms = Terms(contest.preset, contest.plan, contest.scale)
+    terms = LaunchTerms(comparison.preset, comparison.plan, comparison.scale)
     folder.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
-        side = stack.enter_context(LiveSide(seat, folder / "effect.log", terms.run, contest.scale))
+        side = stack.enter_context(LiveSide(spec, folder / "effect.log", terms.run, comparison.scale))
         subjects: Mapping[str, Any] = side.hello()["subjects"]
         ranked = [
             name
             for name, one in subjects.items()
-            if one["kind"] in RANKED and (not contest.only or name in contest.only)
+            if one["kind"] in RANKED and (not comparison.only or name in comparison.only)
         ]
         if not ranked:
             return {
@@ -105,10 +108,10 @@ def _effect(contest: Contest, seat: Seat, asked: Mapping[str, str], folder: Path
                 "echoed": [],
                 "silent": "no subject of this sweep takes ranks",
             }
-        return side.ask("effect", _PROBE_S, subject=ranked[0], preset=contest.preset, asked=dict(asked))
+        return side.ask("effect", _PROBE_S, subject=ranked[0], preset=comparison.preset, asked=dict(asked))
 
 
-def ignored(result: Result, defaults: Answer) -> str:
+def ignored(result: CombinationResult, defaults: Answer) -> str:
     """Return why a setting was without effect, as far as the library's log tells; nothing if it was not, or nobody can tell."""
     if result.effect.get("denied"):
         return "; ".join(result.effect["denied"])
@@ -120,7 +123,7 @@ def ignored(result: Result, defaults: Answer) -> str:
     return ""
 
 
-def conclude(results: Sequence[Result], defaults: Answer, record: Record) -> None:
+def conclude(results: Sequence[CombinationResult], defaults: Answer, record: Record) -> None:
     """Turn the results into checks: slower than the defaults is an answer and no failure, wrong or hung is one."""
     for result in results:
         label = result.setting.label
@@ -137,7 +140,7 @@ def conclude(results: Sequence[Result], defaults: Answer, record: Record) -> Non
     record.provenance |= {f"in effect by default, {name}": value for name, value in defaults.get("facts", {}).items()}
 
 
-def _effect_check(label: str, result: Result, defaults: Answer) -> Check:
+def _effect_check(label: str, result: CombinationResult, defaults: Answer) -> Check:
     reason = ignored(result, defaults)
     figures: dict[str, Figure] = dict(result.effect.get("facts", {}))
     told = ", ".join(f"{name} {value}" for name, value in figures.items() if name != "bus id")
@@ -151,14 +154,14 @@ def _effect_check(label: str, result: Result, defaults: Answer) -> Check:
 
 
 def _cells(label: str, outcome: GateRun) -> Iterable[Check]:
-    board = outcome.board
-    for one in board.lost.values():
+    results = outcome.results
+    for one in results.lost.values():
         if one.verdict not in (Verdict.NOT_APPLICABLE, Verdict.SKIPPED):
             yield Check(f"sweep/{label}/{one.subject}::runs", one.verdict, one.reason, 0.0)
         else:
             yield Check(f"sweep/{label}/{one.subject}::runs", Verdict.SKIPPED, one.reason, 0.0)
-    for cell in board.cells.values():
-        if cell.what == TIME and cell.subject not in board.lost:
+    for cell in results.cells.values():
+        if cell.what == TIME and cell.subject not in results.lost:
             yield _cell(label, cell, outcome)
 
 
@@ -176,7 +179,7 @@ def _cell(label: str, cell: Cell, outcome: GateRun) -> Check:
 def _rates(cell: Cell, outcome: GateRun) -> dict[str, Figure]:
     """Return the setting's seconds per unit of work: by the defaults' times the ratio would drift with the day."""
     unit = str(outcome.subjects[cell.subject]["unit"])
-    seen = [launch.seen[cell.subject]["head"] for launch in outcome.board.launches if cell.subject in launch.seen]
+    seen = [launch.seen[cell.subject]["head"] for launch in outcome.results.launches if cell.subject in launch.seen]
     blocks = sorted(block for one in seen for block in one.blocks)
     if not blocks or unit in ("s", "ratio"):
         return {}

@@ -19,8 +19,8 @@ from pathlib import Path
 from stackproof import ROOT
 from stackproof.base.errors import EnvironmentMismatchError, Refusal, suggestion
 from stackproof.gate import plan
-from stackproof.gate.live import Seat
-from stackproof.runner.supervise import variables_of
+from stackproof.gate.live import SideSpec
+from stackproof.runner.process import variables_of
 from stackproof.stack import environments, lockfile, stacks
 
 HOME = ROOT / ".nox" / "gates"
@@ -79,7 +79,7 @@ def sources(words: Sequence[str], flag: str) -> dict[str, Path]:
     return found
 
 
-def seat(variant: Variant, stack: stacks.Stack, profile: str, device: str, say: environments.Say) -> Seat:
+def prepared(variant: Variant, stack: stacks.Stack, profile: str, device: str, say: environments.Say) -> SideSpec:
     """Lay out the variant's tree, build and prove its environment, and return where its side runs.
 
     Raises:
@@ -91,23 +91,23 @@ def seat(variant: Variant, stack: stacks.Stack, profile: str, device: str, say: 
     for package, path in variant.sources.items():
         _override(python, tree, stack, package, path, say)
         proof += f"; then {package} from {path}"
-    return _seat(variant, stack, profile, device, python, tree, proof)
+    return _spec(variant, stack, profile, device, python, tree, proof)
 
 
-def here(variant: Variant, stack: stacks.Stack, profile: str, device: str, python: Path) -> Seat:
-    """Return a seat in an environment that is not ours, such as a vendor's container; what is installed cannot differ there."""
+def unpinned(variant: Variant, stack: stacks.Stack, profile: str, device: str, python: Path) -> SideSpec:
+    """Return a spec in an environment that is not ours, such as a vendor's container; what is installed cannot differ there."""
     if variant.lock or variant.sources:
         raise Refusal(
             f"{variant.name}: --unpinned installs nothing, so only commits and variables can be compared; "
             f"run without it to compare {variant.label}"
         )
-    return _seat(variant, stack, profile, device, python, _tree(variant, stack), "unpinned")
+    return _spec(variant, stack, profile, device, python, _tree(variant, stack), "unpinned")
 
 
-def _seat(
+def _spec(
     variant: Variant, stack: stacks.Stack, profile: str, device: str, python: Path, tree: Path, proof: str
-) -> Seat:
-    return Seat(
+) -> SideSpec:
+    return SideSpec(
         name=variant.name, python=python, source=tree / "src", stack=stack.name,
         environment={**variables_of(stack), **variant.environment},
         rehearsed=stack.rehearsed, profile=profile, device=device, drill=variant.drill, backend=variant.backend, proof=proof,

@@ -27,7 +27,7 @@ from stackproof.base.errors import Refusal
 from stackproof.history import asv_names, leaf, probe
 from stackproof.record.records import Figure, write_atomically
 from stackproof.record.store import place, state
-from stackproof.runner.supervise import variables_of
+from stackproof.runner.process import variables_of
 from stackproof.stack import environments, hosts, stacks
 
 PYTHON = "STACKPROOF_PYTHON"

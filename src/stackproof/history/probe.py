@@ -15,7 +15,7 @@ from pathlib import Path
 
 from stackproof.base.errors import EnvironmentMismatchError, Refusal, StackUnavailableError
 from stackproof.record.records import Figure
-from stackproof.runner.supervise import variables_of
+from stackproof.runner.process import variables_of
 from stackproof.stack import environment_proof, hosts, provenance, stacks
 
 _ASKED_S = 300.0

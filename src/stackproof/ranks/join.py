@@ -12,6 +12,7 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import statistics
 import subprocess
 import sys
@@ -28,7 +29,7 @@ from stackproof.ranks import launchers
 from stackproof.ranks.launchers import Invitation, Placement, Spec
 from stackproof.record import records
 from stackproof.record.records import Check, Figure, Record, Verdict, overall
-from stackproof.runner.supervise import variables_of
+from stackproof.runner.process import variables_of
 from stackproof.stack import environment_proof, hosts, provenance
 from stackproof.stack.stacks import Stack
 
@@ -140,17 +141,18 @@ def take_part(wanted: Wanted) -> Outcome:
         ended: Check | None = _supervise(wanted, place, address)
     except KeyboardInterrupt:  # the launcher ends all ranks once one has failed
         ended = Check("program", Verdict.INTERRUPTED, "interrupted from outside", 0.0)
-    record.seconds = time.monotonic() - began
-    verdict, reason = (ended.verdict, ended.reason) if ended else (Verdict.PASSED, "")
-    refused = ended is not None and ended.id == PREFLIGHT
-    if place.rank:
-        return Outcome(place, verdict, reason, refused)
-    if store:
-        store.unlink(missing_ok=True)  # its keys would answer for ranks that are gone
-    _complete(record, wanted, place, ended)
-    path = wanted.folder / "record.json"
-    records.write(record, path)
-    return Outcome(place, record.verdict, reason, refused, record, path)
+    with processes.undisturbed():
+        record.seconds = time.monotonic() - began
+        verdict, reason = (ended.verdict, ended.reason) if ended else (Verdict.PASSED, "")
+        refused = ended is not None and ended.id == PREFLIGHT
+        if place.rank:
+            return Outcome(place, verdict, reason, refused)
+        if store:
+            store.unlink(missing_ok=True)  # its keys would answer for ranks that are gone
+        _complete(record, wanted, place, ended)
+        path = wanted.folder / "record.json"
+        records.write(record, path)
+        return Outcome(place, record.verdict, reason, refused, record, path)
 
 
 def _store_file(address: str, deadline_s: float) -> Path | None:
@@ -186,6 +188,7 @@ def _supervise(wanted: Wanted, place: Placement, address: str) -> Check | None:
     with log.open("wb") as output:
         command = [sys.executable, "-m", "stackproof.ranks.joined", str(invitation.save())]
         child = processes.start(command, output, environment, mark, _launcher_files(os.environ))
+        _note_alive(wanted.folder, place.rank, child.pid)
         try:
             status = _wait(child, invitation.spec.remaining_s + _GRACE_S, wanted.folder, place)
         finally:
@@ -265,6 +268,31 @@ def _note_failure(folder: Path, rank: int, status: int | None) -> None:
     records.write_atomically(folder / f"rank{rank}.failure", json.dumps(failure))
 
 
+def _note_alive(folder: Path, rank: int, child: int) -> None:
+    """Say where this rank and its supervisor live: of one that is killed together with its supervisor nothing else is left."""
+    living = {"host": socket.gethostname(), "processes": [os.getpid(), child]}
+    records.write_atomically(folder / f"rank{rank}.alive", json.dumps(living))
+
+
+def _gone(folder: Path, world_size: int) -> list[int]:
+    """Return the ranks of this host whose supervisor is gone without having said how its rank ended."""
+    found = []
+    for rank in range(1, world_size):
+        with contextlib.suppress(OSError, ValueError, KeyError):
+            living = json.loads((folder / f"rank{rank}.alive").read_text(encoding="utf-8"))
+            silent = not any((folder / f"rank{rank}.{end}").exists() for end in ("failure", "json"))
+            if silent and living["host"] == socket.gethostname() and not _lives(living["processes"][0]):
+                found.append(rank)
+    return found
+
+
+def _lives(process: int) -> bool:
+    """Whether a process runs; one that has ended and was not waited for yet does not."""
+    with contextlib.suppress(OSError, IndexError):
+        return Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] not in "ZX"
+    return False
+
+
 def _forget(folder: Path, rank: int) -> None:
     """Remove what this rank left in the folder in an earlier run."""
     for path in (*folder.glob(f"rank{rank}.*"), *(folder.glob("record.json") if rank == 0 else ())):
@@ -276,6 +304,8 @@ def _complete(record: Record, wanted: Wanted, place: Placement, ended: Check | N
     if ended is None:
         _add_results(record, wanted)
     else:
+        for rank in _gone(wanted.folder, place.world_size) if ended.verdict is Verdict.INTERRUPTED else ():
+            _note_failure(wanted.folder, rank, -signal.SIGKILL)
         interrupted = ended.verdict is Verdict.INTERRUPTED and list(wanted.folder.glob("rank[1-9]*.failure"))
         record.checks.append(_failure(wanted, place, 1) if interrupted else ended)
     record.logs = sorted(path.name for path in wanted.folder.glob("*.log"))

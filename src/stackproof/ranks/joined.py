@@ -31,10 +31,11 @@ from stackproof.base.processes import die_with_parent
 from stackproof.device.devices import HOST, visible
 from stackproof.device.kinds import Device
 from stackproof.ranks import preflight, site
+from stackproof.ranks.exact import digest, known, mean_loss, require_exact
 from stackproof.ranks.launchers import Invitation, Placement, unexplained
 from stackproof.ranks.libraries import serving
 from stackproof.ranks.preflight import Crew, PreflightRefusal
-from stackproof.ranks.rank import Rank, Seat, digest, end, import_packages, join, mean_loss, note_phase, take_part
+from stackproof.ranks.rank import Rank, Seat, end, import_packages, join, note_phase, take_part
 from stackproof.stack.stacks import Stack
 from stackproof.workloads.catalogue import get
 
@@ -71,20 +72,7 @@ def report(rank: Rank) -> dict[str, Any]:
     }
 
 
-def require_exact(rank: Rank, elements: int = 1031, group: Any = None) -> None:
-    """Sum whole numbers that differ by rank and place; the sum is known without the backend and exact in float32."""
-    rank.phase(f"all-reduce of {elements} known numbers")
-    places = torch.arange(elements, dtype=torch.float32) % 1031
-    mine = (places + 7 * rank.rank).to(rank.device.torch)
-    dist.all_reduce(mine, group=group)
-    expected = places * rank.world_size + 7 * sum(range(rank.world_size))
-    if not torch.equal(mine.cpu(), expected):
-        over = "" if group is None else " over the second group"
-        raise RuntimeError(f"an all-reduce of known whole numbers is wrong{over}")
-
-
 _WORKLOAD, _SEED = "classifier", 7
-_PROOF_ELEMENTS = 1031
 _STEPS = 20
 
 
@@ -116,25 +104,21 @@ def _train(rank: Rank) -> dict[str, Any]:
 def _exact(rank: Rank, name: str) -> str:
     """Hold one collective against what the ranks' known data give; the barrier against nothing but its end."""
     rank.phase(name)
-    mine = _known(rank.rank).to(rank.device.torch)
+    mine = known(rank.rank).to(rank.device.torch)
     if name == "barrier":
         dist.barrier()
         return name
     if name == "broadcast":
         last = rank.world_size - 1
         dist.broadcast(mine, src=last)
-        right = torch.equal(mine.cpu(), _known(last))
+        right = torch.equal(mine.cpu(), known(last))
     else:
         gathered = [torch.empty_like(mine) for _ in range(rank.world_size)]
         dist.all_gather(gathered, mine)
-        right = all(torch.equal(part.cpu(), _known(other)) for other, part in enumerate(gathered))
+        right = all(torch.equal(part.cpu(), known(other)) for other, part in enumerate(gathered))
     if not right:
         raise RuntimeError(f"{name} of known whole numbers is wrong")
     return name
-
-
-def _known(rank: int) -> torch.Tensor:
-    return torch.arange(_PROOF_ELEMENTS, dtype=torch.float32) + 7 * rank
 
 
 def _own_seconds(rank: Rank) -> list[float]:

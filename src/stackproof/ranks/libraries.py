@@ -69,6 +69,8 @@ class Library:
     sharing_variable: str = ""
     device_id: bool = True
     """Whether a group is given the device of its rank as it forms."""
+    finalise: bool = False
+    """Whether a rank must leave by Python's own shutdown, because a launcher watches the library's farewell."""
     talk: Mapping[str, str] = field(default_factory=dict)
     silent: str = ""
     """Why there is no log to read, where there is none."""

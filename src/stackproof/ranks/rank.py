@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
-import hashlib
 import importlib
 import json
 import os
 import sys
+import threading
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
-import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import Store, TCPStore
 
@@ -33,6 +32,7 @@ from stackproof.stack import stacks
 # The launcher's deadline comes first: a peer that gave up waiting would be blamed for the rank that hangs.
 _AFTER_DEADLINE_S = 60.0
 _PARTING_S = 5.0
+_FAREWELL_S = 20.0
 
 Program = Callable[["Rank"], dict[str, Any]]
 
@@ -180,23 +180,18 @@ def end(run: Callable[[], int]) -> None:
         status = 1
     sys.stdout.flush()
     sys.stderr.flush()
+    if status == 0 and dist.is_initialized() and libraries.serving(str(dist.get_backend())).finalise:
+        _leave_in_order()
     os._exit(status)
 
 
-def mean_loss(rank: Rank, loss: torch.Tensor) -> float:
-    """Return the loss of the global batch: the mean over equal shards."""
-    total = loss.detach().clone()
-    dist.all_reduce(total)
-    return float(total) / rank.world_size
-
-
-def digest(tensors: Mapping[str, torch.Tensor]) -> str:
-    """Return one hash of all tensors' names and bits; ranks that drifted by one ulp differ."""
-    found = hashlib.sha256()
-    for name, tensor in sorted(tensors.items()):
-        found.update(name.encode())
-        found.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
-    return found.hexdigest()
+def _leave_in_order() -> NoReturn:
+    """Destroy the group and let Python shut down, so that the library takes its leave; one that hangs there is ended all the same."""
+    last = threading.Timer(_FAREWELL_S, os._exit, [0])
+    last.daemon = True
+    last.start()
+    dist.destroy_process_group()
+    sys.exit(0)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """The pytest plugin inside a stack's environment: suites' fixtures, and one event per thing that happens.
 
-Events go, a JSON object a line, to the file that the supervising process (`verify`) reads: whatever kills this
+Events go, a JSON object a line, to the file that the supervising process (`supervise`) reads: whatever kills this
 process, what happened before is known.
 """
 
@@ -30,7 +30,7 @@ from stackproof.device.facts import torch_facts
 from stackproof.device.kinds import Device
 from stackproof.record.checks import CapabilityMissing, CheckEnded, CheckInconclusive
 from stackproof.record.records import NOT_EXECUTED, Check, Figure, Measurement, Verdict
-from stackproof.runner.request import Session
+from stackproof.runner.request import Request
 from stackproof.stack import stacks
 
 DEFAULT_DEADLINE_S = 120.0
@@ -62,12 +62,12 @@ _REPORTER = pytest.StashKey["Reporter"]()
 class Reporter:
     """Turns what pytest does into events."""
 
-    def __init__(self, session: Session) -> None:
-        self.session = session
-        self.stack = session.open_stack()
-        self._events = (Path(session.folder) / "events.jsonl").open("a", encoding="utf-8")
-        self._stacks = (Path(session.folder) / "stacks.txt").open("a", encoding="utf-8")
-        self.ended = {name: (Verdict(verdict), reason) for name, (verdict, reason) in session.earlier.items()}
+    def __init__(self, request: Request) -> None:
+        self.request = request
+        self.stack = request.stack
+        self._events = (Path(request.folder) / "events.jsonl").open("a", encoding="utf-8")
+        self._stacks = (Path(request.folder) / "stacks.txt").open("a", encoding="utf-8")
+        self.ended = {name: (Verdict(verdict), reason) for name, (verdict, reason) in request.earlier.items()}
         self._began = 0.0
 
     def emit(self, event: str, **values: Any) -> None:
@@ -99,7 +99,7 @@ class Reporter:
 
     def choose_threads(self) -> None:
         """Run tiny work on one thread of the CPU: with busy neighbours, two made its steps up to fifty times slower."""
-        if self.session.preset == "tiny":
+        if self.request.preset == "tiny":
             torch.set_num_threads(1)
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
@@ -107,11 +107,11 @@ class Reporter:
         known = {check_id(item.nodeid): item for item in items}
         chosen = self._with_needs([item for name, item in known.items() if self._chosen(name)], known)
         self.emit("collected", ids=[check_id(item.nodeid) for item in chosen], known=list(known))
-        items[:] = self._ordered([item for item in chosen if check_id(item.nodeid) not in self.session.earlier])
+        items[:] = self._ordered([item for item in chosen if check_id(item.nodeid) not in self.request.earlier])
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """A file that cannot be collected is a failed check; a skipped one too, because nothing passes by not running."""
-        if not report.passed and check_id(report.nodeid) not in self.session.earlier:
+        if not report.passed and check_id(report.nodeid) not in self.request.earlier:
             lines = str(report.longrepr or "collection gave no reason").strip().splitlines()
             self.conclude(
                 check_id(report.nodeid) or "collection", Verdict.FAILED, f"could not be collected: {lines[-1]}", 0.0
@@ -147,15 +147,15 @@ class Reporter:
 
     def pytest_sessionfinish(self, exitstatus: int) -> None:
         """Say that the process came to its own end; where its exit hangs, its stack is left."""
-        deadline = _EXIT_DEADLINE_S * self.session.deadline_scale
+        deadline = _EXIT_DEADLINE_S * self.request.deadline_scale
         faulthandler.dump_traceback_later(deadline, file=self._stacks)
         self.emit("ended", status=int(exitstatus), deadline_s=deadline)
 
     def _chosen(self, identifier: str) -> bool:
-        mine, workers = self.session.shard
+        mine, workers = self.request.shard
         if zlib.crc32(identifier.encode()) % workers != mine:
             return False
-        patterns = self.session.only
+        patterns = self.request.only
         return not patterns or any(fnmatch.fnmatchcase(identifier, one) or identifier == one for one in patterns)
 
     def _with_needs(self, chosen: list[pytest.Item], known: dict[str, pytest.Item]) -> list[pytest.Item]:
@@ -165,9 +165,9 @@ class Reporter:
 
     def _ordered(self, items: list[pytest.Item]) -> list[pytest.Item]:
         """Shuffle within each file if a seed is given: files build on one another, the checks of a file do not."""
-        if self.session.shuffle is None:
+        if self.request.shuffle is None:
             return items
-        dice = random.Random(self.session.shuffle)
+        dice = random.Random(self.request.shuffle)
         files = [list(group) for _, group in itertools.groupby(items, key=lambda item: item.path)]
         for group in files:
             dice.shuffle(group)
@@ -176,7 +176,7 @@ class Reporter:
     def _start(self, item: pytest.Item) -> None:
         """Announce a check with its deadline, and have Python's stacks dumped when that passes."""
         marker = item.get_closest_marker("deadline")
-        deadline = (float(marker.args[0]) if marker else DEFAULT_DEADLINE_S) * self.session.deadline_scale
+        deadline = (float(marker.args[0]) if marker else DEFAULT_DEADLINE_S) * self.request.deadline_scale
         self._began = time.perf_counter()
         faulthandler.dump_traceback_later(deadline, file=self._stacks)
         self.emit("started", id=check_id(item.nodeid), deadline_s=deadline)
@@ -195,7 +195,7 @@ def pytest_configure(config: pytest.Config) -> None:
     die_with_parent()
     config.addinivalue_line("markers", "deadline(seconds): the check is ended and called hung after this time")
     config.addinivalue_line("markers", "needs(name, ...): the check runs only if these checks passed in the same run")
-    reporter = Reporter(Session.load())
+    reporter = Reporter(Request.load())
     config.stash[_REPORTER] = reporter
     config.pluginmanager.register(reporter, "stackproof-reporter")
     reporter.import_packages()
@@ -219,9 +219,9 @@ def _sentence(error: BaseException) -> str:
 
 
 @pytest.fixture(scope="session")
-def session_plan(pytestconfig: pytest.Config) -> Session:
-    """The session as the supervising process asked for it."""
-    return pytestconfig.stash[_REPORTER].session
+def run_request(pytestconfig: pytest.Config) -> Request:
+    """What the supervising process asked for."""
+    return pytestconfig.stash[_REPORTER].request
 
 
 @pytest.fixture(scope="session")
@@ -231,15 +231,15 @@ def stack(pytestconfig: pytest.Config) -> stacks.Stack:
 
 
 @pytest.fixture(scope="session")
-def device(session_plan: Session, stack: stacks.Stack) -> Device:
+def device(run_request: Request, stack: stacks.Stack) -> Device:
     """The device under test: the one asked for, else the first visible one."""
-    return devices.parse(session_plan.device, stack.device) if session_plan.device else devices.default(stack.device)
+    return devices.parse(run_request.device, stack.device) if run_request.device else devices.default(stack.device)
 
 
 @pytest.fixture(scope="session")
-def preset(session_plan: Session) -> str:
+def preset(run_request: Request) -> str:
     """The size of the workloads: tiny or full."""
-    return session_plan.preset
+    return run_request.preset
 
 
 @pytest.fixture

@@ -1,57 +1,84 @@
-"""What the supervising process (`verify`) tells the process that runs the checks (`plugin`)."""
+"""What is asked of a run: one object, from the command line to each process that runs checks, which reads it as JSON."""
 
 from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from stackproof.base.errors import Refusal
+from stackproof.record.records import Figure
 from stackproof.stack import stacks
+from stackproof.stack.stacks import Stack
 
-SESSION = "STACKPROOF_SESSION"
+REQUEST = "STACKPROOF_REQUEST"
+"""Names the file that holds the request of a process."""
 
 
 @dataclass(frozen=True)
-class Session:
-    """What the supervising process wants of this one; passed as a JSON file."""
+class Request:
+    """What to run: a stack, the folders of suites, and how; for one process of the run, its share as well."""
 
-    stack: str
-    rehearsed: bool
-    device: str
-    preset: str
-    folder: str
-    earlier: dict[str, tuple[str, str]]
-    """Checks that ended before this process began: verdict and reason by name; they are not run again."""
-    only: tuple[str, ...]
-    deadline_scale: float
-    shard: tuple[int, int]
-    """This process takes the checks of this number out of so many, by a stable hash of their names."""
-    shuffle: int | None
+    verb: str
+    stack: Stack
+    suites: tuple[str, ...]
+    device: str = ""
+    preset: str = "tiny"
+    only: tuple[str, ...] = ()
+    deadline_scale: float = 1.0
+    shuffle: int | None = None
     dataset: str = ""
     """A training set to look through; empty if none was handed in."""
     preflight: bool = True
     """Whether groups of ranks are held against the preflight before they start."""
-    options: dict[str, str] = field(default_factory=dict)
-    """What only some suites ask for."""
+    options: Mapping[str, str] = field(default_factory=dict)
+    """What only some suites ask for, such as the profile of benchmarks."""
+    folder: str = ""
+    """Where one process leaves its events and logs."""
+    shard: tuple[int, int] = (0, 1)
+    """One process takes the checks of this number out of so many, by a stable hash of their names."""
+    earlier: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    """Checks that ended before one process began: verdict and reason by name; they are not run again."""
+
+    def share(self, suites: tuple[str, ...], folder: Path, shard: tuple[int, int]) -> Request:
+        """Return what one process is asked for."""
+        return replace(self, suites=suites, folder=str(folder), shard=shard)
+
+    def facts(self) -> dict[str, Figure]:
+        """Return what of the request explains a record: a run of some checks must never look like a run of all."""
+        return {
+            "suites": " ".join(self.suites),
+            "only": " ".join(self.only),
+            "preset": self.preset,
+            "device": self.device or "the first",
+            "deadline_scale": self.deadline_scale,
+            "shuffle": -1 if self.shuffle is None else self.shuffle,
+            "dataset": self.dataset or "none",
+            "preflight": self.preflight,
+            **self.options,
+        }
+
+    def write(self, path: Path) -> None:
+        """Write it for another process; the stack travels by its name, and is read there from its folder."""
+        values = {one.name: getattr(self, one.name) for one in fields(self)}
+        values |= {"stack": self.stack.name, "rehearsed": self.stack.rehearsed}
+        path.write_text(json.dumps(values), encoding="utf-8")
 
     @classmethod
-    def load(cls) -> Session:
-        """Read the session that the environment variable names."""
-        if SESSION not in os.environ:
+    def load(cls) -> Request:
+        """Read the request that the environment variable names."""
+        if REQUEST not in os.environ:
             raise Refusal(
                 "suites are run by stackproof: use `python -m stackproof smoke --stack NAME` or `nox -s NAME-smoke`"
             )
-        read = json.loads(Path(os.environ[SESSION]).read_text(encoding="utf-8"))
+        read: dict[str, Any] = json.loads(Path(os.environ[REQUEST]).read_text(encoding="utf-8"))
+        stack = stacks.load(read["stack"])
+        read["stack"] = stack.rehearse() if read.pop("rehearsed") else stack
         values: dict[str, Any] = {
             key: tuple(value) if isinstance(value, list) else value for key, value in read.items()
         }
         values["earlier"] = {name: tuple(ended) for name, ended in read["earlier"].items()}
         return cls(**values)
-
-    def open_stack(self) -> stacks.Stack:
-        """Return the stack under test, as rehearsed if it is."""
-        found = stacks.load(self.stack)
-        return found.rehearse() if self.rehearsed else found

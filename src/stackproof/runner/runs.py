@@ -14,7 +14,8 @@ from stackproof.base.errors import EnvironmentMismatchError, Refusal, StackUnava
 from stackproof.record import junit, records
 from stackproof.record.records import Check, Record, Verdict
 from stackproof.runner import supervise
-from stackproof.runner.supervise import Observer, Plan
+from stackproof.runner.request import Request
+from stackproof.runner.state import Observer
 from stackproof.stack import environment_proof, hosts, provenance
 from stackproof.stack.stacks import Stack
 
@@ -47,28 +48,28 @@ class Outputs:
                 ) from error
 
 
-def conduct(plan: Plan, outputs: Outputs, observer: Observer, resume: bool = False) -> tuple[Record, Path]:
-    """Run the plan and return its record and where it was written.
+def conduct(request: Request, outputs: Outputs, observer: Observer, resume: bool = False) -> tuple[Record, Path]:
+    """Run the request and return its record and where it was written.
 
     `resume`: take over what the last run of this verb, stack and environment had when it was stopped.
     """
     outputs.prepare()
     started = datetime.now(timezone.utc)
-    record = Record(plan.verb, plan.stack.name, started.isoformat(timespec="milliseconds"))
-    folder = supervise.run_folder(outputs.results / plan.stack.name, f"{started:%Y%m%dT%H%M%S}-{plan.verb}")
+    record = Record(request.verb, request.stack.name, started.isoformat(timespec="milliseconds"))
+    folder = supervise.run_folder(outputs.results / request.stack.name, f"{started:%Y%m%dT%H%M%S}-{request.verb}")
     try:
-        record.provenance = provenance.host_facts(plan.stack)
-        record.provenance |= plan.facts()
-        _establish(plan.stack, record, observer)
+        record.provenance = provenance.host_facts(request.stack)
+        record.provenance |= request.facts()
+        _establish(request.stack, record, observer)
         if resume:
-            _take_over(plan, record, outputs)
+            _take_over(request, record, outputs)
     except (StackUnavailableError, EnvironmentMismatchError) as refusal:
         _refused(record, refusal, observer)
     except KeyboardInterrupt:
         record.checks.append(Check("environment", Verdict.INTERRUPTED, "interrupted from outside", 0.0))
         record.verdict = Verdict.INTERRUPTED
     else:
-        supervise.run(plan, record, observer, folder, lambda current: _checkpoint(current, folder / "record.json"))
+        supervise.run(request, record, observer, folder, lambda current: _checkpoint(current, folder / "record.json"))
     return record, _write(record, folder / "record.json", outputs)
 
 
@@ -97,12 +98,12 @@ def _establish(stack: Stack, record: Record, observer: Observer) -> None:
 _SAME = ("lock", "torch", "commit", "rehearsed", "suites", "only", "preset", "device", "dataset")
 
 
-def _take_over(plan: Plan, record: Record, outputs: Outputs) -> None:
+def _take_over(request: Request, record: Record, outputs: Outputs) -> None:
     """Add what an interrupted run had; its interrupted check runs again."""
-    folders = sorted((outputs.results / plan.stack.name).glob(f"*-{plan.verb}-*/record.json"))
+    folders = sorted((outputs.results / request.stack.name).glob(f"*-{request.verb}-*/record.json"))
     if not folders:
         raise Refusal(
-            f"there is no earlier {plan.verb} of {plan.stack.name} under {outputs.results}; run without --continue"
+            f"there is no earlier {request.verb} of {request.stack.name} under {outputs.results}; run without --continue"
         )
     earlier = records.read(folders[-1])
     if earlier.verdict is not Verdict.INTERRUPTED:

@@ -18,6 +18,7 @@ STACKS = ROOT / "stacks"
 SUITES = ROOT / "suites"
 PRECISIONS = ("float64", "float32", "bfloat16", "float16")
 TOOLKITS = ("cuda", "hip", "xpu")
+_A_GROUP = 2
 
 
 def suites() -> tuple[str, ...]:
@@ -162,6 +163,8 @@ class Stack:
     missing: Mapping[str, str] = field(default_factory=dict)
     expected: _Fewest
     """The fewest checks of each suite that must be executed; of a suite that the file does not name, one."""
+    least_ranks: int = _A_GROUP
+    """The fewest ranks over which a collective counts as verified; one rank exchanges nothing."""
     rehearsal: Rehearsal
     rehearsed: bool = False
 
@@ -246,4 +249,6 @@ def _definition(path: Path) -> Stack:
     if backends[0] != read.backend:
         why = f"is {list(backends)!r}; the stack's own backend, '{read.backend}', comes first"
         raise table.refuse("backends", why)
+    if read.least_ranks < _A_GROUP:
+        raise table.refuse("least_ranks", f"is {read.least_ranks}; it must be {_A_GROUP} or more: one rank is no group")
     return replace(read, hardware=read.device, backends=backends, expected=expected, rehearsal=rehearsal)

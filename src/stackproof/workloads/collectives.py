@@ -19,14 +19,20 @@ _MIB = 1 << 20
 _PERIOD = 7
 """Values are small whole numbers, exact in every dtype and in every order of summing."""
 
-FACTORS: dict[str, Callable[[int], float]] = {
+_FACTORS: dict[str, Callable[[int], float]] = {
     "all-reduce": lambda n: 2 * (n - 1) / n,
     "reduce-scatter": lambda n: (n - 1) / n,
     "all-gather": lambda n: (n - 1) / n,
     "all-to-all": lambda n: (n - 1) / n,
     "broadcast": lambda _: 1.0,
     "reduce": lambda _: 1.0,
+    "send-recv": lambda _: 1.0,
 }
+
+
+def bus_factor(collective: str, world_size: int) -> float:
+    """Return busbw over algbw, by nccl-tests' table; 0 for one rank, which sends nothing."""
+    return _FACTORS[collective.replace("_", "-")](world_size) if world_size > 1 else 0.0
 
 
 class Collective(Work):
@@ -34,7 +40,7 @@ class Collective(Work):
 
     def __init__(self, setting: Setting) -> None:
         with setting.parameters as row:
-            self._call = row.take("call", str, allowed=tuple(FACTORS))
+            self._call = row.take("call", str, allowed=tuple(_CALLS))
             mib, dtype = row.take("mib", float), dtype_named(row)
         self.device, self.dtype = setting.device, name_of(dtype)
         self._rank, self._world = dist.get_rank(), dist.get_world_size()
@@ -50,8 +56,8 @@ class Collective(Work):
     @property
     def worth(self) -> Mapping[str, float]:
         """GB of the whole tensor, and GB that cross a link; a single rank sends nothing."""
-        factor = FACTORS[self._call](self._world)
-        over_link = {"GB over a link": factor * self._bytes / 1e9} if self._world > 1 else {}
+        factor = bus_factor(self._call, self._world)
+        over_link = {"GB over a link": factor * self._bytes / 1e9} if factor else {}
         return {"GB": self._bytes / 1e9, **over_link}
 
     def conclude(self) -> Mapping[str, Figure]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from scipy import stats
 
+from stackproof import ROOT
 from stackproof.base.errors import Refusal
-from stackproof.gate import plan
-from tools.gate_calibration import calibrate
+from tools.gate_calibration import calibrate, doses
 from tools.gate_calibration import page as calibration_page
 from tools.gate_calibration.calibrate import Share, Trial
 from tools.gate_calibration.doses import Calibration, Dose
@@ -109,7 +110,7 @@ def test_drawn_gates_have_a_table_of_their_own() -> None:
 
 def test_nothing_measured_is_said_in_the_first_line() -> None:
     """A page without figures cannot be mistaken for one with."""
-    assert calibration_page.tables(plan.load().calibration, []).startswith("**not yet measured**")
+    assert calibration_page.tables(doses.load(), []).startswith("**not yet measured**")
 
 
 def test_tables_go_between_the_marks_only(tmp_path: Path) -> None:
@@ -125,8 +126,18 @@ def test_tables_go_between_the_marks_only(tmp_path: Path) -> None:
 
 def test_the_table_of_doses_plants_what_the_issue_asks_for() -> None:
     """At least 200 gates of equal sides, and spins of 1, 2, 3 and 5 per cent."""
-    declared = plan.load().calibration
+    declared = doses.load()
     assert declared.doses[0].drill == ""
     assert declared.doses[0].gates >= 200
     assert {0.01, 0.02, 0.03, 0.05} <= {dose.worse for dose in declared.doses}
     assert any(dose.drill.startswith("kernel") for dose in declared.doses)
+
+
+def test_the_product_never_imports_the_laboratory() -> None:
+    """`tools/` is not in the wheel: nothing below `src/` names it in an import."""
+    sources = sorted((ROOT / "src").rglob("*.py"))
+    assert len(sources) > 100
+    guilty = [
+        path for path in sources if re.search(r"^\s*(from|import) tools\b", path.read_text(encoding="utf-8"), re.M)
+    ]
+    assert guilty == []

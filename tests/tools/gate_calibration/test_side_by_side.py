@@ -11,37 +11,37 @@ from typing import Any
 import pytest
 
 from stackproof.base.errors import Refusal
-from stackproof.gate.gate import Contest
+from stackproof.gate.gate import Comparison
 from tools.gate_calibration import side_by_side
 from tools.gate_calibration.calibrate import Trial
 from tools.gate_calibration.doses import Dose
-from tools.gate_calibration.side_by_side import Crew, Gate
+from tools.gate_calibration.side_by_side import Gate, Pool
 
 EQUAL = Dose("equal sides", "", 9, 0.0)
 ANY: Any = None
 
 
-def _sound(_: Contest, dose: Dose, number: int, folder: Path) -> Trial:
+def _sound(_: Comparison, dose: Dose, number: int, folder: Path) -> Trial:
     """End at once, and tell where it ran."""
     assert folder.is_dir()
     facts = {"torch": "2.15.0", "cores": sorted(os.sched_getaffinity(0)), "process": os.getpid()}
     return Trial(dose.name, number, "passed", 1.0, 6, {}, {}, {}, {}, facts)
 
 
-def _refused(contest: Contest, dose: Dose, number: int, folder: Path) -> Trial:
+def _refused(comparison: Comparison, dose: Dose, number: int, folder: Path) -> Trial:
     if number == 2:
         raise Refusal("no device")
-    return _sound(contest, dose, number, folder)
+    return _sound(comparison, dose, number, folder)
 
 
-def _killed(_: Contest, __: Dose, ___: int, ____: Path) -> Trial:
+def _killed(_: Comparison, __: Dose, ___: int, ____: Path) -> Trial:
     os.kill(os.getpid(), signal.SIGKILL)
     raise AssertionError
 
 
 def _run(many: int, gates: int, until: float = float("inf"), gate: Gate = _sound) -> list[Trial]:
     kept: list[Trial] = []
-    Crew(ANY, iter([(EQUAL, number) for number in range(gates)]), until, kept.append, gate).run(many)
+    Pool(ANY, iter([(EQUAL, number) for number in range(gates)]), until, kept.append, gate).run(many)
     return kept
 
 
@@ -75,7 +75,7 @@ def test_a_gate_that_is_refused_ends_all() -> None:
     """Its sentence comes out with the gate's name, and the trials that ended before are kept."""
     kept: list[Trial] = []
     with pytest.raises(Refusal, match="equal sides, gate 3: no device"):
-        Crew(ANY, iter([(EQUAL, number) for number in range(9)]), float("inf"), kept.append, _refused).run(1)
+        Pool(ANY, iter([(EQUAL, number) for number in range(9)]), float("inf"), kept.append, _refused).run(1)
     assert [trial.number for trial in kept] == [0, 1]
 
 

@@ -1,4 +1,4 @@
-"""The ledger: each check once, totals that progress can reach, and a record that survives a kill."""
+"""The state of a run: each check once, totals that progress can reach, and a record that survives a kill."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from stackproof.record.records import Check, Record, Verdict
-from stackproof.runner import supervise
-from stackproof.runner.supervise import Ledger
+from stackproof.runner import state
+from stackproof.runner.state import RunState
 
 from ..conftest import Silent
 
@@ -22,35 +22,35 @@ def make(*checks: Check) -> Record:
 
 def test_the_first_word_about_a_check_counts(silent: Silent) -> None:
     """A file that every process fails to collect is one failed check."""
-    book = Ledger(make(), silent)
-    book.conclude(CHECK)
-    book.conclude(replace(CHECK, verdict=Verdict.FAILED))
-    assert book.record.checks == [CHECK] == silent.ended
+    known = RunState(make(), silent)
+    known.conclude(CHECK)
+    known.conclude(replace(CHECK, verdict=Verdict.FAILED))
+    assert known.record.checks == [CHECK] == silent.ended
 
 
 def test_an_excuse_changes_the_verdict_before_anybody_hears_of_it(silent: Silent) -> None:
     """Record and observer agree on a known issue."""
-    book = Ledger(make(), silent, lambda check: replace(check, verdict=Verdict.KNOWN_ISSUE))
-    book.conclude(replace(CHECK, verdict=Verdict.FAILED))
-    assert book.record.checks[0].verdict is silent.ended[0].verdict is Verdict.KNOWN_ISSUE
+    known = RunState(make(), silent, lambda check: replace(check, verdict=Verdict.KNOWN_ISSUE))
+    known.conclude(replace(CHECK, verdict=Verdict.FAILED))
+    assert known.record.checks[0].verdict is silent.ended[0].verdict is Verdict.KNOWN_ISSUE
 
 
 def test_totals_leave_out_what_an_earlier_run_had(silent: Silent) -> None:
     """Progress counts what is left to run."""
-    book = Ledger(make(CHECK), silent)
-    book.announce([CHECK.id, "a/b::d"])
+    known = RunState(make(CHECK), silent)
+    known.announce([CHECK.id, "a/b::d"])
     assert silent.total == 1
-    book.announce([CHECK.id, "a/b::d", "a/b::e"])
+    known.announce([CHECK.id, "a/b::d", "a/b::e"])
     assert silent.total == 2
 
 
 def test_a_checkpoint_is_an_interrupted_record(silent: Silent, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is kept on the way says that it was interrupted; the record itself goes on."""
     kept: list[Verdict] = []
-    book = Ledger(make(), silent, save=lambda record: kept.append(record.verdict))
-    book.checkpoint()
+    known = RunState(make(), silent, save=lambda record: kept.append(record.verdict))
+    known.checkpoint()
     assert kept == []
-    monkeypatch.setattr(supervise, "_CHECKPOINT_S", 0.0)
-    book.checkpoint()
+    monkeypatch.setattr(state, "_CHECKPOINT_S", 0.0)
+    known.checkpoint()
     assert kept == [Verdict.INTERRUPTED]
-    assert book.record.verdict is Verdict.INCONCLUSIVE
+    assert known.record.verdict is Verdict.INCONCLUSIVE

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from stackproof.base import processes
-from stackproof.gate.live import Answer, LiveSide, Seat, SideEndedError
+from stackproof.gate.live import Answer, LiveSide, SideEndedError, SideSpec
 from stackproof.gate.plan import GatePlan
 from stackproof.record.records import Verdict
 
@@ -25,7 +25,7 @@ Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Terms:
+class LaunchTerms:
     """What holds for every launch."""
 
     preset: str
@@ -36,7 +36,7 @@ class Terms:
 
 
 @dataclass
-class Seen:
+class Observed:
     """One subject on one side in one launch."""
 
     blocks: list[float] = field(default_factory=list)
@@ -51,7 +51,7 @@ class Seen:
 class Launch:
     """What one launch saw: by subject, by side; and the conditions that it ran under."""
 
-    seen: dict[str, dict[str, Seen]] = field(default_factory=dict)
+    seen: dict[str, dict[str, Observed]] = field(default_factory=dict)
     hello: dict[str, Answer] = field(default_factory=dict)
     counted: bool = True
     """Whether the exact counters were asked for; where they were not, none is missing."""
@@ -68,19 +68,19 @@ class Lost:
     reason: str
 
 
-def greet(seats: Sequence[Seat], terms: Terms, folder: Path) -> dict[str, Answer]:
+def handshake(specs: Sequence[SideSpec], terms: LaunchTerms, folder: Path) -> dict[str, Answer]:
     """Start each side once and return what it says of itself, by side; files are read from the disk now and not while it counts.
 
     Raises:
         SideEndedError: a side does not come up.
     """
     with ExitStack() as stack:
-        sides = _start(seats, terms, folder, stack)
-        return {side.seat.name: side.hello() for side in sides}
+        sides = _start(specs, terms, folder, stack)
+        return {side.spec.name: side.hello() for side in sides}
 
 
 def launch(
-    seats: Sequence[Seat], subjects: Sequence[str], terms: Terms, number: int, folder: Path, say: Say
+    specs: Sequence[SideSpec], subjects: Sequence[str], terms: LaunchTerms, number: int, folder: Path, say: Say
 ) -> tuple[Launch, list[Lost]]:
     """Start the sides for the launch of this number, duel over every subject, and end them.
 
@@ -91,12 +91,12 @@ def launch(
     captured = terms.plan.captured if number < terms.plan.captures else ()
     while left or not found.hello:
         with ExitStack() as stack:
-            sides = _start(seats, terms, folder, stack)
+            sides = _start(specs, terms, folder, stack)
             _take_up(sides, found)
             while left:
                 subject = left.pop(0)
                 try:
-                    found.seen[subject] = _duel(sides, subject, terms, subject in captured, found)
+                    found.seen[subject] = _interleaved(sides, subject, terms, subject in captured, found)
                 except SideEndedError as ended:
                     lost.append(Lost(subject, ended.side, ended.verdict, str(ended)))
                     if ended.gone or not _closed(sides):
@@ -106,22 +106,24 @@ def launch(
     return found, lost
 
 
-def _start(seats: Sequence[Seat], terms: Terms, folder: Path, stack: ExitStack) -> list[LiveSide]:
+def _start(specs: Sequence[SideSpec], terms: LaunchTerms, folder: Path, stack: ExitStack) -> list[LiveSide]:
     folder.mkdir(parents=True, exist_ok=True)
-    return [stack.enter_context(LiveSide(seat, folder / f"{seat.name}.log", terms.run, terms.scale)) for seat in seats]
+    return [stack.enter_context(LiveSide(spec, folder / f"{spec.name}.log", terms.run, terms.scale)) for spec in specs]
 
 
 def _take_up(sides: Sequence[LiveSide], found: Launch) -> None:
     """Wait until all are up; what the first start of a launch took is its start-up."""
-    told = {side.seat.name: side.hello() for side in sides}
+    told = {side.spec.name: side.hello() for side in sides}
     if not found.hello:
         found.hello = told
         found.seen[PROCESS] = {
-            name: Seen(quantities={"start-up": float(answer["start_up"])}) for name, answer in told.items()
+            name: Observed(quantities={"start-up": float(answer["start_up"])}) for name, answer in told.items()
         }
 
 
-def _duel(sides: Sequence[LiveSide], subject: str, terms: Terms, captured: bool, found: Launch) -> dict[str, Seen]:
+def _interleaved(
+    sides: Sequence[LiveSide], subject: str, terms: LaunchTerms, captured: bool, found: Launch
+) -> dict[str, Observed]:
     """Prove and warm, then alternate blocks; both are open all the time, so that only one thing differs: the turn."""
     plan = terms.plan
     opened = _at_once(sides, "open", _OPEN_S, subject=subject, preset=terms.preset)
@@ -137,7 +139,7 @@ def _duel(sides: Sequence[LiveSide], subject: str, terms: Terms, captured: bool,
     counted = _at_once(sides, "count", _OPEN_S, captured=captured) if found.counted else dict.fromkeys(sides, nothing)
     _at_once(sides, "conclude", deadline)
     return {
-        side.seat.name: Seen(
+        side.spec.name: Observed(
             blocks[side],
             opened[side]["worth"],
             {

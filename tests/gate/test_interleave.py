@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from stackproof.gate import duel, plan
-from stackproof.gate.duel import PROCESS, Launch, Lost, Terms
+from stackproof.gate import interleave, plan
+from stackproof.gate.interleave import PROCESS, Launch, LaunchTerms, Lost
 from stackproof.record.records import Verdict
 
-from .sham import seat
+from .sham import spec
 
-TERMS = Terms("tiny", plan.load(), 10.0)
+TERMS = LaunchTerms("tiny", plan.load(), 10.0)
 
 
 def _launch(folder: Path, base: str = "", head: str = "", number: int = 0) -> tuple[Launch, list[Lost]]:
-    seats = (seat(folder, "base", base), seat(folder, "head", head))
-    return duel.launch(seats, ("one", "two"), TERMS, number, folder / "launch", lambda _: None)
+    specs = (spec(folder, "base", base), spec(folder, "head", head))
+    return interleave.launch(specs, ("one", "two"), TERMS, number, folder / "launch", lambda _: None)
 
 
 def test_both_sides_take_turns_over_every_subject(tmp_path: Path) -> None:
@@ -69,13 +69,13 @@ def test_wrong_is_graver_than_skipped(tmp_path: Path) -> None:
 
 def test_a_single_side_is_measured_alone(tmp_path: Path) -> None:
     """With a record in place of the base as many blocks are taken, of the head."""
-    found, _ = duel.launch((seat(tmp_path, "head"),), ("one",), TERMS, 0, tmp_path / "launch", lambda _: None)
+    found, _ = interleave.launch((spec(tmp_path, "head"),), ("one",), TERMS, 0, tmp_path / "launch", lambda _: None)
     assert set(found.seen["one"]) == {"head"}
     assert found.seen["one"]["head"].blocks
 
 
 def test_the_greeting_says_what_there_is(tmp_path: Path) -> None:
     """Facts and subjects of each side, before anything is launched."""
-    told = duel.greet((seat(tmp_path, "base"), seat(tmp_path, "head")), TERMS, tmp_path / "greeting")
+    told = interleave.handshake((spec(tmp_path, "base"), spec(tmp_path, "head")), TERMS, tmp_path / "handshake")
     assert set(told) == {"base", "head"}
     assert set(told["head"]["subjects"]) == {"one", "two"}

@@ -1,0 +1,168 @@
+"""The cells of a gate: what every launch adds to them, and what is said of each at a look."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+
+from stackproof.gate.interleave import Launch, Lost, Observed
+from stackproof.gate.plan import GatePlan
+from stackproof.gate.statistics import CellOutcome, Design, Estimate, Ruling, estimate, paired, percent, rule, unpaired
+from stackproof.record.records import Figure
+
+TIME = "time"
+BASE, HEAD = "base", "head"
+_FEWEST = 3
+
+
+@dataclass
+class Cell:
+    """One thing that is compared: a logarithm of head over base for each launch, and once it is decided, the ruling.
+
+    With a stored base, `stored` has the logarithms of its launches, and `ratios` those of the head beside their mean.
+    """
+
+    subject: str
+    what: str
+    effect: float
+    stored: tuple[float, ...] = ()
+    ratios: list[float] = field(default_factory=list)
+    ruling: Ruling | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of its check: `gate/gemm-float32::time`."""
+        return f"gate/{self.subject}::{self.what}"
+
+    @property
+    def decided(self) -> bool:
+        """Whether more launches would change nothing."""
+        return self.ruling is not None and self.ruling.decided
+
+    def estimate(self, alpha: float) -> Estimate:
+        """Return what is known now."""
+        if not self.stored:
+            return estimate(self.ratios, alpha)
+        middle = sum(self.stored) / len(self.stored)
+        return unpaired(self.stored, [ratio + middle for ratio in self.ratios], alpha)
+
+    def figures(self) -> dict[str, Figure]:
+        """Return what a record keeps of it; ratios are head over base, below 1 is better."""
+        found: dict[str, Figure] = {"launches": len(self.ratios), "minimum effect": self.effect}
+        if self.ruling is not None:
+            one = self.ruling.estimate
+            found |= {
+                "ratio": math.exp(one.centre),
+                "ratio, low": math.exp(max(one.low, -50.0)),
+                "ratio, high": math.exp(min(one.high, 50.0)),
+                "minimum detectable effect": math.expm1(min(one.visible, 50.0)),
+            }
+        return found | {f"launch {number}": math.exp(ratio) for number, ratio in enumerate(self.ratios)}
+
+
+@dataclass
+class Results:
+    """All cells, what was lost, and what was counted exactly."""
+
+    plan: GatePlan
+    kind: str
+    """The type of device, which decides the minimum effect."""
+    stored: dict[str, Observed] = field(default_factory=dict)
+    """What a record knows of the base, by subject; blocks are seconds per run, one a launch. Empty where both sides are live."""
+    cells: dict[str, Cell] = field(default_factory=dict)
+    lost: dict[str, Lost] = field(default_factory=dict)
+    missing: dict[str, str] = field(default_factory=dict)
+    """Figures that the base has and the head has not, by the name of the check."""
+    counted: dict[str, list[tuple[dict[str, int], dict[str, int]]]] = field(default_factory=dict)
+    proved: dict[str, str] = field(default_factory=dict)
+    launches: list[Launch] = field(default_factory=list)
+    same_torch: bool = True
+
+    def add(self, launch: Launch, lost: Iterable[Lost]) -> None:
+        """Take over what one launch saw."""
+        self.launches.append(launch)
+        self.lost |= {one.subject: one for one in lost}
+        for subject, sides in launch.seen.items():
+            base = self.stored.get(subject) if self.stored else sides.get(BASE)
+            head = sides.get(HEAD)
+            if base is None or head is None:
+                continue
+            self.proved[subject] = head.proved
+            self._add_time(subject, base, head)
+            self._add_quantities(subject, base, head)
+            if launch.counted:
+                self._add_counters(subject, base, head)
+
+    def _add_time(self, subject: str, base: Observed, head: Observed) -> None:
+        if not head.blocks:
+            return
+        effect = self.plan.effect(subject, self.kind)
+        if self.stored:
+            logs = tuple(map(math.log, base.blocks))
+            middle = sum(logs) / len(logs)
+            self._append(Cell(subject, TIME, effect, logs), math.log(median(head.blocks)) - middle)
+        else:
+            self._append(Cell(subject, TIME, effect), paired(base.blocks, head.blocks))
+
+    def _add_quantities(self, subject: str, base: Observed, head: Observed) -> None:
+        for name, before in base.quantities.items():
+            if name not in self.plan.judged:
+                continue
+            after = head.quantities.get(name, 0.0)
+            cell = Cell(subject, name, self.plan.quantities[name].effect(self.kind))
+            if before > 0 and after > 0:
+                self._append(cell, math.log(after / before))
+            elif before > 0:
+                self.missing[cell.name] = (
+                    f"the base gives {before:g} {self.plan.quantities[name].unit}, the head nothing"
+                )
+
+    def _add_counters(self, subject: str, base: Observed, head: Observed) -> None:
+        if base.counters:
+            self.counted.setdefault(subject, []).append((base.counters, head.counters))
+        for name in self.plan.counters:
+            if name in base.counters and name not in head.counters:
+                self.missing[f"gate/{subject}::{name}"] = f"the base counts {base.counters[name]}, the head nothing"
+
+    def _append(self, fresh: Cell, ratio: float) -> None:
+        cell = self.cells.setdefault(fresh.name, fresh)
+        if not cell.decided:
+            cell.ratios.append(ratio)
+
+    def look(self, design: Design) -> None:
+        """Judge all cells together; those that are decided stay as they are, and stay in the family of tests."""
+        whole = {name: cell for name, cell in self.cells.items() if len(cell.ratios) >= _FEWEST}
+        if not whole:
+            return
+        found = {name: cell.estimate(design.per_look) for name, cell in whole.items()}
+        for name, ruling in rule(found, {name: cell.effect for name, cell in whole.items()}, design).items():
+            if not whole[name].decided:
+                whole[name].ruling = ruling
+
+    def seen(self) -> set[str]:
+        """Return the subjects whose time was measured and that are not lost."""
+        return {cell.subject for cell in self.cells.values() if cell.what == TIME} - set(self.lost)
+
+    def undecided(self) -> list[str]:
+        """Return the subjects that still have a cell to decide, in order; a lost one is decided."""
+        open_ = [cell.subject for cell in self.cells.values() if not cell.decided]
+        return [subject for subject in dict.fromkeys(open_) if subject not in self.lost]
+
+
+def counter_change(pairs: Sequence[tuple[dict[str, int], dict[str, int]]], counter: str) -> tuple[CellOutcome, str]:
+    """Compare one exact counter over all launches; one that varies by itself proves nothing and says so."""
+    base, head = ({pair[side].get(counter, -1) for pair in pairs} for side in (0, 1))
+    if len(base) > 1 or len(head) > 1:
+        return CellOutcome.INCONCLUSIVE, f"it varies by itself: base {sorted(base)}, head {sorted(head)}"
+    before, after = base.pop(), head.pop()
+    if before == after:
+        return CellOutcome.SAME, f"{before} on both sides"
+    share = percent(math.log(after / before)) if before > 0 and after > 0 else "not comparable"
+    return (CellOutcome.SLOWER if after > before else CellOutcome.FASTER), f"{before} -> {after} ({share})"
+
+
+def counters_of(pairs: Sequence[tuple[dict[str, int], dict[str, int]]], known: Iterable[str]) -> list[str]:
+    """Return the counters that both sides gave in every launch, in the plan's order."""
+    return [name for name in known if all(name in side for pair in pairs for side in pair)]

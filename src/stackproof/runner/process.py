@@ -1,0 +1,162 @@
+"""One supervised process that runs checks: what it says, and what becomes of it when it dies or hangs."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from stackproof.base import processes
+from stackproof.record.records import Check, Measurement, Verdict
+from stackproof.runner.request import REQUEST, Request
+from stackproof.runner.state import RunState
+from stackproof.stack.stacks import Stack
+from stackproof.triage import explain
+
+_QUIET_S = 180.0  # for what is between checks: imports, collection, a module's fixtures
+_GRACE_S = 2.0
+
+
+@dataclass
+class CheckProcess:
+    """A process, followed until it ends; `left` says that it ended inside a check, so that others may be left to run."""
+
+    request: Request
+    root: Path
+    """Where the folders of suites and their configuration lie."""
+    state: RunState
+    mark: str
+    left: bool = False
+    current: str = ""
+    ended: bool = False
+    _own: str = field(default_factory=processes.new_mark)
+
+    def start(self) -> None:
+        """Start the process; its output goes to a file of its own."""
+        folder = Path(self.request.folder)
+        self._log = folder / f"suite-{len(list(folder.glob('suite-*.log')))}.log"
+        self._events = _Tail(folder / "events.jsonl")
+        self._before = len(self.state.record.checks)
+        self._extend(_QUIET_S)
+        replace(self.request, earlier=self.state.ended).write(folder / "request.json")
+        environment = {**variables_of(self.request.stack), REQUEST: str(folder / "request.json")}
+        with self._log.open("wb") as output:
+            self._child = processes.start(self._command(), output, environment, f"{self.mark}/{self._own}")
+
+    def alive(self) -> bool:
+        """Absorb what the process said; when it has ended, or must be, conclude and return False."""
+        self.absorb()
+        running = self._child.poll() is None
+        if running and time.monotonic() <= self._deadline + _GRACE_S:
+            return True
+        processes.end_tree(self._own, self._child)
+        self.absorb()
+        self.left = bool(self.current)
+        self._conclude(hung=running)
+        return False
+
+    def absorb(self) -> None:
+        """Take over the events that were written since the last look."""
+        for event in self._events:
+            _HANDLERS[event.pop("event")](self, event)
+
+    def _extend(self, seconds: float) -> None:
+        """Let the process be quiet for so long, times what the user allows slow hosts."""
+        self._deadline = time.monotonic() + seconds * self.request.deadline_scale
+
+    def _conclude(self, hung: bool) -> None:
+        status = self._child.returncode or 0
+        if hung:
+            self.state.conclude(Check(self._place(), Verdict.HUNG, self._hang(), 0.0))
+        elif not self.ended or status < 0:
+            said_why = len(self.state.record.checks) > self._before
+            if not (said_why and status >= 0 and not self.current):
+                self.state.conclude(Check(self._place(), Verdict.CRASHED, self._death(status), 0.0))
+
+    def _hang(self) -> str:
+        dumped = processes.last_lines(Path(self.request.folder) / "stacks.txt", 40)
+        frames = (line.strip() for line in dumped if line.strip().startswith("File "))
+        place = next(frames, "")
+        where = f"it was in {place}" if place else f"its log is {self._log}"
+        return explain.with_finding(f"did not end by its deadline and was ended; {where}", [self._log])
+
+    def _death(self, status: int) -> str:
+        said = " / ".join(processes.last_lines(self._log, 3)) or "nothing"
+        reason = f"the process ended with {processes.describe_exit(status)}; it printed last: {said}"[:800]
+        return explain.with_finding(reason, [self._log])
+
+    def _place(self) -> str:
+        return self.current or f"{' '.join(self.request.suites)} ({'exit' if self.ended else 'start'})"
+
+    def _command(self) -> list[str]:
+        folders = [str(self.root / suite) for suite in self.request.suites]
+        configuration = ["-c", str(self.root / "pytest.ini"), "--rootdir", str(self.root)]
+        return [sys.executable, "-X", "faulthandler", "-m", "pytest", *configuration, *folders]
+
+
+def _on_collected(process: CheckProcess, event: dict[str, Any]) -> None:
+    process.state.announce(event["ids"], event["known"])
+
+
+def _on_started(process: CheckProcess, event: dict[str, Any]) -> None:
+    process.current = event["id"]
+    process._deadline = time.monotonic() + event["deadline_s"]  # scaled by the process itself
+    process.state.observer.started(process.current)
+
+
+def _on_finished(process: CheckProcess, event: dict[str, Any]) -> None:
+    row = event["check"]
+    process.current = ""
+    process._extend(_QUIET_S)
+    process.state.conclude(Check(**{**row, "verdict": Verdict(row["verdict"])}))
+
+
+def _on_measurement(process: CheckProcess, event: dict[str, Any]) -> None:
+    process.state.record.measurements.append(Measurement(**event))
+
+
+def _on_facts(process: CheckProcess, event: dict[str, Any]) -> None:
+    process.state.record.provenance.update(event["values"])
+
+
+def _on_ended(process: CheckProcess, event: dict[str, Any]) -> None:
+    process.ended = True
+    process._deadline = time.monotonic() + event["deadline_s"]
+
+
+_HANDLERS: dict[str, Callable[[CheckProcess, dict[str, Any]], None]] = {
+    "collected": _on_collected,
+    "started": _on_started,
+    "finished": _on_finished,
+    "measurement": _on_measurement,
+    "facts": _on_facts,
+    "ended": _on_ended,
+}
+
+
+class _Tail:
+    """Complete lines appended to a file of JSON objects since the last look, from where it stands now."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._position = path.stat().st_size if path.exists() else 0
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        if not self._path.exists():
+            return
+        with self._path.open("rb") as stream:
+            stream.seek(self._position)
+            while (line := stream.readline()).endswith(b"\n"):
+                self._position = stream.tell()
+                yield json.loads(line)
+
+
+def variables_of(stack: Stack) -> dict[str, str]:
+    """Return what a process of the stack is started with: its defaults where the user has set nothing, its packages on the path."""
+    defaults = {name: value for name, value in stack.environment.items() if name not in os.environ}
+    return {**defaults, "PYTHONPATH": stack.path(os.environ.get("PYTHONPATH", ""))} if stack.packages else defaults
