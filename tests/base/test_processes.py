@@ -6,12 +6,16 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from stackproof.base import processes
+
+ENDED, EXECS, RUNS = "ended", "is in execve", "runs without variables"
 
 GRANDCHILDREN = """
 import subprocess, sys, time
@@ -21,45 +25,90 @@ time.sleep(600)
 """
 
 
-def start(script: str, log: Path, mark: str) -> subprocess.Popen[bytes]:
-    """Start a Python script under a mark and wait until it says ready."""
-    with log.open("wb") as output:
-        child = processes.start([sys.executable, "-c", script], output, {}, mark)
-    until = time.monotonic() + 20
-    while b"ready" not in log.read_bytes() and time.monotonic() < until:
-        time.sleep(0.02)
-    return child
+Start = Callable[[str, str], "subprocess.Popen[bytes]"]
 
 
-def test_end_tree_also_ends_what_left_the_session(tmp_path: Path) -> None:
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Start a Python script under a mark and wait until it says ready; whatever the test says, it is gone afterwards."""
+    children = []
+
+    def begin(script: str, mark: str) -> subprocess.Popen[bytes]:
+        log = tmp_path / f"{mark}.log"
+        with log.open("wb") as output:
+            child = processes.start([sys.executable, "-c", script], output, {}, mark)
+        children.append((mark, child))
+        while b"ready" not in log.read_bytes() and child.poll() is None:
+            time.sleep(0.02)
+        return child
+
+    yield begin
+    for mark, child in children:
+        processes.end_tree(mark, child)
+
+
+def process(table: Path, kind: str) -> Path:
+    """Write a process as the kernel shows one whose environment is empty."""
+    folder = table / "4242"
+    folder.mkdir()
+    (folder / "environ").write_bytes(b"")
+    fields = ["S", *["0"] * 49]
+    fields[48] = "140721" if kind == RUNS else "0"
+    (folder / "stat").write_text(f"4242 (a (name)) {' '.join(fields)}")
+    if kind != ENDED:
+        (folder / "exe").symlink_to("/bin/true")
+    return folder
+
+
+def test_a_process_that_is_in_execve_is_not_missed(tmp_path: Path) -> None:
+    """The kernel has no environment to show while it puts a program into a process, which a busy host lets wait."""
+    mark, folder = processes.new_mark(), process(tmp_path, EXECS)
+    text = f"A=1\0{processes.MARK}={mark}\0".encode()
+    later = threading.Timer(0.2, (folder / "environ").write_bytes, [text])
+    later.start()
+    assert processes.marked(mark, tmp_path) == [4242]
+    later.join()
+
+
+@pytest.mark.parametrize("kind", [ENDED, RUNS])
+def test_a_process_that_will_never_show_an_environment_is_not_waited_for(kind: str, tmp_path: Path) -> None:
+    """It has ended or is the kernel's own, or was started with no variables at all."""
+    folder = process(tmp_path, kind)
+    later = threading.Timer(1.0, (folder / "environ").write_bytes, [f"{processes.MARK}=mine\0".encode()])
+    later.start()
+    assert processes.marked("mine", tmp_path) == []
+    later.cancel()
+
+
+def test_end_tree_also_ends_what_left_the_session(start: Start) -> None:
     """A grandchild in a session of its own carries the mark and is ended with the rest."""
     mark = processes.new_mark()
-    child = start(GRANDCHILDREN, tmp_path / "log", mark)
+    child = start(GRANDCHILDREN, mark)
     assert len(processes.marked(mark)) >= 2
     processes.end_tree(mark, child)
     assert processes.marked(mark) == []
     assert child.returncode == -signal.SIGKILL
 
 
-def test_end_tree_leaves_others_alone(tmp_path: Path) -> None:
+def test_end_tree_leaves_others_alone(start: Start) -> None:
     """Only processes with the mark are ended."""
     mine, theirs = processes.new_mark(), processes.new_mark()
-    child = start("import time; print('ready', flush=True); time.sleep(600)", tmp_path / "log", theirs)
+    child = start("import time; print('ready', flush=True); time.sleep(600)", theirs)
     processes.end_tree(mine)
     assert child.poll() is None
     processes.end_tree(theirs, child)
 
 
-def test_a_child_dies_with_its_parent(tmp_path: Path) -> None:
+def test_a_child_dies_with_its_parent(start: Start) -> None:
     """A process that asked for it is gone when its parent is killed, which no handler could see."""
     mark = processes.new_mark()
     said = "import time; print('ready', flush=True); time.sleep(600)"
     inner = f"from stackproof.base.processes import die_with_parent; die_with_parent(); {said}"
     outer = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {inner!r}]).wait()"
-    parent = start(outer, tmp_path / "log", mark)
+    parent = start(outer, mark)
     parent.send_signal(signal.SIGKILL)
     parent.wait()
-    until = time.monotonic() + 5
+    until = time.monotonic() + 60
     while processes.marked(mark) and time.monotonic() < until:
         time.sleep(0.02)
     assert processes.marked(mark) == []
@@ -82,11 +131,11 @@ def test_last_lines_of_any_bytes(tmp_path: Path) -> None:
     assert processes.last_lines(tmp_path / "absent") == []
 
 
-def test_a_run_inside_a_run_is_found_by_both_marks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_inside_a_run_is_found_by_both_marks(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ranks that a check launched are ended with the check's process, and alone."""
     outer, inner = processes.new_mark(), processes.new_mark()
     monkeypatch.setenv(processes.MARK, outer)
-    child = start("import time; print('ready', flush=True); time.sleep(600)", tmp_path / "log", inner)
+    child = start("import time; print('ready', flush=True); time.sleep(600)", inner)
     assert [child.pid] == processes.marked(inner)
     assert child.pid in processes.marked(outer)
     processes.end_tree(outer, child)

@@ -201,8 +201,10 @@ def test_what_is_left_is_found_by_the_mark(tmp_path: Path) -> None:
     (tmp_path / "mark").write_text(mark)
     with (tmp_path / "out").open("wb") as output:
         child = processes.start(["sleep", "60"], output, {}, mark)
-    assert Traces(tmp_path, 1).left() == [child.pid]
-    processes.end_tree(mark, child)
+    try:
+        assert Traces(tmp_path, 1).left() == [child.pid]
+    finally:
+        processes.end_tree(mark, child)
     assert Traces(tmp_path, 1).left() == []
 
 

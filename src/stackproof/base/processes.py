@@ -21,6 +21,8 @@ from typing import IO
 
 MARK = "STACKPROOF_RUN"
 _PR_SET_PDEATHSIG = 1  # prctl(2)
+_ENV_END = 51 - 3  # of the fields of /proc/PID/stat after the name
+_EXEC_S = 10.0  # execve takes less than a millisecond of processor time
 
 
 def new_mark() -> str:
@@ -62,20 +64,42 @@ def die_with_parent() -> None:
             os._exit(1)
 
 
-def marked(mark: str) -> list[int]:
-    """Return the ids of living processes that carry the mark, this one excepted."""
+def marked(mark: str, table: Path = Path("/proc")) -> list[int]:
+    """Return the ids of living processes that carry the mark, this one excepted; `table`: the kernel's, proc(5)."""
     found = []
-    for folder in Path("/proc").glob("[0-9]*"):
+    for folder in table.glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            if int(folder.name) != os.getpid() and _carries(folder / "environ", mark):
+            if int(folder.name) != os.getpid() and _carries(folder, mark):
                 found.append(int(folder.name))
     return found
 
 
-def _carries(environ: Path, mark: str) -> bool:
+def _carries(process: Path, mark: str) -> bool:
     prefix = f"{MARK}=".encode()
-    marks = [entry.removeprefix(prefix) for entry in environ.read_bytes().split(b"\0") if entry.startswith(prefix)]
+    marks = [entry.removeprefix(prefix) for entry in _environ(process).split(b"\0") if entry.startswith(prefix)]
     return any(mark.encode() in entry.split(b"/") for entry in marks)
+
+
+def _environ(process: Path) -> bytes:
+    """Return the environment that a process was started with.
+
+    While the kernel puts a new program into it (execve) there is none to read, for as long as a busy host lets it wait: the
+    parent has gone on by then. It is waited for; who ends meanwhile has no program (`exe`) any more.
+
+    Raises:
+        OSError: it has ended, or is somebody else's.
+    """
+    until, environ = time.monotonic() + _EXEC_S, process / "environ"
+    while not (read := environ.read_bytes()) and _execs(process) and time.monotonic() < until:
+        time.sleep(0.001)
+    return read or environ.read_bytes()  # it may have come while we asked
+
+
+def _execs(process: Path) -> bool:
+    """Whether a process has a program and no place for its environment yet (proc_pid_stat(5), env_end)."""
+    (process / "exe").readlink()
+    fields = (process / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+    return fields[_ENV_END] == "0"
 
 
 def end_tree(mark: str, root: subprocess.Popen[bytes] | None = None, within_s: float = 5.0) -> None:
