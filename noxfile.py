@@ -268,15 +268,7 @@ def gate_tests(session: nox.Session) -> None:
 @nox.session(python=False, default=False)
 def tests(session: nox.Session) -> None:
     """Test stackproof itself, in the environment of the cpu stack."""
-    _pytest(
-        session, "-n", "2", "-p", "no:benchmark", "-m", "not planted and not real_asv and not two_hosts and not slurm"
-    )
-
-
-@nox.session(python=False, default=False)
-def faults(session: nox.Session) -> None:
-    """Plant faults in runs of the suites and see each caught by name (minutes)."""
-    _pytest(session, "-m", "planted")
+    _pytest(session, "-n", "2", "-p", "no:benchmark", "-m", "not real_asv and not two_hosts and not slurm")
 
 
 @nox.session(python=False, default=False)

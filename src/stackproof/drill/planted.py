@@ -41,23 +41,27 @@ def during(check: str) -> bool:
     return check in os.environ.get("PYTEST_CURRENT_TEST", "")
 
 
-def replace(owner: Any, name: str, make: Make) -> None:
-    """Put `make(original)` in the place of an attribute; a call of it is the fault."""
+def replace(owner: Any, name: str, make: Make, check: str = "") -> None:
+    """Put `make(original)` in the place of an attribute, for one check if it is named; a call of it is the fault."""
     original = getattr(owner, name)
     wrong = make(original)
 
     @functools.wraps(original, updated=())
     def planted(*arguments: Any, **keywords: Any) -> Any:
+        if not during(check):
+            return original(*arguments, **keywords)
         fired()
         return wrong(*arguments, **keywords)
 
     setattr(owner, name, planted)
 
 
-def spoil(operator: str, change: Callable[[Any], Any], when: Callable[..., bool] = lambda *_: True) -> None:
+def spoil(
+    operator: str, change: Callable[[Any], Any], when: Callable[..., bool] = lambda *_: True, of: int = 0
+) -> None:
     """Let every result of an operator that reaches the dispatcher (`mm.default`) go through `change`, from now on.
 
-    `when` gets the result and the arguments; a change in place may return nothing.
+    `when` gets the result and the arguments; a change in place may return nothing. `of`: which of several results.
     """
     import torch
     from torch.utils._python_dispatch import TorchDispatchMode
@@ -67,13 +71,15 @@ def spoil(operator: str, change: Callable[[Any], Any], when: Callable[..., bool]
     class Wrong(TorchDispatchMode):  # type: ignore[no-untyped-call]
         def __torch_dispatch__(self, function: Any, types: Any, arguments: Any = (), keywords: Any = None) -> Any:
             result = function(*arguments, **(keywords or {}))
-            first = result[0] if isinstance(result, tuple) else result
-            if function is not wanted or not when(first, *arguments):
+            if function is not wanted:
+                return result
+            meant = result[of] if isinstance(result, tuple) else result
+            if not when(meant, *arguments):
                 return result
             fired()
-            changed = change(first)
-            changed = first if changed is None else changed
-            return (changed, *result[1:]) if isinstance(result, tuple) else changed
+            changed = change(meant)
+            changed = meant if changed is None else changed
+            return (*result[:of], changed, *result[of + 1 :]) if isinstance(result, tuple) else changed
 
     Wrong().__enter__()  # type: ignore[no-untyped-call]
 
