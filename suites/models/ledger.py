@@ -59,7 +59,7 @@ def bits(tensor: torch.Tensor) -> torch.Tensor:
 
 def first_difference(run: Callable[[], Any]) -> str | None:
     """Run twice and return the first operator that gave other bits from the same bits, or None if all agreed."""
-    books = []
+    books: list[list[Entry]] = []
     for _ in range(2):
         with Ledger() as book:
             run()
@@ -69,5 +69,5 @@ def first_difference(run: Callable[[], Any]) -> str | None:
             return f"{one.operator} (the second run went on with {other.operator})"
         # Memory that nobody has written yet differs as it likes, and so does what is made of it.
         if one.inputs == other.inputs and one.outputs != other.outputs and "empty" not in one.operator:
-            return one.operator
+            return str(one.operator)
     return None

@@ -65,9 +65,10 @@ def _scaled_step(
     """Set gradients as backward of a scaled loss leaves them, and step."""
     scaler.scale(torch.zeros((), device=tensors[0].device))  # lets the scaler make its own tensors on the device
     give_gradients(tensors, 0)
-    for tensor in tensors[1:]:
-        tensor.grad.mul_(scaler.get_scale())
+    gradients = [tensor.grad for tensor in tensors if tensor.grad is not None]
+    for gradient in gradients:
+        gradient.mul_(scaler.get_scale())
     if broken:
-        tensors[1].grad.fill_(float("inf"))
+        gradients[0].fill_(float("inf"))
     scaler.step(optimiser)
     scaler.update()

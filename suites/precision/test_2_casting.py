@@ -79,7 +79,8 @@ def _rescued(device: Device) -> str:
         scaler = torch.amp.GradScaler(device.kind, init_scale=scale)
         loss = weight.half().float() * 2.0**-26
         scaler.scale(loss.sum()).backward()
-        seen[scale] = float(weight.grad) / scale
+        require(weight.grad is not None, "backward left no gradient")
+        seen[scale] = float(weight.grad or 0.0) / scale
     require(
         seen[1024.0] == 2.0**-26, f"a gradient of 2^-26 comes out of float16 as {seen[1024.0]} with a scale of 1024"
     )

@@ -22,19 +22,20 @@ class _Run:
 
     def __init__(self, device: Device, mode: str | None) -> None:
         self.masks: list[torch.Tensor] = []
-        block = nn.Sequential(nn.Linear(_WIDTH, _WIDTH), nn.Dropout(0.5), nn.Linear(_WIDTH, _WIDTH))
+        first, last = nn.Linear(_WIDTH, _WIDTH), nn.Linear(_WIDTH, _WIDTH)
+        block = nn.Sequential(first, nn.Dropout(0.5), last)
         reset(block, SEED)
         block.to(device.torch).train()
-        for vector in (block[0].bias, block[2].bias):
+        for vector in (first.bias, last.bias):
             nn.init.zeros_(vector)
-        block[0].weight.requires_grad_(False)  # frozen, as under adapters
+        first.weight.requires_grad_(False)  # frozen, as under adapters
         block[1].register_forward_hook(lambda _module, _inputs, output: self.masks.append((output != 0).cpu()))
         given = hashed(0, 8 * _WIDTH, SEED, device.torch).view(8, _WIDTH).requires_grad_()
         device.seed(SEED)
         output = block(given) if mode is None else checkpoint(block, given, use_reentrant=mode == "reentrant")
         output.square().sum().backward()
-        self.gradients = {name: value.grad.cpu() for name, value in block.named_parameters() if value.grad is not None}
-        self.gradients["the input"] = given.grad.cpu()
+        reached = {**dict(block.named_parameters()), "the input": given}
+        self.gradients = {name: value.grad.cpu() for name, value in reached.items() if value.grad is not None}
         self.following = torch.rand(8, device=device.torch).cpu()
 
 

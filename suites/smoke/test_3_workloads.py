@@ -12,11 +12,11 @@ from stackproof.device.numerics import Judgement, judge, judge_mixed, relative_e
 from stackproof.record.checks import require
 from stackproof.record.records import Figure
 from stackproof.stack.stacks import Stack
-from stackproof.workloads.base import Job, Outcome
+from stackproof.workloads.base import Job, Outcome, Preset
 from suites.common import SEED, anchor, possible, reference, supported, watch_layers
 
 # What is compared with float64; `full` is for rates: its float64 reference would take tens of GiB and minutes on a host.
-PRESET = "tiny"
+PRESET: Preset = "tiny"
 WORKLOADS = ("yolov8n", "qwen3-0.6b-lora", "llama3-8b-lora")
 MIXED = ("yolov8n", "llama3-8b-lora")  # every stack's transformers has Llama 3
 

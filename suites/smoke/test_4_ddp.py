@@ -10,7 +10,7 @@ import torch
 
 from stackproof.collectives.bandwidth import per_gb
 from stackproof.device import devices
-from stackproof.device.numerics import judge, require_all
+from stackproof.device.numerics import Judgement, judge, require_all
 from stackproof.ranks.launch import Arrangement, arrange
 from stackproof.record.checks import require
 from stackproof.record.records import Figure, Measurement
@@ -71,7 +71,7 @@ def test_bring_up(stack: Stack, launches: Launches, figures: dict[str, Figure]) 
 def test_gradients(group: Group, figures: dict[str, Figure]) -> None:
     """After one backward, every rank's gradients equal those of one process with the global batch."""
     exact, expected = reference(WORKLOAD, "tiny"), anchor(WORKLOAD, "tiny", None)
-    found = {}
+    found: dict[str, Judgement] = {}
     for rank in range(WORLD):
         own = torch.load(group.folder / f"rank{rank}.pt", weights_only=True)
         require(own.keys() == exact.gradients.keys(), f"rank {rank} has other gradients than the single process")

@@ -10,6 +10,7 @@ import torch
 from stackproof.device.kinds import Device
 from stackproof.record.checks import require
 from stackproof.record.records import Figure, Measurement
+from stackproof.workloads.base import Preset
 from suites.common import SEED, possible
 
 _WARM_UP = 2
@@ -22,7 +23,7 @@ _STEPS = 5
 def test_training(
     name: str,
     device: Device,
-    preset: str,
+    preset: Preset,
     measured: Callable[[Measurement], None],
     figures: dict[str, Figure],
 ) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from stackproof.bench.agree_report import markdown
-from stackproof.record.records import Check, Record, Verdict
+from stackproof.record.records import Check, Figure, Record, Verdict
 
-FIGURES = {
+FIGURES: dict[str, Figure] = {
     "ratio": 1.0042, "low": 0.998, "high": 1.011, "bound": 0.02, "ours": "10.00 it/s", "theirs": "10.04 it/s",
     "theirs is": "a tool", "link": "https://example.org/a", "differs": "it also <b>sleeps</b>",
 }  # fmt: skip
@@ -13,7 +13,7 @@ FIGURES = {
 
 def record(*checks: Check) -> Record:
     """Return a record of an H200 with these checks."""
-    facts = {"cuda:0.name": "NVIDIA H200", "torch": "2.15.0", "profile": "full"}
+    facts: dict[str, Figure] = {"cuda:0.name": "NVIDIA H200", "torch": "2.15.0", "profile": "full"}
     return Record(
         "agree", "cuda", "2026-01-02T03:04:05+00:00", 9.0, Verdict.PASSED, provenance=facts, checks=list(checks)
     )

@@ -5,7 +5,9 @@ from __future__ import annotations
 import functools
 import hashlib
 import itertools
+from collections.abc import Callable
 from fractions import Fraction
+from typing import Any
 
 import pytest
 import torch
@@ -14,7 +16,7 @@ from stackproof.collectives import calls
 from stackproof.collectives.table import DTYPES, FLOATS, OPERATORS
 
 WORLDS = (1, 2, 3, 7, 16)
-MERGE = {
+MERGE: dict[str, Callable[[Any, Any], Any]] = {
     "sum": lambda one, other: one + other,
     "avg": lambda one, other: one + other,
     "min": min,

@@ -103,6 +103,7 @@ def test_a_refused_batch_ends_the_block_that_the_backend_had_opened(
     ends: list[str] = []
     monkeypatch.setattr(dist.ProcessGroup, "_end_coalescing", lambda _, device: ends.append(str(device)))
     state, group = dist.distributed_c10d._world.pg_coalesce_state, dist.group.WORLD
+    assert group is not None
 
     def refuse(operations: Any) -> None:
         state[group] = []

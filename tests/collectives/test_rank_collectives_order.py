@@ -120,9 +120,13 @@ def test_a_future_that_is_done_once_it_is_in_a_queue_is_not_early(
     """Of the coalesced functions over NCCL a future says that it is done when the work has yet to begin."""
     card, put = Card("cpu", 0), order.Board.put
     monkeypatch.setattr(order, "_JUDGING_S", 0.1)
-    monkeypatch.setattr(
-        order.Board, "put", lambda board, note: (put(board, note), note == "coming" and card.coming.set())
-    )
+
+    def told(board: Any, note: str) -> None:
+        put(board, note)
+        if note == "coming":
+            card.coming.set()
+
+    monkeypatch.setattr(order.Board, "put", told)
     meet(monkeypatch, Meeting(completes_early=True))
     found = ranks(lambda rank: order.late(replace(rank, device=card), LATE))
     assert [one.get("sentence") for one in found] == [None, None]

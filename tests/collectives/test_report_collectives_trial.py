@@ -23,7 +23,7 @@ CPU, CUDA, XPU = (stacks.load(name) for name in ("cpu", "cuda", "xpu"))
 
 def leave(folder: Path, rank: int, names: list[str]) -> None:
     """Write what a rank leaves that got through these rows."""
-    lines = [{"row": "", "backend": "gloo", "implementation": "ProcessGroupGloo"}]
+    lines: list[dict[str, Any]] = [{"row": "", "backend": "gloo", "implementation": "ProcessGroupGloo"}]
     lines += [{"row": name, "right": 3, "refusal": None} for name in names]
     (folder / f"rank{rank}.outcomes").write_text("".join(json.dumps(line) + "\n" for line in lines))
 

@@ -9,7 +9,7 @@ import pytest
 from stackproof import cli
 from stackproof.drill import drill
 from stackproof.record import records
-from stackproof.record.records import Check, Record, Verdict
+from stackproof.record.records import Check, Figure, Record, Verdict
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_the_record_is_kept_and_the_exit_code_is_its_verdict(
     """One check per fault, in the project's own format."""
 
     def conducted(loaded: object, chosen: tuple[object, ...], *_: object) -> Record:
-        facts = {"faults": len(chosen), "of": 100}
+        facts: dict[str, Figure] = {"faults": len(chosen), "of": 100}
         checks = [Check("records/metric-missing", Verdict.FAILED, "NOT CAUGHT", 1.0)]
         return Record("drill", "cpu", "2026-01-01T00:00:00+00:00", 1.0, Verdict.FAILED, facts, checks)
 

@@ -27,7 +27,7 @@ def test_unknown_profile_is_refused_before_the_run(
 @pytest.fixture
 def bench_record(tmp_path: Path) -> Path:
     """A record of one benchmark and one comparison, from somewhere else."""
-    facts = {"pinned": True, "profile": "fast", "torch": "2.15.0", "cpu.name": "a processor"}
+    facts: dict[str, records.Figure] = {"pinned": True, "profile": "fast", "torch": "2.15.0", "cpu.name": "a processor"}
     samples = [0.02 + number * 1e-4 for number in range(20)]
     figures: dict[str, records.Figure] = {"low": 0.0205, "high": 0.0215, "noise": 0.02}
     row = records.Measurement("gemm-float32", "tiny", "float32", 1, "gemm", "s/TFLOP", 0.021, samples, "", "1", figures)

@@ -58,7 +58,7 @@ def test_synchronised_statistics_are_those_of_the_global_batch() -> None:
     job = whole(course, CPU, torch.float32, SEED, 2)
     given = job.model(torch.cat([batch["img"] for batch in job.batches]))
     losses = [job.evaluate(Given(given, rank), batch)[1] for rank, batch in enumerate(job.batches)]
-    (sum(losses) / 2).backward()  # type: ignore[union-attr, no-untyped-call]
+    (sum(losses) / 2).backward()  # type: ignore[union-attr]
     together = {name: tensor.grad for name, tensor in job.model.named_parameters() if tensor.grad is not None}
     apart = outcome(course, torch.float32, SEED, 2).gradients
     assert found.keys() == together.keys() == apart.keys()

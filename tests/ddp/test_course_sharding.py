@@ -25,8 +25,9 @@ def alone(tmp_path: Path) -> Any:
 
 def test_layers_of_a_list_are_blocks() -> None:
     """A model with a list of layers is sharded layer by layer; another by its own children that have parameters."""
-    listed = nn.ModuleDict({"head": nn.Linear(2, 2), "layers": nn.ModuleList([nn.Linear(2, 2), nn.Linear(2, 2)])})
-    assert list(listed["layers"]) == course._blocks(listed)
+    layers = [nn.Linear(2, 2), nn.Linear(2, 2)]
+    listed = nn.ModuleDict({"head": nn.Linear(2, 2), "layers": nn.ModuleList(layers)})
+    assert layers == course._blocks(listed)
     plain = nn.Sequential(nn.Linear(2, 2), nn.GELU(), nn.Linear(2, 2))
     assert [plain[0], plain[2]] == course._blocks(plain)
 

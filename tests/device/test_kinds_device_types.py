@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -16,7 +17,8 @@ class FakeModule:
     """A test double of `torch.xpu` with two cards; not an accelerator."""
 
     def __init__(self) -> None:
-        self.at, self.waited = 0, []
+        self.at = 0
+        self.waited: list[Any] = []
 
     @contextmanager
     def device(self, index: int) -> Iterator[None]:

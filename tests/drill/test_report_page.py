@@ -9,14 +9,14 @@ import pytest
 from stackproof import ROOT
 from stackproof.base.errors import Refusal
 from stackproof.drill import compare, report, table
-from stackproof.record.records import Check, Record, Verdict
+from stackproof.record.records import Check, Figure, Record, Verdict
 
 from .making import CAUGHT, GREEN, ended, fault, red
 
 
 def recorded(*checks: Check, faults: int = 1) -> Record:
     """Return the record of a drill."""
-    facts = {"faults": faults, "of": 1, "python": "3.11.7", "cpus": 2}
+    facts: dict[str, Figure] = {"faults": faults, "of": 1, "python": "3.11.7", "cpus": 2}
     covered = Check("coverage", Verdict.PASSED, "all", 0.0, {"soak/*": "too long"})
     return Record("drill", "cpu", "2026-01-01T00:00:00+00:00", 9.0, Verdict.PASSED, facts, [*checks, covered])
 

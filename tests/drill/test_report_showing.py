@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.console import Console
 
 from stackproof.drill import compare, report
-from stackproof.record.records import Record, Verdict
+from stackproof.record.records import Figure, Record, Verdict
 
 from .making import CAUGHT, ended, fault
 
@@ -28,7 +28,7 @@ def test_a_line_for_each_fault() -> None:
 def test_the_end_counts() -> None:
     """Part of the faults is said to be a part."""
     out = io.StringIO()
-    facts = {"faults": 1, "of": 9}
+    facts: dict[str, Figure] = {"faults": 1, "of": 9}
     checks = [compare.judge(fault(), ended())]
     record = Record("drill", "cpu", "2026-01-01T00:00:00+00:00", 9.0, Verdict.PASSED, facts, checks)
     report.close(Console(file=out, width=200), record, Path("record.json"))

@@ -15,8 +15,8 @@ from stackproof.record.records import Record, Verdict
 
 SUBJECTS = ("gemm", "lora")
 ROW = {"kind": "gemm", "unit": "s/iteration", "version": "1"}
-FACTS = {"torch": "2.15.0", "verified on": "cpu", "devices": 1, "cpu.name": "Some CPU"}
-NOTHING = {"reading": {}, "throttled": [], "others": []}
+FACTS: dict[str, Any] = {"torch": "2.15.0", "verified on": "cpu", "devices": 1, "cpu.name": "Some CPU"}
+NOTHING: dict[str, Any] = {"reading": {}, "throttled": [], "others": []}
 
 
 class Silent:

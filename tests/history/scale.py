@@ -14,13 +14,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-sys.path[:0] = [str(Path(__file__).resolve().parents[1]), str(Path(__file__).resolve().parents[2] / "src")]
-
-from history import making  # noqa: E402
+sys.path[:0] = [str(Path(__file__).resolve().parents[2]), str(Path(__file__).resolve().parents[2] / "src")]
 
 from stackproof.history import page  # noqa: E402
 from stackproof.history.timeline import entries, histories  # noqa: E402
 from stackproof.record import store  # noqa: E402
+from stackproof.record.records import Figure  # noqa: E402
+from tests.history import making  # noqa: E402
 
 HOSTS = 5
 T = TypeVar("T")
@@ -34,7 +34,11 @@ def fill(checkout: making.Checkout, count: int) -> None:
         host, day = number % HOSTS, number // HOSTS
         drivers = ("550.54.14", "580.65.06", "590.10.01")
         seconds = 1e-3 * (1.0 if day < each * 2 // 3 else 1.12)
-        facts = {"host": f"box{host}", "commit": names[day], "driver.nvidia-smi": drivers[day * 3 // each]}
+        facts: dict[str, Figure] = {
+            "host": f"box{host}",
+            "commit": names[day],
+            "driver.nvidia-smi": drivers[day * 3 // each],
+        }
         row = making.figure(seconds, samples=making.samples(seconds, seed=number))
         record = making.with_facts(making.record(day + host / HOSTS, row), facts)
         store.append(record, store.folder(record, checkout.results))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from stackproof.history import page
 from stackproof.history.timeline import entries, histories
-from stackproof.record.records import Record
+from stackproof.record.records import Figure, Record
 
 from . import making
 
@@ -60,7 +60,13 @@ class Elements(HTMLParser):
 
 def test_everything_is_escaped_and_nothing_is_fetched() -> None:
     """Names from other people's machines, in every place that is shown, stay text."""
-    evil = {"host": EVIL, "stack": EVIL, "cuda:0.name": EVIL, "driver.nvidia-smi": EVIL, "commit": EVIL}
+    evil: dict[str, Figure] = {
+        "host": EVIL,
+        "stack": EVIL,
+        "cuda:0.name": EVIL,
+        "driver.nvidia-smi": EVIL,
+        "commit": EVIL,
+    }
     row = making.figure(2e-3, workload=EVIL, version=EVIL, note=EVIL)
     first = making.with_facts(
         making.record(0, making.figure(1e-3, workload=EVIL, version=EVIL)), {**evil, "driver.nvidia-smi": "1.0"}

@@ -45,8 +45,8 @@ def _factors(matrix: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Te
     rows, order = list(matrix.unbind()), list(range(len(matrix)))
     for column in range(len(rows)):
         best = max(range(column, len(rows)), key=lambda row: (1 + row) * float(rows[row][column].detach().abs()))
-        for each in (rows, order):
-            each[column], each[best] = each[best], each[column]
+        rows[column], rows[best] = rows[best], rows[column]
+        order[column], order[best] = order[best], order[column]
         for row in range(column + 1, len(rows)):
             rows[row] = rows[row] - rows[row][column] / rows[column][column] * rows[column]
     permutation = torch.eye(len(rows))[order].T
@@ -56,7 +56,8 @@ def _factors(matrix: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Te
 
 def _solved(matrix: torch.Tensor, permutation: torch.Tensor, upper: torch.Tensor) -> torch.Tensor:
     """Return L of P L U."""
-    return torch.linalg.solve_triangular(upper, permutation.T @ matrix, upper=True, left=False).tril()
+    lower: torch.Tensor = torch.linalg.solve_triangular(upper, permutation.T @ matrix, upper=True, left=False)
+    return lower.tril()
 
 
 def examined(monkeypatch: pytest.MonkeyPatch, factor: float, excused: bool = True) -> Result:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -14,6 +15,11 @@ from stackproof.operators.shapes import Sample, ShapedOp
 from .faults import CPU
 
 
+def no_samples(dtype: torch.dtype) -> Iterator[Sample]:
+    """Make nothing: these tests bring samples of their own."""
+    return iter(())
+
+
 def test_an_argument_that_names_a_card_names_the_device_that_is_examined() -> None:
     """The database has samples with device="cuda" on hosts with one; the reference is the CPU's all the same."""
     seen: list[Any] = []
@@ -23,7 +29,7 @@ def test_an_argument_that_names_a_card_names_the_device_that_is_examined() -> No
         return x
 
     sample = Sample(torch.ones(2), (), {"device": "cuda", "mode": "mean"})
-    compute.compute(ShapedOp("f", like, iter), sample, CPU, torch.float32, False)
+    compute.compute(ShapedOp("f", like, no_samples), sample, CPU, torch.float32, False)
     assert seen == [(CPU, "mean")]
 
 
@@ -36,7 +42,9 @@ def test_dtypes_that_stay_on_the_host_stay_there() -> None:
         return x
 
     sample = Sample(torch.ones(2), (torch.tensor([1]),))
-    compute.compute(ShapedOp("f", places, iter), sample, torch.device("meta"), torch.float32, False, host=("int64",))
+    compute.compute(
+        ShapedOp("f", places, no_samples), sample, torch.device("meta"), torch.float32, False, host=("int64",)
+    )
     assert seen == ["meta", "cpu"]
 
 

@@ -64,7 +64,7 @@ def stepping(tensor: torch.Tensor) -> bool:
 
 def shifted(tensor: torch.Tensor) -> bool:
     """Tell views that start at an odd address."""
-    return tensor.storage_offset() % 2 == 1
+    return bool(tensor.storage_offset() % 2 == 1)
 
 
 def expanded(tensor: torch.Tensor) -> bool:

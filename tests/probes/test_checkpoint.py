@@ -13,7 +13,7 @@ from stackproof.device.kinds import Card
 from stackproof.probes import checkpoint
 from stackproof.record.checks import CheckFailed
 
-STATE = {"model": {"w": torch.tensor([1.0, float("nan"), -0.0])}, "steps": [1, 2.5], "scale": 256.0}
+STATE: dict[str, Any] = {"model": {"w": torch.tensor([1.0, float("nan"), -0.0])}, "steps": [1, 2.5], "scale": 256.0}
 
 
 def other(**change: Any) -> dict[str, Any]:

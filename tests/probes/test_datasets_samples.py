@@ -11,7 +11,7 @@ import pytest
 from stackproof.base.errors import Refusal
 from stackproof.probes import datasets
 
-FINE = {"instruction": "Who are you?", "input": "", "output": "A model.", "history": [], "system": None}
+FINE: dict[str, Any] = {"instruction": "Who are you?", "input": "", "output": "A model.", "history": [], "system": None}
 TURNS = [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Hello"}]
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
 from stackproof.device.kinds import Device, Memory
 from stackproof.probes import memory
@@ -36,7 +37,7 @@ class Ledger(Device):
         """Where its tensors really are."""
         return torch.device("cpu")
 
-    def take(self, size: int) -> torch.Tensor:
+    def take(self, size: int) -> Tensor:
         """Allocate, or refuse in a driver's words."""
         if not self.grants and self.book["now"] + size > TOTAL:
             raise RuntimeError(f"XPU out of memory. Tried to allocate {size} bytes.\nMore lines.")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from stackproof.device.numerics import Judgement
-from stackproof.record.checks import CapabilityMissing, CheckFailed, CheckHung, CheckInconclusive, require, require_all
+from stackproof.device.numerics import Judgement, require_all
+from stackproof.record.checks import CapabilityMissing, CheckFailed, CheckHung, CheckInconclusive, require
 from stackproof.record.records import Verdict
 
 GOOD, CLOSE, BAD = (

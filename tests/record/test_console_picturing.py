@@ -34,7 +34,7 @@ def shown(rows: list[Measurement], width: int = 200, encoding: str = "utf-8") ->
     assert picturing.applies(record)
     console.print(picturing.figures(record, console))
     out.flush()
-    return out.buffer.getvalue().decode(encoding)  # type: ignore[attr-defined, no-any-return]
+    return out.buffer.getvalue().decode(encoding)
 
 
 def test_shares_of_peak_and_of_ceiling() -> None:

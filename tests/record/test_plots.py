@@ -11,7 +11,7 @@ import pytest
 from stackproof.base.errors import Refusal
 from stackproof.bench.rows import measurements
 from stackproof.record import plots
-from stackproof.record.records import Measurement, Record, Verdict
+from stackproof.record.records import Figure, Measurement, Record, Verdict
 
 from ..bench.test_rows_sampled import sampled
 
@@ -20,7 +20,7 @@ PNG = b"\x89PNG\r\n\x1a\n"
 
 def record(*rows: list[Measurement], **facts: str) -> Record:
     """Return a record with these rows, of a device with a name that could be markup."""
-    provenance = {"cuda:0.name": "Card <b>$x^2$</b> & Co", "torch": "2.15.0", **facts}
+    provenance: dict[str, Figure] = {"cuda:0.name": "Card <b>$x^2$</b> & Co", "torch": "2.15.0", **facts}
     flat = [row for group in rows for row in group]
     return Record(
         "bench", "cuda", "2026-01-02T03:04:05+00:00", 1.0, Verdict.PASSED, provenance=provenance, measurements=flat

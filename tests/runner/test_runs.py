@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -153,7 +154,8 @@ def test_a_record_that_cannot_be_kept_is_rescued(
     """If the disk fills up during the run, the record goes to the temporary folder and its place is said."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    keep, written = records.write, []
+    keep = records.write
+    written: list[Any] = []
 
     def write(record: Record, path: Path) -> None:
         if not written:

@@ -26,7 +26,10 @@ def test_suites_run_in_the_order_of_the_table(tmp_path: Path) -> None:
 def test_a_few_checks_by_name_need_one_process(tmp_path: Path) -> None:
     """A pattern may be any number of them, and so may many names."""
     table = _table(tmp_path, ("a", 2))
-    workers = lambda *only: stages(("a",), table, only)[0].workers  # noqa: E731
+
+    def workers(*only: str) -> int:
+        return stages(("a",), table, only)[0].workers
+
     assert [workers("a/b::c"), workers("a/b::c[[]d]", "a/b::e"), workers("a/b::*")] == [1, 1, 2]
     assert workers(*(f"a/b::{number}" for number in range(100))) == 2
 

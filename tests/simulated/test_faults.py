@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -142,7 +143,7 @@ assert torch.ops.simulated.tail(0) - before > 0.9e9""",
 @pytest.mark.parametrize("fault", CASES)
 def test_fault_of_a_card_does_what_its_row_says(fault: str, tmp_path: Path) -> None:
     """Planted, the code sees it; the file counts it."""
-    mask = {"SIM_VISIBLE_CARDS": "1"} if fault == "visibility-ignored" else {}
+    mask: dict[str, Any] = {"SIM_VISIBLE_CARDS": "1"} if fault == "visibility-ignored" else {}
     run(f"import torch{chr(10)}{CASES[fault]}", faults=fault, signs=tmp_path, SIM_MEMORY_MIB="64", **mask)
     assert fired(tmp_path).get(fault.partition(":")[0], 0) > 0
 

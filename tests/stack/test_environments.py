@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from stackproof import ROOT
 from stackproof.base.errors import EnvironmentMismatchError, Refusal, StackUnavailableError
 from stackproof.stack import environments, lockfile, stacks
 
@@ -51,6 +52,11 @@ def silent(line: str) -> None:
     """Hear what a builder says and keep it to oneself."""
 
 
+def unasked(line: str) -> None:
+    """Hear nothing."""
+    raise AssertionError(line)
+
+
 def never(*arguments: object) -> Path:
     """Stand in for something that must not be called."""
     raise AssertionError("this must not be called")
@@ -84,7 +90,7 @@ def test_second_call_asks_nobody(sandbox: Sandbox, wheels: Path, monkeypatch: py
     monkeypatch.setattr(environments, "find_interpreter", never)
     monkeypatch.setattr(environments.subprocess, "run", never)
     began = time.perf_counter()
-    assert environments.prepare(stack, never) == python
+    assert environments.prepare(stack, unasked) == python
     assert time.perf_counter() - began < 0.5
 
 
@@ -155,7 +161,7 @@ environments.prepare(stacks.load("tiny", Path(sys.argv[1]) / "stacks"))
 
 def builder(root: Path, *arguments: str) -> subprocess.Popen[str]:
     """Start another process that wants the same environment."""
-    source = {"PYTHONPATH": str(fakes.ROOT / "src")}
+    source = {"PYTHONPATH": str(ROOT / "src")}
     command = [sys.executable, "-c", BUILD, str(root), *arguments]
     return subprocess.Popen(command, env={**os.environ, **source}, stdout=subprocess.PIPE, text=True)
 

@@ -245,7 +245,7 @@ def test_wheelhouse_lock_installs_with_hashes_after_a_move(tmp_path: Path, index
     made(stack, uv)
     (tmp_path / "before").rename(tmp_path / "after")
     assert synced(uv, tmp_path / "after" / "s").returncode == 0
-    asked = [tmp_path / "venv" / "bin" / "python", "-c", "import thing; print(thing.version)"]
+    asked: list[str | Path] = [tmp_path / "venv" / "bin" / "python", "-c", "import thing; print(thing.version)"]
     assert subprocess.run(asked, capture_output=True, text=True, check=True).stdout == "1.0+xpu\n"
     wheel(tmp_path / "after" / "s" / "wheels", "thing", "1.0+xpu", "dep>=1", "tool")
     swapped = synced(uv, tmp_path / "after" / "s")
@@ -256,9 +256,9 @@ def synced(uv: Path, folder: Path) -> subprocess.CompletedProcess[str]:
     """Install the hashed part of a lock into a fresh environment, from a file that lies elsewhere."""
     root = folder.parents[1]
     (root / "hashed.txt").write_text(lockfile.read(folder / "requirements.lock").hashed_text(), encoding="utf-8")
-    venv = [uv, "venv", "--quiet", "--clear", "--python", sys.executable, root / "venv"]
+    venv: list[str | Path] = [uv, "venv", "--quiet", "--clear", "--python", sys.executable, root / "venv"]
     subprocess.run(venv, check=True)
-    sync = [uv, "pip", "sync", "--require-hashes", "--python", root / "venv", root / "hashed.txt"]
+    sync: list[str | Path] = [uv, "pip", "sync", "--require-hashes", "--python", root / "venv", root / "hashed.txt"]
     return subprocess.run(sync, cwd=folder, capture_output=True, text=True, check=False)
 
 

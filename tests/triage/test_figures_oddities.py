@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from stackproof.triage.figures import Progress, Training, oddities
@@ -120,6 +122,6 @@ def test_warm_up_of_the_pace_that_never_ends() -> None:
         ),
     ],
 )
-def test_figures_that_do_not_add_up(figures: dict[str, float], names: dict[str, bool]) -> None:
+def test_figures_that_do_not_add_up(figures: dict[str, Any], names: dict[str, bool]) -> None:
     """Parameters, batches over ranks, steps, rates: the first users' own figures do, the others do not."""
     assert found(**figures) == names

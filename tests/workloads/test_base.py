@@ -142,7 +142,8 @@ def test_forward_goes_through_the_wrapper() -> None:
             self.inner = inner
 
         def forward(self, images: torch.Tensor) -> torch.Tensor:
-            return 2 * self.inner(images)
+            result: torch.Tensor = 2 * self.inner(images)
+            return result
 
     job = catalogue.get("classifier").build(CPU, "tiny", 0)
     plain = job.observe()

@@ -66,5 +66,5 @@ def test_a_skeleton_gets_storage_and_tied_weights_stay_tied() -> None:
 
     assert model[2].weight is model[0].weight
     assert (model[0].weight.dtype, model[3].weight.dtype) == (torch.bfloat16, torch.float32)
-    assert (model[1].weight.tolist(), model[1].bias.tolist()) == ([1] * 4, [0] * 4)
+    assert {name: value.tolist() for name, value in model[1].named_parameters()} == {"weight": [1] * 4, "bias": [0] * 4}
     assert model.float()(torch.zeros(1, dtype=torch.int64)).shape == (1, 2)

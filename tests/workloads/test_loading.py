@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -10,7 +12,7 @@ from stackproof.workloads.loading import Loading, Pictures
 
 from .working import setting
 
-ROW = {"size": 16, "batch": 4, "batches": 3, "pinned": False}
+ROW: dict[str, Any] = {"size": 16, "batch": 4, "batches": 3, "pinned": False}
 
 
 @pytest.mark.parametrize("workers", [0, 1])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -11,7 +13,7 @@ from stackproof.workloads.sdpa import Attention
 
 from .working import setting
 
-SHAPE = {"batch": 1, "heads": 2, "length": 48, "width": 16}
+SHAPE: dict[str, Any] = {"batch": 1, "heads": 2, "length": 48, "width": 16}
 
 
 @pytest.mark.parametrize("backward", [False, True])
@@ -30,7 +32,12 @@ def test_wrong_attention_is_caught(monkeypatch: pytest.MonkeyPatch, backward: bo
     """A kernel that forgets that it is causal."""
     own = sdpa.scaled_dot_product_attention
     work = Attention(setting(**SHAPE, dtype="float32", backward=backward))
-    monkeypatch.setattr(sdpa, "scaled_dot_product_attention", lambda *inputs, is_causal: own(*inputs, is_causal=False))
+
+    def forgetful(*inputs: Any, is_causal: bool) -> torch.Tensor:
+        query, key, value = inputs
+        return own(query, key, value, is_causal=False)
+
+    monkeypatch.setattr(sdpa, "scaled_dot_product_attention", forgetful)
     with pytest.raises(CheckFailed, match="attention: error"):
         work.prove()
     work.close()
@@ -41,8 +48,8 @@ def test_a_wrong_gradient_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     own = torch.autograd.grad
     work = Attention(setting(**SHAPE, dtype="float32", backward=True))
 
-    def wrong(*arguments: object) -> tuple[torch.Tensor, ...]:
-        first, *rest = own(*arguments)  # type: ignore[arg-type]
+    def wrong(*arguments: Any) -> tuple[torch.Tensor, ...]:
+        first, *rest = own(*arguments)
         return (first * (1.001 if len(rest) == 2 and first.shape[1] == 2 else 1), *rest)
 
     monkeypatch.setattr(torch.autograd, "grad", wrong)

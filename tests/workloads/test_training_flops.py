@@ -17,11 +17,12 @@ def test_two_linear_layers_cost_what_arithmetic_says() -> None:
 
 def test_counting_leaves_the_model_alone() -> None:
     """No gradient appears and running statistics do not move."""
-    model = nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2))
+    norm = nn.BatchNorm2d(2)
+    model = nn.Sequential(nn.Conv2d(1, 2, 3), norm)
     counted(model, torch.empty(2, 1, 8, 8))
 
     assert all(parameter.grad is None for parameter in model.parameters())
-    assert int(model[1].num_batches_tracked) == 0
+    assert norm.num_batches_tracked is not None and int(norm.num_batches_tracked) == 0
 
 
 def test_trainers_count_six_for_each_token_and_parameter() -> None:

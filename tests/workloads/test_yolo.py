@@ -129,7 +129,7 @@ def test_the_tiny_preset_keeps_the_depth_of_yolov8x() -> None:
     ]
 
     assert len(layers[0]) == len(layers[1]) > 100
-    assert (16, 80) == (layers[0][0], layers[1][0])
+    assert [layers[0][0], layers[1][0]] == [16, 80]
 
 
 def test_a_prediction_is_in_evaluation_mode_and_training_goes_on() -> None:

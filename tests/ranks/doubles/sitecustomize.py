@@ -11,4 +11,4 @@ def _nobodys(_: Path) -> dict[str, object]:
     return {}
 
 
-environments.stamp = _nobodys
+environments.stamp = _nobodys  # type: ignore[assignment]
