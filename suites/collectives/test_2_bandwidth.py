@@ -69,6 +69,10 @@ def test_rates(
     world, group = _run(stack, device, launches, backend, preset)
     figures["verified by"] = f"collectives/exact::agrees[{backend}-{exact}-float32]"
     rows: list[dict[str, Any]] = group.ranks[0]["transfers"][name]
+    refused = rows[0].get("refused", "")
+    require(
+        not refused, f"{backend} refused {name}: {refused}; what it does not offer needs a row of data/collectives.toml"
+    )
     for number, row in enumerate(rows):
         bad = [rank["transfers"][name][number]["wrong"] for rank in group.ranks]
         require(

@@ -79,7 +79,7 @@ def test_effect(stack: Stack, launches: Launches, backend: str, figures: dict[st
     warned = dict.fromkeys(sentence for found in effects.values() for sentence in found.warnings)
     figures |= {**facts, **{f"warning {number}": sentence for number, sentence in enumerate(warned, 1)}}
     told = ", ".join(f"{name} {value}" for name, value in facts.items() if name != "bus id")
-    figures["summary"] = f"{library.name}: {told}{'; it warns, see the figures' if warned else ''}"
+    figures["summary"] = "; ".join([f"{library.name}: {told}", *warned])
 
 
 def _talk(library: libraries.Library) -> str:

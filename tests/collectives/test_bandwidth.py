@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -123,3 +124,16 @@ def test_a_wrong_result_under_the_clock_is_counted(broken: str, alone: Rank, mon
     monkeypatch.setattr(dist, broken, wrong)
     name = {"all_reduce": "all_reduce", "all_gather_into_tensor": "all_gather"}[broken]
     assert max(row["wrong"] for row in bandwidth.measure(alone)["transfers"][name]) == 1
+
+
+def test_a_refused_transfer_leaves_the_others_alone(alone: Rank, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One call that a backend does not offer is told in its words; what stands beside it is measured."""
+
+    def refuse(*_: Any) -> None:
+        raise RuntimeError("isn't implementd on backend [cpu]")
+
+    monkeypatch.setattr(dist, "broadcast", refuse)
+    rank = replace(alone, arguments={"transfers": ["broadcast", "all_reduce"], "sizes": [4096]})
+    found = bandwidth.measure(rank)["transfers"]
+    assert found["broadcast"] == [{"refused": "RuntimeError: isn't implementd on backend [cpu]"}]
+    assert found["all_reduce"][0]["wrong"] == 0

@@ -107,6 +107,21 @@ def test_a_variable_that_has_another_value_in_effect_is_a_contradiction() -> Non
     assert ccl(OK, CCL_WORKER_COUNT="2", CCL_ATL_TRANSPORT="ofi", FI_PROVIDER="tcp").contradictions == ()
 
 
+def test_what_a_library_adds_by_itself_is_no_contradiction() -> None:
+    """With CCL_ATL_SHM=1 oneCCL makes `tcp` into `tcp,shm`; nothing else may be added."""
+    log = "2026:11:20-08:02:26:( 6589) |CCL_INFO| FI_PROVIDER: {}\n"
+    assert ccl(log.format("tcp,shm"), FI_PROVIDER="tcp", CCL_ATL_SHM="1").contradictions == ()
+    for provider, environ in (("tcp,shm", {}), ("tcp,verbs", {"CCL_ATL_SHM": "1"})):
+        assert ccl(log.format(provider), FI_PROVIDER="tcp", **environ).contradictions
+
+
+def test_another_interface_than_was_asked_for_is_a_contradiction() -> None:
+    """Libfabric falls back in silence from an interface that is absent."""
+    assert ccl(OK, FI_TCP_IFACE="lo").contradictions == ()
+    (said,) = ccl(OK, FI_TCP_IFACE="ib7").contradictions
+    assert said == "FI_TCP_IFACE=ib7 was asked for, and libfabric talks over 'tcp:lo'"
+
+
 def test_what_only_makes_a_library_talk_is_not_asked_of_it() -> None:
     """The log level in effect is ours."""
     assert ccl(OK, CCL_LOG_LEVEL="warn").contradictions == ()

@@ -164,14 +164,30 @@ def most_calls(world: int) -> int:
 def measure(rank: Rank) -> dict[str, Any]:
     """Return for each transfer and size: bytes, calls in a span, seconds of one call in each span on this rank, and wrong numbers.
 
+    A transfer that the backend refuses has one entry with `refused`, what it said; the others are measured all the same.
     Arguments (of the specification): transfers (names), sizes (bytes).
     """
     found: dict[str, list[dict[str, Any]]] = {}
     for name in rank.arguments["transfers"]:
-        for size in rank.arguments["sizes"]:
-            rank.phase(f"{name}, {words(size)}")
-            found.setdefault(name, []).append(one_size(rank, name, size))
+        found[name] = _refused(rank, name) or [_sized(rank, name, size) for size in rank.arguments["sizes"]]
     return {"rank": rank.rank, "backend": rank.backend, "transfers": found}
+
+
+def _sized(rank: Rank, name: str, size: int) -> dict[str, Any]:
+    rank.phase(f"{name}, {words(size)}")
+    return one_size(rank, name, size)
+
+
+def _refused(rank: Rank, name: str) -> list[dict[str, Any]]:
+    """Call once on a few bytes: what a backend does not offer it refuses on every rank, before anything is sent."""
+    rank.phase(f"{name}, asked once")
+    transfer = TRANSFERS[name]
+    try:
+        transfer.call(transfer.buffers(Share(rank.rank, rank.world_size, 1, rank.device.torch)))
+    except (RuntimeError, ValueError, IndexError, NotImplementedError) as error:
+        return [{"refused": f"{type(error).__name__}: {str(error).strip().splitlines()[0][:300]}"}]
+    rank.device.synchronize()
+    return []
 
 
 def one_size(rank: Rank, name: str, size: int) -> dict[str, Any]:

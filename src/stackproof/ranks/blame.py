@@ -246,7 +246,8 @@ def _unlike(library: Library, log: str, wanted: Mapping[str, str]) -> Iterator[s
     """Variables that the log lists with another value than was asked for."""
     for match in library.echo.finditer(log) if library.echo else ():
         name, value = match["name"], match["value"]
-        if name in wanted and not _same(wanted[name], value):
+        added = [row.adds for row in library.additions if row.variable == name and wanted.get(row.asked) == row.value]
+        if name in wanted and not any(_same(one, value) for one in (wanted[name], ",".join([wanted[name], *added]))):
             yield f"{name}={wanted[name]} was asked for, {value} is in effect"
 
 

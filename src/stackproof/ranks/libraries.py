@@ -56,6 +56,16 @@ class Wording:
     """Whether it only follows from what happened on another rank."""
 
 
+@dataclass(frozen=True)
+class Addition:
+    """What a library adds to the list in a variable by itself, where `asked` has the value `value`: no contradiction."""
+
+    asked: str
+    value: str
+    variable: str
+    adds: str
+
+
 @dataclass(frozen=True, kw_only=True)
 class Library:
     """One library of collectives: the c10d backends that it serves, and what is known of its log."""
@@ -76,6 +86,7 @@ class Library:
     """Why there is no log to read, where there is none."""
     echo: _Pattern | None = None
     """How the log lists variables that are in effect: groups `name` and `value`."""
+    additions: Annotated[tuple[Addition, ...], Key("addition")]
     facts: tuple[Fact, ...]
     contradictions: Annotated[tuple[Contradiction, ...], Key("contradiction")]
     warnings: Annotated[tuple[Wording, ...], Key("warning")]
