@@ -23,7 +23,7 @@ if what == "refuse":
     answer({"refused": "there is no such device", "exit_code": 3})
     sys.exit(3)
 rows = {name: {"kind": "gemm", "unit": "s/iteration", "version": "1"} for name in ("one", "two")}
-answer({"facts": {"torch": "2.15.0"}, "subjects": rows, "start_up": 1.0})
+answer({"facts": {"torch": "2.15.0"}, "subjects": rows, "start_up": 1.0, "memory": 1000})
 subject = ""
 for line in sys.stdin:
     request = json.loads(line)
@@ -43,7 +43,9 @@ for line in sys.stdin:
         continue
     answer({
         "open": {"proved": "sound", "worth": {"iteration": 1.0}},
-        "warm": {"seconds": 0.01, "peak-memory": 1000, "settled": True},
+        "warm": {"seconds": 0.01, "settled": True, "opening-memory": 1000},
+        "compute": {"groups": {}, "settings": {}, "worth": {}, "dtype": "float32"},
+        "done": {"peak-memory": 1000, "units": {"optimiser steps": 7}},
         "block": {"seconds": 0.01 if os.environ["SHAM_SIDE"] == "base" else 0.02},
         "conditions": {"reading": {}, "throttled": [], "others": []},
         "count": {"counters": {"operators": 3}, "captured": request.get("captured")},

@@ -34,7 +34,8 @@ class Sides:
 
     `slower`: share by which the head's time is longer; `memory`: factor of its peak; `operators`: what it dispatches, of ten;
     `facts`: of the head; `lost`: subjects that end, with side, verdict and reason; `has`: the subjects of base and head;
-    `drops`: quantities that the head does not tell; `readings`: what the vendor's tool says, a reading a launch.
+    `drops`: quantities that the head does not tell;
+    `loss` and `steps`: what the head computes and does, of 2.0 and 100; `readings`: what the vendor's tool says, a reading a launch.
     """
 
     def __init__(self, slower: float = 0.0, memory: float = 1.0, operators: int = 10, **rest: Any) -> None:
@@ -77,10 +78,18 @@ class Sides:
         return Observed(
             [factor * self._noisy() for _ in range(8)],
             {"iteration": 1.0},
-            {name: value for name, value in quantities.items() if name not in dropped},
-            {name: value for name, value in counters.items() if name not in dropped},
-            "a proof",
+            quantities={name: value for name, value in quantities.items() if name not in dropped},
+            counters={name: value for name, value in counters.items() if name not in dropped},
+            proved="a proof",
+            computed=computed(self.rest.get("loss", 2.0) if head else 2.0),
+            units={"optimiser steps": self.rest.get("steps", 100) if head else 100},
         )
+
+
+def computed(loss: float) -> dict[str, Any]:
+    """Return the fingerprint of a side that has this loss and nothing else."""
+    told = {"shape": [], "digest": str(loss), "norm": loss, "sketch": [loss] * 8}
+    return {"settings": {}, "worth": {"iteration": 1.0}, "dtype": "float32", "groups": {"loss": {"loss": told}}}
 
 
 def specs(*names: str) -> tuple[SideSpec, ...]:
@@ -88,7 +97,7 @@ def specs(*names: str) -> tuple[SideSpec, ...]:
     return tuple(SideSpec(name, Path(), Path(), {}, "cpu", False, "fast", "") for name in names)
 
 
-def judged(sides: Sides, monkeypatch: Any, folder: Path, **changes: Any) -> Record:
+def judged(sides: Sides, monkeypatch: Any, folder: Path, accepted: bool = False, **changes: Any) -> Record:
     """Run a gate over the stand-ins and return its record."""
     monkeypatch.setattr(gate, "launch", sides.launch)
     monkeypatch.setattr(gate, "handshake", sides.handshake)
@@ -102,7 +111,7 @@ def judged(sides: Sides, monkeypatch: Any, folder: Path, **changes: Any) -> Reco
     outcome = gate.compare(gate.Comparison(**{**wanted, **changes}), folder, Silent())
     told = {"base": "main", "head": "x", "method": "m"}
     record = Record("gate", "cpu", "2026-01-01T00:00:00.000+00:00", provenance=dict(told))
-    conclude(outcome, record, "tiny")
+    conclude(outcome, record, "tiny", accepted)
     record.provenance |= told
     return record
 

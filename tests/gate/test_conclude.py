@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from stackproof.gate.report import headline, markdown
 from stackproof.record.records import Verdict
 
 from .standins import SUBJECTS, Sides, judged, red
@@ -109,3 +111,19 @@ def test_the_record_keeps_both_sides_for_later(monkeypatch: pytest.MonkeyPatch, 
     assert set(rows) == {(name, side) for name in SUBJECTS for side in ("base", "head")}
     assert all(len(row.samples) == 6 and row.unit == "s/iteration" for row in rows.values())
     assert rows["gemm", "head"].figures["counter operators"] == 10
+
+
+@pytest.mark.parametrize(("change", "cell"), [({"loss": 2.02}, "computes"), ({"steps": 50}, "units")])
+def test_sides_that_compute_different_things_fail_by_a_word_of_their_own(
+    change: dict[str, Any], cell: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the speed; the first line has the word, and a flag lets it pass, which the first line says too."""
+    record = judged(Sides(**change), monkeypatch, tmp_path)
+    assert record.verdict is Verdict.FAILED
+    assert set(red(record)) == {f"gate/gemm::{cell}", f"gate/lora::{cell}"}
+    assert all(reason.startswith("CHANGED ") for reason in red(record).values())
+    assert "CHANGED: the sides do not compute the same (2 CHANGED" in headline(record).plain
+    meant = judged(Sides(**change), monkeypatch, tmp_path, accepted=True)
+    assert meant.verdict is Verdict.PASSED
+    assert "CHANGED, which was accepted (2 CHANGED" in headline(meant).plain
+    assert "accepted by --accept-changed" in markdown(meant)

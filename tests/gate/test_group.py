@@ -31,7 +31,8 @@ def test_ranks_prove_run_and_end() -> None:
         assert station.worth["GB"] == pytest.approx(4 * 2**20 / 1e9)
         told = station.warm(0.5)
         assert told["seconds"] > 0
-        assert station.block(3) > 0
+        assert station.block(3)["seconds"] > 0
+        assert station.done()["peak-memory"] > 0
         assert station.count(captured=False)["counters"]["operators"] >= 1
         assert station.conclude() == {"call": "all-reduce"}
     finally:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from stackproof.gate import interleave, plan
 from stackproof.gate.interleave import PROCESS, Launch, LaunchTerms, Lost
 from stackproof.record.records import Verdict
@@ -29,7 +31,7 @@ def test_both_sides_take_turns_over_every_subject(tmp_path: Path) -> None:
         assert set(head.blocks) == {0.02}
         assert base.counters == {"operators": 3}
         assert head.quantities["peak-memory"] == 1000
-    assert found.seen[PROCESS]["head"].quantities == {"start-up": 1.0}
+    assert found.seen[PROCESS]["head"].quantities == {"start-up": 1.0, "start-up-memory": 1000.0}
 
 
 def test_later_launches_count_nothing_and_miss_nothing(tmp_path: Path) -> None:
@@ -79,3 +81,21 @@ def test_the_greeting_says_what_there_is(tmp_path: Path) -> None:
     told = interleave.handshake((spec(tmp_path, "base"), spec(tmp_path, "head")), TERMS, tmp_path / "handshake")
     assert set(told) == {"base", "head"}
     assert set(told["head"]["subjects"]) == {"one", "two"}
+
+
+def test_a_step_that_is_slow_each_third_time_is_uneven() -> None:
+    """Whatever the other steps take; too few runs say nothing."""
+    even, uneven = [1.0, 1.01, 0.99] * 4, [1.0, 1.3, 1.0] * 4
+    assert interleave.unevenness(even)["slow-steps"] < 1.02
+    assert interleave.unevenness(uneven)["slow-steps"] == pytest.approx(1.3)
+    assert interleave.unevenness([1.0] * 5) == {}
+
+
+def test_what_is_computed_is_asked_for_once(tmp_path: Path) -> None:
+    """In the first launch, of both sides; units of work in every one."""
+    first, later = (_launch(tmp_path / str(number), number=number)[0].seen["one"] for number in (0, 1))
+    assert {name: side.units for name, side in later.items()} == {
+        key: {"optimiser steps": 7} for key in ("base", "head")
+    }
+    assert all(side.computed for side in first.values())
+    assert not any(side.computed for side in later.values())

@@ -48,6 +48,11 @@ def _add_gate(verbs: Verbs) -> None:
         help="plant a fault in the head, to see the gate find it (an unknown kind lists all)",
     )
     verb.add_argument("--unlike", action="store_true", help="compare although the devices or drivers differ")
+    verb.add_argument(
+        "--accept-changed",
+        action="store_true",
+        help="the sides may compute different things from equal seeds, because the change is meant; the page says so",
+    )
     verb.add_argument("--allow-inconclusive", action="store_true", help="an inconclusive gate passes")
 
 
@@ -128,7 +133,12 @@ def add_common(verb: argparse.ArgumentParser) -> None:
         "--only", action="append", default=[], metavar="SUBJECT", help="only this subject; may be repeated"
     )
     verb.add_argument("--device", default="", help="such as xpu:1 (default: the first)")
-    verb.add_argument("--minutes", type=float, default=10.0, help="start no more launches after so long (default: 10)")
+    verb.add_argument(
+        "--minutes",
+        type=float,
+        default=10.0,
+        help="start no more launches after so long; of a sweep, all settings together",
+    )
     verb.add_argument(
         "--deadline-scale",
         type=arguments.positive,

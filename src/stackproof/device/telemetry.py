@@ -244,11 +244,19 @@ class Telemetry:
         return self.tool.select.format(index=physical_index(self.device.index, self.stack), uuid=uuid)
 
     def read(self, work: Callable[[], object]) -> None:
-        """Read state and counters; `work` keeps the card busy until the tool has answered."""
+        """Read state and counters; `work` keeps the card busy until the tool has answered.
+
+        Each run is waited for: a second of runs that are only queued would keep the card busy for many, long after the tool is done.
+        """
+
+        def once() -> None:
+            work()
+            self.device.synchronize()
+
         if self.tool is not None:
-            self.readings.append(ask(self.tool.state, self.card, work))
+            self.readings.append(ask(self.tool.state, self.card, once))
             if self.tool.counters is not None:
-                self._counted.append(ask(self.tool.counters, self.card, work))
+                self._counted.append(ask(self.tool.counters, self.card, once))
 
     def facts(self) -> dict[str, Figure]:
         """Return both readings, flat; a tool that is absent, or says nothing, is a fact too."""

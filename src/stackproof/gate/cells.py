@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
+from stackproof.gate import changed
+from stackproof.gate.changed import Sameness
 from stackproof.gate.interleave import Launch, Lost, Observed
 from stackproof.gate.plan import GatePlan
 from stackproof.gate.statistics import CellOutcome, Design, Estimate, Ruling, estimate, paired, percent, rule, unpaired
@@ -30,6 +32,8 @@ class Cell:
     stored: tuple[float, ...] = ()
     ratios: list[float] = field(default_factory=list)
     ruling: Ruling | None = None
+    aside: bool = False
+    """Whether it asks for no launches of its own, and gates only where it is decided."""
 
     @property
     def name(self) -> str:
@@ -78,6 +82,10 @@ class Results:
     counted: dict[str, list[tuple[dict[str, int], dict[str, int]]]] = field(default_factory=dict)
     proved: dict[str, str] = field(default_factory=dict)
     launches: list[Launch] = field(default_factory=list)
+    computed: dict[str, Sameness] = field(default_factory=dict)
+    """By subject, whether both sides compute the same from equal seeds."""
+    units: dict[str, str] = field(default_factory=dict)
+    """By subject, in what the work that was done in the timed blocks differs; empty where it is the same to the unit."""
     same_torch: bool = True
 
     def add(self, launch: Launch, lost: Iterable[Lost]) -> None:
@@ -92,6 +100,7 @@ class Results:
             self.proved[subject] = head.proved
             self._add_time(subject, base, head)
             self._add_quantities(subject, base, head)
+            self._add_work(subject, base, head)
             if launch.counted:
                 self._add_counters(subject, base, head)
 
@@ -111,13 +120,19 @@ class Results:
             if name not in self.plan.judged:
                 continue
             after = head.quantities.get(name, 0.0)
-            cell = Cell(subject, name, self.plan.quantities[name].effect(self.kind))
+            row = self.plan.quantities[name]
+            cell = Cell(subject, name, row.effect(self.kind), aside=row.aside)
             if before > 0 and after > 0:
                 self._append(cell, math.log(after / before))
             elif before > 0:
-                self.missing[cell.name] = (
-                    f"the base gives {before:g} {self.plan.quantities[name].unit}, the head nothing"
-                )
+                self.missing[cell.name] = f"the base gives {before:g} {row.unit}, the head nothing"
+
+    def _add_work(self, subject: str, base: Observed, head: Observed) -> None:
+        """What is computed is told in the first launch; what was done in every one, and one that differs is enough."""
+        if base.computed and head.computed:
+            self.computed[subject] = changed.compare(base.computed, head.computed)
+        if not self.stored and (base.units or head.units):  # a record knows no units
+            self.units[subject] = self.units.get(subject) or changed.units(base.units, head.units)
 
     def _add_counters(self, subject: str, base: Observed, head: Observed) -> None:
         if base.counters:
@@ -147,7 +162,7 @@ class Results:
 
     def undecided(self) -> list[str]:
         """Return the subjects that still have a cell to decide, in order; a lost one is decided."""
-        open_ = [cell.subject for cell in self.cells.values() if not cell.decided]
+        open_ = [cell.subject for cell in self.cells.values() if not (cell.decided or cell.aside)]
         return [subject for subject in dict.fromkeys(open_) if subject not in self.lost]
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from stackproof.gate import stored
 from stackproof.gate.cells import BASE, HEAD, TIME, Cell, Results, counter_change, counters_of
+from stackproof.gate.changed import WORD
 from stackproof.gate.gate import GateRun
 from stackproof.gate.interleave import PROCESS
 from stackproof.gate.statistics import CellOutcome
 from stackproof.record.records import Check, Figure, Record, Verdict, overall
 
+FLAG = "--accept-changed"
+"""What lets sides that compute different things pass, if they are meant to; the page says so."""
 CONDITIONS = "gate/run::conditions"
 _VERDICTS = {
     CellOutcome.FASTER: Verdict.PASSED,
@@ -18,8 +21,8 @@ _VERDICTS = {
 }
 
 
-def conclude(outcome: GateRun, record: Record, preset: str) -> None:
-    """Add checks, measurements and facts to the record, and give it its verdict."""
+def conclude(outcome: GateRun, record: Record, preset: str, accepted: bool = False) -> None:
+    """Add checks, measurements and facts to the record, and give it its verdict; `accepted`: sides may compute different things."""
     results = outcome.results
     record.checks += [Check(f"gate/{one.subject}::runs", one.verdict, one.reason, 0.0) for one in results.lost.values()]
     record.checks += [
@@ -30,6 +33,7 @@ def conclude(outcome: GateRun, record: Record, preset: str) -> None:
     for subject, pairs in results.counted.items():
         names = [] if subject in results.lost else counters_of(pairs, results.plan.counters)
         record.checks += [_counted(subject, counter, pairs, results.same_torch) for counter in names]
+    record.checks += _same_work(results, accepted)
     if outcome.interrupted:
         record.checks.append(Check("gate/run::launches", Verdict.INTERRUPTED, "interrupted from outside", 0.0))
     record.verdict = whole(results, record)
@@ -38,11 +42,41 @@ def conclude(outcome: GateRun, record: Record, preset: str) -> None:
     _add_facts(outcome, record)
 
 
+def _same_work(results: Results, accepted: bool) -> list[Check]:
+    """Two checks a subject: what is computed from equal seeds, and the units of work that the timed blocks did."""
+    found = []
+    for subject, sameness in results.computed.items():
+        found.append(_unlike(f"gate/{subject}::computes", sameness.sentence(), sameness.changed, accepted))
+    for subject, words in results.units.items():
+        said = (
+            f"{WORD} the timed blocks did not do the same work: {words}"
+            if words
+            else "SAME units of work, counted in all blocks"
+        )
+        found.append(_unlike(f"gate/{subject}::units", said, bool(words), accepted))
+    return [check for check in found if check.id.removeprefix("gate/").partition("::")[0] not in results.lost]
+
+
+def _unlike(name: str, reason: str, changed: bool, accepted: bool) -> Check:
+    if not changed:
+        return Check(name, Verdict.PASSED, reason, 0.0)
+    if accepted:
+        return Check(name, Verdict.PASSED, f"{reason}; accepted by {FLAG}", 0.0)
+    return Check(name, Verdict.FAILED, reason, 0.0)
+
+
 def _check(cell: Cell) -> Check:
+    if cell.ruling is None and cell.aside:
+        return Check(
+            cell.name, Verdict.SKIPPED, f"does not gate: only {len(cell.ratios)} launches", 0.0, cell.figures()
+        )
     if cell.ruling is None:
         reason = f"only {len(cell.ratios)} launches, too few to say anything; allow more --minutes"
         return Check(cell.name, Verdict.INCONCLUSIVE, reason, 0.0, cell.figures())
     ruling = cell.ruling
+    if cell.aside and not ruling.decided:
+        reason = f"does not gate: {ruling.reason}, after the launches that other cells needed"
+        return Check(cell.name, Verdict.SKIPPED, reason, 0.0, cell.figures())
     if ruling.blind:
         reason = f"does not gate: {ruling.reason}, and the minimum effect is {cell.effect:.0%}"
         return Check(cell.name, Verdict.SKIPPED, reason, 0.0, cell.figures())

@@ -1,24 +1,23 @@
-"""One rank of a group that is a side of a gate: it answers requests on a socket until it is told to stop.
-
-A subject of a side that takes several ranks: they are launched once and wait for requests, each on a socket of its own.
+"""A subject of a side that takes several ranks: they are launched once and wait for requests, each on a socket of its own.
 
 Ranks that waited in a collective would keep a card, or a core, busy while the other side is timed; on a socket they sleep.
 """
 
 from __future__ import annotations
 
-import contextlib
-import json
 import socket
 import tempfile
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import torch.distributed as dist
 
+from stackproof.base import rpc
 from stackproof.bench.ranks import Parallel, Together, alone, rest, setting_of
 from stackproof.bench.sampling import freeze_collector, warm_up
 from stackproof.bench.subjects import Subject
@@ -35,7 +34,7 @@ from stackproof.stack.stacks import Stack
 from stackproof.workloads.base import Work
 from stackproof.workloads.collectives import Collective
 
-Answer = dict[str, Any]
+Answer = rpc.Message
 
 
 class RankServer:
@@ -59,7 +58,7 @@ class RankServer:
         sampler = Together(device, self._work.run)
         warmth = warm_up(sampler, seconds)
         took = min(sampler.block(3))
-        return {"settled": warmth.settled, "seconds": took, "peak-memory": device.memory().peak}
+        return {"settled": warmth.settled, "seconds": took}
 
     def block(self, runs: int) -> Answer:
         """Begin together and return this rank's mean seconds of a run."""
@@ -71,6 +70,10 @@ class RankServer:
             self._work.run()
         watch.stop()
         return {"seconds": watch.seconds() / runs}
+
+    def done(self) -> Answer:
+        """Return the most memory that was in use since the warm-up began, in bytes."""
+        return {"peak-memory": self._rank.device.memory().peak}
 
     def count(self) -> Answer:
         """Count what one run dispatches on this rank."""
@@ -87,26 +90,24 @@ def serve(rank: Rank) -> Answer:
     """Answer requests until there are no more; what goes wrong with one is its answer."""
     with socket.socket(socket.AF_UNIX) as line:
         line.connect(rank.arguments["address"])
-        member = RankServer(rank)
         with line.makefile("rw", encoding="utf-8") as stream:
-            for text in stream:
-                request = json.loads(text)
-                name = request.pop("ask")
-                if name == "stop":
-                    break
-                rank.phase(name)
-                stream.write(json.dumps(_answer(member, name, request)) + "\n")
-                stream.flush()
+            rpc.serve(RankServer(rank), stream, stream, _failed, partial(_within, rank))
     rest()
     return {}
 
 
-def _answer(member: RankServer, name: str, arguments: Answer) -> Answer:
-    try:
-        found: Answer = getattr(member, name)(**arguments)
-    except CheckEnded as ended:
-        return {"verdict": ended.verdict.value, "reason": str(ended)}
-    return found
+@contextmanager
+def _within(rank: Rank, ask: str, _: Answer) -> Iterator[None]:
+    """Let whoever looks at the ranks see in which request each is."""
+    rank.phase(ask)
+    yield
+
+
+def _failed(error: Exception) -> Answer:
+    """A check that ended is an answer; anything else ends the rank, and the launcher tells why."""
+    if isinstance(error, CheckEnded):
+        return {"verdict": error.verdict.value, "reason": str(error)}
+    raise error
 
 
 KINDS = ("collective", "data-parallel")
@@ -146,7 +147,8 @@ class RankGroup:
         arrangement = arranged(subject, preset, device, backend)
         self._home = tempfile.TemporaryDirectory(prefix="sp-")  # short, a socket's name has 108 characters at most
         self._failure: Exception | None = None
-        self._lines: list[IO[str]] = []
+        self._lines: list[socket.socket] = []
+        self._channels: list[rpc.Channel] = []
         where, folder = Path(self._home.name) / "s", Path(self._home.name) / "ranks"
         self._folder = folder
         arguments = {
@@ -188,21 +190,17 @@ class RankGroup:
                     raise self._lost() from None
                 continue
             connection.setblocking(True)
-            self._lines.append(connection.makefile("rw", encoding="utf-8"))
-            connection.close()  # the file holds it open until it is closed itself
+            self._lines.append(connection)
+            self._channels.append(rpc.Channel(connection.fileno(), connection.fileno()))
 
     def _ask(self, request: str, **arguments: Any) -> list[Answer]:
         """Return the answer of every rank; the first that is bad is raised."""
         try:
-            for line in self._lines:
-                line.write(json.dumps({"ask": request, **arguments}) + "\n")
-                line.flush()
-            told = [line.readline() for line in self._lines]
-        except OSError:
+            for channel in self._channels:
+                channel.send(request, **arguments)
+            answers = [channel.receive(_WHOLE_S) for channel in self._channels]
+        except (rpc.ClosedError, rpc.SilentError):
             raise self._lost() from None
-        if not all(told):
-            raise self._lost()
-        answers: list[Answer] = [json.loads(one) for one in told]
         for answer in answers:
             if "verdict" in answer:
                 ended = CheckEnded(answer["reason"])
@@ -219,17 +217,25 @@ class RankGroup:
         """Run once on every rank."""
         return self.block(1)
 
+    def compute(self) -> Answer:
+        """Say nothing: ranks are held against one another and against float64 by their proof, and not yet against the other side."""
+        return {}
+
     def warm(self, seconds: float) -> Answer:
         """Warm all ranks together; the slowest rank's seconds and the largest peak count."""
         told = self._ask("warm", seconds=seconds)
         return {
             "settled": all(one["settled"] for one in told),
-            **{name: max(one[name] for one in told) for name in ("seconds", "peak-memory")},
+            "seconds": max(one["seconds"] for one in told),
         }
 
-    def block(self, runs: int) -> float:
+    def block(self, runs: int) -> Answer:
         """Return the slowest rank's mean seconds of a run."""
-        return max(float(one["seconds"]) for one in self._ask("block", runs=runs))
+        return {"seconds": max(float(one["seconds"]) for one in self._ask("block", runs=runs))}
+
+    def done(self) -> Answer:
+        """Return the largest peak of memory of a rank."""
+        return {"peak-memory": max(one["peak-memory"] for one in self._ask("done"))}
 
     def count(self, captured: bool) -> Answer:  # noqa: ARG002 - models of ranks are not handed to the compiler
         """Return the counters of the first rank: all ranks do the same."""
@@ -242,12 +248,10 @@ class RankGroup:
     def close(self) -> None:
         """Let the ranks end."""
         for line in self._lines:
-            with contextlib.suppress(OSError):  # of a rank that is gone
-                line.write(json.dumps({"ask": "stop"}) + "\n")
-                line.flush()
-            with contextlib.suppress(OSError):
-                line.close()
-        self._lines = []
+            with suppress(OSError):  # of a rank that is gone
+                line.sendall(b'{"ask": "stop"}\n')
+            line.close()
+        self._lines, self._channels = [], []
         self._thread.join(_LAST_S)
         self._home.cleanup()
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import median
 
 from stackproof.base import processes
 from stackproof.gate.live import Answer, LiveSide, SideEndedError, SideSpec
@@ -19,6 +20,7 @@ _OPEN_S = 300.0
 _LEAST_BLOCK_S = 60.0
 _WARM_S = 3.0
 _FEWEST_ROUNDS = 2
+_FEWEST_TO_COMPARE = 6
 PROCESS = "process"
 """The subject that start-up belongs to: the side itself."""
 Say = Callable[[str], None]
@@ -42,7 +44,13 @@ class Observed:
     blocks: list[float] = field(default_factory=list)
     """Seconds per run, in the order in which the blocks ran."""
     worth: dict[str, float] = field(default_factory=dict)
+    each: list[float] = field(default_factory=list)
+    """Seconds of single runs, where a block has few."""
     quantities: dict[str, float] = field(default_factory=dict)
+    units: dict[str, int] = field(default_factory=dict)
+    """Units of work that all blocks did together, by name."""
+    computed: Answer = field(default_factory=dict)
+    """What it computes from equal seeds (`computed.fingerprint`); in the first launch only."""
     counters: dict[str, int] = field(default_factory=dict)
     proved: str = ""
 
@@ -96,7 +104,9 @@ def launch(
             while left:
                 subject = left.pop(0)
                 try:
-                    found.seen[subject] = _interleaved(sides, subject, terms, subject in captured, found)
+                    found.seen[subject] = _interleaved(
+                        sides, subject, terms, subject in captured, found, first=number == 0
+                    )
                 except SideEndedError as ended:
                     lost.append(Lost(subject, ended.side, ended.verdict, str(ended)))
                     if ended.gone or not _closed(sides):
@@ -117,16 +127,21 @@ def _take_up(sides: Sequence[LiveSide], found: Launch) -> None:
     if not found.hello:
         found.hello = told
         found.seen[PROCESS] = {
-            name: Observed(quantities={"start-up": float(answer["start_up"])}) for name, answer in told.items()
+            name: Observed(
+                quantities={"start-up": float(answer["start_up"]), "start-up-memory": float(answer["memory"])}
+            )
+            for name, answer in told.items()
         }
 
 
 def _interleaved(
-    sides: Sequence[LiveSide], subject: str, terms: LaunchTerms, captured: bool, found: Launch
+    sides: Sequence[LiveSide], subject: str, terms: LaunchTerms, captured: bool, found: Launch, *, first: bool
 ) -> dict[str, Observed]:
     """Prove and warm, then alternate blocks; both are open all the time, so that only one thing differs: the turn."""
     plan = terms.plan
     opened = _at_once(sides, "open", _OPEN_S, subject=subject, preset=terms.preset)
+    nothing: Answer = {"counters": {}}
+    computed = _at_once(sides, "compute", _OPEN_S) if first and len(sides) > 1 else dict.fromkeys(sides, nothing)
     warm = {side: side.ask("warm", _OPEN_S, seconds=_WARM_S) for side in sides}
     took = max(one["seconds"] for one in warm.values())
     runs = max(1, round(plan.block_seconds / took))
@@ -134,35 +149,45 @@ def _interleaved(
     found.conditions.append(sides[0].ask("conditions", deadline + _LEAST_BLOCK_S))
     rounds = max(_FEWEST_ROUNDS, min(plan.rounds, int(plan.subject_seconds / (4 * runs * took))))
     blocks = _blocks(sides, rounds, runs, deadline)
+    done = {side: side.ask("done", deadline) for side in sides}
     found.conditions.append(sides[0].ask("conditions", deadline + _LEAST_BLOCK_S))
-    nothing: Answer = {"counters": {}}
     counted = _at_once(sides, "count", _OPEN_S, captured=captured) if found.counted else dict.fromkeys(sides, nothing)
     _at_once(sides, "conclude", deadline)
     return {
         side.spec.name: Observed(
-            blocks[side],
-            opened[side]["worth"],
-            {
-                name: float(told[name])
-                for told in (warm[side], counted[side])
-                for name in plan.quantities
-                if name in told
-            },
-            counted[side]["counters"],
-            str(opened[side]["proved"]),
+            blocks=[float(one["seconds"]) for one in blocks[side]],
+            worth=opened[side]["worth"],
+            each=(each := [float(seconds) for one in blocks[side] for seconds in one.get("each", ())]),
+            quantities=_quantities(plan, warm[side], done[side], counted[side], unevenness(each)),
+            units=done[side].get("units", {}),
+            computed=computed[side] if "groups" in computed[side] else {},
+            counters=counted[side]["counters"],
+            proved=str(opened[side]["proved"]),
         )
         for side in sides
     }
 
 
-def _blocks(sides: Sequence[LiveSide], rounds: int, runs: int, deadline: float) -> dict[LiveSide, list[float]]:
-    """Return seconds per run of the blocks of each side: A B B A, or of one side alone as many of its own."""
-    blocks: dict[LiveSide, list[float]] = {side: [] for side in sides}
+def _quantities(plan: GatePlan, *told: Answer) -> dict[str, float]:
+    return {name: float(one[name]) for one in told for name in plan.quantities if name in one}
+
+
+def unevenness(each: Sequence[float]) -> Answer:
+    """Return how much longer the slowest third of the runs is than the median: a step that is slow now and then hides in no mean here."""
+    if len(each) < _FEWEST_TO_COMPARE:
+        return {}
+    slowest = sorted(each)[-(len(each) // 3) :]
+    return {"slow-steps": sum(slowest) / len(slowest) / median(each)}
+
+
+def _blocks(sides: Sequence[LiveSide], rounds: int, runs: int, deadline: float) -> dict[LiveSide, list[Answer]]:
+    """Return the answers of the blocks of each side: A B B A, or of one side alone as many of its own."""
+    blocks: dict[LiveSide, list[Answer]] = {side: [] for side in sides}
     for side in sides:  # the first has cooled while the second warmed up
         side.ask("block", deadline, runs=runs)
     for _ in range(rounds):
         for side in (*sides, *reversed(sides)):
-            blocks[side].append(float(side.ask("block", deadline, runs=runs)["seconds"]))
+            blocks[side].append(side.ask("block", deadline, runs=runs))
     return blocks
 
 

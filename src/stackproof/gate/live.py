@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import subprocess
 import time
 from collections.abc import Mapping
@@ -12,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from stackproof.base import processes
+from stackproof.base import processes, rpc
 from stackproof.base.errors import EnvironmentMismatchError, Refusal, StackUnavailableError
 from stackproof.record.records import Verdict
 
@@ -20,7 +19,7 @@ _START_S = 180.0
 _GRACE_S = 2.0
 """At its deadline a side writes down where it is; that is worth waiting for."""
 _REFUSALS = {kind.exit_code: kind for kind in (Refusal, StackUnavailableError, EnvironmentMismatchError)}
-Answer = dict[str, Any]
+Answer = rpc.Message
 
 
 class SideEndedError(Exception):
@@ -69,12 +68,12 @@ class LiveSide:
             run: the mark of the gate, which both sides carry so that neither takes the other for a stranger.
             scale: what deadlines are multiplied by, for slow hosts.
         """
-        self.spec, self._log, self._buffer, self._scale = spec, log, b"", scale
+        self.spec, self._log, self._scale = spec, log, scale
         self._mark, self._run = processes.new_mark(), run
         self._waits: tuple[str, float] = ("start-up", _START_S * scale)
         reading, writing = os.pipe()
         told = {
-            "stack": spec.stack, "rehearsed": spec.rehearsed, "profile": spec.profile, "device": spec.device,
+            "name": spec.name, "stack": spec.stack, "rehearsed": spec.rehearsed, "profile": spec.profile, "device": spec.device,
             "drill": spec.drill, "backend": spec.backend, "began": time.time(),
         }  # fmt: skip
         command = [str(spec.python), "-m", "stackproof.gate.side", str(writing), json.dumps(told)]
@@ -84,7 +83,8 @@ class LiveSide:
                 env=self._environment(), start_new_session=True, cwd=log.parent,
             )  # fmt: skip
         os.close(writing)
-        self._reading = reading
+        assert self._process.stdin is not None
+        self._reading, self._channel = reading, rpc.Channel(reading, self._process.stdin.fileno())
 
     def _environment(self) -> dict[str, str]:
         """Put the side's own source first; what the user's environment holds besides is the same for both sides."""
@@ -118,12 +118,9 @@ class LiveSide:
         """Ask without waiting, so that both sides can work at once; `receive` gives the answer."""
         scaled = deadline_s * self._scale
         self._waits = (request, scaled)
-        line = json.dumps({"ask": request, "deadline_s": scaled, **arguments}) + "\n"
-        assert self._process.stdin is not None
         try:
-            self._process.stdin.write(line.encode())
-            self._process.stdin.flush()
-        except OSError:
+            self._channel.send(request, deadline_s=scaled, **arguments)
+        except rpc.ClosedError:
             raise self._gone(request) from None
 
     def receive(self) -> Answer:
@@ -135,20 +132,14 @@ class LiveSide:
 
     def _receive(self) -> Answer:
         request, deadline_s = self._waits
-        until = time.monotonic() + deadline_s + _GRACE_S
-        while b"\n" not in self._buffer:
-            left = until - time.monotonic()
-            if left <= 0 or not select.select([self._reading], [], [], left)[0]:
-                self.end()
-                reason = f"{self.spec.name}: hung in '{request}' for {deadline_s:.0f} s{self._frame()}"
-                raise SideEndedError(self.spec.name, Verdict.HUNG, reason)
-            data = os.read(self._reading, 65536)
-            if not data:
-                raise self._gone(request)
-            self._buffer += data
-        line, _, self._buffer = self._buffer.partition(b"\n")
-        found: Answer = json.loads(line)
-        return found
+        try:
+            return self._channel.receive(deadline_s + _GRACE_S)
+        except rpc.SilentError:
+            self.end()
+            reason = f"{self.spec.name}: hung in '{request}' for {deadline_s:.0f} s{self._frame()}"
+            raise SideEndedError(self.spec.name, Verdict.HUNG, reason) from None
+        except rpc.ClosedError:
+            raise self._gone(request) from None
 
     def _gone(self, request: str) -> SideEndedError:
         try:

@@ -27,6 +27,8 @@ class Quantity:
     effects: Mapping[str, float]
     """Minimum effect by device type; `other` for those that are not listed."""
     title: str
+    aside: bool = False
+    """Whether it is judged by the launches that other cells need, and asks for none of its own."""
 
     def effect(self, kind: str) -> float:
         """Return the minimum effect on a type of device, as a fraction."""
@@ -140,7 +142,13 @@ def load() -> GatePlan:
 
 def _quantity(row: Table) -> Quantity:
     with row:
-        return Quantity(row.take("name", str), row.take("unit", str), _by_device(row, "effect"), row.take("title", str))
+        return Quantity(
+            row.take("name", str),
+            row.take("unit", str),
+            _by_device(row, "effect"),
+            row.take("title", str),
+            row.take("aside", bool, False),
+        )
 
 
 def _by_device(table: Table, key: str) -> dict[str, Any]:

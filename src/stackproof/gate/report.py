@@ -18,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from stackproof.base.text import plain
-from stackproof.gate.conclude import CONDITIONS
+from stackproof.gate.conclude import CONDITIONS, FLAG
 from stackproof.record.console import plain_console
 from stackproof.record.records import Check, Record, Verdict
 
@@ -39,7 +39,19 @@ _REMEDIES = {
     Verdict.HUNG: "the sentence says where the side was; on a slow host --deadline-scale 3 gives more time",
     Verdict.CRASHED: "the sentence has the side's last words; its whole output is beside the record",
 }
-_RANK = ["HUNG", "CRASHED", "INTERRUPTED", "WRONG", "SLOWER", "INCONCLUSIVE", "FASTER", "SAME", "blind", "not judged"]
+_RANK = [
+    "HUNG",
+    "CRASHED",
+    "INTERRUPTED",
+    "WRONG",
+    "CHANGED",
+    "SLOWER",
+    "INCONCLUSIVE",
+    "FASTER",
+    "SAME",
+    "blind",
+    "not judged",
+]
 
 
 def show(record: Record, console: Console | None = None) -> None:
@@ -67,9 +79,19 @@ def show(record: Record, console: Console | None = None) -> None:
 def headline(record: Record) -> Text:
     """Return the one line that decides: the verdict, how many cells say what, between what."""
     words, style = _WORDS.get(record.verdict, (record.verdict.value, "bold red"))
+    if changed := [check for check in cells(record) if word(check) == "CHANGED"]:
+        words, style = _with_changes(record, changed, words, style)
     between = f"{record.provenance.get('head', 'head')} against {record.provenance.get('base', 'base')}"
     how = record.provenance.get("method", "")
     return Text(plain(f"{words} ({tally(cells(record))}) - {record.stack}: {between} ({how})"), style=style)
+
+
+def _with_changes(record: Record, changed: list[Check], words: str, style: str) -> tuple[str, str]:
+    """CHANGED is a word of its own, and stays in the first line when it was accepted."""
+    if record.verdict is not Verdict.FAILED:
+        return f"{words}, but CHANGED, which was accepted", "bold yellow"
+    alone = all(check in changed for check in cells(record) if check.verdict is Verdict.FAILED)
+    return ("CHANGED: the sides do not compute the same", style) if alone else (f"{words}, and CHANGED", style)
 
 
 def footer(record: Record, equal: list[Check]) -> list[tuple[str, str]]:
@@ -77,14 +99,18 @@ def footer(record: Record, equal: list[Check]) -> list[tuple[str, str]]:
     lines = []
     if equal:
         names = dict.fromkeys(check.id.rpartition("::")[2] for check in equal)
-        lines.append((f"equal to the count in {len(equal)} cells: {', '.join(names)}", "dim"))
+        lines.append((f"equal in {len(equal)} cells: {', '.join(names)}", "dim"))
     blind = [cell_name(check) for check in cells(record) if word(check) == "blind"]
     if blind:
         lines.append((f"does not gate, because its noise hides the minimum effect: {', '.join(blind)}", "yellow"))
     conditions = next((check.reason for check in record.checks if check.id == CONDITIONS), "")
     if conditions:
         lines.append((f"conditions: {conditions}", "dim"))
-    if remedy := _REMEDIES.get(record.verdict):
+    if any(word(check) == "CHANGED" and check.verdict.exit_code for check in cells(record)):
+        lines.append(
+            (f"what to do: if the change is meant, {FLAG} lets it pass and the page says so; else find it", "yellow")
+        )
+    elif remedy := _REMEDIES.get(record.verdict):
         lines.append((f"what to do: {remedy}", "yellow"))
     return lines
 
@@ -119,7 +145,7 @@ def tally(checks: Iterable[Check]) -> str:
 def word(check: Check) -> str:
     """Return the one word of a cell."""
     first = check.reason.split(" ", 1)[0]
-    if first in ("FASTER", "SAME", "SLOWER") and check.verdict in (Verdict.PASSED, Verdict.FAILED):
+    if first in ("FASTER", "SAME", "SLOWER", "CHANGED") and check.verdict in (Verdict.PASSED, Verdict.FAILED):
         return first
     special = {
         Verdict.FAILED: "WRONG",
@@ -166,7 +192,7 @@ def _place(ratio: float, reach: float) -> int:
 
 
 def _style(check: Check) -> str:
-    calm = {"SAME": "dim", "FASTER": "green", "blind": "yellow", "INCONCLUSIVE": "yellow"}
+    calm = {"SAME": "dim", "CHANGED": "bold yellow", "FASTER": "green", "blind": "yellow", "INCONCLUSIVE": "yellow"}
     return calm.get(word(check), "") or ("bold red" if check.verdict.exit_code else "dim")
 
 

@@ -63,7 +63,7 @@ def run_gate(options: argparse.Namespace) -> int:
     base, head = _variants(options)
     record, folder, progress = opened("gate", stack, options, f"{head.label} against {base.label}")
     comparison = make_comparison(options, stack, base, head, progress)
-    _compare(comparison, record, folder, progress)
+    _compare(comparison, record, folder, progress, options.accept_changed)
     record.provenance |= {BASE: base.label, HEAD: head.label, "method": _method(comparison)}
     record.provenance |= {f"{one.name}.environment": one.proof for one in comparison.specs}
     return _finish(record, folder, options, progress.console)
@@ -115,7 +115,7 @@ def make_comparison(
     )
 
 
-def _compare(comparison: Comparison, record: Record, folder: Path, progress: GateProgress) -> None:
+def _compare(comparison: Comparison, record: Record, folder: Path, progress: GateProgress, accepted: bool) -> None:
     began = time.monotonic()
     try:
         outcome = compare(comparison, folder, progress)
@@ -126,7 +126,7 @@ def _compare(comparison: Comparison, record: Record, folder: Path, progress: Gat
         record.checks.append(Check("gate/process::start-up", Verdict.INTERRUPTED, "interrupted from outside", 0.0))
         record.verdict = Verdict.INTERRUPTED
     else:
-        conclude(outcome, record, comparison.preset)
+        conclude(outcome, record, comparison.preset, accepted)
     record.seconds = time.monotonic() - began
 
 

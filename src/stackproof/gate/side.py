@@ -1,24 +1,26 @@
-"""Where a subject of a side works: in this very process, or in a group of ranks that waits between blocks.
+"""One side of a gate: a process in a variant's own environment that proves, warms up and runs blocks when it is asked.
 
-One side of a duel: a process in a variant's own environment that proves, warms up and runs blocks when it is asked.
-
-It reads one JSON request a line from standard input and answers on the pipe whose descriptor it was given, so that
-whatever libraries print cannot be mistaken for an answer. Both sides run this same code; what differs is what it imports.
+It reads requests from standard input and answers on the pipe whose descriptor it was given, so that whatever libraries print cannot
+be mistaken for an answer. Both sides run this same code; what differs is what it imports.
 """
 
 from __future__ import annotations
 
 import faulthandler
 import gc
+import importlib
 import json
 import os
 import sys
 import time
-from typing import IO, Any, Protocol
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol
 
 import torch
 
-from stackproof.base.errors import Refusal
+from stackproof.base import rpc
+from stackproof.base.errors import Refusal, StackUnavailableError
 from stackproof.base.processes import die_with_parent
 from stackproof.bench.engine import require_possible
 from stackproof.bench.sampling import Sampler, freeze_collector, warm_up
@@ -27,7 +29,7 @@ from stackproof.device import devices
 from stackproof.device.facts import torch_facts
 from stackproof.device.kinds import Device
 from stackproof.device.telemetry import Telemetry, others_on_card
-from stackproof.gate import counts, planted
+from stackproof.gate import computed, counts, planted
 from stackproof.gate.group import KINDS as GROUPS
 from stackproof.gate.group import RankGroup, arranged, in_effect
 from stackproof.gate.planted import PlantedFault
@@ -36,13 +38,15 @@ from stackproof.stack import stacks
 from stackproof.workloads.base import Setting
 from stackproof.workloads.catalogue import kinds
 
-Answer = dict[str, Any]
+Answer = rpc.Message
 _THREADS = max(1, torch.get_num_threads() // 2)
 """The other side is live too: on the same cores, twice as many threads as cores wait for one another."""
+_MOST_TIMED = 64
+"""Runs of a block that are timed one by one: of more, their mean shows a step that is slow now and then."""
 
 
 class OpenSubject(Protocol):
-    """A subject that was built and proved, and can be run."""
+    """A subject that was built and proved, and can be run: in this very process, or in a group of ranks that waits between blocks."""
 
     proved: str
     worth: dict[str, float]
@@ -51,11 +55,17 @@ class OpenSubject(Protocol):
     def run(self) -> object:
         """Run once."""
 
-    def warm(self, seconds: float) -> Answer:
-        """Run until the time of a run settles; return whether it did, the seconds of one run and the peak of memory in bytes."""
+    def compute(self) -> Answer:
+        """Return what it computes from equal seeds, to be held against the other side's."""
 
-    def block(self, runs: int) -> float:
+    def warm(self, seconds: float) -> Answer:
+        """Run until the time of a run settles; return whether it did, the seconds of one run, and the peak of memory until then."""
+
+    def block(self, runs: int) -> Answer:
         """Run so many times and return the seconds of one; of a group, the slowest rank's."""
+
+    def done(self) -> Answer:
+        """Return the peak of memory of all blocks, and the units of work that they did."""
 
     def count(self, captured: bool) -> Answer:
         """Return the exact counters of one run, and the seconds of handing the model to the compiler where that is asked for."""
@@ -73,11 +83,17 @@ class InProcess:
     def __init__(self, subject: Subject, preset: str, device: Device, drill: PlantedFault) -> None:
         torch.set_num_threads(1 if preset == "tiny" else _THREADS)
         self._device, self._drill = device, drill
+        device.reset_peak()
         self._work = kinds()[subject.kind](Setting(device, preset, subject.table(preset)))
         planted.spoil(self._work, drill)
         self.proved = self._work.prove()
         self.worth = {"iteration": 1.0, **self._work.worth}
         self._run = self._work.run
+        self._units: computed.UnitsDone | None = None
+
+    def compute(self) -> Answer:
+        """Fingerprint the work that was proved."""
+        return computed.fingerprint(self._work)
 
     def run(self) -> object:
         """Run once."""
@@ -87,24 +103,35 @@ class InProcess:
         """Warm up and return what is known then; a drill begins here, after what it must be compared with was timed."""
         freeze_collector()
         self._device.synchronize()
+        opening = self._device.memory().peak
         self._device.reset_peak()
         sampler = Sampler(self._device, self._work.run)
         warmth = warm_up(sampler, seconds)
         took = warmth.took
         plain, self._run = self._work.run, planted.burdened(self._work.run, self._drill, self._device, took)
         took = took if self._run == plain else min(Sampler(self._device, self._run).block(3))
-        return {"settled": warmth.settled, "seconds": took, "peak-memory": self._device.memory().peak}
+        return {"settled": warmth.settled, "seconds": took, "opening-memory": opening}
 
-    def block(self, runs: int) -> float:
-        """Run so many times back to back and return the mean seconds of one."""
-        watch = self._device.stopwatch()
+    def block(self, runs: int) -> Answer:
+        """Run so many times back to back and return the mean seconds of one, and where they are few the seconds of each."""
+        self._units = self._units or computed.UnitsDone(getattr(self._work, "job", None))
+        whole = self._device.stopwatch()
+        each = [self._device.stopwatch() for _ in range(runs)] if runs <= _MOST_TIMED else []
         self._device.synchronize()
-        watch.start()
-        for _ in range(runs):
+        whole.start()
+        for number in range(runs):
+            if each:
+                each[number].start()
             self._run()
+            if each:
+                each[number].stop()
         planted.end(self._drill)
-        watch.stop()
-        return watch.seconds() / runs
+        whole.stop()
+        return {"seconds": whole.seconds() / runs, "each": [watch.seconds() for watch in each]}
+
+    def done(self) -> Answer:
+        """Read the peak before anything else is run, and stop counting, which began with the first block."""
+        return {"peak-memory": self._device.memory().peak, "units": self._units.end() if self._units else {}}
 
     def count(self, captured: bool) -> Answer:
         """Count one run, and hand the model to the compiler where that is asked for."""
@@ -120,28 +147,30 @@ class InProcess:
         return dict(self._work.conclude())
 
     def close(self) -> None:
-        """Let go of the work and of what the device keeps for it."""
+        """Let go of the work, of what counts it, and of what the device keeps for it."""
+        if self._units:
+            self._units.end()
         self._work.close()
         self._run = lambda: None
         gc.unfreeze()
         self._device.empty_cache()
 
 
-Request = dict[str, Any]
-
-
 class Side:
     """What is open in this process: at most one subject at a time."""
 
-    def __init__(self, stack: str, rehearsed: bool, profile: str, device: str, drill: str, backend: str) -> None:
+    def __init__(
+        self, name: str, stack: str, rehearsed: bool, profile: str, device: str, drill: str, backend: str
+    ) -> None:
         found = stacks.load(stack)
-        self.stack = found.rehearse() if rehearsed else found
+        self.name, self.stack = name, found.rehearse() if rehearsed else found
+        _import(self.stack.imports)
         self.backend = backend
         self.drill = planted.read(drill)
         self.device = devices.parse(device, self.stack.device) if device else devices.default(self.stack.device)
         known = {subject.name: subject for subject in subjects(profile, self.stack)}
         self.subjects = {name: one for name, one in known.items() if not self._drilled("drop", name)}
-        self.station: OpenSubject | None = None
+        self.subject: OpenSubject | None = None
 
     def _drilled(self, kind: str, value: str) -> bool:
         return (self.drill.kind, self.drill.value) == (kind, value)
@@ -151,6 +180,7 @@ class Side:
         with self.device.current():
             torch.ones(1, device=self.device.torch).sum().item()
         return {
+            "memory": _held(self.device),
             "facts": {"torch": torch.__version__, **torch_facts(self.stack)},
             "subjects": {
                 name: {"kind": one.kind, "unit": one.unit, "version": one.version}
@@ -168,22 +198,32 @@ class Side:
         chosen = self.subjects[subject]
         require_possible(chosen)
         with self.device.current():
-            self.station = (
+            self.subject = (
                 RankGroup(chosen, preset, self.device, self.backend)
                 if chosen.kind in GROUPS
                 else InProcess(chosen, preset, self.device, self.drill)
             )
-        return {"proved": self.station.proved, "worth": self.station.worth}
+        return {"proved": self.subject.proved, "worth": self.subject.worth}
+
+    def compute(self) -> Answer:
+        """Say what the open subject computes from equal seeds."""
+        with self.device.current():
+            return self._open().compute()
 
     def warm(self, seconds: float) -> Answer:
-        """Run until the time of a run settles; return the seconds of one run and the most memory that was in use, in bytes."""
+        """Run until the time of a run settles; return the seconds of one run and the most memory that was in use before, in bytes."""
         with self.device.current():
             return self._told(self._open().warm(seconds))
 
     def block(self, runs: int) -> Answer:
         """Run so many times and return the seconds of one run: their mean, since a block is as long as it is."""
         with self.device.current():
-            return {"seconds": self._open().block(runs)}
+            return self._open().block(runs)
+
+    def done(self) -> Answer:
+        """After the blocks: the most memory that was in use while they ran, in bytes, and the units of work that they did."""
+        with self.device.current():
+            return self._told(self._open().done())
 
     def conditions(self) -> Answer:
         """Return what the vendor's tool tells of the card while it works, what slows it, and who else uses it."""
@@ -213,40 +253,54 @@ class Side:
 
     def close(self) -> Answer:
         """Let go of what is open."""
-        if self.station is not None:
-            self.station.close()
-        self.station = None
+        if self.subject is not None:
+            self.subject.close()
+        self.subject = None
         return {}
 
     def _open(self) -> OpenSubject:
-        if self.station is None:
+        if self.subject is None:
             raise Refusal("no subject is open")
-        return self.station
+        return self.subject
 
     def _told(self, answer: Answer) -> Answer:
         """Leave out what a drill says is missing."""
         return {name: value for name, value in answer.items() if not self._drilled("missing", name)}
 
 
-def serve(side: Side, requests: IO[str], answers: IO[str]) -> None:
-    """Answer requests until there are no more; what goes wrong with one is its answer, with the verdict that it means."""
-    for line in requests:
-        request: Request = json.loads(line)
-        faulthandler.dump_traceback_later(float(request.pop("deadline_s")))
-        asked, began = request.pop("ask"), time.monotonic()
+def _import(names: tuple[str, ...]) -> None:
+    """Import what the stack's definition says, torch's extensions before the device is asked for."""
+    for name in names:
         try:
-            answer = getattr(side, asked)(**request)
-        except CheckEnded as ended:
-            answer = {"verdict": ended.verdict.value, "reason": str(ended)}
-        except Refusal as refusal:
-            answer = {"verdict": "inconclusive", "reason": str(refusal)}
-        except Exception as error:
-            said = (str(error).splitlines() or [""])[0][:300]
-            answer = {"verdict": "crashed", "reason": f"{type(error).__name__}: {said}"}
-        faulthandler.cancel_dump_traceback_later()
-        sys.stderr.write(f"{asked} {request.get('subject', '')}: {time.monotonic() - began:.2f} s\n")
-        answers.write(json.dumps(answer) + "\n")
-        answers.flush()
+            importlib.import_module(name)
+        except ImportError as error:
+            raise StackUnavailableError(f"stack.toml, imports: '{name}' cannot be imported: {error}") from error
+
+
+def _held(device: Device) -> int:
+    """Return the most memory, in bytes, that this process has held since it began: the host's, and the card's where it is another."""
+    host = devices.HOST.memory().peak
+    return host if device == devices.HOST else host + device.memory().peak
+
+
+@contextmanager
+def _within(ask: str, arguments: Answer) -> Iterator[None]:
+    """Write down where this process is when the deadline of a request passes; and in its log how long the request took."""
+    faulthandler.dump_traceback_later(float(arguments.pop("deadline_s")))
+    subject, began = arguments.get("subject", ""), time.monotonic()
+    yield
+    faulthandler.cancel_dump_traceback_later()
+    sys.stderr.write(f"{ask} {subject}: {time.monotonic() - began:.2f} s\n")
+
+
+def _failed(error: Exception) -> Answer:
+    """What goes wrong with a request is its answer, with the verdict that it means."""
+    if isinstance(error, CheckEnded):
+        return {"verdict": error.verdict.value, "reason": str(error)}
+    if isinstance(error, Refusal):
+        return {"verdict": "inconclusive", "reason": str(error)}
+    said = (str(error).splitlines() or [""])[0][:300]
+    return {"verdict": "crashed", "reason": f"{type(error).__name__}: {said}"}
 
 
 def main(arguments: list[str]) -> int:
@@ -260,11 +314,10 @@ def main(arguments: list[str]) -> int:
             side = Side(**told)
             hello = {**side.hello(), "start_up": time.time() - began}
         except Refusal as refusal:
-            answers.write(json.dumps({"refused": str(refusal), "exit_code": refusal.exit_code}) + "\n")
+            rpc.say(answers, {"refused": str(refusal), "exit_code": refusal.exit_code})
             return refusal.exit_code
-        answers.write(json.dumps(hello) + "\n")
-        answers.flush()
-        serve(side, sys.stdin, answers)
+        rpc.say(answers, hello)
+        rpc.serve(side, sys.stdin, answers, _failed, _within)
     return 0
 
 

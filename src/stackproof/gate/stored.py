@@ -40,7 +40,8 @@ class Stored:
             for name, value in row.figures.items()
             if name.startswith(COUNTER) and isinstance(value, (int, float))
         }
-        return Observed([seconds * amount for seconds in launches], dict(worth), _quantities(row), counters)
+        blocks = [seconds * amount for seconds in launches]
+        return Observed(blocks, dict(worth), quantities=_quantities(row), counters=counters)
 
 
 def load(path: Path, preset: str) -> Stored:

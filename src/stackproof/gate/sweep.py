@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -70,7 +71,11 @@ def grid(words: Sequence[str], backends: Sequence[str]) -> list[Combination]:
 def sweep(
     comparison: Comparison, settings: Sequence[Combination], folder: Path, watcher: Watcher
 ) -> tuple[list[CombinationResult], Answer]:
-    """Measure each setting against the defaults; return the results, and what is in effect by default."""
+    """Measure each setting against the defaults; return the results, and what is in effect by default.
+
+    The minutes are those of the whole: each setting gets an equal share of what is left.
+    """
+    until = time.monotonic() + 60 * comparison.minutes
     base, head = comparison.specs
     found, defaults = [], _effect(comparison, base, {}, folder / "defaults")
     for number, setting in enumerate(settings):
@@ -78,9 +83,10 @@ def sweep(
         spec = replace(head, environment=environment, backend=setting.backend)
         place, result = folder / f"setting-{number}", CombinationResult(setting)
         found.append(result)
+        minutes = max(0.0, until - time.monotonic()) / 60 / (len(settings) - number)
         try:
             result.effect = _effect(comparison, spec, setting.environment, place)
-            result.outcome = compare(replace(comparison, specs=(base, spec)), place, watcher)
+            result.outcome = compare(replace(comparison, specs=(base, spec), minutes=minutes), place, watcher)
         except SideEndedError as ended:
             result.ended = ended
         if result.outcome is not None and result.outcome.interrupted:

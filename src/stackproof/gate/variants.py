@@ -86,7 +86,11 @@ def prepared(variant: Variant, stack: stacks.Stack, profile: str, device: str, s
         Refusal: the commit, the lock or a source cannot be used; the sentence names it.
     """
     tree = _tree(variant, stack)
-    python = _prepare(tree, variant, stack, say)
+    try:
+        python = _prepare(tree, variant, stack, say)
+    except Refusal as refusal:
+        instead = "to compare commits and variables in an environment that is there, add --unpinned PYTHON"
+        raise type(refusal)(f"{refusal}; {instead}") from refusal
     proof = _prove(python, tree, stack, say)
     for package, path in variant.sources.items():
         _override(python, tree, stack, package, path, say)

@@ -1,0 +1,110 @@
+"""Requests and answers between processes: one JSON object a line, and a deadline for every answer.
+
+Who asks holds a `Channel`; who answers calls `serve`. What a method raises is its answer, so that one bad request ends nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import time
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
+from typing import IO, Any
+
+Message = dict[str, Any]
+"""A request (its method under `ask`) or an answer: what JSON can say."""
+
+
+class SilentError(Exception):
+    """No answer came before the deadline."""
+
+
+class ClosedError(Exception):
+    """The other end is gone."""
+
+
+class Channel:
+    """The asking end: descriptors of a pipe or a socket, which stay the caller's to close."""
+
+    def __init__(self, reading: int, writing: int) -> None:
+        self._reading, self._writing, self._buffer = reading, writing, b""
+
+    def send(self, ask: str, **arguments: Any) -> None:
+        """Ask without waiting, so that several can work at once.
+
+        Raises:
+            ClosedError: nobody reads.
+        """
+        left = memoryview((json.dumps({"ask": ask, **arguments}) + "\n").encode())
+        try:
+            while left:
+                left = left[os.write(self._writing, left) :]
+        except OSError as error:
+            raise ClosedError(str(error)) from error
+
+    def receive(self, seconds: float) -> Message:
+        """Return the next answer, waiting for at most so long.
+
+        Raises:
+            SilentError: none came in time.
+            ClosedError: none will come.
+        """
+        until = time.monotonic() + seconds
+        while b"\n" not in self._buffer:
+            left = until - time.monotonic()
+            if left <= 0 or not select.select([self._reading], [], [], left)[0]:
+                raise SilentError(f"no answer in {seconds:.0f} s")
+            self._buffer += self._read()
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        found: Message = json.loads(line)
+        return found
+
+    def _read(self) -> bytes:
+        try:
+            data = os.read(self._reading, 1 << 16)
+        except OSError as error:
+            raise ClosedError(str(error)) from error
+        if not data:
+            raise ClosedError("the other end closed")
+        return data
+
+
+def say(stream: IO[str], message: Message) -> None:
+    """Write one message and see it off."""
+    stream.write(json.dumps(message) + "\n")
+    stream.flush()
+
+
+Around = Callable[[str, Message], AbstractContextManager[object]]
+"""What is done around each request: it is given the method and may take arguments of its own away."""
+
+
+def _nothing(ask: str, arguments: Message) -> AbstractContextManager[object]:  # noqa: ARG001
+    return nullcontext()
+
+
+def serve(
+    target: object,
+    requests: Iterable[str],
+    answers: IO[str],
+    failed: Callable[[Exception], Message],
+    around: Around = _nothing,
+    last: str = "stop",
+) -> None:
+    """Answer requests by the methods of `target` that they name, until there are no more or one asks for the `last`.
+
+    `failed` makes the answer of what a method raised.
+    """
+    for line in requests:
+        request: Message = json.loads(line)
+        ask = request.pop("ask")
+        if ask == last:
+            return
+        with around(ask, request):
+            try:
+                answer: Message = getattr(target, ask)(**request)
+            except Exception as error:
+                answer = failed(error)
+        say(answers, answer)

@@ -1,0 +1,148 @@
+"""Do two sides compute the same? From what `computed` says of each: equal to the bit, equal within rounding, or CHANGED. Needs no torch.
+
+Any two fingerprints will do: of a gate's sides, of two steps of a bisection, of two nights.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from stackproof.base.rpc import Message
+
+WORD = "CHANGED"
+ROUNDING = 1e-9
+"""Of a tensor's norm, in float64: about ten million times what one operation rounds, and a hundredth of what any fault is worth."""
+_FLOOR = 1e-13
+"""Of the largest norm of the group: a gradient that is zero but for rounding has no size of its own."""
+TIMED = "timed"
+_LOOSE = {"float64": 1e-9, "float32": 1e-3, "uint8": 0.0}
+_LOOSEST = 3e-2
+"""What work may differ by in the precision that it is timed in: kernels round differently, and tf32 and half precision do so coarsely."""
+_SIZES = 0.1
+"""What the size of a whole update may differ by there."""
+_SHOWN = 3
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One thing that is not the same: in which group, what, and by how much of its size (infinite where it cannot be told)."""
+
+    group: str
+    name: str
+    share: float
+    words: str
+
+
+@dataclass(frozen=True)
+class Sameness:
+    """How two fingerprints compare; `differences` hold what is beyond rounding, in the order in which causes come before effects."""
+
+    compared: int
+    unequal: int
+    """So many are not equal to the bit."""
+    worst: float
+    """The largest relative difference that rounding explains."""
+    differences: tuple[Difference, ...]
+
+    @property
+    def changed(self) -> bool:
+        """Whether the sides compute different things."""
+        return bool(self.differences)
+
+    def sentence(self) -> str:
+        """Return the word first, then what was seen."""
+        if not self.changed:
+            how = (
+                f"within rounding, {self.unequal} of them differ by at most {self.worst:.1e}"
+                if self.unequal
+                else "to the bit"
+            )
+            return f"SAME {how}: {self.compared} losses, outputs, gradients, updates and settings from equal seeds"
+        first = self.differences[0].group
+        shown = [one.words for one in self.differences if one.group == first][:_SHOWN]
+        also = [group for group in dict.fromkeys(one.group for one in self.differences) if group != first]
+        tail = f"; so do: {', '.join(also)}" if also else ""
+        return f"{WORD} {_cause(first)}: {'; '.join(shown)} ({len(self.differences)} of {self.compared} differ){tail}"
+
+
+def _cause(group: str) -> str:
+    inputs = {
+        "settings": "the settings are not the same",
+        "worth": "a run is not worth the same",
+        "data": "the data are not the same",
+        "initial weights": "training does not start from the same weights",
+        TIMED: "the timed runs from the same seeds differ",
+    }
+    return inputs.get(group, f"from the same seeds the {group} differs")
+
+
+def compare(base: Message, head: Message) -> Sameness:
+    """Compare two fingerprints; what only one of them has is a difference."""
+    found = [*_exact("settings", base["settings"], head["settings"]), *_exact("worth", base["worth"], head["worth"])]
+    compared, unequal, worst = len(base["settings"]) + len(base["worth"]), 0, 0.0
+    for group in dict.fromkeys((*base["groups"], *head["groups"])):
+        before, after = (side["groups"].get(group, {}) for side in (base, head))
+        largest = max((norm for one in before.values() if math.isfinite(norm := one.get("norm", 0.0))), default=0.0)
+        compared += len({*before, *after})
+        for name in dict.fromkeys((*before, *after)):
+            one, other = before.get(name), after.get(name)
+            if one and other and (one["shape"], one["digest"]) == (other["shape"], other["digest"]):
+                continue
+            unequal += 1
+            share = _share(one, other, _FLOOR / ROUNDING * largest if group != TIMED else 0.0)
+            if share <= _allowed(group, name, base["dtype"]):
+                worst = max(worst, share)
+            else:
+                found.append(Difference(group, name, share, _words(group, name, one, other, share)))
+    return Sameness(compared, unequal, worst, tuple(found))
+
+
+def _exact(group: str, base: Mapping[str, Any], head: Mapping[str, Any]) -> Iterator[Difference]:
+    """Settings that only one version of a library knows are no difference: what they do shows in the updates."""
+    for name in base.keys() & head.keys():
+        if base[name] != head[name]:
+            yield Difference(group, name, math.inf, f"{name} is {head[name]} and was {base[name]}")
+
+
+def _allowed(group: str, name: str, dtype: str) -> float:
+    if group != TIMED:
+        return ROUNDING
+    return max(_SIZES, _LOOSE.get(dtype, _LOOSEST)) if name.startswith("size") else _LOOSE.get(dtype, _LOOSEST)
+
+
+def _share(one: Message | None, other: Message | None, floor: float) -> float:
+    """Return the distance of two tensors by their sketches, as a share of the base's norm."""
+    if one is None or other is None or one["shape"] != other["shape"] or "sketch" not in one or "sketch" not in other:
+        return math.inf
+    pairs = zip(one["sketch"], other["sketch"], strict=True)
+    squares = [(after - before) ** 2 for before, after in pairs]
+    distance, size = math.sqrt(sum(squares) / len(squares)), max(one["norm"], floor)
+    if not math.isfinite(distance) or not math.isfinite(size):
+        return math.inf
+    return distance / size if size > 0 else (math.inf if distance > 0 else 0.0)
+
+
+def _words(group: str, name: str, one: Message | None, other: Message | None, share: float) -> str:
+    if one is None or other is None:
+        return f"only the {'head' if one is None else 'base'} has '{name}'"
+    if one["shape"] != other["shape"]:
+        return f"'{name}' has shape {other['shape']} and had {one['shape']}"
+    label = name if name in group or group == TIMED else f"{group} '{name}'"
+    if "sketch" not in one:
+        return f"{label} is not the same"
+    if math.prod(one["shape"]) == 1:
+        return f"{label} {other['norm']:.6g} against {one['norm']:.6g} ({_percent(share)})"
+    return f"{label} by {_percent(share)} of its norm"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.3g} %" if math.isfinite(share) else "not finite"
+
+
+def units(base: Mapping[str, int], head: Mapping[str, int]) -> str:
+    """Return in what the work that was done in the timed blocks differs; nothing if it is the same to the unit."""
+    names = [name for name in dict.fromkeys((*base, *head)) if base.get(name) != head.get(name)]
+    return "; ".join(f"{name}: {base.get(name, 'none')} -> {head.get(name, 'none')}" for name in names)

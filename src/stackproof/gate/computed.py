@@ -1,0 +1,213 @@
+"""What a side computes, made small enough to be sent: losses, outputs, gradients and updates from equal seeds, as norms and sketches.
+
+A tensor becomes its digest, its norm, and its products with eight vectors of random signs (Johnson and Lindenstrauss 1984; Achlioptas
+2003): the sketches of two tensors are as far apart as the tensors are, to within a third or so. Runs in a side, with torch;
+`changed` compares what two sides say.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+import torch
+
+from stackproof.base.rpc import Message
+from stackproof.workloads.base import Job, Work
+
+SCALES = (1.0, 1.0, 1e4, 1e-4)
+"""What gradients are multiplied by in the steps that are taken: a clip shows with large ones, an epsilon with small ones."""
+_RUNS = 2
+_SEED = 11
+_WIDTH = 4096
+_CHUNK = _WIDTH << 10
+_SIGNS = 8
+_LOW32 = 0xFFFFFFFF
+_HOW = ("foreach", "fused", "capturable", "differentiable", "params")
+"""Of an optimiser's settings, how it computes and not what."""
+
+
+def fingerprint(work: Work) -> Message:
+    """Return all that is compared of freshly proved work: `settings`, what a run is `worth`, and sketches by group and name.
+
+    Groups of a training job are those of its tiny twin in float64 on the CPU; `timed` are of the work itself, in its own precision.
+    """
+    job: Job | None = getattr(work, "job", None)
+    found: Message = {
+        "settings": settings(job) if job is not None else {},
+        "worth": dict(work.worth),
+        "dtype": work.dtype,
+    }
+    workload = getattr(work, "workload", None)
+    groups = (
+        in_float64(workload.build(torch.device("cpu"), "tiny", _SEED, torch.float64)) if workload is not None else {}
+    )
+    return {**found, "groups": {**groups, **_timed(work)}}
+
+
+def settings(job: Job) -> dict[str, Any]:
+    """Return what the optimiser was told, by group and name, and the precision of the job."""
+    recipe = job.recipe
+    told: dict[str, Any] = {
+        "dtype": str(recipe.dtype),
+        "autocast": str(recipe.autocast),
+        "optimiser": type(job.optimiser).__name__,
+    }
+    for number, group in enumerate(job.optimiser.param_groups):
+        told |= {f"{name} of group {number}": _plain(value) for name, value in group.items() if name not in _HOW}
+    return told
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return value.tolist()
+    return [_plain(one) for one in value] if isinstance(value, (tuple, list)) else value
+
+
+def in_float64(job: Job) -> dict[str, dict[str, Message]]:
+    """Return the sketches of a job: what goes in, what comes out, and what steps change."""
+    named = dict(job.model.named_parameters())
+    with _seeded():
+        seen = job.observe()
+    groups = {
+        "data": _sketches(
+            {
+                f"{name} of batch {number}": one
+                for number, batch in enumerate(job.batches)
+                for name, one in batch.items()
+            }
+        ),
+        "initial weights": _sketches(named),
+        "output": _sketches({"output": seen.output}),
+        "loss": _sketches({"loss": seen.loss}),
+        "gradient": _sketches(seen.gradients),
+    }
+    for number, scale in enumerate(SCALES, 1):
+        before = {name: one.detach().clone() for name, one in named.items() if one.requires_grad}
+        with _seeded(), _scaled(before, named, scale):
+            groups[f"loss of step {number}"] = _sketches({"loss": job.step()})
+        groups[f"update of step {number}"] = _sketches(
+            {name: named[name].detach() - kept for name, kept in before.items()}
+        )
+    groups["buffer"] = _sketches({name: one for name, one in job.model.named_buffers() if one.is_floating_point()})
+    return groups
+
+
+def _timed(work: Work) -> dict[str, dict[str, Message]]:
+    """Run the work itself and sketch what it gives back and what it changes as a whole; in its own precision, on its device."""
+    owner = getattr(work, "job", None)
+    parameters = [one for one in owner.model.parameters() if one.requires_grad] if owner is not None else []
+    found: dict[str, Message] = {}
+    for number in range(1, (_RUNS if parameters else 1) + 1):
+        before = [one.detach().clone() for one in parameters]
+        with _seeded():
+            given = work.run()
+        given = given if isinstance(given, Mapping) else {"result": given}
+        found |= {
+            f"{name} of run {number}": sketch(one) for name, one in given.items() if isinstance(one, torch.Tensor)
+        }
+        if before:
+            moved = torch.cat(
+                [(one.detach() - kept).flatten().cpu().double() for one, kept in zip(parameters, before, strict=True)]
+            )
+            found[f"size of the change of run {number}"] = sketch(moved.norm())
+    return {"timed": found}
+
+
+def _sketches(tensors: Mapping[str, torch.Tensor]) -> dict[str, Message]:
+    return {name: sketch(one) for name, one in tensors.items()}
+
+
+def sketch(tensor: torch.Tensor) -> Message:
+    """Return a tensor's shape, the digest of its bits and, of numbers that round, its norm and its products with random signs."""
+    own = tensor.detach().cpu().contiguous().reshape(-1)
+    bits = own.view(torch.uint8).numpy().tobytes() if own.numel() else b""
+    found: Message = {"shape": list(tensor.shape), "digest": hashlib.blake2b(bits, digest_size=8).hexdigest()}
+    if not tensor.is_floating_point():
+        return found
+    total, square = torch.zeros(_SIGNS, dtype=torch.float64), 0.0
+    for start in range(0, own.numel(), _CHUNK):
+        part = own[start : start + _CHUNK].double()
+        square += float(part @ part)
+        rows = torch.nn.functional.pad(part, (0, -part.numel() % _WIDTH)).view(-1, _WIDTH)
+        total += ((_signs(start // _WIDTH + _WIDTH, len(rows)) @ rows) * _signs(0, _WIDTH)).sum(1)
+    return {**found, "norm": square**0.5, "sketch": total.tolist()}
+
+
+@cache
+def _signs(start: int, count: int) -> torch.Tensor:
+    """Return eight rows of -1 and 1: bits of a hash of so many indices (Murmur3's finaliser), the same on every host.
+
+    An element's sign is its row's times its column's, which is as good: the products of two differ by as much on average.
+    """
+    mixed = torch.arange(start, start + count, dtype=torch.int64).mul_(0x1E3779B1).add_(_SEED).bitwise_and_(_LOW32)
+    for shift, factor in ((16, 0x21F0AAAD), (15, 0x735A2D97), (15, 1)):
+        mixed = mixed.bitwise_xor_(mixed >> shift).mul_(factor).bitwise_and_(_LOW32)
+    return torch.stack([((mixed >> (8 + bit)) & 1).double().mul_(2).sub_(1) for bit in range(_SIGNS)])
+
+
+@contextmanager
+def _seeded() -> Iterator[None]:
+    """Let what is drawn inside be the same on both sides, and leave the CPU's generator as it was."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(_SEED)
+        yield
+
+
+@contextmanager
+def _scaled(names: Mapping[str, object], named: Mapping[str, torch.Tensor], scale: float) -> Iterator[None]:
+    """Multiply every gradient that backward gives inside."""
+    hooks = [named[name].register_hook(lambda gradient: gradient * scale) for name in names]  # type: ignore[no-untyped-call]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+class UnitsDone:
+    """Counts what timed runs of a job do: calls of the model, numbers that go in and come out, backward passes, optimiser steps."""
+
+    def __init__(self, job: Job | None) -> None:
+        self.counts: dict[str, int] = {}
+        self._hooks: list[Any] = []
+        if job is None:
+            return
+        self.counts = dict.fromkeys(
+            ("forward passes", "numbers in", "numbers out", "backward passes", "optimiser steps"), 0
+        )
+        first = next(one for one in job.model.parameters() if one.requires_grad)
+        self._hooks = [
+            job.model.register_forward_hook(self._forward, with_kwargs=True),
+            first.register_hook(lambda _: self._add("backward passes")),  # type: ignore[no-untyped-call]
+            job.optimiser.register_step_post_hook(lambda *_: self._add("optimiser steps")),
+        ]
+
+    def _forward(self, _: object, given: tuple[Any, ...], named: dict[str, Any], output: Any) -> None:
+        self._add("forward passes")
+        self._add("numbers in", _numbers((given, named)))
+        self._add("numbers out", _numbers(output))
+
+    def _add(self, name: str, many: int = 1) -> None:
+        self.counts[name] += many
+
+    def end(self) -> dict[str, int]:
+        """Stop counting and return what was counted."""
+        for hook in self._hooks:
+            hook.remove()
+        self._hooks = []
+        return self.counts
+
+
+def _numbers(nested: Any) -> int:
+    """Return how many numbers nested tuples, lists and mappings of tensors hold."""
+    if isinstance(nested, torch.Tensor):
+        return nested.numel()
+    if isinstance(nested, Mapping):
+        nested = nested.values()
+    elif not isinstance(nested, (tuple, list)):
+        return 0
+    return sum(map(_numbers, nested))

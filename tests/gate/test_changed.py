@@ -1,0 +1,88 @@
+"""Equal to the bit, equal within rounding, or CHANGED: what two fingerprints say of each other. Without torch."""
+
+from __future__ import annotations
+
+import copy
+import math
+from typing import Any
+
+import pytest
+
+from stackproof.gate import changed
+from stackproof.gate.changed import compare
+
+_SCALAR = {"shape": [], "digest": "a", "norm": 2.0, "sketch": [2.0] * 8}
+_VECTOR = {"shape": [3], "digest": "a", "norm": 1.0, "sketch": [1.0, -1.0] * 4}
+BASE: dict[str, Any] = {
+    "settings": {"lr of group 0": 0.1}, "worth": {"sample": 4.0}, "dtype": "float32",
+    "groups": {
+        "data": {"tokens": {"shape": [3], "digest": "a"}}, "loss": {"loss": _SCALAR},
+        "gradient": {"w": _VECTOR, "tiny": {**_VECTOR, "norm": 1e-20, "sketch": [1e-20] * 8}},
+        "timed": {"result of run 1": _VECTOR, "size of the change of run 1": _SCALAR},
+    },
+}  # fmt: skip
+
+
+def _moved(group: str, name: str, share: float) -> dict[str, Any]:
+    """Return the base with one tensor moved by a share of its norm."""
+    head = copy.deepcopy(BASE)
+    one = head["groups"][group][name]
+    one["digest"], one["sketch"] = "b", [value + share * one["norm"] for value in one["sketch"]]
+    return head
+
+
+def test_equal_sides_are_equal_to_the_bit() -> None:
+    """Nothing is said of rounding."""
+    assert compare(BASE, copy.deepcopy(BASE)).sentence().startswith("SAME to the bit")
+
+
+@pytest.mark.parametrize(
+    ("group", "name", "share"),
+    [("loss", "loss", 1e-12), ("gradient", "w", 1e-10), ("gradient", "tiny", 1.0), ("timed", "result of run 1", 1e-5)],
+)
+def test_rounding_is_the_same(group: str, name: str, share: float) -> None:
+    """And the largest difference is told; a gradient that is zero but for rounding has no size of its own."""
+    found = compare(BASE, _moved(group, name, share))
+    assert not found.changed
+    assert found.sentence().startswith("SAME within rounding, 1 of them")
+
+
+@pytest.mark.parametrize(
+    ("group", "name", "share"),
+    [("loss", "loss", 1e-6), ("gradient", "w", 1e-7), ("timed", "result of run 1", 0.01), ("loss", "loss", math.nan)],
+)
+def test_more_than_rounding_is_changed(group: str, name: str, share: float) -> None:
+    """With the word first, and what it was."""
+    found = compare(BASE, _moved(group, name, share))
+    assert found.changed
+    assert found.sentence().startswith("CHANGED ")
+
+
+def test_causes_come_before_effects() -> None:
+    """Other data explain another loss, and the sentence says so; what follows is named after."""
+    head = _moved("loss", "loss", 0.1)
+    head["groups"]["data"]["tokens"]["digest"] = "b"
+    said = compare(BASE, head).sentence()
+    assert said.startswith("CHANGED the data are not the same")
+    assert said.endswith("so do: loss")
+    head["settings"]["lr of group 0"] = 0.2
+    assert "the settings are not the same: lr of group 0 is 0.2 and was 0.1" in compare(BASE, head).sentence()
+
+
+def test_what_only_one_side_has_is_changed() -> None:
+    """A parameter without a gradient, one more, another shape; a setting that only one version knows is not."""
+    for change in ({"w": None}, {"new": _VECTOR}, {"w": {**_VECTOR, "shape": [4]}}):
+        head = copy.deepcopy(BASE)
+        head["groups"]["gradient"] |= change
+        head["groups"]["gradient"] = {name: one for name, one in head["groups"]["gradient"].items() if one}
+        assert compare(BASE, head).changed
+    head = copy.deepcopy(BASE)
+    head["settings"]["new of group 0"] = True
+    assert not compare(BASE, head).changed
+
+
+def test_units_of_work_are_compared_exactly() -> None:
+    """One step fewer in a thousand is told; what only one side counts too."""
+    assert changed.units({"optimiser steps": 1000}, {"optimiser steps": 1000}) == ""
+    assert changed.units({"optimiser steps": 1000}, {"optimiser steps": 999}) == "optimiser steps: 1000 -> 999"
+    assert "none" in changed.units({"optimiser steps": 3}, {})
