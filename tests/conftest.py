@@ -51,6 +51,15 @@ def silent() -> Silent:
 
 RunSuite = Callable[..., Record]
 
+SAYS = """
+import pytest
+
+@pytest.fixture(autouse=True)
+def says(figures):
+    figures["summary"] = "as expected"
+"""
+"""Lets checks that are written on the spot say something, as those of the suites do."""
+
 
 @pytest.fixture(scope="session")
 def run_suite(tmp_path_factory: pytest.TempPathFactory) -> RunSuite:
@@ -65,9 +74,15 @@ def run_suite(tmp_path_factory: pytest.TempPathFactory) -> RunSuite:
         scale: float = 1.0,
         shuffle: int | None = None,
         earlier: list[Check] | None = None,
+        conftest: str = SAYS,
+        options: str = "",
     ) -> Record:
         root = tmp_path_factory.mktemp("suites")
         shutil.copy(supervise.SUITES / "pytest.ini", root)
+        configuration = root / "pytest.ini"
+        text = configuration.read_text(encoding="utf-8")
+        configuration.write_text(text.replace("addopts =", f"addopts = {options}"), encoding="utf-8")
+        (root / "conftest.py").write_text(conftest, encoding="utf-8")
         (root / "own").mkdir()
         for name, text in files.items():
             (root / "own" / name).write_text(textwrap.dedent(text), encoding="utf-8")

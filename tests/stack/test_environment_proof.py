@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ import pytest
 
 from stackproof import ROOT
 from stackproof.base.errors import EnvironmentMismatchError
-from stackproof.stack import environment_proof, environments, lockfile, stacks
+from stackproof.stack import environment_proof, environments, installed_files, lockfile, stacks, startup
 
 from .. import fakes
 
@@ -194,8 +195,8 @@ BREAKS: dict[Callable[[Scene], None], list[str]] = {
     wrong_stack: ["built for 'other' from requirements.lock, not for 'tiny'"],
     wrong_lock: ["built for 'tiny' from rehearsal.lock, not for 'tiny' from requirements.lock"],
     overwrite_version: ["! torch 9.1.0: torch.version.hip is 6.1, the stack wants it unset"],
-    overwrite_torch: ["1 of its files are missing or of another size, the first is torch/__init__.py"],
-    delete_file: ["1 of its files are missing or of another size, the first is torch/__init__.py"],
+    overwrite_torch: ["torch/__init__.py "],
+    delete_file: ["torch/__init__.py "],
     delete_version: ["version.py: cannot be read", "torch is damaged"],
     break_version: ["version.py: cannot be read", "torch is damaged"],
     disown: ["- torch==9.1.0 (in the lock, not installed)"],
@@ -243,6 +244,10 @@ def test_versions_are_compared_as_versions(scene: Scene) -> None:
     """A package that writes its version in another way than the lock is still the same version."""
     metadata = scene.site / "numpy-2.0.dist-info" / "METADATA"
     metadata.write_text("Metadata-Version: 2.1\nName: NumPy\nVersion: 02.00\n", encoding="utf-8")
+    record = metadata.parent / "RECORD"
+    rows = record.read_text(encoding="utf-8").splitlines()
+    kept = [f"{row.split(',')[0]},," if "METADATA" in row else row for row in rows]
+    record.write_text("\n".join(kept), encoding="utf-8")
     assert scene.prove()[0] == 0
 
 
@@ -361,3 +366,82 @@ def test_refusal_is_a_mismatch() -> None:
         environment_proof._refuse(stack, ["x"], "remedy")
     assert str(caught.value).startswith(f"the environment {sys.prefix} is not stack 'cpu'")
     assert str(caught.value).endswith("; remedy:\n  x")
+
+
+def edit_same_size(scene: Scene) -> None:
+    """Change a character of a package and put its old date back."""
+    path = scene.site / "numpy.py"
+    before = path.stat()
+    path.write_text(path.read_text(encoding="utf-8").replace("2.0", "2.1"), encoding="utf-8")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def edit_record_too(scene: Scene) -> None:
+    """Change a package and what its RECORD says of it."""
+    path, record = scene.site / "numpy.py", scene.site / "numpy-2.0.dist-info" / "RECORD"
+    old = installed_files.hash_of(path, "sha256")
+    path.write_text("version = '2.2'\n", encoding="utf-8")
+    text = record.read_text(encoding="utf-8").replace(old, installed_files.hash_of(path, "sha256"))
+    record.write_text(text, encoding="utf-8")
+
+
+def stray(name: str, text: str = "x = 1\n") -> Callable[[Scene], None]:
+    """Return what puts a file beside the lock's."""
+
+    def put(scene: Scene) -> None:
+        path = scene.site / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+    return put
+
+
+BESIDE: dict[str, tuple[Callable[[Scene], None], str]] = {
+    "same size": (edit_same_size, "numpy.py is not the file that its wheel held"),
+    "record too": (edit_record_too, "a RECORD is not the one that the build left"),
+    "module": (stray("helper.py"), "helper.py: is in no wheel's RECORD"),
+    "inside a package": (stray("torch/extra.py"), "torch/extra.py: is in no wheel's RECORD"),
+    "start-up line": (stray("more.pth", "import os\n"), "more.pth: is in no wheel's RECORD"),
+    "start-up module": (stray("sitecustomize.py"), "sitecustomize.py: is in no wheel's RECORD"),
+    "entry point": (stray("torch-9.1.0.dist-info/entry_points.txt", "[pytest11]\nx = os\n"), "entry_points.txt"),
+    "library": (stray("torch/_C.so", ""), "torch/_C.so: is in no wheel's RECORD"),
+}
+
+
+@pytest.mark.parametrize("name", BESIDE)
+def test_an_environment_is_its_lock_to_the_byte(scene: Scene, name: str) -> None:
+    """What was edited, or lies beside the lock's files, is named; seen also when the files were hashed before."""
+    break_it, words = BESIDE[name]
+    scene.stamp(**installed_files.seals(scene.site))
+    assert scene.prove()[0] == 0
+    break_it(scene)
+    code, said = scene.prove()
+    assert (code, words in said) == (4, True), said
+
+
+def test_files_are_hashed_once(scene: Scene) -> None:
+    """The first proof reads every file, the second none; the sentence says how many were compared."""
+    first, second = (json.loads(scene.prove()[1])["files"] for _ in range(2))
+    assert first["read"] == first["files"] > 0
+    assert second == {**first, "read": 0}
+
+
+def test_a_path_that_shadows_the_environment_is_refused(scene: Scene) -> None:
+    """Another build of a package in front of the environment's is named; a folder with names of its own is not refused."""
+    folder = scene.root / "elsewhere"
+    folder.mkdir()
+    (folder / "own_tool.py").write_text("", encoding="utf-8")
+    assert scene.prove(PYTHONPATH=str(folder))[0] == 0
+    (folder / "numpy.py").write_text("", encoding="utf-8")
+    code, said = scene.prove(PYTHONPATH=str(folder))
+    assert (code, "numpy would be imported from" in said) == (4, True)
+
+
+def test_start_up_code_that_is_not_ours_is_refused(scene: Scene) -> None:
+    """What runs whenever Python starts could change anything; what a drill plants is known to be there."""
+    folder = scene.root / "planted"
+    folder.mkdir()
+    (folder / "sitecustomize.py").write_text("", encoding="utf-8")
+    code, said = scene.prove(PYTHONPATH=str(folder))
+    assert (code, "runs whenever Python starts" in said) == (4, True)
+    assert scene.prove(PYTHONPATH=str(folder), **{startup.DRILL: str(scene.root / "signs")})[0] == 0

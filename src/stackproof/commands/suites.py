@@ -66,6 +66,7 @@ def _conduct(options: argparse.Namespace, stack: stacks.Stack, look: Look | None
         shuffle=options.shuffle,
         dataset=_dataset(options.dataset, chosen),
         preflight=options.preflight,
+        deep=options.deep,
         options=options.told if "told" in options else {},
     )
     outputs = runs.Outputs(options.results or runs.LOCAL, options.json, options.junit)
@@ -193,6 +194,7 @@ def _add_run(verbs: Verbs, name: str, help_: str, called: Verb) -> argparse.Argu
         action="store_false",
         help="start ranks also where the preflight says that they will hang, crash or be another group than was asked for",
     )
+    verb.add_argument("--deep", action="store_true", help="hash every file of the environment again before the run")
     verb.add_argument("--replay", type=Path, metavar="FILE", help="show this record, from any machine, and run nothing")
     verb.set_defaults(verb=name, suites=None, otherwise=("smoke",), dataset=None, export_goldens=False)
     return verb

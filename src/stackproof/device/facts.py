@@ -18,6 +18,7 @@ def torch_facts(stack: Stack) -> dict[str, Figure]:
         "devices": len(cards),
         "torch.git_version": str(torch.version.git_version),
         "torch.threads": torch.get_num_threads(),
+        "torch.cpu_capability": str(torch.backends.cpu.get_cpu_capability()),
     }
     for card in cards:
         facts[f"{card}.name"] = card.name()

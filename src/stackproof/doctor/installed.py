@@ -16,7 +16,7 @@ from stackproof.base.errors import Refusal
 from stackproof.doctor.machine import Machine
 from stackproof.doctor.rules import Facts, Finding, ok
 from stackproof.stack import environments, lockfile
-from stackproof.stack.environment_proof import flavour_differences, normal_version, read_flavour
+from stackproof.stack.environment_proof import flavour_differences, lock_differences, normal_version, read_flavour
 from stackproof.stack.stacks import Stack
 from stackproof.stack.variables import Level
 
@@ -154,14 +154,7 @@ def _against_lock(stack: Stack, found: Installed) -> list[str]:
     environment |= {"python_version": found.facts["python"], "python_full_version": f"{found.facts['python']}.0"}
     expected = lockfile.read(stack.lock).expected(environment)
     present = {name: " and ".join(versions) for name, versions in found.packages.items()}
-    missing = [f"{name} {expected[name]} is missing" for name in sorted(expected.keys() - present.keys())]
-    extra = [f"{name} {present[name]} is not in it" for name in sorted(present.keys() - expected.keys())]
-    other = [
-        f"{name} is {present[name]}, not {expected[name]}"
-        for name in sorted(expected.keys() & present.keys())
-        if present[name] != normal_version(expected[name])
-    ]
-    return other + missing + extra
+    return [line.removeprefix("! ") for line in lock_differences(expected, present)]
 
 
 def merged(host: Facts, found: Installed) -> dict[str, str]:

@@ -21,7 +21,7 @@ from stackproof.base.errors import EnvironmentMismatchError, Refusal, suggestion
 from stackproof.gate import plan
 from stackproof.gate.live import SideSpec
 from stackproof.runner.process import variables_of
-from stackproof.stack import environments, lockfile, stacks
+from stackproof.stack import environments, installed_files, lockfile, stacks
 
 HOME = ROOT / ".nox" / "gates"
 _LEFT_OUT = ("results", "docs", "tests")
@@ -94,7 +94,8 @@ def prepared(variant: Variant, stack: stacks.Stack, profile: str, device: str, s
     proof = _prove(python, tree, stack, say)
     for package, path in variant.sources.items():
         _override(python, tree, stack, package, path, say)
-        proof += f"; then {package} from {path}"
+        digest = installed_files.digest_of(environments.site_packages(python.parent.parent), package)
+        proof += f"; then {package} from {path} (files {digest[:12]})"
     return _spec(variant, stack, profile, device, python, tree, proof)
 
 

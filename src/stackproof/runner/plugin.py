@@ -30,7 +30,9 @@ from stackproof.device.facts import torch_facts
 from stackproof.device.kinds import Device
 from stackproof.record.checks import CapabilityMissing, CheckEnded, CheckInconclusive
 from stackproof.record.records import NOT_EXECUTED, Check, Figure, Measurement, Verdict
+from stackproof.runner import evidence
 from stackproof.runner.request import Request
+from stackproof.runner.suites import plugins_of
 from stackproof.stack import stacks
 
 DEFAULT_DEADLINE_S = 120.0
@@ -62,7 +64,8 @@ _REPORTER = pytest.StashKey["Reporter"]()
 class Reporter:
     """Turns what pytest does into events."""
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: Request, config: pytest.Config) -> None:
+        self.config = config
         self.request = request
         self.stack = request.stack
         self._events = (Path(request.folder) / "events.jsonl").open("a", encoding="utf-8")
@@ -104,6 +107,7 @@ class Reporter:
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Announce what was collected and leave out what an earlier process of this run has finished."""
+        self._refuse_foreign(items)
         known = {check_id(item.nodeid): item for item in items}
         chosen = self._with_needs([item for name, item in known.items() if self._chosen(name)], known)
         self.emit("collected", ids=[check_id(item.nodeid) for item in chosen], known=list(known))
@@ -135,6 +139,19 @@ class Reporter:
             if verdict is not Verdict.PASSED:
                 raise CheckInconclusive(f"was not run, because {name}, on which it builds, did not pass in this run")
 
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> bool:
+        """Run the check's body ourselves, and keep how it ended whatever others make of its error."""
+        try:
+            evidence.run_body(pyfuncitem)
+        except Exception as error:
+            pyfuncitem.stash.setdefault(_ENDED, _judge(error))
+            raise
+        except (pytest.skip.Exception, pytest.fail.Exception, pytest.xfail.Exception) as error:
+            pyfuncitem.stash.setdefault(_ENDED, _judge(error))
+            raise
+        return True
+
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
@@ -150,6 +167,17 @@ class Reporter:
         deadline = _EXIT_DEADLINE_S * self.request.deadline_scale
         faulthandler.dump_traceback_later(deadline, file=self._stacks)
         self.emit("ended", status=int(exitstatus), deadline_s=deadline)
+
+    def _refuse_foreign(self, items: list[pytest.Item]) -> None:
+        """End the run if somebody else's plugin could answer for checks."""
+        config = self.config
+        if foreign := evidence.foreign_plugins(config, plugins_of(self.request.suites, Path(config.rootpath))):
+            reason = (
+                f"plugins of pytest that are not ours: {', '.join(foreign)}; take them out, nothing was run with them"
+            )
+            self.conclude("plugins", Verdict.FAILED, reason, 0.0)
+            items.clear()
+            pytest.exit(reason, returncode=1)
 
     def _chosen(self, identifier: str) -> bool:
         mine, workers = self.request.shard
@@ -186,7 +214,9 @@ class Reporter:
         faulthandler.cancel_dump_traceback_later()
         verdict, reason = item.stash.get(_ENDED, (Verdict.PASSED, ""))
         figures = {name: value for name, value in (item.stash.get(_FIGURES, None) or {}).items() if value is not None}
-        summary = str(figures.pop("summary", "")) or "as expected"
+        summary = str(figures.pop("summary", ""))
+        if verdict is Verdict.PASSED and (lack := evidence.missing(item, summary)):
+            verdict, reason = Verdict.FAILED, lack
         self.conclude(check_id(item.nodeid), verdict, reason or summary, time.perf_counter() - self._began, figures)
 
 
@@ -195,7 +225,7 @@ def pytest_configure(config: pytest.Config) -> None:
     die_with_parent()
     config.addinivalue_line("markers", "deadline(seconds): the check is ended and called hung after this time")
     config.addinivalue_line("markers", "needs(name, ...): the check runs only if these checks passed in the same run")
-    reporter = Reporter(Request.load())
+    reporter = Reporter(Request.load(), config)
     config.stash[_REPORTER] = reporter
     config.pluginmanager.register(reporter, "stackproof-reporter")
     reporter.import_packages()
@@ -244,7 +274,7 @@ def preset(run_request: Request) -> str:
 
 @pytest.fixture
 def figures(request: pytest.FixtureRequest) -> dict[str, Figure]:
-    """The figures of this check; `summary` becomes the reason when the check passes."""
+    """The figures of this check; `summary` becomes the reason when it passes, and without one it does not."""
     node: pytest.Item = request.node
     return node.stash.setdefault(_FIGURES, {})
 

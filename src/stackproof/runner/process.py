@@ -15,6 +15,8 @@ from stackproof.base import processes
 from stackproof.record.records import Check, Measurement, Verdict
 from stackproof.runner.request import REQUEST, Request
 from stackproof.runner.state import RunState
+from stackproof.runner.suites import plugins_of
+from stackproof.stack import environments, startup
 from stackproof.stack.stacks import Stack
 from stackproof.triage import explain
 
@@ -44,7 +46,9 @@ class CheckProcess:
         self._before = len(self.state.record.checks)
         self._extend(_QUIET_S)
         replace(self.request, earlier=self.state.ended).write(folder / "request.json")
-        environment = {**variables_of(self.request.stack), REQUEST: str(folder / "request.json")}
+        stack = self.request.stack
+        guarded = startup.guarded(stack, os.environ, bool(environments.stamp(Path(sys.prefix))))
+        environment = {**variables_of(stack), **guarded, REQUEST: str(folder / "request.json")}
         with self._log.open("wb") as output:
             self._child = processes.start(self._command(), output, environment, f"{self.mark}/{self._own}")
 
@@ -95,8 +99,10 @@ class CheckProcess:
 
     def _command(self) -> list[str]:
         folders = [str(self.root / suite) for suite in self.request.suites]
-        configuration = ["-c", str(self.root / "pytest.ini"), "--rootdir", str(self.root)]
-        return [sys.executable, "-X", "faulthandler", "-m", "pytest", *configuration, *folders]
+        root = str(self.root)
+        configuration = ["-c", str(self.root / "pytest.ini"), "--rootdir", root, "--confcutdir", root]
+        plugins = [word for name in plugins_of(self.request.suites, self.root) for word in ("-p", name)]
+        return [sys.executable, "-X", "faulthandler", "-m", "pytest", *configuration, *plugins, *folders]
 
 
 def _on_collected(process: CheckProcess, event: dict[str, Any]) -> None:

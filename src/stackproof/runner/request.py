@@ -36,6 +36,8 @@ class Request:
     """Whether groups of ranks are held against the preflight before they start."""
     options: Mapping[str, str] = field(default_factory=dict)
     """What only some suites ask for, such as the profile of benchmarks."""
+    deep: bool = False
+    """Whether every file of the environment is hashed again."""
     folder: str = ""
     """Where one process leaves its events and logs."""
     shard: tuple[int, int] = (0, 1)

@@ -60,7 +60,7 @@ def conduct(request: Request, outputs: Outputs, observer: Observer, resume: bool
     try:
         record.provenance = provenance.host_facts(request.stack)
         record.provenance |= request.facts()
-        _establish(request.stack, record, observer)
+        _establish(request, record, observer)
         if resume:
             _take_over(request, record, outputs)
     except (StackUnavailableError, EnvironmentMismatchError) as refusal:
@@ -73,9 +73,9 @@ def conduct(request: Request, outputs: Outputs, observer: Observer, resume: bool
     return record, _write(record, folder / "record.json", outputs)
 
 
-def _establish(stack: Stack, record: Record, observer: Observer) -> None:
+def _establish(request: Request, record: Record, observer: Observer) -> None:
     """Add the checks that need no suite: the host has the stack, and the environment is proved."""
-    began = datetime.now(timezone.utc)
+    began, stack = datetime.now(timezone.utc), request.stack
     found = hosts.inspect(stack)
     evidence = (
         "; ".join(f"{finding.what}: {finding.evidence}" for finding in found.findings)
@@ -84,7 +84,7 @@ def _establish(stack: Stack, record: Record, observer: Observer) -> None:
     if not found.present:
         evidence = _torch_sees(stack, found)
     _add(record, observer, Check("host", Verdict.PASSED, evidence, 0.0))
-    proved = environment_proof.prove(stack)
+    proved = environment_proof.prove(stack, request.deep)
     record.provenance |= provenance.proof_facts(proved)
     seconds = (datetime.now(timezone.utc) - began).total_seconds()
     _add(

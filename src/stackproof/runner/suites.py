@@ -28,6 +28,7 @@ class Row:
     name: str
     workers: int = 1
     verb: str = DEFAULT_VERB
+    plugins: tuple[str, ...] = ()
 
 
 def of_verb(verb: str) -> tuple[str, ...]:
@@ -51,6 +52,12 @@ def _few(only: tuple[str, ...]) -> bool:
     """Whether single checks are named, and fewer than it costs to start another process."""
     plain = [pattern.replace("[[]", "") for pattern in only]
     return 0 < len(only) <= _FEW and not any(set("*?") & set(pattern) for pattern in plain)
+
+
+def plugins_of(chosen: tuple[str, ...], folder: Path = SUITES) -> tuple[str, ...]:
+    """Return the plugins of pytest that these suites need; every other one is switched off."""
+    rows = _rows(folder)
+    return tuple(dict.fromkeys(name for suite in chosen for name in rows.get(suite, Row(suite)).plugins))
 
 
 def _rows(folder: Path) -> dict[str, Row]:

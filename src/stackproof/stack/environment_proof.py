@@ -9,7 +9,9 @@ from __future__ import annotations
 import ast
 import csv
 import importlib.util
+import os
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -18,7 +20,8 @@ from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from stackproof.base.errors import EnvironmentMismatchError, Refusal, StackUnavailableError
-from stackproof.stack import environments, lockfile
+from stackproof.stack import environments, installed_files, lockfile, startup
+from stackproof.stack.installed_files import Coverage
 from stackproof.stack.stacks import Flavour, Stack
 
 _MOST_SHOWN = 12
@@ -39,6 +42,8 @@ class Proof:
     packages: int
     torch_version: str
     toolkits: dict[str, str]
+    files: Coverage | None = None
+    """What was compared file by file; nothing of an environment that is not ours."""
 
     def sentence(self, stack: Stack) -> str:
         """Say it in one sentence; what is not proved is said first."""
@@ -52,11 +57,16 @@ class Proof:
             if self.unhashed
             else ""
         )
-        return f"{self.packages} packages equal {lock}, torch {self.torch_version}{missing}"
+        files = f"; {self.files.sentence()}" if self.files else ""
+        return f"{self.packages} packages equal {lock}, torch {self.torch_version}{files}{missing}"
 
 
-def prove(stack: Stack) -> Proof:
+def prove(stack: Stack, deep: bool = False) -> Proof:
     """Return the proof of this interpreter's environment.
+
+    Args:
+        stack: whose lock it has to be.
+        deep: hash every file again, whatever is remembered of it.
 
     Raises:
         EnvironmentMismatchError: with the difference, line by line, and the remedy.
@@ -67,10 +77,15 @@ def prove(stack: Stack) -> Proof:
     if left:
         _refuse(stack, _differences(stack, left, lock), _REBUILD)
     version, toolkits = torch_flavour()
-    wrong = flavour_differences(stack.flavour, version, toolkits) + (_shadowed() if left else []) + _damage()
+    wrong = flavour_differences(stack.flavour, version, toolkits) + (_shadowed() if left else _damage())
+    files = None
+    if left:
+        files, differ = installed_files.compare(_own_site(), left, deep)
+        wrong += differ
+    wrong += startup.complaints(stack, os.environ, tuple(map(Path, _site_packages())))
     _refuse(stack, wrong, _REBUILD if left else _REPLACE)
     unhashed = tuple(f"{pin.name}=={pin.version}" for pin in lock.unhashed) if left else ()
-    return Proof(bool(left), lock.digest if left else "", unhashed, len(installed()), version, toolkits)
+    return Proof(bool(left), lock.digest if left else "", unhashed, len(installed()), version, toolkits, files)
 
 
 def installed() -> dict[str, str]:
@@ -124,12 +139,16 @@ def _differences(stack: Stack, left: dict[str, object], lock: lockfile.Lock) -> 
             f"this environment was built for '{left.get('stack')}' from {left.get('lock')}, "
             f"not for '{stack.name}' from {stack.lock.name}"
         ]
-    expected, present = lock.expected(), installed()
     changed = (
         []
         if left.get("lock_digest") == lock.digest
         else [f"lock digest: built from {str(left.get('lock_digest'))[:12]}, the file is {lock.digest[:12]}"]
     )
+    return changed + lock_differences(lock.expected(), installed())
+
+
+def lock_differences(expected: Mapping[str, str], present: Mapping[str, str]) -> list[str]:
+    """Say in what installed versions are not those of a lock, a line each; both are versions by canonical name."""
     missing = [
         f"- {name}=={expected[name]} (in the lock, not installed)" for name in sorted(expected.keys() - present.keys())
     ]
@@ -139,9 +158,9 @@ def _differences(stack: Stack, left: dict[str, object], lock: lockfile.Lock) -> 
     other = [
         f"! {name}: lock {expected[name]}, installed {present[name]}"
         for name in sorted(expected.keys() & present.keys())
-        if expected[name] != present[name]
+        if present[name] != normal_version(expected[name])
     ]
-    return changed + missing + extra + other
+    return missing + extra + other
 
 
 def flavour_differences(flavour: Flavour, version: str, toolkits: dict[str, str]) -> list[str]:
@@ -155,6 +174,10 @@ def flavour_differences(flavour: Flavour, version: str, toolkits: dict[str, str]
     if flavour.version_contains not in version:
         wrong.append(f"! torch {version}: the stack wants a version that contains '{flavour.version_contains}'")
     return wrong
+
+
+def _own_site() -> Path:
+    return next(Path(folder) for folder in _site_packages() if Path(folder).is_relative_to(sys.prefix))
 
 
 def _shadowed() -> list[str]:
@@ -210,13 +233,13 @@ def _refuse(stack: Stack, differences: list[str], remedy: str) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """`python -m stackproof.stack.environment_proof STACK [--rehearsed]`: prove this interpreter's environment, in one sentence."""
+    """`python -m stackproof.stack.environment_proof STACK [--rehearsed] [--deep]`: prove this interpreter's environment."""
     from stackproof.stack import stacks
 
     stack = stacks.load(arguments[0])
     stack = stack.rehearse() if "--rehearsed" in arguments else stack
     try:
-        print(prove(stack).sentence(stack))  # noqa: T201
+        print(prove(stack, "--deep" in arguments).sentence(stack))  # noqa: T201
     except Refusal as refusal:
         print(refusal, file=sys.stderr)  # noqa: T201
         return refusal.exit_code

@@ -19,7 +19,7 @@ from packaging.utils import canonicalize_name
 
 from stackproof import ROOT
 from stackproof.base.errors import EnvironmentMismatchError, Refusal, StackUnavailableError
-from stackproof.stack import lockfile
+from stackproof.stack import installed_files, lockfile
 from stackproof.stack.stacks import Stack, Vendor
 
 HOME = ROOT / ".nox" / "stacks"
@@ -125,6 +125,7 @@ def _build(stack: Stack, lock: lockfile.Lock, environment: Path, interpreter: Pa
         "lock_digest": lock.digest,
         "checkout": str(ROOT),
         "uv": _version(uv),
+        **installed_files.seals(site_packages(environment)),
     }
     (environment / STAMP).write_text(json.dumps(facts, indent=1), encoding="utf-8")
 
@@ -175,8 +176,13 @@ def _where_from(stack: Stack) -> str:
 
 def link_checkout(environment: Path) -> None:
     """Make `python -m stackproof` work there without installing anything that the lock does not name."""
-    (site_packages,) = environment.glob("lib/python3*/site-packages")
-    (site_packages / "stackproof.pth").write_text(f"{ROOT / 'src'}\n", encoding="utf-8")
+    (site_packages(environment) / "stackproof.pth").write_text(f"{ROOT / 'src'}\n", encoding="utf-8")
+
+
+def site_packages(environment: Path) -> Path:
+    """Return the folder of an environment's packages."""
+    (found,) = environment.glob("lib/python3*/site-packages")
+    return found
 
 
 def _candidates(version: str) -> Iterator[Path]:

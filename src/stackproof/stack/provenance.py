@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from stackproof import ROOT, __version__
 from stackproof.record.records import Figure
+from stackproof.stack import startup
 
 if TYPE_CHECKING:
     from stackproof.stack.environment_proof import Proof
@@ -38,6 +39,22 @@ VARIABLES = (
     "KMP_",
     "IPEX_",
     "SIM_",
+    # What chooses kernels and their precision behind torch's back.
+    "ATEN_",
+    "ONEDNN_",
+    "DNNL_",
+    "MKLDNN_",
+    "NVIDIA_",
+    "CUBLAS",
+    "CUDNN_",
+    "MIOPEN_",
+    "TRITON_",
+    "GOMP_",
+    "OPENBLAS_",
+    "LD_PRELOAD",
+    "LD_AUDIT",
+    "GLIBC_TUNABLES",
+    "MALLOC_",
 )
 
 
@@ -64,7 +81,35 @@ def host_facts(stack: Stack) -> dict[str, Figure]:
         for name, value in stack.environment.items()
         if name not in os.environ
     }
-    return facts | _driver_facts(stack)
+    return facts | startup.facts(stack, os.environ) | _processor_facts() | _driver_facts(stack)
+
+
+# What decides which kernels a CPU build chooses.
+_INSTRUCTIONS = (
+    "avx2",
+    "avx512f",
+    "avx512_bf16",
+    "avx512_vnni",
+    "avx512_fp16",
+    "amx_tile",
+    "amx_bf16",
+    "amx_int8",
+    "asimd",
+    "sve",
+    "bf16",
+)
+
+
+def _processor_facts(cpuinfo: Path = Path("/proc/cpuinfo")) -> dict[str, Figure]:
+    """Return the processor's name and the instruction sets that kernels are chosen by; nothing where the kernel says nothing."""
+    try:
+        text = cpuinfo.read_text(encoding="utf-8", errors="replace").partition("\n\n")[0]
+    except OSError:
+        return {}
+    rows = {key.strip().lower(): value.strip() for key, _, value in (line.partition(":") for line in text.splitlines())}
+    flags = set((rows.get("flags") or rows.get("features") or "").split())
+    facts: dict[str, Figure] = {"cpu": rows.get("model name", "unknown")}
+    return facts | {"cpu.flags": " ".join(name for name in _INSTRUCTIONS if name in flags)}
 
 
 def host_name() -> str:
@@ -80,6 +125,7 @@ def proof_facts(proof: Proof) -> dict[str, Figure]:
         "unhashed": len(proof.unhashed),
         "torch": proof.torch_version,
         **{f"torch.version.{name}": value for name, value in proof.toolkits.items()},
+        **({"files hashed": proof.files.files, "files read": proof.files.read} if proof.files else {}),
     }
 
 

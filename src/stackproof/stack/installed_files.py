@@ -1,0 +1,211 @@
+"""Every file of an environment against the RECORD of its wheel, and nothing importable beside those files.
+
+A file is hashed once: as long as its size, its times, its inode and what RECORD says of it are the same, it is the same file.
+The time of the last change of an inode cannot be set by a user, so that an edit which puts the old date back is seen.
+
+Source: https://packaging.python.org/en/latest/specifications/recording-installed-packages/#the-record-file
+"""
+
+from __future__ import annotations
+
+import base64
+import csv
+import hashlib
+import importlib.machinery
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+CACHE = "stackproof.files.json"
+SEALED = "records"
+"""What the stamp of an environment calls the digest over all its RECORDs, taken when it was built."""
+BESIDE = "beside"
+"""What it calls the files that were there and in no RECORD, with their hashes."""
+_CHECKOUT = "stackproof.pth"
+_CHUNK = 1 << 20
+_METADATA = (".dist-info", ".egg-info")
+_IMPORTABLE = (*importlib.machinery.all_suffixes(), ".pth", ".egg", ".egg-link", ".zip")
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A file that a RECORD lists: which distribution, where, and its hash as RECORD writes it (empty: none)."""
+
+    owner: str
+    path: str
+    hash: str
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """How much was compared: files with a hash, how many of them were read now, files without a hash, bytes read."""
+
+    files: int
+    read: int
+    unhashed: int
+    sealed: bool
+
+    def sentence(self) -> str:
+        """Say it in a few words."""
+        beside = f", {self.unhashed} without one" if self.unhashed else ""
+        seal = "" if self.sealed else ", RECORDs as found (built before they were sealed)"
+        return f"{self.files} files equal their wheels' hashes ({self.read} read now, the others unchanged since){beside}{seal}"
+
+
+def compare(site: Path, stamp: Mapping[str, object], deep: bool = False) -> tuple[Coverage, list[str]]:
+    """Return what was compared in a folder of packages and what differs, a line each.
+
+    Args:
+        site: the environment's site-packages.
+        stamp: what was left in the environment when it was built.
+        deep: hash every file again, whatever is remembered of it.
+    """
+    rows = [row for record in records(site) for row in listed(record)]
+    hashed = [row for row in rows if row.hash]
+    known = {} if deep else _remembered(site / CACHE)
+    marks = {row.path: _mark(site / row.path, row.hash) for row in hashed}
+    fresh = [row for row in hashed if not marks[row.path] or known.get(row.path) != marks[row.path]]
+    wrong = dict(_differences(site, fresh))
+    _remember(site / CACHE, {path: mark for path, mark in marks.items() if mark and path not in wrong}, known)
+    seal = stamp.get(SEALED)
+    broken = "! a RECORD is not the one that the build left, so that its hashes prove nothing"
+    differ = [*([] if seal in (None, seal_of(site)) else [broken]), *wrong.values(), *_beside(site, rows, stamp)]
+    return Coverage(len(hashed), len(fresh), len(rows) - len(hashed), seal is not None), differ
+
+
+def seals(site: Path) -> dict[str, object]:
+    """Return what the stamp of a new environment keeps of its files: the digest of its RECORDs, and what is ours beside them."""
+    rows = [row for record in records(site) for row in listed(record)]
+    return {SEALED: seal_of(site), BESIDE: {name: hash_of(site / name, "sha256") for name in strays(site, rows)}}
+
+
+def _beside(site: Path, rows: list[Listed], stamp: Mapping[str, object]) -> Iterator[str]:
+    """Yield a complaint for what lies beside the wheels' files and was not there when the environment was built."""
+    given = stamp.get(BESIDE)
+    ours = given if isinstance(given, dict) else {_CHECKOUT: _hash(f"{stamp.get('checkout', '')}/src\n".encode())}
+    for name in strays(site, rows):
+        if name not in ours:
+            yield f"! {name}: is in no wheel's RECORD; nothing may lie beside the lock's files"
+        elif hash_of(site / name, "sha256") != ours[name]:
+            yield f"! {name}: is not what the build left"
+
+
+def records(site: Path) -> list[Path]:
+    """Return the RECORD of every distribution, in alphabetical order."""
+    return sorted(site.glob("*.dist-info/RECORD"))
+
+
+def listed(record: Path) -> Iterator[Listed]:
+    """Yield what a RECORD lists; itself and compiled files have no hash there and are left out."""
+    owner = record.parent.name.removesuffix(".dist-info")
+    with record.open(encoding="utf-8", newline="") as stream:
+        for row in csv.reader(stream):
+            if len(row) == 3 and not row[0].endswith((".pyc", "/RECORD", "/RECORD.jws", "/RECORD.p7s")):
+                yield Listed(owner, row[0], row[1])
+
+
+def seal_of(site: Path) -> str:
+    """Return the digest over all RECORDs: who edits a file and its RECORD breaks this."""
+    whole = hashlib.sha256()
+    for record in records(site):
+        whole.update(f"{record.parent.name}\0{hashlib.sha256(record.read_bytes()).hexdigest()}\n".encode())
+    return whole.hexdigest()
+
+
+def digest_of(site: Path, package: str) -> str:
+    """Return the digest over the files of one distribution, such as one that a checkout was installed over the lock."""
+    found = [
+        path for path in records(site) if path.parent.name.lower().replace("-", "_").startswith(f"{_plain(package)}_")
+    ]
+    rows = [row for path in found for row in listed(path) if ".dist-info/" not in row.path]
+    text = "".join(
+        f"{row.path} {hash_of(site / row.path, 'sha256')}\n" for row in sorted(rows, key=lambda row: row.path)
+    )
+    return hashlib.sha256(text.encode()).hexdigest() if rows else "unknown"
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("-", "_").replace(".", "_")
+
+
+def strays(site: Path, rows: Iterable[Listed]) -> list[str]:
+    """Return what can be imported, or announces a package, and is in no RECORD."""
+    known = {os.path.normpath(row.path) for row in rows}
+    found = []
+    for folder, inner, names in os.walk(site):
+        inner[:] = [name for name in inner if name != "__pycache__"]
+        within = os.path.relpath(folder, site)
+        told = within.partition(os.sep)[0].endswith(_METADATA)
+        for name in names:
+            path = os.path.normpath(os.path.join(within, name))  # noqa: PTH118 - 27,000 of them
+            if path not in known and (name.endswith(_IMPORTABLE) or (told and name != "RECORD")):
+                found.append(path)
+    return sorted(found)
+
+
+def hash_of(path: Path, algorithm: str) -> str:
+    """Return a file's hash as RECORD writes it."""
+    digest = hashlib.new(algorithm)
+    with path.open("rb") as stream:
+        while chunk := stream.read(_CHUNK):
+            digest.update(chunk)
+    return _written(digest.digest())
+
+
+def _hash(content: bytes) -> str:
+    return _written(hashlib.sha256(content).digest())
+
+
+def _written(digest: bytes) -> str:
+    return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
+
+
+def _differences(site: Path, rows: list[Listed]) -> Iterator[tuple[str, str]]:
+    """Yield path and complaint of every file that is not what RECORD says; hashing leaves Python's lock, so threads help."""
+    with ThreadPoolExecutor(max_workers=min(8, os.cpu_count() or 1)) as pool:
+        for row, said in zip(rows, pool.map(lambda row: _difference(site, row), rows), strict=True):
+            if said:
+                yield row.path, f"! {row.owner}: {row.path} {said}"
+
+
+def _difference(site: Path, row: Listed) -> str:
+    algorithm, _, expected = row.hash.partition("=")
+    try:
+        same = hash_of(site / row.path, algorithm) == expected
+    except FileNotFoundError:
+        return "is missing"
+    except (OSError, ValueError) as error:
+        return f"cannot be compared ({error})"
+    return "" if same else "is not the file that its wheel held (another hash)"
+
+
+def _mark(path: Path, expected: str) -> str:
+    """Return what must be the same for a file to be the one that was hashed; empty if it is not there."""
+    try:
+        seen = os.stat(path)  # noqa: PTH116 - 27,000 of them
+    except OSError:
+        return ""
+    return f"{seen.st_size} {seen.st_mtime_ns} {seen.st_ctime_ns} {seen.st_dev} {seen.st_ino} {expected}"
+
+
+def _remembered(cache: Path) -> dict[str, str]:
+    try:
+        found = json.loads(cache.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _remember(cache: Path, marks: dict[str, str], known: dict[str, str]) -> None:
+    """Keep what was seen; where nothing can be written, the next run reads every file again."""
+    if marks == known:
+        return
+    beside = cache.with_name(f"{cache.name}.{os.getpid()}")
+    try:
+        beside.write_text(json.dumps(marks), encoding="utf-8")
+        beside.replace(cache)
+    except OSError:
+        beside.unlink(missing_ok=True)

@@ -1,0 +1,120 @@
+"""A pass is earned: whatever answers in place of a check's body, the check does not pass."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stackproof.record.records import Record, Verdict
+
+from ..conftest import SAYS, RunSuite
+
+WRONG = """
+    def test_wrong(figures):
+        assert 1 == 2
+
+    def test_right(figures):
+        pass
+"""
+
+
+SWALLOW = """
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call(pyfuncitem):
+    try:
+        return (yield)
+    except Exception:
+        return True
+"""
+
+
+@pytest.fixture(scope="module")
+def silent_suite(run_suite: RunSuite) -> dict[str, tuple[Verdict, str]]:
+    """Checks that say nothing, or whose bodies have not run when they return."""
+    text = """
+        def test_says_nothing():
+            pass
+
+        def test_says_blanks(figures):
+            figures["summary"] = "  "
+
+        def test_only_promises(figures):
+            figures["summary"] = "fine"
+            return iter([1])
+
+        def test_says(figures):
+            figures["summary"] = "seen"
+    """
+    return _ended(run_suite({"test_1_says.py": text}, conftest=""))
+
+
+def _ended(record: Record) -> dict[str, tuple[Verdict, str]]:
+    return {check.id: (check.verdict, check.reason) for check in record.checks}
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("says_nothing", "did not say what it saw"),
+        ("says_blanks", "did not say"),
+        ("only_promises", "returned a list_it"),
+    ],
+)
+def test_no_summary_no_pass(silent_suite: dict[str, tuple[Verdict, str]], name: str, words: str) -> None:
+    """A check that says nothing, or returns what nobody has run, fails; one that speaks passes."""
+    verdict, reason = silent_suite[f"own/says::{name}"]
+    assert (verdict, words in reason) == (Verdict.FAILED, True)
+    assert silent_suite["own/says::says"] == (Verdict.PASSED, "seen")
+
+
+@pytest.mark.parametrize(
+    "hook",
+    [
+        "@pytest.hookimpl(tryfirst=True)\ndef pytest_pyfunc_call(pyfuncitem):\n    return True",
+        "@pytest.hookimpl(tryfirst=True)\ndef pytest_runtest_call(item):\n    item.obj = lambda **_: None",
+        "def pytest_collection_modifyitems(items):\n    for item in items:\n        item.obj = lambda figures: None",
+        "@pytest.hookimpl(tryfirst=True)\ndef pytest_runtest_protocol(item, nextitem):\n    return True",
+        SWALLOW,
+        "@pytest.hookimpl(wrapper=True)\ndef pytest_runtest_makereport(item, call):\n    call.excinfo = None\n    return (yield)",
+        "def pytest_collection_modifyitems(items):\n    for item in items:\n        item.add_marker(pytest.mark.xfail(run=False))",
+        "def pytest_collection_modifyitems(items):\n    for item in items:\n        item.add_marker(pytest.mark.xfail(strict=False))",
+    ],
+)
+def test_nobody_answers_for_a_check(run_suite: RunSuite, hook: str) -> None:
+    """Hooks that answer, replace, swallow or excuse leave a wrong check red."""
+    record = run_suite({"test_1_own.py": WRONG}, conftest=f"{SAYS}\n{hook}\n")
+    assert _ended(record)["own/own::wrong"][0] is Verdict.FAILED
+
+
+@pytest.mark.parametrize("options", ["--setup-plan", "--collect-only", "-k right", "--deselect own/test_1_own.py"])
+def test_options_of_pytest_are_switched_off(
+    run_suite: RunSuite, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, options: str
+) -> None:
+    """What is exported for other projects' tests does not reach the checks, nor does a path with other modules."""
+    (tmp_path / "answers.py").write_text("def pytest_pyfunc_call(pyfuncitem):\n    return True\n", encoding="utf-8")
+    monkeypatch.setenv("PYTEST_ADDOPTS", options)
+    monkeypatch.setenv("PYTEST_PLUGINS", "answers")
+    monkeypatch.setenv("PYTHONOPTIMIZE", "1")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    ended = _ended(run_suite({"test_1_own.py": WRONG}))
+    assert ended["own/own::wrong"][0] is Verdict.FAILED
+    assert ended["own/own::right"][0] is Verdict.PASSED
+
+
+def test_options_in_the_configuration_pass_nothing(run_suite: RunSuite) -> None:
+    """A pytest.ini that was edited to only plan is seen by the bodies that did not run."""
+    ended = _ended(run_suite({"test_1_own.py": WRONG}, options="--setup-plan"))
+    assert ended["own/own::right"][0] is Verdict.FAILED
+
+
+def test_a_foreign_plugin_ends_the_run(run_suite: RunSuite, tmp_path: Path) -> None:
+    """A plugin from elsewhere is named, and nothing is run under it."""
+    (tmp_path / "elsewhere.py").write_text("def pytest_report_header():\n    return 'hello'\n", encoding="utf-8")
+    conftest = f"{SAYS}\nimport sys\nsys.path.insert(0, {str(tmp_path)!r})\nimport elsewhere\n" + (
+        "def pytest_configure(config):\n    config.pluginmanager.register(elsewhere, 'elsewhere')\n"
+    )
+    ended = _ended(run_suite({"test_1_own.py": WRONG}, conftest=conftest))
+    assert ended["plugins"][0] is Verdict.FAILED
+    assert "elsewhere" in ended["plugins"][1]
+    assert ended.get("own/own::right", (Verdict.FAILED, ""))[0] is not Verdict.PASSED
