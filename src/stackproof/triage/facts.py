@@ -102,6 +102,11 @@ def _in_effect(evidence: Evidence, people: People) -> Values:
     return found
 
 
+def _goes_on(shown: Hit, asked: Hit) -> bool:
+    """Whether what seems to be asked for is the end of a message that was wrapped: a library's advice."""
+    return shown.place.source == asked.place.source and shown.place.line + 1 == asked.place.line
+
+
 def _plain(value: str) -> str:
     """Return a value as libraries compare it."""
     return value.strip(" \"'.").casefold()
@@ -189,6 +194,7 @@ def conflicts(evidence: Evidence) -> list[Conflict]:
     for rule in rules.contradictions():
         asked = [hit for hit in evidence.tally(rule.asked.key).kept if not _HINT.search(hit.text)]
         shown = evidence.tally(rule.shown.key).kept
+        asked = [hit for hit in asked if not any(_goes_on(other, hit) for other in shown)]
         if asked and shown:
             found.append(Conflict(rule, asked[0], shown[0]))
     return found

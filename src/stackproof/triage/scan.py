@@ -175,8 +175,9 @@ class _Reader:
         """Whether a sentence or a recipe of a document says so, and no program: libraries speak in sentences, too, but from their start."""
         if self.document is None:
             return False
-        kind = self.document.kind(spot.window.offset + spot.begin)
-        return probe.asks or (kind == "prose" and at > 0) or (probe.terse and kind != "fenced")
+        position = spot.window.offset + spot.begin
+        kind, starts = self.document.kind(position), at == 0 and position in self.document.begins
+        return probe.asks or (kind == "prose" and not starts) or (probe.terse and kind != "fenced")
 
     def _block(self, spot: _Spot, line: Line) -> Block:
         return lines.follow(line, spot.line, spot.after(None, _BLOCK_LINES))
