@@ -6,9 +6,11 @@ import pytest
 import torch
 
 from stackproof.device.kinds import Device
+from stackproof.operators import values
 from stackproof.operators.sweep import sweep
 from stackproof.record.checks import CheckFailed, require
 from stackproof.record.records import Figure
+from stackproof.stack.stacks import Stack
 
 _FEWEST = 600
 _SAMPLES = 4
@@ -31,3 +33,15 @@ def test_float32(device: Device, figures: dict[str, Figure]) -> None:
     figures["summary"] = (
         f"{executed['forward']} operators forward, {executed['backward']} backward, {executed['samples']} samples"
     )
+
+
+@pytest.mark.deadline(120)
+def test_values(stack: Stack, device: Device, figures: dict[str, Figure]) -> None:
+    """On the numbers that uniformly drawn samples never hold, some classes of operators give what NumPy says."""
+    calls = 0
+    for kind, regime in values.cells().smoke:
+        seen: dict[str, Figure] = {}
+        values.check(kind, regime, stack, device, seen)
+        calls += int(seen["tried"])
+    figures |= {"cells": len(values.cells().smoke), "calls": calls}
+    figures["summary"] = f"{calls} calls in {len(values.cells().smoke)} cells are what NumPy says"

@@ -1,0 +1,110 @@
+"""The table of regimes times classes of operators: every cell is tried against NumPy's numbers, or excused with a reason."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from functools import cache
+
+from stackproof import DATA
+from stackproof.base.toml import Table
+from stackproof.device.kinds import Device
+from stackproof.operators.arrays import fault
+from stackproof.operators.compare import word
+from stackproof.operators.database import preserved
+from stackproof.operators.gathered import GATHERED
+from stackproof.operators.products import products
+from stackproof.operators.regimes import REGIMES
+from stackproof.operators.trials import DTYPES, POINTWISE, Class, Trial
+from stackproof.record.checks import NotApplicable, require
+from stackproof.record.records import Figure
+from stackproof.stack.stacks import Stack
+
+CLASSES: dict[str, Class] = {**POINTWISE, **GATHERED, "products": products}
+_MOST_SAID = 4
+
+
+@dataclass(frozen=True)
+class Cells:
+    """The table: reasons of excused cells by class and regime, what each regime is, and the cells of a smoke run."""
+
+    regimes: dict[str, str]
+    excused: dict[tuple[str, str], str]
+    smoke: tuple[tuple[str, str], ...]
+
+    @property
+    def all(self) -> tuple[tuple[str, str], ...]:
+        """Every class with every regime."""
+        return tuple((kind, regime) for kind in CLASSES for regime in self.regimes)
+
+
+@cache
+def cells() -> Cells:
+    """Read the table; one that names something else than what can be tried is refused."""
+    excused: dict[tuple[str, str], str] = {}
+    with Table.load(DATA / "values.toml") as table:
+        regimes = dict(_regime(row) for row in table.tables("regime"))
+        smoke = dict(_class(row) for row in table.tables("class"))
+        for entry in table.tables("excused"):
+            with entry as row:
+                kinds, names = row.strings("classes", None, list(CLASSES)), row.strings("regimes", None, list(REGIMES))
+                excused |= dict.fromkeys(((kind, name) for kind in kinds for name in names), row.take("reason", str))
+    for key, told, known in (("regime", regimes, REGIMES), ("class", smoke, CLASSES)):
+        if missing := known.keys() ^ told.keys():
+            raise table.refuse(key, f"and what can be tried differ by {', '.join(sorted(missing))}; name each once")
+    return Cells(regimes, excused, tuple((kind, regime) for kind, names in smoke.items() for regime in names))
+
+
+def _regime(row: Table) -> tuple[str, str]:
+    with row:
+        return row.take("name", str, allowed=list(REGIMES)), row.take("what", str)
+
+
+def _class(row: Table) -> tuple[str, tuple[str, ...]]:
+    with row:
+        return row.take("name", str, allowed=list(CLASSES)), row.strings("smoke", None, list(REGIMES))
+
+
+def check(kind: str, regime: str, stack: Stack, device: Device, figures: dict[str, Figure]) -> None:
+    """Try every operator of a class on the numbers of a regime, in every dtype that the stack has.
+
+    Raises:
+        NotApplicable: the cell is excused.
+        CheckFailed: a result is not what NumPy says, an operator raises, or nothing was tried.
+    """
+    if reason := cells().excused.get((kind, regime)):
+        raise NotApplicable(f"data/values.toml: {reason}")
+    tried: Counter[str] = Counter()
+    wrong: dict[str, str] = {}
+    with preserved(device.torch), device.current():
+        for dtype in DTYPES:
+            if dtype.is_floating_point and word(dtype) not in stack.precisions:
+                continue
+            for trial in CLASSES[kind](regime, dtype, device.torch):
+                tried[word(dtype)] += 1
+                if said := _said(trial):
+                    wrong[f"{trial.name} in {word(dtype)}"] = said
+    figures |= {"tried": tried.total(), **{f"tried in {name}": count for name, count in tried.items()}}
+    told = "; ".join(f"{name}: {said}" for name, said in list(wrong.items())[:_MOST_SAID])
+    where = f"{kind} operators on {device}, regime '{regime}' ({cells().regimes[regime]})"
+    require(not wrong, f"{where}: {told}; {len(wrong)} of {tried.total()} calls are not what NumPy says")
+    require(tried.total() > 0, f"{where}: nothing was tried")
+    figures["summary"] = f"{tried.total()} calls in {len(tried)} dtypes are what NumPy says, number by number"
+
+
+def _said(trial: Trial) -> str:
+    try:
+        found = trial.run()
+    except Exception as error:
+        return f"raises {type(error).__name__}: {(str(error).splitlines() or ['without a message'])[0][:150]}"
+    return fault(found, trial.expected, trial.dtype)
+
+
+def count(figures: dict[str, Figure]) -> None:
+    """Tell how many cells there are, and how many of them are tried and excused."""
+    table = cells()
+    stale = [cell for cell in table.excused if cell not in table.all]
+    require(not stale, f"data/values.toml excuses cells that do not exist: {stale}")
+    tried = len(table.all) - len(table.excused)
+    figures |= {"cells": len(table.all), "tried": tried, "excused": len(table.excused)}
+    figures["summary"] = f"{len(table.all)} cells: {tried} tried, {len(table.excused)} excused with a reason"

@@ -1,0 +1,100 @@
+"""The table of values: it is whole, NumPy's numbers are the CPU's, and a wrong number is said."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from stackproof.base.errors import Refusal
+from stackproof.device.devices import HOST
+from stackproof.operators import arrays, values
+from stackproof.operators.arrays import Expected, fault
+from stackproof.record.checks import CheckFailed, NotApplicable
+from stackproof.record.records import Figure
+from stackproof.stack import stacks
+
+CPU = torch.device("cpu")
+
+
+def test_bfloat16_is_rounded_to_nearest_even_without_torch() -> None:
+    """NumPy's bits are torch's, ties and infinity included."""
+    drawn = np.array([1.00390625, 1.01171875, 3.4e38, -1e-40, np.nan, np.inf, 0.1], dtype=np.float32)
+    ours = arrays.tensor(arrays.rounded(drawn, torch.bfloat16), torch.bfloat16, CPU)
+    assert torch.equal(ours.nan_to_num(7.0), torch.from_numpy(drawn).bfloat16().nan_to_num(7.0))
+
+
+@pytest.mark.parametrize(
+    ("got", "wanted", "said"),
+    [
+        ([1.0, 2.0], [1.0, 2.0], ""),
+        ([1.0, 2.0000005], [1.0, 2.0], "number 1 is"),
+        ([float("nan"), 2.0], [1.0, 2.0], "number 0 is nan"),
+        ([1.0, 2.0], [1.0, float("nan")], "instead of nan"),
+        ([0.0, float("inf")], [0.0, 1e39], ""),
+        ([-0.0, 1.0], [0.0, 1.0], "number 0 is -0.0"),
+        ([0.0, 1.0], [1e-42, 1.0], "number 0 is 0.0"),
+    ],
+    ids=["equal", "two ulp", "NaN", "NaN missing", "overflow", "sign of zero", "flushed"],
+)
+def test_each_number_is_held_against_its_own_ulp(got: list[float], wanted: list[float], said: str) -> None:
+    """No number hides behind a larger one."""
+    expected = Expected(np.array(wanted, dtype=arrays.WIDE), ulps=1.0, zero_sign=True)
+    assert said in fault(torch.tensor(got), expected, torch.float32)
+    assert bool(said) == bool(fault(torch.tensor(got), expected, torch.float32))
+
+
+def test_the_table_is_counted() -> None:
+    """Cells that are tried and cells that are excused add up to all of them."""
+    figures: dict[str, Figure] = {}
+    values.count(figures)
+    assert int(figures["tried"]) + int(figures["excused"]) == int(figures["cells"]) == len(values.cells().all)
+
+
+def test_an_excused_cell_says_why() -> None:
+    """It is not applicable, by its row."""
+    with pytest.raises(NotApplicable, match="shifts are of whole numbers"):
+        values.check("shifts", "subnormal", stacks.load("cpu"), HOST, {})
+
+
+def test_a_table_that_misses_a_regime_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Nothing that can be tried is left out in silence."""
+    whole = (values.DATA / "values.toml").read_text(encoding="utf-8")
+    (tmp_path / "values.toml").write_text(
+        whole.replace('[[regime]]\nname = "ties"\n', '[[regime]]\nname = "long"\n', 1)
+    )
+    monkeypatch.setattr(values, "DATA", tmp_path)
+    with pytest.raises(Refusal, match="ties"):
+        values.cells.__wrapped__()
+
+
+def _fmax(left: torch.Tensor, right: torch.Tensor, **_: object) -> torch.Tensor:
+    return torch.fmax(left, right)
+
+
+@pytest.mark.parametrize(
+    ("cell", "name", "wrong", "said"),
+    [
+        (("binary", "special"), "maximum", _fmax, "maximum in float64"),
+        (("unary", "near zero"), "log1p", lambda x, **_: (1 + x).log(), "log1p in"),
+        (("shifts", "signs"), "bitwise_right_shift", lambda x, y, **_: x // (1 << y).clamp_min(1) + 1, "shift in"),
+        (("choices", "special"), "amax", lambda x, d: x.nan_to_num(0).amax(d), "amax in"),
+    ],
+    ids=["NaN", "cancels", "shift", "row without NaN"],
+)  # fmt: skip
+def test_a_wrong_value_is_caught(
+    monkeypatch: pytest.MonkeyPatch, cell: tuple[str, str], name: str, wrong: Callable[..., torch.Tensor], said: str
+) -> None:
+    """A function that is right on drawn samples and wrong in a regime is named with its dtype."""
+    monkeypatch.setattr(torch, name, wrong)
+    with pytest.raises(CheckFailed, match=said):
+        values.check(*cell, stacks.load("cpu"), HOST, {})
+
+
+@pytest.mark.parametrize("cell", values.cells().smoke, ids="-".join)
+def test_the_cpu_is_right(cell: tuple[str, str]) -> None:
+    """The cells of a smoke run hold on this host."""
+    values.check(*cell, stacks.load("cpu"), HOST, {})
