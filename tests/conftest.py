@@ -9,11 +9,14 @@ from dataclasses import replace
 
 import pytest
 
+from stackproof.base.places import mount_suites
 from stackproof.record.records import Check, Record
 from stackproof.runner import supervise
 from stackproof.runner.request import Request
 from stackproof.stack import stacks
 from stackproof.stack.stacks import Stack
+
+mount_suites()  # some tests look into the suites' own helpers
 
 
 class Silent:

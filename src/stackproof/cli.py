@@ -24,7 +24,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one verb and return its exit code; a refusal is one sentence on stderr, a traceback our bug."""
     _print_anything()
     _listen()
-    code = _call(_parser().parse_args(arguments))
+    given = sys.argv[1:] if arguments is None else arguments
+    code = _call(_parser().parse_args(given, argparse.Namespace(given=given)))
     if code == _INTERRUPTED:
         for number in (signal.SIGINT, signal.SIGTERM):  # a late one must not kill Python as it shuts down
             signal.signal(number, signal.SIG_IGN)

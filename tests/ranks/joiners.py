@@ -36,7 +36,7 @@ def join(
 ) -> list[subprocess.CompletedProcess[str]]:
     """Start a process per set of variables, wait for all, and return how they ended."""
     base = {name: value for name, value in os.environ.items() if not name.startswith(_LAUNCHERS)}
-    base |= {"PYTHONPATH": os.pathsep.join((str(ROOT / "src"), str(ROOT))), "OMP_NUM_THREADS": "1"}
+    base |= {"PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "stackproof", "ranks", "--stack", stack, "--folder", str(folder), *options]
     children = [
         subprocess.Popen(

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from stackproof import ROOT
+from stackproof.base import places
 from stackproof.base.errors import EnvironmentMismatchError, Refusal, StackUnavailableError
 from stackproof.stack import environments, lockfile, stacks
 
@@ -78,7 +79,7 @@ def test_environment_is_its_lock(sandbox: Sandbox, wheels: Path) -> None:
     assert stamp["lock_digest"] == lockfile.read(stack.lock).digest
     assert (stamp["stack"], stamp["lock"], stamp["rehearsed"]) == ("tiny", "requirements.lock", False)
     assert str(stamp["uv"]).startswith("uv ")
-    assert str(environments.ROOT / "src") in fakes.run([str(python), "-c", "import sys; print(sys.path)"]).stdout
+    assert str(places.PACKAGE.parent) in fakes.run([str(python), "-c", "import sys; print(sys.path)"]).stdout
     assert "stacks/tiny/requirements.lock (1 packages)" in said[0]
 
 

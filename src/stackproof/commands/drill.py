@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stackproof.base.errors import Refusal
-from stackproof.commands import arguments
+from stackproof.base.places import require_checkout
+from stackproof.commands import arguments, locked
+from stackproof.stack import hosts, stacks
 
 if TYPE_CHECKING:
     from stackproof.commands.arguments import Verbs
@@ -39,6 +41,9 @@ def add(verbs: Verbs) -> None:
         metavar="RECORD",
         help="take what passed in this record of the drill as it was, and run the rest",
     )
+    verb.add_argument(
+        locked.FLAG, action="store_true", help="build the environments that the drill needs, and run in the first"
+    )
     verb.add_argument("--json", type=arguments.file, metavar="FILE", help="write the record there too")
     verb.add_argument("--results", type=Path, metavar="DIR", help="where the record is kept (default: results/local)")
     verb.add_argument("--write-page", action="store_true", help="write docs/drill.md from the record")
@@ -50,9 +55,13 @@ def _run(options: argparse.Namespace) -> int:
     from stackproof.record.console import plain_console
     from stackproof.runner import runs
 
+    require_checkout("drill")
+    loaded = table.load()
+    if options.locked:
+        drilled = [stacks.load(name) for name in loaded.stacks]
+        return locked.again([stack for stack in drilled if hosts.inspect(stack).present], options.given)
     outputs = runs.Outputs(options.results or runs.LOCAL, options.json)
     outputs.prepare()
-    loaded = table.load()
     chosen = loaded.choose(tuple(options.only), options.fast)
     if not chosen:
         raise Refusal("no fault is chosen; leave out --fast or name other rows with --only")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stackproof.base.errors import Refusal
+from stackproof.base.places import require_checkout
 from stackproof.commands import arguments
 from stackproof.history import leaf
 from stackproof.stack import stacks
@@ -40,6 +41,7 @@ def _add_asv(verbs: Verbs) -> None:
 
 
 def _asv(options: argparse.Namespace) -> int:
+    require_checkout("asv")
     if importlib.util.find_spec("asv") is None:
         remedy = "use `nox -s NAME-asv -- ...`, or install what benchmarks/requirements.in lists"
         raise Refusal(f"asv is not installed in {sys.prefix}; {remedy}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+from stackproof.base.places import require_checkout
 from stackproof.commands import arguments
 from stackproof.stack import stacks
 
@@ -26,6 +27,7 @@ def add(verbs: Verbs) -> None:
 def _run(options: argparse.Namespace) -> int:
     from stackproof.stack import environments, relock
 
+    require_checkout("lock")
     chosen = [stacks.load(name) for name in options.names]
     uv = environments.find_uv()
     for stack in chosen:

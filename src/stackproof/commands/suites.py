@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stackproof.base.errors import Refusal
-from stackproof.commands import arguments
+from stackproof.commands import arguments, locked
 from stackproof.runner import suites
 from stackproof.stack import hosts, stacks
 
@@ -34,7 +34,8 @@ def run(options: argparse.Namespace, rehearsed: bool = False, look: Look | None 
     if not options.stack:
         raise Refusal(f"which stack? add --stack with one of: {', '.join(stacks.names())}")
     stack = stacks.load(options.stack)
-    return _conduct(options, stack.rehearse() if rehearsed else stack, look)
+    stack = stack.rehearse() if rehearsed else stack
+    return locked.again([stack], options.given) if options.locked else _conduct(options, stack, look)
 
 
 def _replay(path: Path, look: Look | None) -> int:
@@ -156,6 +157,9 @@ def _add_ranked(verbs: Verbs) -> None:
 def _add_run(verbs: Verbs, name: str, help_: str, called: Verb) -> argparse.ArgumentParser:
     verb = arguments.add(verbs, name, help_, called)
     verb.add_argument("--stack", metavar="NAME", help=f"one of: {', '.join(stacks.names())}")
+    verb.add_argument(
+        locked.FLAG, action="store_true", help="build the stack's environment from its lock, and run in it"
+    )
     verb.add_argument(
         "--device", default="", help="the device of all checks that use one, such as xpu:1 (default: the first)"
     )

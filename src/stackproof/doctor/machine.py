@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from stackproof import ROOT
+from stackproof.base.places import HOME
 
 _MOST_BYTES = 1 << 20
 _TOOL_S = 1.5
@@ -154,4 +154,5 @@ class Machine:
 
 def _free_where_environments_are() -> int:
     """Bytes that are free where stacks' environments are built."""
-    return shutil.disk_usage(ROOT).free
+    home = next(folder for folder in (HOME, *HOME.parents) if folder.exists())
+    return shutil.disk_usage(home).free

@@ -9,10 +9,10 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+from stackproof.base.places import SUITES
 from stackproof.drill.run import Ended, Seen
 from stackproof.drill.table import Fault, Faults, matches
 from stackproof.record.records import Check, Figure, Verdict
-from stackproof.stack.stacks import SUITES
 
 NAME = "coverage"
 

@@ -93,7 +93,7 @@ def _words(call: Call, only: tuple[str, ...], site: Site, out: Path) -> list[str
 
 def _supervise(command: list[str], site: Site, log: Path, deadline_s: float, stop: threading.Event) -> int | None:
     """Return the exit code, or None after the deadline."""
-    paths = [site.folder / "planted", site.root / "src", site.root, *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+    paths = [site.folder / "planted", site.root / "src", *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
     environment = {
         **site.variables,
         "PYTHONPATH": os.pathsep.join(str(path) for path in paths if str(path)),

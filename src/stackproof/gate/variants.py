@@ -16,14 +16,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from stackproof import ROOT
+from stackproof.base import places
 from stackproof.base.errors import EnvironmentMismatchError, Refusal, suggestion
+from stackproof.base.places import ROOT, require_checkout
 from stackproof.gate import plan
 from stackproof.gate.live import SideSpec
 from stackproof.runner.process import variables_of
 from stackproof.stack import environments, installed_files, lockfile, stacks
 
-HOME = ROOT / ".nox" / "gates"
+HOME = places.HOME / "gates"
 _LEFT_OUT = ("results", "docs", "tests")
 
 
@@ -249,6 +250,7 @@ def _git(*arguments: str) -> str:
 
 
 def _git_bytes(*arguments: str) -> bytes:
+    require_checkout("comparing commits, locks or sources")
     try:
         command = ["git", "-C", str(ROOT), *arguments]
         return subprocess.run(command, capture_output=True, check=True).stdout

@@ -20,6 +20,7 @@ from typing import Any, NoReturn
 import torch.distributed as dist
 from torch._C._distributed_c10d import Store, TCPStore
 
+from stackproof.base.places import mount_suites
 from stackproof.base.processes import die_with_parent
 from stackproof.device.devices import HOST, visible
 from stackproof.device.kinds import Device
@@ -163,6 +164,7 @@ def bring_up(spec: Spec, seat: Seat) -> Device:
 
 def _program(name: str) -> Program:
     module, _, function = name.partition(":")
+    mount_suites()
     program: Program = getattr(importlib.import_module(module), function)
     return program
 

@@ -12,11 +12,11 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Literal
 
-from stackproof import ROOT
+from stackproof.base.places import REFERENCE
 from stackproof.base.toml import Key, OneOf, Table, Wrong
 from stackproof.base.units import RATES
 
-FOLDER = ROOT / "results" / "reference"
+FOLDER = REFERENCE
 _STORED = {shown: stored for stored, shown in RATES.items()}
 _UNITS = (*RATES, *_STORED, "s")
 

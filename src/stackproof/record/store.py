@@ -24,8 +24,9 @@ from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 
-from stackproof import DATA, ROOT
+from stackproof.base import places
 from stackproof.base.errors import Refusal
+from stackproof.base.places import DATA
 from stackproof.base.toml import Table
 from stackproof.record import records
 from stackproof.record.records import DamagedRecordError, Figure, Record
@@ -223,8 +224,8 @@ def _short(value: str | None) -> str:
     return value[:12] if re.fullmatch(r"[0-9a-f]{40,64}", value) else value
 
 
-PUBLISHED = ROOT / "results" / "published"
-LOCAL = ROOT / "results" / "local"
+PUBLISHED = places.RESULTS / "published"
+LOCAL = places.RESULTS / "local"
 SUFFIX = "record.json"
 """Files of the store end in it: `record.json` in the folder of a run, `TIME-VERB-RANDOM.record.json` among the published."""
 ASIDE = ".damaged"

@@ -24,6 +24,7 @@ import pytest
 import torch
 
 from stackproof.base.errors import Refusal
+from stackproof.base.places import mount_suites
 from stackproof.base.processes import die_with_parent
 from stackproof.device import devices
 from stackproof.device.facts import torch_facts
@@ -223,6 +224,7 @@ class Reporter:
 def pytest_configure(config: pytest.Config) -> None:
     """Tie this process to its supervisor and bring the stack's packages up in their order."""
     die_with_parent()
+    mount_suites()
     config.addinivalue_line("markers", "deadline(seconds): the check is ended and called hung after this time")
     config.addinivalue_line("markers", "needs(name, ...): the check runs only if these checks passed in the same run")
     reporter = Reporter(Request.load(), config)

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
-from stackproof import ROOT
 from stackproof.base.errors import EnvironmentMismatchError, Refusal, StackUnavailableError
+from stackproof.base.places import RESULTS
 from stackproof.record import junit, records
 from stackproof.record.records import Check, Record, Verdict
 from stackproof.runner import supervise
@@ -19,7 +19,7 @@ from stackproof.runner.state import Observer
 from stackproof.stack import environment_proof, hosts, provenance
 from stackproof.stack.stacks import Stack
 
-LOCAL = ROOT / "results" / "local"
+LOCAL = RESULTS / "local"
 
 
 @dataclass(frozen=True)

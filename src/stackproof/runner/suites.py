@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from stackproof.base.places import SUITES
 from stackproof.base.toml import Table
-from stackproof.stack.stacks import SUITES, suites
+from stackproof.stack.stacks import suites
 
 DEFAULT_VERB = "verify"
 _FEW = 16

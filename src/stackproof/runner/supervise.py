@@ -15,13 +15,13 @@ from pathlib import Path
 
 from stackproof.base import processes
 from stackproof.base.errors import Refusal, suggestion
+from stackproof.base.places import SUITES
 from stackproof.record.records import NOT_EXECUTED, Check, Record, Verdict, overall
 from stackproof.runner.process import CheckProcess
 from stackproof.runner.request import Request
 from stackproof.runner.state import Observer, RunState
 from stackproof.runner.suites import Stage, stages
 from stackproof.stack import known_issues
-from stackproof.stack.stacks import SUITES
 
 _MOST_PROCESSES = 25
 _LOOK_S = 0.03

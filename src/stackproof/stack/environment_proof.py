@@ -103,7 +103,7 @@ def torch_flavour() -> tuple[str, dict[str, str]]:
     spec = importlib.util.find_spec("torch")
     if spec is None or not spec.origin:
         raise StackUnavailableError(
-            f"there is no torch in {sys.prefix}; run `nox -s NAME-smoke`, which builds the environment, "
+            f"there is no torch in {sys.prefix}; run with --locked, or `nox -s NAME-smoke`, which build the environment, "
             "or install the stack's torch"
         )
     return read_flavour(Path(spec.origin).parent / "version.py")

@@ -6,6 +6,7 @@ The environment of asv: its own, made once, so that no stack's lock holds a tool
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import json
 import os
 import shutil
@@ -17,13 +18,14 @@ from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
-from stackproof import ROOT
+from stackproof.base import places
 from stackproof.base.errors import EnvironmentMismatchError, Refusal, StackUnavailableError
+from stackproof.base.places import ROOT, source_for
 from stackproof.stack import installed_files, lockfile
 from stackproof.stack.stacks import Stack, Vendor
 
-HOME = ROOT / ".nox" / "stacks"
-TOOLS = ROOT / ".nox" / "tools"
+HOME = places.HOME / "stacks"
+TOOLS = places.HOME / "tools"
 STAMP = "stackproof.json"
 _UV = "uv>=0.9,<1"
 
@@ -99,8 +101,11 @@ def find_uv(say: Say = print) -> Path:
     for candidate in (shutil.which("uv"), beside, own):
         if candidate and _version(Path(candidate)):
             return Path(candidate)
-    say("uv is not installed; getting it once into .nox/tools")
-    _run([sys.executable, "-m", "virtualenv", "--quiet", str(TOOLS)], "cannot make an environment for uv")
+    say(f"uv is not installed; getting it once into {TOOLS}")
+    maker = (
+        "virtualenv" if importlib.util.find_spec("virtualenv") else "venv"
+    )  # nox brings the first, Python the second
+    _run([sys.executable, "-m", maker, str(TOOLS)], "cannot make an environment for uv")
     _run([str(TOOLS / "bin" / "python"), "-m", "pip", "install", "--quiet", _UV], "cannot install uv")
     return own
 
@@ -176,7 +181,7 @@ def _where_from(stack: Stack) -> str:
 
 def link_checkout(environment: Path) -> None:
     """Make `python -m stackproof` work there without installing anything that the lock does not name."""
-    (site_packages(environment) / "stackproof.pth").write_text(f"{ROOT / 'src'}\n", encoding="utf-8")
+    (site_packages(environment) / "stackproof.pth").write_text(f"{source_for(environment)}\n", encoding="utf-8")
 
 
 def site_packages(environment: Path) -> Path:
@@ -266,7 +271,7 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-ASV_HOME = ROOT / ".nox" / "tools" / "asv"
+ASV_HOME = TOOLS / "asv"
 REQUIREMENTS = ROOT / "benchmarks" / "requirements.in"
 PROJECT = ROOT / "pyproject.toml"
 _STAMP = "requirements.sha256"

@@ -56,6 +56,14 @@ def inspect(stack: Stack, root: str = "") -> Availability:
     return Availability(stack, tuple(_look(row, root) for row in stack.host))
 
 
+def require(stack: Stack, *, rehearsed: bool = False) -> Stack:
+    """Return the stack, or its rehearsal; refuse a host that lacks what it needs, before anything is downloaded."""
+    found = inspect(stack.rehearse() if rehearsed else stack)
+    if not found.present:
+        raise found.refusal()
+    return found.stack
+
+
 def preferred(root: str = "") -> Availability:
     """Return the stack with the highest priority that this host has; the CPU's needs nothing."""
     found = next((found for stack in load_all() if (found := inspect(stack, root)).present), None)

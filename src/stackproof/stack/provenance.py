@@ -8,7 +8,8 @@ import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stackproof import ROOT, __version__
+from stackproof import __version__
+from stackproof.base.places import INSTALLED, ROOT
 from stackproof.record.records import Figure
 from stackproof.stack import startup
 
@@ -140,6 +141,9 @@ def _driver_facts(stack: Stack) -> dict[str, Figure]:
 
 
 def _commit() -> str:
+    """Return which code this is; a wheel may lie inside the checkout of something else, so git is not asked there."""
+    if INSTALLED:
+        return f"version {__version__}"
     commit = _say(["git", "-C", str(ROOT), "rev-parse", "HEAD"])
     if not commit:
         return "unknown"

@@ -10,12 +10,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
-from stackproof import ROOT
 from stackproof.base.errors import Refusal, suggestion
+from stackproof.base.places import ROOT, STACKS, SUITES
 from stackproof.base.toml import Key, OneOf, Parsed, Table, Wrong
 
-STACKS = ROOT / "stacks"
-SUITES = ROOT / "suites"
 PRECISIONS = ("float64", "float32", "bfloat16", "float16")
 TOOLKITS = ("cuda", "hip", "xpu")
 _A_GROUP = 2
@@ -236,6 +234,14 @@ def load_all(folder: Path = STACKS) -> tuple[Stack, ...]:
     return tuple(
         sorted((load(name, folder) for name in names(folder)), key=lambda stack: (-stack.priority, stack.name))
     )
+
+
+def title(name: str) -> str:
+    """Return the title of a stack, or what is wrong with its definition: a menu shows both."""
+    try:
+        return load(name).title
+    except Refusal as refusal:
+        return f"broken: {refusal}"
 
 
 @functools.cache

@@ -1,0 +1,75 @@
+"""Where everything lies: what we ship, and what we write, in a checkout and where the wheel was installed.
+
+A checkout holds `stacks/`, `suites/` and `results/` beside `src/`. The wheel carries what is read at run time in
+the package itself (`_shipped`, see pyproject.toml); what is written then goes to where the user works and caches.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from pathlib import Path
+
+from stackproof.base.errors import Refusal
+
+PACKAGE = Path(__file__).resolve().parents[1]
+
+DATA = PACKAGE / "data"
+"""Tables that the product reads at run time."""
+
+_SHIPPED = PACKAGE / "_shipped"
+
+INSTALLED = _SHIPPED.is_dir()
+"""Whether this is an installed wheel; otherwise it is a checkout."""
+
+ROOT = _SHIPPED if INSTALLED else PACKAGE.parents[1]
+"""What the relative paths of stacks and locks start from: the checkout, or what the wheel has of it."""
+
+STACKS = ROOT / "stacks"
+SUITES = ROOT / "suites"
+REFERENCE = ROOT / "results" / "reference"
+"""Figures that others published."""
+
+RESULTS = (Path.cwd() if INSTALLED else ROOT) / "results"
+"""Records, of this checkout's runs or of those in the working directory."""
+
+_CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+HOME = _CACHE / "stackproof" if INSTALLED else ROOT / ".nox"
+"""What we build and may be deleted: environments of stacks, tools, the trees of a gate."""
+
+
+def require_checkout(what: str) -> None:
+    """Refuse what only makes sense beside the sources and their history."""
+    if INSTALLED:
+        raise Refusal(
+            f"{what} needs a checkout of stackproof, and this is an installed package; clone it and run there"
+        )
+
+
+def mount_suites() -> None:
+    """Make `suites` importable, ours, whatever a working directory or a path may offer under that name."""
+    if "suites" in sys.modules:
+        return
+    file = SUITES / "__init__.py"
+    spec = importlib.util.spec_from_file_location("suites", file, submodule_search_locations=[str(SUITES)])
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{file}: cannot be loaded")
+    sys.modules["suites"] = module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+
+
+def source_for(environment: Path) -> Path:
+    """Return the folder that makes `import stackproof` work in an environment, and nothing else with it.
+
+    In a checkout that is `src/`. An installed package lies among others that are not the environment's own, so a
+    folder with a link to it alone is made.
+    """
+    if not INSTALLED:
+        return PACKAGE.parent
+    folder = environment / "stackproof-source"
+    folder.mkdir(exist_ok=True)
+    link = folder / PACKAGE.name
+    link.unlink(missing_ok=True)
+    link.symlink_to(PACKAGE)
+    return folder

@@ -1,0 +1,116 @@
+"""The wheel alone: built, installed into an empty environment, used from another directory, nothing of the checkout in reach."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from stackproof import ROOT
+from stackproof.stack import environments
+
+LOG = "RuntimeError: The NVIDIA driver on your system is too old (found version 11040).\n"
+
+
+def run(command: list[str], cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
+    """Run a command where nothing points at this checkout."""
+    clean = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    return subprocess.run(command, cwd=cwd, env={**clean, **env}, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the wheel of this checkout."""
+    folder = tmp_path_factory.mktemp("wheel")
+    built = run([str(environments.find_uv()), "build", "--quiet", "--wheel", "--out-dir", str(folder), "."], ROOT)
+    assert built.returncode == 0, built.stderr
+    (path,) = folder.glob("*.whl")
+    return path
+
+
+@pytest.fixture(scope="session")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Install it with its dependencies into an empty environment and return the command `stackproof`."""
+    home, uv = tmp_path_factory.mktemp("installed"), str(environments.find_uv())
+    for command in (
+        [uv, "venv", "--quiet", "--python", sys.executable, str(home)],
+        [uv, "pip", "install", "--quiet", "--python", str(home / "bin" / "python"), str(wheel)],
+    ):
+        ended = run(command, home)
+        assert ended.returncode == 0, ended.stderr
+    return home / "bin" / "stackproof"
+
+
+def test_wheel_holds_what_is_read_at_run_time(wheel: Path) -> None:
+    """Code, tables, stacks and suites, each once, with the mark of typed packages; no test, no log, no vendor's wheel."""
+    names = zipfile.ZipFile(wheel).namelist()
+    assert len(names) == len(set(names))
+    for name in ("py.typed", "data/faults.toml", "record/record.schema.json", "_shipped/suites/pytest.ini"):
+        assert f"stackproof/{name}" in names
+    ours = ROOT / "stacks"
+    tables = {str(path.relative_to(ours)) for path in ours.glob("*/*") if path.is_file()}
+    assert tables == {name.partition("_shipped/stacks/")[2] for name in names if "_shipped/stacks/" in name}
+    assert not [name for name in names if name.startswith(("tests", "src", "fixtures")) or "/wheels/" in name]
+
+
+def test_help_and_version(installed: Path, tmp_path: Path) -> None:
+    """The console script lists the verbs."""
+    shown = run([str(installed), "--help"], tmp_path)
+    assert shown.returncode == 0, shown.stderr
+    assert {"smoke", "gate", "triage", "doctor"} <= set(shown.stdout.split())
+
+
+def test_doctor_looks_at_every_stack(installed: Path, tmp_path: Path) -> None:
+    """The stacks are there, and the environments that it names are those of the user's cache."""
+    looked = run([str(installed), "doctor"], tmp_path, XDG_CACHE_HOME=str(tmp_path / "cache"))
+    assert looked.returncode in (0, 1), looked.stderr
+    assert "cpu: present" in looked.stdout
+    assert "xpu-native" in looked.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_triage_names_the_cause(installed: Path, tmp_path: Path) -> None:
+    """Signatures ship with the package."""
+    (tmp_path / "train.log").write_text(LOG, encoding="utf-8")
+    read = run([str(installed), "triage", "train.log"], tmp_path)
+    assert (read.returncode, read.stderr) == (1, "")
+    assert "ROOT CAUSE  the driver is older than torch's CUDA" in read.stdout
+
+
+@pytest.mark.parametrize("words", [["lock", "cpu"], ["drill", "--fast"], ["asv", "run"]])
+def test_what_needs_a_checkout_says_so(installed: Path, tmp_path: Path, words: list[str]) -> None:
+    """A verb that works on the sources is refused in one sentence."""
+    refused = run([str(installed), *words], tmp_path)
+    assert refused.returncode == 2
+    assert f"{words[0]} needs a checkout of stackproof" in refused.stderr
+    assert "Traceback" not in refused.stderr
+
+
+def test_smoke_without_torch_leaves_its_record_where_the_user_works(installed: Path, tmp_path: Path) -> None:
+    """There is no torch in the empty environment: exit code 3, the way out is named, the record says which version ran."""
+    ended = run([str(installed), "smoke", "--stack", "cpu"], tmp_path)
+    assert ended.returncode == 3, ended.stdout + ended.stderr
+    assert "--locked" in ended.stdout
+    (record,) = (tmp_path / "results" / "local" / "cpu").glob("*/record.json")
+    found = json.loads(record.read_text(encoding="utf-8"))
+    assert (found["verdict"], found["provenance"]["commit"]) == ("unavailable", "version 0.1.0")
+
+
+@pytest.mark.wheel
+def test_smoke_with_the_lock(installed: Path, tmp_path: Path) -> None:
+    """`--locked` builds the environment in the user's cache, proves it, and every check of the smoke run passes there."""
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    keep = {"UV_CACHE_DIR": run([str(environments.find_uv()), "cache", "dir"], tmp_path).stdout.strip()}
+    ended = run([str(installed), "smoke", "--stack", "cpu", "--locked"], tmp_path, XDG_CACHE_HOME=str(cache), **keep)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert (cache / "stackproof" / "stacks" / "cpu" / "bin" / "python").exists()
+    (record,) = (tmp_path / "results" / "local" / "cpu").glob("*/record.json")
+    found = json.loads(record.read_text(encoding="utf-8"))
+    assert found["verdict"] == "passed"
+    assert found["provenance"]["pinned"] is True

@@ -1,0 +1,119 @@
+"""Draw the rooms of the house from its imports: `python -m tools.architecture` writes them into docs/architecture.md.
+
+A room is a package of `stackproof`, or a module beside them. The picture leaves out an arrow that a longer way implies; the table
+says what each room is for, in the words of its docstring. `--check` writes nothing and says whether the page is fresh.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from stackproof import ROOT
+from stackproof.base.places import PACKAGE
+from stackproof.record.records import write_atomically
+
+PAGE = ROOT / "docs" / "architecture.md"
+BEGIN, END = "<!-- made by `python -m tools.architecture` -->", "<!-- end of what is made -->"
+LINE = "device"
+"""The lowest room that may import torch."""
+
+Arrows = Mapping[str, frozenset[str]]
+
+
+def order() -> list[str]:
+    """Return the rooms from the highest layer to the lowest, as the contract in pyproject.toml has them."""
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    listed = ast.literal_eval(text.partition("layers = ")[2].partition("]")[0] + "]")
+    return [room.strip() for layer in listed for room in layer.split("|")]
+
+
+def arrows(package: Path = PACKAGE) -> Arrows:
+    """Return what each room imports, inside functions and for types alone too."""
+    found: dict[str, frozenset[str]] = {}
+    for path in sorted(package.rglob("*.py")):
+        room = path.relative_to(package).parts[0].removesuffix(".py")
+        if room != "__init__":
+            found[room] = found.get(room, frozenset()) | (set(_imported(path, package)) - {room})
+    return found
+
+
+def _imported(path: Path, package: Path) -> Iterator[str]:
+    for name in _names(ast.parse(path.read_text(encoding="utf-8"))):
+        owner, _, rest = name.partition(".")
+        room = rest.partition(".")[0]
+        if owner == package.name and ((package / room / "__init__.py").exists() or (package / f"{room}.py").exists()):
+            yield room
+
+
+def _names(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def picture(rooms: list[str], found: Arrows) -> list[str]:
+    """Return a Mermaid diagram, in two storeys: what may import torch, and what may not."""
+    wall = rooms.index(LINE) + 1
+    storeys = (("torch may be imported", rooms[:wall]), ("no torch below this line", rooms[wall:]))
+    lines = ["```mermaid", "flowchart TD"]
+    for number, (title, inside) in enumerate(storeys):
+        lines += [f'  subgraph storey{number}["{title}"]', *(f"    {room}" for room in inside), "  end"]
+    lines += [f"  {room} --> {other}" for room in rooms for other in rooms if other in _direct(room, found)]
+    return [*lines, "```"]
+
+
+def _direct(room: str, found: Arrows) -> frozenset[str]:
+    """Return what a room imports and reaches in no other way."""
+    return found[room] - frozenset().union(*(_reached(other, found) for other in found[room]))
+
+
+def _reached(room: str, found: Arrows) -> frozenset[str]:
+    return found[room].union(*(_reached(other, found) for other in found[room]))
+
+
+def table(rooms: list[str], found: Arrows) -> list[str]:
+    """Return a row for each room: what it is for, what it imports."""
+    rows = ["| room | what it is for | imports |", "|---|---|---|"]
+    for room in rooms:
+        imported = ", ".join(other for other in rooms if other in found[room])
+        rows.append(f"| `{room}` | {_purpose(room)} | {imported} |")
+    return rows
+
+
+def _purpose(room: str) -> str:
+    path = next(path for path in (PACKAGE / room / "__init__.py", PACKAGE / f"{room}.py") if path.exists())
+    return (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").partition("\n")[0].replace("|", "\\|")
+
+
+def fresh(page: str, made: str) -> str:
+    """Return the page with what is made between its marks.
+
+    Raises:
+        SystemExit: the page has no marks.
+    """
+    before, begin, rest = page.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not (begin and end):
+        raise SystemExit(f"{PAGE}: has no '{BEGIN}' and '{END}'; put them where the picture belongs")
+    return f"{before}{BEGIN}\n\n{made}\n\n{END}{after}"
+
+
+def main(words: list[str]) -> int:
+    """Write the page or check it; return 1 if it was to be checked and is not fresh."""
+    rooms, found, page = order(), arrows(), PAGE.read_text(encoding="utf-8")
+    made = fresh(page, "\n".join([*picture(rooms, found), "", *table(rooms, found)]))
+    if "--check" not in words:
+        write_atomically(PAGE, made)
+    elif made != page:
+        print(f"{PAGE}: the rooms have changed; run `python -m tools.architecture`", file=sys.stderr)  # noqa: T201
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
