@@ -131,3 +131,28 @@ def test_a_real_subject_from_the_file(cpu: Stack) -> None:
     assert found.worth["TFLOP"] == pytest.approx(2 * 512**3 / 1e12)
     assert found.peak_memory_bytes > 1 << 20
     assert len(found.samples) >= 10
+
+
+def test_what_timed_runs_leave_is_looked_at(spin: type[Spin], cpu: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first, the last and some between; what nobody ran after a look is not taken for a timed run."""
+    looked = []
+
+    def verify(_: Spin) -> None:
+        looked.append(spin.log[-1])
+
+    monkeypatch.setattr(spin, "verify", verify)
+    monkeypatch.setattr(spin, "spoil", lambda _: spin.log.append("spoilt"))
+    found = measure(subject_of(cpu), HOST, "tiny", SHORT)
+    assert found.facts["looks at timed runs"] == len(looked) >= 2
+    assert set(looked) == {"run"}
+
+
+def test_a_rate_above_the_peak_is_void(spin: type[Spin], cpu: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a peak is published; faster than that means less work, or another clock."""
+    from stackproof.bench import rows
+
+    slow = rows.Peak(("*",), "nobody", 1.0, {"float32": 1e-9})
+    monkeypatch.setattr(rows, "peaks", lambda: (slow,))
+    found = measure(subject_of(cpu), HOST, "tiny", SHORT)
+    assert not found.verified
+    assert "of the published peak" in found.reason

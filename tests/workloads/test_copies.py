@@ -28,6 +28,17 @@ def test_a_copy_that_does_nothing_is_caught() -> None:
         work.prove()
 
 
+def test_a_copy_that_stops_later_is_caught() -> None:
+    """What stands in the target is right until the source changes."""
+    work = Copy(setting(mib=1, source="device", target="device"))
+    work.prove()
+    work.run = lambda: work.target  # type: ignore[method-assign]
+    work.run()
+    work.verify()
+    with pytest.raises(CheckFailed, match="changed some of them"):
+        work.conclude()
+
+
 def test_a_copy_that_moves_a_block_is_caught() -> None:
     """Two swapped blocks of 4 KiB have the same sum and other bytes."""
     work = Copy(setting(mib=1, source="device", target="device"))

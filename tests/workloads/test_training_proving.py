@@ -74,7 +74,7 @@ def test_no_gradient_at_all_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_thousandth_is_caught_against_float64(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a reference can be had, the rule is as sharp as in the suites."""
     job = tiny("llama3-8b-lora")
-    assert "28 gradients against float64" in against_float64(get("llama3-8b-lora"), job, HOST)
+    assert "28 gradients against float64" in against_float64(get("llama3-8b-lora"), job, HOST)[0]
     scale_backward(job, 1.001, monkeypatch)
     with pytest.raises(CheckFailed, match="llama3-8b-lora tiny: the gradient"):
         against_float64(get("llama3-8b-lora"), job, HOST)

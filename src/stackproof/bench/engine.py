@@ -1,9 +1,14 @@
-"""Measures one subject on one device: may it run, is the clock true, does it compute right, has it settled, how long does it take."""
+"""Measures one subject on one device: may it run, is the clock true, does it compute right, has it settled, how long does it take.
+
+What is timed is what was proved: what timed runs leave is looked at, the first, the last and some between.
+"""
 
 from __future__ import annotations
 
 import gc
 import importlib
+import random
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -14,7 +19,7 @@ import torch
 from stackproof.base.errors import Refusal, suggestion
 from stackproof.base.processes import HostLoad
 from stackproof.base.statistics import drift, median_interval
-from stackproof.bench.rows import Sampled
+from stackproof.bench.rows import Sampled, figures
 from stackproof.bench.sampling import Sampler, Warmth, calibrate, sample, warm_up
 from stackproof.bench.subjects import Budget, Subject
 from stackproof.device.kinds import Device
@@ -29,6 +34,11 @@ _DRIFTED = 0.03
 """From this share on, the difference between the first and the last third of the samples is worth a note."""
 _WIDE = 3.0
 """Beyond so many times the noise target, the cap came first and the figure is worth a note."""
+
+_SHARE = 0.04
+"""So much of the sampling time may be spent on looking at what timed runs left."""
+_OFTEN = 0.3
+"""How often a block is looked at where that is affordable; which ones is left to chance."""
 
 # Kinds that are no work to be repeated in this process: the module that measures each.
 _PROCEDURES = {"start-up": "startup", "overhead": "overhead", "collective": "ranks", "data-parallel": "ranks"}
@@ -77,7 +87,10 @@ class _Measurement:
         """Build, prove, time, and let go of everything."""
         work = self._build()
         try:
-            return self._timed(work, work.prove())
+            began = time.perf_counter()
+            reason = work.prove()
+            self.facts["proof before, s"] = time.perf_counter() - began
+            return self._timed(work, reason)
         except CheckFailed as failure:
             return self._result(work, (), verified=False, reason=str(failure))
         finally:
@@ -100,12 +113,15 @@ class _Measurement:
         warmth = warm_up(sampler, self.budget.seconds)
         telemetry.read(lambda: sampler.block(1))
         load = HostLoad()
-        seconds = sample(sampler, self.budget)
+        looks = Looks(work)
+        seconds = sample(sampler, self.budget, looks.between)
         share = load.share()
         telemetry.read(lambda: sampler.block(1))
         self.facts |= {"others' share of the host's cores": share, "warm_up.runs": warmth.runs}
-        self.facts |= {"warm_up.seconds": warmth.seconds, "runs per sample": sampler.number, **work.conclude()}
+        self.facts |= {"warm_up.seconds": warmth.seconds, "runs per sample": sampler.number}
+        self.facts |= {**looks.last(), **work.conclude()}
         self.notes += [*remarks(warmth, seconds, self.budget), *load.note(share), *_throttling(telemetry)]
+        require_possible_rate(self._result(work, tuple(seconds), verified=True, reason=reason), self.device.name())
         return self._result(
             work, tuple(seconds), verified=True, reason=reason, peak_memory_bytes=self.device.memory().peak,
             settled=warmth.settled, clocks=telemetry.facts(),
@@ -116,6 +132,61 @@ class _Measurement:
             self.subject, self.preset, seconds, work.worth, dtype=work.dtype, arithmetic=work.arithmetic,
             facts=dict(self.facts), notes=tuple(self.notes), **rest,
         )  # fmt: skip
+
+
+@dataclass
+class Looks:
+    """Looks at what timed runs left: at the first, and after blocks that nobody can foresee, for a small share of the time."""
+
+    work: Work
+    taken: int = 0
+    spent: float = 0.0
+    spoilt: bool = False
+    """Whether nothing has run since the last look."""
+    _began: float = field(default_factory=time.perf_counter)
+
+    def between(self) -> None:
+        """Look at what the last run of a block left, unless looking has taken its share; the next block finds other data.
+
+        Raises:
+            CheckFailed: a timed run did not do what was proved.
+        """
+        self.spoilt = False
+        if not self.taken or (self.affordable and random.random() < _OFTEN):
+            began = time.perf_counter()
+            self.work.verify()
+            self.work.spoil()
+            self.spoilt = True
+            self.taken += 1
+            self.spent += time.perf_counter() - began
+
+    @property
+    def affordable(self) -> bool:
+        """Whether one more look of the usual length stays within the share."""
+        return self.spent * (1 + 1 / self.taken) <= _SHARE * (time.perf_counter() - self._began)
+
+    def last(self) -> dict[str, Figure]:
+        """Look at what the last timed run left; return how many looks there were, and what share of the time they took."""
+        passed, began = time.perf_counter() - self._began, time.perf_counter()
+        if self.spoilt:
+            self.work.run()
+        self.work.verify()
+        self.spent += time.perf_counter() - began
+        return {"looks at timed runs": self.taken + 1, "looks, share of the time": self.spent / max(passed, 1e-9)}
+
+
+def require_possible_rate(sampled: Sampled, device_name: str) -> None:
+    """Hold the median against what the device can do at best, where that is published.
+
+    Raises:
+        CheckFailed: it is faster, so that the runs did not do what they are counted for, or the clock does not tell the time.
+    """
+    share = figures(sampled, device_name).get("of_peak")
+    if isinstance(share, float) and share > 1.0:
+        raise CheckFailed(
+            f"it would run at {share:.1%} of the published peak of {device_name}, which cannot be: "
+            "the timed runs did less than they are counted for, or the clock is wrong"
+        )
 
 
 def result(

@@ -109,9 +109,10 @@ def _timed(rank: Rank, work: Work) -> dict[str, Any]:
     warmth = warm_up(sampler, budget.seconds)
     rank.phase("sampling")
     seconds = sample(sampler, budget)
+    concluded = dict(work.conclude())
     rest()
     return {
-        "facts": dict(work.conclude()),
+        "facts": concluded,
         "seconds": seconds, "warmth": asdict(warmth), "reason": reason, "worth": dict(work.worth), "dtype": work.dtype,
         "arithmetic": work.arithmetic, "backend": rank.backend, "formed_s": rank.formed_s, "threads": threads,
         "peak_memory_bytes": rank.device.memory().peak,

@@ -154,12 +154,14 @@ def _change(taken: Sequence[float], window: int) -> tuple[float, float]:
     return abs(middle / median(before) - 1), 2 * spread / middle
 
 
-def sample(sampler: Sampler, budget: Budget) -> list[float]:
-    """Return the seconds of each run, until the noise target or the cap is reached."""
+def sample(sampler: Sampler, budget: Budget, between: Callable[[], None] = lambda: None) -> list[float]:
+    """Return the seconds of each run, until the noise target or the cap is reached; `between` is called after each block."""
     sampler.begin()
     taken = sampler.block(1)
+    between()
     while not _enough(taken, budget, sampler.spent()):
         taken += sampler.block(min(sampler.block_size(median(taken)), budget.most - len(taken)))
+        between()
     return taken
 
 

@@ -177,12 +177,34 @@ class Work(ABC):
     def run(self) -> object:
         """Queue the work once; nothing waits for the device."""
 
+    def verify(self) -> None:  # noqa: B027 - some work leaves nothing behind that could be looked at
+        """Hold everything that the last run left against its reference; cheap enough to be done while others are timed.
+
+        Raises:
+            CheckFailed: the last run did not do what was proved.
+        """
+
+    def spoil(self) -> None:  # noqa: B027 - as above
+        """Overwrite what the last run left and change what the next one is given, so that what is stale, or kept, shows."""
+
+    def again(self) -> None:
+        """Look at the last run; then spoil, run once more and look at that.
+
+        Raises:
+            CheckFailed: one of them did not do what was proved.
+        """
+        self.verify()
+        self.spoil()
+        self.run()
+        self.verify()
+
     def conclude(self) -> Mapping[str, Figure]:
         """Look at the work after it was timed, and return what explains its figures and is known only here.
 
         Raises:
             CheckFailed: the timed runs did not do what was proved, and their figures are void.
         """
+        self.again()
         return {}
 
     def close(self) -> None:  # noqa: B027 - most work leaves nothing behind

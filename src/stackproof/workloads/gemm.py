@@ -7,12 +7,11 @@ from contextlib import ExitStack
 
 import torch
 
-from stackproof.device.numerics import judge, rule, shortened
-from stackproof.record.checks import require
+from stackproof.device.numerics import shortened
+from stackproof.operators.projection import Seen, fold, product, signs, unit
 from stackproof.workloads.base import Setting, Work, dtype_named, name_of
 
 _SEED = 3
-_MOST_ROWS = 64
 
 
 class Gemm(Work):
@@ -26,8 +25,9 @@ class Gemm(Work):
             self._size, dtype, self._short = row.take("size", int), dtype_named(row), row.take("tf32", bool, False)
         generator = torch.Generator().manual_seed(_SEED)
         left, right = (torch.randn(self._size, self._size, generator=generator).to(dtype) for _ in range(2))
-        self._rows = min(_MOST_ROWS, self._size)
-        self._kept = left[: self._rows].clone(), right[:, : self._rows].clone()
+        self._signs = signs(self._size, _SEED)
+        self._expected = product(left, right, self._signs)
+        self._sign = 1.0
         self.device = setting.device
         self.factors = left.to(self.device.torch), right.to(self.device.torch)
         self.result = torch.full_like(self.factors[0], torch.nan)
@@ -50,29 +50,24 @@ class Gemm(Work):
         self._switches.close()
 
     def prove(self) -> str:
-        """Hold a block of the result against float64, anchored by the CPU in that dtype; every element must have been written."""
+        """Hold every element of a product of these factors against float64."""
+        self.spoil()
         self.run()
-        self.device.synchronize()
-        block = self.result[: self._rows, : self._rows].cpu()
-        wide = [factor.double() for factor in self._kept]
-        cap = rule().caps[torch.float16] if self._short else None  # tf32 has float16's mantissa
-        judgement = judge(block, wide[0] @ wide[1], self._anchor(), self.factors[0].dtype, cap, self._size)
-        require(judgement.ok, judgement.sentence("the product"))
-        require(bool(torch.isfinite(self.result).all()), "parts of the product were never written, or are not finite")
-        return (
-            f"{self._rows} x {self._rows} of the product, error {judgement.error:.1e} of {judgement.bound:.1e} allowed"
-        )
+        return f"all {self._size} x {self._size} of the product: {self._seen().said}"
 
-    def _anchor(self) -> torch.Tensor:
-        """Return the CPU's own block; of factors rounded to tf32 (ten bits of mantissa) where those are allowed."""
-        left, right = (_rounded(factor) for factor in self._kept) if self._short else self._kept
-        return left @ right
+    def verify(self) -> None:
+        """Hold every element of the last product against float64."""
+        self._seen()
 
+    def spoil(self) -> None:
+        """Turn the sign of a factor, and so of every element; the result is no number until it is written."""
+        self.factors[0].neg_()
+        self._sign = -self._sign
+        self.result.fill_(torch.nan)
 
-def _rounded(factor: torch.Tensor) -> torch.Tensor:
-    """Round float32 to tf32: ten bits of mantissa, to nearest."""
-    bits = factor.view(torch.int32)
-    return ((bits + 0x1000) & ~0x1FFF).view(torch.float32)
+    def _seen(self) -> Seen:
+        found = self._sign * fold(self.result, self._signs)
+        return self._expected.judge(found, unit(self.result.dtype, self._size, short=self._short), "the product")
 
 
 KINDS = {"gemm": Gemm}

@@ -55,20 +55,36 @@ class Loading(Work):
         return {"sample": float(len(self._pictures))}
 
     def run(self) -> None:
-        """Wait for each batch of an epoch and queue its copy."""
+        """Wait for each batch of an epoch and queue its copy; the last stays for who looks at it."""
+        self._seen = 0
         for batch in self._loader:
-            batch.to(self.device.torch, non_blocking=True)
+            self._last = batch.to(self.device.torch, non_blocking=True)
+            self._seen += 1
 
     def prove(self) -> str:
         """An epoch's batches hold the data set's pictures, in order."""
         seen = 0
         for number, batch in enumerate(self._loader):
-            arrived = batch.to(self.device.torch, non_blocking=True).cpu()
-            expected = torch.stack([self._pictures[number * self._batch + place] for place in range(len(arrived))])
-            require(torch.equal(arrived, expected), f"batch {number} is not what the data set holds")
+            arrived = batch.to(self.device.torch, non_blocking=True)
+            self._require_batch(number, arrived)
             seen += len(arrived)
         require(seen == len(self._pictures), f"an epoch gave {seen} pictures of {len(self._pictures)}")
         return f"an epoch of {seen} pictures arrived in order and unchanged"
+
+    def verify(self) -> None:
+        """The last epoch had all of its batches, and the last of them holds what it should."""
+        batches = -(-len(self._pictures) // self._batch)
+        require(self._seen == batches, f"a timed epoch gave {self._seen} batches of {batches}")
+        self._require_batch(batches - 1, self._last)
+
+    def again(self) -> None:
+        """Look at the last epoch, and at every picture of one more."""
+        self.verify()
+        self.prove()
+
+    def _require_batch(self, number: int, arrived: torch.Tensor) -> None:
+        expected = torch.stack([self._pictures[number * self._batch + place] for place in range(len(arrived))])
+        require(torch.equal(arrived.cpu(), expected), f"batch {number} is not what the data set holds")
 
     def close(self) -> None:
         """Let the workers end."""

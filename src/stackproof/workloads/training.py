@@ -3,9 +3,13 @@
 Proves a training job before it is timed: against float64 where that can be had, against itself where it cannot.
 
 A reference in float64 is computed on the CPU, which is possible for the tiny preset only. A full job is proved twice over: its
-tiny sibling, built in the same precision on the same device, against float64; and the full job itself by finite differences:
-along its own gradient g, a small step e must change the probed scalar f by e |g|^2. That is coarse, but a backward that is wrong
-in direction or size does not pass.
+tiny sibling, built in the same precision on the same device, against float64; and the full job itself, at its own sizes, by finite
+differences of a forward in float32, one for each kind of parameter (all down projections' A matrices, say). Along g / |g|^2 of each
+parameter a small step e must change the probed scalar by e, whatever the parameter's size: so each counts alike, and a kind whose
+gradients are wrong in direction or size does not hide behind others.
+
+After the timed steps the job goes back to where it started. It must find the gradients again that were proved, and one step must do to
+each parameter what the closed form of its optimiser does with them.
 
 A training step as the users run it: the same jobs that the suites verify, proved before they are timed.
 """
@@ -13,14 +17,18 @@ A training step as the users run it: the same jobs that the suites verify, prove
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
 from stackproof.device.kinds import Device
 from stackproof.device.numerics import Judgement, judge, judge_mixed, relative_error, shortened
+from stackproof.operators import forms
 from stackproof.record.checks import CapabilityMissing, require
 from stackproof.record.records import Figure
 from stackproof.workloads.base import Job, Outcome, Preset, Setting, Work, Workload, name_of
@@ -57,18 +65,38 @@ def _tensors(outputs: Any) -> list[torch.Tensor]:
     return [tensor for item in nested for tensor in _tensors(item)]
 
 
-SHARE = 0.03
-"""The probed scalar is moved by this share of its size: far above rounding in half precision, small against its curvature."""
-CLOSE = 0.2
-"""Seen on the CPU: 1 to 4 % off with YOLOv8n and YOLOv8x, full, in float32; 6 % with Qwen3-0.6B, full, in bfloat16."""
+SHARE, SHARE_NARROW = 0.003, 0.03
+"""The probed scalar is moved by this share of its size: far above the rounding of float32, or of half precision, and little enough for
+its curvature."""
+CLOSE, CLOSE_NARROW = 0.05, 0.1
+"""How far a kind of gradients may be off, of float32 and of half precision."""
+CLOSE_BLIND = 0.2
+"""The same where there is no memory for weights in float32, and forward itself runs in half precision."""
 TERMS = 256.0
 """A weight's gradient is a sum over the places of every picture, or over every token: of the tiny presets, hundreds at least."""
 SHORT = 0.1
 """How far tf32 may move the loss of a network that amplifies differences."""
 
 
-def against_float64(workload: Workload, job: Job, device: Device) -> str:
-    """Hold loss and gradient of a tiny job against float64; return what was seen in one sentence.
+@dataclass(frozen=True)
+class Proved:
+    """What a job must find whenever it computes on its first parameters: `judge` says how far an outcome is from it."""
+
+    name: str
+    judge: Callable[[Outcome], Judgement]
+
+    def hold(self, job: Job, when: str = "") -> tuple[Outcome, Judgement]:
+        """Let the job compute loss and gradients, and hold them against what was proved."""
+        with shortened(False):
+            actual = job.observe()
+        require(math.isfinite(float(actual.loss)) and float(actual.loss) != 0, f"the loss is {float(actual.loss)}")
+        worst = self.judge(actual)
+        require(worst.ok, worst.sentence(f"{self.name}: the gradient{when}"))
+        return actual, worst
+
+
+def against_float64(workload: Workload, job: Job, device: Device) -> tuple[str, Proved]:
+    """Hold loss and gradient of a tiny job against float64; return what was seen in one sentence, and how to look again.
 
     In float32 every gradient by the anchored rule, with tf32 off; under autocast the whole gradient by the workload's own bound.
     """
@@ -78,12 +106,16 @@ def against_float64(workload: Workload, job: Job, device: Device) -> str:
         torch.device("cpu"), "tiny", recipe.seed, recipe.dtype, recipe.autocast, recipe.shard, recipe.scale
     )
     with shortened(False):
-        actual, expected = job.observe(), own.observe()
+        expected = own.observe()
+    proved = Proved(
+        f"{workload.name} tiny", lambda actual: judged(workload.name, recipe.autocast, actual, exact, expected)
+    )
+    _, worst = proved.hold(job)
     device.synchronize()
-    require(math.isfinite(float(actual.loss)) and float(actual.loss) != 0, f"the loss is {float(actual.loss)}")
-    worst = judged(workload.name, recipe.autocast, actual, exact, expected)
-    require(worst.ok, worst.sentence(f"{workload.name} tiny: the gradient"))
-    return f"{len(exact.gradients)} gradients against float64, error {worst.error:.1e} of {worst.bound:.1e} allowed"
+    return (
+        f"{len(exact.gradients)} gradients against float64, error {worst.error:.1e} of {worst.bound:.1e} allowed",
+        proved,
+    )
 
 
 def judged(name: str, autocast: torch.dtype | None, actual: Outcome, exact: Outcome, expected: Outcome) -> Judgement:
@@ -103,48 +135,90 @@ def joined(outcome: Outcome) -> torch.Tensor:
     return torch.cat([gradient.double().flatten() for _, gradient in sorted(outcome.gradients.items())])
 
 
-def against_itself(job: Job) -> str:
-    """Hold a job's gradient against finite differences of its own forward; return what was seen in one sentence.
+def against_itself(job: Job, wide: Job | None = None) -> str:
+    """Hold a job's gradients against finite differences, kind by kind; return what was seen in one sentence.
+
+    `wide`: the same job in float32, whose forward is differenced in place of the job's own if that is in half precision.
 
     Raises:
         CheckFailed: a gradient is missing, not finite or zero throughout, or forward does not change as backward says.
     """
-    loss = _loss(job)
+    narrow = (job.recipe.autocast or job.recipe.dtype) in (torch.float16, torch.bfloat16)
+    share, close = (SHARE, CLOSE_NARROW if narrow else CLOSE) if wide or not narrow else (SHARE_NARROW, CLOSE_BLIND)
+    loss, other = _loss(job), wide or job
     with shortened(False):  # tf32 rounds away a part of the difference; the timed steps may use it
-        ratio, square = _difference(job)
-        strict = _loss(job)
-    require(square > 0 and math.isfinite(square), f"the squared norm of the gradient is {square}")
+        ratios = _differences(job, other, share)
+        strict = _loss(other)
+    worst = max(ratios, key=lambda kind: abs(ratios[kind] - 1) if math.isfinite(ratios[kind]) else math.inf)
     require(
-        abs(ratio - 1) <= CLOSE,
-        f"a step along the gradient changed the probed scalar by {ratio:.3f} of what the gradient says, "
-        f"{1 - CLOSE:.1f} to {1 + CLOSE:.1f} are allowed: forward and backward do not belong together",
+        abs(ratios[worst] - 1) <= close,
+        f"a step along the gradients of '{worst}' changed the probed scalar by {ratios[worst]:.3f} of what they say, "
+        f"{1 - close:.2f} to {1 + close:.2f} are allowed: forward and backward do not belong together",
     )
     require(
         abs(loss / strict - 1) <= SHORT,
-        f"the loss is {loss:.4f} as it will be timed and {strict:.4f} with tf32 off; {SHORT:.0%} are allowed between them",
+        f"the loss is {loss:.4f} as it will be timed and {strict:.4f} in float32; {SHORT:.0%} are allowed between them",
     )
-    return f"loss {loss:.4f}, forward changes by {ratio:.3f} of what the gradient says"
+    return f"loss {loss:.4f}, forward changes by {ratios[worst]:.3f} of what the gradient says in the worst of {len(ratios)} kinds"
+
+
+def widened_twin(workload: Workload, job: Job, device: Device) -> Job | None:
+    """Return the job in float32 with the job's own weights, or nothing where there is no need or no room for it."""
+    recipe = job.recipe
+    size = sum(parameter.numel() for parameter in job.model.parameters())
+    if (recipe.dtype is torch.float32 and recipe.autocast is None) or device.memory().free < _ROOM * 4 * size:
+        return None
+    twin = workload.build(recipe.device, recipe.preset, recipe.seed, torch.float32, None, recipe.shard, recipe.scale)
+    state = dict(job.model.named_parameters())
+    with torch.no_grad():
+        for name, parameter in twin.model.named_parameters():
+            parameter.copy_(state[name])
+    return twin
+
+
+_ROOM = 1.5
+"""A forward needs its weights and half as much again."""
 
 
 def _loss(job: Job) -> float:
     with torch.no_grad():
-        return float(job.forward(0)[1])
+        return float(torch.stack([job.forward(index)[1] for index in range(len(job.batches))]).mean())
 
 
-def _difference(job: Job) -> tuple[float, float]:
-    """Return (f(p + e g) - f(p - e g)) / (2 e |g|^2) and |g|^2, and leave the parameters as they were."""
+def kind_of(name: str) -> str:
+    """Return a parameter's name without the numbers of layers."""
+    return re.sub(r"[.]?[0-9]+", "", name)
+
+
+def _differences(job: Job, wide: Job, share: float) -> dict[str, float]:
+    """Return by kind (f(p + e d) - f(p - e d)) / 2 e n, where d is g / |g|^2 of each of n parameters; they stay as they were."""
     size, gradients = _gradients(job)
-    square = sum(float((gradient.double() ** 2).sum()) for gradient in gradients.values())
-    if not square > 0 or not math.isfinite(square):
-        return math.nan, square
-    step = SHARE * size / square
+    require(bool(gradients), "the squared norm of the gradient is 0: no parameter has one")
+    squares = {name: float((gradient.double() ** 2).sum()) for name, gradient in gradients.items()}
+    dead = [name for name, square in squares.items() if not (square > 0 and math.isfinite(square))]
+    require(
+        not dead,
+        f"the squared norm of the gradient is {squares.get((dead or [''])[0])} in {len(dead)} parameters, first {dead[:1]}",
+    )
+    found = {}
+    for kind in sorted({kind_of(name) for name in gradients}):
+        names = [name for name in gradients if kind_of(name) == kind]
+        along = {name: gradients[name] / squares[name] for name in names}
+        step = share * size / len(names)
+        before = {
+            name: parameter.detach().clone() for name, parameter in wide.model.named_parameters() if name in along
+        }
+        there, back = (_moved(wide, before, along, factor * step) for factor in (1, -1))
+        _put(wide, before)
+        found[kind] = (there - back) / (2 * step * len(names))
+    return found
+
+
+def _put(job: Job, values: dict[str, torch.Tensor]) -> None:
     named = dict(job.model.named_parameters())
-    before = {name: named[name].detach().clone() for name in gradients}
-    there, back = (_moved(job, before, gradients, factor * step) for factor in (1, -1))
     with torch.no_grad():
-        for name, kept in before.items():
-            named[name].copy_(kept)
-    return (there - back) / (2 * step * square), square
+        for name, value in values.items():
+            named[name].copy_(value)
 
 
 def _gradients(job: Job) -> tuple[float, dict[str, torch.Tensor]]:
@@ -162,11 +236,9 @@ def _gradients(job: Job) -> tuple[float, dict[str, torch.Tensor]]:
     return size, found
 
 
-def _moved(job: Job, before: dict[str, torch.Tensor], gradients: dict[str, torch.Tensor], step: float) -> float:
-    named = dict(job.model.named_parameters())
+def _moved(job: Job, before: dict[str, torch.Tensor], along: dict[str, torch.Tensor], step: float) -> float:
+    _put(job, {name: before[name] + step * direction.to(before[name]) for name, direction in along.items()})
     with torch.no_grad():
-        for name, gradient in gradients.items():
-            named[name].copy_(before[name] + step * gradient.to(before[name]))
         return float(job.probe()[0])
 
 
@@ -195,6 +267,8 @@ class Training(Work):
         self.dtype = name_of(self.job.recipe.autocast or self.job.recipe.dtype)
         self.arithmetic = self._arithmetic()
         self._losses: tuple[torch.Tensor, torch.Tensor] | None = None
+        self._proved: Proved | None = None
+        self._start = {name: tensor.detach().cpu().clone() for name, tensor in self._state().items()}
 
     def build(self, preset: Preset, dtype: torch.dtype | None = None, autocast: torch.dtype | None = None) -> Job:
         """Build the job, in the preset's own precision unless another is asked for."""
@@ -212,13 +286,21 @@ class Training(Work):
         tokens = {"token": float(self._units.tokens)} if self._units.tokens else {}
         return {"sample": float(self._units.samples), **tokens, "TFLOP": self._units.flops / 1e12}
 
+    def _state(self) -> dict[str, torch.Tensor]:
+        """Return what steps change: trainable parameters and buffers."""
+        trained = [(name, value) for name, value in self.job.model.named_parameters() if value.requires_grad]
+        return {**dict(self.job.model.named_buffers()), **dict(trained)}
+
     def prove(self) -> str:
         """Hold the job, or its tiny sibling and then the job itself, against a reference."""
         if self.preset == "tiny":
-            return against_float64(self.workload, self.job, self.device)
+            said, self._proved = against_float64(self.workload, self.job, self.device)
+            return said
         twin = self.build("tiny", torch.float32, self.job.recipe.autocast)
-        sibling = against_float64(self.workload, twin, self.device)
-        return f"tiny: {sibling}; full: {against_itself(self.job)}"
+        sibling, _ = against_float64(self.workload, twin, self.device)
+        said = against_itself(self.job, widened_twin(self.workload, self.job, self.device))
+        self._proved = as_before(self.workload.name, self.job)
+        return f"tiny: {sibling}; full: {said}"
 
     def run(self) -> torch.Tensor:
         """Train one step."""
@@ -226,12 +308,67 @@ class Training(Work):
         self._losses = (self._losses or (loss, loss))[0], loss
         return loss
 
-    def conclude(self) -> Mapping[str, Figure]:
-        """The timed steps trained: the loss is finite at the end."""
+    def verify(self) -> None:
+        """The loss is a number at the end of the timed steps."""
         assert self._losses is not None
         first, last = map(float, self._losses)
         require(math.isfinite(last), f"the loss was {first:.4g} before and {last} after the timed steps")
+
+    def again(self) -> None:
+        """Go back to the start: gradients are those that were proved, and a step does what its optimiser's closed form does."""
+        self.verify()
+        if self._proved is None:
+            return
+        with torch.no_grad():
+            for name, tensor in self._state().items():
+                tensor.copy_(self._start[name])
+        self.job.optimiser.state.clear()
+        actual, _ = self._proved.hold(self.job, " after the timed steps")
+        self.job.step()
+        for name, gradient in actual.gradients.items():
+            self._require_step(name, gradient)
+
+    def _require_step(self, name: str, gradient: torch.Tensor) -> None:
+        parameter = dict(self.job.model.named_parameters())[name]
+        groups = [
+            group for group in self.job.optimiser.param_groups if any(one is parameter for one in group["params"])
+        ]
+        kind, old = type(self.job.optimiser).__name__, self._start[name].double().numpy()
+        exact, _ = forms.STEPS[kind]({"parameter": old}, gradient.double().numpy(), groups[0])
+        change = np.linalg.norm(exact["parameter"] - old)
+        rounding = torch.finfo(parameter.dtype).eps * np.linalg.norm(old)
+        off = np.linalg.norm(parameter.detach().cpu().double().numpy() - exact["parameter"])
+        require(
+            off <= STEPPED * change + rounding,
+            f"a step of {kind} changed {name} by {off / change:.2g} of the change otherwise than its closed form, {STEPPED} are allowed",
+        )
+
+    def conclude(self) -> Mapping[str, Figure]:
+        """Look at what the timed steps left, and at the start once more."""
+        assert self._losses is not None
+        first, last = map(float, self._losses)
+        self.again()
         return {"loss at the start": first, "loss at the end": last}
+
+
+STEPPED = 0.02
+"""AdamW's first step is the sign of each gradient: those that are rounding noise go either way."""
+AGAIN = 0.05
+"""How far gradients may move, as one vector, between two times that a full job computes the same: atomics add in any order."""
+
+
+def as_before(name: str, job: Job) -> Proved:
+    """Take what a full job computes now, after it was held against differences, for what it must compute later."""
+    with shortened(False):
+        kept = job.observe()
+    whole = joined(kept)
+
+    def judge(actual: Outcome) -> Judgement:
+        require(actual.gradients.keys() == kept.gradients.keys(), f"{name}: not every parameter got a gradient")
+        error = relative_error(joined(actual), whole)
+        return Judgement(error <= AGAIN, error, AGAIN, 0.0)
+
+    return Proved(name, judge)
 
 
 KINDS = {"training": Training}

@@ -1,0 +1,170 @@
+"""Every number of a large result held against float64 in one look: random signs, added up over short stretches.
+
+A product C = A B is not computed a second time: with x of random signs, C x must be A (B x), which costs n^2 (R. Freivalds, Probabilistic
+Machines Can Use Less Running Time, 1977). Here x stands for one stretch of columns at a time, so that a single wrong number is not
+drowned by the rounding of a whole row. What is expected is computed on the host by NumPy, which shares no kernel with what is judged.
+
+Rounding moves the sum of a stretch by `unit` times its `scale`, about: the scale is the size that the sum's terms have before anything
+cancels. Two bounds follow, on the worst sum and on the root mean square of all of them, so that neither one wrong tile nor a little error
+everywhere passes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from stackproof.record.checks import CheckFailed, require
+
+Floats = npt.NDArray[np.float64]
+
+STRETCH = 256
+"""So many numbers make a sum: in bfloat16 their rounding adds up to less than one of them."""
+WORST = 8.0
+"""Units that the worst sum may be off. Seen on the CPU over dtypes and sizes: up to 2.2."""
+MEAN = 1.5
+"""Units that the root mean square may be off. Seen on the CPU: up to 0.51."""
+_CHUNK = 1 << 24  # numbers folded at once: 128 MiB of float64
+
+
+@dataclass(frozen=True)
+class Seen:
+    """How far sums were from what was expected, in units of rounding."""
+
+    count: int
+    worst: float
+    mean: float
+
+    @property
+    def said(self) -> str:
+        """Say it with the bounds."""
+        return f"worst {self.worst:.1f} of {WORST:g} and mean {self.mean:.2f} of {MEAN:g} units of rounding"
+
+
+@dataclass(frozen=True)
+class Expected:
+    """Sums of stretches in float64, (rows, stretches), and the scale of each."""
+
+    sums: Floats
+    scale: Floats
+
+    def judge(self, found: Floats, unit: float, what: str) -> Seen:
+        """Hold sums against what is expected.
+
+        Raises:
+            CheckFailed: one of them, or all together, are further off than rounding explains, or are not finite.
+        """
+        require(found.shape == self.sums.shape, f"{what}: {found.shape} sums, {self.sums.shape} were expected")
+        floor = (
+            float(np.sqrt(np.mean(self.scale**2))) * 1e-3
+        )  # where nothing is added nothing can be off, by any measure
+        off = np.abs(found - self.sums) / (unit * np.maximum(self.scale, floor))
+        seen = Seen(off.size, float(off.max()), float(np.sqrt(np.mean(off**2))))
+        if not (seen.worst <= WORST and seen.mean <= MEAN):  # NaN is neither
+            raise CheckFailed(f"{what}: {_blame(off)}; {seen.said} are allowed of {seen.count} sums against float64")
+        return seen
+
+
+def _blame(off: Floats) -> str:
+    """Say where the sums are wrong, and how many."""
+    wrong = ~(off <= WORST)
+    if not wrong.any():
+        return "a little off throughout"
+    if not np.isfinite(off).all():
+        wrong = ~np.isfinite(off)
+        word = "not finite, or never written,"
+    else:
+        word = "wrong"
+    row, stretch = np.unravel_index(int(np.argmax(wrong)), off.shape)
+    return f"{word} in {int(wrong.sum())} of {off.size} stretches, first in row {row}, stretch {stretch}"
+
+
+def signs(count: int, seed: int) -> Floats:
+    """Return random signs, the same for a seed on every machine."""
+    raw = np.random.PCG64(seed).random_raw(count)
+    return 1.0 - 2.0 * ((np.asarray(raw, dtype=np.uint64) >> np.uint64(63)).astype(np.float64))
+
+
+def stretches(width: int, stretch: int = STRETCH) -> int:
+    """Return how many sums a row of so many numbers gives."""
+    return -(-width // stretch)
+
+
+def fold(result: torch.Tensor, signs_of_row: Floats, stretch: int = STRETCH) -> Floats:
+    """Return the sums of a result (..., width), as (rows, stretches), added up in float64 where the result lies.
+
+    A device without float64 hands the numbers to the host.
+    """
+    width = result.shape[-1]
+    rows = result.detach().reshape(-1, width)
+    place = result.device if has_float64(str(result.device)) else torch.device("cpu")
+    weights = torch.from_numpy(signs_of_row).to(place)
+    step = max(1, _CHUNK // width)
+    return np.concatenate(
+        [_folded(rows[start : start + step].to(place), weights, stretch) for start in range(0, len(rows), step)]
+    )
+
+
+def _folded(rows: torch.Tensor, weights: torch.Tensor, stretch: int) -> Floats:
+    signed = rows.to(torch.float64) * weights
+    whole = signed.shape[1] // stretch * stretch
+    parts = [signed[:, :whole].reshape(len(rows), -1, stretch).sum(-1)] if whole else []
+    if whole < signed.shape[1]:
+        parts.append(signed[:, whole:].sum(-1, keepdim=True))
+    return torch.cat(parts, 1).cpu().numpy()
+
+
+@cache
+def has_float64(place: str) -> bool:
+    """Whether a device computes in float64; some cards have no units for it."""
+    try:
+        return float((torch.ones(2, dtype=torch.float64, device=place) * 2).sum().cpu()) == 4.0
+    except (RuntimeError, TypeError):
+        return False
+
+
+def product(left: torch.Tensor, right: torch.Tensor, signs_of_row: Floats, stretch: int = STRETCH) -> Expected:
+    """Return what the product of two matrices on the host must fold to.
+
+    The scale of a stretch is sqrt(its numbers) times the typical size of a number in its row: |a| |B| / sqrt(n) for random factors.
+    """
+    inner, width = right.shape
+    count = stretches(width, stretch)
+    projected = np.empty((inner, count))
+    squares = 0.0
+    for start, rows in _chunks(right):
+        signed = rows * signs_of_row
+        squares += float((rows**2).sum())
+        edges = np.arange(0, width, stretch)
+        projected[start : start + len(rows)] = np.add.reduceat(signed, edges, axis=1)
+    lengths = np.minimum(stretch, width - np.arange(0, width, stretch))
+    sums, scale = np.empty((len(left), count)), np.empty((len(left), count))
+    for start, rows in _chunks(left):
+        sums[start : start + len(rows)] = rows @ projected
+        typical = np.sqrt((rows**2).sum(1) * squares / (inner * width))
+        scale[start : start + len(rows)] = typical[:, None] * np.sqrt(lengths)
+    return Expected(sums, scale)
+
+
+def _chunks(matrix: torch.Tensor) -> Any:
+    """Yield (first row, rows in float64) of a matrix on the host, some at a time."""
+    step = max(1, _CHUNK // 4 // matrix.shape[1])
+    for start in range(0, len(matrix), step):
+        yield start, matrix[start : start + step].double().numpy()
+
+
+def unit(dtype: torch.dtype, terms: int, *, short: bool = False) -> float:
+    """Return the unit of rounding of a product: what is written is rounded once, and float32 at least is added up.
+
+    The running sum of n numbers in random order errs by sqrt(n) / 2 roundings or so. `short`: factors are rounded to tf32 before. In
+    float64 the reference errs as much as what is judged.
+    """
+    half = float(torch.finfo(dtype).eps) / 2
+    adding = torch.finfo(torch.promote_types(dtype, torch.float32)).eps / 2 * max(1.0, terms**0.5 / 2)
+    both: float = half + adding + (torch.finfo(torch.float16).eps / 2 if short else 0.0)
+    return 4 * both if dtype is torch.float64 else both

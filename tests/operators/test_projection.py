@@ -1,0 +1,61 @@
+"""Sums under random signs: right products pass in every dtype, and one number, one tile or a little throughout shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+
+from stackproof.operators.projection import MEAN, WORST, Seen, fold, product, signs, stretches, unit
+from stackproof.record.checks import CheckFailed
+
+WIDTH = 300  # a whole stretch and a part of one
+Spoil = Callable[[torch.Tensor], object]
+
+
+def judged(dtype: torch.dtype, spoil: Spoil = lambda _: None) -> Seen:
+    """Multiply, spoil and judge."""
+    generator = torch.Generator().manual_seed(1)
+    left, right = (torch.randn(*shape, generator=generator).to(dtype) for shape in ((40, 128), (128, WIDTH)))
+    found = (left.double() @ right.double()).to(dtype)
+    spoil(found)
+    flips = signs(WIDTH, 2)
+    return product(left, right, flips).judge(fold(found, flips), unit(dtype, 128), "the product")
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
+def test_what_is_rounded_once_passes(dtype: torch.dtype) -> None:
+    """Well within both bounds; every stretch of every row is a sum."""
+    seen = judged(dtype)
+    assert seen.count == 40 * stretches(WIDTH) == 80
+    assert seen.worst <= WORST / 2
+    assert seen.mean <= MEAN / 2
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda found: found[17, 299].add_(float(found.float().std())),
+        lambda found: found[8:].zero_(),
+        lambda found: found[:, 256:].copy_(found[:, :44].clone()),
+        lambda found: found.mul_(1.02),
+        lambda found: found[39, 0].fill_(float("nan")),
+    ],
+    ids=["one number", "rows", "last columns", "throughout", "not written"],
+)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_what_is_wrong_anywhere_is_caught(spoil: Spoil, dtype: torch.dtype) -> None:
+    """A number, rows, columns, 2 % throughout, and what was never written."""
+    with pytest.raises(CheckFailed, match="the product: "):
+        judged(dtype, spoil)
+
+
+def test_folding_adds_up_under_the_signs() -> None:
+    """By NumPy, stretch by stretch."""
+    values, flips = np.arange(2 * WIDTH, dtype=np.float64).reshape(2, WIDTH), signs(WIDTH, 3)
+    found = fold(torch.from_numpy(values), flips)
+    expected = [[(row * flips)[:256].sum(), (row * flips)[256:].sum()] for row in values]
+    assert np.allclose(found, expected, rtol=1e-13)
+    assert set(flips) == {-1.0, 1.0}
