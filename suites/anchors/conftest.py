@@ -1,0 +1,16 @@
+"""Closed forms are compared with full float32: tf32 is a question of the suite `precision`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from stackproof.device.numerics import shortened
+
+
+@pytest.fixture(autouse=True)
+def plain_float32() -> Iterator[None]:
+    """Keep every product and convolution of a check in full float32."""
+    with shortened(False):
+        yield

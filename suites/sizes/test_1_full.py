@@ -1,0 +1,162 @@
+"""Full sizes against float64: every number of products, attention and convolutions as large as the real configurations, by sums."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional
+
+from stackproof import DATA
+from stackproof.base.toml import Table
+from stackproof.device.kinds import Device
+from stackproof.operators import forms
+from stackproof.operators.projection import WORST, fold, product, signs, unit
+from stackproof.record.checks import CapabilityMissing, require
+from stackproof.record.records import Figure
+from stackproof.stack import capabilities
+from stackproof.stack.stacks import Stack
+from stackproof.workloads.base import Setting
+from stackproof.workloads.copies import checksum
+from stackproof.workloads.sdpa import Attention
+from suites.common import SEED, supported
+
+_FILE = DATA / "sizes.toml"
+_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+_LEAST_TERMS = 1024
+"""Kernels that transform small tiles first (Winograd's) round more than the few terms of a pixel do."""
+
+
+@cache
+def _rows() -> dict[str, dict[str, dict[str, Any]]]:
+    with Table.load(_FILE) as table:
+        kinds = ("product", "attention", "convolution", "elements")
+        return {kind: {row["name"]: row for row in table.take(kind, list)} for kind in kinds}
+
+
+def _row(kind: str, name: str, dtype: torch.dtype, stack: Stack, device: Device) -> dict[str, Any]:
+    """Return a row, or end the check with the rule that says why it is not for this device."""
+    row = _rows()[kind][name]
+    if not row["everywhere"] or dtype is not torch.float32:
+        capabilities.require(stack, "full-sizes")
+        supported(stack, dtype)
+    if device.memory().free < row.get("gib", 0) * 1.2 * 2**30:
+        raise CapabilityMissing(f"data/sizes.toml: {name} needs {row['gib']} GiB of free memory, {device} has less")
+    return row
+
+
+@pytest.mark.deadline(300)
+@pytest.mark.parametrize("dtype", _DTYPES)
+@pytest.mark.parametrize("name", _rows()["product"])
+def test_product(name: str, dtype: str, stack: Stack, device: Device, figures: dict[str, Figure]) -> None:
+    """A linear layer's output, and the gradients of its input and its weight: every number, in sums of 256."""
+    kind = _DTYPES[dtype]
+    row = _row("product", name, kind, stack, device)
+    generator = torch.Generator().manual_seed(SEED)
+    rows, inner, outer = row["rows"], row["inner"], row["outer"]
+    given, weight = (torch.randn(*shape, generator=generator).to(kind) for shape in ((rows, inner), (outer, inner)))
+    leaves = [one.to(device.torch).detach().requires_grad_(row["backward"]) for one in (given, weight)]
+    output = functional.linear(*leaves)
+    wanted = {"output": (output, given, weight.T)}
+    if row["backward"]:
+        slope = torch.randn(rows, outer, generator=generator).to(kind)
+        gradients = torch.autograd.grad(output, leaves, slope.to(device.torch))
+        wanted |= {
+            "input's gradient": (gradients[0], slope, weight),
+            "weight's gradient": (gradients[1], slope.T, given),
+        }
+    worst = 0.0
+    for what, (found, left, right) in wanted.items():
+        flips = signs(found.shape[-1], SEED)
+        seen = product(left, right, flips).judge(fold(found, flips), unit(kind, left.shape[1]), f"{name}: the {what}")
+        figures[what] = seen.worst
+        worst = max(worst, seen.worst)
+    numbers = sum(found.numel() for found, _, _ in wanted.values())
+    figures |= {"numbers": numbers}
+    figures["summary"] = f"{numbers} numbers of {len(wanted)} products, worst sum {worst:.1f} units of rounding"
+
+
+@pytest.mark.deadline(300)
+@pytest.mark.parametrize("dtype", _DTYPES)
+@pytest.mark.parametrize("name", _rows()["attention"])
+def test_attention(name: str, dtype: str, stack: Stack, device: Device, figures: dict[str, Figure]) -> None:
+    """Output and gradients of long sequences: every number of every head and row."""
+    row = dict(_row("attention", name, _DTYPES[dtype], stack, device))
+    row.pop("name")
+    row.pop("everywhere")
+    work = Attention(Setting(device, "full", Table(Path(_FILE), {**row, "dtype": dtype, "backward": True})))
+    try:
+        figures["summary"] = work.prove()
+    finally:
+        work.close()
+
+
+@pytest.mark.deadline(120)
+@pytest.mark.parametrize("name", _rows()["convolution"])
+def test_convolution(name: str, stack: Stack, device: Device, figures: dict[str, Figure]) -> None:
+    """Maps of 640 pixels and of their middle layers: output, and the gradients of pictures and kernels."""
+    row = _row("convolution", name, torch.float32, stack, device)
+    draw = np.random.default_rng(SEED)
+    shapes = ((1, row["channels"], row["side"], row["side"]), (row["kernels"], row["channels"], 3, 3))
+    pictures, kernels = (draw.standard_normal(shape).astype(np.float32).astype(np.float64) for shape in shapes)
+    exact = {"output": forms.convolve(pictures, kernels, 1, 1)}
+    slope = draw.standard_normal(exact["output"].shape).astype(np.float32).astype(np.float64)
+    exact["pictures' gradient"] = forms.convolve(slope, kernels.swapaxes(0, 1)[..., ::-1, ::-1], 1, 1)
+    turned = forms.convolve(pictures.swapaxes(0, 1), slope.swapaxes(0, 1), 1, 1)
+    exact["kernels' gradient"] = turned.swapaxes(0, 1)
+    leaves = [
+        torch.tensor(one, dtype=torch.float32, device=device.torch, requires_grad=True) for one in (pictures, kernels)
+    ]
+    output = functional.conv2d(leaves[0], leaves[1], padding=1)
+    gradients = torch.autograd.grad(output, leaves, torch.tensor(slope, dtype=torch.float32, device=device.torch))
+    terms = (9 * row["channels"], 9 * row["kernels"], row["side"] ** 2)
+    for (what, expected), count, found in zip(exact.items(), terms, (output, *gradients), strict=True):
+        off = float(np.abs(found.detach().cpu().double().numpy() - expected).max())
+        allowed = WORST * unit(torch.float32, max(count, _LEAST_TERMS)) * float(np.sqrt(np.mean(expected**2)))
+        require(off <= allowed, f"{name}: the {what} is {off:.2g} off in one place, {allowed:.2g} is allowed")
+        figures[what] = off / allowed
+    figures["summary"] = f"{sum(one.size for one in exact.values())} numbers, each held against its definition"
+
+
+@pytest.mark.deadline(120)
+@pytest.mark.parametrize("name", _rows()["elements"])
+def test_elements(name: str, stack: Stack, device: Device, figures: dict[str, Figure]) -> None:
+    """So many bytes are written, turned, copied, added up and picked from the far end, each exactly."""
+    count = _row("elements", name, torch.float32, stack, device)["count"]
+    values = torch.empty(count, dtype=torch.uint8, device=device.torch)
+    step, total, expected = 1 << 24, 0, 0
+    for start in range(0, count, step):
+        piece = (torch.arange(start, min(start + step, count), dtype=torch.int64) % 251).to(torch.uint8)
+        values[start : start + step] = piece.to(device.torch)
+        turned = np.bitwise_not(piece.numpy())
+        total += int(turned.astype(np.int64).sum())
+        places = np.arange(start, start + len(piece))[:: max(1, len(piece) // 3)]
+        require(
+            values[torch.from_numpy(places).to(device.torch)].tolist() == (places % 251).tolist(),
+            f"{name}: bytes picked are others",
+        )
+        expected += _weighed(turned, start)
+    copied = values.bitwise_not().clone()
+    require(
+        int(copied.sum(dtype=torch.int64)) == total,
+        f"{name}: the sum of {count} bytes is {int(copied.sum())}, not {total}",
+    )
+    require(
+        checksum(copied) == expected % (1 << 64),
+        f"{name}: of {count} bytes that were turned and copied some are others",
+    )
+    require(int(values[count - 1]) == (count - 1) % 251, f"{name}: the last byte is another")
+    figures["summary"] = f"{count} bytes written, turned, copied and added up exactly"
+
+
+def _weighed(piece: Any, start: int) -> int:
+    """Return what `checksum` weighs a piece, in NumPy."""
+    words = piece.view(np.uint64)
+    places = (
+        np.arange(start // 8, start // 8 + len(words), dtype=np.uint64) * np.uint64(0x1E3779B97F4A7C15)
+    ) | np.uint64(1)
+    return int((places * words).sum(dtype=np.uint64))
