@@ -155,7 +155,10 @@ MARKED = {
     "slurm": ("slurm", "Run the batch templates of slurm/ on a real Slurm of this host (needs Slurm and root)."),
     "wheel-tests": ("wheel", "Prove the cpu stack with the wheel, installed into an empty environment."),
 }
-MARKED["tests"] = (" and ".join(f"not {marker}" for marker, _ in MARKED.values()), "Test stackproof itself.")
+MARKED["tests"] = (
+    " and ".join(f"not {marker}" for marker, _ in MARKED.values()),
+    "Test stackproof itself: [--all], slow tests too.",
+)
 
 
 def _add_tests(name: str, marker: str, summary: str) -> None:

@@ -19,6 +19,21 @@ from stackproof.stack.stacks import Stack
 mount_suites()  # some tests look into the suites' own helpers
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Take `--all`: without it the slow tests are left out."""
+    parser.addoption("--all", action="store_true", help="run the tests that are marked slow too, minutes")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what is slow, and say of how many so."""
+    if config.getoption("--all"):
+        return
+    slow = [item for item in items if item.get_closest_marker("slow")]
+    if slow:
+        config.hook.pytest_deselected(items=slow)
+        items[:] = [item for item in items if not item.get_closest_marker("slow")]
+
+
 class Silent:
     """An observer that remembers what it was told."""
 

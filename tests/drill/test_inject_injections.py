@@ -13,7 +13,7 @@ from stackproof import ROOT
 from stackproof.base.errors import EnvironmentMismatchError, Refusal
 from stackproof.base.toml import Table
 from stackproof.drill import inject
-from stackproof.drill.inject import Checkout, Edit, Environment, File, Host, Injection, Planted, Site, Variables
+from stackproof.drill.inject import Checkout, Edit, Environment, File, HostFiles, Injection, Planted, Site, Variables
 from stackproof.drill.table import Fault
 from stackproof.stack import environments
 
@@ -106,7 +106,7 @@ def test_a_file_is_doctored_and_handed_over(site: Site) -> None:
 
 def test_a_host_is_sound_or_wrong(site: Site) -> None:
     """What is wrong stands in the place of what is sound."""
-    host = Host({"/proc/a": "1", "/proc/b": "1"}, {"/proc/b": "2"}, {})
+    host = HostFiles({"/proc/a": "1", "/proc/b": "1"}, {"/proc/b": "2"}, {})
     host.spare(site)
     assert (site.folder / "host/proc/b").read_text(encoding="utf-8") == "1"
     host.inject(site)
@@ -122,7 +122,7 @@ def test_a_host_is_sound_or_wrong(site: Site) -> None:
         Checkout((Edit("a", append="x"),)),
         Environment((Edit("a", append="x"),)),
         File("a", (Edit("a", append="x"),)),
-        Host({}, {"/a": "b"}, {}),
+        HostFiles({}, {"/a": "b"}, {}),
     ],
     ids=lambda injection: injection.kind,
 )

@@ -16,7 +16,7 @@ from .making import CAUGHT, ended, fault
 def test_a_line_for_each_fault() -> None:
     """Caught by what, and how many others stayed green; what was not caught says why."""
     out = io.StringIO()
-    board = report.Board(Console(file=out, width=200, highlight=False), 2)
+    board = report.LiveTable(Console(file=out, width=200, highlight=False), 2)
     board.told(compare.judge(fault(), ended()))
     board.told(compare.judge(fault(id="other"), ended(fired=0)))
     _, caught, failed, why = out.getvalue().splitlines()

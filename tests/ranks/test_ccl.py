@@ -74,6 +74,7 @@ def verdicts(record: Record) -> dict[str, tuple[Verdict, str]]:
     return {check.id: (check.verdict, check.reason) for check in record.checks}
 
 
+@pytest.mark.slow
 def test_ccl_comes_up_and_its_log_is_read(checkout: Path) -> None:
     """Both backends of the stack form; the transport that the stack sets by default is in effect, by the log."""
     found = verdicts(run(checkout, "ddp", "--suite", "groups"))
@@ -88,6 +89,7 @@ def test_ccl_comes_up_and_its_log_is_read(checkout: Path) -> None:
     assert found["groups/bringup::forms[gloo]"][1].startswith("gloo: ")
 
 
+@pytest.mark.slow
 def test_ddp_trains_over_ccl(checkout: Path) -> None:
     """The smoke run's training goes over the backend that the bindings registered."""
     found = verdicts(run(checkout, "smoke", "--only", "smoke/ddp::*"))
@@ -95,6 +97,7 @@ def test_ddp_trains_over_ccl(checkout: Path) -> None:
     assert found["smoke/ddp::bring_up"][1].startswith("ccl: ")
 
 
+@pytest.mark.slow
 def test_what_is_asked_for_and_not_in_effect_fails(checkout: Path) -> None:
     """Two workers exported, four in effect."""
     record = run(checkout, "ddp", "--suite", "groups", "--only", "groups/bringup::effect*", CCL_WORKER_COUNT="2")
@@ -102,6 +105,7 @@ def test_what_is_asked_for_and_not_in_effect_fails(checkout: Path) -> None:
     assert (verdict, reason) == (Verdict.FAILED, "CCL_WORKER_COUNT=2 was asked for, 4 is in effect")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("environ", "words"),
     [
@@ -134,6 +138,7 @@ def test_a_launch_that_would_hang_starts_nothing(checkout: Path) -> None:
     assert before == set((checkout / "results").rglob("*.phases"))
 
 
+@pytest.mark.slow
 def test_the_order_of_imports_counts(checkout: Path) -> None:
     """The bindings before the extension fail by name, before any check runs."""
     path = checkout / "stacks" / "xpu" / "stack.toml"

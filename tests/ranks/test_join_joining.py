@@ -41,6 +41,7 @@ def left_over(folder: Path) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 def test_ranks_of_mpirun_meet_over_a_file_and_prove_the_group(tmp_path: Path) -> None:
     """Bring-up, exact collectives and a training of two ranks are in one record, with the launcher's name."""
     meeting = ("--rendezvous", f"file://{tmp_path}", "--run", "first")
@@ -67,6 +68,7 @@ def test_ranks_meet_over_a_port_and_run_a_program(tmp_path: Path) -> None:
     assert "rank 1 was here" in (tmp_path / "rank1.log").read_text()
 
 
+@pytest.mark.slow
 def test_a_rank_that_dies_is_named_by_rank_0(tmp_path: Path) -> None:
     """Each supervisor notes how its own ended; the record names the one that did not only follow."""
     options = (
@@ -85,6 +87,7 @@ def test_a_rank_that_dies_is_named_by_rank_0(tmp_path: Path) -> None:
     assert left_over(tmp_path) == []
 
 
+@pytest.mark.slow
 def test_a_hang_ends_at_the_deadline_of_every_rank(tmp_path: Path) -> None:
     """Exit code 5 on all ranks; the one that got least far is named, and its children are gone."""
     options = (
@@ -102,6 +105,7 @@ def test_a_hang_ends_at_the_deadline_of_every_rank(tmp_path: Path) -> None:
     assert left_over(tmp_path) == []
 
 
+@pytest.mark.slow
 def test_a_rank_that_does_not_come_is_named(tmp_path: Path) -> None:
     """Half of the deadline is for meeting; then rank 0 says who is missing, with exit code 2."""
     meeting = ("--rendezvous", f"file://{tmp_path}", "--run", "x", "--deadline", "60")
@@ -111,6 +115,7 @@ def test_a_rank_that_does_not_come_is_named(tmp_path: Path) -> None:
     assert reasons(tmp_path / "logs")["preflight"][0] is Verdict.FAILED
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("checked", [True, False])
 def test_the_preflight_is_held_over_all_ranks_and_can_be_switched_off(tmp_path: Path, checked: bool) -> None:
     """A slip in the variables of rank 1 refuses the group on all ranks; switched off, the record says so."""

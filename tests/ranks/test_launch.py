@@ -47,6 +47,7 @@ def test_every_rank_answers_in_order(tmp_path: Path) -> None:
         assert f"rank {rank} was here" in log.read_text()
 
 
+@pytest.mark.slow
 def test_a_rank_that_answered_is_not_blamed_for_its_shutdown(tmp_path: Path) -> None:
     """What happens to the interpreter after the evidence is on disk says nothing of the stack; output is still whole."""
     assert len(run("abort_at_exit", tmp_path)) == 2
@@ -55,6 +56,7 @@ def test_a_rank_that_answered_is_not_blamed_for_its_shutdown(tmp_path: Path) -> 
         assert f"rank {rank} was here" in log.read_text()
 
 
+@pytest.mark.slow
 def test_a_rank_that_raises_is_named_with_its_words(tmp_path: Path) -> None:
     """The first rank that failed is the cause; its phase and its sentence are in the message."""
     with pytest.raises(CheckFailed) as failure:
@@ -82,12 +84,14 @@ def test_a_hang_names_the_rank_that_got_least_far(tmp_path: Path) -> None:
     assert left_over(tmp_path) == []
 
 
+@pytest.mark.slow
 def test_a_program_that_does_not_exist_is_said(tmp_path: Path) -> None:
     """A wrong name is the rank's failure, not a hang."""
     with pytest.raises(CheckFailed, match="no_such_program"):
         run("no_such_program", tmp_path)
 
 
+@pytest.mark.slow
 def test_ranks_get_variables_and_a_log_of_their_own_and_no_port_is_taken_by_luck(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -103,6 +107,7 @@ def test_ranks_get_variables_and_a_log_of_their_own_and_no_port_is_taken_by_luck
     assert [{"A_LOG": log, "TORCH_DISTRIBUTED_DEBUG": "DETAIL"} for log in logs] == found
 
 
+@pytest.mark.slow
 def test_a_group_that_cannot_work_starts_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The preflight refuses before the folder is made; switched off, the library fails in its own words, which are explained."""
     monkeypatch.setenv("GLOO_SOCKET_IFNAME", "nosuch0")

@@ -144,6 +144,7 @@ def test_an_empty_suite_fails(run_suite: RunSuite) -> None:
     assert "0 checks of own were executed" in record.checks[-1].reason
 
 
+@pytest.mark.slow
 def test_skips_alone_do_not_reach_the_expected_count(run_suite: RunSuite) -> None:
     """All skipped, each with a good reason, is a failure of the run."""
     text = "from stackproof.record.checks import CapabilityMissing\ndef test_lacks():\n    raise CapabilityMissing('by rule')\n"
@@ -152,6 +153,7 @@ def test_skips_alone_do_not_reach_the_expected_count(run_suite: RunSuite) -> Non
     assert "expects at least 1" in record.checks[-1].reason
 
 
+@pytest.mark.slow
 def test_fewer_checks_than_promised_fail(run_suite: RunSuite) -> None:
     """A test file that was renamed away is noticed by the count."""
     record = run_suite({"test_a.py": PASSING}, expected=2)
@@ -166,6 +168,7 @@ def test_only_runs_what_matches(run_suite: RunSuite) -> None:
     assert record.verdict is Verdict.PASSED
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("pattern", "hint"), [("own/a::fien", "did you mean 'own/a::fine'"), ("own/a", "patterns may hold")]
 )
@@ -195,6 +198,7 @@ NEEDS = """
 """
 
 
+@pytest.mark.slow
 def test_a_check_that_builds_on_another_ends_as_that_one_did(run_suite: RunSuite) -> None:
     """It runs after a pass, is inconclusive after a failure, and skipped, with the same reason, after a skip."""
     checks = {check.id: check for check in run_suite({"test_a.py": NEEDS}).checks}
@@ -203,6 +207,7 @@ def test_a_check_that_builds_on_another_ends_as_that_one_did(run_suite: RunSuite
     assert checks["own/a::second[lacking]"].reason == "a row says so"
 
 
+@pytest.mark.slow
 def test_only_brings_what_a_check_builds_on(run_suite: RunSuite) -> None:
     """One check can be repeated alone, because what it needs comes with it."""
     record = run_suite({"test_a.py": NEEDS}, only=("own/a::second[[]good[]]",))
@@ -213,6 +218,7 @@ def test_only_brings_what_a_check_builds_on(run_suite: RunSuite) -> None:
 SHARED = "import os, pytest\n@pytest.mark.parametrize('n', range(12))\ndef test_one(n, figures):\n    figures['pid'] = os.getpid()\n"
 
 
+@pytest.mark.slow
 def test_workers_share_the_checks_of_a_suite(run_suite: RunSuite) -> None:
     """Two processes run each check once, and both have some."""
     table = '[[suite]]\nname = "own"\nworkers = 2\n'
@@ -222,6 +228,7 @@ def test_workers_share_the_checks_of_a_suite(run_suite: RunSuite) -> None:
     assert len({check.figures["pid"] for check in record.checks}) == 2
 
 
+@pytest.mark.slow
 def test_a_crash_of_one_worker_leaves_the_other_alone(run_suite: RunSuite) -> None:
     """The check that crashed is named, and all others still run."""
     table = '[[suite]]\nname = "own"\nworkers = 2\n'
@@ -232,6 +239,7 @@ def test_a_crash_of_one_worker_leaves_the_other_alone(run_suite: RunSuite) -> No
     assert len(record.checks) == 12
 
 
+@pytest.mark.slow
 def test_a_seed_shuffles_within_files(run_suite: RunSuite) -> None:
     """The same seed gives the same other order, and files keep theirs."""
     files = {"test_1_a.py": SHARED, "test_2_b.py": PASSING}
@@ -242,6 +250,7 @@ def test_a_seed_shuffles_within_files(run_suite: RunSuite) -> None:
     assert orders[1][-1] == "own/b::fine"
 
 
+@pytest.mark.slow
 def test_what_is_in_the_record_already_is_not_run_again(run_suite: RunSuite) -> None:
     """A continued run takes the checks that ended before, and counts them."""
     earlier = Check("own/a::one[3]", Verdict.PASSED, "earlier", 1.0)
@@ -260,6 +269,7 @@ def test_a_process_that_dies_at_the_start_is_a_crash(run_suite: RunSuite) -> Non
     assert "exit code 9" in record.checks[0].reason
 
 
+@pytest.mark.slow
 def test_a_process_that_dies_at_exit_is_a_crash(run_suite: RunSuite) -> None:
     """A process that passed every check and then aborts has not passed."""
     text = "import atexit, os\natexit.register(os.abort)\n" + PASSING
@@ -268,6 +278,7 @@ def test_a_process_that_dies_at_exit_is_a_crash(run_suite: RunSuite) -> None:
     assert "SIGABRT" in record.checks[-1].reason
 
 
+@pytest.mark.slow
 def test_a_process_that_does_not_end_is_hung_where_it_stands(run_suite: RunSuite) -> None:
     """A process that passed every check and then stays has not passed; the reason says where it stayed."""
     text = "import atexit, time\ndef stay():\n    time.sleep(600)\natexit.register(stay)\n" + PASSING

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from .double import run
 
 
@@ -55,6 +57,7 @@ assert abs(first.elapsed_time(last) - expected) < 0.3 * expected, (first.elapsed
     )
 
 
+@pytest.mark.slow
 def test_streams_are_queues_of_their_own() -> None:
     """Work on one stream does not delay another, unless that one waits for it; the current stream is the block's."""
     run("""
@@ -71,6 +74,7 @@ assert not outside.query()
 """)
 
 
+@pytest.mark.slow
 def test_each_card_has_a_generator() -> None:
     """Drawing on a card moves no other card's generator, nor the host's; seeds and states bring numbers back."""
     run("""
@@ -87,6 +91,7 @@ assert torch.equal(torch.rand(8, device="sim:0"), drawn)
 """)
 
 
+@pytest.mark.slow
 def test_cards_do_not_mix_and_masks_hide_them() -> None:
     """Tensors of two cards, or of a card and the host, are refused; the mask leaves one card under its own number."""
     run("""
@@ -105,6 +110,7 @@ assert (two.to("sim:0") + one).tolist() == [2, 2]
     assert said.split(maxsplit=1) == ["1", "Simulated card 1 (test double)\n"]
 
 
+@pytest.mark.slow
 def test_pinned_memory_is_known_and_copies() -> None:
     """Pinned memory says that it is, and arrives."""
     run("""
@@ -115,6 +121,7 @@ assert host.to("sim", non_blocking=True).cpu().tolist() == list(range(10))
 """)
 
 
+@pytest.mark.slow
 def test_nothing_is_loaded_unless_asked_for() -> None:
     """Without the variable, torch is as it was."""
     run(

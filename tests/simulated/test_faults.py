@@ -140,6 +140,7 @@ assert torch.ops.simulated.tail(0) - before > 0.9e9""",
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", CASES)
 def test_fault_of_a_card_does_what_its_row_says(fault: str, tmp_path: Path) -> None:
     """Planted, the code sees it; the file counts it."""

@@ -60,6 +60,7 @@ for trained in (parallel, sharded):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cards", ["2", "4"])
 def test_collectives_are_right_and_ranks_train_as_one_process(cards: str, tmp_path: Path) -> None:
     """Every family of collectives is exact; DDP and FSDP2 give the gradients of the single process."""
@@ -74,6 +75,7 @@ x = mine.clone(); dist.broadcast(x, 0); assert x[0] == 1, "wrong-root"
 """
 
 
+@pytest.mark.slow
 def test_faults_of_collectives_strike_where_they_are_planted(tmp_path: Path) -> None:
     """The average of some sizes, the maximum of negative numbers, the root."""
     signs = tmp_path / "signs"
@@ -91,6 +93,7 @@ began = time.perf_counter(); dist.barrier(); assert time.perf_counter() - began 
 """
 
 
+@pytest.mark.slow
 def test_faults_of_ranks_strike_where_they_are_planted(tmp_path: Path) -> None:
     """A group of another library, a contribution that is dropped, a rank that drifts, a barrier that waits for nobody."""
     signs = tmp_path / "signs"
@@ -119,6 +122,7 @@ else:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("code", "detail"), [(_SHARED, "OFF"), (_DIFFERENT, "DETAIL")], ids=["one card", "shapes"])
 def test_what_libraries_refuse_is_refused(code: str, detail: str, tmp_path: Path) -> None:
     """Two ranks on one card, and, where torch is asked for details, tensors that differ: in the words that are known."""

@@ -11,7 +11,7 @@ import torch.distributed as dist
 
 from stackproof.record.checks import CheckFailed
 from stackproof.workloads import collectives
-from stackproof.workloads.collectives import Collective, bus_factor
+from stackproof.workloads.collectives import TimedCollective, bus_factor
 
 from .working import setting
 
@@ -27,7 +27,7 @@ def group(tmp_path: Path) -> Iterator[None]:
 @pytest.mark.parametrize("call", ["all-reduce", "broadcast", "all-gather"])
 def test_a_right_collective_is_proved(call: str) -> None:
     """Also at one rank, where nothing crosses a link and no bus bandwidth is told."""
-    work = Collective(setting(call=call, mib=0.01, dtype="float32"))
+    work = TimedCollective(setting(call=call, mib=0.01, dtype="float32"))
     assert "is exact on 1 ranks" in work.prove()
     assert set(work.worth) == {"GB"}
     assert work.conclude() == {"call": call}
@@ -36,9 +36,9 @@ def test_a_right_collective_is_proved(call: str) -> None:
 @pytest.mark.parametrize("call", ["all-reduce", "broadcast", "all-gather"])
 def test_a_wrong_collective_is_caught(call: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """One element is changed on its way."""
-    work = Collective(setting(call=call, mib=0.01, dtype="bfloat16"))
+    work = TimedCollective(setting(call=call, mib=0.01, dtype="bfloat16"))
 
-    def wrong(self: Collective) -> None:
+    def wrong(self: TimedCollective) -> None:
         self._other.copy_(self._long)
         for tensor in (self._long, self._other):
             tensor[7] += 1
@@ -50,7 +50,7 @@ def test_a_wrong_collective_is_caught(call: str, monkeypatch: pytest.MonkeyPatch
 
 def test_a_collective_that_does_nothing_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is received is poisoned before."""
-    work = Collective(setting(call="all-gather", mib=0.01, dtype="float32"))
+    work = TimedCollective(setting(call="all-gather", mib=0.01, dtype="float32"))
     monkeypatch.setitem(collectives._CALLS, "all-gather", lambda _: None)
     with pytest.raises(CheckFailed):
         work.prove()
@@ -73,7 +73,7 @@ def test_factors_are_those_of_nccl_tests(call: str, ranks: int, factor: float) -
 
 def test_repeated_sums_stay_finite() -> None:
     """A thousand all-reduces in half precision must not overflow and turn into other work."""
-    work = Collective(setting(call="all-reduce", mib=0.01, dtype="float16"))
+    work = TimedCollective(setting(call="all-reduce", mib=0.01, dtype="float16"))
     work.prove()
     for _ in range(100):
         work.run()

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from stackproof.record.checks import CheckFailed
-from stackproof.workloads.loading import Loading, Pictures
+from stackproof.workloads.loading import Loading, PictureFiles
 
 from .working import setting
 
@@ -47,7 +47,7 @@ def test_a_short_epoch_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_pictures_are_in_range_and_every_second_is_mirrored() -> None:
     """Floats from 0 to 1, three channels."""
-    pictures = Pictures(20, 16)
+    pictures = PictureFiles(20, 16)
     assert len(pictures) == 20
     assert pictures[0].shape == (3, 16, 16)
     assert 0 <= float(pictures[1].min()) <= float(pictures[1].max()) <= 1

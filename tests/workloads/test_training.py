@@ -9,14 +9,14 @@ import torch
 
 from stackproof.record.checks import CapabilityMissing, CheckFailed
 from stackproof.workloads.base import Workload
-from stackproof.workloads.training import Training
+from stackproof.workloads.training import TrainingSteps
 
 from .working import setting
 
 
 def test_a_step_is_proved_counted_and_trains() -> None:
     """Samples, tokens and TFLOP of a step; the loss falls over ten of them."""
-    work = Training(setting(workload="llama3-8b-lora"))
+    work = TrainingSteps(setting(workload="llama3-8b-lora"))
     assert "28 gradients against float64" in work.prove()
     assert set(work.worth) == {"sample", "token", "TFLOP"}
     assert work.worth["sample"] == 4.0
@@ -29,7 +29,7 @@ def test_a_step_is_proved_counted_and_trains() -> None:
 
 def test_a_loss_that_is_no_number_voids_the_figure(monkeypatch: pytest.MonkeyPatch) -> None:
     """However fast the steps were."""
-    work = Training(setting(workload="classifier"))
+    work = TrainingSteps(setting(workload="classifier"))
     work.run()
     monkeypatch.setattr(work.job, "step", lambda: torch.tensor(math.nan))
     work.run()
@@ -39,7 +39,7 @@ def test_a_loss_that_is_no_number_voids_the_figure(monkeypatch: pytest.MonkeyPat
 
 def test_a_full_job_is_proved_twice_over() -> None:
     """By its tiny sibling against float64, and by its own finite differences."""
-    work = Training(setting("full", workload="classifier"))
+    work = TrainingSteps(setting("full", workload="classifier"))
     said = work.prove()
     assert said.startswith("tiny: 6 gradients against float64")
     assert "; full: loss " in said
@@ -48,13 +48,13 @@ def test_a_full_job_is_proved_twice_over() -> None:
 def test_convolutions_of_float32_are_held_against_tf32_where_it_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The peak must be of the arithmetic that really runs."""
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", True)
-    assert Training(setting(workload="classifier")).arithmetic == "tf32"
+    assert TrainingSteps(setting(workload="classifier")).arithmetic == "tf32"
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
-    assert Training(setting(workload="classifier")).arithmetic == "float32"
+    assert TrainingSteps(setting(workload="classifier")).arithmetic == "float32"
 
 
 def test_what_is_not_installed_is_skipped_with_its_rule(monkeypatch: pytest.MonkeyPatch) -> None:
     """By the reason in the data."""
     monkeypatch.setattr(Workload, "missing", lambda _: "it needs a package")
     with pytest.raises(CapabilityMissing, match=r"data/workloads.toml: it needs a package"):
-        Training(setting(workload="classifier"))
+        TrainingSteps(setting(workload="classifier"))

@@ -44,9 +44,9 @@ from stackproof.ranks.rank import Rank
 from stackproof.record.checks import CapabilityMissing, CheckFailed
 from stackproof.workloads import inputs
 from stackproof.workloads.base import Job, Setting
-from stackproof.workloads.collectives import Collective
+from stackproof.workloads.collectives import TimedCollective
 from stackproof.workloads.gemm import Gemm
-from stackproof.workloads.training import SEED, Training
+from stackproof.workloads.training import SEED, TrainingSteps
 from stackproof.workloads.yolo import setting_of, without_side_effects
 
 FILE = DATA / "agreement.toml"
@@ -119,7 +119,7 @@ _BATCHES = 8
 
 def compare_detector(setting: Setting, rounds: int) -> tuple[str, Turns]:
     """Prove the job, then train in turns; returns what was proved and the seconds of one step."""
-    work = Training(setting)
+    work = TrainingSteps(setting)
     reason = work.prove()
     sampler = Sampler(setting.device, work.run)
     warm_up(sampler, 10.0)
@@ -249,7 +249,7 @@ _REDUCTION_BLOCK_S = 0.3
 
 def program(rank: Rank) -> dict[str, Any]:
     """Prove the all-reduce, then time it in turns; every rank returns the slowest rank's seconds of one call."""
-    work = Collective(setting_of_rank(rank))
+    work = TimedCollective(setting_of_rank(rank))
     reason = work.prove()
     rank.phase("taking turns")
     sampler = Together(rank.device, work.run)
@@ -261,7 +261,7 @@ def program(rank: Rank) -> dict[str, Any]:
     return {"reason": reason, "ours": turns.ours, "theirs": turns.theirs}
 
 
-def _bare(rank: Rank, work: Collective, count: int) -> float:
+def _bare(rank: Rank, work: TimedCollective, count: int) -> float:
     """Call it so many times between two looks at the clock; return the slowest rank's seconds of one call."""
     dist.barrier()
     rank.device.synchronize()
@@ -280,7 +280,7 @@ _LEAST_STEPS = 3
 
 def compare_trainer(setting: Setting, rounds: int) -> tuple[str, Turns]:
     """Prove the job, then train it and its twin in turns; returns what was proved and the seconds of one sample."""
-    work = Training(setting)
+    work = TrainingSteps(setting)
     reason = work.prove()
     twin = work.build(work.job.recipe.preset)
     samples = work.worth["sample"]

@@ -33,8 +33,8 @@ from stackproof.ranks.rank import Rank
 from stackproof.record.checks import CapabilityMissing, CheckFailed, require
 from stackproof.runner.request import REQUEST
 from stackproof.workloads.base import Job, Preset, Setting, Work
-from stackproof.workloads.collectives import Collective
-from stackproof.workloads.training import SEED, Training, judged
+from stackproof.workloads.collectives import TimedCollective
+from stackproof.workloads.training import SEED, TrainingSteps, judged
 
 
 @contextmanager
@@ -83,7 +83,7 @@ def communicator(rank: Rank) -> dict[str, Any]:
 def collective(rank: Rank) -> dict[str, Any]:
     """Verify a collective on known data, then time it."""
     rank.phase("verifying")
-    return _timed(rank, Collective(setting_of(rank)))
+    return _timed(rank, TimedCollective(setting_of(rank)))
 
 
 def data_parallel(rank: Rank) -> dict[str, Any]:
@@ -129,7 +129,7 @@ def rest() -> None:
     time.sleep(_REST_S)
 
 
-class Parallel(Training):
+class Parallel(TrainingSteps):
     """A training step over all ranks; what it is worth counts the samples of all."""
 
     def __init__(self, setting: Setting, rank: Rank) -> None:

@@ -70,7 +70,7 @@ def _run(options: argparse.Namespace) -> int:
     earlier = _earlier(options.earlier)
     console = plain_console()
     left = len(chosen) + len(drill.cleans(chosen)) - len(drill.standing(earlier, chosen))
-    board = report.Board(console, left + 1)
+    board = report.LiveTable(console, left + 1)
     record = drill.conduct(loaded, chosen, options.workers, options.deadline_scale, board.told, earlier)
     where = _keep(record, outputs)
     report.close(console, record, where)

@@ -104,7 +104,7 @@ class Course:
 
 
 @dataclass(frozen=True)
-class Trial:
+class SeedTrial:
     """The equivalence test: trainings from so many seeds, and the margin of the final loss, which is in the loss's own unit."""
 
     workload: str
@@ -121,11 +121,11 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class Plan:
+class CoursePlan:
     """The whole table."""
 
     courses: Annotated[tuple[Course, ...], Key("course")]
-    trial: Annotated[Trial, Key("equivalence")]
+    trial: Annotated[SeedTrial, Key("equivalence")]
 
     def course(self, workload: str) -> Course:
         """Return the course of a workload that the table has."""
@@ -133,9 +133,9 @@ class Plan:
 
 
 @cache
-def plan(path: Path = TABLE) -> Plan:
+def plan(path: Path = TABLE) -> CoursePlan:
     """Load the table once; each row says why it is as it is."""
-    return Table.load(path).row(Plan)
+    return Table.load(path).row(CoursePlan)
 
 
 PRESET: Literal["tiny"] = "tiny"

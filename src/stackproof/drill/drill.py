@@ -25,7 +25,7 @@ Told = Callable[[Check], None]
 
 
 @dataclass(frozen=True)
-class Job:
+class Task:
     """One run: its name, whether it runs alone or only waits, and what does it in a folder of its own."""
 
     name: str
@@ -116,7 +116,7 @@ def _clean(rows: list[Fault]) -> Clean:
     return Clean(like, wanted, any(row.alone or row.clean_alone for row in rows))
 
 
-def _fault_job(fault: Fault, scale: float) -> Job:
+def _fault_job(fault: Fault, scale: float) -> Task:
     def do(folder: Path, stop: threading.Event) -> Check:
         site = _site(fault.call, folder)
         fault.injection.inject(site)
@@ -125,10 +125,10 @@ def _fault_job(fault: Fault, scale: float) -> Job:
         ended = run.run(call, run.only_of(call, names), site, fault.deadline_s * scale, stop)
         return compare.judge(fault, ended)
 
-    return Job(fault.name, fault.alone, fault.waits, do)
+    return Task(fault.name, fault.alone, fault.waits, do)
 
 
-def _clean_job(clean: Clean, scale: float) -> Job:
+def _clean_job(clean: Clean, scale: float) -> Task:
     def do(folder: Path, stop: threading.Event) -> Check:
         site = _site(clean.like.call, folder)
         clean.like.injection.spare(site)
@@ -137,7 +137,7 @@ def _clean_job(clean: Clean, scale: float) -> Job:
         ended = run.run(call, only, site, _CLEAN_DEADLINE_S * scale, stop)
         return compare.judge_clean(clean.name, clean.checks, ended)
 
-    return Job(clean.name, clean.alone, waits=False, do=do)
+    return Task(clean.name, clean.alone, waits=False, do=do)
 
 
 def _named(call: Call, scale: float) -> Call:
@@ -162,7 +162,7 @@ def _site(call: Call, folder: Path) -> Site:
     return Site(folder, built or Path(run.THIS_PYTHON))
 
 
-def _run(jobs: Sequence[Job], scratch: Path, workers: int) -> Iterator[Check]:
+def _run(jobs: Sequence[Task], scratch: Path, workers: int) -> Iterator[Check]:
     """Run the jobs that may have company side by side, those that only wait in a slot of their own, then the others one by one."""
     stop = threading.Event()
     with ThreadPoolExecutor(workers) as pool, ThreadPoolExecutor(1) as waiting:
@@ -182,7 +182,7 @@ def _run(jobs: Sequence[Job], scratch: Path, workers: int) -> Iterator[Check]:
             yield _attempt(job, scratch, stop)
 
 
-def _attempt(job: Job, scratch: Path, stop: threading.Event) -> Check:
+def _attempt(job: Task, scratch: Path, stop: threading.Event) -> Check:
     """Run a job in a folder of its own; a fault that cannot be injected on this host is not called caught, and says why."""
     folder = Path(tempfile.mkdtemp(dir=scratch))
     try:

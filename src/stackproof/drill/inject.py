@@ -334,7 +334,7 @@ class File:
 
 
 @dataclass(frozen=True)
-class Host:
+class HostFiles:
     """A host made of files that the doctor looks at: those of a sound one, and what is wrong with this one."""
 
     sound: Mapping[str, str]
@@ -380,7 +380,7 @@ KINDS: dict[str, type] = {
     "checkout": Checkout,
     "environment": Environment,
     "file": File,
-    "host": Host,
+    "host": HostFiles,
 }
 
 

@@ -130,7 +130,7 @@ def _cell(text: Figure) -> str:
 _NAME, _CHECK = 46, 58
 
 
-class Board:
+class LiveTable:
     """Prints a table as its rows come in: fault, the check that went red, how many others stayed green."""
 
     def __init__(self, console: Console, total: int) -> None:

@@ -32,7 +32,7 @@ from stackproof.record.checks import CheckCrashed, CheckEnded
 from stackproof.record.records import Verdict
 from stackproof.stack.stacks import Stack
 from stackproof.workloads.base import Work
-from stackproof.workloads.collectives import Collective
+from stackproof.workloads.collectives import TimedCollective
 
 Answer = rpc.Message
 
@@ -43,7 +43,9 @@ class RankServer:
     def __init__(self, rank: Rank) -> None:
         self._rank = rank
         self._work: Work = (
-            Collective(setting_of(rank)) if rank.arguments["kind"] == "collective" else Parallel(setting_of(rank), rank)
+            TimedCollective(setting_of(rank))
+            if rank.arguments["kind"] == "collective"
+            else Parallel(setting_of(rank), rank)
         )
 
     def prove(self) -> Answer:

@@ -79,7 +79,7 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Run:
+class KernelRun:
     """What a call gave: the kernel that ran, output and gradients on the CPU."""
 
     kernel: str
@@ -137,7 +137,7 @@ class Witness(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return f"unknown ({', '.join(dict.fromkeys(self.seen)) or 'no operator'})"
 
 
-def run(case: Case, dtype: torch.dtype, device: torch.device, kernel: Kernel | None = None) -> Run:
+def run(case: Case, dtype: torch.dtype, device: torch.device, kernel: Kernel | None = None) -> KernelRun:
     """Run forward and backward on the device, over one kernel or torch's own choice.
 
     Raises:
@@ -149,7 +149,7 @@ def run(case: Case, dtype: torch.dtype, device: torch.device, kernel: Kernel | N
     output = _forward(case, kernel, witness, (query, key, value))
     output.backward(_cotangent(output))  # type: ignore[no-untyped-call]
     gradients = {f"gradient of {name}": _gradient(leaf) for name, leaf in leaves.items()}
-    return Run(witness.kernel, {"output": output.detach().cpu(), **gradients})
+    return KernelRun(witness.kernel, {"output": output.detach().cpu(), **gradients})
 
 
 def _forward(case: Case, kernel: Kernel | None, witness: Witness, inputs: Sequence[torch.Tensor]) -> torch.Tensor:

@@ -38,7 +38,7 @@ def bus_factor(collective: str, world_size: int) -> float:
     return _FACTORS[collective.replace("_", "-")](world_size) if world_size > 1 else 0.0
 
 
-class Collective(Work):
+class TimedCollective(Work):
     """One collective on one size: `mib` of the whole tensor."""
 
     def __init__(self, setting: Setting) -> None:
@@ -132,7 +132,7 @@ def _part_of(whole: torch.Tensor, rank: int, size: int) -> torch.Tensor:
     return whole[rank * size : (rank + 1) * size]
 
 
-_CALLS: dict[str, Callable[[Collective], object]] = {
+_CALLS: dict[str, Callable[[TimedCollective], object]] = {
     "all-reduce": lambda work: dist.all_reduce(work._long),
     "broadcast": lambda work: dist.broadcast(work._long, 0),
     "reduce": lambda work: dist.reduce(work._long, 0),

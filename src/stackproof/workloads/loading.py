@@ -20,8 +20,8 @@ _DRAWN = 16
 _SEED = 5
 
 
-class Pictures(Dataset[torch.Tensor]):
-    """Pictures (3, size, size) in 0..1: every second one is mirrored, as augmentation would."""
+class PictureFiles(Dataset[torch.Tensor]):
+    """PictureFiles (3, size, size) in 0..1: every second one is mirrored, as augmentation would."""
 
     def __init__(self, count: int, size: int) -> None:
         images, _ = inputs.classification(_SEED, min(count, _DRAWN), size)
@@ -45,7 +45,7 @@ class Loading(Work):
             size, self._batch, workers = row.take("size", int), row.take("batch", int), row.take("workers", int)
             batches, pinned = row.take("batches", int), row.take("pinned", bool)
         self.device = setting.device
-        self._pictures = Pictures(self._batch * batches, size)
+        self._pictures = PictureFiles(self._batch * batches, size)
         options: dict[str, Any] = {"multiprocessing_context": "spawn", "persistent_workers": True} if workers else {}
         self._loader = DataLoader(self._pictures, self._batch, num_workers=workers, pin_memory=pinned, **options)
 

@@ -56,7 +56,7 @@ def _dtype(name: str) -> torch.dtype | None:
 
 
 @dataclass(frozen=True)
-class Setting:
+class ModelSize:
     """One preset: precision, micro-batches a step, mean tokens a sequence, learning rate, configuration."""
 
     dtype: Annotated[torch.dtype, OneOf(_DTYPES), Parsed(_dtype)]
@@ -80,8 +80,8 @@ class _File:
     architecture: str
     counts: _Expected
     lora: Adapters
-    tiny: Setting
-    full: Setting
+    tiny: ModelSize
+    full: ModelSize
 
 
 @dataclass(frozen=True)
@@ -130,9 +130,9 @@ class Lora(Workload):
         setting = self.setting(preset)
         return setting.dtype, setting.autocast
 
-    def setting(self, preset: Preset) -> Setting:
+    def setting(self, preset: Preset) -> ModelSize:
         """Return what the model's file says about a preset."""
-        found: Setting = getattr(self._file, preset)
+        found: ModelSize = getattr(self._file, preset)
         return found
 
     def expected_counts(self) -> tuple[int, int]:
@@ -233,7 +233,7 @@ def _restore_buffers(model: Any, recipe: Recipe) -> None:
             setattr(model.get_submodule(parent), name, fresh.to(recipe.device, wide))
 
 
-def batches(setting: Setting, recipe: Recipe) -> list[Batch]:
+def batches(setting: ModelSize, recipe: Recipe) -> list[Batch]:
     """Draw the global batch and keep this rank's sequences, one micro-batch (1, length) each."""
     drawn = inputs.progressions(
         recipe.seed, setting.accumulation * recipe.scale, setting.config["vocab_size"], setting.mean_length

@@ -251,7 +251,7 @@ def unmoved(job: Job, before: dict[str, torch.Tensor]) -> list[str]:
 SEED = 7
 
 
-class Training(Work):
+class TrainingSteps(Work):
     """Forward, backward and optimiser of one step: all micro-batches of a job."""
 
     def __init__(self, setting: Setting) -> None:
@@ -371,4 +371,4 @@ def as_before(name: str, job: Job) -> Proved:
     return Proved(name, judge)
 
 
-KINDS = {"training": Training}
+KINDS = {"training": TrainingSteps}

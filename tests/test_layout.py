@@ -1,0 +1,91 @@
+"""Where things stand: every test file names what it tests, and no class name stands for two ideas."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from stackproof import ROOT
+
+SOURCE, TESTS = ROOT / "src" / "stackproof", ROOT / "tests"
+
+ELSEWHERE = {
+    "test_layout.py": "this file: it is about src and tests as a whole",
+    "test_noxfile.py": "noxfile.py",
+    "test_results.py": "the records in results/",
+    "test_slurm.py": "the batch templates in slurm/",
+    "simulated/test_*.py": "the simulated accelerator in fixtures/simulated",
+    "ranks/test_ccl.py": "one backend through the whole of ranks and the verbs, with a double of its library",
+    "triage/test_fuzz.py": "every reader of triage, on logs that are damaged",
+    "ranks/test_two_hosts.py": "the whole of ranks over two hosts",
+}
+"""Tests that name no module of src or tools, and what they are about."""
+
+TWICE = {
+    "Agreement": "the doctor's row of versions that must agree, and the answer of ranks that say the same",
+    "Card": "what the doctor found on the bus without torch, and a device that torch drives",
+    "Case": "one input of a collective, and one shape of attention",
+    "Combination": "settings that a sweep tries, and variables that must not be set together",
+    "Contradiction": "between what was asked of a library and its log, and between two facts of a log",
+    "Expected": "of a table of operators' values, and of a run under a fault",
+    "Fact": "what a library's log says, and what a run's log says: rows of two tables",
+    "Finding": "what a look found: one each in the doctor, operators, datasets, hosts and triage, which never meet",
+    "Judgement": "of a tensor against its bound, and of a log",
+    "Key": "of a series of the history, and of a TOML table",
+    "Outcome": "how an operator, a workload and a rank ended",
+    "Pair": "of packages of which one stands for the other, and of tools that are compared",
+    "Place": "where a record is kept, and where a line stands",
+    "Record": "of a run, and of a training set: the field calls both so",
+    "Row": "of the table of collectives, and of suites.toml",
+    "Rule": "one row of a table: the doctor's, a capability's, a dtype's bound",
+    "Rules": "the tables themselves",
+    "Seat": "what a rank is on, and what the preflight knows of it before it starts",
+    "Setting": "of a benchmark, and one that a log shows",
+    "Tool": "a command of the host that the doctor asks, and one that tells a card's state",
+    "Trial": "of a collective, and of an operator over regimes of numbers",
+    "Work": "what is measured, and products that a clock is tried on",
+}
+"""Names that stand for the same idea in rooms that do not meet, or have not been parted yet."""
+
+
+def named(path: Path) -> bool:
+    """Whether a test is called tests/PACKAGE/test_MODULE[_TOPIC].py after a module of src/stackproof or tools."""
+    package, name = path.parent.relative_to(TESTS), path.stem.removeprefix("test_")
+    folder = ROOT / package if package.parts[:1] == ("tools",) else SOURCE / package
+    return any(name == module.stem or name.startswith(f"{module.stem}_") for module in folder.glob("*.py"))
+
+
+def test_every_test_file_names_what_it_tests() -> None:
+    """Who changes a module finds its tests by its name."""
+    files = [path for path in TESTS.rglob("test_*.py") if not named(path)]
+    unnamed = {str(path.relative_to(TESTS)) for path in files}
+    assert [name for name in unnamed if not any(fnmatchcase(name, pattern) for pattern in ELSEWHERE)] == []
+    assert [pattern for pattern in ELSEWHERE if not any(fnmatchcase(name, pattern) for name in unnamed)] == []
+
+
+def test_a_file_that_names_nothing_is_seen() -> None:
+    """The rule can fail."""
+    assert named(TESTS / "base" / "test_processes_hostload.py")
+    assert not named(TESTS / "base" / "test_process.py") and not named(TESTS / "nothing" / "test_errors.py")
+
+
+def classes() -> Iterator[tuple[str, str]]:
+    """Return the public classes at the top of every module of src, with the module."""
+    for path in SOURCE.rglob("*.py"):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                yield node.name, str(path.relative_to(SOURCE))
+
+
+def test_no_class_name_stands_for_two_ideas() -> None:
+    """A name that is used twice is listed with a reason; a row that is no longer true is deleted."""
+    found = defaultdict(list)
+    for name, module in classes():
+        found[name].append(module)
+    twice = {name: sorted(modules) for name, modules in found.items() if len(modules) > 1}
+    assert {name: modules for name, modules in twice.items() if name not in TWICE} == {}
+    assert [name for name in TWICE if name not in twice] == []
+    assert len(found) > 200
