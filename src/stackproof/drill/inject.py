@@ -110,7 +110,13 @@ def _only(root: Path, pattern: str) -> Path:
 
 
 _COPIED = ("src", "suites", "fixtures", "stacks", "noxfile.py")
-_PLACES = {"everywhere": "True", "checks": "in_checks()", "ranks": "in_rank()", "rank 1": "in_rank(1)"}
+_PLACES = {
+    "everywhere": "True",
+    "checks": "in_checks()",
+    "ranks": "in_rank()",
+    "rank 1": "in_rank(1)",
+    "head": 'in_side("head")',
+}
 
 
 @dataclass

@@ -36,6 +36,11 @@ def in_rank(*ranks: int) -> bool:
     return "stackproof.ranks.rank" in sys.orig_argv and (not ranks or rank in wanted)
 
 
+def in_side(name: str) -> bool:
+    """Whether this process is the side of a gate that is called so."""
+    return "stackproof.gate.side" in sys.orig_argv and f'"name": "{name}"' in sys.orig_argv[-1]
+
+
 def during(check: str) -> bool:
     """Whether a check whose name holds these words is running in this process (pytest names the test)."""
     return check in os.environ.get("PYTEST_CURRENT_TEST", "")

@@ -18,10 +18,16 @@ from stackproof.drill.planted import FIRED
 from stackproof.drill.table import Call
 from stackproof.record import records
 
-_PRELUDE = "from stackproof.drill.planted import during, doctor_sees, fired, in_checks, in_rank, replace, single, spoil, watch\n"
+_PRELUDE = "from stackproof.drill.planted import during, doctor_sees, fired, in_checks, in_rank, in_side, replace, single, spoil, watch\n"
 _LOOK_S = 0.05
 THIS_PYTHON = sys.executable
-FLAGS = {"doctor": ("stack", "json"), "triage": ("json",), "admit": (), "history": ()}
+FLAGS = {
+    "doctor": ("stack", "json"),
+    "triage": ("json",),
+    "admit": (),
+    "history": (),
+    "gate": ("stack", "json", "results", "deadline-scale"),
+}
 """What each verb that runs no suite takes besides its own arguments."""
 _OF_RUNS = ("stack", "suite", "only", "json", "results", "deadline-scale")
 REFUSAL = "refusal"

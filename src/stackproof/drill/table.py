@@ -95,6 +95,8 @@ class Faults:
 
     rows: Annotated[tuple[Fault, ...], Key("fault")]
     excuses: Annotated[tuple[Excuse, ...], Key("uncovered")]
+    gates: Annotated[tuple[Fault, ...], Key("gate")] = ()
+    """Faults in the head of a gate; its statistics are in an environment of their own, so `nox -s gate-tests` runs these."""
 
     @property
     def stacks(self) -> tuple[str, ...]:
@@ -127,7 +129,7 @@ def load(path: Path = FAULTS) -> Faults:
         Refusal: it is broken, or two rows share a name.
     """
     found = Table.load(path).row(Faults)
-    names = [row.id for row in found.rows]
+    names = [row.id for row in (*found.rows, *found.gates)]
     if twice := {name for name in names if names.count(name) > 1}:
         raise Refusal(f"{path}: two faults are called {', '.join(sorted(twice))}; give each a name of its own")
     return found
