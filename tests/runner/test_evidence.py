@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from stackproof.record.records import Record, Verdict
+from stackproof.runner import evidence
 
 from ..conftest import SAYS, RunSuite
 
@@ -118,3 +121,15 @@ def test_a_foreign_plugin_ends_the_run(run_suite: RunSuite, tmp_path: Path) -> N
     assert ended["plugins"][0] is Verdict.FAILED
     assert "elsewhere" in ended["plugins"][1]
     assert ended.get("own/own::right", (Verdict.FAILED, ""))[0] is not Verdict.PASSED
+
+
+class Foreign:
+    """A plugin that this file would register."""
+
+
+@pytest.mark.parametrize(("plugin", "foreign"), [(pytest.Pytester, False), (Foreign, True), (Foreign(), True)])
+def test_a_plugin_is_pytests_own_by_the_file_of_its_code(tmp_path: Path, plugin: object, foreign: bool) -> None:
+    """Pytest registers modules, objects and bare classes of its own; all are known by their file."""
+    manager = SimpleNamespace(list_name_plugin=lambda: [("one", plugin)])
+    config: Any = SimpleNamespace(rootpath=tmp_path, pluginmanager=manager)
+    assert bool(evidence.foreign_plugins(config, ())) is foreign

@@ -75,6 +75,12 @@ def foreign_plugins(config: pytest.Config, allowed: tuple[str, ...]) -> list[str
 
 def _home(plugin: Any) -> Path | None:
     """Return the file that a plugin's code is in."""
-    module = plugin if isinstance(plugin, ModuleType) else sys.modules.get(type(plugin).__module__)
+    if isinstance(plugin, ModuleType):
+        return _file(plugin)
+    kind = plugin if isinstance(plugin, type) else type(plugin)  # pytest registers classes of its own too
+    return _file(sys.modules.get(kind.__module__))
+
+
+def _file(module: ModuleType | None) -> Path | None:
     file = getattr(module, "__file__", None)
     return Path(file) if file else None
