@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from dataclasses import replace
 from pathlib import Path
 
@@ -137,6 +138,10 @@ def test_rows_about_cards_do_not_hold_in_a_rehearsal(stack: Stack) -> None:
         (("2999-12-31", '"soon"'), "must be a date such as 2027-01-31"),
         (("https://", "see "), "must be the address of a public thread"),
         (('owner = "somebody"\n', ""), "'issue[0].owner' is missing"),
+        (("operators/sweep::agrees[[]foo-*", "*"), "must name suite, file and check"),
+        (("operators/sweep::agrees[[]foo-*", "operators/*"), "must name suite, file and check"),
+        (("operators/sweep::agrees[[]foo-*", "operators/sweep::[ab]*"), "must name suite, file and check"),
+        (("operators/sweep", "operatrs/sweep"), "there is no suite 'operatrs' (did you mean 'operators'?)"),
     ],
 )
 def test_a_bad_row_is_refused(stack: Stack, change: tuple[str, str], words: str) -> None:
@@ -153,3 +158,61 @@ def test_our_own_rows_load_and_are_of_suites_that_exist(name: str) -> None:
         for row in known_issues.load(loaded):
             assert not row.expired, row.place
             assert row.test.split("/", 1)[0] in stacks.suites(), row.place
+
+
+def test_a_fact_of_the_host_can_limit_a_row(stack: Stack) -> None:
+    """A fault of one instruction set is neither excused nor missed on another."""
+    found = rows(stack, ROW + 'when = { "cpu.flags" = "*amx_bf16*" }\n')
+    with_amx, without = made(), made()
+    with_amx.provenance["cpu.flags"] = "avx512f amx_tile amx_bf16"
+    assert known_issues.excuse(found, FAILED, with_amx).verdict is Verdict.KNOWN_ISSUE
+    assert known_issues.excuse(found, FAILED, without) is FAILED
+    without.checks.append(replace(FAILED, verdict=Verdict.PASSED))
+    assert complaints(found, without) == []
+
+
+def test_a_row_excuses_at_most_what_it_says(stack: Stack) -> None:
+    """A pattern that suddenly covers more fails the run."""
+    found = rows(stack, ROW + "most = 1\n")
+    known = replace(FAILED, verdict=Verdict.KNOWN_ISSUE)
+    assert complaints(found, made(known)) == []
+    (said,) = complaints(found, made(known, replace(known, id="operators/sweep::agrees[foo-bfloat16]")))
+    assert "excuses 2 checks" in said
+
+
+def test_a_fault_of_chance_may_pass(stack: Stack) -> None:
+    """A row that says so is not to be deleted because of one good day."""
+    found = rows(stack, ROW + "sometimes = true\n")
+    assert complaints(found, made(replace(FAILED, verdict=Verdict.PASSED))) == []
+
+
+def test_a_clock_in_the_past_revives_nothing(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The commit's day is a lower bound."""
+
+    class Early(datetime.date):
+        @classmethod
+        def today(cls) -> datetime.date:
+            return datetime.date(2001, 1, 1)
+
+    known_issues.today.cache_clear()
+    monkeypatch.setattr(known_issues.datetime, "date", Early)
+    try:
+        (row,) = rows(stack, ROW.replace("2999-12-31", "2020-01-31"))
+        assert row.expired
+    finally:
+        known_issues.today.cache_clear()
+
+
+def test_rows_are_judged_without_a_run(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Lint asks for existence and day of every row of every stack, whether a run would look at it or not."""
+    assert known_issues.main() == 0
+    (tmp_path / "xpu").mkdir()
+    text = ROW.replace("agrees", "agreed") + ROW.replace("2999-12-31", "2020-01-31")
+    (tmp_path / "xpu" / "known_issues.toml").write_text(text, encoding="utf-8")
+    monkeypatch.setattr(known_issues, "STACKS", tmp_path)
+    assert known_issues.main() == 1
+    said = capsys.readouterr().out
+    assert "no check is called 'operators/sweep::agreed" in said
+    assert "expired on 2020-01-31" in said

@@ -329,6 +329,10 @@ def _again(record: Record, check: Check) -> str:
     pinned = record.provenance.get("pinned", True)
     session = ["nox", "-s", f"{record.stack}-{record.verb}", "--"]
     direct = ["python", "-m", "stackproof", record.verb, "--stack", record.stack]
+    if "::" not in check.id or check.id.startswith(("guard: ", "known issue ")):  # of the whole run, not of one check
+        suites = [word for suite in str(record.provenance.get("suites", "")).split() for word in ("--suite", suite)]
+        whole = suites if record.verb not in ("smoke", "rehearse") else []
+        return shlex.join([*(session if pinned else direct), *whole, *_flags(record, "")])
     suite = check.id.split("/", 1)[0]
     chosen = [] if record.verb == "smoke" or (record.verb == "rehearse" and suite == "smoke") else ["--suite", suite]
     return shlex.join([*(session if pinned else direct), *chosen, *_flags(record, suite), "--only", plain(check.id)])

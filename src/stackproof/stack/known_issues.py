@@ -8,20 +8,28 @@ from __future__ import annotations
 
 import datetime
 import fnmatch
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+import functools
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
+from stackproof import ROOT
+from stackproof.base.errors import Refusal, suggestion
 from stackproof.base.toml import OneOf, Parsed, Table, Wrong
 from stackproof.record.records import Check, Figure, Record, Verdict
-from stackproof.stack.stacks import Stack
+from stackproof.stack.stacks import STACKS, SUITES, Stack, suites
 
 EXCUSABLE = (Verdict.FAILED, Verdict.CRASHED, Verdict.HUNG)
 WHERE = ("cards", "rehearsal", "both")
+# Suite, file and check by name; what a check is parametrised with may be a pattern.
+_PATTERN = re.compile(r"[a-z0-9_]+/[a-z0-9_]+::[A-Za-z0-9_:]+(\[.+)?")
 
 
 def version_range(text: str) -> SpecifierSet:
@@ -50,8 +58,21 @@ class KnownIssue:
     expires: datetime.date
     reason: str
     where: Annotated[str, OneOf(WHERE)] = "cards"
+    when: Mapping[str, str] = field(default_factory=dict)
+    """Facts of provenance that must hold, each as a pattern; the row says nothing of a host on which one does not."""
+    most: int | None = None
+    """It excuses at most so many checks."""
+    sometimes: bool = False
+    """Whether the check also passes, such as where the fault depends on what lay in memory; a pass is no complaint then."""
 
     def __post_init__(self) -> None:
+        if not _PATTERN.fullmatch(self.test):
+            raise Wrong(
+                "test",
+                f"is {self.test!r}; it must name suite, file and check, as in 'rng/rng::seed[[]*', with * only behind [",
+            )
+        if (suite := self.test.partition("/")[0]) not in suites():
+            raise Wrong("test", f"is {self.test!r}, and there is no suite '{suite}'{suggestion(suite, suites())}")
         if not self.link.startswith("https://"):
             raise Wrong("link", f"is {self.link!r}; it must be the address of a public thread, starting with https://")
 
@@ -63,7 +84,16 @@ class KnownIssue:
     @property
     def expired(self) -> bool:
         """Whether the row's last day is over."""
-        return datetime.date.today() > self.expires
+        return today() > self.expires
+
+    @property
+    def exists(self) -> bool:
+        """Whether a suite's files hold a check of that name."""
+        suite, _, rest = self.test.partition("/")
+        file, _, check = rest.partition("::")
+        named = re.compile(rf"^def test_{check.partition('[')[0]}\(", re.MULTILINE)
+        files = [path for path in (SUITES / suite).glob("test_*.py") if re.fullmatch(rf"test_(\d+_)?{file}", path.stem)]
+        return any(named.search(path.read_text(encoding="utf-8")) for path in files)
 
     def matches(self, check: Check) -> bool:
         """Whether the row is about this check."""
@@ -71,7 +101,24 @@ class KnownIssue:
 
     def applies(self, provenance: dict[str, Figure]) -> bool:
         """Whether the versions that ran are in the row's ranges; a driver that nobody could read is in any."""
-        return _within(self.torch, [str(provenance.get("torch", ""))]) and _within(self.driver, _drivers(provenance))
+        versions = _within(self.torch, [str(provenance.get("torch", ""))]) and _within(
+            self.driver, _drivers(provenance)
+        )
+        return versions and all(
+            fnmatch.fnmatchcase(str(provenance.get(fact, "")), text) for fact, text in self.when.items()
+        )
+
+
+@functools.cache
+def today() -> datetime.date:
+    """Return the day, and no day before the commit's: a clock that is set back revives nothing that has expired."""
+    day = datetime.date.today()
+    command = ["git", "-C", str(ROOT), "log", "-1", "--format=%cs"]
+    try:
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
+        return max(day, datetime.date.fromisoformat(ended.stdout.strip()))
+    except (OSError, subprocess.SubprocessError, ValueError):  # an installed copy has no history
+        return day
 
 
 def load(stack: Stack) -> tuple[KnownIssue, ...]:
@@ -83,16 +130,17 @@ def load(stack: Stack) -> tuple[KnownIssue, ...]:
     path = stack.folder / "known_issues.toml"
     if not path.exists():
         return ()
-    lines = [
-        number
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
-        if line.strip() == "[[issue]]"
-    ]
     wanted = "rehearsal" if stack.rehearsed else "cards"
+    return tuple(row for row in _read(path) if row.where in (wanted, "both"))
+
+
+def _read(path: Path) -> tuple[KnownIssue, ...]:
+    """Return every row of a file, wherever it holds."""
+    text = path.read_text(encoding="utf-8")
+    lines = [number for number, line in enumerate(text.splitlines(), 1) if line.strip() == "[[issue]]"]
     with Table.load(path) as table:
         pairs = zip(table.tables("issue"), lines, strict=True)
-        rows = [row.row(KnownIssue, file=path, line=line) for row, line in pairs]
-    return tuple(row for row in rows if row.where in (wanted, "both"))
+        return tuple(row.row(KnownIssue, file=path, line=line) for row, line in pairs)
 
 
 def excuse(rows: tuple[KnownIssue, ...], check: Check, record: Record) -> Check:
@@ -126,7 +174,12 @@ def _complaint(row: KnownIssue, matched: list[Check], partial: bool) -> str:
         )
     if not matched:
         return "" if partial else f"matches no check ('{row.test}'): delete the row at {row.place} or mend its pattern"
-    if all(check.verdict is Verdict.PASSED for check in matched):
+    excused = sum(check.verdict is Verdict.KNOWN_ISSUE for check in matched)
+    if row.most is not None and excused > row.most:
+        return (
+            f"'{row.test}' excuses {excused} checks, its row at {row.place} says at most {row.most}: look at the others"
+        )
+    if not row.sometimes and all(check.verdict is Verdict.PASSED for check in matched):
         return f"'{row.test}' passes now: delete the row at {row.place} ({row.owner} owns it)"
     return ""
 
@@ -157,3 +210,27 @@ def _drivers(provenance: dict[str, Figure]) -> list[str]:
     """
     found = {key: str(value) for key, value in provenance.items() if "driver" in key}
     return [value for key, value in found.items() if key.endswith("driver_version")] or list(found.values())
+
+
+def main() -> int:
+    """`python -m stackproof.stack.known_issues`: judge every row of every stack for existence and day; lint calls it."""
+    found = []
+    for path in sorted(STACKS.glob("*/known_issues.toml")):
+        try:
+            rows = _read(path)
+        except Refusal as refusal:
+            found.append(str(refusal))
+            continue
+        found += [f"{row.place}: {_complaint(row, [], True)}" for row in rows if row.expired]
+        found += [
+            f"{row.place}: no check is called '{row.test}'; mend the pattern or delete the row"
+            for row in rows
+            if not row.exists
+        ]
+    for line in found:
+        print(line)  # noqa: T201
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
