@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 
-import stackproof
 from stackproof.record.checks import CheckFailed
 
 
@@ -63,7 +62,7 @@ def missing(item: pytest.Item, summary: str) -> str:
 def foreign_plugins(config: pytest.Config, allowed: tuple[str, ...]) -> list[str]:
     """Return the plugins of pytest that are not pytest's, ours, a suite's or named in suites.toml, with where they come from."""
     homes = [Path(pytest.__file__).parent, Path(pytest.__file__).parent.parent / "_pytest", Path(config.rootpath)]
-    homes.append(Path(stackproof.__file__).parent)
+    homes.append(Path(__file__).parents[1])
     homes += [file.parent for name in allowed if (file := _home(sys.modules.get(name)))]
     found = []
     for name, plugin in config.pluginmanager.list_name_plugin():
