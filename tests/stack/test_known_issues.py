@@ -191,8 +191,8 @@ def test_a_clock_in_the_past_revives_nothing(stack: Stack, monkeypatch: pytest.M
 
     class Early(datetime.date):
         @classmethod
-        def today(cls) -> datetime.date:
-            return datetime.date(2001, 1, 1)
+        def today(cls) -> Early:
+            return cls(2001, 1, 1)
 
     known_issues.today.cache_clear()
     monkeypatch.setattr(known_issues.datetime, "date", Early)
