@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime
 import html
 import re
+import string
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -25,31 +26,39 @@ _TIME = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?"
 # What stands before a line. Ranks: torch's own, `torchrun --tee`, Open MPI `--tag-output`, `srun -l`, `mpirun -l`, a driver's "r0"; a
 # process: Ray; neither: quotes, progress bars that something was written behind, seconds since the start, the columns of containers,
 # clouds, syslog and CI, dates, names and levels of loggers, hosts of pdsh.
+_DIGITS, _LOWER, _UPPER = string.digits, string.ascii_lowercase, string.ascii_uppercase
+_ANY = f"{_DIGITS}{_LOWER}{_UPPER}_.-"
+# Each with the characters that it begins with, so that most lines try few of them.
 _PREFIXES = tuple(
-    re.compile(pattern)
-    for pattern in (
-        r" {0,2}\[rank(?P<rank>\d{1,6})\]:? ?",
-        r"\[(?!Rank|rank)[A-Za-z_]+(?P<rank>\d{1,6})\]:",
-        r"\[\d+,(?P<rank>\d{1,6})\]<std(?:out|err)>: ?",
-        r"\[(?P<rank>\d{1,3})\] (?!MPI startup)(?=\S| {2})|\[\d{4,9}\] (?=\S)",
-        r" {0,4}(?P<rank>\d{1,5}): (?=\S)| {0,4}(?P<rank2>\d{1,5}): (?= +(?:File |\^|[a-z]))",
-        r"\((?:\w+ )?pid=(?P<pid>\d{1,9})(?:, ip=[0-9a-fA-F.:]+)?\) ?",
-        r"(?:>+ ?)+(?=\S| )",
-        r"[^\n]{0,400}?\[\d+:\d\d(?::\d\d)?<[^\]\n]{1,80}\] *(?=\S)",
-        r"\[ {0,8}\d+\.\d+\] (?:r(?P<rank>\d{1,6}) )?",
-        r" {0,4}\| |[\w.-]+-\d+ +\| ?",
-        rf"{_LEVEL} \d\d-\d\d \d\d:\d\d:\d\d \[?[\w./-]+:\d+\] ?",
-        rf"\[?{_TIME}\]? ?(?:std(?:out|err) [FP] ?)?(?:\| )?",
-        r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d [\w.-]+ [\w./-]+(?:\[\d+\])?: ?",
-        rf"(?:- )?(?:[\w.:<>-]{{1,60}} - )?{_LEVEL} +- +",
-        rf"(?:\| )?{_LEVEL} +\| +(?:[\w.:<>-]{{1,80}} (?:\||-) )?",
-        rf"(?:\[[\w.]+\])?\[{_LEVEL}\] ?- ",
-        rf"{_LEVEL} {{3,}}(?=\S)",
-        r"\[[EWID] \d{6} [\d:]+ [\w.]+:\d+\] ?",
-        r"##\[(?:error|debug|command)\]",
-        r"[a-z][a-z0-9]*(?:-[a-z0-9]+)+: (?=\S| )",
+    (begins, re.compile(pattern))
+    for begins, pattern in (
+        (" [", r" {0,2}\[rank(?P<rank>\d{1,6})\]:? ?"),
+        ("[", r"\[(?!Rank|rank)[A-Za-z_]+(?P<rank>\d{1,6})\]:"),
+        ("[", r"\[\d+,(?P<rank>\d{1,6})\]<std(?:out|err)>: ?"),
+        ("[", r"\[(?P<rank>\d{1,3})\] (?!MPI startup)(?=\S| {2})|\[\d{4,9}\] (?=\S)"),
+        (f" {_DIGITS}", r" {0,4}(?P<rank>\d{1,5}): (?=\S)| {0,4}(?P<rank2>\d{1,5}): (?= +(?:File |\^|[a-z]))"),
+        ("(", r"\((?:\w+ )?pid=(?P<pid>\d{1,9})(?:, ip=[0-9a-fA-F.:]+)?\) ?"),
+        (">", r"(?:>+ ?)+(?=\S| )"),
+        ("[", r"\[ {0,8}\d+\.\d+\] (?:r(?P<rank>\d{1,6}) )?"),
+        (" |", r" {0,4}\| "),
+        (_ANY, r"[\w.-]+-\d+ +\| ?"),
+        ("DIWECF", rf"{_LEVEL} \d\d-\d\d \d\d:\d\d:\d\d \[?[\w./-]+:\d+\] ?"),
+        (f"[{_DIGITS}", rf"\[?{_TIME}\]? ?(?:std(?:out|err) [FP] ?)?(?:\| )?"),
+        (_UPPER, r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d [\w.-]+ [\w./-]+(?:\[\d+\])?: ?"),
+        (f"{_ANY}<", rf"(?:- )?(?:[\w.:<>-]{{1,60}} - )?{_LEVEL} +- +"),
+        ("|DIWECF", rf"(?:\| )?{_LEVEL} +\| +(?:[\w.:<>-]{{1,80}} (?:\||-) )?"),
+        ("[", rf"(?:\[[\w.]+\])?\[{_LEVEL}\] ?- "),
+        ("DIWECF", rf"{_LEVEL} {{3,}}(?=\S)"),
+        ("[", r"\[[EWID] \d{6} [\d:]+ [\w.]+:\d+\] ?"),
+        ("#", r"##\[(?:error|debug|command)\]"),
+        (_LOWER, r"[a-z][a-z0-9]*(?:-[a-z0-9]+)+: (?=\S| )"),
     )
 )
+_BEGINNING = {
+    char: tuple(pattern for begins, pattern in _PREFIXES if char in begins)
+    for char in "".join(begins for begins, _ in _PREFIXES)
+}
+_BAR = re.compile(r"[^<\n]{0,400}\[\d+:\d\d(?::\d\d)?<[^\]\n]{1,80}\] *(?=\S)")
 _MOST_PREFIXES = 6
 _HEAD = 200
 _HOST = re.compile(r"[\w.-]+:(?P<pid>\d{1,9}):\d+ \[\d+\] ")
@@ -102,7 +111,9 @@ def parse(raw: str) -> Line:
     rank: int | None = None
     pid: int | None = None
     for _ in range(_MOST_PREFIXES):
-        found = next((found for prefix in _PREFIXES if (found := prefix.match(text))), None)
+        found = _bar(text) or next(
+            (found for prefix in _BEGINNING.get(text[:1], ()) if (found := prefix.match(text))), None
+        )
         if found is None or not found.end():
             break
         named = found.groupdict()
@@ -116,6 +127,11 @@ def parse(raw: str) -> Line:
     if rank is None and (found := _WATCHDOG.search(text[:_HEAD])):
         rank = int(found["rank"])
     return Line(_from_traceback(text), rank, pid, head)
+
+
+def _bar(text: str) -> re.Match[str] | None:
+    """Return a progress bar that something was written behind; most have nothing there."""
+    return _BAR.match(text) if "<" in text and not text.rstrip().endswith("]") else None
 
 
 def _plain(raw: str) -> str:
