@@ -18,9 +18,10 @@ def spans(device: Device) -> clock.Spans:
 
 @pytest.mark.deadline(30)
 def test_clock(figures: dict[str, Figure]) -> None:
-    """The fine clock and the kernel's monotonic one agree over a short sleep."""
+    """The fine clock and the kernel's raw counter agree over short sleeps."""
     figures["ratio"] = ratio = clock.clock()
-    require(0.9 <= ratio <= 1.1, f"the clock goes {ratio:.3f} s a second; 0.9 to 1.1 were expected")
+    low, high = clock.RATE
+    require(low <= ratio <= high, f"the clock goes {ratio:.3f} s a second; {low} to {high} were expected")
     figures["summary"] = f"{ratio:.4f} s a second"
 
 
