@@ -44,7 +44,11 @@ def _imported(path: Path, package: Path) -> Iterator[str]:
     for name in _names(ast.parse(path.read_text(encoding="utf-8"))):
         owner, _, rest = name.partition(".")
         room = rest.partition(".")[0]
-        if owner == package.name and ((package / room / "__init__.py").exists() or (package / f"{room}.py").exists()):
+        if (
+            room
+            and owner == package.name
+            and ((package / room / "__init__.py").exists() or (package / f"{room}.py").exists())
+        ):
             yield room
 
 

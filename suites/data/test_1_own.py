@@ -70,7 +70,7 @@ def test_rule(name: str, tmp_path: Path, figures: dict[str, Figure]) -> None:
 
 @pytest.mark.deadline(600)
 def test_handed_in(run_request: Request, figures: dict[str, Figure]) -> None:
-    """A training set that is handed in holds nothing of the kind either (requirements.md C7)."""
+    """A training set that is handed in holds nothing of the kind either (docs/users-reports.md C7)."""
     if not run_request.dataset:
         raise NotApplicable("no training set was handed in; --dataset FILE names one")
     path = Path(run_request.dataset)

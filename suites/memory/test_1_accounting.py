@@ -1,4 +1,4 @@
-"""A known allocation appears with its size, and is gone when it is released (requirements.md A4)."""
+"""A known allocation appears with its size, and is gone when it is released (docs/users-reports.md A4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Asking for 1.2 x the free memory is refused with an out-of-memory error; nothing spills in silence (requirements.md A5)."""
+"""Asking for 1.2 x the free memory is refused with an out-of-memory error; nothing spills in silence (docs/users-reports.md A5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ultralytics trainer itself, with the device written in every way that users write it (requirements.md A2, A3)."""
+"""The ultralytics trainer itself, with the device written in every way that users write it (docs/users-reports.md A2, A3)."""
 
 from __future__ import annotations
 

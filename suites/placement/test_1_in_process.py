@@ -1,4 +1,4 @@
-"""In this process: work lands on the card asked for, for every card and every accepted spelling (requirements.md A2)."""
+"""In this process: work lands on the card asked for, for every card and every accepted spelling (docs/users-reports.md A2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A short training in each precision: a verdict per dtype by measurement, not by name (requirements.md A3, C3).
+"""A short training in each precision: a verdict per dtype by measurement, not by name (docs/users-reports.md A3, C3).
 
 Qwen2 in float16 once gave loss 0 and learning rate 0 on a stack: the scaler skipped every step, so the schedule never left its start.
 """

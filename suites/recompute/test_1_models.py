@@ -1,4 +1,4 @@
-"""Activation checkpointing of language models with adapters and frozen weights (requirements.md D2)."""
+"""Activation checkpointing of language models with adapters and frozen weights (docs/users-reports.md D2)."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def test_device_time_scales(spans: clock.Spans, figures: dict[str, Figure]) -> N
 
 @pytest.mark.deadline(90)
 def test_synchronize_waits(spans: clock.Spans, figures: dict[str, Figure]) -> None:
-    """When synchronising returns the result is there (requirements.md A6)."""
+    """When synchronising returns the result is there (docs/users-reports.md A6)."""
     figures["left"] = share = clock.waits(spans)
     figures["summary"] = f"{share:.1%} of the time was left when synchronising returned, {clock.LATE:.0%} allowed"
 

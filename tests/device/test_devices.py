@@ -42,7 +42,7 @@ def test_a_device_string_names_one_card(cards: None, text: str, index: int) -> N
     ],
 )
 def test_anything_else_is_refused_with_its_own_sentence(cards: None, text: str, words: str) -> None:
-    """What silently meant card 0 for the first users (requirements.md A2) is refused by name."""
+    """What silently meant card 0 for the first users (docs/users-reports.md A2) is refused by name."""
     with pytest.raises(Refusal) as refusal:
         devices.parse(text, "xpu")
     assert words in str(refusal.value)
@@ -58,7 +58,7 @@ def test_no_device_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_driver_that_cannot_be_asked_is_not_called_absent(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What torch said is told: it is the cause, and "no device" is not (requirements.md C4)."""
+    """What torch said is told: it is the cause, and "no device" is not (docs/users-reports.md C4)."""
 
     def ask() -> int:
         raise NameError("name 'amdsmi' is not defined")
@@ -81,7 +81,7 @@ def test_the_cpu_is_one_device() -> None:
 
 
 def test_only_the_seam_names_device_types() -> None:
-    """No module beside device.py compares with a device type (design.md, rule 1)."""
+    """No module beside device.py compares with a device type."""
     from stackproof import ROOT
 
     words = [f'"{kind}"' for kind in ("cuda", "xpu", "hip")]

@@ -37,7 +37,7 @@ def test_parameter_counts_are_the_users(workload: Lora) -> None:
 
 
 def test_the_users_figures_are_what_is_expected() -> None:
-    """The model files carry the figures of requirements.md, B2 and C2."""
+    """The model files carry the figures of docs/users-reports.md B2 and C2."""
     expected = {name: catalogue.get(name).expected_counts() for name in NAMES}  # type: ignore[attr-defined]
 
     assert expected == {

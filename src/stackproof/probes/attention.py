@@ -1,7 +1,7 @@
 """Scaled-dot-product attention: which kernel really ran, which a stack offers, and what it gave.
 
 Torch chooses among kernels by device, dtype, shape and how it was built, and says nothing when it takes the slow one
-(requirements.md C5). Here the choice is observed by the operators that reach the backend. The reference is the
+(docs/users-reports.md C5). Here the choice is observed by the operators that reach the backend. The reference is the
 textbook formula, written out, and not one of torch's kernels.
 """
 

@@ -2,7 +2,7 @@
 
 An accelerator's launch returns long before the work is done. If waiting does nothing, the wall clock measures launches, which
 scale with the work too; what gives it away is that the result is still far off. So the result is read after each wait:
-reading always waits, and must find that nearly everything is done (requirements.md A6, pytorch#147835).
+reading always waits, and must find that nearly everything is done (docs/users-reports.md A6, pytorch#147835).
 
 Proof that a card serves its operators itself: one that the host computes in silence has to wait for the card's queue first.
 

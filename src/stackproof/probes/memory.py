@@ -28,7 +28,7 @@ _PIECES = 12
 _PROBE = 64 * MIB
 _PROBES = 5
 _SLOWEST = 0.5
-"""Full memory must be at least half as fast as empty memory; behind a PCIe link it is a tenth (requirements.md A5)."""
+"""Full memory must be at least half as fast as empty memory; behind a PCIe link it is a tenth (docs/users-reports.md A5)."""
 _SLOWEST_HOST = 0.05
 """The CPU's caches and neighbours move its rates by a lot; only a swapping host is slower than this."""
 
@@ -36,7 +36,7 @@ Taken = Callable[[int], torch.Tensor]
 
 
 def known_size(free: int) -> int:
-    """Return 1 GiB, as the first users tried (requirements.md A4), or a quarter of what is free, in whole 2 MiB."""
+    """Return 1 GiB, as the first users tried (docs/users-reports.md A4), or a quarter of what is free, in whole 2 MiB."""
     return min(_KNOWN, free // 4 // (2 * MIB) * (2 * MIB))
 
 

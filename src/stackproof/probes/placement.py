@@ -1,4 +1,4 @@
-"""Work that lands on the card that was asked for and on no other, however the card was spelled (requirements.md A2).
+"""Work that lands on the card that was asked for and on no other, however the card was spelled (docs/users-reports.md A2).
 
 `torch.get_device_module` gives streams, events and the current device of every type, the CPU's among them.
 """

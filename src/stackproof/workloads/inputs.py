@@ -6,7 +6,7 @@ the machine's libm and vector width.
 
 Token sequences for language models: arithmetic progressions of the users' mean length.
 
-Mean length. The first users' trainers printed total FLOPs (requirements.md B2, C2), and trainers count 6 x
+Mean length. The first users' trainers printed total FLOPs (docs/users-reports.md B2, C2), and trainers count 6 x
 tokens x non-embedding parameters. With "GF" read as 1e9:
 
     Qwen3-0.6B  1351978e9 / (6 x  445,513,728) = 505,775 tokens / (1090 x 3 samples) = 154.7

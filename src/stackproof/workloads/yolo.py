@@ -64,7 +64,7 @@ class _Setting:
 
 _SETTINGS: dict[Preset, _Setting] = {
     "tiny": _Setting(4, inputs.Layout(size=64, cell=32, smallest=16, largest=16, most=3), settled=True, width=0.25),
-    # 640 px is what the first users trained at (requirements.md A11); 16 pictures is ultralytics' default.
+    # 640 px is what the first users trained at (docs/users-reports.md A11); 16 pictures is ultralytics' default.
     "full": _Setting(
         16, inputs.Layout(size=640, cell=160, smallest=24, largest=150, most=8), settled=False, width=math.inf
     ),
