@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import signal
 import sys
 import time
@@ -11,6 +10,8 @@ from collections.abc import Sequence
 
 from stackproof import __version__
 from stackproof.base.errors import Refusal
+from stackproof.base.outlet import ended, outlets
+from stackproof.base.text import plain
 from stackproof.commands import doctor, drill, gate, history, lock, ranks, suites, triage
 from stackproof.commands.arguments import EPILOG
 
@@ -25,7 +26,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _print_anything()
     _listen()
     given = sys.argv[1:] if arguments is None else arguments
-    code = _call(_parser().parse_args(given, argparse.Namespace(given=given)))
+    with outlets() as out:
+        code = ended(_call(_parser().parse_args(given, argparse.Namespace(given=given))), out)
     if code == _INTERRUPTED:
         for number in (signal.SIGINT, signal.SIGTERM):  # a late one must not kill Python as it shuts down
             signal.signal(number, signal.SIG_IGN)
@@ -35,9 +37,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _call(options: argparse.Namespace) -> int:
     try:
         code: int = options.run(options)
-        sys.stdout.flush()
     except Refusal as refusal:
-        print(f"stackproof: {refusal}", file=sys.stderr)  # noqa: T201
+        print(f"stackproof: {plain(str(refusal))}", file=sys.stderr)  # noqa: T201
         return refusal.exit_code
     except ModuleNotFoundError as missing:
         if missing.name not in _NEEDED:
@@ -48,9 +49,6 @@ def _call(options: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         print("stackproof: interrupted", file=sys.stderr)  # noqa: T201
         return _INTERRUPTED
-    except BrokenPipeError:  # `| head` has seen enough; nothing more can be printed, also not at exit
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
     return code
 
 

@@ -47,7 +47,7 @@ def test_words_mean_nothing_to_markdown_and_folders_are_left_out() -> None:
     text = report.markdown(
         recorded(compare.judge(fault(), ended({CAUGHT: said, "rng/rng::independent": GREEN})), CLEAN)
     )
-    assert r"bits differ \| in \<b\> checkout/suites/a.py, src/b.py" in text
+    assert r"bits differ \| in &lt;b&gt; checkout/suites/a.py, src/b.py" in text
 
 
 def test_a_part_of_the_drill_is_no_page(tmp_path: Path) -> None:

@@ -179,8 +179,8 @@ def test_figures_that_are_no_numbers_survive_as_words(tmp_path: Path) -> None:
     record = whole()
     record.checks[0].figures = {"a": math.nan, "b": math.inf, "c": -math.inf}
     record.provenance["d"] = math.nan
-    record.measurements[0].value = math.nan
-    record.measurements[0].samples = [1.0, math.inf]
+    record.measurements[0].value = math.inf
+    record.measurements[0].samples = [1.0, math.inf, math.inf]
     path = tmp_path / "r.json"
     records.write(record, path)
 
@@ -191,8 +191,8 @@ def test_figures_that_are_no_numbers_survive_as_words(tmp_path: Path) -> None:
     again = records.read(path)
     assert again.checks[0].figures == {"a": "nan", "b": "inf", "c": "-inf"}
     assert again.provenance["d"] == "nan"
-    assert math.isnan(again.measurements[0].value)
-    assert again.measurements[0].samples == [1.0, math.inf]
+    assert again.measurements[0].value == math.inf
+    assert again.measurements[0].samples == [1.0, math.inf, math.inf]
 
 
 def test_any_text_survives(tmp_path: Path) -> None:

@@ -1,12 +1,52 @@
-"""Text from other machines and from the user's environment, made safe to print."""
+"""Text from other machines and from the user's environment, made safe to show: one way for terminal, Markdown, HTML and JUnit."""
 
 from __future__ import annotations
 
-import re
+import html
+import unicodedata
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+MOST = 8000
+"""Characters of one text that are shown; all of it is in the record."""
+_MOST_MARKS = 8
+"""Marks that one letter may carry: more pile up over the lines above and below."""
+_KEPT = "\t\n"
+_BLANKS = "\u115f\u1160\u3164\uffa0\u2800"  # letters that show nothing
+# Controls; what only formats, such as marks of direction (U+202E) and joiners; surrogates; private use; separators of lines.
+_UNSEEN = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
 
 
-def plain(text: str) -> str:
-    """Return text without control characters: another machine's log must not steer this terminal."""
-    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+def plain(text: str, most: int = MOST, lines: bool = True) -> str:
+    r"""Return text that shows as what it is: no escape sequence, nothing invisible, nothing that turns direction, and not endless.
+
+    What cannot be shown is written as its escape, such as `\x1b` or `\u202e`. `lines`: whether it may have several.
+    """
+    cut = text[:most]
+    shown = cut if cut.isascii() and cut.isprintable() else "".join(_shown(cut, _KEPT if lines else ""))
+    return f"{shown} [cut: {len(text) - most} more characters]" if len(text) > most else shown
+
+
+def in_html(text: str) -> str:
+    """Return text as HTML and SVG hold it, in quotes too: it is never markup."""
+    return html.escape(plain(text), quote=True)
+
+
+def in_markdown(text: str) -> str:
+    """Return text as one line of Markdown: never markup, never a cell's end, and nobody is called by it."""
+    shown = html.escape(plain(" ".join(text.split())), quote=False)
+    for character in "\\`*_{}[]|#~":
+        shown = shown.replace(character, f"\\{character}")
+    return shown.replace("@", "@\u200b")
+
+
+def _shown(text: str, kept: str) -> list[str]:
+    found, marks = [], 0
+    for character in text:
+        marks = marks + 1 if unicodedata.combining(character) else 0
+        hidden = marks > _MOST_MARKS or character in _BLANKS or unicodedata.category(character) in _UNSEEN
+        found.append(_escaped(character) if hidden and character not in kept else character)
+    return found
+
+
+def _escaped(character: str) -> str:
+    number = ord(character)
+    return f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from urllib.parse import quote
+
+from stackproof.base.text import in_markdown
 from stackproof.record.console import label
 from stackproof.record.records import Check, Record
 
-_ESCAPED = str.maketrans({"|": "\\|", "<": "&lt;", ">": "&gt;", "\n": " "})
 _HEAD = "| what | theirs | ours | theirs | ratio of times (95 %) | bound | verdict |\n|---|---|---|---|---|---|---|\n"
 
 
@@ -38,12 +40,12 @@ def _row(check: Check) -> str:
     if "ratio" not in figures:
         return f"| {name} | | | | | | {check.verdict.value}: {_text(check.reason)} |\n"
     ratio, low, high, bound = (float(figures[key]) for key in ("ratio", "low", "high", "bound"))
-    theirs = f"[{_text(str(figures['theirs is']))}]({str(figures['link']).translate(_ESCAPED)})"
+    theirs = f"[{_text(str(figures['theirs is']))}]({quote(str(figures['link']), safe=':/#?=&%-._~')})"
     told = (
         name,
         theirs,
-        figures["ours"],
-        figures["theirs"],
+        _text(str(figures["ours"])),
+        _text(str(figures["theirs"])),
         f"{ratio:.4f} ({low:.4f} to {high:.4f})",
         f"{bound:.0%}",
         check.verdict.value,
@@ -62,4 +64,4 @@ def _difference(check: Check) -> str:
 
 
 def _text(words: str) -> str:
-    return words.translate(_ESCAPED)
+    return in_markdown(words)

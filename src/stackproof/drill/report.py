@@ -15,7 +15,7 @@ from rich.text import Text
 
 from stackproof import ROOT
 from stackproof.base.errors import Refusal
-from stackproof.base.text import plain
+from stackproof.base.text import in_markdown, plain
 from stackproof.drill.compare import NAME
 from stackproof.drill.table import AREAS
 from stackproof.record.records import Check, Figure, Record, Verdict, write_atomically
@@ -124,7 +124,7 @@ def _cell(text: Figure) -> str:
     """Return text that stays inside its cell and means nothing to Markdown."""
     told = _lasting(str(text))
     short = told if len(told) <= _MOST_SAID else f"{told[: _MOST_SAID - 3]}..."
-    return re.sub(r"([\\`*_{}\[\]<>|#])", r"\\\1", " ".join(short.split()))
+    return in_markdown(short)
 
 
 _NAME, _CHECK = 46, 58

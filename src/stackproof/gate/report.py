@@ -7,7 +7,6 @@ A gate for other places than a terminal: Markdown for a pull request or a job's 
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -17,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from stackproof.base.text import plain
+from stackproof.base.text import in_html, in_markdown, plain
 from stackproof.gate.conclude import CONDITIONS, FLAG
 from stackproof.record.console import plain_console
 from stackproof.record.records import Check, Record, Verdict
@@ -68,7 +67,7 @@ def show(record: Record, console: Console | None = None) -> None:
     for check in shown:
         reason = Text(plain(check.reason.removeprefix(f"{word(check)} ")))
         table.add_row(
-            Text(word(check), style=_style(check)), plain(cell_name(check)), strip(check), reason, sees(check)
+            Text(word(check), style=_style(check)), Text(plain(cell_name(check))), strip(check), reason, sees(check)
         )
     if shown:
         console.print(table)
@@ -200,30 +199,27 @@ def markdown(record: Record) -> str:
     """Return a comment for a pull request: the verdict, the cells that matter, everything else folded."""
     shown, equal = split(record)
     loud = [check for check in shown if word(check) not in ("SAME", "not judged")]
-    parts = [f"### stackproof gate: {escape(headline(record).plain)}", ""]
+    parts = [f"### stackproof gate: {in_markdown(headline(record).plain)}", ""]
     parts += _rows(loud) if loud else ["Every cell is the same within its minimum effect."]
     for line, _ in footer(record, equal):
-        parts += ["", f"_{escape(line)}_"]
+        parts += ["", f"_{in_markdown(line)}_"]
     parts += ["", f"<details><summary>all {len(ordered(record))} cells, and what was compared</summary>", ""]
     parts += [*_rows(ordered(record)), ""]
-    parts += [f"- {escape(f'{name}: {value}')}" for name, value in sorted(record.provenance.items())]
+    parts += [f"- {in_markdown(f'{name}: {value}')}" for name, value in sorted(record.provenance.items())]
     return "\n".join([*parts, "", "</details>", ""])
 
 
 def _rows(checks: Sequence[Check]) -> list[str]:
     head = ["| | cell | better < same > worse | what was seen | sees from |", "|---|---|---|---|---:|"]
     return head + [
-        f"| {word(check)} | {escape(cell_name(check))} | `{strip(check).replace('|', '¦')}` | {escape(check.reason)} | {sees(check)} |"
+        f"| {' | '.join((word(check), in_markdown(cell_name(check)), drawn(check), in_markdown(check.reason), sees(check)))} |"
         for check in checks
     ]
 
 
-def escape(text: str) -> str:
-    """Names and reasons come from other people's machines: they are text, never markup."""
-    shown = html.escape(plain(text), quote=False)
-    for character in "\\`*_[]|#~":
-        shown = shown.replace(character, f"\\{character}")
-    return shown.replace("@", "@\u200b")
+def drawn(check: Check) -> str:
+    """Return the strip so that a table of Markdown keeps it as it is."""
+    return f"`{strip(check).replace('|', '¦')}`"
 
 
 def picture(record: Record, path: Path) -> None:
@@ -234,7 +230,7 @@ def picture(record: Record, path: Path) -> None:
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide} {high * (len(checks) + 2)}" '
         'font-family="sans-serif" font-size="12">',
         f'<rect width="{wide}" height="{high * (len(checks) + 2)}" fill="white"/>',
-        f'<text x="12" y="17" font-weight="bold">{html.escape(headline(record).plain[:110])}</text>',
+        f'<text x="12" y="17" font-weight="bold">{in_html(headline(record).plain[:110])}</text>',
     ]
     for number, check in enumerate(checks):
         parts += _drawn(check, high * (number + 1), left, wide - 12)
@@ -256,7 +252,7 @@ def _drawn(check: Check, top: int, left: int, right: int) -> list[str]:
     colour = {"SLOWER": "#c0392b", "FASTER": "#27803a"}.get(word(check), "#555")
     dots = [float(value) for name, value in check.figures.items() if name.startswith("launch ")]
     return [
-        f'<text x="{left - 10}" y="{middle + 4}" text-anchor="end">{html.escape(cell_name(check))} '
+        f'<text x="{left - 10}" y="{middle + 4}" text-anchor="end">{in_html(cell_name(check))} '
         f'<tspan fill="{colour}" font-weight="bold">{word(check)}</tspan></text>',
         f'<rect x="{x(1 / effect):.1f}" y="{top + 2}" width="{x(effect) - x(1 / effect):.1f}" height="22" fill="#eef1f4"/>',
         f'<line x1="{x(1):.1f}" x2="{x(1):.1f}" y1="{top + 2}" y2="{top + 24}" stroke="#999"/>',

@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from stackproof.base.errors import Refusal
-from stackproof.base.text import plain
+from stackproof.base.text import in_markdown, plain
 from stackproof.base.units import shown
 from stackproof.bench.subjects import profile as profile_named
 from stackproof.bench.subjects import subjects
@@ -258,11 +258,11 @@ def markdown(record: Record) -> str:
     """Return the ranked table for a comment or a job's summary."""
     head = ["| subject | setting | against the defaults | | rate | sees from |", "|---|---|---|---|---|---:|"]
     escaped = [
-        [report.escape(cell) if number != 3 else f"`{cell.replace('|', '¦')}`" for number, cell in enumerate(row)]
+        [in_markdown(cell) if number != 3 else f"`{cell.replace('|', '¦')}`" for number, cell in enumerate(row)]
         for row in _rows(record)
     ]
     ignored = [
-        f"- {report.escape(check.id)}: {report.escape(check.reason)}"
+        f"- {in_markdown(check.id)}: {in_markdown(check.reason)}"
         for check in record.checks
         if "IGNORED" in check.reason
     ]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from html import escape
 from pathlib import Path
 
+from stackproof.base.text import in_html
 from stackproof.base.units import RATES, rate, shown
 from stackproof.history.timeline import Change, History, Point, Series, flagged, span, subject
 from stackproof.record.records import write_atomically
@@ -46,7 +46,7 @@ def render(histories: Sequence[History], problems: Sequence[str] = ()) -> str:
         "<h1>Rates</h1>",
         "<p>Rates are higher-is-better; plain times, such as start-up, are lower-is-better. A change is of speed in either case: "
         "minus is worse. Intervals are of the median, 95 %.</p>",
-        *(f"<p class='worse'>{escape(sentence)}</p>" for sentence in problems),
+        *(f"<p class='worse'>{in_html(sentence)}</p>" for sentence in problems),
         _changes(changes),
         *(_place(one) for one in histories),
     ]
@@ -65,9 +65,9 @@ def _changes(changes: Sequence[Change]) -> str:
         return "<p class='dim'>No change is flagged.</p>"
     rows = [
         f"<tr><td class='dim'>{_day(step.after)}</td>{_moved(step)}"
-        f"<td>{escape(step.key.subject)} <span class='dim'>{escape(step.key.preset)}</span></td>"
+        f"<td>{in_html(step.key.subject)} <span class='dim'>{in_html(step.key.preset)}</span></td>"
         f"<td class='n'>{_figure(step.before, step.key.unit)}</td><td class='n'>{_figure(step.after, step.key.unit)}</td>"
-        f"<td>{escape(step.place.label)}</td><td class='wrap'>{escape(step.after.because)}</td></tr>"
+        f"<td>{in_html(step.place.label)}</td><td class='wrap'>{in_html(step.after.because)}</td></tr>"
         for step in changes[:_MOST_CHANGES]
     ]
     more = f"<p class='dim'>and {len(changes) - _MOST_CHANGES} older ones</p>" if len(changes) > _MOST_CHANGES else ""
@@ -79,13 +79,13 @@ def _changes(changes: Sequence[Change]) -> str:
 def _place(history: History) -> str:
     heads = ["", "preset", "now", "±", "since before", "trend", "reference, measured by others"]
     rows = [_series(one) for one in history.series]
-    return f"<h2>{escape(history.place.label)}</h2>" + _table(heads, rows) + _states(history)
+    return f"<h2>{in_html(history.place.label)}</h2>" + _table(heads, rows) + _states(history)
 
 
 def _series(one: Series) -> str:
     return (
-        f"<tr><td>{escape(one.key.subject)} <span class='dim'>v{escape(one.version)}</span></td>"
-        f"<td class='dim'>{escape(one.key.preset)}</td>"
+        f"<tr><td>{in_html(one.key.subject)} <span class='dim'>v{in_html(one.version)}</span></td>"
+        f"<td class='dim'>{in_html(one.key.preset)}</td>"
         f"<td class='n' title='{_title(one.newest)}'>{_figure(one.newest, one.key.unit)}</td>"
         f"<td class='n dim'>{one.newest.seconds.relative:.1%}</td>"
         f"{_moved(one.last)}<td>{_trend(one)}</td><td class='dim'>{_references(one)}</td></tr>"
@@ -101,11 +101,11 @@ def _moved(step: Change | None) -> str:
 
 
 def _figure(point: Point, unit: str) -> str:
-    return escape(shown(point.seconds.median, unit))
+    return in_html(shown(point.seconds.median, unit))
 
 
 def _title(point: Point) -> str:
-    return escape(f"{point.when:%Y-%m-%d %H:%M} UTC, commit {point.commit[:12]}, state {point.state}", quote=True)
+    return in_html(f"{point.when:%Y-%m-%d %H:%M} UTC, commit {point.commit[:12]}, state {point.state}")
 
 
 def _day(point: Point) -> str:
@@ -118,8 +118,8 @@ def _references(one: Series) -> str:
 
 def _reference(row: Reference) -> str:
     ranks = f" on {row.ranks} ranks" if row.ranks > 1 else ""
-    told = escape(f"{shown(row.seconds, row.unit)}{ranks}, {row.device}")
-    return f"<span title='{escape(row.source, quote=True)}'>{told}</span>"
+    told = in_html(f"{shown(row.seconds, row.unit)}{ranks}, {row.device}")
+    return f"<span title='{in_html(row.source)}'>{told}</span>"
 
 
 def _trend(one: Series) -> str:
@@ -135,7 +135,7 @@ def _trend(one: Series) -> str:
     marked = {step.after: step for step in one.changes}
     dots = "".join(_dot(place, marked.get(point)) for place, point in zip(places, points, strict=True))
     line = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
-    told = escape(f"{len(one.points)} points from {_told(one, min(values), max(values))}", quote=True)
+    told = in_html(f"{len(one.points)} points from {_told(one, min(values), max(values))}")
     return (
         f"<svg width='{_WIDTH}' height='{_HEIGHT}' role='img' aria-label='{told}'><title>{told}</title>"
         f"<polyline points='{line}' fill='none' stroke='#1565c0'/>{dots}</svg>"
@@ -156,9 +156,9 @@ def _dot(place: tuple[float, float], step: Change | None) -> str:
 def _states(history: History) -> str:
     points = [(stay, index) for index, stay in enumerate(history.stays)][-_MOST_STATES:]
     rows = [
-        f"<tr><td class='dim'>{stay.entries[0].started:%Y-%m-%d}</td><td class='dim'>{escape(stay.state.digest[:8])}</td>"
+        f"<tr><td class='dim'>{stay.entries[0].started:%Y-%m-%d}</td><td class='dim'>{in_html(stay.state.digest[:8])}</td>"
         f"<td class='n dim'>{len(stay.entries)}</td>"
-        f"<td class='wrap'>{escape(subject(history.stays[index - 1] if index else None, stay))}</td></tr>"
+        f"<td class='wrap'>{in_html(subject(history.stays[index - 1] if index else None, stay))}</td></tr>"
         for stay, index in reversed(points)
     ]
     title = f"<summary>{len(history.stays)} states of the stack</summary>"
@@ -166,5 +166,5 @@ def _states(history: History) -> str:
 
 
 def _table(heads: Iterable[str], rows: Iterable[str]) -> str:
-    head = "".join(f"<th{' class=n' if word in _NUMBERS else ''}>{escape(word)}</th>" for word in heads)
+    head = "".join(f"<th{' class=n' if word in _NUMBERS else ''}>{in_html(word)}</th>" for word in heads)
     return f"<table><thead><tr>{head}</tr></thead><tbody>\n" + "\n".join(rows) + "\n</tbody></table>"

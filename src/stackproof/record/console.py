@@ -305,7 +305,7 @@ def _failures(record: Record) -> list[list[Check]]:
 
 def _failure(record: Record, checks: list[Check]) -> Group:
     first = checks[0]
-    others = ", ".join(check.id.rsplit("-", 1)[-1].rstrip("]") for check in checks[1:])
+    others = plain(", ".join(check.id.rsplit("-", 1)[-1].rstrip("]") for check in checks[1:]))
     text = Text(f"{first.verdict.value}: {plain(first.id)}{f' (and {others})' if others else ''}: ", style=_BAD)
     text.append(plain(first.reason), style="default")
     lines = [text]
@@ -335,7 +335,8 @@ def _again(record: Record, check: Check) -> str:
         return shlex.join([*(session if pinned else direct), *whole, *_flags(record, "")])
     suite = check.id.split("/", 1)[0]
     chosen = [] if record.verb == "smoke" or (record.verb == "rehearse" and suite == "smoke") else ["--suite", suite]
-    return shlex.join([*(session if pinned else direct), *chosen, *_flags(record, suite), "--only", plain(check.id)])
+    words = [*(session if pinned else direct), *chosen, *_flags(record, suite), "--only", check.id]
+    return shlex.join([plain(word, lines=False) for word in words])
 
 
 def _flags(record: Record, suite: str) -> list[str]:

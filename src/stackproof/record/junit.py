@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
 from stackproof.base.errors import Refusal
+from stackproof.base.text import plain
 from stackproof.record.records import Check, Record, Verdict, write_atomically
-
-# XML 1.0 has no place for these, escaped or not; a log line may hold any of them.
-_FORBIDDEN = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 _ELEMENTS = {
     Verdict.PASSED: "",
@@ -37,7 +34,7 @@ def render(record: Record) -> str:
     """Return the XML text; verdicts that are neither passed, skipped nor failed are errors."""
     suite = ET.Element(
         "testsuite",
-        name=f"{record.stack} {record.verb}",
+        name=plain(f"{record.stack} {record.verb}"),
         timestamp=record.started,
         time=f"{record.seconds:.3f}",
     )
@@ -45,7 +42,7 @@ def render(record: Record) -> str:
         suite.set(name, str(value))
     properties = ET.SubElement(suite, "properties")
     for key, fact in record.provenance.items():
-        ET.SubElement(properties, "property", name=_clean(key), value=_clean(str(fact)))
+        ET.SubElement(properties, "property", name=plain(key), value=plain(str(fact)))
     for check in record.checks:
         _case(suite, record, check)
     # Written out, because Python 3.10 would declare the locale's encoding and the file is UTF-8 everywhere.
@@ -66,16 +63,12 @@ def _case(suite: ET.Element, record: Record, check: Check) -> None:
     case = ET.SubElement(
         suite,
         "testcase",
-        classname=f"{record.stack}.{record.verb}",
-        name=_clean(check.id),
+        classname=plain(f"{record.stack}.{record.verb}"),
+        name=plain(check.id),
         time=f"{check.seconds:.3f}",
     )
     kind = _ELEMENTS.get(check.verdict, "error")
     if kind:
-        ET.SubElement(case, kind, message=_clean(check.reason), type=check.verdict.value)
+        ET.SubElement(case, kind, message=plain(check.reason), type=check.verdict.value)
     else:
-        ET.SubElement(case, "system-out").text = _clean(check.reason)
-
-
-def _clean(text: str) -> str:
-    return _FORBIDDEN.sub("\ufffd", text)
+        ET.SubElement(case, "system-out").text = plain(check.reason)

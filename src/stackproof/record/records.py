@@ -63,6 +63,9 @@ _EXIT_CODES = {
 # A check that ended so says nothing about the stack.
 NOT_EXECUTED = (Verdict.SKIPPED, Verdict.NOT_APPLICABLE)
 
+SUITE_VERBS = ("smoke", "verify", "rehearse", "ddp", "bench", "agree")
+"""Verbs that run suites: besides the host and the environment, a check of one has to have run."""
+
 # When checks ended differently, the run is called by the first of these that occurred.
 _GRAVITY = (
     Verdict.INTERRUPTED,
@@ -177,18 +180,24 @@ def write_atomically(path: Path, text: str) -> None:
 def read(path: Path) -> Record:
     """Return the record in `path`, or refuse with what is wrong with it."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_number)
+        text = path.read_text(encoding="utf-8")
+        found = json.loads(text, parse_constant=_no_number, parse_float=_finite_number, object_pairs_hook=_once)
     except OSError as error:
         raise Refusal(f"{path}: the record cannot be read ({error.strerror})") from error
     except (ValueError, RecursionError) as error:
         raise DamagedRecordError(
             f"{path}: is not a record: it is damaged or cut short ({error}); set it aside and run again"
         ) from error
+    from stackproof.record import evidence
+
     validate(found, path)
     found["verdict"] = Verdict(found["verdict"])
     found["checks"] = [Check(**{**row, "verdict": Verdict(row["verdict"])}) for row in found["checks"]]
     found["measurements"] = [_measurement(row) for row in found["measurements"]]
-    return Record(**found)
+    record = Record(**found)
+    if wrong := next(evidence.contradictions(record), None):
+        raise Refusal(f"{path}: contradicts itself: {wrong}; it is no evidence, so run again")
+    return record
 
 
 def _measurement(row: dict[str, Any]) -> Measurement:
@@ -198,6 +207,20 @@ def _measurement(row: dict[str, Any]) -> Measurement:
 
 def _no_number(word: str) -> float:
     raise ValueError(f"{word} is not JSON")
+
+
+def _finite_number(word: str) -> float:
+    number = float(word)
+    return number if math.isfinite(number) else _no_number(word)
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object; one that holds a key twice says two things."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"'{next(name for name in names if names.count(name) > 1)}' is in it twice")
+    return found
 
 
 def validate(found: Any, path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
@@ -22,7 +21,6 @@ _MOST = 12
 _GOOD, _BAD, _DIM = "bold green", "bold red", "dim"
 _STYLES = {"CLEAN": _GOOD, "HELD": _GOOD, "CANNOT SAY": "bold yellow", "ONLY A CONSEQUENCE": "bold yellow"}
 # Marks that turn the direction of text, and separators that some terminals take for the end of a line.
-_DECEIVING = re.compile("[\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
 def show(reports: Sequence[Report], console: Console | None = None) -> None:
@@ -46,7 +44,7 @@ def show(reports: Sequence[Report], console: Console | None = None) -> None:
 
 def safe(text: str) -> str:
     """Return a line of a log so that it can be shown: short, on one line, without control characters."""
-    flat = _DECEIVING.sub(lambda found: f"\\u{ord(found[0]):04x}", plain(text.replace("\n", " / ").replace("\t", " ")))
+    flat = plain(text.replace("\n", " / ").replace("\t", " "))
     return flat if len(flat) <= _LONGEST else flat[: _LONGEST - 1] + "\u2026"
 
 

@@ -1,0 +1,69 @@
+"""The terminal, a pipe or a file that people read: it may go away, or be full, and the run and its record must not mind."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, TextIO
+
+PIPE_CLOSED = 141
+"""What shells give a program that wrote to a pipe nobody reads any more (128 and SIGPIPE)."""
+
+
+class Outlet:
+    """A stream to which writing never fails: after the first error nothing more is written, and `error` keeps it."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self.error: OSError | None = None
+
+    def write(self, text: str) -> int:
+        """Write, or note why it cannot be."""
+        self._try(self._stream.write, text)
+        return len(text)
+
+    def flush(self) -> None:
+        """Flush, or note why it cannot be."""
+        self._try(self._stream.flush)
+
+    def _try(self, call: Any, *given: str) -> None:
+        if self.error:
+            return
+        try:
+            call(*given)
+        except OSError as error:
+            self.error = error
+            # What is buffered must not fail once more as Python ends.
+            with suppress(OSError, ValueError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+@contextmanager
+def outlets() -> Iterator[Outlet]:
+    """Put outlets in place of stdout and stderr inside the block, also where one was closed before the start; yield that of stdout."""
+    before = sys.stdout, sys.stderr
+    out, err = (Outlet(stream or open(os.devnull, "w", encoding="utf-8")) for stream in before)  # noqa: SIM115, PTH123
+    sys.stdout, sys.stderr = out, err
+    try:
+        yield out
+    finally:
+        out.flush()
+        err.flush()
+        sys.stdout, sys.stderr = before
+
+
+def ended(code: int, out: Outlet) -> int:
+    """Return the exit code of a verb: 141 if nobody read on, and no pass for one whose last words could not be written."""
+    out.flush()
+    if out.error is None:
+        return code
+    if out.error.errno == errno.EPIPE:
+        return PIPE_CLOSED
+    print(f"stackproof: stdout cannot be written ({out.error.strerror}); the record has all of it", file=sys.stderr)  # noqa: T201
+    return code or 2

@@ -1,0 +1,94 @@
+"""A record is evidence, not a claim: what it says of itself is worked out again from what it holds.
+
+Its verdict from its checks, its values and bounds from its samples, a check's verdict from its own figures. What contradicts itself
+is not read. This finds slips, damage and careless edits; who also edits the figures is found by the record's digest, and who works
+out a new digest by a signature (`stackproof.record.seal`).
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterator, Mapping
+
+from stackproof.base.statistics import median_interval
+from stackproof.record.records import SUITE_VERBS, Check, Figure, Measurement, Record, Verdict, overall
+
+_SLACK = 1e-6
+_BELOW_NOTHING = ("low", "high", "noise", "samples", "seconds", "peak_memory_bytes", "of_peak", "numbers", "batches")
+_BOUNDED = (("error", "bound"), ("worst error", "its bound"), ("gradient error", "gradient bound"))
+
+
+def contradictions(record: Record) -> Iterator[str]:
+    """Yield one sentence for each thing that cannot be as the record says."""
+    yield from _verdict(record)
+    names = [check.id for check in record.checks]
+    if record.verb in SUITE_VERBS and len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        yield f"the check '{twice}' is in it twice"
+    for check in record.checks:
+        yield from _check(check)
+    for row in record.measurements:
+        yield from (f"the measurement '{row.workload} {row.metric}' in {row.unit} {why}" for why in _measurement(row))
+
+
+def _verdict(record: Record) -> Iterator[str]:
+    """What was interrupted may have had good checks until then; of an old gate only, the whole may be worse than its checks."""
+    found = overall(check.verdict for check in record.checks)
+    graver = record.schema.endswith("-1") and record.verdict.exit_code and not found.exit_code
+    if record.verdict not in (found, Verdict.INTERRUPTED) and not graver:
+        yield f"it says '{record.verdict.value}', and its {len(record.checks)} checks amount to '{found.value}'"
+    ran = [check for check in record.checks if "/" in check.id and check.verdict is Verdict.PASSED]
+    if record.verb in SUITE_VERBS and record.verdict is Verdict.PASSED and not ran:
+        yield "it says 'passed', and no check of a suite ran to its end"
+
+
+def _check(check: Check) -> Iterator[str]:
+    yield from (f"the check '{check.id}' {why}" for why in _below_nothing(check.figures))
+    if check.verdict is not Verdict.PASSED:
+        return
+    for value, bound in _BOUNDED:
+        error, limit = _number(check.figures.get(value)), _number(check.figures.get(bound))
+        if error is not None and limit is not None and not error <= limit:
+            yield f"the check '{check.id}' passed with '{value}' {error:g} above '{bound}' {limit:g}"
+    ratio, low, high = (_number(check.figures.get(name)) for name in ("ratio", "ratio, low", "ratio, high"))
+    if ratio is not None and low is not None and high is not None and not 0 < low <= ratio <= high:
+        yield f"the check '{check.id}' has a ratio of {ratio:g} outside of {low:g} to {high:g}"
+    effect = _number(check.figures.get("minimum effect"))
+    if effect is not None and low is not None and low > 1 + effect:
+        yield f"the check '{check.id}' passed, and its ratio is above {low:g} with a minimum effect of {effect:g}"
+
+
+def _measurement(row: Measurement) -> Iterator[str]:
+    middle = (statistics.median_low(row.samples), statistics.median_high(row.samples))
+    negative = [value for value in (row.value, *row.samples) if value < 0]
+    if negative and row.unit != "1":  # a loss may be below nothing
+        yield f"has {negative[0]:g}, and nothing takes less than no time"
+    elif not middle[0] * (1 - _SLACK) <= row.value <= middle[1] * (1 + _SLACK) and not math.isnan(sum(row.samples)):
+        yield f"says {row.value:g}, and the median of its {len(row.samples)} samples is {middle[0]:g}"
+    yield from _figures(row)
+
+
+def _below_nothing(figures: Mapping[str, Figure]) -> Iterator[str]:
+    for name in _BELOW_NOTHING:
+        value = _number(figures.get(name))
+        if value is not None and not value >= 0:
+            yield f"has '{name}' {value:g}, which cannot be below nothing"
+
+
+def _figures(row: Measurement) -> Iterator[str]:
+    yield from _below_nothing(row.figures)
+    count = _number(row.figures.get("samples"))
+    if count is not None and count != len(row.samples):
+        yield f"says {count:g} samples and holds {len(row.samples)}"
+    if not row.version or "low" not in row.figures:
+        return
+    found = median_interval(row.samples)
+    for name, value in (("low", found.low), ("high", found.high), ("noise", found.relative)):
+        said = _number(row.figures.get(name))
+        if said is not None and not math.isclose(said, value, rel_tol=_SLACK, abs_tol=1e-15):
+            yield f"says '{name}' {said:g}, and its samples make it {value:g}"
+
+
+def _number(value: Figure | None) -> float | None:
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None

@@ -1,0 +1,49 @@
+"""What comes from outside is shown as what it is, wherever it is shown."""
+
+from __future__ import annotations
+
+import pytest
+
+from stackproof.base.text import MOST, plain
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain words, a\ttab\nand a line", "plain words, a\ttab\nand a line"),
+        ("öäü 中文 ± µs", "öäü 中文 ± µs"),
+        ("\x1b[2Jgone", "\\x1b[2Jgone"),
+        ("\x9b31mred", "\\x9b31mred"),
+        ("over\rwritten\x08", "over\\x0dwritten\\x08"),
+        ("passed\u202edeliaf", "passed\\u202edeliaf"),
+        ("\u2066isolated\u2069", "\\u2066isolated\\u2069"),
+        ("zero\u200bwidth\ufeff", "zero\\u200bwidth\\ufeff"),
+        ("two\u2028lines\u2029", "two\\u2028lines\\u2029"),
+        ("tags\U000e0041", "tags\\U000e0041"),
+        ("half\udc80", "half\\udc80"),
+        ("blank\u3164", "blank\\u3164"),
+    ],
+)
+def test_what_deceives_is_written_out(text: str, shown: str) -> None:
+    """Escape sequences, turned directions and invisible characters are told by their number; words in any language stay."""
+    assert plain(text) == shown
+
+
+def test_a_line_stays_one_line() -> None:
+    """Where a second line would look like another sentence of ours."""
+    assert plain("a\nPASSED\tb", lines=False) == "a\\x0aPASSED\\x09b"
+
+
+def test_marks_do_not_pile_up() -> None:
+    """A letter with a thousand accents covers what stands above it."""
+    shown = plain("e" + "\u0301" * 1000)
+    assert shown.count("\u0301") == 8
+    assert plain("e\u0301") == "e\u0301"
+
+
+def test_endless_text_is_cut_and_says_so() -> None:
+    """Ten megabytes of a reason are in the record, not on the screen."""
+    shown = plain("x" * 10_000_000)
+    assert len(shown) < MOST + 100
+    assert shown.endswith(f"[cut: {10_000_000 - MOST} more characters]")
+    assert plain("x" * MOST) == "x" * MOST

@@ -1,0 +1,103 @@
+"""A record that contradicts itself is not read: its headline, its values and its bounds are worked out again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stackproof import ROOT
+from stackproof.base.errors import Refusal
+from stackproof.record import records
+from stackproof.record.records import Record
+
+BENCH = ROOT / "fixtures" / "drill" / "bench.json"
+
+
+def doctored(tmp_path: Path, change: Any) -> Record:
+    """Read the record of a benchmark with a change."""
+    found = json.loads(BENCH.read_text(encoding="utf-8"))
+    change(found)
+    path = tmp_path / "record.json"
+    path.write_text(json.dumps(found), encoding="utf-8")
+    return records.read(path)
+
+
+def check(found: dict[str, Any], **changes: Any) -> None:
+    """Add a check that passed, with these changes."""
+    plain = {"id": "smoke/x::y", "verdict": "passed", "reason": "seen", "seconds": 0.1, "figures": {}}
+    found["checks"].append({**plain, **changes})
+
+
+CONTRADICTIONS: dict[str, tuple[Any, str]] = {
+    "a failed check": (lambda f: check(f, verdict="failed"), "amount to 'failed'"),
+    "a hung check": (lambda f: check(f, verdict="hung"), "amount to 'hung'"),
+    "empty": (lambda f: f.update(checks=[]), "0 checks amount to 'failed'"),
+    "all skipped": (lambda f: [row.update(verdict="skipped") for row in f["checks"]], "amount to 'failed'"),
+    "nothing of a suite": (
+        lambda f: f.update(checks=[row for row in f["checks"] if "/" not in row["id"]]),
+        "no check of a suite ran",
+    ),
+    "a check twice": (lambda f: f["checks"].append(f["checks"][-1]), "is in it twice"),
+    "another value": (lambda f: f["measurements"][0].update(value=1.5), "the median of its"),
+    "a negative sample": (lambda f: f["measurements"][0]["samples"].append(-1.0), "less than no time"),
+    "a negative value": (lambda f: f["measurements"][0].update(value=-1.0, samples=[-1.0]), "less than no time"),
+    "value without a number": (lambda f: f["measurements"][0].update(value="nan"), "says nan"),
+    "fewer samples": (lambda f: f["measurements"][0]["figures"].update(samples=3), "says 3 samples and holds"),
+    "a narrower bound": (lambda f: f["measurements"][0]["figures"].update(noise=0.0), "says 'noise' 0"),
+    "a lower bound": (lambda f: f["measurements"][0]["figures"].update(low=0.0), "says 'low' 0"),
+    "negative memory": (
+        lambda f: f["measurements"][0]["figures"].update(peak_memory_bytes=-1),
+        "'peak_memory_bytes' -1",
+    ),
+    "passed above its bound": (lambda f: check(f, figures={"error": 2.0, "bound": 1.0}), "'error' 2 above 'bound' 1"),
+    "passed as slower": (
+        lambda f: check(f, figures={"ratio": 1.5, "ratio, low": 1.4, "ratio, high": 1.6, "minimum effect": 0.05}),
+        "minimum effect of 0.05",
+    ),
+    "ratio out of its interval": (
+        lambda f: check(f, figures={"ratio": 1.0, "ratio, low": 1.4, "ratio, high": 1.6}),
+        "a ratio of 1 outside",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CONTRADICTIONS)
+def test_a_record_that_contradicts_itself_is_refused(tmp_path: Path, name: str) -> None:
+    """In one sentence that says what."""
+    change, words = CONTRADICTIONS[name]
+    with pytest.raises(Refusal) as caught:
+        doctored(tmp_path, change)
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_sound_record_is_read(tmp_path: Path) -> None:
+    """As it is, and as an interrupted run left it."""
+    assert doctored(tmp_path, lambda found: None).checks
+    assert doctored(tmp_path, lambda found: found.update(verdict="interrupted")).verdict.exit_code == 130
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('{"verdict": "failed", "verdict": "passed"}', "'verdict' is in it twice"),
+        ('{"seconds": 1e999}', "1e999 is not JSON"),
+        ('{"seconds": NaN}', "NaN is not JSON"),
+    ],
+)
+def test_json_that_says_two_things_is_refused(tmp_path: Path, text: str, words: str) -> None:
+    """A key twice is read one way here and another way elsewhere; a number beyond all numbers is none."""
+    path = tmp_path / "record.json"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(Refusal, match=words):
+        records.read(path)
+
+
+def test_every_published_record_is_sound() -> None:
+    """What is in the repository is read as before."""
+    kept = [*(ROOT / "results").rglob("*.json"), BENCH]
+    for path in [one for one in kept if '"stackproof-record-' in one.read_text(encoding="utf-8")[-400:]]:
+        assert records.read(path).checks
