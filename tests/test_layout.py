@@ -16,6 +16,7 @@ ELSEWHERE = {
     "test_layout.py": "this file: it is about src and tests as a whole",
     "test_noxfile.py": "noxfile.py",
     "test_results.py": "the records in results/",
+    "gate/test_faults.py": "the rows of the drill that are planted in a side of the gate",
     "test_wheel.py": "the wheel, in an empty environment",
     "test_slurm.py": "the batch templates in slurm/",
     "simulated/test_*.py": "the simulated accelerator in fixtures/simulated",
