@@ -147,8 +147,8 @@ class Quick(Planted):
 def test_a_fault_that_waits_keeps_no_worker(verbs: Callable[[str], None]) -> None:
     """It has a slot of its own beside the only one."""
     verbs("planted")
-    hangs = fault(Slow("everywhere", "fired()"), id="hangs", waits=True)
-    found = drill(hangs, fault(Quick("everywhere", "fired()"), id="other"), workers=1)
+    hangs = fault(Slow("fired()", "everywhere"), id="hangs", waits=True)
+    found = drill(hangs, fault(Quick("fired()", "everywhere"), id="other"), workers=1)
     assert set(ends(found).values()) == {Verdict.PASSED}
 
 
