@@ -419,6 +419,17 @@ def test_an_environment_is_its_lock_to_the_byte(scene: Scene, name: str) -> None
     assert (code, words in said) == (4, True), said
 
 
+def test_a_wheel_whose_record_is_wrong_is_taken_as_it_was_built(scene: Scene) -> None:
+    """The lock pins the wheel, and the METADATA of IPEX 2.8.0 is not what its own RECORD says; a later edit is seen all the same."""
+    edit_same_size(scene)
+    scene.stamp(**installed_files.seals(scene.site))
+    code, said = scene.prove()
+    assert (code, json.loads(said)["files"]["flawed"]) == (0, 1)
+    with (scene.site / "numpy.py").open("a", encoding="utf-8") as stream:
+        stream.write("#")
+    assert scene.prove()[0] == 4
+
+
 def test_files_are_hashed_once(scene: Scene) -> None:
     """The first proof reads every file, the second none; the sentence says how many were compared."""
     first, second = (json.loads(scene.prove()[1])["files"] for _ in range(2))

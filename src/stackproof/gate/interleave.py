@@ -181,12 +181,16 @@ def unevenness(each: Sequence[float]) -> Answer:
 
 
 def _blocks(sides: Sequence[LiveSide], rounds: int, runs: int, deadline: float) -> dict[LiveSide, list[Answer]]:
-    """Return the answers of the blocks of each side: A B B A, or of one side alone as many of its own."""
+    """Return the answers of the blocks of each side: A B B A and then B A A B, or of one side alone as many of its own.
+
+    A card at its power limit is fastest in the first block after a pause; no side may have that one always.
+    """
     blocks: dict[LiveSide, list[Answer]] = {side: [] for side in sides}
     for side in sides:  # the first has cooled while the second warmed up
         side.ask("block", deadline, runs=runs)
-    for _ in range(rounds):
-        for side in (*sides, *reversed(sides)):
+    for number in range(rounds):
+        turn = sides if number % 2 == 0 else tuple(reversed(sides))
+        for side in (*turn, *reversed(turn)):
             blocks[side].append(side.ask("block", deadline, runs=runs))
     return blocks
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 from collections import Counter
 from dataclasses import dataclass
 from functools import cache
@@ -25,10 +26,28 @@ _MOST_SAID = 4
 
 
 @dataclass(frozen=True)
+class NotOffered:
+    """Calls that devices refuse in these words: classes, dtypes and torch device types are patterns with `*`."""
+
+    classes: tuple[str, ...]
+    dtypes: tuple[str, ...]
+    devices: tuple[str, ...]
+    says: str
+    reason: str
+
+    def covers(self, kind: str, dtype: str, device: str, said: str) -> bool:
+        """Whether a call of this class that raised so is one of them; one that works is judged like any other."""
+        pairs = ((kind, self.classes), (dtype, self.dtypes), (device, self.devices))
+        matched = all(any(fnmatch.fnmatchcase(word, one) for one in patterns) for word, patterns in pairs)
+        return matched and said.startswith("raises ") and self.says in said
+
+
+@dataclass(frozen=True)
 class Cells:
     """The table: reasons of excused cells by class and regime, what each regime is, and the cells of a smoke run."""
 
     regimes: dict[str, str]
+    lacks: tuple[NotOffered, ...]
     excused: dict[tuple[str, str], str]
     smoke: tuple[tuple[str, str], ...]
 
@@ -45,6 +64,7 @@ def cells() -> Cells:
     with Table.load(DATA / "values.toml") as table:
         regimes = dict(_regime(row) for row in table.tables("regime"))
         smoke = dict(_class(row) for row in table.tables("class"))
+        lacks = table.rows("not_offered", NotOffered)
         for entry in table.tables("excused"):
             with entry as row:
                 kinds, names = row.strings("classes", None, list(CLASSES)), row.strings("regimes", None, list(REGIMES))
@@ -52,7 +72,7 @@ def cells() -> Cells:
     for key, told, known in (("regime", regimes, REGIMES), ("class", smoke, CLASSES)):
         if missing := known.keys() ^ told.keys():
             raise table.refuse(key, f"and what can be tried differ by {', '.join(sorted(missing))}; name each once")
-    return Cells(regimes, excused, tuple((kind, regime) for kind, names in smoke.items() for regime in names))
+    return Cells(regimes, lacks, excused, tuple((kind, regime) for kind, names in smoke.items() for regime in names))
 
 
 def _regime(row: Table) -> tuple[str, str]:
@@ -75,21 +95,30 @@ def check(kind: str, regime: str, stack: Stack, device: Device, figures: dict[st
     if reason := cells().excused.get((kind, regime)):
         raise NotApplicable(f"data/values.toml: {reason}")
     tried: Counter[str] = Counter()
+    lacking: Counter[str] = Counter()
     wrong: dict[str, str] = {}
     with preserved(device.torch), device.current():
         for dtype in DTYPES:
             if dtype.is_floating_point and word(dtype) not in stack.precisions:
                 continue
             for trial in CLASSES[kind](regime, dtype, device.torch):
+                said = _said(trial)
+                if row := next(
+                    (one for one in cells().lacks if one.covers(kind, word(dtype), device.kind, said)), None
+                ):
+                    lacking[row.reason] += 1
+                    continue
                 tried[word(dtype)] += 1
-                if said := _said(trial):
+                if said:
                     wrong[f"{trial.name} in {word(dtype)}"] = said
     figures |= {"tried": tried.total(), **{f"tried in {name}": count for name, count in tried.items()}}
     told = "; ".join(f"{name}: {said}" for name, said in list(wrong.items())[:_MOST_SAID])
     where = f"{kind} operators on {device}, regime '{regime}' ({cells().regimes[regime]})"
     require(not wrong, f"{where}: {told}; {len(wrong)} of {tried.total()} calls are not what NumPy says")
     require(tried.total() > 0, f"{where}: nothing was tried")
-    figures["summary"] = f"{tried.total()} calls in {len(tried)} dtypes are what NumPy says, number by number"
+    figures |= {f"not offered: {reason}": count for reason, count in lacking.items()}
+    less = f"; {lacking.total()} not offered" if lacking else ""
+    figures["summary"] = f"{tried.total()} calls in {len(tried)} dtypes are what NumPy says, number by number{less}"
 
 
 def _said(trial: Trial) -> str:

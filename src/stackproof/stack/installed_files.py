@@ -24,6 +24,8 @@ SEALED = "records"
 """What the stamp of an environment calls the digest over all its RECORDs, taken when it was built."""
 BESIDE = "beside"
 """What it calls the files that were there and in no RECORD, with their hashes."""
+FLAWED = "flawed"
+"""What it calls the files that differ from their own wheel's RECORD, with their hashes: the lock pins the wheel, and it is so."""
 _CHECKOUT = "stackproof.pth"
 _CHUNK = 1 << 20
 _METADATA = (".dist-info", ".egg-info")
@@ -47,11 +49,14 @@ class Coverage:
     read: int
     unhashed: int
     sealed: bool
+    flawed: int = 0
 
     def sentence(self) -> str:
         """Say it in a few words."""
         beside = f", {self.unhashed} without one" if self.unhashed else ""
         seal = "" if self.sealed else ", RECORDs as found (built before they were sealed)"
+        if self.flawed:
+            beside += f", {self.flawed} as their wheel holds them though its RECORD says otherwise"
         return f"{self.files} files equal their wheels' hashes ({self.read} read now, the others unchanged since){beside}{seal}"
 
 
@@ -68,18 +73,34 @@ def compare(site: Path, stamp: Mapping[str, object], deep: bool = False) -> tupl
     known = {} if deep else _remembered(site / CACHE)
     marks = {row.path: _mark(site / row.path, row.hash) for row in hashed}
     fresh = [row for row in hashed if not marks[row.path] or known.get(row.path) != marks[row.path]]
-    wrong = dict(_differences(site, fresh))
+    given = stamp.get(FLAWED)
+    flawed = given if isinstance(given, dict) else {}
+    wrong = {path: said for path, said in _differences(site, fresh) if not _as_built(site, path, flawed)}
     _remember(site / CACHE, {path: mark for path, mark in marks.items() if mark and path not in wrong}, known)
     seal = stamp.get(SEALED)
     broken = "! a RECORD is not the one that the build left, so that its hashes prove nothing"
     differ = [*([] if seal in (None, seal_of(site)) else [broken]), *wrong.values(), *_beside(site, rows, stamp)]
-    return Coverage(len(hashed), len(fresh), len(rows) - len(hashed), seal is not None), differ
+    return Coverage(len(hashed), len(fresh), len(rows) - len(hashed), seal is not None, len(flawed)), differ
 
 
 def seals(site: Path) -> dict[str, object]:
-    """Return what the stamp of a new environment keeps of its files: the digest of its RECORDs, and what is ours beside them."""
+    """Return what the stamp of a new environment keeps of its files: its RECORDs' digest, what is ours beside them, wheels' flaws.
+
+    Every file is read once for that, and remembered, so that the first proof need not. Wheels were held against the lock's
+    hashes as they were unpacked: a file that differs from RECORD now differs in the wheel (the METADATA of IPEX 2.8.0 does).
+    """
     rows = [row for record in records(site) for row in listed(record)]
-    return {SEALED: seal_of(site), BESIDE: {name: hash_of(site / name, "sha256") for name in strays(site, rows)}}
+    hashed = [row for row in rows if row.hash]
+    marks = {row.path: _mark(site / row.path, row.hash) for row in hashed}
+    flawed = {path: hash_of(site / path, "sha256") for path, _ in _differences(site, hashed) if marks[path]}
+    _remember(site / CACHE, {path: mark for path, mark in marks.items() if mark and path not in flawed}, {})
+    beside = {name: hash_of(site / name, "sha256") for name in strays(site, rows)}
+    return {SEALED: seal_of(site), BESIDE: beside, FLAWED: flawed}
+
+
+def _as_built(site: Path, path: str, flawed: Mapping[str, object]) -> bool:
+    """Whether a file that RECORD denies is still what the build found in the wheel."""
+    return path in flawed and (site / path).is_file() and hash_of(site / path, "sha256") == flawed[path]
 
 
 def _beside(site: Path, rows: list[Listed], stamp: Mapping[str, object]) -> Iterator[str]:

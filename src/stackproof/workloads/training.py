@@ -325,8 +325,20 @@ class TrainingSteps(Work):
         self.job.optimiser.state.clear()
         actual, _ = self._proved.hold(self.job, " after the timed steps")
         self.job.step()
-        for name, gradient in actual.gradients.items():
+        used = {name: one.grad.cpu() for name, one in self.job.model.named_parameters() if one.grad is not None}
+        self._require_same(actual.gradients, used)
+        for name, gradient in used.items():
             self._require_step(name, gradient)
+
+    def _require_same(self, seen: Mapping[str, torch.Tensor], used: Mapping[str, torch.Tensor]) -> None:
+        """The step takes the gradients that were proved, but for what sums in another order make of them on a card."""
+        require(seen.keys() == used.keys(), "a step has gradients for other parameters than were proved")
+        whole = math.sqrt(sum(float(one.double().square().sum()) for one in seen.values()))
+        apart = math.sqrt(sum(float((used[name].double() - one.double()).square().sum()) for name, one in seen.items()))
+        require(
+            apart <= AGAIN * whole,
+            f"a step takes gradients that are {apart / whole:.2g} of their length from those that were proved, {AGAIN} are allowed",
+        )
 
     def _require_step(self, name: str, gradient: torch.Tensor) -> None:
         parameter = dict(self.job.model.named_parameters())[name]
