@@ -52,7 +52,8 @@ def test_the_record_is_kept_and_the_exit_code_is_its_verdict(
 def test_only_a_record_of_the_drill_is_gone_on_from(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Any other says nothing of faults."""
     path = tmp_path / "smoke.json"
-    records.write(Record("smoke", "cpu", "2026-01-01T00:00:00+00:00"), path)
+    checks = [Check("smoke/a::b", Verdict.FAILED, "wrong", 1.0)]
+    records.write(Record("smoke", "cpu", "2026-01-01T00:00:00+00:00", 1.0, Verdict.FAILED, checks=checks), path)
     assert cli.main(["drill", "--only", "metric-missing", "--continue", str(path), "--results", str(tmp_path)]) == 2
     assert "is a record of `smoke`; name one of `drill`" in capsys.readouterr().err
 

@@ -14,9 +14,11 @@ from stackproof.gate.cells import Results
 from stackproof.gate.interleave import Launch, Observed
 from stackproof.gate.statistics import CellOutcome, Design
 from stackproof.record import records
-from stackproof.record.records import Measurement, Record, Verdict
+from stackproof.record.records import Check, Measurement, Record, Verdict
 
 from .standins import FACTS, SUBJECTS, Sides, judged, red, specs
+
+RAN = Check("bench/gemm::time", Verdict.PASSED, "as expected", 1.0)
 
 
 @pytest.fixture
@@ -69,7 +71,9 @@ def test_a_benchmark_of_one_process_is_a_base_of_one_launch(tmp_path: Path, monk
     """Its own spread between launches is not known, so the head's stands for it: what passes is told from what does not."""
     row = Measurement("gemm", "tiny", "float32", 1, "gemm", "s/iteration", 1.0, [0.99, 1.0, 1.01], "", "1", {})
     other = Measurement("lora", "tiny", "float32", 1, "training", "s/iteration", 1.0, [1.0], "", "2", {})
-    record = Record("bench", "cpu", "2026-01-01T00:00:00.000+00:00", 1.0, Verdict.PASSED, dict(FACTS), [], [row, other])
+    record = Record(
+        "bench", "cpu", "2026-01-01T00:00:00.000+00:00", 1.0, Verdict.PASSED, dict(FACTS), [RAN], [row, other]
+    )
     records.write(record, tmp_path / "bench.json")
     same = _against(tmp_path / "bench.json", Sides(), monkeypatch)
     assert same.verdict is Verdict.PASSED
@@ -80,7 +84,7 @@ def test_a_benchmark_of_one_process_is_a_base_of_one_launch(tmp_path: Path, monk
 
 def test_a_record_without_figures_is_refused(tmp_path: Path) -> None:
     """The sentence says what kind of record is needed."""
-    empty = Record("smoke", "cpu", "2026-01-01T00:00:00.000+00:00", 1.0, Verdict.PASSED)
+    empty = Record("smoke", "cpu", "2026-01-01T00:00:00.000+00:00", 1.0, Verdict.PASSED, checks=[RAN])
     records.write(empty, tmp_path / "smoke.json")
     with pytest.raises(Refusal, match="record of 'smoke'.*gate.*bench"):
         stored.load(tmp_path / "smoke.json", "tiny")

@@ -12,6 +12,7 @@ import pytest
 from stackproof.base.errors import EnvironmentMismatchError, Refusal, StackUnavailableError
 from stackproof.record import records
 from stackproof.record.records import Check, Record, Verdict
+from stackproof.record.writer import Outputs
 from stackproof.runner import runs, supervise
 from stackproof.runner.request import Request
 from stackproof.stack import environment_proof, stacks
@@ -33,14 +34,14 @@ def no_suite(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(supervise, "run", run)
     monkeypatch.setattr(
-        environment_proof, "prove", lambda stack: environment_proof.Proof(False, "", (), 3, "2.15.0", {})
+        environment_proof, "prove", lambda stack, deep: environment_proof.Proof(False, "", (), 3, "2.15.0", {})
     )
 
 
 def test_a_run_writes_its_record(tmp_path: Path, silent: Silent) -> None:
     """Host and environment come first; the record is where it was said to be, and where it was asked for."""
     wanted = tmp_path / "sub" / "mine.json"
-    record, where = runs.conduct(Request("smoke", CPU, ("smoke",)), runs.Outputs(tmp_path / "results", wanted), silent)
+    record, where = runs.conduct(Request("smoke", CPU, ("smoke",)), Outputs(tmp_path / "results", wanted), silent)
     assert ["host", "environment", "smoke/a::b"] == [check.id for check in record.checks]
     assert record == records.read(where) == records.read(wanted)
     assert record.provenance["pinned"] is False
@@ -49,7 +50,7 @@ def test_a_run_writes_its_record(tmp_path: Path, silent: Silent) -> None:
 def test_a_host_without_the_stack_is_unavailable(tmp_path: Path, silent: Silent) -> None:
     """The record says what was looked for, and the exit code is 3."""
     stack = replace(CPU, device="xpu", host=(HostRequirement("a card", ("/nonexistent",), (), (), ()),))
-    record, _ = runs.conduct(Request("smoke", stack, ("smoke",)), runs.Outputs(tmp_path), silent)
+    record, _ = runs.conduct(Request("smoke", stack, ("smoke",)), Outputs(tmp_path), silent)
     assert (Verdict.UNAVAILABLE, 3) == (record.verdict, record.verdict.exit_code)
     assert "a card (looked at /nonexistent)" in record.checks[0].reason
 
@@ -57,7 +58,7 @@ def test_a_host_without_the_stack_is_unavailable(tmp_path: Path, silent: Silent)
 def test_in_a_container_what_torch_sees_counts(tmp_path: Path, silent: Silent) -> None:
     """Device nodes may have other names there; a device that torch sees is enough."""
     stack = replace(CPU, host=(HostRequirement("a card", ("/nonexistent",), (), (), ()),))
-    record, _ = runs.conduct(Request("smoke", stack, ("smoke",)), runs.Outputs(tmp_path), silent)
+    record, _ = runs.conduct(Request("smoke", stack, ("smoke",)), Outputs(tmp_path), silent)
     assert record.verdict is Verdict.PASSED
     assert "torch sees 1 'cpu' device(s), although the host shows no a card" in record.checks[0].reason
 
@@ -74,23 +75,23 @@ def test_a_refusal_is_a_check(
 ) -> None:
     """What stops a run before its suite is in the record, with its verdict."""
 
-    def refuse(stack: object) -> None:
+    def refuse(stack: object, deep: bool) -> None:
         raise refusal
 
     monkeypatch.setattr(environment_proof, "prove", refuse)
-    record, _ = runs.conduct(Request("smoke", CPU, ("smoke",)), runs.Outputs(tmp_path), silent)
+    record, _ = runs.conduct(Request("smoke", CPU, ("smoke",)), Outputs(tmp_path), silent)
     assert (verdict, name, str(refusal)) == (record.verdict, record.checks[-1].id, record.checks[-1].reason)
 
 
 def test_a_bad_file_stays_a_refusal(tmp_path: Path, silent: Silent, monkeypatch: pytest.MonkeyPatch) -> None:
     """A broken lock is bad input (exit code 2), not a failed check."""
 
-    def refuse(stack: object) -> None:
+    def refuse(stack: object, deep: bool) -> None:
         raise Refusal("stacks/cpu/requirements.lock: broken")
 
     monkeypatch.setattr(environment_proof, "prove", refuse)
     with pytest.raises(Refusal, match="broken"):
-        runs.conduct(Request("smoke", CPU, ("smoke",)), runs.Outputs(tmp_path), silent)
+        runs.conduct(Request("smoke", CPU, ("smoke",)), Outputs(tmp_path), silent)
 
 
 def test_an_unwritable_place_is_refused_before_the_run(
@@ -100,12 +101,12 @@ def test_an_unwritable_place_is_refused_before_the_run(
     (tmp_path / "file").write_text("")
     monkeypatch.setattr(supervise, "run", lambda *arguments: pytest.fail("ran"))
     with pytest.raises(Refusal, match="nothing can be written there"):
-        runs.conduct(Request("smoke", CPU, ("smoke",)), runs.Outputs(tmp_path / "file" / "results"), silent)
+        runs.conduct(Request("smoke", CPU, ("smoke",)), Outputs(tmp_path / "file" / "results"), silent)
 
 
 def stopped(tmp_path: Path, silent: Silent) -> Path:
     """Leave the record of a run that was stopped in its second check."""
-    record, where = runs.conduct(Request("verify", CPU, ("smoke",)), runs.Outputs(tmp_path), silent)
+    record, where = runs.conduct(Request("verify", CPU, ("smoke",)), Outputs(tmp_path), silent)
     record.verdict = Verdict.INTERRUPTED
     record.checks.append(Check("smoke/c::d", Verdict.INTERRUPTED, "interrupted from outside", 0.0))
     records.write(record, where)
@@ -115,7 +116,7 @@ def stopped(tmp_path: Path, silent: Silent) -> Path:
 def test_a_stopped_run_is_continued(tmp_path: Path, silent: Silent) -> None:
     """What had ended is taken over, what was interrupted is not, and the record says what it continues."""
     where = stopped(tmp_path, silent)
-    record, _ = runs.conduct(Request("verify", CPU, ("smoke",)), runs.Outputs(tmp_path), silent, resume=True)
+    record, _ = runs.conduct(Request("verify", CPU, ("smoke",)), Outputs(tmp_path), silent, resume=True)
     assert "smoke/a::b" in [check.id for check in record.checks]
     assert "smoke/c::d" not in [check.id for check in record.checks]
     assert record.provenance["continues"] == where.parent.name
@@ -129,23 +130,23 @@ def test_a_run_of_other_bits_is_not_continued(tmp_path: Path, silent: Silent, fa
     record.provenance[fact] = "other"
     records.write(record, where)
     with pytest.raises(Refusal, match=f"'{fact}' is 'other' then"):
-        runs.conduct(Request("verify", CPU, ("smoke",)), runs.Outputs(tmp_path), silent, resume=True)
+        runs.conduct(Request("verify", CPU, ("smoke",)), Outputs(tmp_path), silent, resume=True)
 
 
 def test_nothing_to_continue_is_said(tmp_path: Path, silent: Silent) -> None:
     """Without an earlier run, or after one that came to its end, there is nothing to continue."""
     request = Request("verify", CPU, ("smoke",))
     with pytest.raises(Refusal, match="there is no earlier verify of cpu"):
-        runs.conduct(request, runs.Outputs(tmp_path / "none"), silent, resume=True)
-    runs.conduct(request, runs.Outputs(tmp_path), silent)
+        runs.conduct(request, Outputs(tmp_path / "none"), silent, resume=True)
+    runs.conduct(request, Outputs(tmp_path), silent)
     with pytest.raises(Refusal, match="was not stopped, it passed"):
-        runs.conduct(request, runs.Outputs(tmp_path), silent, resume=True)
+        runs.conduct(request, Outputs(tmp_path), silent, resume=True)
 
 
 def test_one_file_for_two_outputs_is_refused(tmp_path: Path, silent: Silent) -> None:
     """A record is not overwritten by its own JUnit file."""
     with pytest.raises(Refusal, match="name two files"):
-        runs.conduct(Request("smoke", CPU, ("smoke",)), runs.Outputs(tmp_path, tmp_path / "a", tmp_path / "a"), silent)
+        runs.conduct(Request("smoke", CPU, ("smoke",)), Outputs(tmp_path, tmp_path / "a", tmp_path / "a"), silent)
 
 
 def test_a_record_that_cannot_be_kept_is_rescued(
@@ -165,6 +166,6 @@ def test_a_record_that_cannot_be_kept_is_rescued(
 
     monkeypatch.setattr(records, "write", write)
     with pytest.raises(Refusal, match="was saved as"):
-        runs.conduct(Request("smoke", CPU, ("smoke",)), runs.Outputs(tmp_path / "results"), silent)
+        runs.conduct(Request("smoke", CPU, ("smoke",)), Outputs(tmp_path / "results"), silent)
     (rescued,) = tmp_path.glob("stackproof-*/record.json")
     assert json.loads(rescued.read_text())["verdict"] == "passed"

@@ -14,7 +14,6 @@ from stackproof.stack import hosts, stacks
 if TYPE_CHECKING:
     from stackproof.commands.arguments import Verbs
     from stackproof.record.records import Record
-    from stackproof.runner.runs import Outputs
 
 _HELP = "inject every fault that is claimed to be caught, and see each caught by name"
 
@@ -52,15 +51,15 @@ def add(verbs: Verbs) -> None:
 def _run(options: argparse.Namespace) -> int:
     """Run the drill and return the exit code of the contracts."""
     from stackproof.drill import drill, report, table
+    from stackproof.record import writer
     from stackproof.record.console import plain_console
-    from stackproof.runner import runs
 
     require_checkout("drill")
     loaded = table.load()
     if options.locked:
         drilled = [stacks.load(name) for name in loaded.stacks]
         return locked.again([stack for stack in drilled if hosts.inspect(stack).present], options.given)
-    outputs = runs.Outputs(options.results or runs.LOCAL, options.json)
+    outputs = writer.Outputs(options.results or writer.LOCAL, options.json)
     outputs.prepare()
     chosen = loaded.choose(tuple(options.only), options.fast)
     if not chosen:
@@ -72,7 +71,7 @@ def _run(options: argparse.Namespace) -> int:
     left = len(chosen) + len(drill.cleans(chosen)) - len(drill.standing(earlier, chosen))
     board = report.LiveTable(console, left + 1)
     record = drill.conduct(loaded, chosen, options.workers, options.deadline_scale, board.told, earlier)
-    where = _keep(record, outputs)
+    where = writer.keep(record, outputs.folder(record) / "record.json", outputs)
     report.close(console, record, where)
     if options.write_page:
         console.print(f"written: {report.write(record)}")
@@ -87,14 +86,3 @@ def _earlier(path: Path | None) -> Record | None:
     if found is not None and found.verb != "drill":
         raise Refusal(f"--continue {path}: is a record of `{found.verb}`; name one of `drill`")
     return found
-
-
-def _keep(record: Record, outputs: Outputs) -> Path:
-    from stackproof.record import records
-    from stackproof.runner import supervise
-
-    stamp = record.started[:19].replace("-", "")
-    path = supervise.run_folder(outputs.results / record.stack, f"{stamp}-drill") / "record.json"
-    for target in filter(None, (path, outputs.json)):
-        records.write(record, target)
-    return path

@@ -49,7 +49,7 @@ def _replay(path: Path, look: Look | None) -> int:
 
 
 def _conduct(options: argparse.Namespace, stack: stacks.Stack, look: Look | None) -> int:
-    from stackproof.record import console
+    from stackproof.record import console, writer
     from stackproof.runner import runs
     from stackproof.runner.request import Request
 
@@ -70,7 +70,7 @@ def _conduct(options: argparse.Namespace, stack: stacks.Stack, look: Look | None
         deep=options.deep,
         options=options.told if "told" in options else {},
     )
-    outputs = runs.Outputs(options.results or runs.LOCAL, options.json, options.junit)
+    outputs = writer.Outputs(options.results or writer.LOCAL, options.json, options.junit)
     with console.Terminal().watching(f"{request.verb} {stack.label}: {stack.title}") as terminal:
         record, where = runs.conduct(request, outputs, terminal, options.resume)
     console.show(record, where)

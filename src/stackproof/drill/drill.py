@@ -9,13 +9,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
-from datetime import datetime, timezone
 from pathlib import Path
 
 from stackproof.base.errors import EnvironmentMismatchError, Refusal, StackUnavailableError
 from stackproof.drill import compare, run
 from stackproof.drill.inject import Site
 from stackproof.drill.table import STACK, Call, Fault, Faults
+from stackproof.record import writer
 from stackproof.record.records import Check, Record, Verdict, overall
 from stackproof.stack import environments, hosts, provenance, stacks
 
@@ -58,12 +58,8 @@ def conduct(
     `scale` multiplies every run's deadline, for slow hosts. What passed in `earlier` stands as it was and is not run again.
     """
     began = time.monotonic()
-    record = Record("drill", STACK, datetime.now(timezone.utc).isoformat(timespec="milliseconds"))
-    record.provenance = provenance.host_facts(stacks.load(STACK)) | {
-        "faults": len(chosen),
-        "of": len(table.rows),
-        "workers": workers,
-    }
+    facts = provenance.host_facts(stacks.load(STACK))
+    record = writer.begin("drill", STACK, facts | {"faults": len(chosen), "of": len(table.rows), "workers": workers})
     if earlier is not None:
         record.provenance["continued from"] = f"{earlier.started}, {earlier.provenance.get('commit', 'no commit')}"
     ended = standing(earlier, chosen)

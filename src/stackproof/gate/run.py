@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import time
 from dataclasses import dataclass, replace
-from datetime import datetime, timezone
 from pathlib import Path
 
 from rich import box
@@ -28,10 +27,10 @@ from stackproof.gate.gate import Comparison, compare
 from stackproof.gate.live import SideEndedError, SideSpec
 from stackproof.gate.report import sees, strip, word
 from stackproof.gate.variants import Variant, assignments, prepared, sources, unpinned
-from stackproof.record import junit, records
+from stackproof.record import writer
 from stackproof.record.console import plain_console
 from stackproof.record.records import Check, Record, Verdict
-from stackproof.runner import runs, supervise
+from stackproof.record.writer import LOCAL, Outputs
 from stackproof.stack import hosts, provenance, stacks
 from stackproof.stack.stacks import Stack
 
@@ -81,16 +80,18 @@ def chosen_stack(options: argparse.Namespace) -> stacks.Stack:
     return stack
 
 
+def _outputs(options: argparse.Namespace) -> Outputs:
+    return Outputs(options.results or LOCAL, options.json, options.junit, options.markdown)
+
+
 def opened(verb: str, stack: stacks.Stack, options: argparse.Namespace, what: str) -> tuple[Record, Path, GateProgress]:
     """See that all outputs can be written, say what begins, and return an empty record, a folder of its own, and who tells the progress."""
-    outputs = runs.Outputs(options.results or runs.LOCAL, options.json, options.junit)
+    outputs = _outputs(options)
     outputs.prepare()
     progress = GateProgress(plain_console(), time.monotonic())
     progress.console.print(Text(plain(f"{verb} {stack.label}: {what}"), style="bold"))
-    started = datetime.now(timezone.utc)
-    record = Record(verb, stack.name, started.isoformat(timespec="milliseconds"))
-    record.provenance |= provenance.host_facts(stack)
-    return record, supervise.run_folder(outputs.results / stack.name, f"{started:%Y%m%dT%H%M%S}-{verb}"), progress
+    record = writer.begin(verb, stack.name, provenance.host_facts(stack))
+    return record, outputs.folder(record), progress
 
 
 def make_comparison(
@@ -165,13 +166,7 @@ def _spec(variant: Variant, stack: stacks.Stack, options: argparse.Namespace, pr
 
 
 def _finish(record: Record, folder: Path, options: argparse.Namespace, console: Console) -> int:
-    path = folder / "record.json"
-    for target in filter(None, (path, options.json)):
-        records.write(record, target)
-    if options.junit:
-        junit.write(record, options.junit)
-    if options.markdown:
-        records.write_atomically(options.markdown, report.markdown(record))
+    path = writer.keep(record, folder / "record.json", _outputs(options), report.markdown)
     report.picture(record, folder / "gate.svg")
     report.show(record, console)
     console.print(Text(f"record: {path}; picture: {folder / 'gate.svg'}", style="dim"), soft_wrap=True)
@@ -192,9 +187,9 @@ def run_sweep(options: argparse.Namespace) -> int:
     sweep.conclude(results, defaults, record)
     record.seconds = time.monotonic() - began
     record.provenance["settings"] = "; ".join(setting.label for setting in settings)
-    _write(record, folder / "record.json", options)
+    path = writer.keep(record, folder / "record.json", _outputs(options), markdown)
     show(record, progress.console)
-    progress.console.print(Text(f"record: {folder / 'record.json'}", style="dim"), soft_wrap=True)
+    progress.console.print(Text(f"record: {path}", style="dim"), soft_wrap=True)
     return record.verdict.exit_code
 
 
@@ -243,15 +238,6 @@ def _change(check: Check) -> str:
 
 def _rate(check: Check) -> str:
     return shown(float(check.figures["seconds"]), str(check.figures["unit"])) if "seconds" in check.figures else ""
-
-
-def _write(record: Record, path: Path, options: argparse.Namespace) -> None:
-    for target in filter(None, (path, options.json)):
-        records.write(record, target)
-    if options.junit:
-        junit.write(record, options.junit)
-    if options.markdown:
-        records.write_atomically(options.markdown, markdown(record))
 
 
 def markdown(record: Record) -> str:

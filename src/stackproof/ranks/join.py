@@ -19,7 +19,6 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,7 @@ from stackproof.base import processes
 from stackproof.base.errors import Refusal
 from stackproof.ranks import launchers
 from stackproof.ranks.launchers import Invitation, Placement, Spec
-from stackproof.record import records
+from stackproof.record import records, writer
 from stackproof.record.records import Check, Figure, Record, Verdict, overall
 from stackproof.runner.process import variables_of
 from stackproof.stack import environment_proof, hosts, provenance
@@ -150,8 +149,7 @@ def take_part(wanted: Wanted) -> Outcome:
         if store:
             store.unlink(missing_ok=True)  # its keys would answer for ranks that are gone
         _complete(record, wanted, place, ended)
-        path = wanted.folder / "record.json"
-        records.write(record, path)
+        path = writer.keep(record, wanted.folder / "record.json")
         return Outcome(place, record.verdict, reason, refused, record, path)
 
 
@@ -172,7 +170,7 @@ def _begin(wanted: Wanted, place: Placement) -> Record:
     found = hosts.inspect(wanted.stack)
     if not found.present:
         raise found.refusal()
-    record = Record("ranks", wanted.stack.name, datetime.now(timezone.utc).isoformat(timespec="milliseconds"))
+    record = writer.begin("ranks", wanted.stack.name)
     proved = environment_proof.prove(wanted.stack)
     record.provenance = provenance.host_facts(wanted.stack) | provenance.proof_facts(proved)
     record.provenance |= {"launcher": place.launcher, "world_size": place.world_size, "preflight": wanted.checked}

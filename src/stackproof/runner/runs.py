@@ -4,48 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
 from stackproof.base.errors import EnvironmentMismatchError, Refusal, StackUnavailableError
-from stackproof.base.places import RESULTS
-from stackproof.record import junit, records
+from stackproof.record import records, writer
 from stackproof.record.records import Check, Record, Verdict
+from stackproof.record.writer import Outputs
 from stackproof.runner import supervise
 from stackproof.runner.request import Request
 from stackproof.runner.state import Observer
 from stackproof.stack import environment_proof, hosts, provenance
 from stackproof.stack.stacks import Stack
-
-LOCAL = RESULTS / "local"
-
-
-@dataclass(frozen=True)
-class Outputs:
-    """Where a run leaves what it found: always a record under `results`, and the files that were asked for."""
-
-    results: Path = LOCAL
-    json: Path | None = None
-    junit: Path | None = None
-
-    def prepare(self) -> None:
-        """Refuse before minutes are spent, not after, if something cannot be written."""
-        if self.json and self.json == self.junit:
-            raise Refusal(
-                f"{self.json}: is named by --json and by --junit, and one would overwrite the other; name two files"
-            )
-        for folder in {self.results, *(path.parent for path in (self.json, self.junit) if path)}:
-            try:
-                folder.mkdir(parents=True, exist_ok=True)
-                with tempfile.TemporaryFile(dir=folder):
-                    pass
-            except OSError as error:
-                raise Refusal(
-                    f"{folder}: nothing can be written there ({error.strerror}); make it writable, "
-                    "or choose another folder with --results, --json or --junit"
-                ) from error
 
 
 def conduct(request: Request, outputs: Outputs, observer: Observer, resume: bool = False) -> tuple[Record, Path]:
@@ -54,9 +24,8 @@ def conduct(request: Request, outputs: Outputs, observer: Observer, resume: bool
     `resume`: take over what the last run of this verb, stack and environment had when it was stopped.
     """
     outputs.prepare()
-    started = datetime.now(timezone.utc)
-    record = Record(request.verb, request.stack.name, started.isoformat(timespec="milliseconds"))
-    folder = supervise.run_folder(outputs.results / request.stack.name, f"{started:%Y%m%dT%H%M%S}-{request.verb}")
+    record = writer.begin(request.verb, request.stack.name)
+    folder = outputs.folder(record)
     try:
         record.provenance = provenance.host_facts(request.stack)
         record.provenance |= request.facts()
@@ -70,7 +39,8 @@ def conduct(request: Request, outputs: Outputs, observer: Observer, resume: bool
         record.verdict = Verdict.INTERRUPTED
     else:
         supervise.run(request, record, observer, folder, lambda current: _checkpoint(current, folder / "record.json"))
-    return record, _write(record, folder / "record.json", outputs)
+    record.logs = [os.path.relpath(log, folder) for log in record.logs]
+    return record, writer.keep(record, folder / "record.json", outputs)
 
 
 def _establish(request: Request, record: Record, observer: Observer) -> None:
@@ -156,19 +126,3 @@ def _refused(record: Record, refusal: Refusal, observer: Observer) -> None:
 def _add(record: Record, observer: Observer, check: Check) -> None:
     record.checks.append(check)
     observer.finished(check)
-
-
-def _write(record: Record, path: Path, outputs: Outputs) -> Path:
-    """Write every output; if the results folder fails now, the record still survives in the temporary folder."""
-    record.logs = [os.path.relpath(log, path.parent) for log in record.logs]
-    try:
-        records.write(record, path)
-        if outputs.json:
-            records.write(record, outputs.json)
-        if outputs.junit:
-            junit.write(record, outputs.junit)
-    except Refusal as refusal:
-        rescued = Path(tempfile.mkdtemp(prefix="stackproof-")) / "record.json"
-        records.write(record, rescued)
-        raise Refusal(f"{refusal}; the record of this run was saved as {rescued}") from refusal
-    return path

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import fnmatch
 import resource
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -135,9 +134,3 @@ def _guard_count(request: Request, suite: str, state: RunState) -> None:
     file = f"stacks/{request.stack.name}/stack.toml"
     reason = f"{executed} checks of {suite} were executed, {file} expects at least {promised}{why}"
     state.conclude(Check(f"guard: {suite}", Verdict.FAILED, reason, 0.0))
-
-
-def run_folder(base: Path, started: str) -> Path:
-    """Make a new folder for the logs of one run under `base`."""
-    base.mkdir(parents=True, exist_ok=True)
-    return Path(tempfile.mkdtemp(prefix=f"{started.replace(':', '')}-", dir=base))

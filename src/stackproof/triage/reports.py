@@ -7,7 +7,6 @@ A report as a record: checks for what was asked of the logs, measurements for wh
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -15,6 +14,7 @@ from functools import cache
 
 from stackproof import __version__
 from stackproof.base.errors import Refusal, suggestion
+from stackproof.record import writer
 from stackproof.record.records import Check, Figure, Measurement, Record, Verdict, overall
 from stackproof.triage import facts, figures, rules
 from stackproof.triage.causes import UNKNOWN, Finding, Judgement, judge
@@ -250,15 +250,13 @@ _NOTE = "read from a log, measured by {}; not verified"
 
 def record(reports: Sequence[Report], stack: str) -> Record:
     """Return one record for all reports; it validates like any other and names the logs."""
-    started = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
-    found = Record("triage", stack, started)
+    found = writer.begin("triage", stack, _provenance(reports))
     for report in reports:
         prefix = "triage" if len(reports) == 1 else f"triage/{report.name}"
         found.checks.extend(_checks(report, prefix))
         found.measurements.extend(_measurements(report))
         found.logs.extend(file.name for file in report.evidence.files)
     found.verdict = overall(check.verdict for check in found.checks)
-    found.provenance = _provenance(reports)
     return found
 
 

@@ -41,7 +41,6 @@ def triage(question: Question) -> int:
 
 def _write(found: Sequence[reports.Report], question: Question) -> None:
     if question.json:
-        from stackproof.record import records
-        from stackproof.triage import reports
+        from stackproof.record import writer
 
-        records.write(reports.record(found, question.stack), question.json)
+        writer.keep(reports.record(found, question.stack), question.json)

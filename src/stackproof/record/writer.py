@@ -1,0 +1,97 @@
+"""The one way in which a verb opens its record, and keeps it: what took minutes to find out is not lost with a full disk."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from itertools import combinations
+from pathlib import Path
+
+from stackproof.base.errors import Refusal
+from stackproof.base.places import RESULTS
+from stackproof.record import junit, records
+from stackproof.record.records import Figure, Record
+
+LOCAL = RESULTS / "local"
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """Where a run leaves what it found: always a record under `results`, and the files that were asked for."""
+
+    results: Path = LOCAL
+    json: Path | None = None
+    junit: Path | None = None
+    markdown: Path | None = None
+
+    @property
+    def _named(self) -> list[tuple[str, Path]]:
+        files = (("--json", self.json), ("--junit", self.junit), ("--markdown", self.markdown))
+        return [(flag, path) for flag, path in files if path]
+
+    def prepare(self) -> None:
+        """Refuse before minutes are spent, not after, if something cannot be written."""
+        for (flag, path), (other, same) in combinations(self._named, 2):
+            if path == same:
+                raise Refusal(
+                    f"{path}: is named by {flag} and by {other}, and one would overwrite the other; name two files"
+                )
+        for folder in {self.results, *(path.parent for _, path in self._named)}:
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+                with tempfile.TemporaryFile(dir=folder):
+                    pass
+            except OSError as error:
+                flags = ", ".join(("--results", *(flag for flag, _ in self._named)))
+                raise Refusal(
+                    f"{folder}: nothing can be written there ({error.strerror}); make it writable, "
+                    f"or choose another place with {flags}"
+                ) from error
+
+    def folder(self, record: Record) -> Path:
+        """Make and return a new folder for the record and the logs of one run."""
+        base = self.results / record.stack
+        base.mkdir(parents=True, exist_ok=True)
+        began = record.started[:19].replace("-", "").replace(":", "")
+        return Path(tempfile.mkdtemp(prefix=f"{began}-{record.verb}-", dir=base))
+
+
+def begin(verb: str, stack: str, provenance: Mapping[str, Figure] | None = None) -> Record:
+    """Return the record of a run that starts now, with the facts that are known by then."""
+    started = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
+    return Record(verb, stack, started, provenance=dict(provenance or {}))
+
+
+def keep(
+    record: Record, path: Path, outputs: Outputs | None = None, page: Callable[[Record], str] | None = None
+) -> Path:
+    """Write the record to `path` and every output that was asked for; return `path`.
+
+    `page` makes the Markdown. If something cannot be written now, the record still survives in the temporary folder.
+    """
+    try:
+        records.write(record, path)
+        _write_asked(record, outputs or Outputs(), page)
+    except Refusal as refusal:
+        rescued = Path(tempfile.mkdtemp(prefix="stackproof-")) / "record.json"
+        records.write(record, rescued)
+        raise Refusal(f"{refusal}; the record of this run was saved as {rescued}") from refusal
+    return path
+
+
+def _write_asked(record: Record, outputs: Outputs, page: Callable[[Record], str] | None) -> None:
+    if outputs.json:
+        records.write(record, outputs.json)
+    if outputs.junit:
+        junit.write(record, outputs.junit)
+    if outputs.markdown and page:
+        try:
+            outputs.markdown.parent.mkdir(parents=True, exist_ok=True)
+            records.write_atomically(outputs.markdown, page(record))
+        except OSError as error:
+            raise Refusal(
+                f"{outputs.markdown}: the page cannot be written ({error.strerror}); "
+                "free space or choose another file with --markdown"
+            ) from error
