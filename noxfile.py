@@ -22,7 +22,7 @@ from stackproof.stack import environments, hosts, stacks  # noqa: E402
 
 nox.needs_version = ">=2025.2.9"
 
-# Containers often forbid bytecode; without it half of a check's time is compiling torch. Ours goes into ignored folders.
+# Containers often forbid bytecode; without it half of a check's time is compiling torch.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # SIGTERM would end nox alone; as Ctrl-C, nox ends the verb first, which ends its ranks and writes its record.
@@ -139,11 +139,8 @@ def _add_tool(name: str, summary: str, *words: str, groups: Sequence[str] = (), 
 _add_tool("doctor", "What is this box, and what is wrong with it", "stackproof", "doctor")
 _add_tool("triage", "What is wrong with a run, from its logs: LOG ...", "stackproof", "triage", groups=["product"])
 _add_tool("lock", "Pin stacks anew from their requirements.in: NAME ... [--upgrade]", "stackproof", "lock")
-_SUMMARY = "Inject every fault that is claimed to be caught, and see each caught by name: --fast | --only ID"
-_add_tool("drill", _SUMMARY, "stackproof", "drill", "--locked")
-_SUMMARY = (
-    "How often the gate cries for nothing, and what it finds: [--gates 5] [--minutes 60] [--continue] (a quiet night)"
-)
+_add_tool("drill", "See every planted fault caught by name: --fast | --only ID", "stackproof", "drill", "--locked")
+_SUMMARY = "How often the gate cries for nothing, and what it finds: [--gates 5] [--continue] (a quiet night)"
 _WORDS = ("tools.gate_calibration", "--stack", "cpu", "--page", "docs/gate.md")
 _add_tool("gate-calibration", _SUMMARY, *_WORDS, groups=["judges", "others"], tags=["laboratory"])
 _SUMMARY = "Score triage on logs of public threads, into docs/triage.md; --work prints the half that may be looked at"
@@ -175,8 +172,8 @@ def _add_tests(name: str, marker: str, summary: str) -> None:
     _session(name, *(() if name == "tests" else ("long",)), python=False)(session_of_tests)
 
 
-for _name, (_marker, _summary) in MARKED.items():
-    _add_tests(_name, _marker, _summary)
+for _name, _told in MARKED.items():
+    _add_tests(_name, *_told)
 
 
 @_session("gate-tests", "long")

@@ -29,7 +29,7 @@ def fault(injection: Injection | None = None, **changed: Any) -> Fault:
         "id": "some-fault",
         "area": "compute",
         "imitates": "something that goes wrong",
-        "source": "requirements A7",
+        "source": "user report A7",
         "fast": False,
         "alone": False,
         "clean_alone": False,

@@ -28,7 +28,7 @@ def test_a_row_says_what_caught_the_fault() -> None:
     """With its words, and where such a thing was seen."""
     text = report.markdown(recorded(compare.judge(fault(), ended()), CLEAN))
     row = next(line for line in text.splitlines() if line.startswith("| `some-fault`"))
-    assert "something that goes wrong (requirements A7)" in row
+    assert "something that goes wrong (user report A7)" in row
     assert f"| {CAUGHT} | bits differ | 1 | 1 |" in row
     assert "Of 1 faults 1 were caught, and 1 runs without a fault raised 0 alarms" in text
     assert "| `soak/*` | too long |" in text

@@ -17,7 +17,7 @@ ROW = """
 id = "a"
 area = "compute"
 imitates = "something"
-source = "requirements A1"
+source = "user report A1"
 suites = ["rng"]
 [fault.red]
 "rng/rng::state" = "x"

@@ -94,7 +94,7 @@ def test_reference_figures_stand_beside_measured_ones() -> None:
     row = making.figure(0.2, workload="training-qwen3-0.6b-lora", preset="full", unit="s/sample")
     text = rendered(making.record(0, row))
     assert "5.88 samples/s on 2 ranks, 2 x Intel Arc Pro B60" in text
-    assert "requirements B2" in text
+    assert "user report B2" in text
 
 
 def test_long_histories_are_drawn_in_part() -> None:
