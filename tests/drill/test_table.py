@@ -42,9 +42,9 @@ def test_there_are_forty_faults_and_a_fast_part(faults: table.Faults) -> None:
 
 
 def test_every_row_says_what_it_imitates_and_where_that_was_seen(faults: table.Faults) -> None:
-    """A row of the requirements, or a public thread."""
+    """A row of docs/users-reports.md, or a public thread."""
     for row in faults.rows:
-        assert re.fullmatch(r"requirements [A-E]\d+|https://\S+", row.source), row.id
+        assert re.fullmatch(r"user report [A-E]\d+|https://\S+", row.source), row.id
         assert re.fullmatch(r"[a-z0-9-]+", row.id)
         assert all({**row.expected.red, **row.expected.noted}.values()), row.id
 
