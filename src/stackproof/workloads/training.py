@@ -335,9 +335,10 @@ class TrainingSteps(Work):
         require(seen.keys() == used.keys(), "a step has gradients for other parameters than were proved")
         whole = math.sqrt(sum(float(one.double().square().sum()) for one in seen.values()))
         apart = math.sqrt(sum(float((used[name].double() - one.double()).square().sum()) for name, one in seen.items()))
+        allowed = 2 * AGAIN  # either may be as far from the truth
         require(
-            apart <= AGAIN * whole,
-            f"a step takes gradients that are {apart / whole:.2g} of their length from those that were proved, {AGAIN} are allowed",
+            apart <= allowed * whole,
+            f"a step takes gradients that are {apart / whole:.2g} of their length from those that were proved, {allowed} are allowed",
         )
 
     def _require_step(self, name: str, gradient: torch.Tensor) -> None:
