@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from stackproof.bench.agree_report import markdown
+from stackproof.record import typed
 from stackproof.record.records import Check, Figure, Record, Verdict
 
 FIGURES: dict[str, Figure] = {
@@ -19,9 +20,14 @@ def record(*checks: Check) -> Record:
     )
 
 
+def pair(name: str, verdict: Verdict, reason: str, figures: dict[str, Figure] | None = None) -> Check:
+    """Return the check of one pair, as the run of the suite makes it."""
+    return typed.of_suite(Check(f"agreement/pairs::{name}", verdict, reason, 1.0, figures or {}))
+
+
 def test_a_pair_is_a_row_with_ratio_bound_and_verdict() -> None:
     """And the page says what it was measured on."""
-    said = markdown(record(Check("agreement/pairs::gemm_triton[bfloat16]", Verdict.PASSED, "fine", 1.0, dict(FIGURES))))
+    said = markdown(record(pair("gemm_triton[bfloat16]", Verdict.PASSED, "fine", dict(FIGURES))))
     assert said.startswith("## cuda, NVIDIA H200, torch 2.15.0, profile full, 2026-01-02\n")
     row = r"| gemm\_triton\[bfloat16\] | [a tool](https://example.org/a) "
     row += r"| 10.00 it/s | 10.04 it/s | 1.0042 (0.9980 to 1.0110) | 2% | passed |"
@@ -30,7 +36,7 @@ def test_a_pair_is_a_row_with_ratio_bound_and_verdict() -> None:
 
 def test_what_was_skipped_is_a_row_too() -> None:
     """With its reason; nothing is left out in silence."""
-    said = markdown(record(Check("agreement/pairs::gemm_triton[float32]", Verdict.SKIPPED, "no card | here", 0.0)))
+    said = markdown(record(pair("gemm_triton[float32]", Verdict.SKIPPED, "no card | here")))
     assert r"| gemm\_triton\[float32\] | | | | | | skipped: no card \| here |" in said
 
 
@@ -38,7 +44,7 @@ def test_other_checks_are_left_out_and_text_is_escaped() -> None:
     """A record may come from anywhere."""
     made = record(
         Check("host", Verdict.PASSED, "here", 0.0),
-        Check("agreement/pairs::x", Verdict.FAILED, "far apart", 1.0, dict(FIGURES)),
+        pair("x", Verdict.FAILED, "far apart", dict(FIGURES)),
     )
     said = markdown(made)
     assert "host" not in said

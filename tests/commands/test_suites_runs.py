@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from stackproof import cli
+from stackproof.base.statistics import median_interval
 from stackproof.commands import suites
-from stackproof.record import records
+from stackproof.record import records, typed
 
 
 @pytest.mark.parametrize("verb", ["bench", "agree"])
@@ -29,11 +30,15 @@ def bench_record(tmp_path: Path) -> Path:
     """A record of one benchmark and one comparison, from somewhere else."""
     facts: dict[str, records.Figure] = {"pinned": True, "profile": "fast", "torch": "2.15.0", "cpu.name": "a processor"}
     samples = [0.02 + number * 1e-4 for number in range(20)]
-    figures: dict[str, records.Figure] = {"low": 0.0205, "high": 0.0215, "noise": 0.02}
+    found = median_interval(samples)
+    figures: dict[str, records.Figure] = {"low": found.low, "high": found.high, "noise": found.relative}
     row = records.Measurement("gemm-float32", "tiny", "float32", 1, "gemm", "s/TFLOP", 0.021, samples, "", "1", figures)
-    check = records.Check("agreement/pairs::gemm_triton[float32]", records.Verdict.SKIPPED, "no card", 0.0)
+    check = typed.of_suite(
+        records.Check("agreement/pairs::gemm_triton[float32]", records.Verdict.SKIPPED, "no card", 0.0)
+    )
+    ran = typed.of_suite(records.Check("throughput/gemm::gemm-float32", records.Verdict.PASSED, "as expected", 1.0))
     made = records.Record(
-        "bench", "cpu", "2026-01-02T03:04:05+00:00", 1.0, records.Verdict.PASSED, facts, [check], [row]
+        "bench", "cpu", "2026-01-02T03:04:05+00:00", 1.0, records.Verdict.PASSED, facts, [check, ran], [row]
     )
     records.write(made, tmp_path / "record.json")
     return tmp_path / "record.json"
@@ -51,7 +56,7 @@ def test_a_replayed_benchmark_shows_rates_draws_and_writes(
         "cpu-distribution.png",
         "cpu-distribution.svg",
     ]
-    assert "| gemm_triton[float32] |" in (tmp_path / "page.md").read_text(encoding="utf-8")
+    assert r"| gemm\_triton\[float32\] |" in (tmp_path / "page.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from stackproof.base.errors import Refusal
 from stackproof.gate import gate, plan, run, sweep
 from stackproof.gate.live import SideEndedError
 from stackproof.gate.sweep import Combination, CombinationResult
-from stackproof.record.records import Record, Verdict
+from stackproof.record.records import CellWord, Record, Verdict
 
 from .standins import Sides, Silent, specs
 
@@ -74,11 +74,11 @@ def _swept(monkeypatch: pytest.MonkeyPatch, folder: Path, slower: dict[str, floa
 def test_settings_are_ranked_and_slower_is_an_answer(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The fastest first; one that hangs is a failure and does not end the others."""
     record = _swept(monkeypatch, tmp_path, {"1": 0.1, "2": -0.1})
-    rows = [(sweep.subject_of(check), sweep.label_of(check)) for check in sweep.ranked(record)]
+    rows = [(check.subject, check.group) for check in sweep.ranked(record)]
     assert rows == [("gemm", "A=2"), ("gemm", "A=1"), ("lora", "A=2"), ("lora", "A=1")]
     assert record.verdict is Verdict.HUNG
-    words = {check.id: check.reason.split()[0] for check in sweep.ranked(record)}
-    assert words["sweep/A=1/gemm::time"] == "SLOWER"
+    words = {check.id: check.outcome for check in sweep.ranked(record)}
+    assert words["sweep/A=1/gemm::time"] is CellWord.SLOWER
     assert next(check for check in record.checks if check.id == "sweep/A=1/gemm::time").verdict is Verdict.PASSED
 
 

@@ -120,7 +120,10 @@ WRONG: dict[str, Callable[[dict[str, Any]], object]] = {
     "unknown verdict of a check": lambda r: r["checks"][0].update(verdict="ok"),
     "unknown field": lambda r: r.update(extra=1),
     "unknown field of a check": lambda r: r["checks"][0].update(extra=1),
-    "other schema": lambda r: r.update(schema="stackproof-record-2"),
+    "other schema": lambda r: r.update(schema="stackproof-record-3"),
+    "a word that no cell has": lambda r: r["checks"][0].update(outcome="FINE"),
+    "a kind that no row has": lambda r: r["checks"][0].update(kind="odd"),
+    "an empty subject": lambda r: r["checks"][0].update(subject=""),
     "local time": lambda r: r.update(started="2026-01-02T03:04:05+02:00"),
     "no time": lambda r: r.update(started="yesterday"),
     "negative seconds": lambda r: r.update(seconds=-1),
@@ -143,7 +146,7 @@ def test_record_that_breaks_the_schema_is_refused(tmp_path: Path, name: str) -> 
     found = parsed()
     WRONG[name](found)
     path = stored(tmp_path / "r.json", found)
-    with pytest.raises(Refusal, match="is not a record of schema stackproof-record-1: ") as caught:
+    with pytest.raises(Refusal, match="is not a record of schema stackproof-record-2: ") as caught:
         records.read(path)
     assert str(caught.value).startswith(f"{path}: ")
 

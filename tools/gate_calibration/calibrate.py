@@ -18,6 +18,7 @@ from stackproof.base.errors import Refusal
 from stackproof.gate.cells import TIME
 from stackproof.gate.conclude import conclude
 from stackproof.gate.gate import Comparison, GateRun, compare
+from stackproof.gate.report import cells as cells_of
 from stackproof.gate.report import word
 from stackproof.record.records import Record
 from tools.gate_calibration.doses import Calibration, Dose
@@ -106,7 +107,7 @@ def attempt(comparison: Comparison, dose: Dose, number: int, folder: Path) -> Tr
     outcome = compare(replace(comparison, specs=(base, replace(head, drill=dose.drill))), folder, _Silent())
     record = Record("gate", head.stack, "2000-01-01T00:00:00.000+00:00")
     conclude(outcome, record, comparison.preset)
-    cells = {check.id.removeprefix("gate/"): check for check in record.checks if "ratio" in check.figures}
+    cells = {f"{check.subject}::{check.aspect}": check for check in cells_of(record) if "ratio" in check.figures}
     return Trial(
         dose=dose.name, number=number, verdict=record.verdict.value, seconds=time.monotonic() - began,
         launches=len(outcome.results.launches), words={name: word(check) for name, check in cells.items()},

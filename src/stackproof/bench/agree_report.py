@@ -13,7 +13,7 @@ _HEAD = "| what | theirs | ours | theirs | ratio of times (95 %) | bound | verdi
 
 def markdown(record: Record) -> str:
     """Return the page's section for one record: what it was measured on, a row for each pair, and what differs."""
-    compared = [check for check in record.checks if check.id.startswith("agreement/")]
+    compared = [check for check in record.checks if check.group == "agreement"]
     rows = "".join(_row(check) for check in compared)
     differences = "".join(_difference(check) for check in _first_of_each(compared))
     return (
@@ -36,7 +36,7 @@ def _where(record: Record) -> str:
 
 def _row(check: Check) -> str:
     figures = check.figures
-    name = _text(check.id.partition("::")[2])
+    name = _text(check.subject)
     if "ratio" not in figures:
         return f"| {name} | | | | | | {check.verdict.value}: {_text(check.reason)} |\n"
     ratio, low, high, bound = (float(figures[key]) for key in ("ratio", "low", "high", "bound"))

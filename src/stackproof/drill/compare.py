@@ -12,7 +12,7 @@ from pathlib import Path
 from stackproof.base.places import SUITES
 from stackproof.drill.run import Ended, Seen
 from stackproof.drill.table import Fault, Faults, matches
-from stackproof.record.records import Check, Figure, Verdict
+from stackproof.record.records import Check, Figure, Kind, Verdict
 
 NAME = "coverage"
 
@@ -65,7 +65,10 @@ def judge(fault: Fault, ended: Ended) -> Check:
     wrong = list(_complaints(fault, ended))
     verdict = Verdict.FAILED if wrong else Verdict.PASSED
     reason = "; ".join(wrong) if wrong else _caught(fault, ended)
-    return Check(fault.name, verdict, reason, ended.seconds, _figures(fault, ended))
+    figures = _figures(fault, ended)
+    return Check(
+        fault.name, verdict, reason, ended.seconds, figures, kind=Kind.FAULT, group=fault.area, subject=fault.id
+    )
 
 
 def judge_clean(name: str, wanted: tuple[str, ...], ended: Ended) -> Check:
@@ -79,7 +82,8 @@ def judge_clean(name: str, wanted: tuple[str, ...], ended: Ended) -> Check:
     verdict = Verdict.FAILED if wrong else Verdict.PASSED
     passed = sum(seen.verdict == "passed" for seen in ended.checks.values())
     reason = "; ".join(wrong) or f"without a fault nothing is red, {passed} checks passed"
-    return Check(name, verdict, reason, ended.seconds, {"command": _command(ended), "passed": passed})
+    figures: dict[str, Figure] = {"command": _command(ended), "passed": passed}
+    return Check(name, verdict, reason, ended.seconds, figures, kind=Kind.CLEAN)
 
 
 def _complaints(fault: Fault, ended: Ended) -> Iterator[str]:

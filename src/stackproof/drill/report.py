@@ -18,7 +18,7 @@ from stackproof.base.errors import Refusal
 from stackproof.base.text import in_markdown, plain
 from stackproof.drill.compare import NAME
 from stackproof.drill.table import AREAS
-from stackproof.record.records import Check, Figure, Record, Verdict, write_atomically
+from stackproof.record.records import Check, Figure, Kind, Record, Verdict, write_atomically
 
 PAGE = ROOT / "docs" / "drill.md"
 _MOST_SAID = 160
@@ -50,8 +50,8 @@ def markdown(record: Record) -> str:
 
 
 def _lines(record: Record) -> Iterator[str]:
-    faults = [check for check in record.checks if "injected" in check.figures]
-    clean = [check for check in record.checks if check.id.startswith("clean/")]
+    faults = [check for check in record.checks if check.kind is Kind.FAULT]
+    clean = [check for check in record.checks if check.kind is Kind.CLEAN]
     caught = sum(check.verdict is Verdict.PASSED for check in faults)
     facts = record.provenance
     yield _HEAD.format(hardware="the CPU and the simulated accelerator")
@@ -61,7 +61,7 @@ def _lines(record: Record) -> Iterator[str]:
         f" (Python {facts['python']}, {facts['cpus']} CPUs, {record.seconds:.0f} s)."
     )
     for area in AREAS:
-        rows = [check for check in faults if check.id.startswith(f"{area}/")]
+        rows = [check for check in faults if check.group == area]
         if rows:
             yield f"\n## {area.capitalize()}\n"
             yield from _table(rows)
@@ -80,7 +80,7 @@ def _table(rows: list[Check]) -> Iterator[str]:
         caught = _cell(told["red"]) if check.verdict is Verdict.PASSED else f"**{check.verdict.value}**"
         said = _around(check.reason, str(told["words"])) if check.verdict is Verdict.PASSED else check.reason
         cells = (
-            f"`{check.id.partition('/')[2]}`",
+            f"`{check.subject}`",
             f"{_cell(told['imitates'])} ({_source(str(told['source']))})",
             _cell(told["injected"]),
             caught,

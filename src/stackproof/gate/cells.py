@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from statistics import median
+from typing import NamedTuple
 
 from stackproof.gate import changed
 from stackproof.gate.changed import Sameness
@@ -66,6 +67,14 @@ class Cell:
         return found | {f"launch {number}": math.exp(ratio) for number, ratio in enumerate(self.ratios)}
 
 
+class Missing(NamedTuple):
+    """A figure that the base has and the head has not."""
+
+    subject: str
+    what: str
+    reason: str
+
+
 @dataclass
 class Results:
     """All cells, what was lost, and what was counted exactly."""
@@ -77,7 +86,7 @@ class Results:
     """What a record knows of the base, by subject; blocks are seconds per run, one a launch. Empty where both sides are live."""
     cells: dict[str, Cell] = field(default_factory=dict)
     lost: dict[str, Lost] = field(default_factory=dict)
-    missing: dict[str, str] = field(default_factory=dict)
+    missing: dict[str, Missing] = field(default_factory=dict)
     """Figures that the base has and the head has not, by the name of the check."""
     counted: dict[str, list[tuple[dict[str, int], dict[str, int]]]] = field(default_factory=dict)
     proved: dict[str, str] = field(default_factory=dict)
@@ -125,7 +134,9 @@ class Results:
             if before > 0 and after > 0:
                 self._append(cell, math.log(after / before))
             elif before > 0:
-                self.missing[cell.name] = f"the base gives {before:g} {row.unit}, the head nothing"
+                self.missing[cell.name] = Missing(
+                    subject, name, f"the base gives {before:g} {row.unit}, the head nothing"
+                )
 
     def _add_work(self, subject: str, base: Observed, head: Observed) -> None:
         """What is computed is told in the first launch; what was done in every one, and one that differs is enough."""
@@ -139,7 +150,8 @@ class Results:
             self.counted.setdefault(subject, []).append((base.counters, head.counters))
         for name in self.plan.counters:
             if name in base.counters and name not in head.counters:
-                self.missing[f"gate/{subject}::{name}"] = f"the base counts {base.counters[name]}, the head nothing"
+                reason = f"the base counts {base.counters[name]}, the head nothing"
+                self.missing[f"gate/{subject}::{name}"] = Missing(subject, name, reason)
 
     def _append(self, fresh: Cell, ratio: float) -> None:
         cell = self.cells.setdefault(fresh.name, fresh)

@@ -8,7 +8,7 @@ from stackproof.gate.changed import WORD
 from stackproof.gate.gate import GateRun
 from stackproof.gate.interleave import PROCESS
 from stackproof.gate.statistics import CellOutcome
-from stackproof.record.records import Check, Figure, Record, Verdict, overall
+from stackproof.record.records import NOT_EXECUTED, CellWord, Check, Figure, Kind, Record, Verdict, overall
 
 FLAG = "--accept-changed"
 """What lets sides that compute different things pass, if they are meant to; the page says so."""
@@ -24,9 +24,9 @@ _VERDICTS = {
 def conclude(outcome: GateRun, record: Record, preset: str, accepted: bool = False) -> None:
     """Add checks, measurements and facts to the record, and give it its verdict; `accepted`: sides may compute different things."""
     results = outcome.results
-    record.checks += [Check(f"gate/{one.subject}::runs", one.verdict, one.reason, 0.0) for one in results.lost.values()]
+    record.checks += [compared(one.subject, "runs", one.verdict, one.reason) for one in results.lost.values()]
     record.checks += [
-        Check(name, Verdict.FAILED, f"is missing: {reason}", 0.0) for name, reason in results.missing.items()
+        compared(one.subject, one.what, Verdict.FAILED, f"is missing: {one.reason}") for one in results.missing.values()
     ]
     judged = [cell for cell in results.cells.values() if cell.subject not in results.lost]
     record.checks += [_check(cell) for cell in judged if cell.subject != PROCESS or results.seen()]
@@ -35,8 +35,9 @@ def conclude(outcome: GateRun, record: Record, preset: str, accepted: bool = Fal
         record.checks += [_counted(subject, counter, pairs, results.same_torch) for counter in names]
     record.checks += _same_work(results, accepted)
     if outcome.interrupted:
-        record.checks.append(Check("gate/run::launches", Verdict.INTERRUPTED, "interrupted from outside", 0.0))
-    record.verdict = whole(results, record)
+        record.checks.append(compared("run", "launches", Verdict.INTERRUPTED, "interrupted from outside"))
+    record.checks += _unjudged(results, record)
+    record.verdict = overall(check.verdict for check in record.checks)
     record.checks.append(_conditions(outcome))
     stored.store(record, results.launches, outcome.subjects, preset)
     _add_facts(outcome, record)
@@ -46,62 +47,84 @@ def _same_work(results: Results, accepted: bool) -> list[Check]:
     """Two checks a subject: what is computed from equal seeds, and the units of work that the timed blocks did."""
     found = []
     for subject, sameness in results.computed.items():
-        found.append(_unlike(f"gate/{subject}::computes", sameness.sentence(), sameness.changed, accepted))
+        found.append(_unlike(subject, "computes", sameness.sentence(), sameness.changed, accepted))
     for subject, words in results.units.items():
         said = (
             f"{WORD} the timed blocks did not do the same work: {words}"
             if words
             else "SAME units of work, counted in all blocks"
         )
-        found.append(_unlike(f"gate/{subject}::units", said, bool(words), accepted))
-    return [check for check in found if check.id.removeprefix("gate/").partition("::")[0] not in results.lost]
+        found.append(_unlike(subject, "units", said, bool(words), accepted))
+    return [check for check in found if check.subject not in results.lost]
 
 
-def _unlike(name: str, reason: str, changed: bool, accepted: bool) -> Check:
+def compared(
+    subject: str,
+    aspect: str,
+    verdict: Verdict,
+    reason: str,
+    outcome: CellWord | None = None,
+    figures: dict[str, Figure] | None = None,
+) -> Check:
+    """Return the check of one cell; what could not be judged says so in a word, whatever the reason."""
+    if outcome is None and verdict in NOT_EXECUTED:
+        outcome = CellWord.NOT_JUDGED
+    name = f"gate/{subject}::{aspect}"
+    return Check(
+        name, verdict, reason, 0.0, figures or {}, kind=Kind.CELL, subject=subject, aspect=aspect, outcome=outcome
+    )
+
+
+def _unlike(subject: str, aspect: str, reason: str, changed: bool, accepted: bool) -> Check:
     if not changed:
-        return Check(name, Verdict.PASSED, reason, 0.0)
+        return compared(subject, aspect, Verdict.PASSED, reason, CellWord.SAME)
     if accepted:
-        return Check(name, Verdict.PASSED, f"{reason}; accepted by {FLAG}", 0.0)
-    return Check(name, Verdict.FAILED, reason, 0.0)
+        return compared(subject, aspect, Verdict.PASSED, f"{reason}; accepted by {FLAG}", CellWord.CHANGED)
+    return compared(subject, aspect, Verdict.FAILED, reason, CellWord.CHANGED)
 
 
 def _check(cell: Cell) -> Check:
-    if cell.ruling is None and cell.aside:
-        return Check(
-            cell.name, Verdict.SKIPPED, f"does not gate: only {len(cell.ratios)} launches", 0.0, cell.figures()
-        )
-    if cell.ruling is None:
-        reason = f"only {len(cell.ratios)} launches, too few to say anything; allow more --minutes"
-        return Check(cell.name, Verdict.INCONCLUSIVE, reason, 0.0, cell.figures())
+    verdict, outcome, reason = _judged(cell)
+    return compared(cell.subject, cell.what, verdict, reason, outcome, cell.figures())
+
+
+def _judged(cell: Cell) -> tuple[Verdict, CellWord, str]:
+    """Return the verdict, the word and the reason of a cell with noise."""
     ruling = cell.ruling
+    if ruling is None and cell.aside:
+        return Verdict.SKIPPED, CellWord.NOT_JUDGED, f"does not gate: only {len(cell.ratios)} launches"
+    if ruling is None:
+        reason = f"only {len(cell.ratios)} launches, too few to say anything; allow more --minutes"
+        return Verdict.INCONCLUSIVE, CellWord.INCONCLUSIVE, reason
     if cell.aside and not ruling.decided:
         reason = f"does not gate: {ruling.reason}, after the launches that other cells needed"
-        return Check(cell.name, Verdict.SKIPPED, reason, 0.0, cell.figures())
+        return Verdict.SKIPPED, CellWord.BLIND, reason
     if ruling.blind:
         reason = f"does not gate: {ruling.reason}, and the minimum effect is {cell.effect:.0%}"
-        return Check(cell.name, Verdict.SKIPPED, reason, 0.0, cell.figures())
-    verdict = _VERDICTS[ruling.outcome]
-    return Check(cell.name, verdict, f"{ruling.outcome.value} {ruling.reason}", 0.0, cell.figures())
+        return Verdict.SKIPPED, CellWord.BLIND, reason
+    outcome = CellWord(ruling.outcome.value)
+    return _VERDICTS[ruling.outcome], outcome, f"{outcome.value} {ruling.reason}"
 
 
 def _counted(subject: str, counter: str, pairs: list[tuple[dict[str, int], dict[str, int]]], same_torch: bool) -> Check:
     """More of what is counted is worse; between two versions of torch it only is a fact."""
     outcome, reason = counter_change(pairs, counter)
-    verdict = _VERDICTS[outcome]
+    verdict, word = _VERDICTS[outcome], CellWord(outcome.value)
     if outcome is CellOutcome.INCONCLUSIVE or (outcome is CellOutcome.SLOWER and not same_torch):
-        verdict = Verdict.NOT_APPLICABLE
+        verdict, word = Verdict.NOT_APPLICABLE, CellWord.NOT_JUDGED
         reason += "" if same_torch else "; the sides have different torch, so this does not gate"
     figures: dict[str, Figure] = {"base": pairs[0][0][counter], "head": pairs[0][1][counter]}
-    return Check(f"gate/{subject}::{counter}", verdict, f"{outcome.value} {reason}", 0.0, figures)
+    return compared(subject, counter, verdict, f"{outcome.value} {reason}", word, figures)
 
 
-def whole(results: Results, record: Record) -> Verdict:
-    """Return the gate's verdict: one in which nothing ran failed, one in which no time could be judged says nothing."""
-    verdict = overall(check.verdict for check in record.checks)
-    if verdict is not Verdict.PASSED:
-        return verdict
-    judged = [cell for cell in results.cells.values() if cell.what == TIME and cell.decided]
-    return Verdict.PASSED if judged else Verdict.INCONCLUSIVE if results.seen() else Verdict.FAILED
+def _unjudged(results: Results, record: Record) -> list[Check]:
+    """Return the check that a gate owes which has nothing against it and nothing for it: no time was judged, or nothing ran."""
+    good = overall(check.verdict for check in record.checks) is Verdict.PASSED
+    if not good or any(cell.what == TIME and cell.decided for cell in results.cells.values()):
+        return []
+    if results.seen():
+        return [compared("run", "judged", Verdict.INCONCLUSIVE, "no time could be judged; allow more --minutes")]
+    return [compared("run", "judged", Verdict.FAILED, "no time was measured, so nothing was compared")]
 
 
 def _conditions(outcome: GateRun) -> Check:
@@ -114,7 +137,7 @@ def _conditions(outcome: GateRun) -> Check:
     figures: dict[str, Figure] = {
         f"launch {number}, others' share of the cores": load for number, load in enumerate(loads)
     }
-    return Check(CONDITIONS, Verdict.PASSED, reason, 0.0, figures)
+    return Check(CONDITIONS, Verdict.PASSED, reason, 0.0, figures, kind=Kind.CONDITIONS)
 
 
 def _add_facts(outcome: GateRun, record: Record) -> None:

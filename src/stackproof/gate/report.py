@@ -17,9 +17,9 @@ from rich.table import Table
 from rich.text import Text
 
 from stackproof.base.text import in_html, in_markdown, plain
-from stackproof.gate.conclude import CONDITIONS, FLAG
+from stackproof.gate.conclude import FLAG
 from stackproof.record.console import plain_console
-from stackproof.record.records import Check, Record, Verdict
+from stackproof.record.records import CellWord, Check, Kind, Record, Verdict
 
 _WIDTH = 31
 _WORDS = {
@@ -97,12 +97,12 @@ def footer(record: Record, equal: list[Check]) -> list[tuple[str, str]]:
     """Return the lines below the cells, with a style each: what is exactly equal, what disturbed the run, what to do."""
     lines = []
     if equal:
-        names = dict.fromkeys(check.id.rpartition("::")[2] for check in equal)
+        names = dict.fromkeys(check.aspect for check in equal)
         lines.append((f"equal in {len(equal)} cells: {', '.join(names)}", "dim"))
     blind = [cell_name(check) for check in cells(record) if word(check) == "blind"]
     if blind:
         lines.append((f"does not gate, because its noise hides the minimum effect: {', '.join(blind)}", "yellow"))
-    conditions = next((check.reason for check in record.checks if check.id == CONDITIONS), "")
+    conditions = next((check.reason for check in record.checks if check.kind is Kind.CONDITIONS), "")
     if conditions:
         lines.append((f"conditions: {conditions}", "dim"))
     if any(word(check) == "CHANGED" and check.verdict.exit_code for check in cells(record)):
@@ -116,7 +116,7 @@ def footer(record: Record, equal: list[Check]) -> list[tuple[str, str]]:
 
 def cells(record: Record) -> list[Check]:
     """Return the checks that compare something."""
-    return [check for check in record.checks if check.id.startswith("gate/") and check.id != CONDITIONS]
+    return [check for check in record.checks if check.kind is Kind.CELL]
 
 
 def split(record: Record) -> tuple[list[Check], list[Check]]:
@@ -142,24 +142,22 @@ def tally(checks: Iterable[Check]) -> str:
 
 
 def word(check: Check) -> str:
-    """Return the one word of a cell."""
-    first = check.reason.split(" ", 1)[0]
-    if first in ("FASTER", "SAME", "SLOWER", "CHANGED") and check.verdict in (Verdict.PASSED, Verdict.FAILED):
-        return first
-    special = {
+    """Return the one word of a cell: its own, or what became of a subject that could not be compared."""
+    if check.outcome:
+        return check.outcome.value
+    ended = {
         Verdict.FAILED: "WRONG",
         Verdict.CRASHED: "CRASHED",
         Verdict.HUNG: "HUNG",
         Verdict.INTERRUPTED: "INTERRUPTED",
         Verdict.INCONCLUSIVE: "INCONCLUSIVE",
-        Verdict.SKIPPED: "blind" if "ratio" in check.figures else "not judged",
     }
-    return special.get(check.verdict, "not judged")
+    return ended.get(check.verdict, CellWord.NOT_JUDGED.value)
 
 
 def cell_name(check: Check) -> str:
     """Return a cell's name for people."""
-    return check.id.removeprefix("gate/").replace("::", " ")
+    return f"{check.subject} {check.aspect}"
 
 
 def sees(check: Check) -> str:

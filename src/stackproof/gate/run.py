@@ -22,14 +22,15 @@ from stackproof.bench.subjects import profile as profile_named
 from stackproof.bench.subjects import subjects
 from stackproof.gate import plan, planted, report, stored, sweep
 from stackproof.gate.cells import BASE, HEAD, Results
-from stackproof.gate.conclude import conclude
+from stackproof.gate.conclude import compared, conclude
 from stackproof.gate.gate import Comparison, compare
+from stackproof.gate.interleave import PROCESS
 from stackproof.gate.live import SideEndedError, SideSpec
 from stackproof.gate.report import sees, strip, word
 from stackproof.gate.variants import Variant, assignments, prepared, sources, unpinned
 from stackproof.record import writer
 from stackproof.record.console import plain_console
-from stackproof.record.records import Check, Record, Verdict
+from stackproof.record.records import CellWord, Check, Record, Verdict
 from stackproof.record.writer import LOCAL, Outputs
 from stackproof.stack import hosts, provenance, stacks
 from stackproof.stack.stacks import Stack
@@ -121,10 +122,10 @@ def _compare(comparison: Comparison, record: Record, folder: Path, progress: Gat
     try:
         outcome = compare(comparison, folder, progress)
     except SideEndedError as ended:
-        record.checks.append(Check("gate/process::start-up", ended.verdict, str(ended), 0.0))
+        record.checks.append(compared(PROCESS, "start-up", ended.verdict, str(ended)))
         record.verdict = ended.verdict
     except KeyboardInterrupt:
-        record.checks.append(Check("gate/process::start-up", Verdict.INTERRUPTED, "interrupted from outside", 0.0))
+        record.checks.append(compared(PROCESS, "start-up", Verdict.INTERRUPTED, "interrupted from outside"))
         record.verdict = Verdict.INTERRUPTED
     else:
         conclude(outcome, record, comparison.preset, accepted)
@@ -205,7 +206,7 @@ def _ranked(comparison: Comparison, stack: Stack, only: list[str]) -> Comparison
 def show(record: Record, console: Console) -> None:
     """Print the settings that were ignored first, then by subject all settings, the fastest first."""
     for check in record.checks:
-        if check.reason.startswith("IGNORED") or check.verdict.exit_code not in (0, Verdict.INCONCLUSIVE.exit_code):
+        if check.outcome is CellWord.IGNORED or check.verdict.exit_code not in (0, Verdict.INCONCLUSIVE.exit_code):
             console.print(
                 Text(plain(f"{check.id.removeprefix('sweep/')}: {check.reason}"), style="bold red"), soft_wrap=True
             )
@@ -218,11 +219,11 @@ def show(record: Record, console: Console) -> None:
 
 
 def _rows(record: Record) -> list[tuple[str, ...]]:
-    ignored = {sweep.label_of_effect(check) for check in record.checks if check.reason.startswith("IGNORED")}
+    ignored = {check.group for check in record.checks if check.outcome is CellWord.IGNORED}
     return [
         (
-            sweep.subject_of(check),
-            sweep.label_of(check) + (" (IGNORED)" if sweep.label_of(check) in ignored else ""),
+            check.subject,
+            check.group + (" (IGNORED)" if check.group in ignored else ""),
             f"{word(check)} {_change(check)}".strip(),
             strip(check),
             _rate(check),
@@ -250,7 +251,7 @@ def markdown(record: Record) -> str:
     ignored = [
         f"- {in_markdown(check.id)}: {in_markdown(check.reason)}"
         for check in record.checks
-        if "IGNORED" in check.reason
+        if check.outcome is CellWord.IGNORED
     ]
     return "\n".join(
         [

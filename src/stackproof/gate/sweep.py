@@ -13,10 +13,11 @@ from typing import Any
 
 from stackproof.base.errors import Refusal
 from stackproof.gate.cells import TIME, Cell
+from stackproof.gate.conclude import compared
 from stackproof.gate.gate import Comparison, GateRun, Watcher, compare
 from stackproof.gate.interleave import LaunchTerms
 from stackproof.gate.live import Answer, LiveSide, SideEndedError, SideSpec
-from stackproof.record.records import Check, Figure, Record, Verdict, overall
+from stackproof.record.records import NOT_EXECUTED, CellWord, Check, Figure, Kind, Record, Verdict, overall
 
 _PROBE_S = 240.0
 RANKED = ("collective", "data-parallel")
@@ -135,12 +136,12 @@ def conclude(results: Sequence[CombinationResult], defaults: Answer, record: Rec
         label = result.setting.label
         record.checks.append(_effect_check(label, result, defaults))
         if result.ended is not None:
-            record.checks.append(Check(f"sweep/{label}::runs", result.ended.verdict, str(result.ended), 0.0))
+            record.checks.append(_whole(label, "runs", result.ended.verdict, str(result.ended)))
         if result.outcome is not None:
             record.checks += _cells(label, result.outcome)
             if result.outcome.interrupted:
                 reason = "interrupted from outside; the settings after it were not measured"
-                record.checks.append(Check(f"sweep/{label}::runs", Verdict.INTERRUPTED, reason, 0.0))
+                record.checks.append(_whole(label, "runs", Verdict.INTERRUPTED, reason))
             record.provenance |= result.outcome.facts["base"]
     record.verdict = overall(check.verdict for check in record.checks)
     record.provenance |= {f"in effect by default, {name}": value for name, value in defaults.get("facts", {}).items()}
@@ -152,34 +153,43 @@ def _effect_check(label: str, result: CombinationResult, defaults: Answer) -> Ch
     told = ", ".join(f"{name} {value}" for name, value in figures.items() if name != "bus id")
     warned = "; ".join(result.effect.get("warned", ()))
     if reason:
-        return Check(f"sweep/{label}::effect", Verdict.NOT_APPLICABLE, f"IGNORED: {reason}", 0.0, figures)
+        found = _whole(label, "effect", Verdict.NOT_APPLICABLE, f"IGNORED: {reason}", figures)
+        return replace(found, outcome=CellWord.IGNORED)
     said = result.effect.get("silent") or told or "the library's log says nothing of it"
-    return Check(
-        f"sweep/{label}::effect", Verdict.PASSED, f"{said}{'; warns: ' + warned if warned else ''}", 0.0, figures
-    )
+    return _whole(label, "effect", Verdict.PASSED, f"{said}{'; warns: ' + warned if warned else ''}", figures)
+
+
+def _whole(label: str, aspect: str, verdict: Verdict, reason: str, figures: dict[str, Figure] | None = None) -> Check:
+    """Return a check that is about a whole setting."""
+    name = f"sweep/{label}::{aspect}"
+    return Check(name, verdict, reason, 0.0, figures or {}, kind=Kind.SETTING, group=label, aspect=aspect)
 
 
 def _cells(label: str, outcome: GateRun) -> Iterable[Check]:
     results = outcome.results
     for one in results.lost.values():
-        if one.verdict not in (Verdict.NOT_APPLICABLE, Verdict.SKIPPED):
-            yield Check(f"sweep/{label}/{one.subject}::runs", one.verdict, one.reason, 0.0)
-        else:
-            yield Check(f"sweep/{label}/{one.subject}::runs", Verdict.SKIPPED, one.reason, 0.0)
+        verdict = Verdict.SKIPPED if one.verdict in NOT_EXECUTED else one.verdict
+        yield _of(label, compared(one.subject, "runs", verdict, one.reason))
     for cell in results.cells.values():
         if cell.what == TIME and cell.subject not in results.lost:
-            yield _cell(label, cell, outcome)
+            yield _of(label, _cell(cell, outcome))
 
 
-def _cell(label: str, cell: Cell, outcome: GateRun) -> Check:
-    name = f"sweep/{label}/{cell.subject}::{TIME}"
+def _of(label: str, check: Check) -> Check:
+    """Return the check of a cell as one of a setting."""
+    return replace(check, id=f"sweep/{label}/{check.subject}::{check.aspect}", group=label)
+
+
+def _cell(cell: Cell, outcome: GateRun) -> Check:
     figures = {**cell.figures(), **_rates(cell, outcome)}
+    verdict, word = Verdict.INCONCLUSIVE, CellWord.INCONCLUSIVE
     if cell.ruling is None:
-        return Check(
-            name, Verdict.INCONCLUSIVE, f"only {len(cell.ratios)} launches; allow more --minutes", 0.0, figures
-        )
-    verdict = Verdict.PASSED if cell.ruling.decided else Verdict.INCONCLUSIVE
-    return Check(name, verdict, f"{cell.ruling.outcome.value} {cell.ruling.reason}", 0.0, figures)
+        reason = f"only {len(cell.ratios)} launches; allow more --minutes"
+        return compared(cell.subject, TIME, verdict, reason, word, figures)
+    reason = f"{cell.ruling.outcome.value} {cell.ruling.reason}"
+    if cell.ruling.decided:
+        verdict, word = Verdict.PASSED, CellWord(cell.ruling.outcome.value)
+    return compared(cell.subject, TIME, verdict, reason, word, figures)
 
 
 def _rates(cell: Cell, outcome: GateRun) -> dict[str, Figure]:
@@ -194,20 +204,5 @@ def _rates(cell: Cell, outcome: GateRun) -> dict[str, Figure]:
 
 def ranked(record: Record) -> list[Check]:
     """Return the cells of all settings, by subject, the fastest first."""
-    cells = [check for check in record.checks if check.id.startswith("sweep/") and check.id.endswith(f"::{TIME}")]
-    return sorted(cells, key=lambda check: (subject_of(check), float(check.figures.get("ratio", math.inf))))
-
-
-def subject_of(check: Check) -> str:
-    """Return the subject of a cell's name."""
-    return check.id.rpartition("::")[0].rpartition("/")[2]
-
-
-def label_of_effect(check: Check) -> str:
-    """Return the setting of a check that is about a whole setting."""
-    return check.id.removeprefix("sweep/").rpartition("::")[0]
-
-
-def label_of(check: Check) -> str:
-    """Return the setting of a check's name."""
-    return check.id.removeprefix("sweep/").rpartition("::")[0].rpartition("/")[0]
+    cells = [check for check in record.checks if check.kind is Kind.CELL and check.aspect == TIME]
+    return sorted(cells, key=lambda check: (check.subject, float(check.figures.get("ratio", math.inf))))

@@ -12,7 +12,7 @@ import statistics
 from collections.abc import Iterator, Mapping
 
 from stackproof.base.statistics import median_interval
-from stackproof.record.records import SUITE_VERBS, Check, Figure, Measurement, Record, Verdict, overall
+from stackproof.record.records import FIRST_SCHEMA, SUITE_VERBS, Check, Figure, Measurement, Record, Verdict, overall
 
 _SLACK = 1e-6
 _BELOW_NOTHING = ("low", "high", "noise", "samples", "seconds", "peak_memory_bytes", "of_peak", "numbers", "batches")
@@ -35,7 +35,7 @@ def contradictions(record: Record) -> Iterator[str]:
 def _verdict(record: Record) -> Iterator[str]:
     """What was interrupted may have had good checks until then; of an old gate only, the whole may be worse than its checks."""
     found = overall(check.verdict for check in record.checks)
-    graver = record.schema.endswith("-1") and record.verdict.exit_code and not found.exit_code
+    graver = record.schema == FIRST_SCHEMA and record.verdict.exit_code and not found.exit_code
     if record.verdict not in (found, Verdict.INTERRUPTED) and not graver:
         yield f"it says '{record.verdict.value}', and its {len(record.checks)} checks amount to '{found.value}'"
     chosen = bool(record.provenance.get("only"))  # somebody may ask for one check that is skipped here

@@ -6,7 +6,7 @@ import json
 import math
 import os
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from enum import Enum
 from functools import cache
@@ -16,7 +16,10 @@ from typing import Any
 from stackproof.base.errors import Refusal
 
 SCHEMA = Path(__file__).with_name("record.schema.json")
-SCHEMA_NAME = "stackproof-record-1"
+SCHEMA_NAME = "stackproof-record-2"
+FIRST_SCHEMA = "stackproof-record-1"
+"""What was written until the typed fields of a check came; it is read, and never written anew."""
+_SCHEMAS = {SCHEMA_NAME: SCHEMA, FIRST_SCHEMA: SCHEMA.with_name("record-1.schema.json")}
 
 Figure = float | int | str | bool
 
@@ -80,15 +83,58 @@ _GRAVITY = (
 )
 
 
+class Kind(str, Enum):
+    """What sort of row a check is, where readers tell sorts apart."""
+
+    SUITE = "suite"
+    CELL = "cell"
+    SETTING = "setting"
+    CONDITIONS = "conditions"
+    FAULT = "fault"
+    CLEAN = "clean"
+
+
+class CellWord(str, Enum):
+    """The one word of a cell: the head beside the base, a setting beside the defaults."""
+
+    FASTER = "FASTER"
+    SAME = "SAME"
+    SLOWER = "SLOWER"
+    CHANGED = "CHANGED"
+    INCONCLUSIVE = "INCONCLUSIVE"
+    IGNORED = "IGNORED"
+    BLIND = "blind"
+    NOT_JUDGED = "not judged"
+
+
 @dataclass
 class Check:
-    """How one check ended: verdict, reason in one sentence, seconds, and the figures that it saw."""
+    """How one check ended: verdict, reason in one sentence, seconds, and the figures that it saw.
+
+    The rest is optional, and there so that nobody reads it back out of `id` and `reason`. `group`: of what it is one of several
+    (a suite, a setting, an area of the drill); `subject`: what was looked at; `aspect`: what of it; `outcome`: the word of a cell.
+    """
 
     id: str
     verdict: Verdict
     reason: str
     seconds: float
     figures: dict[str, Figure] = field(default_factory=dict)
+    kind: Kind | None = None
+    group: str = ""
+    subject: str = ""
+    aspect: str = ""
+    outcome: CellWord | None = None
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> Check:
+        """Return the check of a row of JSON, its words made words of the closed sets again."""
+        words = {name: kind(row[name]) for name, kind in _WORDS.items() if row.get(name)}
+        return cls(**{**row, **words})
+
+
+_WORDS: dict[str, type[Enum]] = {"verdict": Verdict, "kind": Kind, "outcome": CellWord}
+_TYPED = ("kind", "group", "subject", "aspect", "outcome")
 
 
 @dataclass
@@ -129,7 +175,12 @@ class Record:
 
     def as_json(self) -> str:
         """Return the record as JSON text; figures that JSON has no number for (NaN, infinity) are words."""
-        return json.dumps(_finite(asdict(self)), indent=1, ensure_ascii=True, allow_nan=False) + "\n"
+        told = asdict(self)
+        for row in told["checks"]:
+            for name in _TYPED:
+                if self.schema == FIRST_SCHEMA or not row[name]:
+                    del row[name]
+        return json.dumps(_finite(told), indent=1, ensure_ascii=True, allow_nan=False) + "\n"
 
 
 def overall(verdicts: Iterable[Verdict]) -> Verdict:
@@ -188,13 +239,15 @@ def read(path: Path) -> Record:
         raise DamagedRecordError(
             f"{path}: is not a record: it is damaged or cut short ({error}); set it aside and run again"
         ) from error
-    from stackproof.record import evidence
+    from stackproof.record import evidence, typed
 
     validate(found, path)
     found["verdict"] = Verdict(found["verdict"])
-    found["checks"] = [Check(**{**row, "verdict": Verdict(row["verdict"])}) for row in found["checks"]]
+    found["checks"] = [Check.of(row) for row in found["checks"]]
     found["measurements"] = [_measurement(row) for row in found["measurements"]]
     record = Record(**found)
+    if record.schema == FIRST_SCHEMA:
+        typed.fill(record)
     if wrong := next(evidence.contradictions(record), None):
         raise Refusal(f"{path}: contradicts itself: {wrong}; it is no evidence, so run again")
     return record
@@ -224,20 +277,22 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def validate(found: Any, path: Path) -> None:
-    """Hold a parsed record against the published JSON Schema."""
+    """Hold a parsed record against the published JSON Schema that it names, or else against the newest."""
     import fastjsonschema
 
+    name = FIRST_SCHEMA if isinstance(found, dict) and found.get("schema") == FIRST_SCHEMA else SCHEMA_NAME
     try:
-        _validator()(found)
+        _validator(name)(found)
     except fastjsonschema.JsonSchemaValueException as error:
-        raise Refusal(f"{path}: is not a record of schema {SCHEMA_NAME}: {error.message}") from error
+        raise Refusal(f"{path}: is not a record of schema {name}: {error.message}") from error
 
 
 @cache
-def _validator() -> Callable[[Any], Any]:
+def _validator(name: str) -> Callable[[Any], Any]:
     import fastjsonschema
 
-    compiled: Callable[[Any], Any] = fastjsonschema.compile(json.loads(SCHEMA.read_text(encoding="utf-8")))
+    text = _SCHEMAS[name].read_text(encoding="utf-8")
+    compiled: Callable[[Any], Any] = fastjsonschema.compile(json.loads(text))
     return compiled
 
 

@@ -119,7 +119,7 @@ def _on_finished(process: CheckProcess, event: dict[str, Any]) -> None:
     row = event["check"]
     process.current = ""
     process._extend(_QUIET_S)
-    process.state.conclude(Check(**{**row, "verdict": Verdict(row["verdict"])}))
+    process.state.conclude(Check.of(row))
 
 
 def _on_measurement(process: CheckProcess, event: dict[str, Any]) -> None:

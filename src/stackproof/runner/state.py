@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from stackproof.record import typed
 from stackproof.record.records import Check, Record, Verdict
 
 _CHECKPOINT_S = 10.0
@@ -66,7 +67,7 @@ class RunState:
         if check.id in self._ended:
             return
         self._ended.add(check.id)
-        judged = self.excuse(check)
+        judged = self.excuse(typed.of_suite(check))
         self.record.checks.append(judged)
         self.observer.finished(judged)
 
