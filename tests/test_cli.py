@@ -226,7 +226,7 @@ def stall(*_):
     (base / "reached").touch()
     time.sleep(60)
 real_prove = environment_proof.prove
-environment_proof.prove = stall if phase == "proof" else lambda stack: environment_proof.Proof(True, "0" * 64, (), 1, "9.1.0", {})
+environment_proof.prove = stall if phase == "proof" else lambda stack, *deep: environment_proof.Proof(True, "0" * 64, (), 1, "9.1.0", {})
 if phase == "host":
     runs.hosts.inspect = stall
 outputs = ["--results", str(base / "results"), "--json", str(base / "r.json")]
@@ -241,16 +241,16 @@ SUITES = {
     "import": "",
     "collection": "reached.touch()\ntime.sleep(60)\n",
     "check": """
-def test_fine():
-    pass
+def test_fine(figures):
+    figures['summary'] = 'fine'
 def test_slow():
     time.sleep(0.5)
     reached.touch()
     time.sleep(60)
 """,
     "check with processes": """
-def test_fine():
-    pass
+def test_fine(figures):
+    figures['summary'] = 'fine'
 def test_slow():
     code = "import subprocess; subprocess.Popen(['sleep', '60'], start_new_session=True).wait()"
     for _ in range(2):

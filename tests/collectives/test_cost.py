@@ -100,7 +100,8 @@ def test_a_rank_returns_its_times(alone: Rank) -> None:
     }  # fmt: skip
     assert all(seconds > 0 for times in found["seconds"].values() for seconds in times)
     on, off = found["profiled"]["on"], found["profiled"]["off"]
-    assert on["communication"] > 0 == off["communication"] and on["alone"] <= on["communication"]
+    assert on["communication"] > 0 == off["communication"]
+    assert on["alone"] <= on["communication"] * (1 + 1e-9)
     assert found["dtype"] == "float32" and found["digests"].keys() == {"on", "off"}
 
 

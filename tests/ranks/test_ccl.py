@@ -18,7 +18,8 @@ from stackproof.record.records import Record, Verdict
 
 from .. import fakes
 
-DOUBLES = Path(__file__).parent / "doubles"
+DOUBLES = Path(__file__).parent / "planted"
+"""Start-up code is refused in a run that counts; what a drill plants may be there, and the record says so."""
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +58,13 @@ def run(root: Path, *arguments: str, **environ: str) -> Record:
     ended = subprocess.run(
         command,
         cwd=root,
-        env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", **environ},
+        env={
+            **os.environ,
+            "PYTHONPATH": path,
+            "OMP_NUM_THREADS": "1",
+            "STACKPROOF_DRILL_FIRED": str(DOUBLES.parent / "fired"),
+            **environ,
+        },
         capture_output=True,
         text=True,
         timeout=500,

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from stackproof.base.errors import Refusal
 from stackproof.base.places import require_checkout
 from stackproof.commands import arguments, locked
-from stackproof.stack import hosts, stacks
 
 if TYPE_CHECKING:
     from stackproof.commands.arguments import Verbs
+    from stackproof.drill.table import Faults
     from stackproof.record.records import Record
 
 _HELP = "inject every fault that is claimed to be caught, and see each caught by name"
@@ -50,15 +50,24 @@ def add(verbs: Verbs) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     """Run the drill and return the exit code of the contracts."""
-    from stackproof.drill import drill, report, table
-    from stackproof.record import writer
-    from stackproof.record.console import plain_console
+    from stackproof.drill import table
 
     require_checkout("drill")
     loaded = table.load()
     if options.locked:
+        from stackproof.stack import hosts, stacks
+
         drilled = [stacks.load(name) for name in loaded.stacks]
         return locked.again([stack for stack in drilled if hosts.inspect(stack).present], options.given)
+    return _drill(options, loaded)
+
+
+def _drill(options: argparse.Namespace, loaded: Faults) -> int:
+    """Run what is chosen, in the environment that the drill needs."""
+    from stackproof.drill import drill, report
+    from stackproof.record import writer
+    from stackproof.record.console import plain_console
+
     outputs = writer.Outputs(options.results or writer.LOCAL, options.json)
     outputs.prepare()
     chosen = loaded.choose(tuple(options.only), options.fast)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from stackproof.stack import environments, hosts
-from stackproof.stack.stacks import Stack
+if TYPE_CHECKING:
+    from stackproof.stack.stacks import Stack
 
 FLAG = "--locked"
 
@@ -21,6 +22,8 @@ def again(chosen: Sequence[Stack], given: Sequence[str]) -> int:
         StackUnavailableError: the host lacks what the stack needs; nothing was downloaded.
         Refusal: the environment cannot be built.
     """
+    from stackproof.stack import environments, hosts  # need packages that a bare Python lacks
+
     python, *_ = [str(environments.prepare(hosts.require(stack), _say)) for stack in chosen]
     sys.stderr.flush()
     os.execv(python, [python, "-m", "stackproof", *(word for word in given if word != FLAG)])  # noqa: S606 - no shell

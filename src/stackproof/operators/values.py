@@ -26,7 +26,7 @@ _MOST_SAID = 4
 
 
 @dataclass(frozen=True)
-class NotOffered:
+class DeviceLacks:
     """Calls that devices refuse in these words: classes, dtypes and torch device types are patterns with `*`."""
 
     classes: tuple[str, ...]
@@ -47,7 +47,7 @@ class Cells:
     """The table: reasons of excused cells by class and regime, what each regime is, and the cells of a smoke run."""
 
     regimes: dict[str, str]
-    lacks: tuple[NotOffered, ...]
+    lacks: tuple[DeviceLacks, ...]
     excused: dict[tuple[str, str], str]
     smoke: tuple[tuple[str, str], ...]
 
@@ -64,7 +64,7 @@ def cells() -> Cells:
     with Table.load(DATA / "values.toml") as table:
         regimes = dict(_regime(row) for row in table.tables("regime"))
         smoke = dict(_class(row) for row in table.tables("class"))
-        lacks = table.rows("not_offered", NotOffered)
+        lacks = table.rows("not_offered", DeviceLacks)
         for entry in table.tables("excused"):
             with entry as row:
                 kinds, names = row.strings("classes", None, list(CLASSES)), row.strings("regimes", None, list(REGIMES))
