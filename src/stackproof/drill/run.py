@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from stackproof import ROOT
 from stackproof.base import processes
 from stackproof.base.errors import Refusal
 from stackproof.drill.inject import Site
@@ -99,10 +100,12 @@ def _words(call: Call, only: tuple[str, ...], site: Site, out: Path) -> list[str
 
 def _supervise(command: list[str], site: Site, log: Path, deadline_s: float, stop: threading.Event) -> int | None:
     """Return the exit code, or None after the deadline."""
-    paths = [site.folder / "planted", site.root / "src", *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+    given = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+    others = [path for path in given if Path(path) not in (ROOT, ROOT / "src")]  # a run in a copy imports the copy
+    paths = [site.folder / "planted", site.root / "src", *others]
     environment = {
         **site.variables,
-        "PYTHONPATH": os.pathsep.join(str(path) for path in paths if str(path)),
+        "PYTHONPATH": os.pathsep.join(str(path) for path in paths),
         FIRED: str(site.signs),
     }
     mark, until = processes.new_mark(), time.monotonic() + deadline_s
