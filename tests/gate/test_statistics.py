@@ -8,6 +8,7 @@ import random
 import pytest
 from scipy import stats
 
+from stackproof.base.equivalence import student_quantile, student_tail
 from stackproof.gate.statistics import CellOutcome, Design, Ruling, estimate, paired, rule, unpaired
 
 DESIGN = Design()
@@ -121,3 +122,12 @@ def test_too_few_launches_are_no_comparison(base: list[float], head: list[float]
     """From nothing, or from two, no spread can be told."""
     with pytest.raises(ValueError, match="launches"):
         unpaired(base, head, 0.01)
+
+
+@pytest.mark.parametrize("freedom", [1, 2, 7, 31, 400])
+def test_the_student_t_of_environments_without_scipy_is_scipys(freedom: int) -> None:
+    """The suites' own Student's t gives scipy's quantiles and tails, far out too."""
+    for probability in (0.5001, 0.9, 0.975, 0.9999):
+        assert math.isclose(student_quantile(probability, freedom), stats.t.ppf(probability, freedom), rel_tol=1e-9)
+    for t in (-3.0, 0.0, 0.1, 2.0, 15.0):
+        assert math.isclose(student_tail(t, freedom), stats.t.sf(t, freedom), rel_tol=1e-9)

@@ -1,7 +1,4 @@
-"""Refusals: one sentence that names the thing and the remedy, with the exit code of the contracts.
-
-How far a name is from another: insertions, deletions, substitutions, and swaps of neighbours.
-"""
+"""Refusals: one sentence that names the thing and the remedy, with its exit code, and the known name that a typo meant."""
 
 from __future__ import annotations
 

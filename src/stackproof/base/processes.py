@@ -1,6 +1,6 @@
 """Process trees that end: every process we start carries a mark, dies with its parent, and can be found by the mark.
 
-How many of the host's cores were busy with something else. Needs no torch.
+`HostLoad` tells from the same tables how busy others kept the host.
 """
 
 from __future__ import annotations

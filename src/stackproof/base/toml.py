@@ -1,17 +1,6 @@
-"""Strict reading of TOML: a table becomes a dataclass by its annotations, and every refusal names the file, the key and what is allowed.
+"""Strict reading of TOML: a table becomes a dataclass by its annotations.
 
-What an annotation means in a file:
-
-- `str`, `int`, `float`, `bool`, `datetime.date`: that value; a whole number serves as a `float`.
-- `Literal["a", "b"]`, an `Enum`, `Annotated[str, OneOf(...)]`: one of these words.
-- `tuple[X, ...]`: a list; of a dataclass an array of tables, which may be absent. `tuple[X, X]`: a list of so many.
-- `Mapping[str, X]`: a table with keys of any name, or of those that `OneOf` allows. A dataclass: a table with these keys.
-- `re.Pattern[str]`: a regular expression. `Annotated[X, Parsed(parse)]`: a text that `parse` makes an X of, or raises `ValueError`.
-- `Annotated[X, Kinds(...)]`: a table whose `kind` says which dataclass it is. `Any`: whatever stands there.
-
-A field with a default may be absent; `Annotated[X, Key("name")]` gives it another name in the file, `Annotated[X, INLINE]` takes the
-keys of the dataclass X from the same table. What fields must hold together is checked in `__post_init__`, which raises `Wrong`.
-A function in an annotation must have a name: annotations are evaluated where a `lambda` does not see the module.
+Every refusal names the file, the key and what is allowed.
 """
 
 from __future__ import annotations
@@ -218,6 +207,19 @@ class Table:
 
     def row(self, kind: type[T], **given: Any) -> T:
         """Return the whole table as a dataclass; the fields in `given` are not looked for.
+
+        What an annotation means in a file:
+
+        - `str`, `int`, `float`, `bool`, `datetime.date`: that value; a whole number serves as a `float`.
+        - `Literal["a", "b"]`, an `Enum`, `Annotated[str, OneOf(...)]`: one of these words.
+        - `tuple[X, ...]`: a list; of a dataclass an array of tables, which may be absent. `tuple[X, X]`: a list of so many.
+        - `Mapping[str, X]`: a table with keys of any name, or of those that `OneOf` allows. A dataclass: a table with these keys.
+        - `re.Pattern[str]`: a regular expression. `Annotated[X, Parsed(parse)]`: a text that `parse` makes an X of.
+        - `Annotated[X, Kinds(...)]`: a table whose `kind` says which dataclass it is. `Any`: whatever stands there.
+
+        A field with a default may be absent; `Annotated[X, Key("name")]` gives it another name in the file, `Annotated[X, INLINE]`
+        takes the keys of the dataclass X from the same table. What fields must hold together is checked in `__post_init__`. A function
+        in an annotation must have a name: annotations are evaluated where a `lambda` does not see the module.
 
         Raises:
             Refusal: a key is unknown, missing, of the wrong type or not allowed; or `__post_init__` said `Wrong`.

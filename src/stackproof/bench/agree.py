@@ -1,14 +1,6 @@
 """Our figures beside other people's tools, measured in turn in one run: A B B A, so that drift falls on both.
 
-The YOLO step under our engine and under ultralytics' own trainer, on the same pictures.
-
-ultralytics is AGPL-3.0 and is imported only inside the functions of this module.
-
-The matrix product under our engine, under torch's own timer and under triton's.
-
-An all-reduce under our engine and in a bare loop over c10d; runs on every rank.
-
-The LoRA step under our engine and under transformers' Trainer, which says samples a second itself.
+ultralytics (AGPL-3.0) and transformers are imported only inside the functions of this module.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""The one place where measuring touches the launcher of ranks.
+"""Measures what takes several ranks: collectives, and training under data parallelism. The time of a step is the slowest rank's.
 
-What each rank does while it is measured; every rank takes the same decisions, because all look at the slowest rank's seconds.
-
-Measures what takes several ranks: collectives, and training under data parallelism. The time of a step is the slowest rank's.
+Every rank takes the same decisions, because all look at the slowest rank's seconds.
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""What a measurement gives: raw samples in seconds per unit of work, their median with its interval, and what explains them.
-
-What a device could do at best (`data/peaks.toml`), and what share of it a figure is.
-
-A measurement as rows of a record: one with all that explains it, and one for each other unit that people read it in.
-"""
+"""What a measurement gives, as rows of a record: samples, their median with its interval, and the share of what a device could do."""
 
 from __future__ import annotations
 

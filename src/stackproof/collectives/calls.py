@@ -1,16 +1,7 @@
-"""Known data of every rank, and what an operator must make of it: plain tensor arithmetic on the CPU, without any backend.
+"""The collectives of torch.distributed: the data of every rank, how each is called, and what each rank must then hold.
 
-The data are chosen so that the result is exact in its dtype whatever the order of the reduction: small whole numbers for sums, powers
-of two for products, multiples of the world size for means. Integers use their whole width, beyond what float64 holds. A failing case is
-printed with the source of these functions, so they need nothing but torch.
-
-The collectives of torch.distributed: how each is called, and what each rank must then hold.
-
-A call is told everything by its `turn`: `mine` and `out` (tensors on the device), `op`, `root` and `peers` (ranks of the world),
-`index` (this rank's place among its peers), `group`, `later` (asynchronous), `sizes` (elements to and from each peer, where they differ).
-It returns what has to be waited for. An expectation has `seen` everything: `sent(s, d)` is what peer s holds for peer d, on the CPU,
-`fold` the operator, `index` and `root` places among so many `peers`. A failing case is printed with the source of its functions, so each
-needs nothing but torch.
+The data make each result exact in its dtype whatever the order of the reduction. A failing case is printed with the source of its
+functions, so they need nothing but torch.
 """
 
 from __future__ import annotations
@@ -42,6 +33,9 @@ def noise() -> torch.Tensor:
 
 def values(kind: str, dtype: torch.dtype, count: int, rank: int, part: int, case: int, world: int) -> torch.Tensor:
     """Return `count` numbers that differ by place, rank, part (the rank they are for) and case, of shape (count,).
+
+    Their result is exact in its dtype whatever the order of the reduction: small whole numbers for sums, powers of two for products,
+    multiples of the world size for means. Integers use their whole width, beyond what float64 holds.
 
     `kind` is an operator (sum, avg, min, max, prod), `copy` for what is only moved, or `real` for ordinary numbers.
     """
@@ -317,6 +311,11 @@ def of_neighbour(seen: Any) -> Tensors:
 @dataclass(frozen=True)
 class Collective:
     """One function of torch.distributed.
+
+    `call` is told everything by its `turn`: `mine` and `out` (tensors on the device), `op`, `root` and `peers` (ranks of the world),
+    `index` (this rank's place among its peers), `group`, `later` (asynchronous), `sizes` (elements to and from each peer, where they
+    differ). It returns what has to be waited for. `expected` has `seen` everything: `sent(s, d)` is what peer s holds for peer d, on
+    the CPU, `fold` the operator, `index` and `root` places among so many `peers`.
 
     `gives` is what a rank passes in: `one` tensor, `each` (one for each peer, in a list), or `joined` (those in one tensor). The result
     arrives `in place`, in `each` of several tensors, or `joined` in one.

@@ -1,8 +1,4 @@
-"""What cannot be seen from one result: whether calls wait for those who are late, and whether groups keep out of each other's way.
-
-That a rank is late is arranged through the store, without the backend and without clocks.
-
-What every rank does to prove collectives exact: it tries each row, compares, and leaves the outcome.
+"""What every rank does to prove collectives exact: it tries each row, compares, and leaves the outcome.
 
 The outcome of a row is on disk before the next begins, so that a rank that dies takes one row with it.
 """

@@ -1,6 +1,4 @@
-"""Which checks of collectives there are, and the cases of each: element counts, layouts, roots and sub-groups.
-
-What backends do not offer, by rows of `data/collectives.toml`.
+"""Which checks of collectives there are, with which cases, and what backends do not offer (`data/collectives.toml`).
 
 A row is tried, and fails once what it names works; only what ends the ranks instead of refusing is left out, up to a version of torch.
 """

@@ -1,12 +1,6 @@
-"""FSDP2's `fully_shard` beside DDP: one step of each from the same weights, whose results must be the same parameters.
+"""Short trainings that must end alike over ranks and in one process, under DDP and FSDP2: `data/convergence.toml`.
 
-What is trained to show convergence: the table `data/convergence.toml`.
-
-What one process computes where ranks compute together: the gradient and the losses that they must agree with.
-
-Several cases in one launch of ranks, which costs seconds: a case that every rank refuses alike does not end the others.
-
-What every rank does to show convergence: one backward whose gradients are kept, then a short training.
+What every rank does stands beside what one process computes for it to agree with.
 """
 
 from __future__ import annotations
@@ -224,6 +218,8 @@ _RAISED = b"raised"
 
 def conduct(rank: Rank, cases: Mapping[str, Case]) -> dict[str, Any]:
     """Run the cases in order and return what each gave, by name; `error` is what all ranks raised.
+
+    Several in one launch of ranks, which costs seconds: a case that every rank refuses alike does not end the others.
 
     float32 is computed as float32, never as tf32. What only some ranks raise is raised: the others wait for them in a collective.
     """

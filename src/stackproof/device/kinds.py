@@ -1,9 +1,6 @@
-"""Time on a device: between two marks in the device's own order of work, read after the device has finished.
+"""What can be done with a device, the host or any card that torch has a module for, and time in its own order of work.
 
-What can be done with a device: the host, and any card that torch has a module for.
-
-Everything works without `torch.accelerator` (2.6), which DCU's torch 2.4 lacks and which raises on CPU-only builds;
-`torch.get_device_module` serves every build.
+Nothing needs `torch.accelerator` (2.6), which DCU's torch 2.4 lacks and which raises on CPU-only builds.
 """
 
 from __future__ import annotations

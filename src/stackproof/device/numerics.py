@@ -1,14 +1,6 @@
 """The fp64-anchored rule: a device may err as much as the CPU does in the same dtype, and a little more.
 
-`error(device) <= min(m * error(CPU in that dtype), cap) + floor`, each error measured against a float64 reference. There is no table
-of tolerances per device. The rule is TorchBench's (`same(..., fp64_ref)` in torch/_dynamo/utils.py) with two additions: the floor is
-never below one unit in the last place of the computed dtype (a tolerance under one ulp fails correct kernels), and the
-anchor is capped, because on the CPU stack the device and the anchor are the same kernels and a wrong one would excuse itself.
-
-Two correct kernels that add the same n numbers in another order differ. What is added in any order errs by at most lambda sqrt(n) u with
-a probability that lambda sets, u being half the unit in the last place (N. Higham and T. Mary, A New Approach to Probabilistic Rounding
-Error Analysis, SIAM J. Sci. Comput. 41, 2019). The CPU may add in a wider type and show none of it, so the floor grows with n, up to the
-cap. In float64 the reference is no better than what it is compared with, so the bound counts twice.
+There is no table of tolerances per device.
 """
 
 from __future__ import annotations
@@ -41,7 +33,16 @@ class Rule:
     def bound(
         self, anchor: float, dtype: torch.dtype, cap: float | None = None, spread: float = 0.0, terms: float = 1.0
     ) -> float:
-        """Return the largest relative error that is accepted in `dtype`.
+        """Return the largest relative error that is accepted in `dtype`: min(multiplier * anchor, cap) + floor.
+
+        The rule is TorchBench's (`same(..., fp64_ref)` in torch/_dynamo/utils.py) with two additions: the floor is never below one
+        unit in the last place, since a tolerance under one ulp fails correct kernels; and the anchor is capped, because on the CPU
+        stack the device and the anchor are the same kernels and a wrong one would excuse itself.
+
+        n numbers added in any order err by at most lambda sqrt(n) u with a probability that lambda sets, u being half a unit in the
+        last place (N. Higham and T. Mary, SIAM J. Sci. Comput. 41, 2019). The CPU may add in a wider type and show none of it, so the
+        floor grows with n, up to the cap. In float64 the reference is no better than what it is compared with, so the bound counts
+        twice.
 
         Args:
             anchor: the CPU's own error in that dtype.

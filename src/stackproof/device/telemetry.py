@@ -1,8 +1,6 @@
-"""The vendors' tools as data (`data/telemetry.toml`): which command to ask about a card, and how to read what it says.
+"""Clocks, temperature, throttling and other processes of a card, by the vendors' tools (`data/telemetry.toml`).
 
-Who else is on the card; what others do on the host is told by `hostload`.
-
-Clocks, temperature and throttling of a card, read while it works: a reading after the work shows clocks that already fall.
+A card is asked while it works: a reading after the work shows clocks that already fall.
 """
 
 from __future__ import annotations

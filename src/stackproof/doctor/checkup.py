@@ -1,9 +1,4 @@
-"""Which stacks this host has, why, what is missing, what is built.
-
-The environment variables, as findings: the tables that a distributed run's preflight uses too.
-
-One look at a host: which stacks it has, and what is wrong with it, its environments and its variables.
-"""
+"""One look at a host: which stacks it has, what is missing, and what is wrong with its environments and its variables."""
 
 from __future__ import annotations
 

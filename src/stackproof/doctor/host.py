@@ -1,7 +1,4 @@
-"""Vendors' tools: which are here, and what versions they say.
-
-The host as such: system, processors, memory, disk, limits, kernel settings; as facts that rules judge, and as sentences.
-"""
+"""The host as such: system, processors, memory, disk, limits, kernel settings and vendors' tools, as facts and as sentences."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Takes out of a text what says whose it is: users, hosts, addresses, home folders, serial numbers of cards.
+"""A checkup for people, for programs, and for an issue, which then names no user, host or card.
 
-A checkup for people, for programs, and for an issue. Needs no rich: the doctor comes before any environment.
+The doctor comes before any environment, so it needs no rich.
 """
 
 from __future__ import annotations

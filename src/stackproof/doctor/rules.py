@@ -1,7 +1,4 @@
-"""A finding: how bad, one sentence, the remedy as a command or a setting, a link where there is one.
-
-The tables of `data/doctor.toml`, and how a row is held against facts.
-"""
+"""The tables of `data/doctor.toml`, and the findings that their rows make of facts."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Which checks of the suites no fault covers: each has a reason in the table, or is a failure.
+"""Holds a run under a fault against its row: did it fire, is the right check red for the right reason, is the rest green?
 
-Holds a run under a fault against its row: did it fire, is the right check red for the right reason, is the rest green?
+A check that no fault covers has a reason in the table, or is a failure.
 """
 
 from __future__ import annotations

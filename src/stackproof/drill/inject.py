@@ -1,7 +1,4 @@
-"""Edits of copied files, as rows: an edit that changes nothing is refused, because the fault would not be there.
-
-The kinds of injection: each prepares a site, which is all that a run of a verb needs to be under the fault, or free of it.
-"""
+"""The kinds of injection: each prepares a site, which is all that a run of a verb needs to be under the fault, or free of it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The page of the drill, written from its record: what was injected, and which check said what.
-
-The drill on a terminal: one line for each fault as it ends, with the check that caught it.
-"""
+"""The drill for people: a line on the terminal for each fault as it ends, and the page that is written from its record."""
 
 from __future__ import annotations
 

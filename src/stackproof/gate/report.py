@@ -1,9 +1,4 @@
-"""What people see of a gate in a terminal: one line that says whether to merge, the cells that matter, and what to do.
-
-Everything is made from the record, so that one from another machine shows the same.
-
-A gate for other places than a terminal: Markdown for a pull request or a job's summary, and a picture.
-"""
+"""A gate for people, from its record alone: lines in a terminal, Markdown for a pull request or a job's summary, and a picture."""
 
 from __future__ import annotations
 

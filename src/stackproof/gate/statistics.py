@@ -1,12 +1,7 @@
 """The statistics of the gate: from paired log-ratios, one per launch, to FASTER, SAME, SLOWER or INCONCLUSIVE.
 
-A launch is two live processes that alternate blocks of steps A B B A; its estimate is the median over its rounds of
-log(B / A), so that drift and neighbours cancel. A process can be fast or slow for its whole life, so inference is over
-launches, with a trimmed mean (Yuen 1974, Biometrika 61:165; Tukey and McLaughlin 1963): one odd launch in ten is cut off on each side.
-
-Looks at the data are declared before the first launch, and the error that is promised is split evenly among them
-(Bonferroni): more launches until decided is no retry until it passes. This module needs scipy, which runs in the
-gate's own environment, never in a stack's.
+A process can be fast or slow for its whole life, so inference is over launches. This module needs scipy, which the gate's own
+environment has and a stack's has not.
 """
 
 from __future__ import annotations
@@ -37,7 +32,8 @@ class CellOutcome(str, Enum):
 class Design:
     """What is promised before anything is measured.
 
-    `looks`: after how many launches the data are judged; the last is the cap. `alpha`: the two-sided error of all looks together.
+    `looks`: after how many launches the data are judged; the last is the cap. `alpha`: the two-sided error of all looks together. It
+    is split evenly among them (Bonferroni), so that more launches until decided are no retry until it passes.
     """
 
     looks: tuple[int, ...] = (6, 10, 14)
@@ -92,6 +88,8 @@ class Ruling:
 def paired(base: Sequence[float], head: Sequence[float]) -> float:
     """Return a launch's estimate of log(head / base) from its rounds.
 
+    Two live processes alternate blocks of steps A B B A, so that drift and neighbours cancel in the median over the rounds.
+
     Args:
         base: seconds per unit of the base's blocks, two a round, in the order they ran (A B B A).
         head: the head's blocks alike.
@@ -109,6 +107,8 @@ def paired(base: Sequence[float], head: Sequence[float]) -> float:
 
 def estimate(ratios: Sequence[float], alpha: float) -> Estimate:
     """Return the trimmed mean of the launches' log-ratios with its two-sided `1 - alpha` interval.
+
+    One odd launch in ten is cut off on each side (Yuen 1974, Biometrika 61:165; Tukey and McLaughlin 1963).
 
     Raises:
         ValueError: fewer than three launches, from which no spread can be told.

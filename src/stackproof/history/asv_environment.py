@@ -1,9 +1,6 @@
-"""asv's environment of a stack: the one that the stack's lock made, never another. Imports asv.
+"""asv's environment of a stack (`stack:NAME`): the one that the stack's lock made, never another. Imports asv.
 
-asv asks for environments by `stack:NAME`. Nothing is built: the interpreter is that of `.nox/stacks/NAME`, or the one that
-`STACKPROOF_PYTHON` names (a vendor's container). The code of a commit is checked out beside it and comes first on the path,
-so that ranges, `continuous` and interleaved rounds work. What makes a series (stack, devices, driver, torch, state) stands
-where asv keeps requirements, and so in the name of each file and among the axes of each graph.
+The code of a commit is checked out beside it and comes first on the path, so that ranges, `continuous` and interleaved rounds work.
 """
 
 from __future__ import annotations

@@ -1,12 +1,6 @@
-"""Pieces: what the benchmark processes of one asv command leave behind, joined into one record when the command ends.
+"""The benchmarks that asv runs: each measures one subject, returns its samples, and leaves a small record behind.
 
-asv runs each benchmark in a process of its own. Each writes its figure as a small record into the folder of the command; when
-the command ends, or was killed and the next one starts, the pieces of one state and commit become one record of the store.
-
-What the files under `benchmarks/` are made of: one function of asv's `track_` kind for each subject of a kind.
-
-asv takes every figure for one where lower is better, so what is tracked are seconds per unit of work, with all raw samples:
-a `track_` benchmark that returns samples gets asv's medians, intervals and tests. A listing imports no torch.
+When the command ends, or was killed and the next one starts, the records of one state and commit become one record of the store.
 """
 
 from __future__ import annotations

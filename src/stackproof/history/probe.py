@@ -1,8 +1,6 @@
-"""Prints what provenance knows, as JSON: run by the stack's own interpreter before asv measures anything in it.
+"""What provenance knows, as JSON, asked of the stack's own interpreter before asv measures anything in it.
 
-    python -m stackproof.history.probe STACK [rehearsed]
-
-The environment is proved first; one that is not its lock, and a host without the device, end with the contracts' exit codes.
+python -m stackproof.history.probe STACK [rehearsed]
 """
 
 from __future__ import annotations

@@ -1,20 +1,6 @@
-"""Entries: what a record adds to histories - a place, a state, a commit, and figures that have a version.
+"""The history of each place: its states in order, the figures in each, and which change made a difference.
 
-The states of each place in the order in which they were, as a git repository with a commit for each.
-
-A new driver is no commit of anybody's code, so a history by commit cannot show it: figures before and after it are two
-series, and nothing is flagged. Here every state of the stack, driver and wheels and code and settings, is a manifest, and each
-change of the manifest is a commit whose message says what changed. Any tool that reads a history by commit, asv first of all,
-then shows a driver like a patch.
-
-Nothing of this is stored. The repository is made from the records, the same commits from the same records wherever it is made.
-
-Series of rates: what a person reads of the history of each place - now, before, and which change made a difference.
-
-Stored are seconds, shown are rates; here, as everywhere, "worse" is said of what people see. A flag is a hint to look: a pull
-request is judged by the gate, which measures both sides in turn.
-
-Admission of a record to the published results: what stands there was verified, and somebody else can measure it again.
+Nothing of this is stored: it is made from the records. Stored are seconds, shown are rates, and "worse" is said of what people see.
 """
 
 from __future__ import annotations
@@ -163,6 +149,10 @@ def _phrase(group: str, phrases: Sequence[str]) -> str:
 def write(chains: dict[str, list[Stay]], repository: Path) -> dict[str, list[str]]:
     """Make the repository anew, a branch for each place, and return the hashes of its commits, oldest first.
 
+    A new driver is no commit of anybody's code, so a history by commit cannot show it. Here every state of the stack (driver, wheels,
+    code, settings) is a manifest, and each change of it a commit whose message says what changed: any tool that reads a history by
+    commit, asv first of all, then shows a driver like a patch. The same records make the same commits everywhere.
+
     Raises:
         Refusal: git is missing, or fails.
     """
@@ -290,7 +280,10 @@ class History:
 
 
 def flagged(step: Change) -> bool:
-    """Whether the figures differ by the share of `data/history.toml` and their intervals do not overlap."""
+    """Whether the figures differ by the share of `data/history.toml` and their intervals do not overlap.
+
+    A flag is a hint to look: a pull request is judged by the gate, which measures both sides in turn.
+    """
     before, after = step.before.seconds, step.after.seconds
     apart = before.high < after.low or after.high < before.low
     return apart and abs(step.ratio - 1) >= rules().share

@@ -1,8 +1,6 @@
-"""How operators end: one outcome for each, with what was found wrong and the figures behind it.
+"""What is expected of an operator's results, and the one outcome in which it ends.
 
-Factorisations that are right in more than one way: judged by what their factors make when multiplied together again.
-
-What is expected of an operator's results: form, error under the fp64-anchored rule, and exemptions.
+That is their form, and their error under the fp64-anchored rule; factors are judged by what they make when multiplied together again.
 """
 
 from __future__ import annotations

@@ -1,12 +1,6 @@
 """Every number of a large result held against float64 in one look: random signs, added up over short stretches.
 
-A product C = A B is not computed a second time: with x of random signs, C x must be A (B x), which costs n^2 (R. Freivalds, Probabilistic
-Machines Can Use Less Running Time, 1977). Here x stands for one stretch of columns at a time, so that a single wrong number is not
-drowned by the rounding of a whole row. What is expected is computed on the host by NumPy, which shares no kernel with what is judged.
-
-Rounding moves the sum of a stretch by `unit` times its `scale`, about: the scale is the size that the sum's terms have before anything
-cancels. Two bounds follow, on the worst sum and on the root mean square of all of them, so that neither one wrong tile nor a little error
-everywhere passes.
+What is expected is computed on the host by NumPy, which shares no kernel with what is judged.
 """
 
 from __future__ import annotations
@@ -55,6 +49,9 @@ class Expected:
 
     def judge(self, found: Floats, unit: float, what: str) -> Seen:
         """Hold sums against what is expected.
+
+        Rounding moves a sum by `unit` times its scale, the size that its terms have before anything cancels. The worst sum and the
+        root mean square of all are bounded, so that neither one wrong tile nor a little error everywhere passes.
 
         Raises:
             CheckFailed: one of them, or all together, are further off than rounding explains, or are not finite.
@@ -130,6 +127,10 @@ def has_float64(place: str) -> bool:
 
 def product(left: torch.Tensor, right: torch.Tensor, signs_of_row: Floats, stretch: int = STRETCH) -> Expected:
     """Return what the product of two matrices on the host must fold to.
+
+    C = A B is not computed a second time: with x of random signs, C x must be A (B x), which costs n^2 (R. Freivalds, Probabilistic
+    Machines Can Use Less Running Time, 1977). Here x stands for one stretch of columns at a time, so that a single wrong number is not
+    drowned by the rounding of a whole row.
 
     The scale of a stretch is sqrt(its numbers) times the typical size of a number in its row: |a| |B| / sqrt(n) for random factors.
     """

@@ -1,11 +1,7 @@
 """Shapes and layouts that break real devices, for the operators that every model is made of.
 
-torch's operator database has few sizes, mostly even ones below ten. Vectorised kernels break at their tails, tiled ones next to a power
-of two, and both on views that start at an odd address or step over numbers.
-
-Tensors of more than 2^31 elements: kernels that count them in 32 bits read or write elsewhere, mostly in silence.
-
-Bytes, so that 2 GiB hold them; each probe says what is wrong, or nothing.
+Vectorised kernels break at their tails, tiled ones next to a power of two, both on views that start at an odd address or step over
+numbers, and kernels that count in 32 bits beyond 2^31 elements. torch's operator database has few sizes, mostly even ones below ten.
 """
 
 from __future__ import annotations

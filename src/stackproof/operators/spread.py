@@ -1,12 +1,7 @@
 """How far apart correct implementations of one operator may be in a narrow dtype, from float64 alone.
 
-Two correct kernels differ by the rounding of the inputs that they were given and of what they compute in between.
-Both are imitated in float64: inputs moved by one unit in the last place, and every kernel's result rounded to the dtype. So
-an ill-conditioned sample (a coordinate on a cell's edge, a loss near zero) and an overflow in between are told from a
-wrong kernel without asking any kernel in that dtype: on the CPU stack the anchor is the device itself and would excuse
-everything. It is backward error in the sense of N. Higham, Accuracy and Stability of Numerical Algorithms, chapter 1.
-
-How many numbers an operator adds is counted here as well, by moving one input and looking what moves with it.
+An ill-conditioned sample, or an overflow in between, is told from a wrong kernel without asking any kernel in that dtype: on the CPU
+stack the anchor is the device itself and would excuse everything.
 """
 
 from __future__ import annotations
@@ -32,6 +27,10 @@ _DRAWS = 6  # a number that is next to an edge falls to its other side in half o
 
 def alternatives(op: OpInfo, sample: SampleInput, dtype: torch.dtype, backward: bool) -> tuple[Computed, ...]:
     """Return the operator's float64 results under rounding: one with narrow intermediates, some with moved inputs.
+
+    Two correct kernels differ by the rounding of their inputs and of what they compute in between. Both are imitated: inputs moved by
+    one unit in the last place, and every kernel's result rounded to the dtype. It is backward error in the sense of N. Higham, Accuracy
+    and Stability of Numerical Algorithms, chapter 1.
 
     An alternative that raises (a probability above one, a matrix that is no longer positive) is left out.
     """

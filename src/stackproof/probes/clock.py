@@ -1,14 +1,6 @@
 """Proof that a device's time is real: the clock runs, work that doubles takes twice as long, synchronising waits.
 
-An accelerator's launch returns long before the work is done. If waiting does nothing, the wall clock measures launches, which
-scale with the work too; what gives it away is that the result is still far off. So the result is read after each wait:
-reading always waits, and must find that nearly everything is done (docs/users-reports.md A6, pytorch#147835).
-
-Proof that a card serves its operators itself: one that the host computes in silence has to wait for the card's queue first.
-
-A backend without an operator may hand it to the CPU; its result is right and late, and what is said of it is a debug message
-(https://github.com/pytorch/pytorch/issues/126488). So the card is given work for a tenth of a second, and the operator is called: a launch
-returns at once, and what reads its arguments on the host returns when the queue is empty. An operator that synchronises shows likewise.
+It is a card's own time if the host does not compute the card's operators in silence.
 """
 
 from __future__ import annotations
@@ -184,7 +176,12 @@ def scales(spans: Spans, span: Callable[[Turn], float], whose: str) -> float:
 
 
 def waits(spans: Spans) -> float:
-    """When synchronising returns, the work is done; returns the share that was left."""
+    """When synchronising returns, the work is done; returns the share that was left.
+
+    An accelerator's launch returns long before the work is done. If waiting does nothing, the wall clock measures launches, which scale
+    with the work too. So the result is read after each wait: reading always waits, and must find that nearly everything is done
+    (docs/users-reports.md A6, pytorch#147835).
+    """
     share = median(turn.rest / complete(turn) for turn in spans.double)
     require(
         share <= LATE,
@@ -265,6 +262,10 @@ def _behind(call: Call, work: Work, units: int) -> tuple[float, float]:
 
 def served(chosen: Mapping[str, Call], work: Work, units: int) -> dict[str, float]:
     """Hold every call against a queue that is not empty; return the shares by name.
+
+    A backend without an operator may hand it to the CPU; its result is right and late, and what is said of it is a debug message
+    (https://github.com/pytorch/pytorch/issues/126488). So the card is given work for a tenth of a second, and the operator is called: a
+    launch returns at once, and what reads its arguments on the host, or synchronises, returns when the queue is empty.
 
     Raises:
         CheckFailed: operators waited for the queue.

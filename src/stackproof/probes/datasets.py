@@ -1,12 +1,6 @@
-"""Reads training sets one record at a time, whatever bytes they hold: JSON lists, one JSON object, JSON Lines.
+"""Looks through a training set for what should not be in it: unfilled placeholders, empty, over-long and repeated samples.
 
-What cannot be read becomes a finding with its line; only a window of the file is in memory.
-
-Looks through a training set for what should not be in it: unfilled placeholders, empty, over-long and repeated samples.
-
-Reads JSON, JSON Lines, and in them the two layouts of LLaMA-Factory (alpaca: instruction, input, output; sharegpt: conversations or
-messages with turns: https://github.com/hiyouga/LLaMA-Factory/blob/main/data/README.md) and token lists, one record at a time, whatever
-bytes the file holds. The rules are data: `data/data_rules.toml`.
+The rules are data: `data/data_rules.toml`.
 """
 
 from __future__ import annotations

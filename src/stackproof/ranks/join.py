@@ -1,9 +1,6 @@
-"""What the evidence of ranks that somebody else's launcher started amounts to, and which rank lags. Needs no torch.
+"""Takes part in a group that torchrun, srun or mpirun started: supervises this rank, and on rank 0 writes the record of all.
 
-Takes part in a group of ranks that torchrun, srun or mpirun started: supervises this rank, and on rank 0 writes the record of all.
-
-The rank runs in a process of its own, because a hang must be ended from outside. Ranks that share a folder tell one another
-there how they ended; what a rank could tell before it failed also reaches rank 0 over the store.
+The rank runs in a process of its own, because a hang must be ended from outside.
 """
 
 from __future__ import annotations

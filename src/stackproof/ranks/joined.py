@@ -1,10 +1,6 @@
-"""What every rank reports of a group that has just formed: backend, device, bus, and what forming and splitting it cost.
+"""One rank that somebody else's launcher started: it meets the others, holds the preflight, joins the group, proves what it does.
 
-What ranks prove when somebody else's launcher started them: who they are, a few exact collectives, a short DDP training.
-
-One rank that somebody else's launcher started: it meets the others over a store, holds the preflight with them, joins the group.
-
-Run as `python -m stackproof.ranks.joined FILE` by `joining`, which ends it at its deadline.
+Run as `python -m stackproof.ranks.joined FILE` by `join`, which ends it at its deadline.
 """
 
 from __future__ import annotations

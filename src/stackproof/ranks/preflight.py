@@ -1,6 +1,4 @@
-"""The host's network interfaces, and which of them the filters of NCCL, gloo, oneCCL and libfabric leave. Needs no torch.
-
-Preflight: what is wrong with a group before any rank starts, as pure functions of a description of hosts, cards and variables.
+"""What is wrong with a group before any rank starts, as pure functions of a description of hosts, cards and variables.
 
 What it refuses would otherwise be a hang, a crash of every rank, or a group that is silently another one than was asked for.
 """

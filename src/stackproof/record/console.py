@@ -1,9 +1,4 @@
-"""What a person sees while a run goes on; what stands at its end is in `summary`.
-
-Figures of a benchmark in a terminal: rates with their uncertainty, a sparkline of the samples, shares of what is possible.
-
-What stands at the end of a run: a table, the figures, one sentence a failure, the verdict; for any record, ours or not.
-"""
+"""What a person sees of a run: its progress, the figures with their uncertainty, a sentence for each failure, and the verdict."""
 
 from __future__ import annotations
 

@@ -1,13 +1,6 @@
-"""Where a figure was measured, and in what state the stack was: read from the facts of its record by `data/history.toml`.
+"""The store of records, a folder that only grows, and by their facts (`data/history.toml`) the place and the state of each.
 
-Two drivers at one commit are two states of one place. Series of one state are compared across commits, and a place across its
-states; nothing is ever compared across places.
-
-The store: a folder of records that only grows. Many processes, and many runners, may write into it at once.
-
-A record is written to a temporary file, flushed, and linked to a name that nobody has: a name is never written twice, and no
-reader sees half a file. What cannot be parsed is set aside under another name and told, so that one damaged file does not
-cost the others.
+Two drivers at one commit are two states of one place; nothing is ever compared across places.
 """
 
 from __future__ import annotations
@@ -264,6 +257,9 @@ def folder(record: Record, base: Path = PUBLISHED) -> Path:
 
 def append(record: Record, into: Path) -> Path:
     """Add a record to a folder under a name that is new, and return the file.
+
+    It is written to a temporary file, flushed, and linked to a name that nobody has: a name is never written twice, and no reader sees
+    half a file, however many processes and runners write at once.
 
     Raises:
         Refusal: the record is not valid, or the folder cannot be written.

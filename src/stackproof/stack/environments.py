@@ -1,7 +1,4 @@
-"""Builds the environment of a stack from its lock with uv; a second call reuses it. Runs under nox.
-
-The environment of asv: its own, made once, so that no stack's lock holds a tool that only reads results.
-"""
+"""Builds the environment of a stack from its lock with uv, and asv's own beside them; a second call reuses them. Runs under nox."""
 
 from __future__ import annotations
 

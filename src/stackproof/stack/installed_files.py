@@ -1,8 +1,5 @@
 """Every file of an environment against the RECORD of its wheel, and nothing importable beside those files.
 
-A file is hashed once: as long as its size, its times, its inode and what RECORD says of it are the same, it is the same file.
-The time of the last change of an inode cannot be set by a user, so that an edit which puts the old date back is seen.
-
 Source: https://packaging.python.org/en/latest/specifications/recording-installed-packages/#the-record-file
 """
 
@@ -62,6 +59,9 @@ class Coverage:
 
 def compare(site: Path, stamp: Mapping[str, object], deep: bool = False) -> tuple[Coverage, list[str]]:
     """Return what was compared in a folder of packages and what differs, a line each.
+
+    A file is hashed once: as long as its size, its times, its inode and what RECORD says of it are the same, it is the same file. The
+    time of the last change of an inode cannot be set by a user, so that an edit which puts the old date back is seen.
 
     Args:
         site: the environment's site-packages.

@@ -1,10 +1,7 @@
-"""Reads a stack's lock: what must be installed, with which hashes, and what nobody could hash yet.
+"""Reads a stack's lock: what must be installed, with which hashes, and whether it still satisfies `requirements.in`.
 
-The format is that of `uv pip compile --generate-hashes`, below a header of our own. It names no download
-address, so a lock works behind any mirror. This module runs inside vendors' environments:
-standard library and packaging only.
-
-Reads `requirements.in`, and says without a network whether a lock still satisfies it.
+The format is that of `uv pip compile --generate-hashes` below a header of our own, without any download address. This runs inside
+vendors' environments: standard library and packaging only.
 """
 
 from __future__ import annotations

@@ -1,10 +1,6 @@
-"""Stand-in wheels (metadata only) for vendors' wheels out of reach, and how a lock shows them.
+"""Makes a stack's lock with uv: all hashed that can be reached, the rest pinned by exact version and source.
 
-Makes a stack's lock with uv: all hashed that can be reached, the rest pinned by exact version and source.
-
-Vendors' wheels lie on indexes that many machines cannot reach, or on none at all. For such a wheel a stand-in
-is generated (metadata only: name, version, and what stack.toml says that the real one declares), so that
-everything around it is a true resolution with true hashes; the stand-in's own hash never reaches the lock.
+A vendor's wheel that cannot be reached is stood in for by its metadata, whose hash never reaches the lock.
 """
 
 from __future__ import annotations

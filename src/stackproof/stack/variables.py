@@ -1,9 +1,6 @@
-"""The tables of `data/variables/`: which environment variables each library reads, what their values may look like.
-
-Environment variables held against tables: unknown names, values out of their grammar, likely slips, combinations.
+"""Environment variables held against `data/variables/`: unknown names, values out of their grammar, likely typos, combinations.
 
 A library that does not know a variable ignores it without a word, so that a typo costs a day (oneCCL accepts any `CCL_*`).
-No list of names is complete for ever, so a name that no list has is reported only if a known one is near. Needs no torch.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""How each rank ended, as far as its log, its launcher and the kernel say; without knowing why.
-
-The root cause of a failed run: what the first rank to fail said, not what the log ends with.
-"""
+"""The root cause of a failed run: how each rank ended, and what the first one to fail said, not what the log ends with."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What a log says of versions, topology and settings; what was asked for against what is in effect.
-
-Proving a claim about a run from its log, and finding what was asked for and is not so.
-"""
+"""What a log says of versions, topology and settings, and whether what was asked for or claimed of the run is so."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What is odd about a training run, from its own figures: what cannot be right, and what deserves a look.
-
-Figures from what trainers print: transformers, LLaMA-Factory, ultralytics, DeepSpeed.
-"""
+"""The figures that trainers print, and what is odd about them: what cannot be right, and what deserves a look."""
 
 from __future__ import annotations
 

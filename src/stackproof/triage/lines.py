@@ -1,7 +1,4 @@
-"""One line of a log as text: without escape sequences and prefixes, with the rank, process and time that they named.
-
-A traceback as a whole: its lines may be mixed with those of other ranks, boxed by rich or IPython, cut at its head or its end.
-"""
+"""One line of a log as text, without escape sequences and prefixes, and a traceback as a whole, mixed, boxed or cut as it may be."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Which files are the logs of which run, which rank wrote each, and how each is opened.
-
-A stream of bytes of any length, in windows of bounded size that are cut at the ends of lines.
-"""
+"""Which files are the logs of which run, which rank wrote each, and how each is read: in windows of bounded size."""
 
 from __future__ import annotations
 

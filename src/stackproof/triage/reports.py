@@ -1,9 +1,4 @@
-"""One report for each run whose logs were given: what failed, what holds, what the figures say.
-
-How findings are put into words, for terminals, records and other verdicts alike.
-
-A report as a record: checks for what was asked of the logs, measurements for what a trainer measured.
-"""
+"""One report for each run whose logs were given, put into words and into a record: what failed, what holds, what the figures say."""
 
 from __future__ import annotations
 

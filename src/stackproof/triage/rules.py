@@ -1,10 +1,4 @@
-"""Known failures, what follows from them, and harmless messages: rows of `data/signatures/*.toml`, read strictly.
-
-What else is looked for, as data: `data/triage/*.toml`, read strictly.
-
-`endings.toml` says how processes end, `facts.toml` what versions, topology and settings look like, `expectations.toml` what
-proves or refutes a claim about a run, and which things that were asked for contradict what a log shows.
-"""
+"""What is looked for in logs: known failures (`data/signatures/`), and endings, facts and expectations (`data/triage/`)."""
 
 from __future__ import annotations
 

@@ -1,12 +1,4 @@
-"""The fixed text that every match of a pattern must contain, so that a pattern can be looked for by its bytes first.
-
-Logs repeat themselves: lines that differ in their digits alone have one shape, and one look at a shape does for all of them.
-
-Finding any of some hundred fixed texts in bytes, at the speed of one regular expression.
-
-Python's `re` tries the branches of an alternation only where a first byte fits. So each text is looked for from its rarest
-byte on, as the log at hand uses bytes, and texts that begin alike share their beginning. A plain alternation is several times slower.
-"""
+"""How a log is searched fast: by the fixed texts that every match must contain, once for lines that differ in digits alone."""
 
 from __future__ import annotations
 
@@ -86,7 +78,10 @@ _SHAPE = bytes.maketrans(b"123456789\r", b"000000000\n")
 
 
 class Shapes:
-    """The shapes that a log showed so far, and which of them may hold what a plan looks for."""
+    """The shapes that a log showed so far, and which of them may hold what a plan looks for.
+
+    Lines that differ in their digits alone have one shape, and one look at a shape does for all of them.
+    """
 
     def __init__(self, plan: Plan, sample: bytes) -> None:
         self._plan = Plan((text.translate(_SHAPE) for text in plan.texts), sample.translate(_SHAPE))
@@ -141,7 +136,11 @@ _UNSEEN = 50  # what a byte weighs that the sample lacks: logs change as they go
 
 
 class Plan:
-    """How to look for the texts in a log that uses bytes as the sample does."""
+    """How to look for the texts in a log that uses bytes as the sample does.
+
+    Python's `re` tries the branches of an alternation only where a first byte fits. So each text is looked for from its rarest byte on,
+    and texts that begin alike share their beginning. A plain alternation is several times slower.
+    """
 
     def __init__(self, texts: Iterable[bytes], sample: bytes) -> None:
         self.texts = tuple(dict.fromkeys(texts))

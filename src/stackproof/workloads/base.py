@@ -1,21 +1,4 @@
-"""Make somebody else's model compute in float64 throughout.
-
-Models pin float32 inside: RMSNorm and rotary embeddings cast to it, losses make scratch tensors in the
-default dtype. Under `.double()` such a model still rounds to float32 half-way, and a reference that does is
-no reference. While `widened()` is active, float32 *means* float64: as the default dtype, and wherever a call
-asks for it. The library's own code runs, unpatched.
-
-Initial weights as a pure function of (seed, parameter name, element index).
-
-Eight billion parameters cannot be drawn on a CPU and moved, and the random generators of two devices never
-agree. So a weight is a hash: whole-number arithmetic that every device does alike, made into a float32 by one
-exact conversion and one multiplication, and only then cast. The same seed gives the same bits on each device,
-for each dtype before its cast, and for each torch version.
-
-What a benchmark runs: built once on a device, proved once against a reference, then run again and again.
-
-What a workload is: it builds itself on a device, runs a step, and says what a step is worth.
-"""
+"""What a workload is: it builds itself on a device, runs a step, and says what a step is worth."""
 
 from __future__ import annotations
 
@@ -63,6 +46,9 @@ def _wide(value: Any) -> Any:
 def widened() -> Iterator[None]:
     """Compute in float64 wherever code says float32, and restore the default dtype after.
 
+    Models pin float32 inside: RMSNorm and rotary embeddings cast to it, losses make scratch tensors in the default dtype. Under
+    `.double()` such a model still rounds to float32 half-way, and is no reference. The library's own code runs, unpatched.
+
     Backward switches function modes off; code that runs there (a recomputation) enters this again.
     """
     before = torch.get_default_dtype()
@@ -89,8 +75,10 @@ def fan_in_bound(_name: str, parameter: torch.Tensor) -> float:
 def hashed(start: int, count: int, key: int, device: torch.device) -> torch.Tensor:
     """Return `count` numbers, float32 in [-1, 1) on a grid of 2**-23, for the element indices from `start`.
 
-    Shifts and multiplications in the manner of Murmur3's finaliser, with constants under 2**31 so that no
-    product leaves int64.
+    The random generators of two devices never agree, and eight billion parameters cannot be drawn on a CPU and moved. So a weight is
+    a hash: whole-number arithmetic that every device does alike, one exact conversion and one multiplication, and only then a cast.
+
+    Shifts and multiplications in the manner of Murmur3's finaliser, with constants under 2**31 so that no product leaves int64.
     """
     mixed = (
         torch.arange(start, start + count, dtype=torch.int64, device=device)

@@ -1,24 +1,6 @@
-"""Whole random numbers that are the same on every machine, Python and NumPy.
+"""Made inputs that are the same bytes on every machine, Python and NumPy: token sequences, and pictures of labelled shapes.
 
-Only `PCG64.random_raw` and integer arithmetic are used. NumPy promises the raw stream of a bit generator for
-good (NEP 19), while `Generator`'s distributions may change, and results of sin, log or float sums depend on
-the machine's libm and vector width.
-
-Token sequences for language models: arithmetic progressions of the users' mean length.
-
-Mean length. The first users' trainers printed total FLOPs (docs/users-reports.md B2, C2), and trainers count 6 x
-tokens x non-embedding parameters. With "GF" read as 1e9:
-
-    Qwen3-0.6B  1351978e9 / (6 x  445,513,728) = 505,775 tokens / (1090 x 3 samples) = 154.7
-    Llama-3-8B 22837125e9 / (6 x 7,525,896,192) = 505,745 tokens / (1091 x 3 samples) = 154.5
-
-so 155 reproduces both totals within 0.4 %. (transformers prints `int(total_flos) >> 30`, so its "GF" is
-2**30; read that way the mean would be 166. The project's documents say 155; the mean is a parameter.)
-
-Pictures of labelled shapes, for detection (boxes) and for classification (one label a picture).
-
-Everything is whole-number arithmetic on pixels, so a seed gives the same bytes on every machine (checksums in
-tests/fixtures/).
+Everything is whole-number arithmetic on raw draws.
 """
 
 from __future__ import annotations
@@ -34,7 +16,11 @@ T = TypeVar("T")
 
 
 class Draws:
-    """A stream of whole numbers drawn from one seed."""
+    """A stream of whole numbers drawn from one seed.
+
+    Only `PCG64.random_raw` is used. NumPy promises the raw stream of a bit generator for good (NEP 19), while `Generator`'s distributions
+    may change, and results of sin, log or float sums depend on the machine's libm and vector width.
+    """
 
     def __init__(self, seed: int) -> None:
         self._bits = np.random.PCG64(seed)
@@ -61,7 +47,15 @@ class Draws:
 
 
 MEAN = 155
-"""Tokens a sample in the users' runs."""
+"""Tokens a sample in the users' runs, from the total FLOPs that their trainers printed (docs/users-reports.md B2, C2).
+
+Trainers count 6 x tokens x non-embedding parameters. With "GF" read as 1e9, 155 reproduces both totals within 0.4 %:
+
+    Qwen3-0.6B  1351978e9 / (6 x  445,513,728) = 505,775 tokens / (1090 x 3 samples) = 154.7
+    Llama-3-8B 22837125e9 / (6 x 7,525,896,192) = 505,745 tokens / (1091 x 3 samples) = 154.5
+
+transformers prints `int(total_flos) >> 30`, so its "GF" is 2**30; read that way the mean would be 166. It is a parameter.
+"""
 
 CUTOFF = 2048
 """The longest sample that the users' trainers kept, in tokens."""

@@ -1,17 +1,6 @@
-"""What a step costs in model FLOPs: a multiplication and an addition are two.
+"""A training step as the users run it, proved before it is timed and looked at again afterwards.
 
-Proves a training job before it is timed: against float64 where that can be had, against itself where it cannot.
-
-A reference in float64 is computed on the CPU, which is possible for the tiny preset only. A full job is proved twice over: its
-tiny sibling, built in the same precision on the same device, against float64; and the full job itself, at its own sizes, by finite
-differences of a forward in float32, one for each kind of parameter (all down projections' A matrices, say). Along g / |g|^2 of each
-parameter a small step e must change the probed scalar by e, whatever the parameter's size: so each counts alike, and a kind whose
-gradients are wrong in direction or size does not hide behind others.
-
-After the timed steps the job goes back to where it started. It must find the gradients again that were proved, and one step must do to
-each parameter what the closed form of its optimiser does with them.
-
-A training step as the users run it: the same jobs that the suites verify, proved before they are timed.
+A tiny job is proved against float64; a full one by its tiny sibling, and by finite differences at its own sizes.
 """
 
 from __future__ import annotations
@@ -138,6 +127,10 @@ def joined(outcome: Outcome) -> torch.Tensor:
 def against_itself(job: Job, wide: Job | None = None) -> str:
     """Hold a job's gradients against finite differences, kind by kind; return what was seen in one sentence.
 
+    A full job is too large for a float64 reference. Along g / |g|^2 of each kind of parameter (all down projections' A matrices, say) a
+    small step e must change the probed scalar by e, whatever the parameter's size: so each counts alike, and a kind whose gradients are
+    wrong in direction or size does not hide behind others.
+
     `wide`: the same job in float32, whose forward is differenced in place of the job's own if that is in half precision.
 
     Raises:
@@ -252,7 +245,11 @@ SEED = 7
 
 
 class TrainingSteps(Work):
-    """Forward, backward and optimiser of one step: all micro-batches of a job."""
+    """Forward, backward and optimiser of one step: all micro-batches of a job.
+
+    After the timed steps the job goes back to where it started. It must find the gradients again that were proved, and one step must do
+    to each parameter what the closed form of its optimiser does with them.
+    """
 
     def __init__(self, setting: Setting) -> None:
         from stackproof.workloads.catalogue import get

@@ -1,28 +1,6 @@
 """YOLOv8 training as ultralytics does it: its model from its YAML, its loss, its optimiser settings.
 
 ultralytics is AGPL-3.0 and is imported only inside the functions of this module.
-
-The tiny preset is made so that float32, half precision and float64 can be compared at all. With ultralytics'
-own start they cannot: a relative change of 1e-6 in the pixels changes gradients by 1e-4, and bfloat16 has
-them wrong by 40 %. Three causes, three remedies:
-
-- *Choices.* Task-aligned assignment picks the ten best anchors of each box, and rounding can flip the choice.
-  Boxes are 16 px with odd edges: four anchor points of stride 8, one of 16 and at most one of 32 lie inside,
-  so all are chosen whatever the network says; boxes do not overlap, so none is contested.
-- *Kinks.* IoU takes minima over box edges, and its sixth power weighs the anchors. The box branch starts at
-  distances of 18 px on each stride (further than a box reaches), so that every prediction contains its box
-  and every stride takes part; the class branch starts at probability 0.02.
-- *Chaos.* A deep network with normalisation (weight 1, bias 0) amplifies differences layer by layer. Weights
-  and biases near 0.5 keep the activations in the nearly linear part of SiLU.
-
-Then 1e-6 becomes 1e-5. What is left is max pooling, where half precision flips a few winners: judge half
-precision on outputs, loss and the whole gradient. The loss is computed in float32 at least, outside autocast:
-half precision cannot hold coordinates (at 64 px bfloat16 steps by a quarter), let alone the sixth power of
-their IoU.
-
-Under data parallelism a rank's batch normalisation and loss normaliser see that rank's pictures only, as for
-every user of ultralytics: the ranks' mean gradient equals the mean of the shards' gradients, not the gradient
-of the global batch.
 """
 
 from __future__ import annotations
@@ -50,7 +28,22 @@ from stackproof.workloads.training import counted
 
 @dataclass(frozen=True)
 class _Setting:
-    """Pictures a step and how they are laid out; `settled` starts the network as described above.
+    """Pictures a step and how they are laid out.
+
+    `settled` starts the network so that float32, half precision and float64 can be compared at all. With ultralytics' own start a
+    relative change of 1e-6 in the pixels changes gradients by 1e-4, and bfloat16 has them wrong by 40 %. Three causes, three remedies,
+    and 1e-6 becomes 1e-5:
+
+    - *Choices.* Task-aligned assignment picks the ten best anchors of each box, and rounding can flip the choice. Boxes are 16 px with
+      odd edges: four anchor points of stride 8, one of 16 and at most one of 32 lie inside, so all are chosen whatever the network
+      says; boxes do not overlap, so none is contested.
+    - *Kinks.* IoU takes minima over box edges, and its sixth power weighs the anchors. The box branch starts at distances of 18 px on
+      each stride (further than a box reaches), so that every prediction contains its box and every stride takes part; the class branch
+      starts at probability 0.02.
+    - *Chaos.* A deep network with normalisation (weight 1, bias 0) amplifies differences layer by layer. Weights and biases near 0.5
+      keep the activations in the nearly linear part of SiLU.
+
+    What is left is max pooling, where half precision flips a few winners: judge it on outputs, loss and the whole gradient.
 
     `width` bounds the channels' multiple of the YAML: a quarter of the channels keeps the depth of yolov8x, which is what it adds to
     yolov8n, and costs a twentieth of its time.
@@ -80,7 +73,11 @@ class _Job(Job):
     criterion: Callable[[Any, Batch], tuple[torch.Tensor, Any]]
 
     def evaluate(self, model: nn.Module, batch: Batch) -> Evaluation:
-        """Return raw predictions (N, 64 + classes, anchors) and ultralytics' loss: box, class and DFL."""
+        """Return raw predictions (N, 64 + classes, anchors) and ultralytics' loss: box, class and DFL.
+
+        The loss is computed in float32 at least, outside autocast: half precision cannot hold coordinates (at 64 px bfloat16 steps by a
+        quarter), let alone the sixth power of their IoU.
+        """
         predictions = model(batch["img"])
         with torch.autocast(batch["img"].device.type, enabled=False):
             return _joined(predictions), self.criterion(_widened_predictions(predictions), batch)[0].sum()
@@ -104,7 +101,11 @@ class _Job(Job):
 
 
 class Yolo(Workload):
-    """One size of YOLOv8, with the 80 classes of its YAML."""
+    """One size of YOLOv8, with the 80 classes of its YAML.
+
+    Under data parallelism a rank's batch normalisation and loss normaliser see that rank's pictures only, as for every user of
+    ultralytics: the ranks' mean gradient is the mean of the shards' gradients, not the gradient of the global batch.
+    """
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -7,8 +7,8 @@ import random
 
 import pytest
 
+from stackproof.base.equivalence import incomplete_beta, student_quantile, student_tail, tost
 from stackproof.base.errors import Refusal
-from stackproof.base.statistics import incomplete_beta, student_quantile, student_tail, tost
 
 # scipy.stats.t.ppf(probability, freedom) and scipy.stats.t.sf(t, freedom).
 QUANTILES = {
