@@ -127,7 +127,7 @@ def test_too_few_launches_are_no_comparison(base: list[float], head: list[float]
 @pytest.mark.parametrize("freedom", [1, 2, 7, 31, 400])
 def test_the_student_t_of_environments_without_scipy_is_scipys(freedom: int) -> None:
     """The suites' own Student's t gives scipy's quantiles and tails, far out too."""
-    for probability in (0.5001, 0.9, 0.975, 0.9999):
+    for probability in (0.6, 0.9, 0.975, 0.9999):
         assert math.isclose(student_quantile(probability, freedom), stats.t.ppf(probability, freedom), rel_tol=1e-9)
     for t in (-3.0, 0.0, 0.1, 2.0, 15.0):
         assert math.isclose(student_tail(t, freedom), stats.t.sf(t, freedom), rel_tol=1e-9)
