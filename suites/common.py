@@ -9,20 +9,20 @@ import torch
 
 from stackproof.record.checks import CapabilityMissing
 from stackproof.stack.stacks import Stack
-from stackproof.workloads.base import Job, Outcome, Preset, Workload
+from stackproof.workloads.base import Job, Preset, StepResult, Workload
 from stackproof.workloads.catalogue import get
 
 SEED = 7
 
 
 @cache
-def reference(name: str, preset: Preset) -> Outcome:
+def reference(name: str, preset: Preset) -> StepResult:
     """Return a workload's float64 outcome on the CPU, computed once a process."""
     return get(name).reference(preset, SEED)
 
 
 @cache
-def anchor(name: str, preset: Preset, autocast: torch.dtype | None) -> Outcome:
+def anchor(name: str, preset: Preset, autocast: torch.dtype | None) -> StepResult:
     """Return the workload's outcome on the CPU in float32 or under autocast: what the device is allowed to err by."""
     return get(name).build(torch.device("cpu"), preset, SEED, torch.float32, autocast).observe()
 

@@ -31,12 +31,12 @@ def test_choice(dtype: torch.dtype, stack: Stack, device: Device, figures: dict[
     figures["summary"] = f"{len(attention.cases())} shapes in {dtype}: {', '.join(taken)}"
 
 
-def _fused(case: attention.Case, dtype: torch.dtype, device: Device) -> list[str]:
+def _fused(case: attention.AttentionShape, dtype: torch.dtype, device: Device) -> list[str]:
     """Return the fused kernels that run for this shape when they are asked for."""
     return [name for name, kernel in attention.kernels().items() if kernel.fused and _runs(case, dtype, device, kernel)]
 
 
-def _runs(case: attention.Case, dtype: torch.dtype, device: Device, kernel: attention.Kernel) -> bool:
+def _runs(case: attention.AttentionShape, dtype: torch.dtype, device: Device, kernel: attention.Kernel) -> bool:
     try:
         return attention.run(case, dtype, device.torch, kernel).kernel == kernel.name
     except attention.NotOffered:

@@ -19,12 +19,12 @@ DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 
 
 @cache
-def _exact(case: attention.Case, dtype: torch.dtype) -> attention.Tensors:
+def _exact(case: attention.AttentionShape, dtype: torch.dtype) -> attention.Tensors:
     return attention.formula(case, dtype, torch.float64)
 
 
 @cache
-def _anchor(case: attention.Case, dtype: torch.dtype) -> attention.Tensors:
+def _anchor(case: attention.AttentionShape, dtype: torch.dtype) -> attention.Tensors:
     return attention.formula(case, dtype, dtype, logarithms=True)
 
 
@@ -60,7 +60,7 @@ def _offered(name: str, found: dict[str, Judgement], refused: dict[str, str]) ->
 
 
 def _judgements(
-    case: attention.Case, dtype: torch.dtype, device: Device, kernel: attention.Kernel
+    case: attention.AttentionShape, dtype: torch.dtype, device: Device, kernel: attention.Kernel
 ) -> dict[str, Judgement]:
     run, exact, anchor = attention.run(case, dtype, device.torch, kernel), _exact(case, dtype), _anchor(case, dtype)
     require(run.kernel == kernel.name, f"{case.name}: {kernel.name} was asked for and {run.kernel} ran")

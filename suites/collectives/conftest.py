@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from stackproof.collectives.report import PROGRAM, Trial, worlds
+from stackproof.collectives.report import PROGRAM, RowRunner, worlds
 from stackproof.collectives.table import FLOATS, rows
 from stackproof.device import devices
 from stackproof.runner.request import Request
 from stackproof.stack.stacks import Stack
 from suites.ranks import Launches
 
-Trials = Callable[[str], list[Trial]]
+Trials = Callable[[str], list[RowRunner]]
 
 _DEADLINE_S = 600.0
 _ROW_S = 20.0
@@ -37,7 +37,7 @@ def trials(request: pytest.FixtureRequest, stack: Stack, run_request: Request, l
     chosen = {item.name for item in request.session.items}
 
     @cache
-    def of(backend: str) -> list[Trial]:
+    def of(backend: str) -> list[RowRunner]:
         offered = [row for row in rows() if row.dtype not in FLOATS or row.dtype in stack.precisions]
         asked = [row for row in offered if f"test_agrees[{backend}-{row.name}]" in chosen]
         found = []
@@ -45,7 +45,7 @@ def trials(request: pytest.FixtureRequest, stack: Stack, run_request: Request, l
             start = partial(launches, PROGRAM, world.arrangement, deadline_s=_DEADLINE_S)
             folder = Path(run_request.folder) / f"outcomes-{backend}-{world.size}"
             tried = [row for row in asked if world.tries(row)] or offered[:1]
-            found.append(Trial(start, tried, world, folder, _ROW_S * run_request.deadline_scale))
+            found.append(RowRunner(start, tried, world, folder, _ROW_S * run_request.deadline_scale))
         return found
 
     return of

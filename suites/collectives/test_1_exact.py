@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from stackproof.collectives.report import Trial, judge, repeatable, repro
+from stackproof.collectives.report import RowRunner, judge, repeatable, repro
 from stackproof.collectives.table import FLOATS, Row, applicable
 from stackproof.record.checks import CapabilityMissing, CheckFailed, NotApplicable, require
 from stackproof.record.records import Figure
@@ -33,7 +33,7 @@ def test_agrees(backend: str, row: Row, stack: Stack, trials: Trials, figures: d
     figures["summary"] = "; ".join(filter(None, said.values()))
 
 
-def _verdict(row: Row, trial: Trial, stack: Stack, figures: dict[str, Figure]) -> str:
+def _verdict(row: Row, trial: RowRunner, stack: Stack, figures: dict[str, Figure]) -> str:
     """Judge one world size, unless a row of data keeps it from being tried; the figures hold the code that repeats a wrong case."""
     if not trial.world.tries(row):
         return ""

@@ -11,7 +11,7 @@ import torch
 
 from stackproof.device.numerics import Judgement, relative_error, rule
 from stackproof.record.checks import require
-from stackproof.workloads.base import Job, Outcome
+from stackproof.workloads.base import Job, StepResult
 from stackproof.workloads.catalogue import get
 from suites.common import SEED
 
@@ -61,7 +61,7 @@ def observed_once(job: Job) -> Tensors:
     return flat(job.observe())
 
 
-def flat(outcome: Outcome) -> Tensors:
+def flat(outcome: StepResult) -> Tensors:
     """Return everything that an outcome holds, by what it is."""
     gradients = {f"gradient of {name}": gradient for name, gradient in outcome.gradients.items()}
     return {"prediction": outcome.output, "loss": outcome.loss} | gradients

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import torch
 
-from stackproof.workloads.base import Job, Outcome
+from stackproof.workloads.base import Job, StepResult
 
 PRESET: Final = "tiny"
 
@@ -36,7 +36,7 @@ def _method(base: Any, verb: str) -> Callable[..., None]:
     return getattr(base, f"activation_checkpointing_{verb}", None) or getattr(base, f"gradient_checkpointing_{verb}")  # type: ignore[no-any-return]
 
 
-def outcome(job: Job, mode: str | None) -> Outcome:
+def outcome(job: Job, mode: str | None) -> StepResult:
     """Run forward and backward in a mode."""
     switch(job, mode)
     with warnings.catch_warnings():

@@ -10,7 +10,7 @@ from stackproof.device.numerics import judge, rule, shortened
 from stackproof.record.checks import require
 from stackproof.record.records import Figure
 from stackproof.stack.stacks import Stack
-from stackproof.workloads.base import Job, Outcome
+from stackproof.workloads.base import Job, StepResult
 from suites.common import SEED, possible, reference, supported
 from suites.recompute.checkpointing import MODES, PRESET, outcome, switch, watching
 
@@ -43,7 +43,7 @@ def test_gradients(
     )
 
 
-def _within(what: str, name: str, autocast: torch.dtype | None, kept: Outcome, recomputed: Outcome) -> str:
+def _within(what: str, name: str, autocast: torch.dtype | None, kept: StepResult, recomputed: StepResult) -> str:
     """Judge what is not bit-equal: recomputing may err by what keeping errs by on the same device."""
     dtype = autocast or torch.float32
     cap = rule().mixed[name, autocast] if autocast else None
@@ -94,5 +94,5 @@ def _job(name: str, precision: str, stack: Stack, device: Device) -> Job:
     return possible(name).build(device.torch, PRESET, SEED, torch.float32, autocast)
 
 
-def _joined(outcome: Outcome) -> torch.Tensor:
+def _joined(outcome: StepResult) -> torch.Tensor:
     return torch.cat([gradient.double().flatten() for _, gradient in sorted(outcome.gradients.items())])

@@ -12,7 +12,7 @@ from stackproof.device.numerics import Judgement, judge, judge_mixed, relative_e
 from stackproof.record.checks import require
 from stackproof.record.records import Figure
 from stackproof.stack.stacks import Stack
-from stackproof.workloads.base import Job, Outcome, Preset
+from stackproof.workloads.base import Job, Preset, StepResult
 from suites.common import SEED, anchor, possible, reference, supported, watch_layers
 
 # What is compared with float64; `full` is for rates: its float64 reference would take tens of GiB and minutes on a host.
@@ -78,7 +78,7 @@ def test_autocast(name: str, dtype: torch.dtype, stack: Stack, device: Device, f
     _one_step(job)
 
 
-def _judgements(actual: Outcome, exact: Outcome, expected: Outcome) -> dict[str, Judgement]:
+def _judgements(actual: StepResult, exact: StepResult, expected: StepResult) -> dict[str, Judgement]:
     require(
         actual.gradients.keys() == exact.gradients.keys(),
         f"gradients differ in kind: {sorted(actual.gradients.keys() ^ exact.gradients.keys())[:3]}",
@@ -94,12 +94,12 @@ def _judgements(actual: Outcome, exact: Outcome, expected: Outcome) -> dict[str,
     return {what: judge(*values, torch.float32) for what, values in pairs.items()}
 
 
-def _joined(outcome: Outcome) -> torch.Tensor:
+def _joined(outcome: StepResult) -> torch.Tensor:
     """All gradients as one vector: rounding in half precision may drown a small one, not the step as a whole."""
     return torch.cat([gradient.double().flatten() for _, gradient in sorted(outcome.gradients.items())])
 
 
-def _loss_is_one(outcome: Outcome) -> None:
+def _loss_is_one(outcome: StepResult) -> None:
     loss = float(outcome.loss)
     require(math.isfinite(loss), f"the loss is {loss}")
     require(loss != 0, "the loss is exactly 0")

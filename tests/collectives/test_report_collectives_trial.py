@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from stackproof.collectives.report import MOST_LAUNCHES, Trial, World, left_by, worlds
+from stackproof.collectives.report import MOST_LAUNCHES, RowRunner, World, left_by, worlds
 from stackproof.collectives.table import COUNTS, SHORT, Row
-from stackproof.device.kinds import Card, Host
+from stackproof.device.kinds import Accelerator, Host
 from stackproof.ranks.launch import Arrangement
 from stackproof.record.checks import CheckCrashed, CheckFailed, CheckHung, CheckInconclusive
 from stackproof.stack import stacks
@@ -45,9 +45,9 @@ class Ranks:
             raise self.deadly[dies](folder)
 
 
-def trial(start: Callable[[dict[str, Any]], None], folder: Path) -> Trial:
+def trial(start: Callable[[dict[str, Any]], None], folder: Path) -> RowRunner:
     """Return a trial of the four rows on two ranks."""
-    return Trial(start, ROWS, World(Arrangement("gloo", (0, 0)), (1,), "cpu"), folder, 20.0)
+    return RowRunner(start, ROWS, World(Arrangement("gloo", (0, 0)), (1,), "cpu"), folder, 20.0)
 
 
 def crash(folder: Path) -> Exception:
@@ -113,7 +113,7 @@ def test_launches_are_limited(tmp_path: Path) -> None:
     """A backend on which every row dies is not launched for ever."""
     rows = [Row("all_reduce", "sum", f"x{number}") for number in range(MOST_LAUNCHES + 2)]
     ranks = Ranks({row.name: crash for row in rows})
-    tried = Trial(ranks, rows, World(Arrangement("gloo", (0, 0)), (1,), "cpu"), tmp_path, 20.0)
+    tried = RowRunner(ranks, rows, World(Arrangement("gloo", (0, 0)), (1,), "cpu"), tmp_path, 20.0)
     with pytest.raises(CheckInconclusive, match=f"was not reached: {MOST_LAUNCHES} launches ended before it"):
         tried.outcome(rows[-1])
     assert ranks.launches == MOST_LAUNCHES
@@ -155,13 +155,13 @@ def test_ranks_share_a_cpu_in_even_and_odd_numbers() -> None:
 
 def test_ranks_that_need_cards_get_their_own() -> None:
     """Two, three, and all."""
-    found = worlds(CUDA, "nccl", [Card("cuda", number) for number in range(8)])
+    found = worlds(CUDA, "nccl", [Accelerator("cuda", number) for number in range(8)])
     assert [cards for _, cards, _ in sizes(found)] == [(0, 1), (0, 1, 2), tuple(range(8))]
 
 
 def test_one_card_is_tried_alone_by_a_library_that_wants_cards() -> None:
     """NCCL has faults with a single rank; gloo shares the card."""
-    card = [Card("cuda", 0)]
+    card = [Accelerator("cuda", 0)]
     assert sizes(worlds(CUDA, "nccl", card)) == [("nccl", (0,), False)]
     found = worlds(CUDA, "gloo", card)
     assert sizes(found) == [("gloo", (0, 0), False), ("gloo", (0, 0, 0), False)]
@@ -170,14 +170,14 @@ def test_one_card_is_tried_alone_by_a_library_that_wants_cards() -> None:
 
 def test_a_library_that_takes_no_tensors_of_the_card_is_tried_on_the_hosts() -> None:
     """On XPU, gloo moves tensors of the host; the label says so."""
-    found = worlds(XPU, "gloo", [Card("xpu", 0), Card("xpu", 1)])
+    found = worlds(XPU, "gloo", [Accelerator("xpu", 0), Accelerator("xpu", 1)])
     assert sizes(found) == [("gloo", (0, 0), True), ("gloo", (0, 0, 0), True)]
     assert "the host's" in found[0].label
 
 
 def test_what_would_end_the_ranks_is_not_given_to_them() -> None:
     """With tensors of a card gloo's send aborts; its all-reduce of several tensors is refused, so that it is tried in every run."""
-    card, host = worlds(CUDA, "gloo", [Card("cuda", 0)])[0], worlds(XPU, "gloo", [Card("xpu", 0)])[0]
+    card, host = worlds(CUDA, "gloo", [Accelerator("cuda", 0)])[0], worlds(XPU, "gloo", [Accelerator("xpu", 0)])[0]
     send, coalesced = Row("send_recv", "copy", "float32"), Row("all_reduce_coalesced", "sum", "float32")
     assert (card.device, card.tries(send), card.tries(coalesced)) == ("cuda", False, True)
     assert (host.device, host.tries(send), host.lack(coalesced)) == ("cpu", True, None)

@@ -98,4 +98,4 @@ def test_only_the_seam_names_device_types() -> None:
 def test_a_registered_device_type_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     """A type that an extension registered with torch needs no line here."""
     monkeypatch.setattr(torch._C, "_get_privateuse1_backend_name", lambda: "npu")
-    assert devices.kinds()["npu"] is devices.Card
+    assert devices.kinds()["npu"] is devices.Accelerator

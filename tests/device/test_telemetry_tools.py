@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from stackproof.device import telemetry
-from stackproof.device.telemetry import Query, Tool
+from stackproof.device.telemetry import Query, TelemetryTool
 
 from ..bench.tools_data import HYGON_STATE, NVIDIA_PROCESSES, NVIDIA_STATE, XPU_PROCESSES, XPU_STATE
 
 
-def tool(name: str) -> Tool:
+def tool(name: str) -> TelemetryTool:
     """Return a tool of the file."""
     return next(one for one in telemetry.tools() if one.name == name)
 

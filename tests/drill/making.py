@@ -10,7 +10,7 @@ from typing import Any
 
 from stackproof.drill.inject import Injection, Planted
 from stackproof.drill.run import Ended, Seen
-from stackproof.drill.table import Call, Expected, Fault
+from stackproof.drill.table import Call, Fault, Symptoms
 from stackproof.record.records import Check, Record, Verdict, overall
 
 CAUGHT = "rng/rng::state"
@@ -24,7 +24,7 @@ def call(**changed: Any) -> Call:
 
 def fault(injection: Injection | None = None, **changed: Any) -> Fault:
     """Return a fault that one check has to see."""
-    expected = Expected({CAUGHT: "differ"}, 1, ("rng/rng::independent",))
+    expected = Symptoms({CAUGHT: "differ"}, 1, ("rng/rng::independent",))
     given: dict[str, Any] = {
         "id": "some-fault",
         "area": "compute",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from stackproof.drill import compare, table
-from stackproof.drill.table import Excuse, Expected, Faults
+from stackproof.drill.table import Excuse, Faults, Symptoms
 from stackproof.record.records import Verdict
 
 from .making import fault
@@ -15,7 +15,7 @@ KNOWN = ("rng/rng::state", "rng/rng::seed", "soak/launches::clean")
 
 def judged(*excuses: Excuse, red: tuple[str, ...] = ("rng/rng::state", "rng/rng::seed[normal]")) -> tuple[Verdict, str]:
     """Judge a table with one fault."""
-    row = fault(expected=Expected(dict.fromkeys(red, "x"), 1, ()))
+    row = fault(expected=Symptoms(dict.fromkeys(red, "x"), 1, ()))
     check = compare.compare_coverage(Faults((row,), excuses), KNOWN)
     return check.verdict, check.reason
 

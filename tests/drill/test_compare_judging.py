@@ -6,7 +6,7 @@ import pytest
 
 from stackproof.drill import compare
 from stackproof.drill.run import Ended, Seen
-from stackproof.drill.table import Expected
+from stackproof.drill.table import Symptoms
 from stackproof.record.records import Verdict
 
 from . import making
@@ -70,7 +70,7 @@ def test_folders_of_one_run_are_not_in_its_command() -> None:
 
 def test_what_makes_a_figure_doubtful_has_to_be_noted() -> None:
     """A fault of time may leave every check green: then the note of the measurement is what catches it."""
-    row = fault(expected=Expected({}, 0, (OTHER,), {"gemm-float32": "drifted"}))
+    row = fault(expected=Symptoms({}, 0, (OTHER,), {"gemm-float32": "drifted"}))
     run = ended({OTHER: GREEN}, 0)
     assert "NOT NOTED: 'drifted'" in compare.judge(row, run).reason
     run.notes = {"gemm-float32": "drifted: by 40 %"}

@@ -14,7 +14,7 @@ from stackproof.drill import drill as conduct
 from stackproof.drill import run
 from stackproof.drill.drill import cleans
 from stackproof.drill.inject import Checkout, Edit, Planted, Site, Variables
-from stackproof.drill.table import Expected, Fault, Faults
+from stackproof.drill.table import Fault, Faults, Symptoms
 from stackproof.record.records import Check, Record, Verdict
 
 from .making import CAUGHT, call, fault, program, record
@@ -114,7 +114,7 @@ def test_runs_without_a_fault_are_shared() -> None:
     """Rows of one suite share one; a copy of the checkout has its own, and so has a file that is handed over."""
     rows = [
         fault(FIRES, id="a"),
-        fault(Variables({"A": "1"}), id="b", expected=Expected({"rng/rng::seed[normal]": "x"}, 1, ())),
+        fault(Variables({"A": "1"}), id="b", expected=Symptoms({"rng/rng::seed[normal]": "x"}, 1, ())),
         fault(FIRES, id="c", call=call(suites=("timer",))),
         fault(Checkout((Edit("a", append="x"),)), id="d"),
     ]

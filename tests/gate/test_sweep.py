@@ -10,7 +10,7 @@ import pytest
 from stackproof.base.errors import Refusal
 from stackproof.gate import gate, plan, run, sweep
 from stackproof.gate.live import SideEndedError
-from stackproof.gate.sweep import Combination, CombinationResult
+from stackproof.gate.sweep import CombinationResult, GridPoint
 from stackproof.record.records import CellWord, Record, Verdict
 
 from .standins import Sides, Silent, specs
@@ -46,7 +46,7 @@ def test_a_grid_that_cannot_be_read_is_refused(words: list[str], sentence: str) 
 )
 def test_what_the_library_ignored_is_called_out(effect: dict[str, Any], said: str) -> None:
     """Denied by the log, or not named in it with everything else as by default; where there is no log nothing is claimed."""
-    found = sweep.ignored(CombinationResult(Combination({"A": "1"}), effect={**QUIET, **effect}), QUIET)
+    found = sweep.ignored(CombinationResult(GridPoint({"A": "1"}), effect={**QUIET, **effect}), QUIET)
     assert (said in found) if said else not found
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from stackproof import ROOT
 from stackproof.bench.subjects import Subject, profiles, subjects
 from stackproof.history import asv_names
-from stackproof.history.timeline import Key, entries, pooled
+from stackproof.history.timeline import SeriesKey, entries, pooled
 from stackproof.record.store import place, state
 from stackproof.stack import stacks
 
@@ -22,7 +22,7 @@ def everything() -> list[tuple[Subject, str]]:
 
 def test_each_subject_has_a_name_of_its_own() -> None:
     """Two subjects that differ in a sign only would share a history."""
-    keys = {Key(one.name, preset, one.unit) for one, preset in everything()}
+    keys = {SeriesKey(one.name, preset, one.unit) for one, preset in everything()}
     assert len({asv_names.benchmark(key) for key in keys}) == len(keys)
 
 
@@ -36,7 +36,7 @@ def test_each_kind_has_a_leaf() -> None:
 def test_asv_can_find_a_benchmark_by_its_name() -> None:
     """A name is MODULE.track_SOMETHING without hyphens, which asv would take for an index of parameters."""
     for one, preset in everything():
-        module, _, function = asv_names.benchmark(Key(one.name, preset, one.unit)).partition(".")
+        module, _, function = asv_names.benchmark(SeriesKey(one.name, preset, one.unit)).partition(".")
         assert function.startswith("track_")
         assert function.isidentifier()
         assert module.isidentifier()
@@ -59,8 +59,8 @@ def test_the_version_is_that_of_the_checkout() -> None:
 
 def test_titles_say_for_how_much_work() -> None:
     """What asv is given are seconds; the title says of what."""
-    assert asv_names.title(Key("copy", "tiny", "s/GB")) == "copy (tiny), per GB"
-    assert asv_names.title(Key("import", "full", "s")) == "import (full)"
+    assert asv_names.title(SeriesKey("copy", "tiny", "s/GB")) == "copy (tiny), per GB"
+    assert asv_names.title(SeriesKey("import", "full", "s")) == "import (full)"
 
 
 def test_two_drivers_are_two_files_and_two_lines() -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-from stackproof.history.timeline import Key, entries, entry, pooled
+from stackproof.history.timeline import SeriesKey, entries, entry, pooled
 from stackproof.record.records import Verdict
 
 from . import making
 
-KEY = Key("gemm-float32", "tiny", "s/TFLOP")
+KEY = SeriesKey("gemm-float32", "tiny", "s/TFLOP")
 
 
 def test_only_figures_with_a_version_have_a_history() -> None:

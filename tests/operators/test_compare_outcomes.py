@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stackproof.operators.compare import Finding, Outcome, smallest
+from stackproof.operators.compare import Outcome, SampleReport, smallest
 
 
 @pytest.mark.parametrize("outcome", Outcome)
@@ -16,10 +16,10 @@ def test_only_what_ran_or_says_why_it_did_not_is_ok(outcome: Outcome) -> None:
 def test_the_worst_outcome_decides_and_then_the_smallest_sample() -> None:
     """Few numbers are easier to look at, and of equals the first is the easiest to find again."""
     findings = [
-        Finding(0, Outcome.FORM, "", "", 1),
-        Finding(1, Outcome.FAILED, "", "", 9),
-        Finding(2, Outcome.FAILED, "", "", 4),
-        Finding(3, Outcome.FAILED, "", "", 4),
-        Finding(4, Outcome.ERROR, "", "", 1),
+        SampleReport(0, Outcome.FORM, "", "", 1),
+        SampleReport(1, Outcome.FAILED, "", "", 9),
+        SampleReport(2, Outcome.FAILED, "", "", 4),
+        SampleReport(3, Outcome.FAILED, "", "", 4),
+        SampleReport(4, Outcome.ERROR, "", "", 1),
     ]
     assert smallest(findings).sample == 2

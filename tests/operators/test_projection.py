@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 import torch
 
-from stackproof.operators.projection import MEAN, WORST, Seen, fold, product, signs, stretches, unit
+from stackproof.operators.projection import MEAN, WORST, Deviation, fold, product, signs, stretches, unit
 from stackproof.record.checks import CheckFailed
 
 WIDTH = 300  # a whole stretch and a part of one
 Spoil = Callable[[torch.Tensor], object]
 
 
-def judged(dtype: torch.dtype, spoil: Spoil = lambda _: None) -> Seen:
+def judged(dtype: torch.dtype, spoil: Spoil = lambda _: None) -> Deviation:
     """Multiply, spoil and judge."""
     generator = torch.Generator().manual_seed(1)
     left, right = (torch.randn(*shape, generator=generator).to(dtype) for shape in ((40, 128), (128, WIDTH)))

@@ -39,7 +39,7 @@ def test_a_kernel_is_known_by_its_operators(operators: tuple[str, ...], kernel: 
 
 
 @pytest.mark.parametrize("case", attention.cases(), ids=lambda case: case.name)
-def test_the_formula_is_torchs(case: attention.Case) -> None:
+def test_the_formula_is_torchs(case: attention.AttentionShape) -> None:
     """In float64 the formula, its variant with logarithms and torch's own kernel agree, gradients too."""
     plain = attention.formula(case, torch.float64, torch.float64)
     other = attention.formula(case, torch.float64, torch.float64, logarithms=True)

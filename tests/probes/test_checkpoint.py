@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from stackproof.device.devices import HOST
-from stackproof.device.kinds import Card
+from stackproof.device.kinds import Accelerator
 from stackproof.probes import checkpoint
 from stackproof.record.checks import CheckFailed
 
@@ -50,9 +50,9 @@ def test_anything_else_is_caught(found: dict[str, Any], words: str) -> None:
 def test_a_tensor_in_the_wrong_place_is_caught() -> None:
     """Loaded for card 1, found on the CPU; a lone number may stay there, as an optimiser's step does."""
     checkpoint.on(STATE, HOST, "here")
-    checkpoint.on({"step": torch.tensor(3.0)}, Card("xpu", 1), "there")
+    checkpoint.on({"step": torch.tensor(3.0)}, Accelerator("xpu", 1), "there")
     with pytest.raises(CheckFailed, match=r"map_location=x: 1 tensors are not on xpu:1, such as \['model.w on cpu'\]"):
-        checkpoint.on(STATE, Card("xpu", 1), "map_location=x")
+        checkpoint.on(STATE, Accelerator("xpu", 1), "map_location=x")
 
 
 def test_the_way_there_and_back(tmp_path: Path) -> None:

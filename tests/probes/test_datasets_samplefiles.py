@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from stackproof.probes import datasets
-from stackproof.probes.datasets import Finding, Record, records
+from stackproof.probes.datasets import DataSample, Defect, records
 
 
-def read(raw: bytes) -> list[Record | Finding]:
+def read(raw: bytes) -> list[DataSample | Defect]:
     """Read bytes as a file."""
     return list(records(io.BytesIO(raw)))
 
@@ -34,8 +34,8 @@ def read(raw: bytes) -> list[Record | Finding]:
 )
 def test_each_layout_is_known_by_its_beginning(raw: bytes, places: list[tuple[int, int]]) -> None:
     """Line and number of each record count from 1."""
-    assert [(record.line, record.number) for record in read(raw) if isinstance(record, Record)] == places
-    assert not [record for record in read(raw) if isinstance(record, Finding)]
+    assert [(record.line, record.number) for record in read(raw) if isinstance(record, DataSample)] == places
+    assert not [record for record in read(raw) if isinstance(record, Defect)]
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_each_layout_is_known_by_its_beginning(raw: bytes, places: list[tuple[in
 )
 def test_what_cannot_be_read_is_a_finding(raw: bytes, words: str) -> None:
     """With its line, and what can be read is still read."""
-    assert any(isinstance(item, Finding) and words in item.sentence for item in read(raw))
+    assert any(isinstance(item, Defect) and words in item.sentence for item in read(raw))
 
 
 def test_a_window_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,7 +63,7 @@ def test_a_window_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     for chunk in (1, 7, 64):
         monkeypatch.setattr(datasets, "_CHUNK", chunk)
         for raw in (json.dumps(rows, ensure_ascii=False, indent=1), "\n".join(json.dumps(row) for row in rows)):
-            assert [item.value for item in read(raw.encode()) if isinstance(item, Record)] == rows
+            assert [item.value for item in read(raw.encode()) if isinstance(item, DataSample)] == rows
 
 
 def test_a_record_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,11 +72,11 @@ def test_a_record_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(datasets, "_LONGEST_RECORD", 256)
     long = b'{"a": "' + b"x" * 1000 + b'"}\n{"a": 1}\n'
     first, second = read(b'{"a": 0}\n' + long)[1:]
-    assert isinstance(first, Finding)
+    assert isinstance(first, Defect)
     assert (first.line, "longer than 256 bytes" in first.sentence) == (2, True)
-    assert isinstance(second, Record)
+    assert isinstance(second, DataSample)
     (given_up,) = read(b'["' + b"x" * 5000 + b'"]')
-    assert isinstance(given_up, Finding)
+    assert isinstance(given_up, Defect)
 
 
 def test_any_bytes_end(tmp_path: Path) -> None:

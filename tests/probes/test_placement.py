@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 
-from stackproof.device.kinds import Card, Device, Memory
+from stackproof.device.kinds import Accelerator, Device, Memory
 from stackproof.probes import placement
 from stackproof.record.checks import CheckFailed, CheckHung
 from stackproof.stack import stacks
@@ -22,7 +22,7 @@ COUNTED: dict[int, int] = {}
 SIZE = 4 << 20
 
 
-class Ledger(Card):
+class Ledger(Accelerator):
     """A test double of a card; `torch` is where it claims to be. Not an accelerator."""
 
     def memory(self) -> Memory:

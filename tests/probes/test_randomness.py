@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from stackproof.device.devices import HOST
-from stackproof.device.kinds import Card
+from stackproof.device.kinds import Accelerator
 from stackproof.probes import randomness
 from stackproof.record.checks import CheckFailed
 
@@ -25,12 +25,12 @@ class Twins:
             if index not in self.unseeded:
                 generator.manual_seed(value)
 
-    def draw(self, card: Card) -> torch.Tensor:
+    def draw(self, card: Accelerator) -> torch.Tensor:
         """Draw on one card."""
         return torch.rand(16, generator=self.generators[card.index])
 
 
-CARDS = (Card("xpu", 0), Card("xpu", 1))
+CARDS = (Accelerator("xpu", 0), Accelerator("xpu", 1))
 
 
 def twins(monkeypatch: pytest.MonkeyPatch, **faults: object) -> Twins:

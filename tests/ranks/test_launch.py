@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from stackproof.device.kinds import Card, Host
+from stackproof.device.kinds import Accelerator, Host
 from stackproof.ranks.launch import Arrangement, arrange, launch
 from stackproof.ranks.preflight import PreflightRefusal
 from stackproof.record.checks import CapabilityMissing, CheckCrashed, CheckFailed, CheckHung
@@ -122,12 +122,14 @@ def test_a_group_that_cannot_work_starts_nothing(tmp_path: Path, monkeypatch: py
 def test_ranks_get_cards_of_their_own() -> None:
     """With cards enough, rank i is on card i over the stack's own backend."""
     stack = stacks.load("xpu")
-    assert Arrangement("ccl", (0, 1)) == arrange(stack, [Card("xpu", 0), Card("xpu", 1), Card("xpu", 2)], 2)
+    assert Arrangement("ccl", (0, 1)) == arrange(
+        stack, [Accelerator("xpu", 0), Accelerator("xpu", 1), Accelerator("xpu", 2)], 2
+    )
 
 
 def test_too_few_cards_are_shared_over_another_backend_and_labelled() -> None:
     """Two ranks on one card cannot use NCCL; the note says what is not verified."""
-    arrangement = arrange(stacks.load("cuda"), [Card("cuda", 0)], 2)
+    arrangement = arrange(stacks.load("cuda"), [Accelerator("cuda", 0)], 2)
     assert ("gloo", (0, 0)) == (arrangement.backend, arrangement.cards)
     assert "nccl is not verified at this world size" in arrangement.note
 
@@ -135,7 +137,7 @@ def test_too_few_cards_are_shared_over_another_backend_and_labelled() -> None:
 def test_a_stack_whose_cards_cannot_be_shared_lacks_the_capability() -> None:
     """The row that says so is the reason, instead of an error of the backend that nobody asked for."""
     with pytest.raises(CapabilityMissing, match=r"stacks/xpu/stack.toml: shared_card_backend is empty"):
-        arrange(stacks.load("xpu"), [Card("xpu", 0)], 2)
+        arrange(stacks.load("xpu"), [Accelerator("xpu", 0)], 2)
 
 
 def test_ranks_share_a_cpu() -> None:

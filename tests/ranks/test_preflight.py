@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from stackproof.ranks import preflight
-from stackproof.ranks.preflight import Crew, Interface, Node, PreflightRefusal, Seat
+from stackproof.ranks.preflight import Crew, Interface, Node, PreflightRefusal, RankPlace
 
 ETH0, IB0, DOCKER0, LO = (
     Interface("eth0", True, False),
@@ -21,7 +21,7 @@ CUDA = ("omp", "pytorch", "torch", "cuda", "fi", "nccl")
 
 def crew(backend: str = "nccl", **environ: str) -> Crew:
     """Return two ranks on two cards of one host, of whom nothing is to be refused, under these variables."""
-    seats = tuple(Seat(rank, "node0", f"cuda:{rank}", f"0000:0{rank}:00.0") for rank in (0, 1))
+    seats = tuple(RankPlace(rank, "node0", f"cuda:{rank}", f"0000:0{rank}:00.0") for rank in (0, 1))
     node = Node("node0", 2, environ, (DOCKER0, ETH0, IB0, LO))
     families = XPU if backend in ("ccl", "xccl") else CUDA
     mask = "ZE_AFFINITY_MASK" if families is XPU else "CUDA_VISIBLE_DEVICES"
@@ -53,8 +53,8 @@ def test_two_ranks_on_one_card_are_refused_in_nccls_own_words() -> None:
 
 def test_hosts_with_different_numbers_of_cards_are_told_apart_as_the_cause() -> None:
     """A master with two cards and a worker with four, four ranks on each: the third rank of the master meets the first."""
-    master = [Seat(rank, "master", f"cuda:{rank % 2}", f"0000:0{rank % 2}:00.0") for rank in range(4)]
-    worker = [Seat(4 + rank, "worker", f"cuda:{rank}", f"0000:0{rank}:00.0") for rank in range(4)]
+    master = [RankPlace(rank, "master", f"cuda:{rank % 2}", f"0000:0{rank % 2}:00.0") for rank in range(4)]
+    worker = [RankPlace(4 + rank, "worker", f"cuda:{rank}", f"0000:0{rank}:00.0") for rank in range(4)]
     nodes = tuple(Node(host, cards, {}, (ETH0,)) for host, cards in (("master", 2), ("worker", 4)))
     found = preflight.refusals(replace(crew(), seats=(*master, *worker), nodes=nodes))
     assert [sentence.split(" are both")[0] for sentence in found] == [
@@ -83,7 +83,7 @@ def test_cards_may_be_shared_where_the_library_allows_it(way: str) -> None:
 
 def test_more_ranks_than_cards_are_refused() -> None:
     """The rank that has no card is named, and how many ranks the host can take."""
-    seats = (*crew().seats, Seat(2, "node0", "cuda:2", ""))
+    seats = (*crew().seats, RankPlace(2, "node0", "cuda:2", ""))
     said = refused(replace(crew(), seats=seats))
     assert said.startswith("3 ranks on node0, which shows 2 cards: rank 2 has none; start 2 ranks there")
 

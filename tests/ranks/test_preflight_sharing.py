@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from stackproof.device import devices
-from stackproof.device.kinds import Card
+from stackproof.device.kinds import Accelerator
 from stackproof.ranks import preflight
 from stackproof.record.checks import CheckCrashed, CheckFailed
 from stackproof.stack import stacks
 from suites.groups import sharing
 
 
-class Fake(Card):
+class Fake(Accelerator):
     """A card that no driver has to answer for."""
 
     def name(self) -> str:

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from stackproof.device.kinds import Card, Device
+from stackproof.device.kinds import Accelerator, Device
 from stackproof.ranks import preflight, site
 from stackproof.stack import stacks
 
 
-class Fake(Card):
+class Fake(Accelerator):
     """A card whose address is known, or not."""
 
     def bus_id(self) -> str:

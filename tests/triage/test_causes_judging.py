@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from stackproof.triage.causes import Judgement
+from stackproof.triage.causes import Diagnosis
 from stackproof.triage.rules import CONSEQUENCE
 
 from .making import TRACEBACK, folder_report, report
@@ -25,12 +25,12 @@ def traceback(rank: int, exception: str) -> str:
     return "".join(f"[rank{rank}]: {line}\n" for line in (TRACEBACK + exception).splitlines())
 
 
-def judged(folder: Path, text: str) -> Judgement:
+def judged(folder: Path, text: str) -> Diagnosis:
     """Judge a log."""
     return report(folder, text).judgement
 
 
-def root(judgement: Judgement) -> tuple[str, tuple[str, int]]:
+def root(judgement: Diagnosis) -> tuple[str, tuple[str, int]]:
     """Return the signature, or the title of an unknown end, and who was first."""
     assert judgement.root is not None
     return judgement.root.signature or judgement.root.title, judgement.root.who[0]

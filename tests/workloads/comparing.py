@@ -10,23 +10,23 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from stackproof.device.numerics import relative_error, rule
-from stackproof.workloads.base import Outcome
+from stackproof.workloads.base import StepResult
 
 CPU = torch.device("cpu")
 
 
-def gradient_errors(actual: Outcome, reference: Outcome) -> dict[str, float]:
+def gradient_errors(actual: StepResult, reference: StepResult) -> dict[str, float]:
     """Return each gradient's relative error; both must have the same ones."""
     assert actual.gradients.keys() == reference.gradients.keys()
     return {name: relative_error(actual.gradients[name], reference.gradients[name]) for name in actual.gradients}
 
 
-def whole_gradient(outcome: Outcome) -> torch.Tensor:
+def whole_gradient(outcome: StepResult) -> torch.Tensor:
     """Join all gradients into one float64 vector."""
     return torch.cat([outcome.gradients[name].double().flatten() for name in sorted(outcome.gradients)])
 
 
-def beyond_cap(actual: Outcome, reference: Outcome, dtype: torch.dtype) -> dict[str, float]:
+def beyond_cap(actual: StepResult, reference: StepResult, dtype: torch.dtype) -> dict[str, float]:
     """Return the errors of output, loss and gradients above the rule's cap; show the worst."""
     errors = gradient_errors(actual, reference)
     errors["output"] = relative_error(actual.output, reference.output)

@@ -14,7 +14,7 @@ import torch
 from stackproof import ROOT
 from stackproof.device.numerics import relative_error
 from stackproof.workloads import catalogue
-from stackproof.workloads.base import Outcome
+from stackproof.workloads.base import StepResult
 
 from .comparing import CPU, FloatsSeen, beyond_cap, gradient_errors, show, whole_gradient
 
@@ -31,12 +31,12 @@ assert after == before, (after, before)
 
 
 @pytest.fixture(scope="module")
-def exact() -> Outcome:
+def exact() -> StepResult:
     """The float64 reference of seed 0."""
     return WORKLOAD.reference("tiny", 0)
 
 
-def test_float32_agrees_with_float64(exact: Outcome) -> None:
+def test_float32_agrees_with_float64(exact: StepResult) -> None:
     """Predictions, loss and all 183 gradients stay under the rule's cap."""
     actual = WORKLOAD.build(CPU, "tiny", 0).observe()
 
@@ -45,7 +45,7 @@ def test_float32_agrees_with_float64(exact: Outcome) -> None:
 
 
 @pytest.mark.parametrize(("dtype", "bound"), [(torch.bfloat16, 0.3), (torch.float16, 0.1)], ids=str)
-def test_half_precision_follows_float64(dtype: torch.dtype, bound: float, exact: Outcome) -> None:
+def test_half_precision_follows_float64(dtype: torch.dtype, bound: float, exact: StepResult) -> None:
     """Autocast keeps predictions and loss to a few units in the last place, and the gradient's direction."""
     actual = WORKLOAD.build(CPU, "tiny", 0, autocast=dtype).observe()
     error = relative_error(whole_gradient(actual), whole_gradient(exact))

@@ -48,7 +48,7 @@ Block = Callable[[], float]
 
 
 @dataclass(frozen=True)
-class Pair:
+class OtherTool:
     """One comparison: whose figure, how far apart they may be, and what the other tool does beside the same work."""
 
     name: str
@@ -81,7 +81,7 @@ class Turns:
         return median(self.ours), median(self.theirs)
 
 
-def pair(name: str) -> Pair:
+def pair(name: str) -> OtherTool:
     """Return a comparison by name, or refuse and suggest the nearest."""
     if name not in pairs():
         raise Refusal(f"{FILE}: there is no pair '{name}'{suggestion(name, pairs())}; there are: {', '.join(pairs())}")
@@ -89,10 +89,10 @@ def pair(name: str) -> Pair:
 
 
 @cache
-def pairs() -> dict[str, Pair]:
+def pairs() -> dict[str, OtherTool]:
     """Return all comparisons of the file."""
     with Table.load(FILE) as table:
-        return {row.name: row for row in table.rows("pair", Pair)}
+        return {row.name: row for row in table.rows("pair", OtherTool)}
 
 
 def side_by_side(ours: Block, theirs: Block, rounds: int) -> Turns:

@@ -81,7 +81,7 @@ def worlds(stack: Stack, backend: str, cards: Sequence[Device]) -> list[World]:
 
 
 @dataclass
-class Trial:
+class RowRunner:
     """Runs rows through `start`, which launches the program with the arguments that it is given, once somebody asks for one."""
 
     start: Start

@@ -23,7 +23,7 @@ from stackproof.base.toml import Key, Table, Wrong
 from stackproof.device.numerics import shortened
 from stackproof.ranks.exact import digest, mean_loss
 from stackproof.ranks.rank import Rank
-from stackproof.workloads.base import Job, Outcome, Workload
+from stackproof.workloads.base import Job, StepResult, Workload
 from stackproof.workloads.catalogue import get
 
 
@@ -161,7 +161,7 @@ def _in_turn(workload: Workload, device: torch.device, dtype: torch.dtype, seed:
 
 
 @cache
-def outcome(course: Course, dtype: torch.dtype, seed: int, world: int) -> Outcome:
+def outcome(course: Course, dtype: torch.dtype, seed: int, world: int) -> StepResult:
     """Return one process's gradient of the global batch, computed on the CPU, once."""
     with shortened(False):
         return whole(course, _HOST, dtype, seed, world).observe()

@@ -10,18 +10,18 @@ import re
 import torch
 
 from stackproof.base.errors import Refusal, StackUnavailableError, suggestion
-from stackproof.device.kinds import Card, Device, Host, quietly
+from stackproof.device.kinds import Accelerator, Device, Host, quietly
 
 _FULL_WIDTH_COLON = "\uff1a"
 
-_KINDS: dict[str, type[Device]] = {"cpu": Host, "cuda": Card, "xpu": Card}
+_KINDS: dict[str, type[Device]] = {"cpu": Host, "cuda": Accelerator, "xpu": Accelerator}
 HOST: Device = Host("cpu", 0)
 
 
 def kinds() -> dict[str, type[Device]]:
     """Return the device types of this torch: the known ones and the one that an extension registered."""
     registered = torch._C._get_privateuse1_backend_name()
-    return _KINDS if registered == "privateuseone" else {**_KINDS, registered: Card}
+    return _KINDS if registered == "privateuseone" else {**_KINDS, registered: Accelerator}
 
 
 def count(kind: str) -> int:

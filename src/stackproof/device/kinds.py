@@ -253,7 +253,7 @@ class Host(Device):
         return {}
 
 
-class Card(Device):
+class Accelerator(Device):
     """An accelerator, through the module that torch keeps for its type (`torch.cuda`, `torch.xpu` ...)."""
 
     @property

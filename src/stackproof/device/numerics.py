@@ -20,7 +20,7 @@ from stackproof.record.checks import require
 
 
 @dataclass(frozen=True)
-class Rule:
+class AnchoredRule:
     """The constants of the rule, from `data/numerics.toml`; errors are relative and have no unit."""
 
     multiplier: float
@@ -109,7 +109,7 @@ class _Caps:
 
 
 @cache
-def rule() -> Rule:
+def rule() -> AnchoredRule:
     """Load the rule's constants once."""
     read = Table.load(DATA / "numerics.toml").row(_File)
     caps = {getattr(torch, name): cap for name, cap in vars(read.caps).items()}
@@ -120,7 +120,7 @@ def rule() -> Rule:
         for name in row.workloads
         for dtype in halves
     }
-    return Rule(read.multiplier, read.floor_ulps, read.deviations, caps, frozenset(read.normwise), mixed)
+    return AnchoredRule(read.multiplier, read.floor_ulps, read.deviations, caps, frozenset(read.normwise), mixed)
 
 
 def relative_error(actual: torch.Tensor, reference: torch.Tensor) -> float:

@@ -71,7 +71,7 @@ class Query:
 
 
 @dataclass(frozen=True)
-class Tool:
+class TelemetryTool:
     """One vendor's tool."""
 
     name: str
@@ -96,16 +96,16 @@ class Tool:
         return shutil.which(self.state.command[0]) is not None
 
 
-def tool_for(kind: str) -> Tool | None:
+def tool_for(kind: str) -> TelemetryTool | None:
     """Return the first tool for a torch device type whose command is there."""
     return next((tool for tool in tools() if tool.device == kind and tool.present), None)
 
 
 @cache
-def tools() -> tuple[Tool, ...]:
+def tools() -> tuple[TelemetryTool, ...]:
     """Return all tools of the file."""
     with Table.load(FILE) as table:
-        return table.rows("tool", Tool)
+        return table.rows("tool", TelemetryTool)
 
 
 def _read_csv(query: Query, said: str, _: str) -> dict[str, str]:
@@ -226,7 +226,7 @@ class Telemetry:
 
     device: Device
     stack: Stack
-    tool: Tool | None = None
+    tool: TelemetryTool | None = None
     readings: list[dict[str, Figure]] = field(default_factory=list)
     _counted: list[dict[str, Figure]] = field(default_factory=list)
 

@@ -164,7 +164,7 @@ class Agreement:
 
 
 @dataclass(frozen=True)
-class Pair:
+class ReleasePair:
     """Which release of one package belongs to which of another."""
 
     left: str
@@ -195,7 +195,7 @@ class Rules:
     virtualisations: Annotated[tuple[Virtualisation, ...], Key("virtualisation")]
     rows: Annotated[tuple[Rule, ...], Key("rule")]
     agreements: Annotated[tuple[Agreement, ...], Key("agreement")]
-    pairs: Annotated[tuple[Pair, ...], Key("pair")]
+    pairs: Annotated[tuple[ReleasePair, ...], Key("pair")]
 
     @cached_property
     def models(self) -> Mapping[str, str]:

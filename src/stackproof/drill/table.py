@@ -37,7 +37,7 @@ class Call:
 
 
 @dataclass(frozen=True)
-class Expected:
+class Symptoms:
     """What a run under the fault must look like. Checks are named exactly, or by a pattern with *."""
 
     red: Mapping[str, str] = field(default_factory=dict)
@@ -67,7 +67,7 @@ class Fault:
     deadline_s: int = _DEADLINE_S
     call: Annotated[Call, INLINE]
     injection: Annotated[Injection, Key("inject"), Kinds(KINDS)]
-    expected: Annotated[Expected, INLINE]
+    expected: Annotated[Symptoms, INLINE]
 
     def __post_init__(self) -> None:
         if not (self.expected.red or self.expected.noted):

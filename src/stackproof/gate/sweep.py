@@ -25,7 +25,7 @@ RANKED = ("collective", "data-parallel")
 
 
 @dataclass(frozen=True)
-class Combination:
+class GridPoint:
     """One point of the grid."""
 
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -42,14 +42,14 @@ class Combination:
 class CombinationResult:
     """What came of one setting."""
 
-    setting: Combination
+    setting: GridPoint
     outcome: GateRun | None = None
     ended: SideEndedError | None = None
     effect: Answer = field(default_factory=dict)
     """What the library's log says is in effect."""
 
 
-def grid(words: Sequence[str], backends: Sequence[str]) -> list[Combination]:
+def grid(words: Sequence[str], backends: Sequence[str]) -> list[GridPoint]:
     """Return every combination of `NAME=V1,V2` words and backends; anything else is refused with an example."""
     axes: list[list[tuple[str, str]]] = []
     for word in words:
@@ -66,11 +66,11 @@ def grid(words: Sequence[str], backends: Sequence[str]) -> list[Combination]:
     if not axes and not backends:
         raise Refusal("what is swept? add --env NAME=V1,V2 (may be repeated), or --backend gloo,nccl")
     chosen = [name for word in backends for name in word.split(",") if name] or [""]
-    return [Combination(dict(point), backend) for backend in chosen for point in itertools.product(*axes)]
+    return [GridPoint(dict(point), backend) for backend in chosen for point in itertools.product(*axes)]
 
 
 def sweep(
-    comparison: Comparison, settings: Sequence[Combination], folder: Path, watcher: Watcher
+    comparison: Comparison, settings: Sequence[GridPoint], folder: Path, watcher: Watcher
 ) -> tuple[list[CombinationResult], Answer]:
     """Measure each setting against the defaults; return the results, and what is in effect by default.
 

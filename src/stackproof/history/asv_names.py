@@ -10,7 +10,7 @@ import re
 from functools import cache
 
 from stackproof.bench.subjects import Subject, profiles, subjects
-from stackproof.history.timeline import Key, Pooled
+from stackproof.history.timeline import Pooled, SeriesKey
 from stackproof.record.store import Place, State, slug
 from stackproof.stack import stacks
 
@@ -18,19 +18,19 @@ RETIRED = "retired"
 """The module of subjects that `data/benchmarks.toml` no longer has; their history stays."""
 
 
-def benchmark(key: Key) -> str:
+def benchmark(key: SeriesKey) -> str:
     """Return the name of a figure's benchmark: the leaf under `benchmarks/` and a function in it."""
     known = _subjects().get(key.subject)
     return f"{leaf(known.kind) if known else RETIRED}.track_{_word(key.subject)}_{key.preset}"
 
 
-def title(key: Key) -> str:
+def title(key: SeriesKey) -> str:
     """Return how asv's pages call it, with what the seconds are for."""
     _, _, thing = key.unit.partition("/")
     return f"{key.subject} ({key.preset}){', per ' + thing if thing else ''}"
 
 
-def unit(key: Key) -> str:
+def unit(key: SeriesKey) -> str:
     """Return the unit that asv is told: it knows how to write seconds, and the title says for how much work they are."""
     return "seconds" if key.unit.partition("/")[0] == "s" else key.unit
 

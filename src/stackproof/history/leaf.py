@@ -22,7 +22,7 @@ from stackproof.bench.measure import measure
 from stackproof.bench.rows import measurements
 from stackproof.bench.subjects import Profile, Subject, profile, subjects
 from stackproof.history import asv_names
-from stackproof.history.timeline import Key
+from stackproof.history.timeline import SeriesKey
 from stackproof.record import store
 from stackproof.record.records import Check, Figure, Measurement, Record, Verdict, overall
 from stackproof.record.store import slug, state
@@ -141,7 +141,7 @@ def _benchmark(subject: Subject, chosen: Profile) -> Callable[[], Result]:
     def track() -> Result:
         return run(subject, chosen)
 
-    key = Key(subject.name, chosen.preset, subject.unit)
+    key = SeriesKey(subject.name, chosen.preset, subject.unit)
     name = asv_names.benchmark(key)
     track.__name__ = track.__qualname__ = name.rpartition(".")[2]
     track.__doc__ = subject.title

@@ -24,7 +24,7 @@ _LOCAL_CHANGES = " (with local changes)"
 
 
 @dataclass(frozen=True)
-class Key:
+class SeriesKey:
     """What is measured: figures of different keys have nothing to do with each other."""
 
     subject: str
@@ -39,7 +39,7 @@ class Entry:
     place: Place
     state: State
     started: datetime
-    figures: Mapping[Key, Measurement]
+    figures: Mapping[SeriesKey, Measurement]
 
     @property
     def commit(self) -> str:
@@ -52,7 +52,7 @@ class Entry:
 class Pooled:
     """The samples of one figure over all runs of one state, in seconds per unit and in the order they were taken."""
 
-    key: Key
+    key: SeriesKey
     version: str
     samples: tuple[float, ...]
     started: datetime
@@ -63,12 +63,12 @@ def entry(record: Record) -> Entry | None:
 
     A subject may be told in several units, which are multiples of each other: the first is the one with a history.
     """
-    figures: dict[Key, Measurement] = {}
+    figures: dict[SeriesKey, Measurement] = {}
     seen = set()
     for row in record.measurements:
         if row.version and (row.workload, row.preset) not in seen and _usable(row):
             seen.add((row.workload, row.preset))
-            figures[Key(row.workload, row.preset, row.unit)] = row
+            figures[SeriesKey(row.workload, row.preset, row.unit)] = row
     if not figures:
         return None
     facts = record.provenance
@@ -86,14 +86,14 @@ def entries(records: Mapping[Path, Record]) -> list[Entry]:
 
 def pooled(group: Iterable[Entry]) -> list[Pooled]:
     """Return each figure of a group of entries with all its samples; of several versions only the latest counts."""
-    rows: dict[Key, list[tuple[datetime, Measurement]]] = {}
+    rows: dict[SeriesKey, list[tuple[datetime, Measurement]]] = {}
     for one in group:
         for key, row in one.figures.items():
             rows.setdefault(key, []).append((one.started, row))
     return [_pool(key, found) for key, found in rows.items()]
 
 
-def _pool(key: Key, found: list[tuple[datetime, Measurement]]) -> Pooled:
+def _pool(key: SeriesKey, found: list[tuple[datetime, Measurement]]) -> Pooled:
     version = found[-1][1].version
     samples = tuple(sample for _, row in found if row.version == version for sample in row.samples)
     return Pooled(key, version, samples, found[-1][0])
@@ -223,7 +223,7 @@ class Change:
     """A difference between two neighbouring points that is larger than their noise; `share` is of the shown figure."""
 
     place: Place
-    key: Key
+    key: SeriesKey
     before: Point
     after: Point
 
@@ -243,7 +243,7 @@ class Series:
     """The points of one figure at one place, oldest first; all of one version."""
 
     place: Place
-    key: Key
+    key: SeriesKey
     version: str
     points: tuple[Point, ...]
 
@@ -302,7 +302,7 @@ def histories(entries: Iterable[Entry]) -> list[History]:
 
 
 def _history(chain: list[Stay]) -> History:
-    points: dict[Key, list[tuple[str, Point]]] = {}
+    points: dict[SeriesKey, list[tuple[str, Point]]] = {}
     for number, stay in enumerate(chain):
         because = subject(chain[number - 1] if number else None, stay)
         for one in pooled(stay.entries):
@@ -313,12 +313,12 @@ def _history(chain: list[Stay]) -> History:
     return History(place, tuple(chain), tuple(series))
 
 
-def _series(place: Place, key: Key, found: list[tuple[str, Point]]) -> Series:
+def _series(place: Place, key: SeriesKey, found: list[tuple[str, Point]]) -> Series:
     version = found[-1][0]
     return Series(place, key, version, tuple(point for of, point in found if of == version))
 
 
-def _order(key: Key) -> tuple[str, str, str]:
+def _order(key: SeriesKey) -> tuple[str, str, str]:
     return key.subject, key.preset, key.unit
 
 

@@ -39,7 +39,7 @@ class Outcome(str, Enum):
 
 
 @dataclass(frozen=True)
-class Finding:
+class SampleReport:
     """What one sample gave: one line to read, one line to repeat it, and the figures behind them."""
 
     sample: int
@@ -63,13 +63,13 @@ class Result:
     forward: int = 0
     backward: int = 0
     worst: Judgement | None = None
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[SampleReport, ...] = ()
     conditioned: int = 0
     left_out: int = 0
     why: str = ""
 
 
-def smallest(findings: Iterable[Finding]) -> Finding:
+def smallest(findings: Iterable[SampleReport]) -> SampleReport:
     """Return the finding that decides: the worst outcome, and of these the sample with the fewest numbers."""
     order = list(Outcome)
     return min(findings, key=lambda finding: (order.index(finding.outcome), finding.elements, finding.sample))

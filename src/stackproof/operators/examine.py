@@ -16,9 +16,9 @@ from torch.utils._pytree import tree_leaves
 from stackproof.device.numerics import Judgement
 from stackproof.operators.compare import (
     Exemption,
-    Finding,
     Outcome,
     Result,
+    SampleReport,
     exemptions,
     form_fault,
     judgements,
@@ -77,7 +77,7 @@ class _Case:
     conditioned: int = 0
     left_out: Counter[str] = field(default_factory=Counter)
     worst: Judgement | None = None
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[SampleReport] = field(default_factory=list)
 
     def examine_all(self, limit: int | None) -> None:
         """Examine samples until `limit` of them had numbers to compare (many lists begin with empty ones) or enough fail."""
@@ -179,7 +179,7 @@ class _Case:
     ) -> None:
         sentence = f"{self.name} sample {index} in {word(self.dtype)} on {self.device}: {what}"
         call = describe(self.op, sample)
-        self.findings.append(Finding(index, outcome, sentence, call, elements(sample), judgement))
+        self.findings.append(SampleReport(index, outcome, sentence, call, elements(sample), judgement))
 
     def result(self) -> Result:
         """Sum up: the worst finding decides, so that a pass means that every sample was compared by value."""

@@ -27,7 +27,7 @@ _CHUNK = 1 << 24  # numbers folded at once: 128 MiB of float64
 
 
 @dataclass(frozen=True)
-class Seen:
+class Deviation:
     """How far sums were from what was expected, in units of rounding."""
 
     count: int
@@ -41,13 +41,13 @@ class Seen:
 
 
 @dataclass(frozen=True)
-class Expected:
+class ExpectedSums:
     """Sums of stretches in float64, (rows, stretches), and the scale of each."""
 
     sums: Floats
     scale: Floats
 
-    def judge(self, found: Floats, unit: float, what: str) -> Seen:
+    def judge(self, found: Floats, unit: float, what: str) -> Deviation:
         """Hold sums against what is expected.
 
         Rounding moves a sum by `unit` times its scale, the size that its terms have before anything cancels. The worst sum and the
@@ -61,7 +61,7 @@ class Expected:
             float(np.sqrt(np.mean(self.scale**2))) * 1e-3
         )  # where nothing is added nothing can be off, by any measure
         off = np.abs(found - self.sums) / (unit * np.maximum(self.scale, floor))
-        seen = Seen(off.size, float(off.max()), float(np.sqrt(np.mean(off**2))))
+        seen = Deviation(off.size, float(off.max()), float(np.sqrt(np.mean(off**2))))
         if not (seen.worst <= WORST and seen.mean <= MEAN):  # NaN is neither
             raise CheckFailed(f"{what}: {_blame(off)}; {seen.said} are allowed of {seen.count} sums against float64")
         return seen
@@ -125,7 +125,7 @@ def has_float64(place: str) -> bool:
         return False
 
 
-def product(left: torch.Tensor, right: torch.Tensor, signs_of_row: Floats, stretch: int = STRETCH) -> Expected:
+def product(left: torch.Tensor, right: torch.Tensor, signs_of_row: Floats, stretch: int = STRETCH) -> ExpectedSums:
     """Return what the product of two matrices on the host must fold to.
 
     C = A B is not computed a second time: with x of random signs, C x must be A (B x), which costs n^2 (R. Freivalds, Probabilistic
@@ -149,7 +149,7 @@ def product(left: torch.Tensor, right: torch.Tensor, signs_of_row: Floats, stret
         sums[start : start + len(rows)] = rows @ projected
         typical = np.sqrt((rows**2).sum(1) * squares / (inner * width))
         scale[start : start + len(rows)] = typical[:, None] * np.sqrt(lengths)
-    return Expected(sums, scale)
+    return ExpectedSums(sums, scale)
 
 
 def _chunks(matrix: torch.Tensor) -> Any:

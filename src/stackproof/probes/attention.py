@@ -39,7 +39,7 @@ class Kernel:
 
 
 @dataclass(frozen=True)
-class Case:
+class AttentionShape:
     """One shape: heads and lengths are (queries, keys); `kind` is full, causal or mask."""
 
     name: str
@@ -91,9 +91,9 @@ class NotOffered(Exception):  # noqa: N818 - an answer, not an error
 
 
 @cache
-def _tables() -> tuple[tuple[Kernel, ...], tuple[Case, ...]]:
+def _tables() -> tuple[tuple[Kernel, ...], tuple[AttentionShape, ...]]:
     with Table.load(_FILE) as table:
-        return table.rows("kernel", Kernel), table.rows("case", Case)
+        return table.rows("kernel", Kernel), table.rows("case", AttentionShape)
 
 
 def kernels() -> dict[str, Kernel]:
@@ -101,7 +101,7 @@ def kernels() -> dict[str, Kernel]:
     return {kernel.name: kernel for kernel in _tables()[0]}
 
 
-def cases() -> tuple[Case, ...]:
+def cases() -> tuple[AttentionShape, ...]:
     """Return the shapes that this torch can be asked for; sharing key heads came with torch 2.5."""
     return tuple(case for case in _tables()[1] if _shares_heads() or not case.grouped)
 
@@ -137,7 +137,7 @@ class Witness(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return f"unknown ({', '.join(dict.fromkeys(self.seen)) or 'no operator'})"
 
 
-def run(case: Case, dtype: torch.dtype, device: torch.device, kernel: Kernel | None = None) -> KernelRun:
+def run(case: AttentionShape, dtype: torch.dtype, device: torch.device, kernel: Kernel | None = None) -> KernelRun:
     """Run forward and backward on the device, over one kernel or torch's own choice.
 
     Raises:
@@ -152,7 +152,9 @@ def run(case: Case, dtype: torch.dtype, device: torch.device, kernel: Kernel | N
     return KernelRun(witness.kernel, {"output": output.detach().cpu(), **gradients})
 
 
-def _forward(case: Case, kernel: Kernel | None, witness: Witness, inputs: Sequence[torch.Tensor]) -> torch.Tensor:
+def _forward(
+    case: AttentionShape, kernel: Kernel | None, witness: Witness, inputs: Sequence[torch.Tensor]
+) -> torch.Tensor:
     (query, key, value), mask = inputs, case.mask()
     options: dict[str, Any] = {"is_causal": case.kind == "causal", **({"enable_gqa": True} if case.grouped else {})}
     options["attn_mask"] = None if mask is None else mask.to(query.device)
@@ -189,7 +191,9 @@ def _only(kernel: Kernel | None) -> Any:
     return torch_attention.sdpa_kernel([backend])
 
 
-def formula(case: Case, inputs_of: torch.dtype, compute_in: torch.dtype, *, logarithms: bool = False) -> Tensors:
+def formula(
+    case: AttentionShape, inputs_of: torch.dtype, compute_in: torch.dtype, *, logarithms: bool = False
+) -> Tensors:
     """Return output and gradients by softmax(q k' / sqrt(width)) v on the CPU, from inputs rounded to `inputs_of`.
 
     With `logarithms` the softmax is exp(x - log sum exp x): the same value with other rounding, so that an anchor in
@@ -207,14 +211,14 @@ def formula(case: Case, inputs_of: torch.dtype, compute_in: torch.dtype, *, loga
     return {"output": output.detach(), **gradients}
 
 
-def _allowed(case: Case) -> torch.Tensor | None:
+def _allowed(case: AttentionShape) -> torch.Tensor | None:
     """Return which key each query may see; a causal one sees its own place and those before it."""
     if case.kind == "causal":
         return torch.ones(case.lengths, dtype=torch.bool).tril()
     return case.mask()
 
 
-def _repeated(case: Case, name: str, tensor: torch.Tensor, *, always: bool = False) -> torch.Tensor:
+def _repeated(case: AttentionShape, name: str, tensor: torch.Tensor, *, always: bool = False) -> torch.Tensor:
     share = case.heads[0] // case.heads[1]
     wanted = name != "query" and share > 1 and (case.repeat or always)
     return tensor.repeat_interleave(share, dim=1) if wanted else tensor

@@ -39,7 +39,7 @@ _LARGEST = 8192
 _MOST_UNITS = 512
 
 
-class Work(Protocol):
+class KnownWork(Protocol):
     """Known work: `submit` queues units of it, `read` brings a number of the result to the host and so waits for it."""
 
     def submit(self, units: int) -> None:
@@ -111,7 +111,7 @@ def products(device: Device) -> Products:
     return Products(device, size)
 
 
-def measure(device: Device, work: Work) -> Spans:
+def measure(device: Device, work: KnownWork) -> Spans:
     """Time k and 2k units in turn, where k units take at least 25 ms."""
     units = lasting(work, SPAN_S)
     spans = Spans(units, [], [])
@@ -124,7 +124,7 @@ def measure(device: Device, work: Work) -> Spans:
     return spans
 
 
-def lasting(work: Work, seconds: float) -> int:
+def lasting(work: KnownWork, seconds: float) -> int:
     """Return how many units take at least so long, by doubling."""
     units = 1
     while units < _MOST_UNITS and min(_truth(work, units) for _ in range(2)) < seconds:
@@ -141,7 +141,7 @@ def _factor(spans: Spans, span: Callable[[Turn], float]) -> float:
     return min(map(span, spans.double)) / max(min(map(span, spans.single)), 1e-12)
 
 
-def _truth(work: Work, units: int) -> float:
+def _truth(work: KnownWork, units: int) -> float:
     """Return the time until the result is here, whatever synchronising does."""
     began = time.perf_counter()
     work.submit(units)
@@ -149,7 +149,7 @@ def _truth(work: Work, units: int) -> float:
     return time.perf_counter() - began
 
 
-def _turn(device: Device, work: Work, units: int) -> Turn:
+def _turn(device: Device, work: KnownWork, units: int) -> Turn:
     work.read()
     device.synchronize()
     watch = device.stopwatch()
@@ -238,18 +238,18 @@ def calls(device: Device) -> dict[str, Call]:
     }
 
 
-def waited(call: Call, work: Work, units: int) -> float:
+def waited(call: Call, work: KnownWork, units: int) -> float:
     """Return for which share of the queue's time the call did not return, the smallest of three: noise only adds to it."""
     call()  # what is loaded or allocated once is no answer
     return min(_share(call, work, units) for _ in range(_TRIES))
 
 
-def _share(call: Call, work: Work, units: int) -> float:
+def _share(call: Call, work: KnownWork, units: int) -> float:
     took, whole = _behind(call, work, units)
     return took / max(whole, 1e-9)
 
 
-def _behind(call: Call, work: Work, units: int) -> tuple[float, float]:
+def _behind(call: Call, work: KnownWork, units: int) -> tuple[float, float]:
     """Return the seconds of a call behind a full queue, and those until the queue was empty."""
     work.read()
     work.submit(units)
@@ -260,7 +260,7 @@ def _behind(call: Call, work: Work, units: int) -> tuple[float, float]:
     return took, time.perf_counter() - began
 
 
-def served(chosen: Mapping[str, Call], work: Work, units: int) -> dict[str, float]:
+def served(chosen: Mapping[str, Call], work: KnownWork, units: int) -> dict[str, float]:
     """Hold every call against a queue that is not empty; return the shares by name.
 
     A backend without an operator may hand it to the CPU; its result is right and late, and what is said of it is a debug message

@@ -26,7 +26,7 @@ _SHOWN = 60
 
 
 @dataclass(frozen=True)
-class Finding:
+class Defect:
     """One thing that is wrong: where (line and record count from 1, 0 is the file), in which field, by which rule."""
 
     line: int
@@ -43,19 +43,19 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Record:
+class DataSample:
     """One sample and where it begins."""
 
     line: int
     number: int
     value: Any
 
-    def finding(self, field: str, rule: str, sentence: str) -> Finding:
+    def finding(self, field: str, rule: str, sentence: str) -> Defect:
         """Make a finding in this record."""
-        return Finding(self.line, self.number, field, rule, sentence)
+        return Defect(self.line, self.number, field, rule, sentence)
 
 
-def records(stream: BinaryIO) -> Iterator[Record | Finding]:
+def records(stream: BinaryIO) -> Iterator[DataSample | Defect]:
     """Read a JSON list, one JSON object over several lines, or one JSON value a line, by what the file begins with."""
     head = stream.read(_CHUNK).removeprefix(b"\xef\xbb\xbf")
     text = head.lstrip()
@@ -75,22 +75,22 @@ def _parses(line: bytes) -> bool:
     return True
 
 
-def _lines(stream: BinaryIO, head: bytes) -> Iterator[Record | Finding]:
+def _lines(stream: BinaryIO, head: bytes) -> Iterator[DataSample | Defect]:
     number = 0
     for line, raw in enumerate(_split(stream, head), 1):
         if not raw.strip():
             continue
         number += 1
         if len(raw) > _LONGEST_RECORD:
-            yield Finding(line, number, "", "unreadable", f"the line is longer than {_LONGEST_RECORD} bytes")
+            yield Defect(line, number, "", "unreadable", f"the line is longer than {_LONGEST_RECORD} bytes")
             continue
         text, damage = _decoded(raw)
         if damage:
-            yield Finding(line, number, "", "encoding", damage)
+            yield Defect(line, number, "", "encoding", damage)
         try:
-            yield Record(line, number, json.loads(text, strict=False))
+            yield DataSample(line, number, json.loads(text, strict=False))
         except (ValueError, RecursionError) as error:
-            yield Finding(line, number, "", "unreadable", f"is not JSON: {_brief(error)}: {shown(text)}")
+            yield Defect(line, number, "", "unreadable", f"is not JSON: {_brief(error)}: {shown(text)}")
 
 
 def _split(stream: BinaryIO, head: bytes) -> Iterator[bytes]:
@@ -117,7 +117,7 @@ def _skip_line(stream: BinaryIO) -> bytes:
     return b""
 
 
-def _listed(stream: BinaryIO, head: bytes) -> Iterator[Record | Finding]:
+def _listed(stream: BinaryIO, head: bytes) -> Iterator[DataSample | Defect]:
     """Yield the members of one JSON list without holding the list."""
     source = _Text(stream, head)
     source.skip("[")
@@ -129,31 +129,31 @@ def _listed(stream: BinaryIO, head: bytes) -> Iterator[Record | Finding]:
             value = source.value()
         except (ValueError, RecursionError) as error:
             sentence = f"is not JSON ({_brief(error)}); nothing after it was examined: {shown(source.ahead)}"
-            yield Finding(line, number, "", "unreadable", sentence)
+            yield Defect(line, number, "", "unreadable", sentence)
             return
-        yield Record(line, number, value)
+        yield DataSample(line, number, value)
     if following != "]":
-        yield Finding(source.line, 0, "", "unreadable", "the list is not closed; the file was cut off")
+        yield Defect(source.line, 0, "", "unreadable", "the list is not closed; the file was cut off")
     yield from _remains(source, "]")
 
 
-def _remains(source: _Text, mark: str) -> Iterator[Finding]:
+def _remains(source: _Text, mark: str) -> Iterator[Defect]:
     """Tell what follows the last value, which nobody examined, and bytes that were no text."""
     if source.skip(mark):
         sentence = f"nothing after the end was examined: {shown(source.ahead)}"
-        yield Finding(source.line, 0, "", "unreadable", sentence)
+        yield Defect(source.line, 0, "", "unreadable", sentence)
     if source.damage:
-        yield Finding(0, 0, "", "encoding", source.damage)
+        yield Defect(0, 0, "", "encoding", source.damage)
 
 
-def _whole(stream: BinaryIO, head: bytes) -> Iterator[Record | Finding]:
+def _whole(stream: BinaryIO, head: bytes) -> Iterator[DataSample | Defect]:
     """Yield the one object that the file is."""
     source = _Text(stream, head)
     source.skip("")
     try:
-        yield Record(source.line, 1, source.value())
+        yield DataSample(source.line, 1, source.value())
     except (ValueError, RecursionError) as error:
-        yield Finding(source.line, 1, "", "unreadable", f"is not JSON ({_brief(error)}): {shown(source.ahead)}")
+        yield Defect(source.line, 1, "", "unreadable", f"is not JSON ({_brief(error)}): {shown(source.ahead)}")
         return
     yield from _remains(source, "")
 
@@ -283,7 +283,7 @@ class Filled:
 
 
 @dataclass(frozen=True)
-class Rules:
+class DataRules:
     """All rules of the file."""
 
     lengths: Lengths
@@ -297,12 +297,12 @@ class Rules:
 
 
 @cache
-def rules() -> Rules:
+def rules() -> DataRules:
     """Load the rules once."""
-    return Table.load(RULES).row(Rules)
+    return Table.load(RULES).row(DataRules)
 
 
-def examine(path: Path | str, most: int = MOST) -> list[Finding]:
+def examine(path: Path | str, most: int = MOST) -> list[Defect]:
     """Return what is wrong with the training set, in the order of the file; an empty list says that nothing was found.
 
     After `most` findings it stops, and the last one says so.
@@ -314,12 +314,12 @@ def examine(path: Path | str, most: int = MOST) -> list[Finding]:
     if len(found) > most:
         last = found[most - 1]
         found[most:] = [
-            Finding(last.line, last.record, "", "more", f"there is more after {most} findings; it is not listed")
+            Defect(last.line, last.record, "", "more", f"there is more after {most} findings; it is not listed")
         ]
     return found
 
 
-def findings(path: Path) -> Iterator[Finding]:
+def findings(path: Path) -> Iterator[Defect]:
     """Yield what is wrong as it is found; memory grows by 100 bytes a sample, to know a repeated one again."""
     try:
         with path.open("rb") as stream:
@@ -328,21 +328,21 @@ def findings(path: Path) -> Iterator[Finding]:
         raise Refusal(f"{path}: cannot be read ({error.strerror}); give a file of JSON or JSON Lines") from error
 
 
-def _in_stream(stream: BinaryIO) -> Iterator[Finding]:
+def _in_stream(stream: BinaryIO) -> Iterator[Defect]:
     seen: dict[bytes, int] = {}
     count = 0
     for item in records(stream):
-        if isinstance(item, Finding):
+        if isinstance(item, Defect):
             yield item
             continue
         count += 1
         yield from _in_record(item)
         yield from _repeated(item, seen)
     if not count:
-        yield Finding(0, 0, "", "empty", "the file holds no sample")
+        yield Defect(0, 0, "", "empty", "the file holds no sample")
 
 
-def _in_record(record: Record) -> Iterator[Finding]:
+def _in_record(record: DataSample) -> Iterator[Defect]:
     if not isinstance(record.value, (dict, list, str)) or not record.value:
         yield record.finding("", "empty", f"is no sample: {shown(record.value)}")
         return
@@ -374,7 +374,7 @@ def _tokens(value: Any) -> bool:
     return isinstance(value, list) and type(value[0]) is int
 
 
-def _in_field(record: Record, field: str, value: Any, beside: dict[str, Any]) -> Iterator[Finding]:
+def _in_field(record: DataSample, field: str, value: Any, beside: dict[str, Any]) -> Iterator[Defect]:
     name = re.sub(r"\[\d+\]$", "", field).rpartition(".")[2]
     if _empty(value):
         excuse = rules().unless.get(name)
@@ -395,14 +395,14 @@ def _empty(value: Any) -> bool:
     )
 
 
-def _in_text(record: Record, field: str, text: str) -> Iterator[Finding]:
+def _in_text(record: DataSample, field: str, text: str) -> Iterator[Defect]:
     for pattern in rules().patterns:
         if hit := pattern.expression.search(text):
             sentence = f"{pattern.name} {shown(hit.group().strip())}: {pattern.reason}"
             yield record.finding(field, pattern.name, sentence)
 
 
-def _repeated(record: Record, seen: dict[bytes, int]) -> Iterator[Finding]:
+def _repeated(record: DataSample, seen: dict[bytes, int]) -> Iterator[Defect]:
     """Know a sample again by a digest of its content, whatever the order of its fields and the space in it."""
     try:
         plain = json.dumps(record.value, sort_keys=True)

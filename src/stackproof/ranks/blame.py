@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from stackproof.base import processes
-from stackproof.ranks.libraries import Contradiction, Library, explain, is_symptom
+from stackproof.ranks.libraries import Library, Requested, explain, is_symptom
 from stackproof.record.checks import CheckCrashed, CheckFailed
 
 FORMED, LEAVING = "starting the program", "leaving the group"
@@ -266,7 +266,7 @@ def _denied(library: Library, log: str, wanted: Mapping[str, str], facts: Mappin
             yield row.sentence.format(asked=asked, seen=seen)
 
 
-def _seen(row: Contradiction, asked: str, log: str, facts: Mapping[str, str]) -> str:
+def _seen(row: Requested, asked: str, log: str, facts: Mapping[str, str]) -> str:
     """Return what denies it, or nothing."""
     if row.seen:
         found = row.seen.search(log)

@@ -108,7 +108,7 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RankResult:
     """How this rank ended, and on rank 0 the record of all with its place."""
 
     place: Placement
@@ -120,7 +120,7 @@ class Outcome:
     path: Path | None = None
 
 
-def take_part(wanted: Wanted) -> Outcome:
+def take_part(wanted: Wanted) -> RankResult:
     """Run this process's rank to its end.
 
     Raises:
@@ -142,12 +142,12 @@ def take_part(wanted: Wanted) -> Outcome:
         verdict, reason = (ended.verdict, ended.reason) if ended else (Verdict.PASSED, "")
         refused = ended is not None and ended.id == PREFLIGHT
         if place.rank:
-            return Outcome(place, verdict, reason, refused)
+            return RankResult(place, verdict, reason, refused)
         if store:
             store.unlink(missing_ok=True)  # its keys would answer for ranks that are gone
         _complete(record, wanted, place, ended)
         path = writer.keep(record, wanted.folder / "record.json")
-        return Outcome(place, record.verdict, reason, refused, record, path)
+        return RankResult(place, record.verdict, reason, refused, record, path)
 
 
 def _store_file(address: str, deadline_s: float) -> Path | None:

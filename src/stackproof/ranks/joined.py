@@ -31,7 +31,7 @@ from stackproof.ranks.exact import digest, known, mean_loss, require_exact
 from stackproof.ranks.launchers import Invitation, Placement, unexplained
 from stackproof.ranks.libraries import serving
 from stackproof.ranks.preflight import Crew, PreflightRefusal
-from stackproof.ranks.rank import Rank, Seat, end, import_packages, join, note_phase, take_part
+from stackproof.ranks.rank import Rank, RankInfo, end, import_packages, join, note_phase, take_part
 from stackproof.stack.stacks import Stack
 from stackproof.workloads.catalogue import get
 
@@ -136,7 +136,7 @@ _FAREWELL_S = 2.0
 
 
 @dataclass(frozen=True)
-class Agreement:
+class Decision:
     """What rank 0 decided for all: the backend, whether tensors are the host's, what the group does not prove, why it may not form."""
 
     backend: str
@@ -150,7 +150,7 @@ def main(path: Path) -> int:
     die_with_parent()
     invitation = Invitation.load(path)
     place = invitation.place
-    take_part(invitation.spec, Seat(place.rank, place.world_size, place.local_rank), lambda: _run(invitation))
+    take_part(invitation.spec, RankInfo(place.rank, place.world_size, place.local_rank), lambda: _run(invitation))
     return 0
 
 
@@ -165,7 +165,7 @@ def _run(invitation: Invitation) -> dict[str, Any]:
         note_phase(Path(spec.folder), place.rank, "binding the device")
         device = HOST if agreed.on_host else cards[_card(place, cards)]
         device.bind()
-        seat = Seat(place.rank, place.world_size, place.local_rank)
+        seat = RankInfo(place.rank, place.world_size, place.local_rank)
         mine = join(replace(spec, backend=agreed.backend, on_host=agreed.on_host), seat, device, store)
         store.set(f"result/{place.rank}", json.dumps(mine))
         if place.rank:
@@ -209,7 +209,7 @@ def _no_meeting(invitation: Invitation, said: str) -> str:
     )
 
 
-def _agree(store: Store, invitation: Invitation, stack: Stack, cards: tuple[Device, ...]) -> Agreement:
+def _agree(store: Store, invitation: Invitation, stack: Stack, cards: tuple[Device, ...]) -> Decision:
     """Tell rank 0 what is here, and do what it decides.
 
     Raises:
@@ -221,26 +221,26 @@ def _agree(store: Store, invitation: Invitation, stack: Stack, cards: tuple[Devi
     store.set(f"site/{place.rank}", json.dumps(site.to_json(*here)))
     if place.rank == 0:
         store.set("agreement", json.dumps(asdict(_decide(store, invitation, stack))))
-    found = Agreement(**json.loads(store.get("agreement")))
+    found = Decision(**json.loads(store.get("agreement")))
     if found.refused:
         raise PreflightRefusal(found.refused)
     return found
 
 
-def _decide(store: Store, invitation: Invitation, stack: Stack) -> Agreement:
+def _decide(store: Store, invitation: Invitation, stack: Stack) -> Decision:
     """Choose the backend for what all ranks told; hold the preflight."""
     place, seats, nodes = invitation.place, [], []
     for rank in range(place.world_size):
         try:
             told = json.loads(store.get(f"site/{rank}"))
         except RuntimeError:
-            return Agreement(stack.backend, refused=_absent(rank, place))
+            return Decision(stack.backend, refused=_absent(rank, place))
         seat, node = site.from_json(told)
         seats.append(seat)
         nodes.append(node)
     crew = site.crew(stack, stack.backend, seats, nodes, invitation.spec.deadline_s)
     shared = invitation.oversubscribe and serving(stack.backend).own_cards and _doubled(crew)
-    agreed = _share(stack, crew) if shared else Agreement(stack.backend)
+    agreed = _share(stack, crew) if shared else Decision(stack.backend)
     crew = site.crew(stack, agreed.backend, seats, nodes, invitation.spec.deadline_s, agreed.on_host)
     refused = " | ".join(preflight.refusals(crew)) if invitation.checked else ""
     return replace(agreed, refused=refused)
@@ -250,13 +250,13 @@ def _doubled(crew: Crew) -> bool:
     return len({seat.place for seat in crew.seats}) < len(crew.seats)
 
 
-def _share(stack: Stack, crew: Crew) -> Agreement:
+def _share(stack: Stack, crew: Crew) -> Decision:
     """Let ranks share cards over the backend that allows it, or share the host's memory, and say what that does not prove."""
     backend = stack.shared_card_backend or "gloo"
     on_host = stack.device not in serving(backend).devices
     cards = len({seat.place for seat in crew.seats})
     note = f"{len(crew.seats)} ranks share {cards} card(s) over {backend}, as asked; {stack.backend} is not verified"
-    return Agreement(backend, on_host, note)
+    return Decision(backend, on_host, note)
 
 
 def _absent(rank: int, place: Placement) -> str:

@@ -19,7 +19,7 @@ _Pattern = Annotated[re.Pattern[str], expression(re.MULTILINE)]
 
 
 @dataclass(frozen=True)
-class Fact:
+class LogPattern:
     """Something that a log tells: a pattern with a group `value`; `many` collects all distinct values."""
 
     name: str
@@ -32,7 +32,7 @@ class Fact:
 
 
 @dataclass(frozen=True)
-class Contradiction:
+class Requested:
     """A variable that was asked for, and what of the log denies it: `seen`, or another value of `fact`."""
 
     asked: str
@@ -87,8 +87,8 @@ class Library:
     echo: _Pattern | None = None
     """How the log lists variables that are in effect: groups `name` and `value`."""
     additions: Annotated[tuple[Addition, ...], Key("addition")]
-    facts: tuple[Fact, ...]
-    contradictions: Annotated[tuple[Contradiction, ...], Key("contradiction")]
+    facts: tuple[LogPattern, ...]
+    contradictions: Annotated[tuple[Requested, ...], Key("contradiction")]
     warnings: Annotated[tuple[Wording, ...], Key("warning")]
     errors: Annotated[tuple[Wording, ...], Key("error")]
 

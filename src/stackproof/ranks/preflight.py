@@ -101,7 +101,7 @@ class Node:
 
 
 @dataclass(frozen=True)
-class Seat:
+class RankPlace:
     """Where one rank sits: its host, its card as torch calls it, and what tells the card from all others of the host."""
 
     rank: int
@@ -128,7 +128,7 @@ class Crew:
     """Of variables that the stack's libraries read (`variables.relevant`)."""
     visibility: str
     """The variable that chooses the stack's cards."""
-    seats: tuple[Seat, ...]
+    seats: tuple[RankPlace, ...]
     nodes: tuple[Node, ...]
     available: bool
     """Whether this torch was built with the backend, or something registered it."""
@@ -193,7 +193,7 @@ def _backend(crew: Crew) -> Iterator[str]:
 def _duplicates(crew: Crew) -> Iterator[str]:
     if not _separate(crew):
         return
-    taken: dict[tuple[str, str, str], Seat] = {}
+    taken: dict[tuple[str, str, str], RankPlace] = {}
     for seat in (seat for seat in crew.seats if seat.identity):
         first = taken.setdefault(seat.place, seat)
         if first is not seat:

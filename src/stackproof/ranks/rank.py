@@ -62,7 +62,7 @@ def note_phase(folder: Path, rank: int, name: str) -> None:
 
 
 @dataclass(frozen=True)
-class Seat:
+class RankInfo:
     """Which rank this is, of how many, and the index of its card."""
 
     rank: int
@@ -74,7 +74,7 @@ def main(path: Path, port: int) -> int:
     """Run the program of the specification on this rank and leave its result beside it."""
     die_with_parent()
     spec, number = Spec.load(path), int(os.environ["RANK"])
-    seat = Seat(number, len(spec.cards), spec.cards[number])
+    seat = RankInfo(number, len(spec.cards), spec.cards[number])
     patience = timedelta(seconds=spec.remaining_s + _AFTER_DEADLINE_S)
 
     def connect() -> Store:
@@ -84,7 +84,7 @@ def main(path: Path, port: int) -> int:
     return 0
 
 
-def take_part(spec: Spec, seat: Seat, run: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+def take_part(spec: Spec, seat: RankInfo, run: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     """Run the rank with its stacks dumped at the deadline; leave its result, or what it raised, in the folder."""
     faulthandler.enable()
     faulthandler.dump_traceback_later(spec.remaining_s)
@@ -101,12 +101,12 @@ def take_part(spec: Spec, seat: Seat, run: Callable[[], dict[str, Any]]) -> dict
     return result
 
 
-def _run(spec: Spec, seat: Seat, connect: Callable[[], Store]) -> dict[str, Any]:
+def _run(spec: Spec, seat: RankInfo, connect: Callable[[], Store]) -> dict[str, Any]:
     device = bring_up(spec, seat)
     return join(spec, seat, device, connect())
 
 
-def join(spec: Spec, seat: Seat, device: Device, store: Store) -> dict[str, Any]:
+def join(spec: Spec, seat: RankInfo, device: Device, store: Store) -> dict[str, Any]:
     """Form the group over the store, run the program, leave the group, and return what the program gave."""
     folder = Path(spec.folder)
     note_phase(folder, seat.rank, "forming the group")
@@ -132,7 +132,7 @@ def join(spec: Spec, seat: Seat, device: Device, store: Store) -> dict[str, Any]
     return result
 
 
-def _part(store: Store, seat: Seat) -> None:
+def _part(store: Store, seat: RankInfo) -> None:
     """Wait a moment for the others to come as far: a rank that ends while another still receives breaks its connection.
 
     The group is not destroyed: the process ends at once after this, and torch 2.4.1 was seen to hang for ever in doing so, in the
@@ -153,7 +153,7 @@ def import_packages(spec: Spec, rank: int) -> stacks.Stack:
     return stack
 
 
-def bring_up(spec: Spec, seat: Seat) -> Device:
+def bring_up(spec: Spec, seat: RankInfo) -> Device:
     """Import the stack's packages and bind the device, before any group forms."""
     stack = import_packages(spec, seat.rank)
     note_phase(Path(spec.folder), seat.rank, "binding the device")

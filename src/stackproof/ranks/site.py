@@ -15,7 +15,7 @@ import torch.distributed as dist
 from stackproof.device.devices import visible
 from stackproof.device.kinds import Device
 from stackproof.ranks import preflight
-from stackproof.ranks.preflight import Crew, Interface, Node, Seat
+from stackproof.ranks.preflight import Crew, Interface, Node, RankPlace
 from stackproof.stack import variables
 from stackproof.stack.stacks import Stack
 
@@ -36,7 +36,7 @@ def local(stack: Stack, backend: str, cards: Sequence[int], deadline_s: float, o
 def crew(
     stack: Stack,
     backend: str,
-    seats: Sequence[Seat],
+    seats: Sequence[RankPlace],
     nodes: Sequence[Node],
     deadline_s: float,
     on_host: bool = False,
@@ -57,11 +57,11 @@ def crew(
     )
 
 
-def seat(rank: int, card: int, shown: Sequence[Device], stack: Stack, environ: Mapping[str, str]) -> Seat:
+def seat(rank: int, card: int, shown: Sequence[Device], stack: Stack, environ: Mapping[str, str]) -> RankPlace:
     """Describe where a rank sits; a card that is not shown leaves its identity empty."""
     name = f"{stack.device}:{card}"
     identity = _identity(shown[card], environ.get(stack.visibility, "")) if card < len(shown) else ""
-    return Seat(rank, socket.gethostname(), str(shown[card]) if identity else name, identity, _machine())
+    return RankPlace(rank, socket.gethostname(), str(shown[card]) if identity else name, identity, _machine())
 
 
 def node(shown: Sequence[Device], environ: Mapping[str, str]) -> Node:
@@ -72,16 +72,16 @@ def node(shown: Sequence[Device], environ: Mapping[str, str]) -> Node:
     )
 
 
-def to_json(found: Seat, site: Node) -> dict[str, Any]:
+def to_json(found: RankPlace, site: Node) -> dict[str, Any]:
     """Return what a rank tells the others of itself."""
     return {"seat": asdict(found), "node": {**asdict(site), "environ": _public(site.environ)}}
 
 
-def from_json(told: Mapping[str, Any]) -> tuple[Seat, Node]:
+def from_json(told: Mapping[str, Any]) -> tuple[RankPlace, Node]:
     """Return what a rank told of itself."""
     interfaces = tuple(Interface(**row) for row in told["node"]["interfaces"])
     values = {**told["node"], "interfaces": interfaces, "providers": tuple(told["node"]["providers"])}
-    return Seat(**told["seat"]), Node(**values)
+    return RankPlace(**told["seat"]), Node(**values)
 
 
 def _identity(card: Device, mask: str) -> str:

@@ -32,7 +32,7 @@ _VERSION = re.compile(r"\d+(?:\.\d+)+")
 
 
 @dataclass(frozen=True)
-class Rules:
+class HistoryRules:
     """The patterns of facts: of the place, of nothing, and of each group of the state; and what is a change."""
 
     place: tuple[str, ...]
@@ -74,11 +74,11 @@ class _File:
 
 
 @cache
-def rules() -> Rules:
+def rules() -> HistoryRules:
     """Load the table."""
     read = Table.load(FILE).row(_File)
     groups = {row.name: row.facts for row in read.state}
-    return Rules(read.place.facts, read.ignored.facts, groups, read.change.share)
+    return HistoryRules(read.place.facts, read.ignored.facts, groups, read.change.share)
 
 
 def _matches(fact: str, patterns: Iterable[str]) -> bool:

@@ -23,7 +23,7 @@ class Stage:
 
 
 @dataclass(frozen=True)
-class Row:
+class SuiteEntry:
     """What the table says of one suite."""
 
     name: str
@@ -35,7 +35,7 @@ class Row:
 def of_verb(verb: str) -> tuple[str, ...]:
     """Return the suites that a verb runs when none is named, in alphabetical order."""
     rows = _rows(SUITES)
-    return tuple(name for name in suites() if rows.get(name, Row(name)).verb == verb)
+    return tuple(name for name in suites() if rows.get(name, SuiteEntry(name)).verb == verb)
 
 
 def stages(chosen: tuple[str, ...], folder: Path = SUITES, only: tuple[str, ...] = ()) -> tuple[Stage, ...]:
@@ -46,7 +46,7 @@ def stages(chosen: tuple[str, ...], folder: Path = SUITES, only: tuple[str, ...]
     rows = _rows(folder)
     order = [*(name for name in rows if name in chosen), *(name for name in chosen if name not in rows)]
     most = 1 if _few(only) else None
-    return _merged([Stage((name,), most or rows.get(name, Row(name)).workers) for name in order])
+    return _merged([Stage((name,), most or rows.get(name, SuiteEntry(name)).workers) for name in order])
 
 
 def _few(only: tuple[str, ...]) -> bool:
@@ -58,15 +58,15 @@ def _few(only: tuple[str, ...]) -> bool:
 def plugins_of(chosen: tuple[str, ...], folder: Path = SUITES) -> tuple[str, ...]:
     """Return the plugins of pytest that these suites need; every other one is switched off."""
     rows = _rows(folder)
-    return tuple(dict.fromkeys(name for suite in chosen for name in rows.get(suite, Row(suite)).plugins))
+    return tuple(dict.fromkeys(name for suite in chosen for name in rows.get(suite, SuiteEntry(suite)).plugins))
 
 
-def _rows(folder: Path) -> dict[str, Row]:
+def _rows(folder: Path) -> dict[str, SuiteEntry]:
     path = folder / "suites.toml"
     if not path.exists():
         return {}
     with Table.load(path) as table:
-        return {row.name: row for row in table.rows("suite", Row)}
+        return {row.name: row for row in table.rows("suite", SuiteEntry)}
 
 
 def _merged(found: list[Stage]) -> tuple[Stage, ...]:

@@ -19,7 +19,7 @@ RULES = DATA / "capabilities.toml"
 
 
 @dataclass(frozen=True)
-class Rule:
+class Capability:
     """A capability: torch device types that lack it, packages that it needs, and why."""
 
     reason: str
@@ -30,11 +30,11 @@ class Rule:
 @dataclass(frozen=True)
 class _Capability:
     name: str
-    rule: Annotated[Rule, INLINE]
+    rule: Annotated[Capability, INLINE]
 
 
 @cache
-def rules() -> dict[str, Rule]:
+def rules() -> dict[str, Capability]:
     """Load `data/capabilities.toml` by name of capability."""
     with Table.load(RULES) as table:
         return {row.name: row.rule for row in table.rows("capability", _Capability)}

@@ -18,7 +18,7 @@ _COMPUTE_CLASSES = ("0x03", "0x0b40", "0x12")
 
 
 @dataclass(frozen=True)
-class Finding:
+class Requirement:
     """One requirement of a stack, held against this host."""
 
     what: str
@@ -31,7 +31,7 @@ class Availability:
     """What was looked for on behalf of one stack."""
 
     stack: Stack
-    findings: tuple[Finding, ...]
+    findings: tuple[Requirement, ...]
 
     @property
     def present(self) -> bool:
@@ -82,14 +82,14 @@ def cards(vendors: tuple[str, ...], skip: tuple[str, ...] = (), root: str = "") 
     return found
 
 
-def _look(row: HostRequirement, root: str) -> Finding:
+def _look(row: HostRequirement, root: str) -> Requirement:
     on_bus = cards(row.pci_vendors, row.pci_skip, root)
     seen = _existing(row.paths, root) + _tools(row.tools, root)
     seen += [f"PCI {address} ({vendor})" for address, vendor in on_bus.items()]
     if seen:
-        return Finding(row.what, True, ", ".join(seen[:4]))
+        return Requirement(row.what, True, ", ".join(seen[:4]))
     looked = [*row.paths, *row.tools, *(f"{PCI_DEVICES} for vendor {vendor}" for vendor in row.pci_vendors)]
-    return Finding(row.what, False, ", ".join(looked))
+    return Requirement(row.what, False, ", ".join(looked))
 
 
 def _existing(patterns: tuple[str, ...], root: str) -> list[str]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
 from stackproof.triage import rules
-from stackproof.triage.probes import Groups, Hit, Place, Who
+from stackproof.triage.probes import Groups, Hit, Position, Who
 from stackproof.triage.rules import CERTAIN, CONSEQUENCE, FAULT, NOISE, Signature
 from stackproof.triage.scan import Evidence
 
@@ -185,7 +185,7 @@ _MESSAGE_LINES = 8
 
 
 @dataclass(frozen=True)
-class Finding:
+class Incident:
     """One thing that happened: to whom, what it means, what to do, and the lines that prove it.
 
     `signature` is empty for a failure that no signature knows; `who` names the ranks, the first to fail first.
@@ -209,14 +209,14 @@ class Finding:
 
 
 @dataclass
-class Judgement:
+class Diagnosis:
     """What a log says: the root cause if anything failed, further independent faults, what follows, what is harmless."""
 
-    root: Finding | None = None
-    others: list[Finding] = field(default_factory=list)
-    consequences: list[Finding] = field(default_factory=list)
-    survived: list[Finding] = field(default_factory=list)
-    noise: list[Finding] = field(default_factory=list)
+    root: Incident | None = None
+    others: list[Incident] = field(default_factory=list)
+    consequences: list[Incident] = field(default_factory=list)
+    survived: list[Incident] = field(default_factory=list)
+    noise: list[Incident] = field(default_factory=list)
     collective: str = ""
     end: Hit | None = None
     """The line that shows a good end."""
@@ -230,11 +230,11 @@ class Judgement:
         return {row.signature for row in (*found, *self.others, *self.consequences, *self.survived, *self.noise)}
 
 
-def judge(evidence: Evidence) -> Judgement:
+def judge(evidence: Evidence) -> Diagnosis:
     """Return what the evidence of one run amounts to."""
     known = _Known(evidence)
     people = People(evidence)
-    found = Judgement(noise=[known.finding(row, people) for row in known.of(NOISE)])
+    found = Diagnosis(noise=[known.finding(row, people) for row in known.of(NOISE)])
     candidates = _candidates(known, people, evidence)
     found.end = good_end(evidence)
     through = found.end.place if found.end else None
@@ -271,13 +271,13 @@ class _Known:
         """Return the rows of a kind."""
         return [row for row in self.rows if row.kind == kind]
 
-    def finding(self, row: Signature, people: People, hits: Iterable[Hit] | None = None) -> Finding:
+    def finding(self, row: Signature, people: People, hits: Iterable[Hit] | None = None) -> Incident:
         """Return the finding for a row, with all or some of its hits."""
         tally = self.evidence.tally(row.id)
         chosen = sorted(tally.first.values() if hits is None else hits, key=lambda hit: hit.place)
         who = tuple(dict.fromkeys(map(people.who, chosen)))
         facts = (row.title, row.cause, row.remedy, row.link, row.certainty)
-        return Finding(row.id, row.kind, *facts, who, tally.count, tuple(chosen[:_MOST_LINES]))
+        return Incident(row.id, row.kind, *facts, who, tally.count, tuple(chosen[:_MOST_LINES]))
 
     def best(self, text: str) -> Signature | None:
         """Return the row that fits a text best: certain before likely, with conditions before without, the longer text first."""
@@ -289,7 +289,7 @@ def _precision(row: Signature) -> tuple[bool, int, bool, int]:
     return row.kind == NOISE, row.certainty == CERTAIN, bool(row.context), max(map(len, row.literals))
 
 
-def _candidates(known: _Known, people: People, evidence: Evidence) -> list[Finding]:
+def _candidates(known: _Known, people: People, evidence: Evidence) -> list[Incident]:
     """Return everything that may have gone wrong: known faults, known consequences, and ends that no signature explains."""
     rows = (_recognised(known, people, row) for row in known.of(FAULT) + known.of(CONSEQUENCE))
     recognised = [row for row in rows if row is not None]
@@ -297,7 +297,7 @@ def _candidates(known: _Known, people: People, evidence: Evidence) -> list[Findi
     return found or _ended(known, evidence, people)
 
 
-def _ended(known: _Known, evidence: Evidence, people: People) -> list[Finding]:
+def _ended(known: _Known, evidence: Evidence, people: People) -> list[Incident]:
     """Return how a run was ended where nothing says why: by a signal from outside, by a hand, by a launcher; else a complaint."""
     found = deaths(evidence, people)
     followed = [death for death in found if death.weight is Weight.FOLLOWED]
@@ -307,18 +307,18 @@ def _ended(known: _Known, evidence: Evidence, people: People) -> list[Finding]:
     return [_unknown(death, [death], []) for death in complaints[:1]]
 
 
-def _recognised(known: _Known, people: People, row: Signature) -> Finding | None:
+def _recognised(known: _Known, people: People, row: Signature) -> Incident | None:
     """Return the finding for a signature, unless another one explains each of its lines better."""
     own = [hit for hit in known.evidence.tally(row.id).first.values() if known.best(hit.text) is row]
     return known.finding(row, people, own) if own else None
 
 
-def _unexplained(known: _Known, people: People, evidence: Evidence, recognised: list[Finding]) -> list[Finding]:
+def _unexplained(known: _Known, people: People, evidence: Evidence, recognised: list[Incident]) -> list[Incident]:
     """Return, for each rank that no fault explains, what says most about its end."""
     chains, by_who = [hit.place for hit in of_role(evidence, rules.CHAIN)], dict[Who, list[Death]]()
     for death in deaths(evidence, people):
         by_who.setdefault(death.who, []).append(death)
-    found: list[tuple[Weight, Finding]] = []
+    found: list[tuple[Weight, Incident]] = []
     blamed = {death.who for ended in by_who.values() for death in ended if _blames(death)}
     for who, ended in by_who.items():
         left = [death for death in ended if known.best(_words(death)) is None]
@@ -339,13 +339,13 @@ def _blames(death: Death) -> bool:
     return death.who[0] == "rank" and death.weight in (Weight.EXIT, Weight.SIGNAL)
 
 
-def _attributed(row: Finding, blamed: set[Who]) -> Finding:
+def _attributed(row: Incident, blamed: set[Who]) -> Incident:
     """Give an exception that names no rank to the one rank of which its launcher says that it failed."""
     nameless = row.who[0][0] != "rank" and row.first.block is not None
     return replace(row, who=tuple(blamed)) if nameless and len(blamed) == 1 else row
 
 
-def _silent(weight: Weight, row: Finding, findings: list[Finding]) -> bool:
+def _silent(weight: Weight, row: Incident, findings: list[Incident]) -> bool:
     """Whether an end says nothing beside what else is known.
 
     An exit code does not where anything was said; of nobody in particular, also where a peer was lost. A signal does not where
@@ -360,7 +360,7 @@ def _silent(weight: Weight, row: Finding, findings: list[Finding]) -> bool:
     return weight is Weight.SIGNAL and any(other.who[0][0] != "rank" for other in faults)
 
 
-def _merged(found: list[Finding]) -> list[Finding]:
+def _merged(found: list[Incident]) -> list[Incident]:
     """Give what nobody in particular said to the one rank of which a launcher reports the same."""
     ranked = [row for row in found if row.who[0][0] == "rank"]
     for row in [row for row in found if row not in ranked]:
@@ -372,7 +372,7 @@ def _merged(found: list[Finding]) -> list[Finding]:
     return ranked
 
 
-def _apart(death: Death, faults: list[Finding]) -> bool:
+def _apart(death: Death, faults: list[Incident]) -> bool:
     """Whether it is an exception that none of a rank's known faults is part of; its message may go on for some lines."""
     if death.hit.block is None:
         return False
@@ -381,7 +381,7 @@ def _apart(death: Death, faults: list[Finding]) -> bool:
     return not any(first.line <= hit.place.line <= last for hit in hits)
 
 
-def _first_consequence(known: _Known, people: People, who: Who) -> Place | None:
+def _first_consequence(known: _Known, people: People, who: Who) -> Position | None:
     """Return where a rank first felt that another one had failed."""
     hits = (hit for row in known.of(CONSEQUENCE) for hit in known.evidence.tally(row.id).first.values())
     return min((hit.place for hit in hits if people.known(hit.who) == who), default=None)
@@ -392,7 +392,7 @@ def _words(death: Death) -> str:
     return death.hit.block.exception if death.hit.block else death.hit.text
 
 
-def _decisive(ended: list[Death], followed: Place | None) -> Death | None:
+def _decisive(ended: list[Death], followed: Position | None) -> Death | None:
     """Return what says most about an end; once a rank felt another's failure, its own end says nothing."""
     found = [death for death in ended if death.weight <= Weight.EXIT]
     if followed is not None:
@@ -405,7 +405,7 @@ def _decisive(ended: list[Death], followed: Place | None) -> Death | None:
     return whole[-1] if weight is Weight.EXCEPTION else chosen[0]
 
 
-def _unknown(death: Death, ended: list[Death], chains: list[Place]) -> Finding:
+def _unknown(death: Death, ended: list[Death], chains: list[Position]) -> Incident:
     """Describe an end that no signature knows, with the exception that it began as and the first complaint of a library."""
     first = _beginning(death, ended, chains)
     began = f", which began as: {first.what.removeprefix('raised ')}" if first is not death else ""
@@ -414,10 +414,10 @@ def _unknown(death: Death, ended: list[Death], chains: list[Place]) -> Finding:
     hits = tuple(row.hit for row in (first, death, *hints[:1]))
     cause = f"{UNKNOWN}: it {death.what}{began}{complaint}"
     remedy = "Read the lines below; if the cause turns out to be a common one, add a signature to data/signatures"
-    return Finding("", FAULT, f"it {death.what}", cause, remedy, "", "", (death.who,), 1, tuple(dict.fromkeys(hits)))
+    return Incident("", FAULT, f"it {death.what}", cause, remedy, "", "", (death.who,), 1, tuple(dict.fromkeys(hits)))
 
 
-def _beginning(death: Death, ended: list[Death], chains: list[Place]) -> Death:
+def _beginning(death: Death, ended: list[Death], chains: list[Position]) -> Death:
     """Return the first exception of the chain that ended with this one."""
     first = death
     for earlier in reversed([other for other in ended if other.hit.block and other.hit.place < death.hit.place]):
@@ -434,7 +434,7 @@ def good_end(evidence: Evidence) -> Hit | None:
     return max(last, key=lambda hit: hit.place, default=None)
 
 
-def _survived(row: Finding, through: Place | None, candidates: list[Finding]) -> bool:
+def _survived(row: Incident, through: Position | None, candidates: list[Incident]) -> bool:
     """Whether the run went on to its end after an exception or a warning: somebody handled it, or nothing came of it."""
     if through is None or any(other.first.place > through for other in candidates):
         return False
@@ -443,11 +443,11 @@ def _survived(row: Finding, through: Place | None, candidates: list[Finding]) ->
     return handled and at.source == through.source and at < through
 
 
-def _in_one_file(rows: list[Finding]) -> bool:
+def _in_one_file(rows: list[Incident]) -> bool:
     return len({row.first.place.source for row in rows}) <= 1
 
 
-def _by_time(rows: list[Finding]) -> tuple[list[Finding], bool]:
+def _by_time(rows: list[Incident]) -> tuple[list[Incident], bool]:
     """Return the findings, the first to happen first, and whether the log shows that order.
 
     One file is written in order; files are compared by the times in them. Where those are missing, certain faults come first.
@@ -459,7 +459,7 @@ def _by_time(rows: list[Finding]) -> tuple[list[Finding], bool]:
     return sorted(rows, key=lambda row: (row.certainty != CERTAIN, not row.signature, row.first.place)), False
 
 
-def _collective(evidence: Evidence, people: People, root: Finding) -> str:
+def _collective(evidence: Evidence, people: People, root: Incident) -> str:
     """Return the last collective that the first rank to fail entered, as far as its log shows."""
     found = []
     for fact in rules.facts():

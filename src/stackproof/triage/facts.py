@@ -32,7 +32,7 @@ class Shown:
 
 
 @dataclass(frozen=True)
-class Setting:
+class Discrepancy:
     """A variable that was asked to be one thing and is another."""
 
     name: str
@@ -58,7 +58,7 @@ def _shown(fact: rules.Fact, evidence: Evidence) -> Shown | None:
     return Shown(fact.name, fact.group, tuple(list(values.items())[:_MOST_VALUES]), fact.odd, tally.kept[0])
 
 
-def differing(evidence: Evidence) -> list[Setting]:
+def differing(evidence: Evidence) -> list[Discrepancy]:
     """Return the variables that somebody set and that the libraries report to be otherwise, for the same rank.
 
     A setting of a script counts for all ranks, and the last one counts.
@@ -72,7 +72,7 @@ def differing(evidence: Evidence) -> list[Setting]:
             own = {who: reported[who]} if who in reported else reported if who[0] != "rank" else {}
             for other, hit in list(own.values())[:1]:
                 if _plain(other) != _plain(value):
-                    found.append(Setting(name, value, other, at, hit))
+                    found.append(Discrepancy(name, value, other, at, hit))
     return found
 
 

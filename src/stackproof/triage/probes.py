@@ -50,7 +50,7 @@ class Probe:
 
 
 @dataclass(frozen=True, order=True)
-class Place:
+class Position:
     """Where a line stands: in which file of the run, at which byte, as which of several lines glued into one; and its number."""
 
     source: int
@@ -72,7 +72,7 @@ class Block:
 class Hit:
     """A line that a probe found, who wrote it, and the time that it or the nearest line before it names."""
 
-    place: Place
+    place: Position
     text: str
     who: Who
     seconds: float | None

@@ -12,8 +12,8 @@ from stackproof.base.errors import Refusal, suggestion
 from stackproof.record import writer
 from stackproof.record.records import Check, Figure, Measurement, Record, Verdict, overall
 from stackproof.triage import facts, figures, rules
-from stackproof.triage.causes import UNKNOWN, Finding, Judgement, judge
-from stackproof.triage.facts import NOT_SHOWN, Answer, Conflict, Setting, Shown
+from stackproof.triage.causes import UNKNOWN, Diagnosis, Incident, judge
+from stackproof.triage.facts import NOT_SHOWN, Answer, Conflict, Discrepancy, Shown
 from stackproof.triage.figures import Oddity, Training
 from stackproof.triage.logs import Run
 from stackproof.triage.probes import Hit, Probe, Who
@@ -37,9 +37,9 @@ class Report:
 
     name: str
     evidence: Evidence
-    judgement: Judgement
+    judgement: Diagnosis
     shown: tuple[Shown, ...]
-    settings: tuple[Setting, ...]
+    settings: tuple[Discrepancy, ...]
     conflicts: tuple[Conflict, ...]
     answers: tuple[Answer, ...]
     training: Training | None
@@ -187,7 +187,7 @@ def _unharmed(report: Report) -> tuple[str, str]:
     return "CANNOT SAY", f"no failure, and no sign of a good end, in {lines}{damage}; it ends with: {last}"
 
 
-def _root(root: Finding) -> tuple[str, str]:
+def _root(root: Incident) -> tuple[str, str]:
     who = people(root.who)
     at = f"{who}: " if who else ""
     if root.kind == CONSEQUENCE:
@@ -197,7 +197,7 @@ def _root(root: Finding) -> tuple[str, str]:
     return "ROOT CAUSE", f"{at}{root.title}"
 
 
-def confidence(root: Finding, judgement: Judgement) -> str:
+def confidence(root: Incident, judgement: Diagnosis) -> str:
     """Return how sure the root cause is, and what limits that."""
     word = root.certainty or "unknown: no signature fits"
     doubt = "" if judgement.ordered else "; the logs do not show which rank failed first"

@@ -10,7 +10,7 @@ from functools import lru_cache
 from stackproof.triage import lines, prose
 from stackproof.triage.lines import LONGEST, Line
 from stackproof.triage.logs import Source, Window, windows
-from stackproof.triage.probes import Block, Hit, Place, Probe, Tally, Who
+from stackproof.triage.probes import Block, Hit, Position, Probe, Tally, Who
 from stackproof.triage.search import Found, Plan, Shapes
 
 _REPLAN = 64  # windows after which the plan is made anew, because logs change
@@ -164,7 +164,7 @@ class _Reader:
         tally = book.setdefault(probe.key, Tally())
         who = self._who(line)
         seconds = spot.seconds(line) if probe.timed and tally.keeps(who, probe.kept) else None
-        place = Place(self.number, spot.window.offset + spot.begin, part, spot.line)
+        place = Position(self.number, spot.window.offset + spot.begin, part, spot.line)
         block = self._block(spot, line) if probe.follows else None
         groups = {name: value for name, value in found.groupdict().items() if value is not None}
         tally.add(Hit(place, text, who, seconds, groups, block), probe.kept * (1 + spot.window.last))

@@ -11,7 +11,7 @@ from rich.text import Text
 from stackproof.base.text import plain
 from stackproof.record.console import plain_console
 from stackproof.triage import reports as words
-from stackproof.triage.causes import UNKNOWN, Finding
+from stackproof.triage.causes import UNKNOWN, Incident
 from stackproof.triage.facts import NO, YES, Answer, Part
 from stackproof.triage.probes import Hit
 from stackproof.triage.reports import Answered, Report
@@ -81,7 +81,7 @@ def _files(report: Report) -> str:
     return f"{names}: {sum(file.lines for file in files)} lines{damage}"
 
 
-def _root(root: Finding, report: Report, console: Console) -> None:
+def _root(root: Incident, report: Report, console: Console) -> None:
     _line(console, "cause", root.cause)
     _line(console, "do", root.remedy)
     if root.link:
@@ -102,11 +102,11 @@ def _proof(hits: Iterable[Hit], report: Report, console: Console) -> None:
                 _line(console, "", f"        {text}")
 
 
-def _times(row: Finding) -> str:
+def _times(row: Incident) -> str:
     return f" ({row.count} lines)" if row.count > 1 else ""
 
 
-def _failures(label: str, rows: Sequence[Finding], report: Report, console: Console) -> None:
+def _failures(label: str, rows: Sequence[Incident], report: Report, console: Console) -> None:
     for row in rows[:_MOST]:
         who = words.people(row.who)
         name = f" [{row.signature}]" if row.signature else f" ({UNKNOWN})"

@@ -229,7 +229,7 @@ class Units:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class StepResult:
     """What a forward and a backward gave, on the CPU, in the dtype they were computed in.
 
     `output` is what the model predicts, `loss` a scalar, `gradients` the gradient of each trainable parameter
@@ -340,7 +340,7 @@ class Job(ABC):
         self.scaler.update()
         return torch.stack(losses).mean()
 
-    def observe(self) -> Outcome:
+    def observe(self) -> StepResult:
         """Run forward and backward once, without the optimiser; return all that a reference has."""
         self.optimiser.zero_grad(set_to_none=True)
         outputs, losses = zip(*self._backward(), strict=True)
@@ -348,7 +348,7 @@ class Job(ABC):
         named = [(name, parameter.grad) for name, parameter in self.model.named_parameters()]
         gradients = {name: (gradient / scale).cpu() for name, gradient in named if gradient is not None}
         self.optimiser.zero_grad(set_to_none=True)
-        return Outcome(torch.cat(outputs).cpu(), torch.stack(losses).mean().cpu(), gradients)
+        return StepResult(torch.cat(outputs).cpu(), torch.stack(losses).mean().cpu(), gradients)
 
     def _backward(self) -> Iterator[Evaluation]:
         """Accumulate the mean loss's gradient; yield each micro-batch's output and loss, detached."""
@@ -412,7 +412,7 @@ class Workload(ABC):
         with _seeded(seed):
             return self.assemble(recipe)
 
-    def reference(self, preset: Preset, seed: int, shard: tuple[int, int] = (0, 1), scale: int = 1) -> Outcome:
+    def reference(self, preset: Preset, seed: int, shard: tuple[int, int] = (0, 1), scale: int = 1) -> StepResult:
         """Return the float64 outcome on the CPU, from the same weights and data."""
         return self.build(torch.device("cpu"), preset, seed, torch.float64, shard=shard, scale=scale).observe()
 

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 import torch
 
 from stackproof.device.numerics import shortened
-from stackproof.operators.projection import Seen, fold, product, signs, unit
+from stackproof.operators.projection import Deviation, fold, product, signs, unit
 from stackproof.workloads.base import Setting, Work, dtype_named, name_of
 
 _SEED = 3
@@ -65,7 +65,7 @@ class Gemm(Work):
         self._sign = -self._sign
         self.result.fill_(torch.nan)
 
-    def _seen(self) -> Seen:
+    def _seen(self) -> Deviation:
         found = self._sign * fold(self.result, self._signs)
         return self._expected.judge(found, unit(self.result.dtype, self._size, short=self._short), "the product")
 

@@ -16,7 +16,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
 from stackproof.operators import forms
-from stackproof.operators.projection import Expected, Floats, Seen, fold, has_float64, signs, unit
+from stackproof.operators.projection import Deviation, ExpectedSums, Floats, fold, has_float64, signs, unit
 from stackproof.probes import attention
 from stackproof.record.checks import CapabilityMissing, require
 from stackproof.record.records import Figure
@@ -50,7 +50,7 @@ class Attention(Work):
         generator = torch.Generator().manual_seed(_SEED)
         drawn = [torch.randn(shape, generator=generator).to(self._dtype) for _ in range(4)]
         self._signs = signs(shape[-1], _SEED)
-        self._expected: dict[str, Expected] = {}
+        self._expected: dict[str, ExpectedSums] = {}
         self._left: Tensors = {}
         self._factors = {"value": 1.0, "cotangent": 1.0}
         moved = [one.to(setting.device.torch) for one in drawn]
@@ -90,7 +90,7 @@ class Attention(Work):
         """Hold all that the last run gave against the closed form."""
         self._seen()
 
-    def _seen(self) -> list[Seen]:
+    def _seen(self) -> list[Deviation]:
         value, cotangent = self._factors.values()
         factors = {"output": value, "query": value * cotangent, "key": value * cotangent, "value": cotangent}
         step = _STEPS * unit(self._dtype, self._shape[-1])
@@ -151,7 +151,7 @@ def _restricted(name: str) -> AbstractContextManager[Any]:
     return sdpa_kernel([getattr(SDPBackend, backend)])
 
 
-def _reference(inputs: Tensors, backward: bool, signs_of_row: Floats) -> dict[str, Expected]:
+def _reference(inputs: Tensors, backward: bool, signs_of_row: Floats) -> dict[str, ExpectedSums]:
     """Return what each result must fold to, in float64, from (batch, heads, length, width) on the device."""
     heads = {name: tensor.detach().flatten(0, 1) for name, tensor in inputs.items()}
     count, length, _ = heads["query"].shape
@@ -181,13 +181,13 @@ def _device_form(heads: Tensors, index: int, backward: bool, place: torch.device
     return forms.attention(query, key, value, cotangent if backward else None, torch)
 
 
-def _folded(parts: list[dict[str, Any]], signs_of_row: Floats) -> dict[str, Expected]:
+def _folded(parts: list[dict[str, Any]], signs_of_row: Floats) -> dict[str, ExpectedSums]:
     """Fold heads that were computed one by one."""
 
-    def joined(name: str) -> Expected:
+    def joined(name: str) -> ExpectedSums:
         sums = np.concatenate([fold(torch.as_tensor(part[name][0]), signs_of_row) for part in parts])
         scale = np.concatenate([torch.as_tensor(part[name][1]).cpu().numpy().reshape(-1) for part in parts])
-        return Expected(sums, np.repeat(scale[:, None], sums.shape[1], axis=1))
+        return ExpectedSums(sums, np.repeat(scale[:, None], sums.shape[1], axis=1))
 
     return {name: joined(name) for name in parts[0]}
 

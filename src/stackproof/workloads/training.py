@@ -20,7 +20,7 @@ from stackproof.device.numerics import Judgement, judge, judge_mixed, relative_e
 from stackproof.operators import forms
 from stackproof.record.checks import CapabilityMissing, require
 from stackproof.record.records import Figure
-from stackproof.workloads.base import Job, Outcome, Preset, Setting, Work, Workload, name_of
+from stackproof.workloads.base import Job, Preset, Setting, StepResult, Work, Workload, name_of
 
 
 def counted(model: nn.Module, inputs: torch.Tensor) -> int:
@@ -72,9 +72,9 @@ class Proved:
     """What a job must find whenever it computes on its first parameters: `judge` says how far an outcome is from it."""
 
     name: str
-    judge: Callable[[Outcome], Judgement]
+    judge: Callable[[StepResult], Judgement]
 
-    def hold(self, job: Job, when: str = "") -> tuple[Outcome, Judgement]:
+    def hold(self, job: Job, when: str = "") -> tuple[StepResult, Judgement]:
         """Let the job compute loss and gradients, and hold them against what was proved."""
         with shortened(False):
             actual = job.observe()
@@ -107,7 +107,9 @@ def against_float64(workload: Workload, job: Job, device: Device) -> tuple[str, 
     )
 
 
-def judged(name: str, autocast: torch.dtype | None, actual: Outcome, exact: Outcome, expected: Outcome) -> Judgement:
+def judged(
+    name: str, autocast: torch.dtype | None, actual: StepResult, exact: StepResult, expected: StepResult
+) -> Judgement:
     """Return the worst judgement of all gradients, or under autocast the one of the whole gradient."""
     require(actual.gradients.keys() == exact.gradients.keys(), f"{name} tiny: not every parameter got a gradient")
     if autocast is not None:
@@ -119,7 +121,7 @@ def judged(name: str, autocast: torch.dtype | None, actual: Outcome, exact: Outc
     return max(found, key=lambda judgement: judgement.error / judgement.bound)
 
 
-def joined(outcome: Outcome) -> torch.Tensor:
+def joined(outcome: StepResult) -> torch.Tensor:
     """Return all gradients as one vector, in float64."""
     return torch.cat([gradient.double().flatten() for _, gradient in sorted(outcome.gradients.items())])
 
@@ -373,7 +375,7 @@ def as_before(name: str, job: Job) -> Proved:
         kept = job.observe()
     whole = joined(kept)
 
-    def judge(actual: Outcome) -> Judgement:
+    def judge(actual: StepResult) -> Judgement:
         require(actual.gradients.keys() == kept.gradients.keys(), f"{name}: not every parameter got a gradient")
         error = relative_error(joined(actual), whole)
         return Judgement(error <= AGAIN, error, AGAIN, 0.0)
