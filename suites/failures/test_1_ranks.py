@@ -20,8 +20,8 @@ from stackproof.stack.stacks import Stack
 
 WORLD = 2
 _START_S = 120.0
-# A hang is waited for to the end of this; what fails by itself may be slow in it on a busy host.
-_HUNG_S, _FAILED_S = 5.0, 30.0
+# A hang is waited for to the end of this; what fails by itself may be slow in it on a busy host; the last is seen either way.
+_HUNG_S, _FAILED_S, _EITHER_S = 5.0, 30.0, 10.0
 # What the launcher may take to notice, to let ranks dump their stacks, and to end them.
 _GRACE_S = 15.0
 
@@ -34,6 +34,13 @@ class Fault:
     ends: tuple[type[CheckEnded], ...]
     words: tuple[str, ...]
     environment: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def within_s(self) -> float:
+        """Seconds that the ranks are given."""
+        if CheckHung not in self.ends:
+            return _FAILED_S
+        return _HUNG_S if len(self.ends) == 1 else _EITHER_S
 
 
 FAULTS = {
@@ -71,10 +78,7 @@ def provoke(stack: Stack, run_request: Request) -> Provoke:
 
     def run(fault: Fault) -> tuple[str, float]:
         folder = Path(run_request.folder) / f"fault-{fault.program.replace(':', '-')}"
-        within_s, began = (
-            (_HUNG_S if fault.ends == (CheckHung,) else _FAILED_S) * run_request.deadline_scale,
-            time.monotonic(),
-        )
+        within_s, began = fault.within_s * run_request.deadline_scale, time.monotonic()
         said = _outcome(stack, run_request, fault, folder, within_s)
         seconds, traces = time.monotonic() - began, Traces(folder, WORLD)
         limit = (_START_S + _FAILED_S) * run_request.deadline_scale + _GRACE_S

@@ -15,7 +15,7 @@ from stackproof import DATA
 from stackproof.base.toml import Table
 from stackproof.device.kinds import Device
 from stackproof.operators import forms
-from stackproof.operators.projection import WORST, fold, product, signs, unit
+from stackproof.operators.projection import fold, product, signs, unit
 from stackproof.record.checks import CapabilityMissing, require
 from stackproof.record.records import Figure
 from stackproof.stack import capabilities
@@ -28,7 +28,10 @@ from suites.common import SEED, supported
 _FILE = DATA / "sizes.toml"
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 _LEAST_TERMS = 1024
-"""Kernels that transform small tiles first (Winograd's) round more than the few terms of a pixel do."""
+_WINOGRAD = 40.0
+"""Units of rounding for kernels that transform small tiles first (Winograd's, https://arxiv.org/abs/1509.09308): they round
+more than the few terms of a pixel do. cuDNN's gradients of kernels were 23 units off on an H200; tf32 would be 260 or more.
+"""
 
 
 @cache
@@ -116,7 +119,7 @@ def test_convolution(name: str, stack: Stack, device: Device, figures: dict[str,
     terms = (9 * row["channels"], 9 * row["kernels"], row["side"] ** 2)
     for (what, expected), count, found in zip(exact.items(), terms, (output, *gradients), strict=True):
         off = float(np.abs(found.detach().cpu().double().numpy() - expected).max())
-        allowed = WORST * unit(torch.float32, max(count, _LEAST_TERMS)) * float(np.sqrt(np.mean(expected**2)))
+        allowed = _WINOGRAD * unit(torch.float32, max(count, _LEAST_TERMS)) * float(np.sqrt(np.mean(expected**2)))
         require(off <= allowed, f"{name}: the {what} is {off:.2g} off in one place, {allowed:.2g} is allowed")
         figures[what] = off / allowed
     figures["summary"] = f"{sum(one.size for one in exact.values())} numbers, each held against its definition"

@@ -80,6 +80,11 @@ def test_a_sound_record_is_read(tmp_path: Path) -> None:
     assert doctored(tmp_path, lambda found: found.update(verdict="interrupted")).verdict.exit_code == 130
 
 
+def test_a_difference_may_be_below_nothing(tmp_path: Path) -> None:
+    """What a check calls low and high is its own: an interval of differences lies around nothing."""
+    assert doctored(tmp_path, lambda found: check(found, figures={"low": -4e-8, "high": 1e-7, "noise": -1e-9})).checks
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [

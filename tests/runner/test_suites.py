@@ -34,6 +34,17 @@ def test_a_few_checks_by_name_need_one_process(tmp_path: Path) -> None:
     assert workers(*(f"a/b::{number}" for number in range(100))) == 2
 
 
+def test_a_host_with_many_cores_runs_more_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two cores for each, up to what the table says, and never fewer than it says."""
+    (tmp_path / "suites.toml").write_text('[[suite]]\nname = "a"\nworkers = 2\nmost_workers = 8\n')
+
+    def workers(cores: int) -> int:
+        monkeypatch.setattr("stackproof.runner.suites.cores", lambda: cores)
+        return stages(("a",), tmp_path)[0].workers
+
+    assert [workers(cores) for cores in (1, 2, 8, 16, 128)] == [2, 2, 4, 8, 8]
+
+
 def test_every_suite_belongs_to_exactly_one_verb() -> None:
     """No suite is left out of every run, and none runs twice."""
     verbs = ("verify", "ddp", "bench", "agree", "soak")

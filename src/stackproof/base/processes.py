@@ -189,6 +189,11 @@ def descendants(root: int, parents: Mapping[int, int]) -> set[int]:
     return found
 
 
+def cores() -> int:
+    """Return how many of the host's cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 class HostLoad:
     """The share of the host's cores that others used since this was made."""
 

@@ -15,7 +15,9 @@ from stackproof.base.statistics import median_interval
 from stackproof.record.records import FIRST_SCHEMA, SUITE_VERBS, Check, Figure, Measurement, Record, Verdict, overall
 
 _SLACK = 1e-6
-_BELOW_NOTHING = ("low", "high", "noise", "samples", "seconds", "peak_memory_bytes", "of_peak", "numbers", "batches")
+_COUNTED = ("samples", "seconds", "peak_memory_bytes", "of_peak", "numbers", "batches")
+_INTERVAL = ("low", "high", "noise")
+"""Of a measurement in a unit of time or work; a check may call a difference so, and a loss may be below nothing."""
 _BOUNDED = (("error", "bound"), ("worst error", "its bound"), ("gradient error", "gradient bound"))
 
 
@@ -45,7 +47,7 @@ def _verdict(record: Record) -> Iterator[str]:
 
 
 def _check(check: Check) -> Iterator[str]:
-    yield from (f"the check '{check.id}' {why}" for why in _below_nothing(check.figures))
+    yield from (f"the check '{check.id}' {why}" for why in _below_nothing(check.figures, _COUNTED))
     if check.verdict is not Verdict.PASSED:
         return
     for value, bound in _BOUNDED:
@@ -70,15 +72,15 @@ def _measurement(row: Measurement) -> Iterator[str]:
     yield from _figures(row)
 
 
-def _below_nothing(figures: Mapping[str, Figure]) -> Iterator[str]:
-    for name in _BELOW_NOTHING:
+def _below_nothing(figures: Mapping[str, Figure], names: tuple[str, ...]) -> Iterator[str]:
+    for name in names:
         value = _number(figures.get(name))
         if value is not None and not value >= 0:
             yield f"has '{name}' {value:g}, which cannot be below nothing"
 
 
 def _figures(row: Measurement) -> Iterator[str]:
-    yield from _below_nothing(row.figures)
+    yield from _below_nothing(row.figures, _COUNTED if row.unit == "1" else _COUNTED + _INTERVAL)
     count = _number(row.figures.get("samples"))
     if count is not None and count != len(row.samples):
         yield f"says {count:g} samples and holds {len(row.samples)}"

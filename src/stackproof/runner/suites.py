@@ -6,10 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stackproof.base.places import SUITES
+from stackproof.base.processes import cores
 from stackproof.base.toml import Table
 from stackproof.stack.stacks import suites
 
 DEFAULT_VERB = "verify"
+_CORES = 2
+"""Cores that a process gets where the table leaves the number of processes to the host."""
 _FEW = 16
 """Checks that one process runs before another has imported what it needs."""
 
@@ -28,6 +31,7 @@ class SuiteEntry:
 
     name: str
     workers: int = 1
+    most_workers: int = 0
     verb: str = DEFAULT_VERB
     plugins: tuple[str, ...] = ()
 
@@ -45,8 +49,13 @@ def stages(chosen: tuple[str, ...], folder: Path = SUITES, only: tuple[str, ...]
     """
     rows = _rows(folder)
     order = [*(name for name in rows if name in chosen), *(name for name in chosen if name not in rows)]
-    most = 1 if _few(only) else None
-    return _merged([Stage((name,), most or rows.get(name, SuiteEntry(name)).workers) for name in order])
+    few = _few(only)
+    return _merged([Stage((name,), 1 if few else _workers(rows.get(name, SuiteEntry(name)))) for name in order])
+
+
+def _workers(row: SuiteEntry) -> int:
+    """Return the table's number, or more of them where the host has cores for more."""
+    return max(row.workers, min(row.most_workers, cores() // _CORES))
 
 
 def _few(only: tuple[str, ...]) -> bool:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from stackproof import __version__
 from stackproof.base.places import INSTALLED, ROOT
+from stackproof.base.processes import cores
 from stackproof.record.records import Figure
 from stackproof.stack import startup
 
@@ -74,7 +75,7 @@ def host_facts(stack: Stack) -> dict[str, Figure]:
         "kernel": platform.release(),
         "libc": " ".join(platform.libc_ver()),
         "machine": platform.machine(),
-        "cpus": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 0,
+        "cpus": cores(),
     }
     facts |= {f"env.{name}": value for name, value in sorted(os.environ.items()) if name.startswith(VARIABLES)}
     facts |= {
