@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,17 +28,11 @@ class Ledger(TorchDispatchMode):
         super().__init__()
         self.entries: list[Entry] = []
 
-    def __torch_dispatch__(
-        self,
-        func: Callable[..., Any],
-        types: Sequence[type],
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run the operator; inputs are hashed before it, because it may write to them."""
         inputs = _hashes((args, kwargs or {}))
         result = func(*args, **(kwargs or {}))
-        self.entries.append(Entry(func._schema.name.removeprefix("aten::"), inputs, _hashes(result)))  # type: ignore[attr-defined]
+        self.entries.append(Entry(func._schema.name.removeprefix("aten::"), inputs, _hashes(result)))
         return result
 
 

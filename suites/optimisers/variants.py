@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
+from stackproof.device.dispatch import Operators
 from stackproof.record.checks import CapabilityMissing
 from stackproof.workloads.base import hashed
 
@@ -89,25 +89,6 @@ class Course:
     kernels: set[str] = field(default_factory=set)
 
 
-class _Kernels(TorchDispatchMode):
-    """Notes the names of operators."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.names: set[str] = set()
-
-    def __torch_dispatch__(
-        self,
-        func: Callable[..., Any],
-        types: Sequence[type],
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
-        """Note the operator and run it."""
-        self.names.add(func._schema.name.removeprefix("aten::"))  # type: ignore[attr-defined]
-        return func(*args, **(kwargs or {}))
-
-
 def parameters(device: torch.device, dtype: torch.dtype) -> list[torch.Tensor]:
     """Return parameters of awkward shapes, the last in channels-last order, with values that every device makes alike."""
     made = [_drawn(shape, 1000 + key).to(device, dtype) for key, shape in enumerate(SHAPES)]
@@ -126,11 +107,11 @@ def run(case: Case) -> Course:
     """Take the steps and return what they leave."""
     tensors = parameters(case.device, case.dtype)
     optimiser = case.build(tensors)
-    with _Kernels() as seen:
+    with Operators() as ran:
         for step in range(STEPS):
             give_gradients(tensors, step)
             case.step(optimiser)
-    return Course(left(optimiser, tensors), seen.names)
+    return Course(left(optimiser, tensors), set(ran.seen))
 
 
 def left(optimiser: torch.optim.Optimizer, tensors: Sequence[torch.Tensor]) -> dict[str, torch.Tensor]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from stackproof.base.units import shown
-from stackproof.bench.measure import measure
+from stackproof.bench.engine import measure
 from stackproof.bench.rows import measurements
 from stackproof.bench.subjects import Profile, Subject
 from stackproof.device.kinds import Device

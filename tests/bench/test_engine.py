@@ -10,7 +10,7 @@ import torch
 
 from stackproof.base.errors import Refusal
 from stackproof.bench import engine
-from stackproof.bench.measure import measure
+from stackproof.bench.engine import measure
 from stackproof.bench.sampling import Warmth
 from stackproof.bench.subjects import Budget, subjects
 from stackproof.record.checks import CapabilityMissing, CheckFailed, CheckInconclusive

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from stackproof.bench import overhead
-from stackproof.bench.measure import measure
+from stackproof.bench.engine import measure
 from stackproof.bench.sampling import Sampler
 from stackproof.bench.subjects import Budget
 from stackproof.stack.stacks import Stack

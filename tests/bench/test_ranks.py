@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from stackproof.bench import ranks
-from stackproof.bench.measure import measure
+from stackproof.bench.engine import measure
 from stackproof.bench.ranks import workspace
 from stackproof.bench.subjects import Budget
 from stackproof.device.kinds import Host

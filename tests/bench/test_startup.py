@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from stackproof.bench import startup
-from stackproof.bench.measure import measure
+from stackproof.bench.engine import measure
 from stackproof.bench.subjects import Budget
 from stackproof.record.checks import CheckCrashed, CheckHung
 from stackproof.stack.stacks import Stack

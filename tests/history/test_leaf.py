@@ -12,6 +12,7 @@ import pytest
 
 from stackproof import ROOT
 from stackproof.base.errors import Refusal
+from stackproof.bench import engine
 from stackproof.bench.rows import Sampled
 from stackproof.bench.subjects import Subject, profile
 from stackproof.history import leaf
@@ -93,12 +94,12 @@ print("torch" in sys.modules)
 def measured(monkeypatch: pytest.MonkeyPatch, answer: Sampled | Exception) -> Subject:
     """Let the engine answer so, and return the subject that is asked for."""
 
-    def engine(*_: object) -> Sampled:
+    def measure(*_: object) -> Sampled:
         if isinstance(answer, Exception):
             raise answer
         return answer
 
-    monkeypatch.setattr(leaf, "measure", engine)
+    monkeypatch.setattr(engine, "measure", measure)
     return next(one for one in leaf.subjects("fast", leaf.stack()) if one.name == "gemm-float32")
 
 

@@ -1,9 +1,11 @@
-"""Text from other machines and from the user's environment, made safe to show: one way for terminal, Markdown, HTML and JUnit."""
+"""Text from other machines, errors and the user's environment: made safe to show, cut to the line that says it, held against patterns."""
 
 from __future__ import annotations
 
 import html
 import unicodedata
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
 
 MOST = 8000
 """Characters of one text that are shown; all of it is in the record."""
@@ -36,6 +38,27 @@ def in_markdown(text: str) -> str:
     for character in "\\`*_{}[]|#~":
         shown = shown.replace(character, f"\\{character}")
     return shown.replace("@", "@\u200b")
+
+
+def first_line(text: object, most: int = 300) -> str:
+    """Return the first line that says something, such as an error's; what a C++ trace adds behind it is left out."""
+    return next((line.strip() for line in str(text).splitlines() if line.strip()), "no message")[:most]
+
+
+def error_line(error: BaseException, most: int = 300) -> str:
+    """Return the kind of an error and the first line of what it says."""
+    return f"{type(error).__name__}: {first_line(error, most)}"
+
+
+def tail(text: str, lines: int = 1, most: int = 300) -> str:
+    """Return the last lines of what a process printed in one line: that is where it says why it ended."""
+    said = [line.strip() for line in text.splitlines() if line.strip()]
+    return " / ".join(said[-lines:])[:most] or "it printed nothing"
+
+
+def matches(word: str, patterns: Iterable[str]) -> bool:
+    """Whether a word is one of the patterns itself, which may hold brackets, or matches one of them (fnmatch, with case)."""
+    return any(word == pattern or fnmatchcase(word, pattern) for pattern in patterns)
 
 
 def _shown(text: str, kept: str) -> list[str]:

@@ -44,8 +44,16 @@ _OFTEN = 0.3
 _PROCEDURES = {"start-up": "startup", "overhead": "overhead", "collective": "ranks", "data-parallel": "ranks"}
 
 
-def run(subject: Subject, device: Device, preset: str, budget: Budget) -> Sampled:
-    """Measure; see `stackproof.bench.measure.measure` for what it raises."""
+def measure(subject: Subject, device: Device, preset: str, budget: Budget) -> Sampled:
+    """Verify one run of the subject on the device, warm up until its time settles, and sample to the budget's noise target.
+
+    A subject that computes wrong comes back with `verified` false, the reason, and no samples.
+
+    Raises:
+        CapabilityMissing: a rule in data says that this stack, or this environment, cannot run it.
+        CheckFailed: the device's clock or its synchronisation cannot be believed.
+        CheckInconclusive: other processes use the card, and the budget does not allow that.
+    """
     require_possible(subject)
     if preset == "full":
         budget = replace(budget, seconds=max(budget.seconds, subject.full_seconds))

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from functools import cache
 from typing import Annotated
 
 from stackproof import DATA
 from stackproof.base.statistics import Interval, median_interval
+from stackproof.base.text import matches
 from stackproof.base.toml import OneOf, Table
 from stackproof.record.records import Figure, Measurement
 
@@ -102,7 +102,7 @@ def peaks() -> tuple[Peak, ...]:
 
 def find(name: str) -> Peak | None:
     """Return the peak of a device by torch's name of it; None where none is known, and then nothing is guessed."""
-    return next((row for row in peaks() if any(fnmatchcase(name, pattern) for pattern in row.names)), None)
+    return next((row for row in peaks() if matches(name, row.names)), None)
 
 
 def utilisation(name: str, arithmetic: str, tflop_per_s: float) -> float | None:

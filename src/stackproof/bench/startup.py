@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 
 from stackproof.base.statistics import median_interval
+from stackproof.base.text import tail
 from stackproof.bench.rows import Sampled
 from stackproof.bench.subjects import Budget, Subject
 from stackproof.device.kinds import Device
@@ -65,8 +66,9 @@ def _process(subject: Subject, device: Device, phase: str) -> Callable[[], float
         except subprocess.TimeoutExpired as late:
             raise CheckHung(f"a process that only starts up did not end within {_DEADLINE_S:.0f} s") from late
         if done.returncode != 0:
-            said = (done.stderr.strip().splitlines() or ["nothing"])[-1]
-            raise CheckCrashed(f"a process that only starts up ended with exit code {done.returncode}: {said[:300]}")
+            raise CheckCrashed(
+                f"a process that only starts up ended with exit code {done.returncode}: {tail(done.stderr)}"
+            )
         answer = json.loads(done.stdout.strip().splitlines()[-1])
         require(answer["sum"] == 28.0, f"the first kernel gave {answer['sum']}, 28 was expected")
         return float(answer[phase])

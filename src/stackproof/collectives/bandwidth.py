@@ -14,6 +14,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from stackproof.base.text import error_line
 from stackproof.collectives.calls import GUARD, fold, values
 from stackproof.collectives.rank import Board
 from stackproof.ranks.exact import timed
@@ -185,7 +186,7 @@ def _refused(rank: Rank, name: str) -> list[dict[str, Any]]:
     try:
         transfer.call(transfer.buffers(Share(rank.rank, rank.world_size, 1, rank.device.torch)))
     except (RuntimeError, ValueError, IndexError, NotImplementedError) as error:
-        return [{"refused": f"{type(error).__name__}: {str(error).strip().splitlines()[0][:300]}"}]
+        return [{"refused": error_line(error)}]
     rank.device.synchronize()
     return []
 

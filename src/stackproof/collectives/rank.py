@@ -23,6 +23,7 @@ from typing import Any, TextIO
 
 import torch.distributed as dist
 
+from stackproof.base.text import error_line
 from stackproof.collectives.calls import COLLECTIVES, fold
 from stackproof.collectives.table import BLOCKS, LATE, Row, cases, subgroups
 from stackproof.collectives.turn import Case, bits, fault, play, prepare, sent
@@ -223,7 +224,7 @@ def examine(rank: Rank, row: Row, groups: Groups) -> dict[str, Any]:
             found = attempt()
         except Exception as error:
             outcome["refused"] += 1
-            outcome["refusal"] = outcome["refusal"] or {"case": case and asdict(case), "said": said(error)}
+            outcome["refusal"] = outcome["refusal"] or {"case": case and asdict(case), "said": error_line(error)}
             continue
         wrong = bool(found.get("fault") or found.get("sentence"))
         outcome["wrong" if wrong else "right"] += 1
@@ -285,12 +286,6 @@ def close(rank: Rank, group: Any) -> None:
     if open_blocks.pop(group, None) is not None:
         with contextlib.suppress(RuntimeError):
             group._end_coalescing(rank.device.torch)
-
-
-def said(error: Exception) -> str:
-    """Return an exception in one line; a C++ trace behind it is left out."""
-    line = next((line.strip() for line in str(error).splitlines() if line.strip()), "no message")
-    return f"{type(error).__name__}: {line}"[:300]
 
 
 def implementation(rank: Rank) -> str:

@@ -5,7 +5,6 @@ A row is tried, and fails once what it names works; only what ends the ranks ins
 
 from __future__ import annotations
 
-import fnmatch
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ import torch
 from packaging.version import Version
 
 from stackproof import DATA
+from stackproof.base.text import matches
 from stackproof.base.toml import Table, Wrong
 from stackproof.collectives.calls import COLLECTIVES, LARGEST, Collective
 from stackproof.collectives.turn import Case
@@ -205,9 +205,9 @@ class Lack:
         pairs = ((row.collective, self.collectives), (row.form, self.forms), (row.dtype, self.dtypes))
         return (
             backend in self.backends
-            and any(fnmatch.fnmatchcase(device, pattern) for pattern in self.devices)
+            and matches(device, self.devices)
             and self.torch.contains(Version(version).base_version, prereleases=True)
-            and all(any(fnmatch.fnmatchcase(word, pattern) for pattern in patterns) for word, patterns in pairs)
+            and all(matches(word, patterns) for word, patterns in pairs)
         )
 
 

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stackproof.stack import stacks
+
 if TYPE_CHECKING:
     Verbs = argparse._SubParsersAction[argparse.ArgumentParser]
 
@@ -22,6 +24,30 @@ def add(verbs: Verbs, name: str, help_: str, run: Verb) -> argparse.ArgumentPars
     verb = verbs.add_parser(name, help=help_, description=help_, epilog=EPILOG, allow_abbrev=False)
     verb.set_defaults(run=run)
     return verb
+
+
+def add_stack(verb: argparse.ArgumentParser, *, required: bool = False) -> None:
+    """Add which stack it is about."""
+    verb.add_argument("--stack", metavar="NAME", required=required, help=f"one of: {', '.join(stacks.names())}")
+
+
+def add_outputs(verb: argparse.ArgumentParser, *, junit: bool = True) -> None:
+    """Add where the record is written to."""
+    verb.add_argument("--json", type=file, metavar="FILE", help="write the record there too")
+    if junit:
+        verb.add_argument("--junit", type=file, metavar="FILE", help="write JUnit XML there")
+    verb.add_argument("--results", type=Path, metavar="DIR", help="where records are kept (default: results/local)")
+
+
+def add_deadline_scale(verb: argparse.ArgumentParser) -> None:
+    """Add how much more time a slow host gets."""
+    help_ = "multiply every deadline, for slow hosts"
+    verb.add_argument("--deadline-scale", type=positive, default=1.0, metavar="X", help=help_)
+
+
+def add_list(verb: argparse.ArgumentParser, flag: str, metavar: str, help_: str) -> None:
+    """Add an option that may be repeated."""
+    verb.add_argument(flag, action="append", default=[], metavar=metavar, help=help_)
 
 
 def seconds(text: str) -> float:

@@ -22,17 +22,9 @@ def add(verbs: Verbs) -> None:
     """Add the verb to the parser of the command line."""
     verb = arguments.add(verbs, "drill", _HELP, _run)
     verb.add_argument("--fast", action="store_true", help="only the rows that are marked so: minutes become seconds")
-    verb.add_argument(
-        "--only", action="append", default=[], metavar="ID", help="only this fault (or pattern); may be repeated"
-    )
+    arguments.add_list(verb, "--only", "ID", "only this fault (or pattern); may be repeated")
     verb.add_argument("--workers", type=arguments.count, default=2, metavar="N", help="runs side by side (default: 2)")
-    verb.add_argument(
-        "--deadline-scale",
-        type=arguments.positive,
-        default=1.0,
-        metavar="X",
-        help="multiply every run's deadline, for slow hosts",
-    )
+    arguments.add_deadline_scale(verb)
     verb.add_argument(
         "--continue",
         dest="earlier",
@@ -43,8 +35,7 @@ def add(verbs: Verbs) -> None:
     verb.add_argument(
         locked.FLAG, action="store_true", help="build the environments that the drill needs, and run in the first"
     )
-    verb.add_argument("--json", type=arguments.file, metavar="FILE", help="write the record there too")
-    verb.add_argument("--results", type=Path, metavar="DIR", help="where the record is kept (default: results/local)")
+    arguments.add_outputs(verb, junit=False)
     verb.add_argument("--write-page", action="store_true", help="write docs/drill.md from the record")
 
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from stackproof.base.errors import Refusal
 from stackproof.commands import arguments
-from stackproof.stack import stacks
 
 if TYPE_CHECKING:
     from stackproof.commands.arguments import Verbs
@@ -68,12 +67,8 @@ def _add_sweep(verbs: Verbs) -> None:
     verb = arguments.add(verbs, "sweep", help_, _sweep)
     add_common(verb)
     _add_outputs(verb)
-    verb.add_argument(
-        "--env", action="append", default=[], metavar="NAME=V1,V2", help="a variable and its values; may be repeated"
-    )
-    verb.add_argument(
-        "--backend", action="append", default=[], metavar="B1,B2", help="what ranks talk over, such as gloo,nccl"
-    )
+    arguments.add_list(verb, "--env", "NAME=V1,V2", "a variable and its values; may be repeated")
+    arguments.add_list(verb, "--backend", "B1,B2", "what ranks talk over, such as gloo,nccl")
 
 
 def _sweep(options: argparse.Namespace) -> int:
@@ -97,21 +92,14 @@ def _add_side(verb: argparse.ArgumentParser, side: str) -> None:
         f"--{side}", metavar="REF", help=f"{side}: a commit, branch or tag (default: this checkout as it is)"
     )
     verb.add_argument(f"--{side}-lock", type=Path, metavar="FILE", help=f"{side}: this lock in place of the stack's")
-    verb.add_argument(
-        f"--{side}-source",
-        action="append",
-        default=[],
-        metavar="PACKAGE=PATH",
-        help=f"{side}: a checkout of a package, installed over the lock",
-    )
-    verb.add_argument(
-        f"--{side}-env", action="append", default=[], metavar="NAME=VALUE", help=f"{side}: an environment variable"
-    )
+    source = f"{side}: a checkout of a package, installed over the lock"
+    arguments.add_list(verb, f"--{side}-source", "PACKAGE=PATH", source)
+    arguments.add_list(verb, f"--{side}-env", "NAME=VALUE", f"{side}: an environment variable")
 
 
 def add_common(verb: argparse.ArgumentParser) -> None:
     """Add what every verb that compares has: where, what, and how long."""
-    verb.add_argument("--stack", metavar="NAME", help=f"one of: {', '.join(stacks.names())}")
+    arguments.add_stack(verb)
     verb.add_argument(
         "--rehearsed", action="store_true", help="on the CPU, with upstream builds of the stack's versions"
     )
@@ -129,9 +117,7 @@ def add_common(verb: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="which subjects, from data/benchmarks.toml (default: fast on a CPU, full on an accelerator)",
     )
-    verb.add_argument(
-        "--only", action="append", default=[], metavar="SUBJECT", help="only this subject; may be repeated"
-    )
+    arguments.add_list(verb, "--only", "SUBJECT", "only this subject; may be repeated")
     verb.add_argument("--device", default="", help="such as xpu:1 (default: the first)")
     verb.add_argument(
         "--minutes",
@@ -139,13 +125,7 @@ def add_common(verb: argparse.ArgumentParser) -> None:
         default=10.0,
         help="start no more launches after so long; of a sweep, all settings together",
     )
-    verb.add_argument(
-        "--deadline-scale",
-        type=arguments.positive,
-        default=1.0,
-        metavar="X",
-        help="multiply every deadline, for slow hosts",
-    )
+    arguments.add_deadline_scale(verb)
 
 
 def _add_outputs(verb: argparse.ArgumentParser) -> None:
@@ -153,6 +133,4 @@ def _add_outputs(verb: argparse.ArgumentParser) -> None:
     verb.add_argument(
         "--markdown", type=arguments.file, metavar="FILE", help="write a comment for a pull request there"
     )
-    verb.add_argument("--json", type=arguments.file, metavar="FILE", help="write the record there too")
-    verb.add_argument("--junit", type=arguments.file, metavar="FILE", help="write JUnit XML there")
-    verb.add_argument("--results", type=Path, metavar="DIR", help="where records are kept (default: results/local)")
+    arguments.add_outputs(verb)

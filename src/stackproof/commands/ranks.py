@@ -21,7 +21,7 @@ def add(verbs: Verbs) -> None:
         "be one rank of a group that torchrun, srun or mpirun started, on any number of hosts; rank 0 writes the record"
     )
     verb = arguments.add(verbs, "ranks", help_, _run)
-    verb.add_argument("--stack", metavar="NAME", required=True, help=f"one of: {', '.join(stacks.names())}")
+    arguments.add_stack(verb, required=True)
     verb.add_argument(
         "--rehearse", action="store_true", help="on the CPU, with upstream builds of the stack's versions"
     )

@@ -156,7 +156,7 @@ def _add_ranked(verbs: Verbs) -> None:
 
 def _add_run(verbs: Verbs, name: str, help_: str, called: Verb) -> argparse.ArgumentParser:
     verb = arguments.add(verbs, name, help_, called)
-    verb.add_argument("--stack", metavar="NAME", help=f"one of: {', '.join(stacks.names())}")
+    arguments.add_stack(verb)
     verb.add_argument(
         locked.FLAG, action="store_true", help="build the stack's environment from its lock, and run in it"
     )
@@ -169,25 +169,10 @@ def _add_run(verbs: Verbs, name: str, help_: str, called: Verb) -> argparse.Argu
         choices=["tiny", "full"],
         help="of the rates: tiny takes seconds on two cores, full is the users' own configuration",
     )
-    verb.add_argument(
-        "--only",
-        action="append",
-        default=[],
-        metavar="CHECK",
-        help="run only this check (a name or a pattern with *); may be repeated",
-    )
-    verb.add_argument("--json", type=arguments.file, metavar="FILE", help="write the record there too")
-    verb.add_argument("--junit", type=arguments.file, metavar="FILE", help="write JUnit XML there")
-    verb.add_argument(
-        "--results", type=Path, metavar="DIR", help="where records and logs are kept (default: results/local)"
-    )
-    verb.add_argument(
-        "--deadline-scale",
-        type=arguments.positive,
-        default=1.0,
-        metavar="X",
-        help="multiply every check's deadline, for slow hosts",
-    )
+    only = "run only this check (a name or a pattern with *); may be repeated"
+    arguments.add_list(verb, "--only", "CHECK", only)
+    arguments.add_outputs(verb)
+    arguments.add_deadline_scale(verb)
     verb.add_argument(
         "--continue", dest="resume", action="store_true", help="go on with the last run of this verb, which was stopped"
     )

@@ -19,6 +19,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.nn.parallel import DistributedDataParallel
 
 from stackproof import DATA
+from stackproof.base.text import error_line
 from stackproof.base.toml import Key, Table, Wrong
 from stackproof.device.numerics import shortened
 from stackproof.ranks.exact import digest, mean_loss
@@ -232,7 +233,7 @@ def conduct(rank: Rank, cases: Mapping[str, Case]) -> dict[str, Any]:
         except Exception as error:
             if not _all_raised(rank, name):
                 raise
-            results[name] = {"error": f"{type(error).__name__}: {str(error).strip().splitlines()[0][:300]}"}
+            results[name] = {"error": error_line(error)}
         else:
             _store().set(_key(name, rank.rank), "done")
     return results

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Annotated
 
 from stackproof import DATA
 from stackproof.base.errors import Refusal, suggestion
+from stackproof.base.text import matches
 from stackproof.base.toml import INLINE, Key, Kinds, OneOf, Table, Wrong
 from stackproof.drill.inject import KINDS, Injection
 
@@ -110,16 +110,11 @@ class Faults:
             Refusal: a name matches nothing.
         """
         for pattern in only:
-            if not any(matches(row.id, pattern) for row in self.rows):
+            if not any(matches(row.id, [pattern]) for row in self.rows):
                 near = suggestion(pattern, [row.id for row in self.rows])
                 raise Refusal(f"--only '{pattern}' is no fault of {FAULTS.name}{near}; patterns may hold *")
-        chosen = [row for row in self.rows if not only or any(matches(row.id, one) for one in only)]
+        chosen = [row for row in self.rows if not only or matches(row.id, only)]
         return tuple(row for row in chosen if row.fast or not fast)
-
-
-def matches(name: str, pattern: str) -> bool:
-    """Whether a name is meant: it is the pattern itself, which may hold brackets, or matches it."""
-    return name == pattern or fnmatch.fnmatchcase(name, pattern)
 
 
 def load(path: Path = FAULTS) -> Faults:

@@ -7,28 +7,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
+from stackproof.device.dispatch import Operators
 from stackproof.device.kinds import Device
 from stackproof.workloads.base import Job
 
 _ALLOCATION = "[memory]"
 """What the profiler calls the event of an allocator."""
-
-
-class _Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Counts what reaches the backends."""
-
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.seen: int = 0
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.seen += 1
-        return func(*args, **(kwargs or {}))
 
 
 def counts(run: Callable[[], object], device: Device) -> dict[str, int]:
@@ -44,9 +31,9 @@ def counts(run: Callable[[], object], device: Device) -> dict[str, int]:
 
 def operators(run: Callable[[], object]) -> int:
     """Return how many operators one run dispatches to a backend, forward and backward."""
-    with _Operators() as mode:
+    with Operators() as ran:
         run()
-    return int(mode.seen)
+    return len(ran.seen)
 
 
 def _allocations(run: Callable[[], object], device: Device) -> int | None:

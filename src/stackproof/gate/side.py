@@ -22,6 +22,7 @@ import torch
 from stackproof.base import rpc
 from stackproof.base.errors import Refusal, StackUnavailableError
 from stackproof.base.processes import die_with_parent
+from stackproof.base.text import error_line
 from stackproof.bench.engine import require_possible
 from stackproof.bench.sampling import Sampler, freeze_collector, warm_up
 from stackproof.bench.subjects import Subject, subjects
@@ -299,8 +300,7 @@ def _failed(error: Exception) -> Answer:
         return {"verdict": error.verdict.value, "reason": str(error)}
     if isinstance(error, Refusal):
         return {"verdict": "inconclusive", "reason": str(error)}
-    said = (str(error).splitlines() or [""])[0][:300]
-    return {"verdict": "crashed", "reason": f"{type(error).__name__}: {said}"}
+    return {"verdict": "crashed", "reason": error_line(error)}
 
 
 def main(arguments: list[str]) -> int:

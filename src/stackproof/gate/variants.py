@@ -19,6 +19,7 @@ from pathlib import Path
 from stackproof.base import places
 from stackproof.base.errors import EnvironmentMismatchError, Refusal, suggestion
 from stackproof.base.places import ROOT, require_checkout
+from stackproof.base.text import tail
 from stackproof.gate import plan
 from stackproof.gate.live import SideSpec
 from stackproof.runner.process import variables_of
@@ -171,8 +172,7 @@ def _prepare(tree: Path, variant: Variant, stack: stacks.Stack, say: environment
         return environments.prepare(stack, say)
     ended = _python([sys.executable, "-m", "stackproof.stack.environments", *_words(stack)], tree)
     if ended.returncode:
-        said = ended.stderr.strip().splitlines()
-        raise Refusal(f"{tree.name}: its environment cannot be built: {said[-1] if said else 'it said nothing'}")
+        raise Refusal(f"{tree.name}: its environment cannot be built: {tail(ended.stderr)}")
     say(f"{tree.name}: environment ready")
     return Path(ended.stdout.strip().splitlines()[-1])
 
@@ -185,7 +185,7 @@ def _prove(python: Path, tree: Path, stack: stacks.Stack, say: environments.Say)
     """Hold the environment against its lock, before a source goes over it; the interpreter that is proved does it."""
     ended = _python([str(python), "-m", "stackproof.stack.environment_proof", *_words(stack)], tree)
     if ended.returncode:
-        raise EnvironmentMismatchError(f"{tree.name}: {(ended.stderr.strip().splitlines() or ['it said nothing'])[-1]}")
+        raise EnvironmentMismatchError(f"{tree.name}: {tail(ended.stderr)}")
     say(f"{tree.name}: {ended.stdout.strip()}")
     return ended.stdout.strip()
 
@@ -221,9 +221,7 @@ def _override(python: Path, tree: Path, stack: stacks.Stack, package: str, path:
     ]
     ended = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
     if ended.returncode:
-        raise Refusal(
-            f"{package} from {path} cannot be installed: {' / '.join(ended.stderr.strip().splitlines()[-3:])}"
-        )
+        raise Refusal(f"{package} from {path} cannot be installed: {tail(ended.stderr, 3, most=2000)}")
     say(f"{tree.name}: {package} from {path}")
 
 

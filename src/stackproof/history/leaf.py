@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from stackproof.base.errors import Refusal
-from stackproof.bench.measure import measure
 from stackproof.bench.rows import measurements
 from stackproof.bench.subjects import Profile, Subject, profile, subjects
 from stackproof.history import asv_names
@@ -161,12 +160,13 @@ def run(subject: Subject, chosen: Profile) -> Result:
     A subject that computes wrong, or whose clock cannot be believed, has no figure: asv sees a failure. One that the stack
     cannot run is skipped.
     """
+    from stackproof.bench import engine  # a listing imports no torch
     from stackproof.record.checks import CapabilityMissing, CheckEnded
 
     began, started = time.monotonic(), datetime.now(timezone.utc)
     device = _device(subject.stack)
     try:
-        sampled = measure(subject, device, chosen.preset, chosen.budget)
+        sampled = engine.measure(subject, device, chosen.preset, chosen.budget)
     except CapabilityMissing as missing:
         from asv_runner.benchmarks.mark import SkipNotImplemented  # there only while asv runs
 

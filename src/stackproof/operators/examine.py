@@ -13,6 +13,7 @@ from functools import partial
 import torch
 from torch.utils._pytree import tree_leaves
 
+from stackproof.base.text import error_line
 from stackproof.device.numerics import Judgement
 from stackproof.operators.compare import (
     Exemption,
@@ -54,7 +55,7 @@ def examine(name: str, op: OpInfo, device: torch.device, dtype: torch.dtype, sam
     try:
         case.examine_all(samples)
     except Exception as error:
-        return case.stopped(f"making samples raises {_first_line(error)}")
+        return case.stopped(f"making samples raises {error_line(error)}")
     return case.result()
 
 
@@ -98,7 +99,7 @@ class _Case:
             if self.exemption.refuses and self.exemption.refuses in str(error):
                 self.left_out[self.exemption.reason] += 1
                 return False
-            self._note(index, sample, Outcome.ERROR, f"raises {_first_line(error)}")
+            self._note(index, sample, Outcome.ERROR, f"raises {error_line(error)}")
             return True
 
     def _compare(self, index: int, sample: SampleInput) -> bool:
@@ -218,8 +219,3 @@ def _all_ok(found: dict[str, Judgement]) -> bool:
 
 def _finite(computed: Computed) -> bool:
     return all(bool(torch.isfinite(value).all()) for value in computed.values.values())
-
-
-def _first_line(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0] if lines else 'without a message'}"

@@ -17,6 +17,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
+from stackproof.device.dispatch import Operators
 from stackproof.device.numerics import rule
 from stackproof.operators.compute import Computed, Feed, compute, cotangent, relocate
 from stackproof.operators.database import REFERENCE, OpInfo, SampleInput
@@ -46,24 +47,12 @@ def alternatives(op: OpInfo, sample: SampleInput, dtype: torch.dtype, backward: 
     return tuple(found)
 
 
-class _Kernels(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Notes the kernels that run."""
-
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.names: set[str] = set()
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.names.add(func._schema.name.removeprefix("aten::"))
-        return func(*args, **(kwargs or {}))
-
-
 def _by_norm(op: OpInfo, sample: SampleInput, dtype: torch.dtype) -> bool:
     """Tell whether the operator factorises or solves, which promises a small error of the whole matrix and not of each number in it."""
-    kernels = _Kernels()
+    ran = Operators()
     with suppress(Exception):
-        compute(op, sample, REFERENCE, dtype, False, True, kernels)
-    return bool(kernels.names & rule().normwise)
+        compute(op, sample, REFERENCE, dtype, False, True, ran)
+    return not rule().normwise.isdisjoint(ran.seen)
 
 
 def _moved_cotangent(root: torch.Tensor, dtype: torch.dtype, draw: int) -> torch.Tensor:

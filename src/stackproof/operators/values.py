@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import fnmatch
 from collections import Counter
 from dataclasses import dataclass
 from functools import cache
 
 from stackproof import DATA
+from stackproof.base.text import error_line, matches
 from stackproof.base.toml import Table
 from stackproof.device.kinds import Device
 from stackproof.operators.arrays import fault
@@ -38,7 +38,7 @@ class DeviceLacks:
     def covers(self, kind: str, dtype: str, device: str, said: str) -> bool:
         """Whether a call of this class that raised so is one of them; one that works is judged like any other."""
         pairs = ((kind, self.classes), (dtype, self.dtypes), (device, self.devices))
-        matched = all(any(fnmatch.fnmatchcase(word, one) for one in patterns) for word, patterns in pairs)
+        matched = all(matches(word, patterns) for word, patterns in pairs)
         return matched and said.startswith("raises ") and self.says in said
 
 
@@ -127,7 +127,7 @@ def _said(trial: Trial) -> str:
     try:
         found = trial.run()
     except Exception as error:
-        return f"raises {type(error).__name__}: {(str(error).splitlines() or ['without a message'])[0][:150]}"
+        return f"raises {error_line(error, 150)}"
     return fault(found, trial.expected, trial.dtype)
 
 

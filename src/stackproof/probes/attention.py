@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
@@ -18,10 +18,11 @@ from typing import Any, Literal
 import torch
 from torch.nn import attention as torch_attention
 from torch.nn.functional import scaled_dot_product_attention
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from stackproof import DATA
+from stackproof.base.text import first_line
 from stackproof.base.toml import Table
+from stackproof.device.dispatch import Operators
 
 _FILE = DATA / "attention.toml"
 _SEED = 11
@@ -110,23 +111,8 @@ def _shares_heads() -> bool:
     return "enable_gqa" in (scaled_dot_product_attention.__doc__ or "")
 
 
-class Witness(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Notes the operators that reach the backend, in order."""
-
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.seen: list[str] = []
-
-    def __torch_dispatch__(
-        self,
-        func: Any,
-        types: Any,
-        args: tuple[Any, ...] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
-        """Note the operator and run it."""
-        self.seen.append(str(func.overloadpacket.__name__))
-        return func(*args, **(kwargs or {}))
+class Witness(Operators):  # type: ignore[no-untyped-call]
+    """Tells which kernel of attention served a call."""
 
     @property
     def kernel(self) -> str:
@@ -166,7 +152,7 @@ def _forward(
         except RuntimeError as error:
             if kernel is None:
                 raise
-            raise NotOffered(_reasons([str(one.message) for one in said]) or str(error).splitlines()[0]) from error
+            raise NotOffered(_reasons([str(one.message) for one in said]) or first_line(error)) from error
 
 
 # Torch warns of every kernel, also of those that were not asked for, and where in its source it does.

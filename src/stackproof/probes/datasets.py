@@ -18,6 +18,7 @@ from typing import Annotated, Any, BinaryIO
 
 from stackproof import DATA
 from stackproof.base.errors import Refusal
+from stackproof.base.text import first_line
 from stackproof.base.toml import Key, Table
 
 _CHUNK = 1 << 20
@@ -90,7 +91,7 @@ def _lines(stream: BinaryIO, head: bytes) -> Iterator[DataSample | Defect]:
         try:
             yield DataSample(line, number, json.loads(text, strict=False))
         except (ValueError, RecursionError) as error:
-            yield Defect(line, number, "", "unreadable", f"is not JSON: {_brief(error)}: {shown(text)}")
+            yield Defect(line, number, "", "unreadable", f"is not JSON: {first_line(error, 120)}: {shown(text)}")
 
 
 def _split(stream: BinaryIO, head: bytes) -> Iterator[bytes]:
@@ -128,7 +129,7 @@ def _listed(stream: BinaryIO, head: bytes) -> Iterator[DataSample | Defect]:
         try:
             value = source.value()
         except (ValueError, RecursionError) as error:
-            sentence = f"is not JSON ({_brief(error)}); nothing after it was examined: {shown(source.ahead)}"
+            sentence = f"is not JSON ({first_line(error, 120)}); nothing after it was examined: {shown(source.ahead)}"
             yield Defect(line, number, "", "unreadable", sentence)
             return
         yield DataSample(line, number, value)
@@ -153,7 +154,7 @@ def _whole(stream: BinaryIO, head: bytes) -> Iterator[DataSample | Defect]:
     try:
         yield DataSample(source.line, 1, source.value())
     except (ValueError, RecursionError) as error:
-        yield Defect(source.line, 1, "", "unreadable", f"is not JSON ({_brief(error)}): {shown(source.ahead)}")
+        yield Defect(source.line, 1, "", "unreadable", f"is not JSON ({first_line(error, 120)}): {shown(source.ahead)}")
         return
     yield from _remains(source, "")
 
@@ -244,10 +245,6 @@ def shown(value: Any) -> str:
     """Show the beginning of anything as one line of printable text."""
     text = ascii(value)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
-
-
-def _brief(error: Exception) -> str:
-    return str(error).splitlines()[0][:120] if str(error) else type(error).__name__
 
 
 RULES = DATA / "data_rules.toml"

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import torch
 
+from stackproof.base.text import first_line, tail
 from stackproof.device.devices import HOST, visible
 from stackproof.device.kinds import Device
 from stackproof.record.checks import CheckHung, require
@@ -105,8 +106,9 @@ def idle(device: Device, imports: tuple[str, ...], seconds: float) -> dict[str, 
     except subprocess.TimeoutExpired as late:
         raise CheckHung(f"{device}: a process that takes {MIB} bytes did not end within {seconds:.0f} s") from late
     said = done.stdout.strip().splitlines()
-    last = (done.stderr.strip().splitlines() or ["it printed nothing"])[-1][:300]
-    require(done.returncode == 0 and bool(said), f"{device}: a process that takes {MIB} bytes failed: {last}")
+    require(
+        done.returncode == 0 and bool(said), f"{device}: a process that takes {MIB} bytes failed: {tail(done.stderr)}"
+    )
     found: dict[str, int] = json.loads(said[-1])
     require(found["idle"] == 0, f"{device}: a process that has taken nothing has {found['idle']} bytes allocated")
     require(found["taken"] == MIB, f"{device}: a process that has taken {MIB} bytes has {found['taken']} allocated")
@@ -185,7 +187,7 @@ def _refusal(take: Callable[[int], object], size: int) -> str | None:
     except RuntimeError as error:  # OutOfMemoryError is one; the CPU's allocator raises no class of its own
         if not any(word in str(error).lower() for word in _REFUSALS):
             raise
-        return str(error).splitlines()[0][:200]
+        return first_line(error, 200)
     return None
 
 
@@ -232,9 +234,9 @@ def overcommit_host(seconds: float) -> Overcommitment:
         )  # fmt: skip
     except subprocess.TimeoutExpired as late:
         raise CheckHung(f"the process that asked for too much memory did not end within {seconds:.0f} s") from late
-    said = done.stdout.strip().splitlines() or done.stderr.strip().splitlines() or ["it printed nothing"]
-    require(done.returncode == 0, f"asking for too much memory ended the process ({done.returncode}): {said[-1][:300]}")
-    answer = json.loads(said[-1])
+    said = tail(done.stdout or done.stderr)
+    require(done.returncode == 0, f"asking for too much memory ended the process ({done.returncode}): {said}")
+    answer = json.loads(done.stdout.splitlines()[-1])
     require("failed" not in answer, answer.get("failed", ""))
     return Overcommitment(**answer)
 

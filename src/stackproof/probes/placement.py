@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from stackproof.base.text import tail
 from stackproof.device import devices
 from stackproof.device.kinds import Device
 from stackproof.record.checks import CheckHung, require
@@ -163,8 +164,9 @@ def seen_by_child(stack: Stack, card: Device, seconds: float) -> dict[str, Any]:
     except subprocess.TimeoutExpired as late:
         raise CheckHung(f"a process under {stack.visibility}={value} did not end within {seconds:.0f} s") from late
     said = done.stdout.strip().splitlines()
-    last = (done.stderr.strip().splitlines() or ["it printed nothing"])[-1][:300]
-    require(done.returncode == 0 and bool(said), f"a process under {stack.visibility}={value} failed: {last}")
+    require(
+        done.returncode == 0 and bool(said), f"a process under {stack.visibility}={value} failed: {tail(done.stderr)}"
+    )
     return {"value": value, **json.loads(said[-1])}
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from stackproof.base import processes
+from stackproof.base.text import first_line
 from stackproof.ranks.libraries import Library, Requested, explain, is_symptom
 from stackproof.record.checks import CheckCrashed, CheckFailed
 
@@ -134,8 +135,8 @@ def who_failed(traces: Traces, status: int) -> Exception:
     meaning = explain(traces.everything(rank))
     because = f": {meaning}" if meaning else ""
     if error := traces.error(rank):
-        first_line = _sentence(error, 160 if meaning else 400)
-        return CheckFailed(f"rank {rank} failed in '{where}': {first_line}{because}{_early(traces, [rank])}")
+        said = first_line(error, 160 if meaning else 400)
+        return CheckFailed(f"rank {rank} failed in '{where}': {said}{because}{_early(traces, [rank])}")
     ended, said = processes.describe_exit(first["exitcode"]), traces.said(rank) or "nothing"
     stack = traces.stack(rank)
     at = f"; it was in {stack[0]}" if stack else ""
@@ -183,10 +184,6 @@ def _before_dump(lines: list[str]) -> list[str]:
         if line.startswith(("Timeout (", "Fatal Python error")):
             return lines[: number + line.startswith("Fatal")]
     return lines
-
-
-def _sentence(error: str, most: int) -> str:
-    return next((line.strip() for line in error.splitlines() if line.strip()), "no message")[:most]
 
 
 def _failures(traces: Traces) -> list[dict[str, Any]]:

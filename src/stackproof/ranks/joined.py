@@ -24,6 +24,7 @@ from torch.distributed.rendezvous import rendezvous
 from torch.nn.parallel import DistributedDataParallel
 
 from stackproof.base.processes import die_with_parent
+from stackproof.base.text import first_line
 from stackproof.device.devices import HOST, visible
 from stackproof.device.kinds import Device
 from stackproof.ranks import preflight, site
@@ -197,7 +198,7 @@ def _no_meeting(invitation: Invitation, said: str) -> str:
     where = where if invitation.address == "env://" else invitation.address
     if "EADDRINUSE" in said or "already in use" in said:
         return f"{where}: the port is taken by another program: export another MASTER_PORT, or add --rendezvous file:///FOLDER"
-    first = next((line.strip() for line in said.splitlines() if line.strip()), "no message")
+    first = first_line(said)
     if invitation.place.rank == 0:  # it holds the store and waits there for the others
         return (
             f"rank 0 waited at {where}, and not all of {invitation.place.world_size} ranks came ({first[:200]}): "

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Literal
 
 from stackproof.base.places import REFERENCE
+from stackproof.base.text import matches
 from stackproof.base.toml import Key, OneOf, Table, Wrong
 from stackproof.base.units import RATES
 
@@ -54,7 +54,7 @@ class Reference:
 
     def fits(self, subject: str, preset: str) -> bool:
         """Whether the figure is of this work."""
-        return preset == self.preset and any(fnmatchcase(subject, pattern) for pattern in self.subjects)
+        return preset == self.preset and matches(subject, self.subjects)
 
 
 def find(subject: str, preset: str, unit: str) -> tuple[Reference, ...]:

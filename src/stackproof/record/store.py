@@ -13,13 +13,13 @@ import re
 import secrets
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 
 from stackproof.base import places
 from stackproof.base.errors import Refusal
 from stackproof.base.places import DATA
+from stackproof.base.text import matches
 from stackproof.base.toml import Table
 from stackproof.record import records
 from stackproof.record.records import DamagedRecordError, Figure, Record
@@ -42,11 +42,11 @@ class HistoryRules:
 
     def group(self, fact: str) -> str | None:
         """Return "place", the group of the state, or "" for a fact that is ignored; None for one that no pattern speaks of."""
-        if _matches(fact, self.ignored):
+        if matches(fact, self.ignored):
             return ""
-        if _matches(fact, self.place):
+        if matches(fact, self.place):
             return "place"
-        return next((name for name, patterns in self.groups.items() if _matches(fact, patterns)), None)
+        return next((name for name, patterns in self.groups.items() if matches(fact, patterns)), None)
 
 
 @dataclass(frozen=True)
@@ -79,10 +79,6 @@ def rules() -> HistoryRules:
     read = Table.load(FILE).row(_File)
     groups = {row.name: row.facts for row in read.state}
     return HistoryRules(read.place.facts, read.ignored.facts, groups, read.change.share)
-
-
-def _matches(fact: str, patterns: Iterable[str]) -> bool:
-    return any(fnmatchcase(fact, pattern) for pattern in patterns)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ process, what happened before is known.
 from __future__ import annotations
 
 import faulthandler
-import fnmatch
 import importlib
 import itertools
 import json
@@ -26,6 +25,7 @@ import torch
 from stackproof.base.errors import Refusal
 from stackproof.base.places import mount_suites
 from stackproof.base.processes import die_with_parent
+from stackproof.base.text import error_line, first_line, matches
 from stackproof.device import devices
 from stackproof.device.facts import torch_facts
 from stackproof.device.kinds import Device
@@ -37,6 +37,7 @@ from stackproof.runner.suites import plugins_of
 from stackproof.stack import stacks
 
 DEFAULT_DEADLINE_S = 120.0
+_MOST = 500  # characters of a sentence
 _EXIT_DEADLINE_S = 180.0  # pytest writes the traceback of all that did not pass: hundreds, where a precision is missing
 
 
@@ -96,7 +97,7 @@ class Reporter:
                 self.conclude(
                     f"import {name}",
                     Verdict.FAILED,
-                    f"`import {name}` failed: {type(error).__name__}: {_sentence(error)}",
+                    f"`import {name}` failed: {error_line(error, _MOST)}",
                     0.0,
                 )
                 pytest.exit(f"import {name} failed", returncode=1)
@@ -185,7 +186,7 @@ class Reporter:
         if zlib.crc32(identifier.encode()) % workers != mine:
             return False
         patterns = self.request.only
-        return not patterns or any(fnmatch.fnmatchcase(identifier, one) or identifier == one for one in patterns)
+        return not patterns or matches(identifier, patterns)
 
     def _with_needs(self, chosen: list[pytest.Item], known: dict[str, pytest.Item]) -> list[pytest.Item]:
         """Add what the chosen checks build on, so that one of them can be repeated alone."""
@@ -237,17 +238,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def _judge(error: BaseException) -> tuple[Verdict, str]:
     if isinstance(error, CheckEnded):
-        return error.verdict, _sentence(error)
+        return error.verdict, first_line(error, _MOST)
     if isinstance(error, pytest.skip.Exception):
         return Verdict.FAILED, f"was skipped without a rule from data ({error}); a capability rule must say why"
     if isinstance(error, Refusal):
-        return Verdict.FAILED, _sentence(error)
-    return Verdict.FAILED, f"{type(error).__name__}: {_sentence(error)}"
-
-
-def _sentence(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0][:500] if lines else "no message"
+        return Verdict.FAILED, first_line(error, _MOST)
+    return Verdict.FAILED, error_line(error, _MOST)
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,6 @@ verdict, everything it left behind is killed, and the rest of its suites goes on
 
 from __future__ import annotations
 
-import fnmatch
 import resource
 import time
 from collections.abc import Callable
@@ -15,6 +14,7 @@ from pathlib import Path
 from stackproof.base import processes
 from stackproof.base.errors import Refusal, suggestion
 from stackproof.base.places import SUITES
+from stackproof.base.text import matches
 from stackproof.record.records import NOT_EXECUTED, Check, Record, Verdict, overall
 from stackproof.runner.process import CheckProcess
 from stackproof.runner.request import Request
@@ -112,7 +112,7 @@ def _guard(request: Request, state: RunState) -> None:
 def _refuse_no_match(request: Request, state: RunState) -> None:
     """A selection that selects nothing is a slip of the keyboard, unless the collection itself went wrong."""
     for pattern in request.only:
-        names = [name for name in state.known if fnmatch.fnmatchcase(name, pattern) or name == pattern]
+        names = [name for name in state.known if matches(name, [pattern])]
         if state.known and not names:
             near = suggestion(pattern, state.known) or (
                 f"; try '{pattern}*'" if any(pattern in name for name in state.known) else ""

@@ -18,6 +18,7 @@ from packaging.utils import canonicalize_name
 from stackproof.base import places
 from stackproof.base.errors import EnvironmentMismatchError, Refusal, StackUnavailableError
 from stackproof.base.places import ROOT, source_for
+from stackproof.base.text import tail
 from stackproof.stack import installed_files, lockfile
 from stackproof.stack.stacks import Stack, Vendor
 
@@ -241,7 +242,7 @@ def _run(command: list[str], what: str, cwd: Path | None = None) -> None:
         raise EnvironmentMismatchError(
             f"{what}: a file does not have the hash that the lock gives it ({said}); {remedy}"
         )
-    raise Refusal(f"{what}: {' / '.join(lines[-4:]) or 'it printed nothing'}")
+    raise Refusal(f"{what}: {tail(ended.stderr, 4, most=2000)}")
 
 
 @contextmanager
@@ -314,8 +315,7 @@ def _read(path: Path) -> str:
 def _run_tool(command: list[str]) -> None:
     ended = subprocess.run(command, stderr=subprocess.PIPE, text=True, errors="replace", check=False)
     if ended.returncode:
-        said = " / ".join(line.strip() for line in ended.stderr.splitlines()[-4:]) or "it printed nothing"
-        raise Refusal(f"{ASV_HOME}: asv's environment cannot be made: {said}")
+        raise Refusal(f"{ASV_HOME}: asv's environment cannot be made: {tail(ended.stderr, 4, most=2000)}")
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ skip lists rot (torch-xpu-ops#2159).
 from __future__ import annotations
 
 import datetime
-import fnmatch
 import functools
 import re
 import subprocess
@@ -22,6 +21,7 @@ from packaging.version import InvalidVersion, Version
 
 from stackproof import ROOT
 from stackproof.base.errors import Refusal, suggestion
+from stackproof.base.text import matches
 from stackproof.base.toml import OneOf, Parsed, Table, Wrong
 from stackproof.record.records import Check, Figure, Record, Verdict
 from stackproof.stack.stacks import STACKS, SUITES, Stack, suites
@@ -97,16 +97,14 @@ class KnownIssue:
 
     def matches(self, check: Check) -> bool:
         """Whether the row is about this check."""
-        return check.id == self.test or fnmatch.fnmatchcase(check.id, self.test)
+        return matches(check.id, [self.test])
 
     def applies(self, provenance: dict[str, Figure]) -> bool:
         """Whether the versions that ran are in the row's ranges; a driver that nobody could read is in any."""
         versions = _within(self.torch, [str(provenance.get("torch", ""))]) and _within(
             self.driver, _drivers(provenance)
         )
-        return versions and all(
-            fnmatch.fnmatchcase(str(provenance.get(fact, "")), text) for fact, text in self.when.items()
-        )
+        return versions and all(matches(str(provenance.get(fact, "")), [text]) for fact, text in self.when.items())
 
 
 @functools.cache

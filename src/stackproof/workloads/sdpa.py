@@ -15,6 +15,7 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
+from stackproof.base.text import first_line
 from stackproof.operators import forms
 from stackproof.operators.projection import Deviation, ExpectedSums, Floats, fold, has_float64, signs, unit
 from stackproof.probes import attention
@@ -123,10 +124,9 @@ class Attention(Work):
         except RuntimeError as error:
             if not self._kernel:
                 raise
-            said = str(error).splitlines()[0]
             shape = " x ".join(map(str, self._shape))
             raise CapabilityMissing(
-                f"torch has no {self._kernel} kernel for {self.dtype} of {shape} here: {said}"
+                f"torch has no {self._kernel} kernel for {self.dtype} of {shape} here: {first_line(error)}"
             ) from error
         self._ran = witness.kernel
         return found
