@@ -16,7 +16,7 @@ from stackproof.base.toml import Table
 from stackproof.device.kinds import Device
 from stackproof.operators import forms
 from stackproof.operators.projection import fold, product, signs, unit
-from stackproof.record.checks import CapabilityMissing, require
+from stackproof.record.checks import require
 from stackproof.record.records import Figure
 from stackproof.stack import capabilities
 from stackproof.stack.stacks import Stack
@@ -48,7 +48,7 @@ def _row(kind: str, name: str, dtype: torch.dtype, stack: Stack, device: Device)
         capabilities.require(stack, "full-sizes")
         supported(stack, dtype)
     if device.memory().free < row.get("gib", 0) * 1.2 * 2**30:
-        raise CapabilityMissing(f"data/sizes.toml: {name} needs {row['gib']} GiB of free memory, {device} has less")
+        capabilities.withhold("enough-memory", f"{name} needs {row['gib']} GiB of free memory, {device} has less")
     return row
 
 

@@ -36,7 +36,7 @@ def test_admit_copies_and_says_where(
     """The runner commits what it prints; a refusal is exit code 2."""
     from stackproof.history import timeline
 
-    monkeypatch.setattr(timeline.admit, "__defaults__", (tmp_path / "published",))
+    monkeypatch.setattr(timeline.admit, "__defaults__", (tmp_path / "published", None))
     path = store.append(making.record(0), tmp_path)
     assert cli.main(["admit", str(path)]) == 0
     published = Path(capsys.readouterr().out.strip())

@@ -28,8 +28,9 @@ from stackproof.device.kinds import Device
 from stackproof.ranks.exact import digest, require_exact
 from stackproof.ranks.launch import Arrangement, arrange, launch
 from stackproof.ranks.rank import Rank
-from stackproof.record.checks import CapabilityMissing, CheckFailed, require
+from stackproof.record.checks import CheckFailed, require
 from stackproof.runner.request import REQUEST
+from stackproof.stack import capabilities
 from stackproof.workloads.base import Job, Preset, Setting, Work
 from stackproof.workloads.collectives import TimedCollective
 from stackproof.workloads.training import SEED, TrainingSteps, judged
@@ -212,7 +213,7 @@ def alone(subject: Subject, device: Device, ranks: int) -> Arrangement:
     """
     cards = devices.visible(subject.stack.device)
     if len(cards) < ranks and not device.shareable:
-        raise CapabilityMissing(
-            f"data/benchmarks.toml, {subject.name}: needs {ranks} cards, one a rank, and {len(cards)} visible"
+        capabilities.withhold(
+            "a-card-each", f"{subject.name} needs {ranks} cards, one a rank, and {len(cards)} visible"
         )
     return arrange(subject.stack, cards, ranks)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stackproof.base.errors import Refusal
-from stackproof.commands import arguments
+from stackproof.commands import arguments, sign
 
 if TYPE_CHECKING:
     from stackproof.commands.arguments import Verbs
@@ -39,6 +39,7 @@ def _add_gate(verbs: Verbs) -> None:
         metavar="FILE",
         help="base: a record of an earlier gate or bench; nothing is interleaved then",
     )
+    sign.require_signed(verb, "take as --base-record only one")
     verb.add_argument("--same", action="store_true", help="compare this checkout with itself: shows the noise")
     verb.add_argument(
         "--head-drill",
@@ -56,6 +57,14 @@ def _add_gate(verbs: Verbs) -> None:
 
 
 def _gate(options: argparse.Namespace) -> int:
+    from stackproof.record import signing
+
+    if options.require_signed and not options.base_record:
+        raise Refusal(
+            "--require-signed asks for a signature on --base-record, and none is named; name one or leave it out"
+        )
+    if options.base_record:
+        signing.require(options.base_record, options.require_signed)
     _need_statistics("gate")
     from stackproof.gate.run import run_gate
 

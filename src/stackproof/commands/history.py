@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from stackproof.base.errors import Refusal
 from stackproof.base.places import require_checkout
-from stackproof.commands import arguments
+from stackproof.commands import arguments, sign
 from stackproof.history import leaf
 from stackproof.stack import stacks
 
@@ -59,6 +59,7 @@ def _add_history(verbs: Verbs) -> None:
     verb.add_argument(
         "--results", type=Path, action="append", metavar="DIR", help="read records there (may be repeated)"
     )
+    sign.require_signed(verb, "show only records")
 
 
 def _history(options: argparse.Namespace) -> int:
@@ -68,7 +69,7 @@ def _history(options: argparse.Namespace) -> int:
 
     if options.stack:
         stacks.load(options.stack)
-    loaded = store.load(options.results or store.folders())
+    loaded = store.load(options.results or store.folders(), options.require_signed)
     found = [one for one in histories(entries(loaded.records)) if options.stack in ("", one.place.stack)]
     terminal.show(found, loaded.problems)
     if options.html:
@@ -80,11 +81,12 @@ def _add_admit(verbs: Verbs) -> None:
     help_ = "put records of bench or asv among the published results, for a runner to commit"
     verb = arguments.add(verbs, "admit", help_, _admit)
     verb.add_argument("records", nargs="+", type=Path, metavar="RECORD", help="files of records")
+    sign.require_signed(verb, "take only records")
 
 
 def _admit(options: argparse.Namespace) -> int:
     from stackproof.history import timeline
 
     for path in options.records:
-        print(timeline.admit(path))  # noqa: T201
+        print(timeline.admit(path, key=options.require_signed))  # noqa: T201
     return 0

@@ -39,9 +39,11 @@ def run(options: argparse.Namespace, rehearsed: bool = False, look: Look | None 
 
 
 def _replay(path: Path, look: Look | None) -> int:
-    from stackproof.record import console, records
+    from stackproof.record import chain, console, records
 
     record = records.read(path)
+    if said := next(chain.broken_logs(record, path.parent), None):
+        raise Refusal(f"{path}: {said}; it is no evidence, so run again")
     console.show(record, path)
     if look:
         look(record)

@@ -308,6 +308,8 @@ class File:
     """Its name in the checkout; of a text, the name that it gets."""
     edits: Annotated[tuple[Edit, ...], Key("edit")]
     text: str = ""
+    beside: tuple[str, ...] = ()
+    """Files of the checkout that lie beside it, such as its signature; {folder} is where they all are."""
     kind: str = "file"
 
     @property
@@ -332,8 +334,10 @@ class File:
         handed = site.folder / "handed" / Path(self.source).name
         handed.parent.mkdir()
         handed.write_bytes(self.text.encode() if self.text else (ROOT / self.source).read_bytes())
-        site.words["file"] = str(handed)
-        site.code = f"watch({str(handed)!r})\n"
+        for name in self.beside:
+            shutil.copy(ROOT / name, handed.parent)
+        site.words |= {"file": str(handed), "folder": str(handed.parent)}
+        site.code = f"watch({str(handed.parent if self.beside else handed)!r})\n"
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ FLAGS = {
     "doctor": ("stack", "json"),
     "triage": ("json",),
     "admit": (),
+    "verify-record": (),
     "history": (),
     "gate": ("stack", "json", "results", "deadline-scale"),
 }

@@ -16,7 +16,7 @@ from statistics import median
 
 from stackproof.base.errors import Refusal
 from stackproof.base.statistics import Interval, median_interval
-from stackproof.record import records, store
+from stackproof.record import records, signing, store
 from stackproof.record.records import Measurement, Record, Verdict
 from stackproof.record.store import Place, State, changes, place, rules, state
 
@@ -322,18 +322,21 @@ def _order(key: SeriesKey) -> tuple[str, str, str]:
     return key.subject, key.preset, key.unit
 
 
-def admit(path: Path, base: Path = store.PUBLISHED) -> Path:
-    """Copy a record among the published ones and return the new file; a record that is there already stays the only one.
+def admit(path: Path, base: Path = store.PUBLISHED, key: Path | None = None) -> Path:
+    """Copy a record, and its signature, among the published ones and return the new file; one that is there stays the only one.
+
+    `key`: take only what the holder of this key has signed.
 
     Raises:
         Refusal: it is no record, or what keeps it out, with the remedy.
     """
+    signing.require(path, key)
     record = records.read(path)
     if reason := objection(record):
         raise Refusal(f"{path}: is not admitted: {reason}")
     into = store.folder(record, base)
     twin = next((old for old, same in store.load([into]).records.items() if same == record), None)
-    return twin or store.append(record, into)
+    return twin or store.append(record, into, path if signing.beside(path).is_file() else None)
 
 
 def objection(record: Record) -> str:

@@ -21,7 +21,8 @@ from stackproof.device.kinds import Device
 from stackproof.ranks import preflight, site
 from stackproof.ranks.blame import Traces, who_failed, who_hung
 from stackproof.ranks.launchers import Spec
-from stackproof.record.checks import CapabilityMissing, CheckHung
+from stackproof.record.checks import CheckHung
+from stackproof.stack import capabilities
 from stackproof.stack.stacks import Stack
 from stackproof.triage import explain
 from stackproof.triage.causes import UNKNOWN
@@ -50,9 +51,10 @@ def arrange(stack: Stack, cards: Sequence[Device], world_size: int) -> Arrangeme
     if cards[0].shareable:
         return Arrangement(stack.backend, (cards[0].index,) * world_size)
     if not stack.shared_card_backend:
-        raise CapabilityMissing(
+        capabilities.withhold(
+            "a-card-each",
             f"stacks/{stack.name}/stack.toml: shared_card_backend is empty: no backend of this stack lets "
-            f"{world_size} ranks share one card, and {len(cards)} is visible"
+            f"{world_size} ranks share one card, and {len(cards)} is visible",
         )
     note = f"{world_size} ranks share {cards[0]} over {stack.shared_card_backend}; {stack.backend} is not verified at this world size"
     return Arrangement(stack.shared_card_backend, (cards[0].index,) * world_size, note)

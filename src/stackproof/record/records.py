@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
@@ -171,16 +172,30 @@ class Record:
     checks: list[Check] = field(default_factory=list)
     measurements: list[Measurement] = field(default_factory=list)
     logs: list[str] = field(default_factory=list)
+    digests: dict[str, str] = field(default_factory=dict)
+    """SHA-256 of each log and, as "record", of the record itself without this one (`chain`)."""
     schema: str = SCHEMA_NAME
 
     def as_json(self) -> str:
         """Return the record as JSON text; figures that JSON has no number for (NaN, infinity) are words."""
         told = asdict(self)
+        if not self.digests:
+            del told["digests"]
         for row in told["checks"]:
             for name in _TYPED:
                 if self.schema == FIRST_SCHEMA or not row[name]:
                     del row[name]
-        return json.dumps(_finite(told), indent=1, ensure_ascii=True, allow_nan=False) + "\n"
+        text = _finite(told)
+        if self.digests:  # whoever writes a record through this seals it as it is now
+            text["digests"]["record"] = sealed(text)
+        return json.dumps(text, indent=1, ensure_ascii=True, allow_nan=False) + "\n"
+
+
+def sealed(found: Mapping[str, Any]) -> str:
+    """Return the SHA-256 over a parsed record without its own digest, however it was laid out."""
+    digests = {name: value for name, value in found.get("digests", {}).items() if name != "record"}
+    text = json.dumps({**found, "digests": digests}, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def overall(verdicts: Iterable[Verdict]) -> Verdict:
@@ -239,9 +254,10 @@ def read(path: Path) -> Record:
         raise DamagedRecordError(
             f"{path}: is not a record: it is damaged or cut short ({error}); set it aside and run again"
         ) from error
-    from stackproof.record import evidence, typed
+    from stackproof.record import chain, evidence, typed
 
     validate(found, path)
+    edited = chain.edited(found)
     found["verdict"] = Verdict(found["verdict"])
     found["checks"] = [Check.of(row) for row in found["checks"]]
     found["measurements"] = [_measurement(row) for row in found["measurements"]]
@@ -250,6 +266,8 @@ def read(path: Path) -> Record:
         typed.fill(record)
     if wrong := next(evidence.contradictions(record), None):
         raise Refusal(f"{path}: contradicts itself: {wrong}; it is no evidence, so run again")
+    if edited:
+        raise Refusal(f"{path}: {edited}; it is no evidence, so run again")
     return record
 
 

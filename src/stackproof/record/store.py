@@ -21,7 +21,7 @@ from stackproof.base.errors import Refusal
 from stackproof.base.places import DATA
 from stackproof.base.text import matches
 from stackproof.base.toml import Table
-from stackproof.record import records
+from stackproof.record import records, signing
 from stackproof.record.records import DamagedRecordError, Figure, Record
 
 FILE = DATA / "history.toml"
@@ -251,8 +251,10 @@ def folder(record: Record, base: Path = PUBLISHED) -> Path:
     return base / slug(record.stack) / slug(place(record.provenance).host)
 
 
-def append(record: Record, into: Path) -> Path:
+def append(record: Record, into: Path, signed: Path | None = None) -> Path:
     """Add a record to a folder under a name that is new, and return the file.
+
+    `signed`: the file that it was read from, where that is signed; its very bytes are added, and the signature beside them.
 
     It is written to a temporary file, flushed, and linked to a name that nobody has: a name is never written twice, and no reader sees
     half a file, however many processes and runners write at once.
@@ -260,7 +262,7 @@ def append(record: Record, into: Path) -> Path:
     Raises:
         Refusal: the record is not valid, or the folder cannot be written.
     """
-    text = record.as_json()
+    text = signed.read_text(encoding="utf-8") if signed else record.as_json()
     stamp = record.started[:19].replace("-", "").replace(":", "")
     while True:
         path = into / f"{stamp}-{slug(record.verb)}-{secrets.token_hex(4)}.{SUFFIX}"
@@ -268,6 +270,8 @@ def append(record: Record, into: Path) -> Path:
         try:
             into.mkdir(parents=True, exist_ok=True)
             _create(path, text)
+            if signed:
+                _create(signing.beside(path), signing.beside(signed).read_text(encoding="utf-8"))
         except FileExistsError:
             continue
         except OSError as error:
@@ -314,16 +318,17 @@ def _measures(name: str) -> bool:
     return named is None or named[1] in MEASURING
 
 
-def load(tops: Iterable[Path]) -> Loaded:
-    """Read every record of a measuring verb below these folders."""
-    return read(files(tops))
+def load(tops: Iterable[Path], key: Path | None = None) -> Loaded:
+    """Read every record of a measuring verb below these folders; with a key, those only that its holder has signed."""
+    return read(files(tops), key)
 
 
-def read(paths: Iterable[Path]) -> Loaded:
-    """Read these files; a damaged one is set aside, one of another schema stays, and both are told."""
+def read(paths: Iterable[Path], key: Path | None = None) -> Loaded:
+    """Read these files; a damaged one is set aside, one of another schema or without the signature stays, and all are told."""
     found = Loaded()
     for path in paths:
         try:
+            signing.require(path, key)
             found.records[path] = records.read(path)
         except DamagedRecordError:
             found.problems += _set_aside(path)

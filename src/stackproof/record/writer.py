@@ -11,7 +11,7 @@ from pathlib import Path
 
 from stackproof.base.errors import Refusal
 from stackproof.base.places import RESULTS
-from stackproof.record import junit, records
+from stackproof.record import chain, junit, records
 from stackproof.record.records import Figure, Record
 
 LOCAL = RESULTS / "local"
@@ -71,6 +71,7 @@ def keep(
 
     `page` makes the Markdown. If something cannot be written now, the record still survives in the temporary folder.
     """
+    chain.seal(record, path.parent)
     try:
         records.write(record, path)
         _write_asked(record, outputs or Outputs(), page)

@@ -231,6 +231,8 @@ def pytest_configure(config: pytest.Config) -> None:
     reporter = Reporter(Request.load(), config)
     config.stash[_REPORTER] = reporter
     config.pluginmanager.register(reporter, "stackproof-reporter")
+    if reporter.request.collect:
+        return
     reporter.import_packages()
     reporter.choose_threads()
     reporter.emit("facts", values=torch_facts(reporter.stack))

@@ -42,7 +42,7 @@ class CheckProcess:
         """Start the process; its output goes to a file of its own."""
         folder = Path(self.request.folder)
         self._log = folder / f"suite-{len(list(folder.glob('suite-*.log')))}.log"
-        self._events = _Tail(folder / "events.jsonl")
+        self._events = Tail(folder / "events.jsonl")
         self._before = len(self.state.record.checks)
         self._extend(_QUIET_S)
         replace(self.request, earlier=self.state.ended).write(folder / "request.json")
@@ -50,7 +50,9 @@ class CheckProcess:
         guarded = startup.guarded(stack, os.environ, bool(environments.stamp(Path(sys.prefix))))
         environment = {**variables_of(stack), **guarded, REQUEST: str(folder / "request.json")}
         with self._log.open("wb") as output:
-            self._child = processes.start(self._command(), output, environment, f"{self.mark}/{self._own}")
+            self._child = processes.start(
+                command(self.request, self.root), output, environment, f"{self.mark}/{self._own}"
+            )
 
     def alive(self) -> bool:
         """Absorb what the process said; when it has ended, or must be, conclude and return False."""
@@ -97,13 +99,6 @@ class CheckProcess:
     def _place(self) -> str:
         return self.current or f"{' '.join(self.request.suites)} ({'exit' if self.ended else 'start'})"
 
-    def _command(self) -> list[str]:
-        folders = [str(self.root / suite) for suite in self.request.suites]
-        root = str(self.root)
-        configuration = ["-c", str(self.root / "pytest.ini"), "--rootdir", root, "--confcutdir", root]
-        plugins = [word for name in plugins_of(self.request.suites, self.root) for word in ("-p", name)]
-        return [sys.executable, "-X", "faulthandler", "-m", "pytest", *configuration, *plugins, *folders]
-
 
 def _on_collected(process: CheckProcess, event: dict[str, Any]) -> None:
     process.state.announce(event["ids"], event["known"])
@@ -145,12 +140,12 @@ _HANDLERS: dict[str, Callable[[CheckProcess, dict[str, Any]], None]] = {
 }
 
 
-class _Tail:
-    """Complete lines appended to a file of JSON objects since the last look, from where it stands now."""
+class Tail:
+    """Complete lines appended to a file of JSON objects since the last look, from where it stands now, or from its beginning."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, anew: bool = False) -> None:
         self._path = path
-        self._position = path.stat().st_size if path.exists() else 0
+        self._position = path.stat().st_size if path.exists() and not anew else 0
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         if not self._path.exists():
@@ -160,6 +155,14 @@ class _Tail:
             while (line := stream.readline()).endswith(b"\n"):
                 self._position = stream.tell()
                 yield json.loads(line)
+
+
+def command(request: Request, root: Path) -> list[str]:
+    """Return the command that runs the suites of a request, with our own configuration and nothing above the folder of suites."""
+    folders = [str(root / suite) for suite in request.suites]
+    configuration = ["-c", str(root / "pytest.ini"), "--rootdir", str(root), "--confcutdir", str(root)]
+    plugins = [word for name in plugins_of(request.suites, root) for word in ("-p", name)]
+    return [sys.executable, "-X", "faulthandler", "-m", "pytest", *configuration, *plugins, *folders]
 
 
 def variables_of(stack: Stack) -> dict[str, str]:

@@ -38,6 +38,8 @@ class Request:
     """What only some suites ask for, such as the profile of benchmarks."""
     deep: bool = False
     """Whether every file of the environment is hashed again."""
+    collect: bool = False
+    """Whether checks are only collected, so that packages of a stack that is not here need not import."""
     folder: str = ""
     """Where one process leaves its events and logs."""
     shard: tuple[int, int] = (0, 1)

@@ -13,6 +13,8 @@ from stackproof.stack.stacks import suites
 DEFAULT_VERB = "verify"
 _CORES = 2
 """Cores that a process gets where the table leaves the number of processes to the host."""
+DEFAULT_PROFILE = "fast"
+"""The profile of benchmarks whose subjects a manifest counts."""
 _FEW = 16
 """Checks that one process runs before another has imported what it needs."""
 

@@ -19,8 +19,8 @@ from stackproof.record.records import NOT_EXECUTED, Check, Record, Verdict, over
 from stackproof.runner.process import CheckProcess
 from stackproof.runner.request import Request
 from stackproof.runner.state import Observer, RunState
-from stackproof.runner.suites import Stage, stages
-from stackproof.stack import known_issues
+from stackproof.runner.suites import DEFAULT_PROFILE, Stage, stages
+from stackproof.stack import known_issues, manifest
 
 _MOST_PROCESSES = 25
 _LOOK_S = 0.03
@@ -107,6 +107,7 @@ def _guard(request: Request, state: RunState) -> None:
         return
     for suite in request.suites:
         _guard_count(request, suite, state)
+    _guard_files(request, state)
 
 
 def _refuse_no_match(request: Request, state: RunState) -> None:
@@ -120,6 +121,18 @@ def _refuse_no_match(request: Request, state: RunState) -> None:
             raise Refusal(
                 f"--only '{pattern}' matches no check of {', '.join(request.suites)}{near}; patterns may hold *"
             )
+
+
+def _guard_files(request: Request, state: RunState) -> None:
+    """Hold every file of the suites against the stack's manifest, to the name in an environment of its lock."""
+    found = manifest.load(request.stack)
+    if found is None:
+        return
+    facts = state.record.provenance
+    more = request.suites if request.options.get("profile", DEFAULT_PROFILE) != DEFAULT_PROFILE else ()
+    run = manifest.Run(state.known, state.record.checks, request.suites, bool(facts.get("pinned")), more)
+    for file, sentence in manifest.complaints(found, run, request.stack):
+        state.conclude(Check(f"guard: {file}", Verdict.FAILED, sentence, 0.0))
 
 
 def _guard_count(request: Request, suite: str, state: RunState) -> None:

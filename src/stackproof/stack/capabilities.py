@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 from packaging.requirements import Requirement
 
@@ -25,6 +25,8 @@ class Capability:
     reason: str
     absent_on: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
+    varies: bool = False
+    """Whether two hosts of one stack differ in it, by their memory or the number of their cards."""
 
 
 @dataclass(frozen=True)
@@ -59,13 +61,13 @@ def require(stack: Stack, name: str) -> None:
             raise CapabilityMissing(f"data/capabilities.toml, {name}: needs {need}, {have}: {rule.reason}")
 
 
-def withhold(name: str) -> None:
-    """End the check as skipped by a rule whose condition only the check can see.
+def withhold(name: str, seen: str = "") -> NoReturn:
+    """End the check as skipped by a rule whose condition only the check can see; `seen` is what it saw.
 
     Raises:
-        CapabilityMissing: always, with the rule and its reason.
+        CapabilityMissing: always, with the rule and what was seen, else its reason.
     """
-    raise CapabilityMissing(f"data/capabilities.toml, {name}: {rules()[name].reason}")
+    raise CapabilityMissing(f"data/capabilities.toml, {name}: {seen or rules()[name].reason}")
 
 
 def _installed(need: Requirement) -> str | None:

@@ -1,0 +1,88 @@
+"""The verb `expect`: writes how many checks each file of the suites has for a stack, or says in what the manifest is not so."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stackproof.base.errors import Refusal
+from stackproof.base.places import require_checkout
+from stackproof.commands import arguments, locked
+from stackproof.stack import stacks
+
+if TYPE_CHECKING:
+    from stackproof.commands.arguments import Verbs
+    from stackproof.stack.stacks import Stack
+
+_HELP = "write what a stack's runs must execute, file by file (stacks/NAME/expected.toml), for review as a diff"
+
+
+def add(verbs: Verbs) -> None:
+    """Add it to the parser of the command line."""
+    verb = arguments.add(verbs, "expect", _HELP, _run)
+    verb.add_argument("--stack", metavar="NAME", required=True, help=f"one of: {', '.join(stacks.names())}")
+    verb.add_argument("--rehearsed", action="store_true", help="of the stack's rehearsal, on the CPU")
+    verb.add_argument(locked.FLAG, action="store_true", help="build the environment from its lock, and collect in it")
+    verb.add_argument(
+        "--like",
+        type=Path,
+        metavar="RECORD",
+        help="no card is at hand: leave out what this record of another stack left out on every device, and bound the rest",
+    )
+    verb.add_argument("--check", action="store_true", help="write nothing; fail where collection is not the manifest")
+    verb.add_argument(
+        "records",
+        nargs="*",
+        type=Path,
+        metavar="RECORD",
+        help="records of whole runs, in which executed checks are counted",
+    )
+
+
+def _run(options: argparse.Namespace) -> int:
+    require_checkout("expect")
+    stack = stacks.load(options.stack)
+    stack = stack.rehearse() if options.rehearsed else stack
+    if options.records and options.like:
+        raise Refusal(
+            "--like is for stacks without a record of their own; name records of the stack, or another's with --like"
+        )
+    if options.locked:
+        # Collecting needs no card, and vendors' wheels may be out of reach: the rehearsal has the same versions from upstream.
+        return locked.again([stack if stack.rehearsed else stack.rehearse()], options.given)
+    return _check(stack) if options.check else _write(stack, options)
+
+
+def _write(stack: Stack, options: argparse.Namespace) -> int:
+    from stackproof.record import records
+    from stackproof.runner import expect
+    from stackproof.stack import manifest
+
+    rows = expect.measured(stack, options.records)
+    like = records.read(options.like) if options.like else None
+    names = expect.collected(stack)
+    if like:
+        why = f"no run on the hardware of '{stack.name}': left out as on '{like.stack}', and by torch's lists for '{stack.device}'"
+        rows = expect.predicted(stack, names, like, why)
+    settled = expect.settle(stack, rows, names)
+    manifest.write(manifest.path_of(stack), settled, stack)
+    total, done = sum(row.checks for row in settled.values()), sum(row.executed for row in settled.values())
+    print(f"{manifest.path_of(stack)}: {total} checks in {len(settled)} files, of which {done} must be executed")  # noqa: T201
+    return 0
+
+
+def _check(stack: Stack) -> int:
+    from stackproof.runner import expect
+    from stackproof.stack import manifest
+
+    found = manifest.load(stack)
+    if found is None:
+        raise Refusal(
+            f"{manifest.path_of(stack)}: does not exist; write it with `python -m stackproof expect --stack {stack.name}`"
+        )
+    run = manifest.Run(expect.collected(stack), (), stacks.suites())
+    wrong = [said for _, said in manifest.complaints(found, run, stack, counted=False)]
+    for sentence in wrong:
+        print(sentence)  # noqa: T201
+    return 1 if wrong else 0

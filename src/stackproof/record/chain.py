@@ -1,0 +1,49 @@
+"""A digest chain: what a record says of itself, of its logs and of its lock, so that an edit of any of them shows.
+
+Who edits a record and computes its digest anew is not found by this; a signature (`signing`) is for that.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from stackproof.record.records import Record, sealed
+
+RECORD = "record"
+"""What the digest over the whole record is called among its digests; the others are called as the logs are."""
+
+
+def seal(record: Record, folder: Path) -> None:
+    """Give a record the digests of its logs in this folder, then its own."""
+    found = {log: file_digest(folder / log) for log in record.logs if (folder / log).is_file()}
+    record.digests = {**found, RECORD: "0" * 64}
+    record.digests[RECORD] = json.loads(record.as_json())["digests"][RECORD]
+
+
+def file_digest(path: Path) -> str:
+    """Return the SHA-256 of a file's bytes."""
+    whole = hashlib.sha256()
+    with path.open("rb") as stream:
+        while part := stream.read(1 << 20):
+            whole.update(part)
+    return whole.hexdigest()
+
+
+def edited(found: dict[str, Any]) -> str:
+    """Say that a parsed record is not the one that was sealed, or nothing; one that never was sealed says nothing."""
+    said = found.get("digests", {}).get(RECORD)
+    if said is None or said == sealed(found):
+        return ""
+    return f"it was edited after it was written (its digest is {sealed(found)[:12]}, it says {said[:12]})"
+
+
+def broken_logs(record: Record, folder: Path) -> Iterator[str]:
+    """Yield a sentence for each log beside a record that is not the one that it was written with; a log may be absent."""
+    for name, said in record.digests.items():
+        path = folder / name
+        if name != RECORD and path.is_file() and file_digest(path) != said:
+            yield f"its log {name} was edited after the run (the record has {said[:12]} for it)"

@@ -1,0 +1,131 @@
+"""Counts what a stack's manifest says: from records of whole runs, or, for cards that nobody has here, from collection alone."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from stackproof.base.errors import Refusal
+from stackproof.base.places import SUITES
+from stackproof.record import records
+from stackproof.record.records import NOT_EXECUTED, Record, Verdict
+from stackproof.runner.process import Tail, command, variables_of
+from stackproof.runner.request import REQUEST, Request
+from stackproof.runner.suites import DEFAULT_PROFILE
+from stackproof.stack import capabilities, environments, lockfile, manifest, startup
+from stackproof.stack.manifest import Row
+from stackproof.stack.stacks import PRECISIONS, Stack, suites
+
+_SECONDS = 300.0
+_PRECISION = re.compile(rf"(?:\[|-)({'|'.join(PRECISIONS)})(?=-|\])")
+
+
+def collected(stack: Stack) -> tuple[str, ...]:
+    """Return every check that pytest collects for a stack, by a process of this environment that runs none.
+
+    Raises:
+        Refusal: a file cannot be collected.
+    """
+    with tempfile.TemporaryDirectory(prefix="stackproof-expect-") as folder:
+        request = Request("expect", stack, suites(), folder=folder, options={"profile": DEFAULT_PROFILE}, collect=True)
+        request.write(Path(folder) / "request.json")
+        guarded = startup.guarded(stack, os.environ, bool(environments.stamp(Path(sys.prefix))))
+        variables = {**os.environ, **variables_of(stack), **guarded, REQUEST: str(Path(folder) / "request.json")}
+        words = [*command(request, SUITES), "--collect-only"]
+        ended = subprocess.run(words, env=variables, capture_output=True, text=True, timeout=_SECONDS, check=False)
+        events = list(Tail(Path(folder) / "events.jsonl", anew=True))
+    wrong = [event["check"]["reason"] for event in events if event["event"] == "finished"]
+    names = [name for event in events if event["event"] == "collected" for name in event["known"]]
+    if wrong or not names or ended.returncode:
+        last = wrong or (ended.stderr or ended.stdout).strip().splitlines()[-1:] or ["nothing was said"]
+        raise Refusal(f"the checks of '{stack.name}' cannot be collected: {last[0]}")
+    return tuple(names)
+
+
+def measured(stack: Stack, paths: Iterable[Path]) -> dict[str, Row]:
+    """Return the rows that records of whole runs show; a later record of a file counts.
+
+    Raises:
+        Refusal: a record is of another stack or lock, of chosen checks, or was interrupted.
+    """
+    rows: dict[str, Row] = {}
+    for path in paths:
+        record = _whole(stack, path)
+        ids = [check.id for check in record.checks if "::" in check.id]
+        rows |= manifest.rows_of(ids, _without(record))
+    return rows
+
+
+def predicted(stack: Stack, names: Iterable[str], like: Record, because: str) -> dict[str, Row]:
+    """Return rows for a card that nobody has here: what was collected, less what rows of data leave out.
+
+    That is: precisions that the stack does not have, dtypes that torch's operator database does not list for the device, and what
+    was not executed in the run of another stack for a reason that is none of that device's own.
+    """
+    names = tuple(names)
+    elsewhere = {name: why for name, why in _without(like).items() if _everywhere(why)}
+    dtypes = {name: word[1] for name in names if (word := _PRECISION.search(name))}
+    precisions = {name: "precisions" for name, dtype in dtypes.items() if dtype not in stack.precisions}
+    return manifest.rows_of(names, {**elsewhere, **_not_listed(stack, names), **precisions}, because)
+
+
+def _whole(stack: Stack, path: Path) -> Record:
+    record = records.read(path)
+    facts = record.provenance
+    wrong = {
+        f"is of the stack '{record.stack}'": record.stack != stack.name or facts.get("rehearsed") != stack.rehearsed,
+        "was not run in the environment of the lock": facts.get("lock") != lockfile.read(stack.lock).digest,
+        "is of chosen checks (--only)": bool(facts.get("only")),
+        "was interrupted": record.verdict is Verdict.INTERRUPTED,
+    }
+    if said := next((why for why, holds in wrong.items() if holds), ""):
+        raise Refusal(
+            f"{path}: {said}; a manifest of '{stack.name}' is counted in a whole run of its locked environment"
+        )
+    return record
+
+
+def _without(record: Record) -> dict[str, str]:
+    return {check.id: manifest.why_not(check) for check in record.checks if check.verdict in NOT_EXECUTED}
+
+
+def _everywhere(why: str) -> bool:
+    """Whether what was left out on another device is left out on any: nothing that its own data says of it."""
+    rule = capabilities.rules().get(why)
+    return bool(rule and rule.needs) or why == "not applicable"
+
+
+def _not_listed(stack: Stack, names: tuple[str, ...]) -> dict[str, str]:
+    """Return the checks of the sweep whose dtype torch's own database lists for another device only."""
+    import torch
+
+    from stackproof.operators import database
+
+    operators = database.load()
+    found: dict[str, str] = {}
+    for name in names:
+        operator, _, dtype = name.removeprefix("operators/sweep::agrees[").removesuffix("]").rpartition("-")
+        if name.startswith("operators/sweep::agrees[") and operator in operators:
+            listed = getattr(torch, dtype) in operators[operator].supported_dtypes(stack.device)
+            found |= {} if listed else {name: "not applicable"}
+    return found
+
+
+def settle(stack: Stack, rows: Mapping[str, Row], names: Iterable[str]) -> dict[str, Row]:
+    """Return a row for each file that was collected: its checks by count and name, and what is left out by these rows.
+
+    A file without one keeps what its manifest leaves out; what came to it counts as executed until a run shows otherwise.
+    """
+    told = {**manifest.load_loosely(stack), **rows}
+    return {file: _left_out(row, told.get(file)) for file, row in manifest.rows_of(names, {}).items()}
+
+
+def _left_out(row: Row, told: Row | None) -> Row:
+    if told is None or sum(told.without.values()) > row.checks:
+        return row
+    return Row(row.checks, row.ids, told.without, told.because)

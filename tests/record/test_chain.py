@@ -1,0 +1,75 @@
+"""A digest chain: an edit of a record, of a log or of a digest shows when the record is read."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from stackproof.base.errors import Refusal
+from stackproof.record import chain, records, writer
+from stackproof.record.records import Check, Record, Verdict
+
+
+def kept(folder: Path) -> Path:
+    """Write a record with a log, as a run does."""
+    (folder / "suite-0.log").write_text("1 passed", encoding="utf-8")
+    check = Check("smoke/ddp::x", Verdict.PASSED, "as expected", 0.25)
+    facts = {"torch": "2.8.0", "lock": "a" * 64, "host": "here"}
+    told = Record("smoke", "cpu", "2026-01-02T03:04:05+00:00", 1.5, Verdict.PASSED, dict(facts), [check])
+    told.logs = ["suite-0.log"]
+    return writer.keep(told, folder / "record.json")
+
+
+def test_what_was_kept_is_read(tmp_path: Path) -> None:
+    """Nothing was edited, so nothing is said, and the digests are those of the files."""
+    record = records.read(kept(tmp_path))
+    assert record.digests.keys() == {"suite-0.log", "record"}
+    assert not list(chain.broken_logs(record, tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"2.8.0"', '"2.9.0"'),
+        ('"host": "here"', '"host": "there"'),
+        ("as expected", "as expected!"),
+        ('"a', '"b'),
+        ("1.5", "1.4"),
+    ],
+)
+def test_an_edit_of_anything_shows(tmp_path: Path, old: str, new: str) -> None:
+    """A version, a host, a reason, the lock, the seconds: none of which contradicts anything else in the record."""
+    path = kept(tmp_path)
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace(old, new, 1), encoding="utf-8")
+    assert text != path.read_text(encoding="utf-8")
+    with pytest.raises(Refusal, match="was edited after it was written"):
+        records.read(path)
+
+
+def test_another_layout_is_the_same_record(tmp_path: Path) -> None:
+    """Tools that lay JSON out anew change no fact."""
+    path = kept(tmp_path)
+    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")), sort_keys=True), encoding="utf-8")
+    assert records.read(path).provenance["host"] == "here"
+
+
+def test_an_edited_log_shows_and_an_absent_one_is_none(tmp_path: Path) -> None:
+    """Published records leave their logs behind; one that is there must be the run's."""
+    record = records.read(kept(tmp_path))
+    (tmp_path / "suite-0.log").write_text("2 passed", encoding="utf-8")
+    assert "suite-0.log was edited after the run" in next(chain.broken_logs(record, tmp_path))
+    (tmp_path / "suite-0.log").unlink()
+    assert not list(chain.broken_logs(record, tmp_path))
+
+
+def test_a_digest_of_a_log_cannot_be_exchanged(tmp_path: Path) -> None:
+    """The record's own digest covers those of its logs."""
+    path = kept(tmp_path)
+    found = json.loads(path.read_text(encoding="utf-8"))
+    found["digests"]["suite-0.log"] = "0" * 64
+    path.write_text(json.dumps(found), encoding="utf-8")
+    with pytest.raises(Refusal, match="was edited"):
+        records.read(path)
