@@ -17,9 +17,10 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 from pathlib import Path
+from typing import Annotated
 
 from stackproof import ROOT
-from stackproof.base.toml import Table
+from stackproof.base.toml import OneOf, Table
 from stackproof.triage import logs, reports
 from stackproof.triage.reports import Report
 from stackproof.triage.rules import CONSEQUENCE
@@ -40,7 +41,7 @@ class Specimen:
     name: str
     link: str
     family: str
-    kind: str
+    kind: Annotated[str, OneOf(KINDS)]
     expect: tuple[str, ...]
     known: bool
     day: str
@@ -71,21 +72,7 @@ def load() -> tuple[Specimen, ...]:
         Refusal: the index is broken.
     """
     with Table.load(FOLDER / "index.toml") as table:
-        return tuple(map(_specimen, table.tables("log")))
-
-
-def _specimen(row: Table) -> Specimen:
-    with row:
-        return Specimen(
-            name=row.take("name", str),
-            link=row.take("link", str),
-            family=row.take("family", str),
-            kind=row.take("kind", str, allowed=KINDS),
-            expect=row.strings("expect"),
-            known=row.take("known", bool),
-            day=row.take("day", str),
-            about=row.take("about", str),
-        )
+        return table.rows("log", Specimen)
 
 
 def judge(specimen: Specimen) -> Report:

@@ -12,7 +12,7 @@ import torch
 from torch.nn import functional
 
 from stackproof import DATA
-from stackproof.base.toml import Table
+from stackproof.base.toml import Table, read_toml
 from stackproof.device.kinds import Device
 from stackproof.operators import forms
 from stackproof.operators.projection import fold, product, signs, unit
@@ -36,9 +36,7 @@ more than the few terms of a pixel do. cuDNN's gradients of kernels were 23 unit
 
 @cache
 def _rows() -> dict[str, dict[str, dict[str, Any]]]:
-    with Table.load(_FILE) as table:
-        kinds = ("product", "attention", "convolution", "elements")
-        return {kind: {row["name"]: row for row in table.take(kind, list)} for kind in kinds}
+    return {kind: {row["name"]: row for row in rows} for kind, rows in read_toml(_FILE).items()}
 
 
 def _row(kind: str, name: str, dtype: torch.dtype, stack: Stack, device: Device) -> dict[str, Any]:

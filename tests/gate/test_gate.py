@@ -18,7 +18,7 @@ def test_equal_sides_pass_at_the_first_look(monkeypatch: pytest.MonkeyPatch, tmp
     """Nothing is worse, and no launch is spent beyond what was needed to say so."""
     sides = Sides()
     assert judged(sides, monkeypatch, tmp_path).verdict is Verdict.PASSED
-    assert len(sides.asked) == plan.load().looks[0]
+    assert len(sides.asked) == plan.load().design.looks[0]
 
 
 def test_a_slower_head_fails_and_names_the_cells(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_what_only_the_head_has_is_no_failure(monkeypatch: pytest.MonkeyPatch, t
 
 def test_a_subject_that_the_table_spares_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Left out on this type of device, with the row's reason; asked for by name, it runs."""
-    (name, _), *_ = plan.load().spared
+    name = plan.load().spared[0].subject
     both = ((*SUBJECTS, name), (*SUBJECTS, name))
     sides = Sides(has=both)
     judged(sides, monkeypatch, tmp_path)
@@ -127,5 +127,5 @@ def test_a_launch_carries_its_number(monkeypatch: pytest.MonkeyPatch, tmp_path: 
 
     monkeypatch.setattr(sides, "launch", numbered)
     judged(sides, monkeypatch, tmp_path)
-    assert seen == list(range(plan.load().looks[0]))
+    assert seen == list(range(plan.load().design.looks[0]))
     assert gate.PROCESS == "process"

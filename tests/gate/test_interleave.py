@@ -36,7 +36,7 @@ def test_both_sides_take_turns_over_every_subject(tmp_path: Path) -> None:
 
 def test_later_launches_count_nothing_and_miss_nothing(tmp_path: Path) -> None:
     """Counters need one launch; a profiler's seconds are spent on times in the others."""
-    found, lost = _launch(tmp_path, number=TERMS.plan.counts)
+    found, lost = _launch(tmp_path, number=TERMS.plan.count.launches)
     assert (lost, found.counted) == ([], False)
     for side in ("base", "head"):
         assert found.seen["one"][side].counters == {}

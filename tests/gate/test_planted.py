@@ -35,7 +35,9 @@ def _gate(
     folder: Path, monkeypatch: pytest.MonkeyPatch, *flags: str, launches: int = 1, subjects: tuple[str, ...] = (GEMM,)
 ) -> tuple[int, Record]:
     """Run the verb as a user does, over few launches and with a promise to match; return its exit code and its record."""
-    short = dataclasses.replace(plan.load(), looks=(launches,), alpha=0.2, rounds=2, block_seconds=0.02)
+    declared = plan.load()
+    design = dataclasses.replace(declared.design, looks=(launches,), alpha=0.2, rounds=2, block_seconds=0.02)
+    short = dataclasses.replace(declared, design=design)
     monkeypatch.setattr(plan, "load", lambda: short)
     path = folder / "gate.json"
     only = [word for subject in subjects for word in ("--only", subject)]

@@ -12,9 +12,9 @@ from stackproof.triage import rules
 from .making import write
 
 LOADERS = {
-    "endings.toml": rules.endings,
+    "endings.toml": rules._endings,
     "facts.toml": rules.facts,
-    "expectations.toml": rules.expectations,
+    "expectations.toml": rules._expectations,
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -10,20 +11,32 @@ import torch
 from stackproof.base.errors import Refusal
 from stackproof.base.toml import Table
 from stackproof.workloads import catalogue
-from stackproof.workloads.base import dtype_named, name_of
+from stackproof.workloads.base import FloatingDtype, name_of
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row with a dtype."""
+
+    dtype: FloatingDtype
+
+
+def read(name: str) -> torch.dtype:
+    """Read a row that names this dtype."""
+    return Table(Path("x"), {"dtype": name}).row(Row).dtype
 
 
 @pytest.mark.parametrize("name", ["float64", "float32", "bfloat16", "float16"])
 def test_dtypes_go_by_their_names(name: str) -> None:
     """There and back."""
-    assert name_of(dtype_named(Table(Path("x"), {"dtype": name}))) == name
+    assert isinstance(read(name), torch.dtype)
+    assert name_of(read(name)) == name
 
 
 def test_a_dtype_that_is_none_is_refused() -> None:
     """With what is allowed."""
     with pytest.raises(Refusal, match="'int8'.*allowed: 'float64', 'float32', 'bfloat16', 'float16'"):
-        dtype_named(Table(Path("x"), {"dtype": "int8"}))
-    assert isinstance(dtype_named(Table(Path("x"), {"dtype": "float32"})), torch.dtype)
+        read("int8")
 
 
 def test_kinds_are_collected_from_all_files() -> None:

@@ -20,6 +20,7 @@ from stackproof.base.text import plain
 from stackproof.commands import arguments
 from stackproof.commands.gate import add_common
 from stackproof.gate.gate import Comparison
+from stackproof.gate.plan import InLaunches
 from stackproof.gate.run import GateProgress, chosen_stack, make_comparison
 from stackproof.gate.variants import Variant
 from stackproof.record.console import plain_console
@@ -84,10 +85,12 @@ def run(options: argparse.Namespace) -> int:
 def _comparison(options: argparse.Namespace, progress: GateProgress) -> Comparison:
     declared = doses.load()
     base, head = Variant("base"), Variant("head")
-    options.only = options.only or list(declared.subjects)
+    options.only = options.only or list(declared.gate.subjects)
     comparison = make_comparison(options, chosen_stack(options), base, head, progress)
-    without_counters = replace(comparison.plan, counts=0)  # they are exact: what is calibrated is what has noise
-    return replace(comparison, minutes=declared.minutes, plan=without_counters)
+    without_counters = replace(
+        comparison.plan, count=InLaunches(0)
+    )  # they are exact: what is calibrated is what has noise
+    return replace(comparison, minutes=declared.gate.minutes, plan=without_counters)
 
 
 def _run(

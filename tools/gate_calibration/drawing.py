@@ -52,7 +52,9 @@ def draw(launches: Sequence[Launch], worse: float, plan: GatePlan, kind: str, ga
         gates: how many.
     """
     dice = random.Random(SEED)
-    said = [_gate(dice.sample(list(launches), plan.looks[-1]), math.log1p(worse), plan, kind) for _ in range(gates)]
+    said = [
+        _gate(dice.sample(list(launches), plan.design.looks[-1]), math.log1p(worse), plan, kind) for _ in range(gates)
+    ]
     failed = sum(CellOutcome.SLOWER in one for one in said)
     unsure = sum(CellOutcome.SLOWER not in one and CellOutcome.INCONCLUSIVE in one for one in said)
     return Drawn(worse, gates, failed / gates, unsure / gates)
@@ -60,7 +62,7 @@ def draw(launches: Sequence[Launch], worse: float, plan: GatePlan, kind: str, ga
 
 def _gate(launches: Sequence[Launch], loss: float, plan: GatePlan, kind: str) -> list[CellOutcome]:
     """Return what is said of each subject's time at the last look that it needs."""
-    design, results, seen = Design(plan.looks, plan.alpha), Results(plan, kind), 0
+    design, results, seen = Design(plan.design.looks, plan.design.alpha), Results(plan, kind), 0
     cells = {subject: Cell(subject, TIME, plan.effect(subject, kind)) for subject in launches[0]}
     results.cells |= {cell.name: cell for cell in cells.values()}
     while (look := design.next_look(seen)) is not None and results.undecided():

@@ -69,19 +69,24 @@ def _whole(rows: Mapping[str, list[Trial]]) -> list[str]:
 
 
 def _cells(calibration: Calibration, rows: Mapping[str, list[Trial]]) -> list[str]:
-    lines = [f"| planted | {' | '.join(calibration.subjects)} |", f"|---|{'---|' * len(calibration.subjects)}"]
+    lines = [
+        f"| planted | {' | '.join(calibration.gate.subjects)} |",
+        f"|---|{'---|' * len(calibration.gate.subjects)}",
+    ]
     for name, trials in rows.items():
-        lines.append(f"| {name} | {' | '.join(str(found(trials, subject)) for subject in calibration.subjects)} |")
+        lines.append(f"| {name} | {' | '.join(str(found(trials, subject)) for subject in calibration.gate.subjects)} |")
     equal = rows[calibration.doses[0].name]
-    seen = [_visible(equal, subject) for subject in calibration.subjects]
+    seen = [_visible(equal, subject) for subject in calibration.gate.subjects]
     return [*lines, f"| sees from | {' | '.join(seen)} |"]
 
 
 def drawn(calibration: Calibration, trials: Sequence[Trial]) -> list[Drawn]:
     """Draw gates of each known loss from the launches of equal sides; none where those are too few for a gate and its like."""
     declared = plan.load()
-    launches = drawing.pool([trial for trial in trials if trial.dose == calibration.doses[0].name], declared.looks[0])
-    if len(launches) < 2 * declared.looks[-1]:
+    launches = drawing.pool(
+        [trial for trial in trials if trial.dose == calibration.doses[0].name], declared.design.looks[0]
+    )
+    if len(launches) < 2 * declared.design.looks[-1]:
         return []
     losses = [dose.worse for dose in calibration.doses if dose.worse is not None]
     return [drawing.draw(launches, worse, declared, _KIND, _DRAWN) for worse in sorted({*losses, *_BETWEEN})]

@@ -10,7 +10,7 @@ import datetime
 import difflib
 import re
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import MISSING, dataclass
 from enum import Enum
 from functools import cache
@@ -68,6 +68,8 @@ class Key:
 
 
 INLINE = Key("")
+PLACE = Key(".")
+"""Marks a text that no file holds: where the row stands in it, such as `ending[3]`."""
 
 
 @dataclass(frozen=True)
@@ -160,7 +162,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 class Table:
-    """A TOML table being consumed key by key; leaving the `with` block refuses keys that nothing took."""
+    """A TOML table, consumed strictly: leaving the `with` block refuses keys that nothing asked for."""
 
     def __init__(self, path: Path, values: dict[str, Any], prefix: str = "") -> None:
         self.path, self.prefix = path, prefix
@@ -172,34 +174,10 @@ class Table:
         """Open the file as a table."""
         return cls(path, read_toml(path))
 
-    def take(self, key: str, kind: type[T], default: T | None = None, allowed: Collection[T] | None = None) -> T:
-        """Return the value of `key`; without a default the key is required."""
-        self._known.append(key)
-        if key not in self._values:
-            if default is None:
-                raise self.refuse(key, f"is missing{self._slip(key)}; it must be {_WORDS[kind]}")
-            return default
-        return self._checked(key, self._values.pop(key), kind, allowed)
-
-    def strings(
-        self, key: str, default: Sequence[str] | None = None, allowed: Collection[str] | None = None
-    ) -> tuple[str, ...]:
-        """Return a list of strings as a tuple."""
-        values = self.take(key, list, None if default is None else list(default))
-        return tuple(self._checked(key, value, str, allowed) for value in values)
-
-    def mapping(self, key: str, default: dict[str, str] | None = None) -> dict[str, str]:
-        """Return a table of strings."""
-        values = self.take(key, dict, default)
-        return {name: self._checked(f"{key}.{name}", value, str, None) for name, value in values.items()}
-
-    def table(self, key: str, default: dict[str, Any] | None = None) -> Table:
-        """Return a sub-table, to be consumed with its own `with`."""
-        return Table(self.path, self.take(key, dict, default), f"{self.prefix}{key}.")
-
     def tables(self, key: str) -> list[Table]:
         """Return an array of tables; none when the key is absent."""
-        rows = self.take(key, list, [])
+        self._known.append(key)
+        rows = self._checked(key, self._values.pop(key, []), list, None)
         return [
             Table(self.path, self._checked(key, row, dict, None), f"{self.prefix}{key}[{n}].")
             for n, row in enumerate(rows)
@@ -218,8 +196,9 @@ class Table:
         - `Annotated[X, Kinds(...)]`: a table whose `kind` says which dataclass it is. `Any`: whatever stands there.
 
         A field with a default may be absent; `Annotated[X, Key("name")]` gives it another name in the file, `Annotated[X, INLINE]`
-        takes the keys of the dataclass X from the same table. What fields must hold together is checked in `__post_init__`. A function
-        in an annotation must have a name: annotations are evaluated where a `lambda` does not see the module.
+        takes the keys of the dataclass X from the same table, `Annotated[str, PLACE]` is where the row stands. What fields must hold
+        together is checked in `__post_init__`. A function in an annotation must have a name: annotations are evaluated where a
+        `lambda` does not see the module.
 
         Raises:
             Refusal: a key is unknown, missing, of the wrong type or not allowed; or `__post_init__` said `Wrong`.
@@ -239,8 +218,10 @@ class Table:
             raise self.refuse(error.key, error.why) from error
 
     def _read(self, one: _Field) -> Any:
-        if not one.key:
+        if one.key == INLINE.name:
             return self._row(one.hint.__origin__, {})
+        if one.key == PLACE.name:
+            return self.prefix.removesuffix(".")
         if one.key not in self._values and one.default:
             self._known.append(one.key)
             return one.default()
@@ -296,7 +277,7 @@ class Table:
         marks = hint.__metadata__
         if kinds := next((mark.named for mark in marks if isinstance(mark, Kinds)), None):
             with Table(self.path, value, f"{self.prefix}{key}.") as inner:
-                kind = inner.take("kind", str, allowed=tuple(kinds))
+                kind = inner._checked("kind", inner._value("kind", str), str, tuple(kinds))
                 return inner._row(kinds[kind], {"kind": kind})
         words = next((mark.allowed for mark in marks if isinstance(mark, OneOf)), None)
         parse = next((mark.parse for mark in marks if isinstance(mark, Parsed)), None)

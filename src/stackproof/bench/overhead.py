@@ -21,12 +21,18 @@ _ROUNDS = 400
 _EMPTY = 500
 
 
+@dataclass(frozen=True)
+class _Parameters:
+    step_ms: int
+    steps: int
+
+
 def measure(subject: Subject, device: Device, preset: str, budget: Budget) -> Sampled:
     """Return ratios of wall times, engine to bare loop, of blocks that take turns: bare, engine, engine, bare."""
     from stackproof.bench.engine import result
 
-    with subject.table(preset) as row:
-        step_s, steps = row.take("step_ms", int) / 1e3, row.take("steps", int)
+    row = subject.table(preset).row(_Parameters)
+    step_s, steps = row.step_ms / 1e3, row.steps
     work = clock.products(device)
     units = max(1, round(step_s / min(_spent(device, lambda: work.submit(1)).wall for _ in range(9))))
     turns = _turns(device, lambda: work.submit(units), steps, budget)

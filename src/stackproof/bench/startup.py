@@ -7,6 +7,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
 
 from stackproof.base.statistics import median_interval
 from stackproof.base.text import tail
@@ -22,13 +24,18 @@ _PROGRAM = (
 )
 
 
+@dataclass(frozen=True)
+class _Parameters:
+    phase: Literal["import", "kernel", "communicator"]
+    ranks: int
+
+
 def measure(subject: Subject, device: Device, preset: str, budget: Budget) -> Sampled:
     """Start processes one after the other until the noise target or the cap is reached; the first, with cold files, is not counted."""
     from stackproof.bench.engine import result
 
-    with subject.table(preset) as row:
-        phase = row.take("phase", str, allowed=("import", "kernel", "communicator"))
-        ranks = row.take("ranks", int)
+    row = subject.table(preset).row(_Parameters)
+    phase, ranks = row.phase, row.ranks
     once = _communicator(subject, device, ranks) if phase == "communicator" else _process(subject, device, phase)
     world = ranks if phase == "communicator" else 1
     try:

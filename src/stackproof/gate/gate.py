@@ -42,7 +42,7 @@ class Comparison:
     @property
     def design(self) -> Design:
         """The promise, as declared."""
-        return Design(self.plan.looks, self.plan.alpha)
+        return Design(self.plan.design.looks, self.plan.design.alpha)
 
 
 @dataclass
@@ -118,7 +118,7 @@ def _launches(
 def _once(
     comparison: Comparison, terms: LaunchTerms, left: Sequence[str], folder: Path, outcome: GateRun, watcher: Watcher
 ) -> tuple[Launch, list[Lost]]:
-    number, most = len(outcome.results.launches), comparison.plan.looks[-1]
+    number, most = len(outcome.results.launches), comparison.plan.design.looks[-1]
     say: Callable[[str], None] = lambda subject: watcher.launched(number + 1, most, subject)  # noqa: E731
     load = HostLoad()
     found, lost = launch(comparison.specs, left, terms, number, folder / f"launch-{number}", say)
@@ -214,13 +214,18 @@ def match_subjects(comparison: Comparison, told: Mapping[str, Answer]) -> Matche
         if name not in base
     ]
     spared = [
-        Lost(name, "both", Verdict.NOT_APPLICABLE, f"data/gate.toml leaves it out on {comparison.kind}: {reason}")
-        for (name, device), reason in comparison.plan.spared.items()
-        if name in chosen and device == comparison.kind and not comparison.only
+        Lost(
+            row.subject,
+            "both",
+            Verdict.NOT_APPLICABLE,
+            f"data/gate.toml leaves it out on {comparison.kind}: {row.reason}",
+        )
+        for row in comparison.plan.spared
+        if row.subject in chosen and comparison.kind in row.devices and not comparison.only
     ]
     return Matched({name: every[name] for name in chosen}, (*spared, *dropped, *fresh))
 
 
 def _comparable(comparison: Comparison, subjects: Mapping[str, Any]) -> dict[str, Any]:
     """Leave out kinds that cannot live in one process."""
-    return {name: one for name, one in subjects.items() if one["kind"] not in comparison.plan.left_out}
+    return {name: one for name, one in subjects.items() if one["kind"] not in comparison.plan.design.left_out}

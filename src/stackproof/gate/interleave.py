@@ -95,8 +95,8 @@ def launch(
     A subject that one side cannot run, or computes wrong, is lost and the others go on; a side that dies is
     started again, because one crash must not hide what the other subjects show.
     """
-    found, lost, left = Launch(counted=number < terms.plan.counts), list[Lost](), list(subjects)
-    captured = terms.plan.captured if number < terms.plan.captures else ()
+    found, lost, left = Launch(counted=number < terms.plan.count.launches), list[Lost](), list(subjects)
+    captured = terms.plan.capture.subjects if number < terms.plan.capture.launches else ()
     while left or not found.hello:
         with ExitStack() as stack:
             sides = _start(specs, terms, folder, stack)
@@ -144,10 +144,10 @@ def _interleaved(
     computed = _at_once(sides, "compute", _OPEN_S) if first and len(sides) > 1 else dict.fromkeys(sides, nothing)
     warm = {side: side.ask("warm", _OPEN_S, seconds=_WARM_S) for side in sides}
     took = max(one["seconds"] for one in warm.values())
-    runs = max(1, round(plan.block_seconds / took))
+    runs = max(1, round(plan.design.block_seconds / took))
     deadline = _LEAST_BLOCK_S + 20 * runs * took
     found.conditions.append(sides[0].ask("conditions", deadline + _LEAST_BLOCK_S))
-    rounds = max(_FEWEST_ROUNDS, min(plan.rounds, int(plan.subject_seconds / (4 * runs * took))))
+    rounds = max(_FEWEST_ROUNDS, min(plan.design.rounds, int(plan.design.subject_seconds / (4 * runs * took))))
     blocks = _blocks(sides, rounds, runs, deadline)
     done = {side: side.ask("done", deadline) for side in sides}
     found.conditions.append(sides[0].ask("conditions", deadline + _LEAST_BLOCK_S))

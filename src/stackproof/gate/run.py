@@ -135,7 +135,9 @@ def _compare(comparison: Comparison, record: Record, folder: Path, progress: Gat
 def _method(comparison: Comparison) -> str:
     how = "NOT INTERLEAVED, the base is a stored record" if comparison.stored else "interleaved A B B A"
     drill = "; a DRILL with a planted fault" if any(one.drill for one in comparison.specs) else ""
-    return f"{how}, {1 - comparison.plan.alpha:.0%} over {len(comparison.plan.looks)} declared looks{drill}"
+    return (
+        f"{how}, {1 - comparison.plan.design.alpha:.0%} over {len(comparison.plan.design.looks)} declared looks{drill}"
+    )
 
 
 def _variants(options: argparse.Namespace) -> tuple[Variant, Variant]:
@@ -196,11 +198,12 @@ def run_sweep(options: argparse.Namespace) -> int:
 
 def _ranked(comparison: Comparison, stack: Stack, only: list[str]) -> Comparison:
     """Let kinds that take ranks take part; without --only, they alone."""
-    left_out = tuple(kind for kind in comparison.plan.left_out if kind not in sweep.RANKED)
+    left_out = tuple(kind for kind in comparison.plan.design.left_out if kind not in sweep.RANKED)
     kinds = (
         () if only else tuple({one.kind for one in subjects(comparison.specs[0].profile, stack)} - set(sweep.RANKED))
     )
-    return replace(comparison, plan=replace(comparison.plan, left_out=(*left_out, *kinds)))
+    design = replace(comparison.plan.design, left_out=(*left_out, *kinds))
+    return replace(comparison, plan=replace(comparison.plan, design=design))
 
 
 def show(record: Record, console: Console) -> None:

@@ -150,7 +150,7 @@ def _lay_harness(tree: Path) -> None:
 def _overlay(tree: Path, commit: str) -> None:
     """Replace what is compared by the commit's; what it did not have yet stays as it is here."""
     revision = _resolved(commit)
-    for place in plan.load().compared:
+    for place in plan.load().compared.paths:
         names = list(filter(None, _git("ls-tree", "-r", "--name-only", "-z", revision, place).split("\0")))
         if not names:
             continue

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from functools import cache
+from typing import Annotated
 
 from stackproof import DATA
 from stackproof.base.text import error_line, matches
-from stackproof.base.toml import Table
+from stackproof.base.toml import Key, OneOf, Table
 from stackproof.device.kinds import Device
 from stackproof.operators.arrays import fault
 from stackproof.operators.compare import word
@@ -57,32 +58,51 @@ class Cells:
         return tuple((kind, regime) for kind in CLASSES for regime in self.regimes)
 
 
+_Class = Annotated[str, OneOf(tuple(CLASSES))]
+_Regime = Annotated[str, OneOf(tuple(REGIMES))]
+
+
+@dataclass(frozen=True)
+class _RegimeRow:
+    name: _Regime
+    what: str
+
+
+@dataclass(frozen=True)
+class _ClassRow:
+    name: _Class
+    smoke: tuple[_Regime, ...]
+
+
+@dataclass(frozen=True)
+class _Excused:
+    classes: tuple[_Class, ...]
+    regimes: tuple[_Regime, ...]
+    reason: str
+
+
+@dataclass(frozen=True)
+class _File:
+    regime: tuple[_RegimeRow, ...]
+    kinds: Annotated[tuple[_ClassRow, ...], Key("class")]
+    not_offered: tuple[DeviceLacks, ...]
+    excused: tuple[_Excused, ...]
+
+
 @cache
 def cells() -> Cells:
     """Read the table; one that names something else than what can be tried is refused."""
-    excused: dict[tuple[str, str], str] = {}
-    with Table.load(DATA / "values.toml") as table:
-        regimes = dict(_regime(row) for row in table.tables("regime"))
-        smoke = dict(_class(row) for row in table.tables("class"))
-        lacks = table.rows("not_offered", DeviceLacks)
-        for entry in table.tables("excused"):
-            with entry as row:
-                kinds, names = row.strings("classes", None, list(CLASSES)), row.strings("regimes", None, list(REGIMES))
-                excused |= dict.fromkeys(((kind, name) for kind in kinds for name in names), row.take("reason", str))
+    read = Table.load(DATA / "values.toml")
+    table = read.row(_File)
+    excused = {(kind, name): row.reason for row in table.excused for kind in row.classes for name in row.regimes}
+    regimes = {row.name: row.what for row in table.regime}
+    smoke = {row.name: row.smoke for row in table.kinds}
     for key, told, known in (("regime", regimes, REGIMES), ("class", smoke, CLASSES)):
         if missing := known.keys() ^ told.keys():
-            raise table.refuse(key, f"and what can be tried differ by {', '.join(sorted(missing))}; name each once")
-    return Cells(regimes, lacks, excused, tuple((kind, regime) for kind, names in smoke.items() for regime in names))
-
-
-def _regime(row: Table) -> tuple[str, str]:
-    with row:
-        return row.take("name", str, allowed=list(REGIMES)), row.take("what", str)
-
-
-def _class(row: Table) -> tuple[str, tuple[str, ...]]:
-    with row:
-        return row.take("name", str, allowed=list(CLASSES)), row.strings("smoke", None, list(REGIMES))
+            raise read.refuse(key, f"and what can be tried differ by {', '.join(sorted(missing))}; name each once")
+    return Cells(
+        regimes, table.not_offered, excused, tuple((kind, regime) for kind, names in smoke.items() for regime in names)
+    )
 
 
 def check(kind: str, regime: str, stack: Stack, device: Device, figures: dict[str, Figure]) -> None:

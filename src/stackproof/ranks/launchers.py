@@ -106,6 +106,7 @@ _PLAIN = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR",
 @dataclass(frozen=True)
 class _Row:
     name: str
+    link: str
     marks: tuple[str, ...]
     rank: tuple[str, ...]
     world_size: tuple[str, ...]
@@ -216,11 +217,5 @@ def _number(row: _Row, names: Sequence[str], environ: Mapping[str, str]) -> int:
 
 @cache
 def _rows() -> tuple[_Row, ...]:
-    found = []
     with Table.load(LAUNCHERS) as table:
-        for row in table.tables("launcher"):
-            with row:
-                keys = ("marks", "rank", "world_size", "local_rank", "local_world_size", "run")
-                row.take("link", str)
-                found.append(_Row(row.take("name", str), *(row.strings(key) for key in keys)))
-    return tuple(found)
+        return table.rows("launcher", _Row)

@@ -21,16 +21,8 @@ _STORED = {shown: stored for stored, shown in RATES.items()}
 _UNITS = (*RATES, *_STORED, "s")
 
 
-@dataclass(frozen=True)
-class Reference:
-    """One figure that somebody reported: seconds per unit of work, of one workload on all its ranks together."""
-
-    title: str
-    stack: str
-    device: str
-    source: str
-    pins: Mapping[str, str]
-    conditions: Mapping[str, str]
+@dataclass(frozen=True, kw_only=True)
+class _Figure:
     subjects: tuple[str, ...]
     """Patterns of the names of subjects that do the same work, whatever their number of ranks."""
     preset: Literal["tiny", "full"]
@@ -41,6 +33,26 @@ class Reference:
     def __post_init__(self) -> None:
         if not self.value > 0 or self.ranks < 1:
             raise Wrong("value", f"is {self.value} on {self.ranks} ranks; both must be above 0")
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Source:
+    title: str
+    stack: str
+    device: str
+    source: str
+    pins: Mapping[str, str]
+    conditions: Mapping[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _File(_Source):
+    figure: tuple[_Figure, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reference(_Figure, _Source):
+    """One figure that somebody reported: seconds per unit of work, of one workload on all its ranks together."""
 
     @property
     def unit(self) -> str:
@@ -71,7 +83,6 @@ def load_all(folder: Path = FOLDER) -> tuple[Reference, ...]:
 
 def load(path: Path) -> tuple[Reference, ...]:
     """Return the figures of one file; refuse what is missing, misspelt or of an unknown unit."""
-    with Table.load(path) as table:
-        shared = {key: table.take(key, str) for key in ("title", "stack", "device", "source")}
-        both = {key: table.mapping(key) for key in ("pins", "conditions")}
-        return tuple(row.row(Reference, **shared, **both) for row in table.tables("figure"))
+    read = vars(Table.load(path).row(_File))
+    figures = read.pop("figure")
+    return tuple(Reference(**read, **vars(figure)) for figure in figures)

@@ -7,13 +7,13 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from itertools import pairwise
 from statistics import median
 
 from stackproof.base.toml import Table
 from stackproof.triage import rules
-from stackproof.triage.probes import Hit, Probe, Who, compiled
+from stackproof.triage.probes import Hit, Probe, Who
 from stackproof.triage.scan import Evidence
 
 _SAG = 1.25
@@ -187,14 +187,24 @@ Series = dict[str, list[float]]
 Kind = tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class TrainerLine:
+@dataclass(frozen=True, kw_only=True)
+class TrainerLine(rules.Searched):
     """A kind of line that a trainer prints."""
 
     trainer: str
-    series: bool
-    pairs: bool
-    probe: Probe
+    series: bool = False
+    pairs: bool = False
+
+    @cached_property
+    def probe(self) -> Probe:
+        """What is looked for."""
+        return self.looked_for(kept=_SERIES_KEPT, counted=_SERIES_KEPT, timed=False)
+
+
+@dataclass(frozen=True)
+class _File:
+    aside: tuple[str, ...]
+    line: tuple[TrainerLine, ...]
 
 
 @dataclass(frozen=True)
@@ -266,31 +276,18 @@ class Training:
 
 
 @cache
+def _file() -> _File:
+    return Table.load(rules.FOLDER / "training.toml").row(_File)
+
+
 def lines() -> tuple[TrainerLine, ...]:
     """Return the kinds of lines of `data/triage/training.toml`."""
-    with Table.load(rules.FOLDER / "training.toml") as table:
-        table.strings("aside")
-        return tuple(_line(row, n) for n, row in enumerate(table.tables("line")))
+    return _file().line
 
 
-@cache
 def aside() -> tuple[str, ...]:
     """Return how the descriptions of bars begin that count no steps of the training."""
-    with Table.load(rules.FOLDER / "training.toml") as table:
-        table.tables("line")
-        return table.strings("aside")
-
-
-def _line(row: Table, number: int) -> TrainerLine:
-    with row:
-        patterns, given = row.strings("patterns"), rules.given_texts(row)
-        texts = given or rules.texts(row, "patterns", patterns)
-        probe = Probe(
-            f"training/{number}", texts, compiled(patterns), kept=_SERIES_KEPT, counted=_SERIES_KEPT, timed=False
-        )
-        return TrainerLine(
-            row.take("trainer", str), row.take("series", bool, False), row.take("pairs", bool, False), probe
-        )
+    return _file().aside
 
 
 def read(evidence: Evidence) -> Training | None:

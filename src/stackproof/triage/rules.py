@@ -3,43 +3,113 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import cache
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache, cached_property
 from pathlib import Path
+from typing import Annotated, Any
 
 from stackproof import DATA
-from stackproof.base.toml import Table
+from stackproof.base.errors import Refusal
+from stackproof.base.toml import PLACE, Key, OneOf, Parsed, Table, Wrong
 from stackproof.triage import search
 from stackproof.triage.probes import KEPT, Probe, compiled
 from stackproof.triage.search import SHORTEST
 
 SIGNATURES = DATA / "signatures"
 FAULT, CONSEQUENCE, NOISE = KINDS = ("fault", "consequence", "noise")
-CERTAIN, LIKELY = CERTAINTIES = ("certain", "likely")
+CERTAIN = "certain"
+CERTAINTIES = (CERTAIN, "likely")
+FOLDER = DATA / "triage"
+FATAL, EXIT, BARE, HINT, HANG = ("fatal", "exit", "bare", "hint", "hang")
+PROCESS, CHAIN, FINISHED, IGNORED = ("process", "chain", "finished", "ignored")
+ROLES = (FATAL, EXIT, BARE, HINT, HANG, PROCESS, CHAIN, FINISHED, IGNORED)
+ASKED, IN_EFFECT, FACT, COLLECTIVE = FACT_ROLES = ("asked", "in effect", "fact", "collective")
+YES, NO = ANSWERS = ("yes", "no")
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+_LINK = re.compile(r"https?://\S+")
 
 
-@dataclass(frozen=True)
+def _name(text: str) -> str:
+    if not _NAME.fullmatch(text):
+        raise ValueError(f"is {text!r}; it must be words in lower case joined by -, such as 'nccl-duplicate-gpu'")
+    return text
+
+
+def _link(text: str) -> str:
+    if not _LINK.fullmatch(text):
+        raise ValueError(f"is {text!r}; it must be an address such as 'https://github.com/...'")
+    return text
+
+
+def _sentence(text: str) -> str:
+    if not text.strip() or "\n" in text:
+        raise ValueError("must be one line of text")
+    return text
+
+
+def _text(text: str) -> str:
+    """Refuse a text that is found everywhere or nowhere."""
+    if len(text.encode()) < SHORTEST or "\n" in text or "\r" in text:
+        raise ValueError(f"has {text!r}; a text stands on one line and has at least {SHORTEST} bytes")
+    return text
+
+
+def _pattern(pattern: str) -> str:
+    try:
+        search.texts_of(pattern)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise ValueError(f"has {pattern!r}, which is no regular expression ({error}); mend it") from error
+    return pattern
+
+
+def _found_by_text(pattern: str) -> str:
+    """Refuse a pattern that cannot be looked for by its bytes first."""
+    if not search.texts_of(_pattern(pattern)):
+        raise ValueError(f"has {pattern!r}, which need not contain any fixed text of {SHORTEST} letters; add one")
+    return pattern
+
+
+def _wrapper(pattern: str) -> re.Pattern[str]:
+    return re.compile(rf"(?:\w+\.)*(?:{_pattern(pattern)})")
+
+
+Sentence = Annotated[str, Parsed(_sentence)]
+Text = Annotated[str, Parsed(_text)]
+Pattern = Annotated[str, Parsed(_pattern)]
+FoundByText = Annotated[str, Parsed(_found_by_text)]
+
+
+def _fixed(patterns: tuple[str, ...]) -> tuple[bytes, ...]:
+    """Return fixed texts of which every match of any of the patterns has one."""
+    return tuple(text for pattern in patterns for text in search.texts_of(pattern))
+
+
+@dataclass(frozen=True, kw_only=True)
 class Signature:
     """One row: how it is recognised, what it means, what to do, and texts that must and must not match."""
 
-    id: str
-    kind: str
-    title: str
+    id: Annotated[str, Parsed(_name)]
+    kind: Annotated[str, OneOf(KINDS)]
+    title: Sentence
     libraries: tuple[str, ...]
-    literals: tuple[str, ...]
-    patterns: tuple[str, ...]
-    context: tuple[str, ...]
-    absent: tuple[str, ...]
-    cause: str
-    remedy: str
-    link: str
-    versions: str
-    requirement: str
-    certainty: str
+    literals: tuple[Text, ...]
+    patterns: tuple[Pattern, ...]
+    context: tuple[FoundByText, ...] = ()
+    absent: tuple[FoundByText, ...] = ()
+    cause: Sentence
+    remedy: Sentence
+    link: Annotated[str, Parsed(_link)]
+    versions: str = ""
+    requirement: str = ""
+    certainty: Annotated[str, OneOf(CERTAINTIES)]
     examples: tuple[str, ...]
-    near_misses: tuple[str, ...]
+    near_misses: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for key in ("literals", "patterns", "examples"):
+            if not getattr(self, key):
+                raise Wrong(key, "is empty; it needs at least one text")
 
     @property
     def probe(self) -> Probe:
@@ -64,114 +134,96 @@ def load_all(folder: Path = SIGNATURES) -> tuple[Signature, ...]:
     Raises:
         Refusal: a file is broken; the sentence names file, row, key and what is allowed.
     """
-    found: list[Signature] = []
-    names: set[str] = set()
+    found: dict[str, Signature] = {}
     for path in sorted(folder.glob("*.toml")):
         with Table.load(path) as table:
-            for row in table.tables("signature"):
-                found.append(_signature(row))
-                if found[-1].id in names:
-                    raise row.refuse("id", f"is {found[-1].id!r}, which another row has; choose another")
-                names.add(found[-1].id)
-    return tuple(found)
+            for row in table.rows("signature", Signature):
+                if row.id in found:
+                    raise Refusal(f"{path}: 'id' is {row.id!r}, which another row has; choose another")
+                found[row.id] = row
+    return tuple(found.values())
 
 
-def _signature(row: Table) -> Signature:
-    with row:
-        found = Signature(
-            id=_matching(row, "id", _NAME, "words in lower case joined by -, such as 'nccl-duplicate-gpu'"),
-            kind=row.take("kind", str, allowed=KINDS),
-            title=_sentence(row, "title"),
-            libraries=row.strings("libraries"),
-            literals=row.strings("literals"),
-            patterns=row.strings("patterns"),
-            context=row.strings("context", []),
-            absent=row.strings("absent", []),
-            cause=_sentence(row, "cause"),
-            remedy=_sentence(row, "remedy"),
-            link=_matching(row, "link", re.compile(r"https?://\S+"), "an address such as 'https://github.com/...'"),
-            versions=row.take("versions", str, ""),
-            requirement=row.take("requirement", str, ""),
-            certainty=row.take("certainty", str, allowed=CERTAINTIES),
-            examples=row.strings("examples"),
-            near_misses=row.strings("near_misses", []),
-        )
-    _check(row, found)
-    return found
+@dataclass(frozen=True, kw_only=True)
+class Searched:
+    """A row that says what is looked for; `texts` stand in where what its patterns must contain stands on too many lines."""
+
+    place: Annotated[str, PLACE]
+    patterns: tuple[Pattern, ...]
+    texts: tuple[Text, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.texts:
+            for pattern in self.patterns:
+                _require_text("patterns", pattern)
+
+    def looked_for(self, **more: Any) -> Probe:
+        """Return the probe of the row."""
+        texts = tuple(text.encode() for text in self.texts) or _fixed(self.patterns)
+        return Probe(self.place, texts, compiled(self.patterns), **more)
 
 
-def _check(row: Table, found: Signature) -> None:
-    """Refuse what could never match, or would be looked for everywhere."""
-    for key in ("literals", "patterns", "examples"):
-        if not getattr(found, key):
-            raise row.refuse(key, "is empty; it needs at least one text")
-    for text in found.literals:
-        check_text(row, "literals", text)
-    for pattern in found.patterns:
-        texts(row, "patterns", [pattern], needed=False)
-    for key in ("context", "absent"):
-        texts(row, key, getattr(found, key))
+def _require_text(key: str, pattern: str) -> None:
+    try:
+        _found_by_text(pattern)
+    except ValueError as error:
+        raise Wrong(key, str(error)) from error
 
 
-def _sentence(row: Table, key: str) -> str:
-    text = row.take(key, str)
-    if not text.strip() or "\n" in text:
-        raise row.refuse(key, "must be one line of text")
-    return text
-
-
-def _matching(row: Table, key: str, pattern: re.Pattern[str], what: str) -> str:
-    text = row.take(key, str)
-    if not pattern.fullmatch(text):
-        raise row.refuse(key, f"is {text!r}; it must be {what}")
-    return text
-
-
-FOLDER = DATA / "triage"
-
-FATAL, EXIT, BARE, HINT, HANG = ("fatal", "exit", "bare", "hint", "hang")
-PROCESS, CHAIN, FINISHED, IGNORED = ("process", "chain", "finished", "ignored")
-ROLES = (FATAL, EXIT, BARE, HINT, HANG, PROCESS, CHAIN, FINISHED, IGNORED)
-_ENDINGS, _FACTS, _EXPECTATIONS = "endings.toml", "facts.toml", "expectations.toml"
-ASKED, IN_EFFECT, FACT, COLLECTIVE = FACT_ROLES = ("asked", "in effect", "fact", "collective")
-YES, NO = ANSWERS = ("yes", "no")
-
-
-@dataclass(frozen=True)
-class Ending:
+@dataclass(frozen=True, kw_only=True)
+class Ending(Searched):
     """How a process ends.
 
     Its own last words (fatal, hang), an exception without its traceback (bare), its launcher's words (exit), an error line that may
-    explain it (hint).
-    A weak one only says that something else was said before. Besides: what links two exceptions (chain), which process is which
-    rank, what a run prints when it is through (finished), what precedes a traceback that ends nothing (ignored).
+    explain it (hint). A weak one only says that something else was said before. Besides: what links two exceptions (chain), which
+    process is which rank, what a run prints when it is through (finished), what precedes a traceback that ends nothing (ignored).
     """
 
-    role: str
-    weak: bool
-    probe: Probe
+    role: Annotated[str, OneOf(ROLES)]
+    weak: bool = False
+    traceback: bool = False
+    span: int = 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.span > 1 and not self.texts:
+            raise Wrong("texts", "is missing: with 'span', name what stands on the first line")
+
+    @cached_property
+    def probe(self) -> Probe:
+        """What is looked for."""
+        terse = self.role in (BARE, HINT)
+        return self.looked_for(span=self.span, follows=self.traceback, kept=10 * KEPT, terse=terse)
 
 
-@dataclass(frozen=True)
-class Fact:
+@dataclass(frozen=True, kw_only=True)
+class Fact(Searched):
     """A version, a piece of topology or a setting; `odd` says what is odd about `least` or more values of it, if anything."""
 
-    name: str
-    group: str
-    role: str
-    odd: str
-    least: int
-    probe: Probe
+    name: str = ""
+    group: str = ""
+    role: Annotated[str, OneOf(FACT_ROLES)] = FACT
+    odd: str = ""
+    least: int = 1
+
+    @cached_property
+    def probe(self) -> Probe:
+        """What is looked for."""
+        return self.looked_for(kept=10 * KEPT, timed=False, asks=self.role == ASKED)
 
 
-@dataclass(frozen=True)
-class Sign:
+@dataclass(frozen=True, kw_only=True)
+class Sign(Searched):
     """A line that counts for or against a part of an expectation; a weak one counts only if nothing counts for it."""
 
     part: str
-    answer: str
-    weak: bool
-    probe: Probe
+    answer: Annotated[str, OneOf(ANSWERS)]
+    weak: bool = False
+
+    @cached_property
+    def probe(self) -> Probe:
+        """What is looked for."""
+        return self.looked_for(timed=False)
 
 
 @dataclass(frozen=True)
@@ -181,86 +233,84 @@ class Expectation:
     name: str
     title: str
     how: str
-    signs: tuple[Sign, ...]
+    signs: Annotated[tuple[Sign, ...], Key("sign")]
 
 
 @dataclass(frozen=True)
 class Contradiction:
     """Something asked for that the log shows not to be so."""
 
+    place: Annotated[str, PLACE]
     id: str
     title: str
     remedy: str
     link: str
-    asked: Probe
-    shown: Probe
+    asking: Annotated[tuple[FoundByText, ...], Key("asked")]
+    showing: Annotated[tuple[FoundByText, ...], Key("shown")]
+
+    @cached_property
+    def asked(self) -> Probe:
+        """What shows that it was asked for."""
+        return Probe(f"{self.place}.asked", _fixed(self.asking), compiled(self.asking), timed=False, asks=True)
+
+    @cached_property
+    def shown(self) -> Probe:
+        """What shows that it is not so."""
+        return Probe(f"{self.place}.shown", _fixed(self.showing), compiled(self.showing), timed=False)
 
 
-def check_text(row: Table, key: str, text: str) -> bytes:
-    """Return a text that is looked for, or refuse one that is found everywhere or nowhere."""
-    if len(text.encode()) < SHORTEST or "\n" in text or "\r" in text:
-        raise row.refuse(key, f"has {text!r}; a text stands on one line and has at least {SHORTEST} bytes")
-    return text.encode()
+@dataclass(frozen=True)
+class _Endings:
+    wrappers: tuple[Annotated[re.Pattern[str], Parsed(_wrapper)], ...]
+    ending: tuple[Ending, ...]
 
 
-def texts(row: Table, key: str, patterns: Sequence[str], needed: bool = True) -> tuple[bytes, ...]:
-    """Return fixed texts of which every match of any of the patterns has one, or refuse a broken pattern or one without."""
-    found: list[bytes] = []
-    for pattern in patterns:
-        try:
-            own = search.texts_of(pattern)
-        except (re.error, RecursionError, OverflowError) as error:
-            raise row.refuse(key, f"has {pattern!r}, which is no regular expression ({error}); mend it") from error
-        if needed and not own:
-            raise row.refuse(
-                key, f"has {pattern!r}, which need not contain any fixed text of {SHORTEST} letters; add one"
-            )
-        found += own
-    return tuple(found)
+@dataclass(frozen=True)
+class _Facts:
+    fact: tuple[Fact, ...]
 
 
-def given_texts(row: Table) -> tuple[bytes, ...]:
-    """Return the texts that a row names itself, because what its patterns must contain stands on too many lines."""
-    return tuple(check_text(row, "texts", text) for text in row.strings("texts", []))
+@dataclass(frozen=True)
+class _Expectations:
+    expectation: tuple[Expectation, ...]
+    contradiction: tuple[Contradiction, ...]
 
 
 @cache
+def _endings() -> _Endings:
+    return Table.load(FOLDER / "endings.toml").row(_Endings)
+
+
+@cache
+def _expectations() -> _Expectations:
+    return Table.load(FOLDER / "expectations.toml").row(_Expectations)
+
+
 def endings() -> tuple[Ending, ...]:
     """Return how processes end."""
-    with Table.load(FOLDER / _ENDINGS) as table:
-        table.strings("wrappers")
-        return tuple(_ending(row, n) for n, row in enumerate(table.tables("ending")))
+    return _endings().ending
 
 
-@cache
 def wrappers() -> tuple[re.Pattern[str], ...]:
     """Return what exceptions look like that launchers raise because a rank failed."""
-    with Table.load(FOLDER / _ENDINGS) as table:
-        table.tables("ending")
-        return tuple(re.compile(rf"(?:\w+\.)*(?:{text})") for text in table.strings("wrappers"))
+    return _endings().wrappers
 
 
 @cache
 def facts() -> tuple[Fact, ...]:
     """Return what versions, topology and settings look like."""
-    with Table.load(FOLDER / _FACTS) as table:
-        return tuple(_fact(row, n) for n, row in enumerate(table.tables("fact")))
+    return Table.load(FOLDER / "facts.toml").row(_Facts).fact
 
 
 @cache
 def expectations() -> dict[str, Expectation]:
     """Return the claims that can be asked for, by name."""
-    with Table.load(FOLDER / _EXPECTATIONS) as table:
-        table.tables("contradiction")
-        return {found.name: found for found in map(_expectation, table.tables("expectation"))}
+    return {row.name: row for row in _expectations().expectation}
 
 
-@cache
 def contradictions() -> tuple[Contradiction, ...]:
     """Return what cannot both be so."""
-    with Table.load(FOLDER / _EXPECTATIONS) as table:
-        table.tables("expectation")
-        return tuple(map(_contradiction, table.tables("contradiction")))
+    return _expectations().contradiction
 
 
 def probes() -> Iterator[Probe]:
@@ -270,67 +320,3 @@ def probes() -> Iterator[Probe]:
     yield from (sign.probe for row in expectations().values() for sign in row.signs)
     for row in contradictions():
         yield from (row.asked, row.shown)
-
-
-def _probe(
-    row: Table, key: str, patterns_key: str = "patterns", span: int = 1, kept: int = KEPT, timed: bool = False
-) -> Probe:
-    patterns = row.strings(patterns_key)
-    given = given_texts(row)
-    if span > 1 and not given:
-        raise row.refuse("texts", "is missing: with 'span', name what stands on the first line")
-    found = texts(row, patterns_key, patterns, needed=not given)
-    return Probe(key, given or found, compiled(patterns), span=span, kept=kept, timed=timed)
-
-
-def _ending(row: Table, number: int) -> Ending:
-    with row:
-        role = row.take("role", str, allowed=ROLES)
-        weak = row.take("weak", bool, False)
-        follows = row.take("traceback", bool, False)
-        probe = _probe(row, f"ending/{number}", span=row.take("span", int, 1), kept=10 * KEPT, timed=True)
-    return Ending(role, weak, replace(probe, follows=follows, terse=role in (BARE, HINT)))
-
-
-def _fact(row: Table, number: int) -> Fact:
-    with row:
-        role = row.take("role", str, FACT, allowed=FACT_ROLES)
-        return Fact(
-            name=row.take("name", str, ""),
-            group=row.take("group", str, ""),
-            role=role,
-            odd=row.take("odd", str, ""),
-            least=row.take("least", int, 1),
-            probe=replace(_probe(row, f"fact/{number}", kept=10 * KEPT), asks=role == ASKED),
-        )
-
-
-def _expectation(row: Table) -> Expectation:
-    with row:
-        name = row.take("name", str)
-        return Expectation(
-            name=name,
-            title=row.take("title", str),
-            how=row.take("how", str),
-            signs=tuple(_sign(sign, f"expect/{name}/{n}") for n, sign in enumerate(row.tables("sign"))),
-        )
-
-
-def _sign(row: Table, key: str) -> Sign:
-    with row:
-        part = row.take("part", str)
-        answer = row.take("answer", str, allowed=ANSWERS)
-        return Sign(part, answer, row.take("weak", bool, False), _probe(row, key))
-
-
-def _contradiction(row: Table) -> Contradiction:
-    with row:
-        name = row.take("id", str)
-        return Contradiction(
-            id=name,
-            title=row.take("title", str),
-            remedy=row.take("remedy", str),
-            link=row.take("link", str),
-            asked=replace(_probe(row, f"contradiction/{name}/asked", "asked"), asks=True),
-            shown=_probe(row, f"contradiction/{name}/shown", "shown"),
-        )

@@ -7,6 +7,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from stackproof.triage.logs import Window
@@ -19,6 +20,7 @@ _constants: Any = importlib.import_module("re._constants" if _OURS else "sre_con
 Texts = tuple[str, ...]
 
 
+@cache
 def texts_of(pattern: str) -> tuple[bytes, ...]:
     """Return texts of which every match of the pattern contains at least one; none when the pattern has no such text.
 

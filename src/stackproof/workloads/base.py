@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 from packaging.requirements import Requirement
@@ -19,7 +19,7 @@ from torch.overrides import TorchFunctionMode
 
 from stackproof import DATA
 from stackproof.base.errors import Refusal
-from stackproof.base.toml import Table
+from stackproof.base.toml import OneOf, Parsed, Table
 from stackproof.device.kinds import Device
 from stackproof.record.records import Figure
 
@@ -141,6 +141,13 @@ class Setting:
     parameters: Table
 
 
+@dataclass(frozen=True)
+class OfWorkload:
+    """The parameters of work that is a part of a workload."""
+
+    workload: str
+
+
 class Work(ABC):
     """Work on a device that can be repeated: each run costs the same."""
 
@@ -202,11 +209,13 @@ class Work(ABC):
 Maker = Callable[[Setting], Work]
 
 
-def dtype_named(table: Table, key: str = "dtype") -> torch.dtype:
-    """Take the name of a floating dtype from a row."""
-    allowed = ("float64", "float32", "bfloat16", "float16")
-    found: torch.dtype = getattr(torch, table.take(key, str, allowed=allowed))
-    return found
+def _dtype_named(name: str) -> torch.dtype:
+    dtype: torch.dtype = getattr(torch, name)
+    return dtype
+
+
+FloatingDtype = Annotated[torch.dtype, OneOf(("float64", "float32", "bfloat16", "float16")), Parsed(_dtype_named)]
+"""A floating dtype, by its name in a table."""
 
 
 def name_of(dtype: torch.dtype) -> str:

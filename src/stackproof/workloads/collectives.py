@@ -7,13 +7,16 @@ and the number n of ranks (https://github.com/NVIDIA/nccl-tests/blob/master/doc/
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 import torch.distributed as dist
 
+from stackproof.base.toml import OneOf
 from stackproof.record.checks import require
 from stackproof.record.records import Figure
-from stackproof.workloads.base import Setting, Work, dtype_named, name_of
+from stackproof.workloads.base import FloatingDtype, Setting, Work, name_of
 
 _MIB = 1 << 20
 _PERIOD = 7
@@ -38,13 +41,19 @@ def bus_factor(collective: str, world_size: int) -> float:
     return _FACTORS[collective.replace("_", "-")](world_size) if world_size > 1 else 0.0
 
 
+@dataclass(frozen=True)
+class _Parameters:
+    call: Annotated[str, OneOf(tuple(_CALLS))]
+    mib: float
+    dtype: FloatingDtype
+
+
 class TimedCollective(Work):
     """One collective on one size: `mib` of the whole tensor."""
 
     def __init__(self, setting: Setting) -> None:
-        with setting.parameters as row:
-            self._call = row.take("call", str, allowed=tuple(_CALLS))
-            mib, dtype = row.take("mib", float), dtype_named(row)
+        row = setting.parameters.row(_Parameters)
+        self._call, mib, dtype = row.call, row.mib, row.dtype
         self.device, self.dtype = setting.device, name_of(dtype)
         self._rank, self._world = dist.get_rank(), dist.get_world_size()
         width = torch.empty((), dtype=dtype).element_size()

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 
+from stackproof.base.toml import OneOf
 from stackproof.device.devices import HOST
 from stackproof.device.kinds import Device
 from stackproof.record.checks import require
@@ -13,6 +16,16 @@ from stackproof.record.records import Figure
 from stackproof.workloads.base import Setting, Work
 
 _MIB = 1 << 20
+
+
+_PlaceName = Annotated[str, OneOf(("host", "pinned", "device"))]
+
+
+@dataclass(frozen=True)
+class _Parameters:
+    mib: int
+    source: _PlaceName
+    target: _PlaceName
 
 
 class Copy(Work):
@@ -25,9 +38,8 @@ class Copy(Work):
     dtype = "uint8"
 
     def __init__(self, setting: Setting) -> None:
-        with setting.parameters as row:
-            size = row.take("mib", int) * _MIB
-            source, target = (row.take(end, str, allowed=tuple(_PLACES)) for end in ("source", "target"))
+        row = setting.parameters.row(_Parameters)
+        size, source, target = row.mib * _MIB, row.source, row.target
         self.device, self._passes = setting.device, 2 if source == target else 1
         self.source = _PLACES[source](size, setting.device)
         self.target = _PLACES[target](size, setting.device)

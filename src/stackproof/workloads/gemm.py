@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import ExitStack
+from dataclasses import dataclass
 
 import torch
 
 from stackproof.device.numerics import shortened
 from stackproof.operators.projection import Deviation, fold, product, signs, unit
-from stackproof.workloads.base import Setting, Work, dtype_named, name_of
+from stackproof.workloads.base import FloatingDtype, Setting, Work, name_of
 
 _SEED = 3
+
+
+@dataclass(frozen=True)
+class _Parameters:
+    size: int
+    dtype: FloatingDtype
+    tf32: bool = False
 
 
 class Gemm(Work):
@@ -21,8 +29,8 @@ class Gemm(Work):
     """
 
     def __init__(self, setting: Setting) -> None:
-        with setting.parameters as row:
-            self._size, dtype, self._short = row.take("size", int), dtype_named(row), row.take("tf32", bool, False)
+        row = setting.parameters.row(_Parameters)
+        self._size, dtype, self._short = row.size, row.dtype, row.tf32
         generator = torch.Generator().manual_seed(_SEED)
         left, right = (torch.randn(self._size, self._size, generator=generator).to(dtype) for _ in range(2))
         self._signs = signs(self._size, _SEED)

@@ -6,6 +6,7 @@ The data set lives here because a worker that is spawned imports it by name.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -35,19 +36,27 @@ class PictureFiles(Dataset[torch.Tensor]):
         return (image.flip(-1) if index % 2 else image).to(torch.float32).div_(255)
 
 
+@dataclass(frozen=True)
+class _Parameters:
+    size: int
+    batch: int
+    workers: int
+    batches: int
+    pinned: bool
+
+
 class Loading(Work):
     """An epoch from the loader onto the device: single batches come in bursts, whose median says nothing of the rate."""
 
     dtype = "float32"
 
     def __init__(self, setting: Setting) -> None:
-        with setting.parameters as row:
-            size, self._batch, workers = row.take("size", int), row.take("batch", int), row.take("workers", int)
-            batches, pinned = row.take("batches", int), row.take("pinned", bool)
+        row = setting.parameters.row(_Parameters)
+        self._batch, workers = row.batch, row.workers
         self.device = setting.device
-        self._pictures = PictureFiles(self._batch * batches, size)
+        self._pictures = PictureFiles(row.batch * row.batches, row.size)
         options: dict[str, Any] = {"multiprocessing_context": "spawn", "persistent_workers": True} if workers else {}
-        self._loader = DataLoader(self._pictures, self._batch, num_workers=workers, pin_memory=pinned, **options)
+        self._loader = DataLoader(self._pictures, self._batch, num_workers=workers, pin_memory=row.pinned, **options)
 
     @property
     def worth(self) -> Mapping[str, float]:

@@ -11,7 +11,7 @@ import torch
 from stackproof.operators import forms
 from stackproof.record.checks import CapabilityMissing, require
 from stackproof.record.records import Figure
-from stackproof.workloads.base import Job, Setting, Work
+from stackproof.workloads.base import Job, OfWorkload, Setting, Work
 from stackproof.workloads.training import SEED
 
 _ULPS = 4.0
@@ -29,8 +29,7 @@ class OptimiserStep(Work):
     def __init__(self, setting: Setting) -> None:
         from stackproof.workloads.catalogue import get
 
-        with setting.parameters as row:
-            workload = get(row.take("workload", str))
+        workload = get(setting.parameters.row(OfWorkload).workload)
         if reason := workload.missing():
             raise CapabilityMissing(f"data/workloads.toml: {reason}")
         self.job: Job = workload.build(setting.device.torch, "tiny" if setting.preset == "tiny" else "full", SEED)

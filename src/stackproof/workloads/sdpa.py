@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, ExitStack, nullcontext
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 import numpy as np
 import torch
@@ -16,12 +17,13 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
 from stackproof.base.text import first_line
+from stackproof.base.toml import OneOf
 from stackproof.operators import forms
 from stackproof.operators.projection import Deviation, ExpectedSums, Floats, fold, has_float64, signs, unit
 from stackproof.probes import attention
 from stackproof.record.checks import CapabilityMissing, require
 from stackproof.record.records import Figure
-from stackproof.workloads.base import Setting, Work, dtype_named, name_of
+from stackproof.workloads.base import FloatingDtype, Setting, Work, name_of
 
 _SEED = 13
 _BACKWARD = 2.5
@@ -38,14 +40,28 @@ _AGREE = 1e-9
 Tensors = dict[str, torch.Tensor]
 
 
+def _kernels() -> tuple[str, ...]:
+    return ("", *attention.kernels())
+
+
+@dataclass(frozen=True)
+class _Parameters:
+    batch: int
+    heads: int
+    length: int
+    width: int
+    dtype: FloatingDtype
+    backward: bool
+    kernel: Annotated[str, OneOf(_kernels)] = ""
+
+
 class Attention(Work):
     """Causal attention of (batch, heads, length, width), by `kernel` or, where that is empty, by torch's own choice."""
 
     def __init__(self, setting: Setting) -> None:
-        with setting.parameters as row:
-            shape = [row.take(key, int) for key in ("batch", "heads", "length", "width")]
-            self._dtype, self._backward = dtype_named(row), row.take("backward", bool)
-            self._kernel = row.take("kernel", str, "", allowed=("", *attention.kernels()))
+        row = setting.parameters.row(_Parameters)
+        shape = [row.batch, row.heads, row.length, row.width]
+        self._dtype, self._backward, self._kernel = row.dtype, row.backward, row.kernel
         self.device, self._shape, self.dtype = setting.device, shape, name_of(self._dtype)
         self.arithmetic = self.dtype
         generator = torch.Generator().manual_seed(_SEED)

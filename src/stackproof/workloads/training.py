@@ -20,7 +20,7 @@ from stackproof.device.numerics import Judgement, judge, judge_mixed, relative_e
 from stackproof.operators import forms
 from stackproof.record.checks import CapabilityMissing, require
 from stackproof.record.records import Figure
-from stackproof.workloads.base import Job, Preset, Setting, StepResult, Work, Workload, name_of
+from stackproof.workloads.base import Job, OfWorkload, Preset, Setting, StepResult, Work, Workload, name_of
 
 
 def counted(model: nn.Module, inputs: torch.Tensor) -> int:
@@ -256,8 +256,7 @@ class TrainingSteps(Work):
     def __init__(self, setting: Setting) -> None:
         from stackproof.workloads.catalogue import get
 
-        with setting.parameters as row:
-            self.workload = get(row.take("workload", str))
+        self.workload = get(setting.parameters.row(OfWorkload).workload)
         if reason := self.workload.missing():
             raise CapabilityMissing(f"data/workloads.toml: {reason}")
         self.device, self.preset = setting.device, setting.preset

@@ -14,10 +14,10 @@ from stackproof.base.errors import Refusal
 from tools.gate_calibration import calibrate, doses
 from tools.gate_calibration import page as calibration_page
 from tools.gate_calibration.calibrate import Share, Trial
-from tools.gate_calibration.doses import Calibration, Dose
+from tools.gate_calibration.doses import Calibration, Dose, OneGate
 from tools.gate_calibration.drawing import Drawn
 
-DOSES = Calibration(("gemm",), 1.0, (Dose("equal sides", "", 4, 0.0), Dose("spin 5 %", "spin=0.05", 2, 0.05)))
+DOSES = Calibration(OneGate(("gemm",), 1.0), (Dose("equal sides", "", 4, 0.0), Dose("spin 5 %", "spin=0.05", 2, 0.05)))
 
 
 def _trial(dose: str, number: int, verdict: str, slower: float = 0.0) -> Trial:
