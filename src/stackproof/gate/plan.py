@@ -63,7 +63,7 @@ class Condition:
 
 
 @dataclass(frozen=True)
-class Looks:
+class GateDesign:
     """When the data are looked at, what is promised over all looks, and how long the blocks of a launch are."""
 
     looks: tuple[int, ...]
@@ -115,7 +115,7 @@ class _Subject:
 class GatePlan:
     """Everything that is declared before the first launch."""
 
-    design: Looks
+    design: GateDesign
     compared: _Compared
     """Paths of the repository that a commit brings along as a side."""
     effects: Annotated[ByDevice, Key("effect")]
