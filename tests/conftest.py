@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import textwrap
 from collections.abc import Callable
@@ -9,12 +10,18 @@ from dataclasses import replace
 
 import pytest
 
+from stackproof.base import processes
 from stackproof.base.places import mount_suites
 from stackproof.record.records import Check, Record
 from stackproof.runner import supervise
 from stackproof.runner.request import Request
 from stackproof.stack import stacks
 from stackproof.stack.stacks import Stack
+
+from . import warm
+
+if "PYTEST_XDIST_WORKER" in os.environ:  # two cores for two workers: a second thread would only spin
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 mount_suites()  # some tests look into the suites' own helpers
 
@@ -32,6 +39,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if slow:
         config.hook.pytest_deselected(items=slow)
         items[:] = [item for item in items if not item.get_closest_marker("slow")]
+
+
+def pytest_sessionfinish() -> None:
+    """End what starts warm processes."""
+    warm.stop()
 
 
 class Silent:
@@ -81,7 +93,10 @@ def says(figures):
 
 @pytest.fixture(scope="session")
 def run_suite(tmp_path_factory: pytest.TempPathFactory) -> RunSuite:
-    """Run suite files given as text on the cpu stack, under the real supervisor, and return the record."""
+    """Run suite files given as text on the cpu stack, under the real supervisor, and return the record.
+
+    `fresh`: start each process as the product does, where others start warm.
+    """
 
     def run(
         files: dict[str, str],
@@ -94,6 +109,7 @@ def run_suite(tmp_path_factory: pytest.TempPathFactory) -> RunSuite:
         earlier: list[Check] | None = None,
         conftest: str = SAYS,
         options: str = "",
+        fresh: bool = False,
     ) -> Record:
         root = tmp_path_factory.mktemp("suites")
         shutil.copy(supervise.SUITES / "pytest.ini", root)
@@ -109,6 +125,8 @@ def run_suite(tmp_path_factory: pytest.TempPathFactory) -> RunSuite:
         request = Request("smoke", stack, ("own",), only=only, deadline_scale=scale, shuffle=shuffle)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(supervise, "SUITES", root)
+            if not fresh:
+                patch.setattr(processes, "start", warm.start)
             record = Record("smoke", "cpu", "2026-01-01T00:00:00+00:00", checks=list(earlier or ()))
             return supervise.run(request, record, observer or Silent(), logs)
 

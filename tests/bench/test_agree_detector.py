@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import numpy as np
@@ -37,6 +38,7 @@ def test_ultralytics_trains_and_leaves_the_process_as_it_was(tmp_path: Path) -> 
     """Seconds of a step from its own epoch_time; threads, environment and torch.save are what they were."""
     data = agree._data_set(tmp_path, "tiny")
     before = (torch.get_num_threads(), dict(os.environ), torch.save)
+    began = time.perf_counter()
     seconds = agree._trainer("yolov8n", HOST, "tiny", data)()
-    assert 1e-3 < seconds < 60
+    assert 0 < seconds < time.perf_counter() - began
     assert (torch.get_num_threads(), dict(os.environ), torch.save) == before

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -20,10 +21,11 @@ def test_the_trainer_really_trains(tmp_path: Path) -> None:
     before = {
         name: parameter.detach().clone() for name, parameter in job.model.named_parameters() if parameter.requires_grad
     }
+    began = time.perf_counter()
     seconds = agree._hf_trainer(job, HOST, 2, tmp_path)()
     named = dict(job.model.named_parameters())
     assert not any(torch.equal(kept, named[name]) for name, kept in before.items())
-    assert 1e-4 < seconds < 60
+    assert 0 < seconds < time.perf_counter() - began
 
 
 def test_both_are_told_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:

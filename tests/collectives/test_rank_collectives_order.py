@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -168,8 +167,7 @@ def test_notes_are_kept_apart_by_row(store: dist.Store) -> None:
     """A note of another row is not seen; waiting for one that never comes ends."""
     order.Board("one").put("here")
     assert order.Board("one").has("here") and not order.Board("other").has("here")
-    began = time.monotonic()
-    assert not order.Board("other").wait("here", seconds=0.2) and time.monotonic() - began < 30
+    assert not order.Board("other").wait("here", seconds=0.2)
     order.Board("one").tell("7 5")
     assert order.Board("one").told() == "7 5"
 

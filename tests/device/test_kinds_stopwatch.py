@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -30,11 +31,11 @@ class Event:
 
 
 def test_the_host_stopwatch_measures_wall_time() -> None:
-    """Two marks around nothing are close to each other, and in order."""
-    watch = HostStopwatch()
+    """Two marks are in order, and no further apart than a clock around them says."""
+    watch, began = HostStopwatch(), time.perf_counter()
     watch.start()
     watch.stop()
-    assert 0 <= watch.seconds() < 1
+    assert 0 <= watch.seconds() <= time.perf_counter() - began
 
 
 def test_event_time_is_in_seconds_on_its_own_card() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import pytest
 
 from stackproof.device import telemetry
 from stackproof.device.kinds import Host
-from stackproof.device.telemetry import DEADLINE_S, Query, Telemetry, physical_index
+from stackproof.device.telemetry import Query, Telemetry, physical_index
 from stackproof.stack.stacks import Stack
 
 from ..bench.tools_data import NVIDIA_STATE
@@ -126,11 +125,9 @@ def test_visibility_is_undone(
 def test_a_long_answer_is_not_waited_for() -> None:
     """/proc/cpuinfo of 64 cores is more than a pipe holds: its reader would wait for a tool that waits for its reader."""
     query = Query(("head", "-c", "300000", "/dev/zero"), "regex", pattern="(?P<mhz>[1-9])")
-    began = time.monotonic()
     said = telemetry.answer(query, "", lambda: None)
     assert said is not None
     assert len(said) == 300_000
-    assert time.monotonic() - began < DEADLINE_S
 
 
 def test_this_host_tells_its_clock(cpu: Stack) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -41,13 +40,11 @@ def test_a_tool_that_says_nothing_is_here_all_the_same(tmp_path: Path) -> None:
 
 def test_a_slow_or_broken_tool_does_not_hold_the_doctor(tmp_path: Path) -> None:
     """Real tools are run: one that hangs is given up, one that cannot start says nothing, one that answers is heard."""
-    for name, text in (("nvidia-smi", "sleep 60"), ("hy-smi", "echo hy-smi 1.7.2 >&2; exit 3")):
+    for name, text in (("nvidia-smi", "sleep 60; echo nvidia-smi 9.9"), ("hy-smi", "echo hy-smi 1.7.2 >&2; exit 3")):
         (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
         (tmp_path / name).chmod(0o755)
     (tmp_path / "xpu-smi").write_bytes(b"\x00\x01")
     (tmp_path / "xpu-smi").chmod(0o755)
     machine = replace(Machine(), environ={"PATH": f"{tmp_path}{os.pathsep}/usr/bin:/bin"})
-    began = time.monotonic()
     said = next(finding.sentence for finding in host.examine(machine, TABLE, set()) if "tools:" in finding.sentence)
-    assert time.monotonic() - began < 30
     assert "nvidia-smi, xpu-smi, hy-smi 1.7.2" in said

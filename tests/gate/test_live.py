@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
@@ -59,7 +58,6 @@ def test_a_crash_has_its_signal_and_last_words(tmp_path: Path) -> None:
 def test_a_hang_ends_at_its_deadline(tmp_path: Path) -> None:
     """The process is ended then; the scale stretches the deadline."""
     with _side(tmp_path, "hang", scale=0.1) as side:
-        began = time.monotonic()
         side._waits = ("start-up", 120.0)
         side.hello()
         side.ask("open", 600, subject="one", preset="tiny")
@@ -67,7 +65,6 @@ def test_a_hang_ends_at_its_deadline(tmp_path: Path) -> None:
             side.ask("block", 10, runs=1)
         assert ended.value.verdict is Verdict.HUNG
         assert processes.marked(side._mark) == []
-        assert time.monotonic() - began < 300
 
 
 def test_both_sides_carry_the_mark_of_the_gate(tmp_path: Path) -> None:

@@ -64,10 +64,13 @@ def test_a_planted_gradient_does_not_pass_the_proof() -> None:
 
 def test_a_spin_is_as_long_as_it_says() -> None:
     """Ten times the step: far more than the noise of any host adds to it."""
-    station = _station("gemm-float32", "spin=10")
-    took = station.warm(0.5)["seconds"]
-    plain = _station("gemm-float32").warm(0.5)["seconds"]
+    took, plain = (_least(_station("gemm-float32", *faults)) for faults in (("spin=10",), ()))
     assert took > 3 * plain
+
+
+def _least(station: InProcess) -> float:
+    """Return the seconds of the warm-up that was disturbed least."""
+    return min(float(station.warm(0.1)["seconds"]) for _ in range(5))
 
 
 def test_what_a_device_cannot_spin_that_briefly_is_owed_to_later_runs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -88,7 +88,7 @@ def test_what_a_benchmark_leaves_running_is_ended(fresh: Checkout, tmp_path: Pat
     fresh.commit("Leave something running")
     assert fresh.asv(*RUN).returncode == 0
     gone = Path("/proc") / left.read_text(encoding="utf-8")
-    until = time.monotonic() + 20
+    until = time.monotonic() + 240
     while gone.exists() and "Z" not in (gone / "stat").read_text().split()[2:3]:
         assert time.monotonic() < until
         time.sleep(0.05)

@@ -75,7 +75,7 @@ EVERYTHING = {
 def watched(run_suite: RunSuite) -> tuple[Record, Silent]:
     """One run of a suite in which everything goes wrong that can."""
     observer = Silent()
-    return run_suite(EVERYTHING, observer=observer), observer
+    return run_suite(EVERYTHING, observer=observer, fresh=True), observer
 
 
 @pytest.fixture(scope="module")

@@ -14,12 +14,6 @@ from stackproof.stack import hosts, stacks
 
 PATH = os.pathsep.join((str(ROOT / "fixtures" / "simulated"), str(ROOT / "src")))
 _SLOW_HOST_S = 600
-# Rarely a thread of autograd wants Python's lock while Python shuts down, and the process aborts ("terminate called
-# without an active exception"). What is tested is over by then.
-_LEAVE = """
-import os, sys
-sys.stdout.flush(); sys.stderr.flush(); os._exit(0)
-"""
 
 
 def require_compiler() -> None:
@@ -35,7 +29,6 @@ def run(code: str, *, ranks: Path | None = None, faults: str = "", signs: Path |
     `ranks`: a file for the code, which is then run by as many ranks as there are cards.
     """
     require_compiler()
-    code = f"{code}{_LEAVE}"
     script = ["-c", code]
     if ranks:
         ranks.write_text(code, encoding="utf-8")
