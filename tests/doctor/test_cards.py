@@ -24,7 +24,7 @@ def maker(name: str) -> Maker:
 def look(box: Box, name: str, *, member: bool = True) -> list[Finding]:
     """Return what is found of one maker's cards."""
     machine = box.machine(member=member)
-    found = cards.discover(machine, maker(name), TABLE.models)
+    found = cards.discover(machine, maker(name), TABLE)
     facts = host.gather(machine) | cards.gather(machine, TABLE, found)
     return list(cards.examine(machine, maker(name), found, facts))
 

@@ -34,7 +34,7 @@ def test_sound_boxes_have_no_problem(tmp_path: Path, make: object, present: set[
     """Each box is taken for what it is; nothing on it is a problem; the CPU-only one neither."""
     box: Box = make(tmp_path / "box")  # type: ignore[operator]
     checkup = doctor.examine(None, box.machine())
-    assert set(checkup.present) == present
+    assert {stack.name for stack in checkup.presence.stacks_here} == present
     assert (checkup.exit_code, found(checkup, Level.PROBLEM)) == (0, [])
     assert {finding.area for finding in checkup.findings} == {"host", "cards", "environment", "variables"}
 
@@ -116,7 +116,7 @@ def test_a_broken_definition_is_kept_for_the_end(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(hosts, "load_all", lambda: every(folder))
     checkup = doctor.examine(None, bare(tmp_path / "box").machine())
     assert "bad/stack.toml" in str(checkup.broken)
-    assert checkup.present == ("tiny",)
+    assert [stack.name for stack in checkup.presence.stacks_here] == ["tiny"]
 
 
 def test_an_environment_that_cannot_be_built_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,5 +155,5 @@ def test_nothing_is_changed(tmp_path: Path) -> None:
 def test_this_very_machine_is_answered() -> None:
     """Whatever the host that runs the tests is, there is an answer with every area."""
     checkup = doctor.examine()
-    assert "cpu" in checkup.present
+    assert "cpu" in [stack.name for stack in checkup.presence.stacks_here]
     assert {finding.area for finding in checkup.findings} == {"host", "cards", "environment", "variables"}

@@ -10,7 +10,9 @@ import pytest
 from stackproof import ROOT
 from stackproof.doctor import report
 from stackproof.doctor.checkup import Checkup, examine
+from stackproof.doctor.presence import Presence, Sight
 from stackproof.doctor.rules import Finding
+from stackproof.stack.slips import Known
 from stackproof.stack.variables import Level
 
 from .boxes import b60, h200, k100
@@ -20,7 +22,9 @@ LONG = "a sentence that goes on " * 12
 
 def checkup(*findings: Finding) -> Checkup:
     """Return a checkup with these findings."""
-    return Checkup(("host: Linux", "", "cpu: present - CPU"), findings, {"kernel": "6.1"}, ("cpu",), None)
+    cpu = Sight("cpu", "CPU", True, python="/usr/bin/python3", lock="9 packages", environment="not built yet")
+    here = Presence("Linux", "cpu", (cpu, Sight("cuda", "CUDA", hint="buy one"), Sight("bad", broken="it is bad")))
+    return Checkup(here, findings, {"kernel": "6.1"}, Known(("NCCL_DEBUG",), (), ()))
 
 
 WORST = checkup(
@@ -31,19 +35,32 @@ WORST = checkup(
 
 
 def test_lines_for_a_terminal() -> None:
-    """Areas in order, level and sentence, remedy and link below it, counts at the end."""
+    """The verdict first, then what is wrong, the worst first, with remedy and link; what is right; the stacks in a few lines."""
     lines = list(report.terminal(WORST, width=80))
-    assert lines[:3] == ["host: Linux", "", "cpu: present - CPU"]
-    assert [line for line in lines if line in ("host", "cards", "environment", "variables")] == [
-        "host",
-        "cards",
-        "environment",
-        "variables",
+    assert lines[0] == "PROBLEM  1 problem, 1 note, 1 ok"
+    places = [
+        next(n for n, line in enumerate(lines) if line.startswith(start))
+        for start in ("  problem", "  note", "as it", "  ok")
     ]
-    assert "  ok       all is well" in lines
+    assert places == sorted(places)
+    assert lines[2].startswith("  problem  cards: a sentence")
+    assert "  ok       host: all is well" in lines
+    assert lines[-4:] == [
+        "host: Linux",
+        "stacks here: cpu; `nox -s smoke` would prove: cpu",
+        "not here: cuda; `--all` says what each lacks",
+        "bad: broken - it is bad",
+    ]
     assert "           > sudo usermod -aG render $USER" in lines
     assert "           https://example.org/x" in lines
-    assert lines[-1] == "PROBLEM  1 problem, 1 note, 1 ok"
+
+
+def test_every_stack_on_demand() -> None:
+    """`--all` says of each what it needs and how to get it."""
+    said = list(report.terminal(WORST, every=True))
+    assert "cpu: present - CPU" in said
+    assert "  to get it: buy one" in said
+    assert "  to get it: buy one" not in list(report.terminal(WORST))
 
 
 def test_sentences_are_wrapped_and_commands_are_not() -> None:
@@ -75,19 +92,20 @@ def test_what_others_wrote_cannot_steer_the_terminal() -> None:
 
 def test_no_problem_is_said() -> None:
     """Counts without one."""
-    assert (
-        list(report.terminal(checkup(Finding("host", Level.WARNING, "w"), Finding("host", Level.WARNING, "v"))))[-1]
-        == "NO PROBLEM  2 warnings"
-    )
+    warned = checkup(Finding("host", Level.WARNING, "w"), Finding("host", Level.WARNING, "v"))
+    assert next(report.terminal(warned)) == "NO PROBLEM  2 warnings"
 
 
 def test_json_has_everything(tmp_path: Path) -> None:
     """An object with findings, facts, stacks and the exit code."""
     found = examine("dcu", k100(tmp_path / "box").machine(member=False))
     whole = json.loads(report.as_json(found))
-    assert (whole["schema"], whole["exit_code"], whole["present"]) == ("stackproof.doctor/1", 1, ["dcu"])
+    assert (whole["schema"], whole["exit_code"], whole["present"]) == ("stackproof.doctor/2", 1, ["dcu"])
     assert len(whole["findings"]) == len(found.findings)
-    assert {"area", "level", "sentence", "remedy", "link"} == set(whole["findings"][0])
+    assert {"area", "level", "sentence", "remedy", "link", "variables"} == set(whole["findings"][0])
+    (dcu,) = whole["stacks"]
+    assert (dcu["name"], dcu["present"], dcu["requirements"][0]["found"]) == ("dcu", True, True)
+    assert set(whole["variables"]) == {"checked", "free", "unknown"}
     assert whole["facts"]["hygon.cards"] == "8"
     assert whole["facts"]["dtk"] == "25.04.1"
 
@@ -143,8 +161,9 @@ def test_the_documentation_shows_what_is_printed(tmp_path: Path) -> None:
     box = b60(tmp_path / "box")
     box.environ["ZE_AFFINITY_MASK"] = "0.1"
     found = examine(None, box.machine(member=False))
-    lines = list(report.terminal(found))[len(found.presence) + 1 :]
-    assert "\n".join(lines) in (ROOT / "docs" / "doctor.md").read_text(encoding="utf-8")
+    text, about_here, _ = "\n".join(report.terminal(found)).partition("\nhost: ")
+    assert about_here
+    assert text in (ROOT / "docs" / "doctor.md").read_text(encoding="utf-8")
 
 
 def test_the_report_without_variables(tmp_path: Path) -> None:

@@ -35,6 +35,18 @@ def test_an_excuse_changes_the_verdict_before_anybody_hears_of_it(silent: Silent
     assert known.record.checks[0].verdict is silent.ended[0].verdict is Verdict.KNOWN_ISSUE
 
 
+def test_a_failure_names_what_changes_results(silent: Silent, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever reads the reason sees the variable; what passed says nothing of it."""
+    monkeypatch.setenv("NVIDIA_TF32_OVERRIDE", "1")
+    known = RunState(make(), silent)
+    known.conclude(replace(CHECK, verdict=Verdict.FAILED, reason="the sum is wrong"))
+    known.conclude(replace(CHECK, id="a/b::d"))
+    assert [check.reason for check in known.record.checks] == [
+        "the sum is wrong (set, and changes results: NVIDIA_TF32_OVERRIDE=1)",
+        "fine",
+    ]
+
+
 def test_totals_leave_out_what_an_earlier_run_had(silent: Silent) -> None:
     """Progress counts what is left to run."""
     known = RunState(make(CHECK), silent)

@@ -30,6 +30,15 @@ def test_only_variables_that_change_a_stack_are_kept(monkeypatch: pytest.MonkeyP
     assert "secret" not in json.dumps(facts)
 
 
+def test_what_changes_results_is_a_fact_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The variable is among the settings, and named as one that changes results; without any there is no such fact."""
+    monkeypatch.setenv("NVIDIA_TF32_OVERRIDE", "0")
+    facts = provenance.host_facts(stacks.load("cpu"))
+    assert (facts["env.NVIDIA_TF32_OVERRIDE"], facts["changes results"]) == ("0", "NVIDIA_TF32_OVERRIDE=0")
+    monkeypatch.delenv("NVIDIA_TF32_OVERRIDE")
+    assert "changes results" not in provenance.host_facts(stacks.load("cpu"))
+
+
 def test_a_default_of_the_stack_is_told_from_the_users_setting(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the stack sets where the user did not is labelled."""
     monkeypatch.delenv("CCL_ATL_TRANSPORT", raising=False)

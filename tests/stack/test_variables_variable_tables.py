@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from stackproof.base.errors import Refusal
-from stackproof.stack import stacks, variables
-from stackproof.stack.variables import Grammar
+from stackproof.stack import slips, stacks, variables
+from stackproof.stack.grammars import Grammar
 
 FAMILIES = variables.families()
 COMBINATIONS = variables.combinations()
@@ -19,7 +19,20 @@ GRAMMARS = [(f.name, v.name, v.grammar) for f in FAMILIES.values() for v in f.va
 
 def test_every_family_of_the_stacks_is_there() -> None:
     """The libraries below torch on CUDA, HIP and XPU, their collectives and transports, and torch itself."""
-    assert set(FAMILIES) == {"ccl", "cuda", "fi", "hip", "i_mpi", "nccl", "omp", "pytorch", "torch", "ze"}
+    assert set(FAMILIES) == {
+        "ccl",
+        "cuda",
+        "fi",
+        "hf",
+        "hip",
+        "i_mpi",
+        "nccl",
+        "omp",
+        "onednn",
+        "pytorch",
+        "torch",
+        "ze",
+    }
 
 
 @pytest.mark.parametrize("name", sorted(FAMILIES))
@@ -61,7 +74,7 @@ def test_remedies_are_settings_that_the_tables_accept() -> None:
     for row in COMBINATIONS:
         for name, value in re.findall(r"export ([A-Z_]+)=([^\s{};]+)(?=\s|$)", row.remedy):
             if "$" not in value:
-                assert [slip.sentence for slip in variables.examine({name: value}) if name in slip.variables] == []
+                assert [slip.sentence for slip in slips.examine({name: value}) if name in slip.variables] == []
 
 
 def test_every_stack_knows_its_families() -> None:

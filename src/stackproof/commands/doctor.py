@@ -31,6 +31,7 @@ def add(verbs: Verbs) -> None:
         metavar="FILE",
         help="write one JSON object there; without FILE, instead of text",
     )
+    verb.add_argument("--all", action="store_true", help="also say of every stack what it needs and what is built")
     verb.add_argument(
         "--report", action="store_true", help="print a block for an issue, without names, addresses and home folders"
     )
@@ -49,7 +50,7 @@ def _run(options: argparse.Namespace) -> int:
         print(report.for_an_issue(found, here))  # noqa: T201
     else:
         colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
-        for line in report.terminal(found, shutil.get_terminal_size((150, 24)).columns, colour):
+        for line in report.terminal(found, shutil.get_terminal_size((150, 24)).columns, colour, options.all):
             print(line)  # noqa: T201
     if found.broken:
         raise found.broken

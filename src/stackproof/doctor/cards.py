@@ -42,12 +42,14 @@ class Card:
     link: Link
     bar_mib: int
     numa: str
+    tiles: int
+    """How many devices a process sees of it at most."""
 
 
-def discover(machine: Machine, maker: Maker, models: Facts) -> list[Card]:
+def discover(machine: Machine, maker: Maker, rules: Rules) -> list[Card]:
     """Return the maker's cards on the PCI bus; none where the bus cannot be read."""
     found = hosts.cards((maker.pci_vendor,), maker.skip, "" if machine.real else str(machine.root))
-    return [_card(machine, maker, models, address) for address in found]
+    return [_card(machine, maker, rules, address) for address in found]
 
 
 def gather(machine: Machine, rules: Rules, cards: Iterable[Card]) -> dict[str, str]:
@@ -78,19 +80,20 @@ def examine(machine: Machine, maker: Maker, cards: list[Card], facts: Facts) -> 
     yield from _libraries(machine, maker)
 
 
-def _card(machine: Machine, maker: Maker, models: Facts, address: str) -> Card:
+def _card(machine: Machine, maker: Maker, rules: Rules, address: str) -> Card:
     folder = f"{_DEVICES}/{address}"
     vendor, device = machine.read(f"{folder}/vendor"), machine.read(f"{folder}/device")
     render = machine.glob(f"{folder}/drm/renderD*") if maker.render_nodes else []
     return Card(
         maker=maker,
         address=address,
-        name=_name(machine, address) or models.get(f"{vendor}:{device}", f"device {device or 'unknown'}"),
+        name=_name(machine, address) or rules.models.get(f"{vendor}:{device}", f"device {device or 'unknown'}"),
         driver=machine.target(f"{folder}/driver").rsplit("/", 1)[1] if machine.exists(f"{folder}/driver") else "",
         nodes=tuple(f"/dev/dri/{node.rsplit('/', 1)[1]}" for node in render),
         link=_read_link(machine, _linked(machine, folder, maker)),
         bar_mib=_largest_bar(machine.read(f"{folder}/resource")),
         numa=machine.read(f"{folder}/numa_node"),
+        tiles=rules.tiles.get(f"{vendor}:{device}", maker.tiles),
     )
 
 

@@ -12,12 +12,13 @@ import re
 import socket
 import textwrap
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from stackproof import __version__
 from stackproof.base.text import plain
 from stackproof.doctor.checkup import Checkup
 from stackproof.doctor.machine import Machine
+from stackproof.doctor.presence import Presence, Sight
 from stackproof.doctor.rules import AREAS, Finding
 from stackproof.stack.provenance import VARIABLES
 from stackproof.stack.variables import Level
@@ -149,21 +150,63 @@ _INDENT = 11
 _WIDEST = 150
 
 
-def terminal(checkup: Checkup, width: int = _WIDEST, colour: bool = False) -> Iterator[str]:
-    """Yield the lines of the whole report: the stacks, then the findings by area, then one line of counts."""
-    yield from map(plain, checkup.presence)
-    for area in AREAS:
+def terminal(checkup: Checkup, width: int = _WIDEST, colour: bool = False, every: bool = False) -> Iterator[str]:
+    """Yield the lines of the whole report: the verdict, what is wrong, what is as it should be, the stacks (`every`: one by one)."""
+    yield _total(checkup, colour)
+    wrong = [row for level in reversed(Level) for row in checkup.findings if row.level is level is not Level.OK]
+    if wrong:
         yield ""
-        yield area
+    for finding in wrong:
+        yield from _lines(finding, min(width, _WIDEST), colour)
+    yield from ("", "as it should be")
+    for area in AREAS:
         for finding in checkup.findings:
-            if finding.area == area:
+            if finding.area == area and finding.level is Level.OK:
                 yield from _lines(finding, min(width, _WIDEST), colour)
     yield ""
-    yield _total(checkup, colour)
+    yield from map(plain, stack_lines(checkup.presence) if every else _stacks(checkup.presence))
+
+
+def stack_lines(presence: Presence) -> Iterator[str]:
+    """Yield what there is of each stack, requirement by requirement."""
+    yield f"host: {presence.host}"
+    yield f"`nox -s smoke` would prove: {presence.preferred}"
+    for sight in presence.stacks:
+        yield ""
+        yield from _sight(sight)
+
+
+def _sight(sight: Sight) -> Iterator[str]:
+    if sight.broken:
+        yield f"{sight.name}: broken - {sight.broken}"
+        return
+    yield f"{sight.name}: {'present' if sight.present else 'not on this host'} - {sight.title}"
+    for row in sight.requirements:
+        state, how = ("ok", "seen") if row.found else ("missing", "looked at")
+        yield f"  [{state}] {row.what} ({how}: {row.evidence})"
+    if sight.hint:
+        yield f"  to get it: {sight.hint}"
+    yield from (f"  python: {sight.python}", f"  lock: {sight.lock}", f"  environment: {sight.environment}")
+    if sight.visibility:
+        yield f"  {sight.visibility}: {'not set, all cards are visible' if sight.visible is None else sight.visible}"
+
+
+def _stacks(presence: Presence) -> Iterator[str]:
+    """Yield the stacks in a few lines; one that was asked for by name is said in full."""
+    if len(presence.stacks) == 1:
+        yield from stack_lines(presence)
+        return
+    here = ", ".join(sight.name for sight in presence.stacks if sight.present)
+    absent = ", ".join(sight.name for sight in presence.stacks if not sight.present and not sight.broken)
+    yield f"host: {presence.host}"
+    yield f"stacks here: {here or 'none'}; `nox -s smoke` would prove: {presence.preferred}"
+    if absent:
+        yield f"not here: {absent}; `--all` says what each lacks"
+    yield from (f"{sight.name}: broken - {sight.broken}" for sight in presence.stacks if sight.broken)
 
 
 def as_json(checkup: Checkup) -> str:
-    """Return the checkup as one JSON object."""
+    """Return the checkup as one JSON object; what is in it is data, not text for people."""
     findings = [
         {
             "area": row.area,
@@ -171,16 +214,21 @@ def as_json(checkup: Checkup) -> str:
             "sentence": row.sentence,
             "remedy": row.remedy,
             "link": row.link,
+            "variables": row.subjects,
         }
         for row in checkup.findings
     ]
+    presence = checkup.presence
     whole = {
-        "schema": "stackproof.doctor/1",
+        "schema": "stackproof.doctor/2",
         "stackproof": __version__,
         "exit_code": checkup.exit_code,
-        "present": checkup.present,
-        "stacks": checkup.presence,
+        "host": presence.host,
+        "preferred": presence.preferred,
+        "present": [stack.name for stack in presence.stacks_here],
+        "stacks": [asdict(sight) for sight in presence.stacks],
         "findings": findings,
+        "variables": asdict(checkup.known),
         "facts": dict(sorted(checkup.facts.items())),
     }
     return json.dumps(whole, indent=1, ensure_ascii=False)
@@ -192,7 +240,7 @@ def for_an_issue(checkup: Checkup, machine: Machine) -> str:
     lines = [
         f"stackproof {__version__} doctor; names of users and hosts, addresses and home folders are removed",
         "",
-        *terminal(checkup),
+        *terminal(checkup, every=True),
         "",
         "variables of the libraries below torch",
         *(f"  {name}={plain(value)}" for name, value in chosen.items()),
@@ -206,7 +254,9 @@ def _lines(finding: Finding, width: int, colour: bool) -> Iterator[str]:
     room = max(width - _INDENT, 40)
     level = finding.level.value.ljust(_INDENT - 3)
     shown = f"\x1b[{_COLOURS[finding.level]}m{level}\x1b[0m" if colour else level
-    first, *rest = textwrap.wrap(plain(finding.sentence), room, break_long_words=False, break_on_hyphens=False) or [""]
+    first, *rest = textwrap.wrap(
+        f"{finding.area}: {plain(finding.sentence)}", room, break_long_words=False, break_on_hyphens=False
+    ) or [""]
     yield f"  {shown} {first}"
     yield from (f"{' ' * _INDENT}{line}" for line in rest)
     for extra in (f"> {finding.remedy}" if finding.remedy else "", finding.link):

@@ -26,6 +26,8 @@ class Finding:
     remedy: str = ""
     link: str = ""
     toolkit: str = ""
+    subjects: tuple[str, ...] = ()
+    """The variables that it is about."""
 
     def at_most(self, level: Level) -> Finding:
         """Return the finding, made milder if it is worse than `level`."""
@@ -61,6 +63,8 @@ class Maker:
     foreign: tuple[str, ...]
     nodes: tuple[str, ...]
     nodes_on_demand: tuple[str, ...] = ()
+    numbered: tuple[str, ...] = ()
+    """The nodes of single cards, one each."""
     render_nodes: bool = False
     driver_files: tuple[str, ...]
     driver_pattern: Expression
@@ -68,6 +72,8 @@ class Maker:
     folders: tuple[str, ...] = ()
     skip: tuple[str, ...] = ()
     on_card_switch: bool = False
+    tiles: int = 1
+    """How many devices a process may see of a card whose model is not in the table."""
     least_bar_mib: int = 0
     device_flags: str
     install: str
@@ -80,6 +86,8 @@ class Model:
 
     pci: str
     name: str
+    tiles: int = 1
+    """How many devices a process sees of it at most."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -201,6 +209,11 @@ class Rules:
     def models(self) -> Mapping[str, str]:
         """The names of cards by their PCI identity."""
         return {card.pci: card.name for card in self.cards}
+
+    @cached_property
+    def tiles(self) -> Mapping[str, int]:
+        """How many devices a card is at most, by its PCI identity."""
+        return {card.pci: card.tiles for card in self.cards}
 
     def judge(self, area: str, facts: Facts) -> Iterator[Finding]:
         """Yield what the rows of one area find in the facts."""

@@ -15,7 +15,8 @@ from stackproof import DATA
 from stackproof.base.errors import Refusal
 from stackproof.base.toml import Key, Table
 from stackproof.ranks.libraries import serving
-from stackproof.stack import variables
+from stackproof.stack import slips, variables
+from stackproof.stack.on_host import left, words
 
 SYSFS = Path("/sys/class/net")
 
@@ -38,23 +39,9 @@ def interfaces() -> tuple[Interface, ...]:
     )
 
 
-def left(grammar: str, value: str, names: Iterable[str]) -> list[str]:
-    """Return the names that a filter leaves.
-
-    `prefixes` is NCCL's: beginnings, after ^ those to leave out, after = whole names. `names` is a plain list.
-    https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html
-    """
-    if grammar == "names":
-        wanted = _words(value)
-        return [name for name in names if name in wanted]
-    excludes, rest = value.startswith("^"), value.removeprefix("^")
-    exact, words = rest.startswith("="), tuple(_words(rest.removeprefix("=")))
-    return [name for name in names if (name in words if exact else name.startswith(words)) != excludes]
-
-
 def providers(value: str) -> list[str]:
     """Return the providers that a filter of libfabric asks for, layers apart: `tcp;ofi_rxm` is two; none if it only excludes."""
-    return [] if value.startswith("^") else [part for word in _words(value) for part in word.split(";") if part]
+    return [] if value.startswith("^") else [part for word in words(value) for part in word.split(";") if part]
 
 
 def installed(folder: str) -> list[str]:
@@ -66,10 +53,6 @@ def installed(folder: str) -> list[str]:
 def bridges(found: Iterable[Interface], beginnings: Collection[str]) -> list[str]:
     """Return the names of those that belong to containers: bridges, and what begins like one."""
     return [one.name for one in found if one.bridge or one.name.startswith(tuple(beginnings))]
-
-
-def _words(value: str) -> list[str]:
-    return [word.strip() for word in value.split(",") if word.strip()]
 
 
 def _text(path: Path) -> str:
@@ -282,14 +265,13 @@ def _providers(crew: Crew) -> Iterator[str]:
 
 def _environment(crew: Crew) -> Iterator[str]:
     """What the tables of variables call a problem, and names that no library knows but that are near to one."""
-    known = {name for family in variables.families().values() for name in family.variables}
     for node in crew.nodes:
         short = sum(seat.host == node.host for seat in crew.seats) > max(node.cards, 1)
-        for slip in variables.examine(node.environ, crew.families):
+        for slip in slips.examine(node.environ, crew.families):
             likely = (
                 short and crew.visibility in slip.variables
             )  # a mask that leaves fewer cards than ranks was not meant so
-            if likely or slip.level is variables.Level.PROBLEM or not known.issuperset(slip.variables):
+            if likely or slip.misspelt or slip.level is variables.Level.PROBLEM:
                 yield f"{slip.sentence}: {slip.remedy.partition('   #')[0]}"
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from stackproof.record import typed
 from stackproof.record.records import Check, Record, Verdict
+from stackproof.stack import slips
 
 _CHECKPOINT_S = 10.0
 
@@ -68,6 +70,8 @@ class RunState:
             return
         self._ended.add(check.id)
         judged = self.excuse(typed.of_suite(check))
+        if judged.verdict is Verdict.FAILED:
+            judged = replace(judged, reason=slips.told(judged.reason, os.environ))
         self.record.checks.append(judged)
         self.observer.finished(judged)
 

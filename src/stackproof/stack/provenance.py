@@ -12,7 +12,7 @@ from stackproof import __version__
 from stackproof.base.places import INSTALLED, ROOT
 from stackproof.base.processes import cores
 from stackproof.record.records import Figure
-from stackproof.stack import startup
+from stackproof.stack import slips, startup
 
 if TYPE_CHECKING:
     from stackproof.stack.environment_proof import Proof
@@ -51,6 +51,13 @@ VARIABLES = (
     "CUDNN_",
     "MIOPEN_",
     "TRITON_",
+    "TORCHINDUCTOR_",
+    "ROCBLAS_",
+    "HIPBLASLT_",
+    "TENSILE_",
+    "AMD_",
+    "IGC_",
+    "BLIS_",
     "GOMP_",
     "OPENBLAS_",
     "LD_PRELOAD",
@@ -83,6 +90,8 @@ def host_facts(stack: Stack) -> dict[str, Figure]:
         for name, value in stack.environment.items()
         if name not in os.environ
     }
+    if changing := slips.of_results(os.environ):
+        facts["changes results"] = "; ".join(slip.setting(os.environ) for slip in changing)
     return facts | startup.facts(stack, os.environ) | _processor_facts() | _driver_facts(stack)
 
 

@@ -8,20 +8,21 @@ import random
 import pytest
 
 from stackproof.base.errors import Refusal
-from stackproof.stack import stacks, variables
-from stackproof.stack.variables import Level, Slip
+from stackproof.stack import slips, stacks, variables
+from stackproof.stack.slips import Slip
+from stackproof.stack.variables import Level
 
 
 def one(environ: dict[str, str], *families: str) -> Slip:
     """Return the only slip."""
-    slips = variables.examine(environ, families or None)
-    assert len(slips) == 1, [slip.sentence for slip in slips]
-    return slips[0]
+    found = slips.examine(environ, families or None)
+    assert len(found) == 1, [slip.sentence for slip in found]
+    return found[0]
 
 
 def quiet(environ: dict[str, str], *families: str) -> bool:
     """Whether nothing worse than a note is said."""
-    return all(slip.level is Level.NOTE for slip in variables.examine(environ, families or None))
+    return all(slip.level is Level.NOTE for slip in slips.examine(environ, families or None))
 
 
 def test_a_dot_in_a_mask_has_both_meanings() -> None:
@@ -43,7 +44,7 @@ def test_a_dot_under_flat_names_nothing() -> None:
 @pytest.mark.parametrize("mask", ["0", "0,1", "0, 1", "0.0,0.1", "1.2.0"])
 def test_masks_of_the_specification_are_right(mask: str) -> None:
     """What the Level Zero specification shows is not complained about; it writes blanks after commas."""
-    assert variables.examine({"ZE_AFFINITY_MASK": mask}) == []
+    assert slips.examine({"ZE_AFFINITY_MASK": mask}) == []
 
 
 @pytest.mark.parametrize(
@@ -55,7 +56,7 @@ def test_masks_of_the_specification_are_right(mask: str) -> None:
         ("HIP_VISIBLE_DEVICES", "'0,1'", "quotes", "0,1"),
         ("OMP_NUM_THREADS", "８", "full-width character '８'", "8"),
         ("FI_PROVIDER", '"tcp"', "quotes", "tcp"),
-        ("CCL_KVS_IFACE", "“eth0”", "", ""),
+        ("CCL_KVS_IFACE", "“eth0”", "quotes", "eth0"),
         ("NCCL_HOSTID", '"a"', "quotes", "a"),
         ("NCCL_TOPO_FILE", "/a：b", "full-width character '：'", "/a:b"),
         ("NCCL_DEBUG", "INFO ", "blanks", "INFO"),
@@ -63,9 +64,6 @@ def test_masks_of_the_specification_are_right(mask: str) -> None:
 )
 def test_what_a_keyboard_or_a_file_adds(name: str, value: str, oddity: str, meant: str) -> None:
     """Full-width punctuation, blanks and quotes are named, and the remedy is the value without them."""
-    if not meant:
-        assert quiet({name: value})
-        return
     slip = one({name: value})
     assert oddity in slip.sentence
     assert slip.remedy == f"export {name}={meant}"
@@ -85,16 +83,18 @@ def test_what_a_keyboard_or_a_file_adds(name: str, value: str, oddity: str, mean
         ("NCCL_DEBUG", "verbose", Level.WARNING),
         ("I_MPI_FABRICS", "dapl", Level.WARNING),
         ("OMP_NUM_THREADS", "0", Level.PROBLEM),
-        ("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments=True", Level.WARNING),
+        ("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments=True", Level.PROBLEM),
         ("TORCH_DISTRIBUTED_DEBUG", "1", Level.WARNING),
     ],
 )
 def test_a_value_outside_its_grammar(name: str, value: str, level: Level) -> None:
-    """The sentence has name and value and says what is allowed; the remedy gives a value that is; there is a link."""
-    slip = next(slip for slip in variables.examine({name: value}) if " is not " in slip.sentence)
+    """The sentence has name and value and says what is allowed; the remedy is what was likely meant, or an example; there is a link."""
+    slip = next(slip for slip in slips.examine({name: value}) if " is not " in slip.sentence)
     assert slip.variables == (name,)
     assert slip.sentence.startswith(f"{name}='{value}' is not ")
-    assert (slip.level, slip.remedy.startswith(f"unset {name}")) == (level, True)
+    assert slip.level is level
+    assert f"export {name}=" in slip.remedy
+    assert slip.remedy.startswith(f"unset {name}") != (" was likely meant" in slip.sentence)
     assert slip.link.startswith("https://")
 
 
@@ -185,8 +185,12 @@ def test_everyday_settings_are_not_alarming() -> None:
 
 
 def test_a_variable_of_tomorrow_is_not_an_alarm() -> None:
-    """A name that no list has is passed over unless a known one is near."""
-    assert variables.examine({"NCCL_QUANTUM_ENTANGLEMENT": "1", "ZE_TELEPORT": "2", "CUDA_BREW_COFFEE": "3"}) == []
+    """A name that no list has is a note at most unless a known one is near, and it is told as one that is not checked."""
+    tomorrow = {"NCCL_QUANTUM_ENTANGLEMENT": "1", "ZE_TELEPORT": "2", "CUDA_BREW_COFFEE": "3"}
+    assert quiet(tomorrow)
+    assert slips.known({**tomorrow, "NCCL_DEBUG": "INFO", "NCCL_NET": "IB"}) == slips.Known(
+        ("NCCL_DEBUG",), ("NCCL_NET",), ("CUDA_BREW_COFFEE", "NCCL_QUANTUM_ENTANGLEMENT", "ZE_TELEPORT")
+    )
 
 
 TORCHRUN = {"TORCHELASTIC_RUN_ID": "1", "LOCAL_RANK": "0"}
@@ -199,15 +203,15 @@ def test_mpi_transport_without_mpirun() -> None:
     assert one(mpi).level is Level.WARNING
     slip = one(mpi | TORCHRUN)
     assert (slip.level, "hangs" in slip.sentence) == (Level.PROBLEM, True)
-    assert variables.examine(mpi | HYDRA) == []
-    assert variables.examine(mpi | {"PMIX_RANK": "0"}) == []
+    assert slips.examine(mpi | HYDRA) == []
+    assert slips.examine(mpi | {"PMIX_RANK": "0"}) == []
 
 
 def test_torchrun_inside_mpirun() -> None:
     """OneCCL crashes whether the transport is mpi or unset; with ofi it works, and only the doubled ranks are warned about."""
     nested = TORCHRUN | HYDRA
     for transport in ({}, {"CCL_ATL_TRANSPORT": "mpi"}):
-        worst = variables.examine(nested | transport, ["ccl", "torch"])[0]
+        worst = slips.examine(nested | transport, ["ccl", "torch"])[0]
         assert (worst.level, "dead PMI descriptor" in worst.sentence) == (Level.PROBLEM, True)
     assert one(nested | {"CCL_ATL_TRANSPORT": "ofi"}, "ccl", "torch").level is Level.WARNING
 
@@ -215,20 +219,20 @@ def test_torchrun_inside_mpirun() -> None:
 def test_torchrun_below_slurm_is_right() -> None:
     """Srun starts one torchrun a node and sets PMI's rank: that is how it is done."""
     environ = TORCHRUN | {"SLURM_PROCID": "0", "PMI_RANK": "0", "CCL_ATL_TRANSPORT": "ofi"}
-    assert variables.examine(environ) == []
+    assert slips.examine(environ) == []
 
 
 def test_a_launcher_called_none_needs_ranks() -> None:
     """Each missing variable makes the row hold; with both it does not."""
     none = {"CCL_PROCESS_LAUNCHER": "none"}
     assert one(none | {"CCL_LOCAL_RANK": "0"}).level is Level.PROBLEM
-    assert variables.examine(none | {"CCL_LOCAL_RANK": "0", "CCL_LOCAL_SIZE": "2"}) == []
+    assert slips.examine(none | {"CCL_LOCAL_RANK": "0", "CCL_LOCAL_SIZE": "2"}) == []
 
 
 def test_leftovers_of_a_launcher() -> None:
     """RANK in a plain shell makes a plain run wait; below a launcher it belongs there."""
     assert "would wait" in one({"RANK": "0", "WORLD_SIZE": "2"}).sentence
-    assert variables.examine({"RANK": "0", "WORLD_SIZE": "2"} | TORCHRUN) == []
+    assert slips.examine({"RANK": "0", "WORLD_SIZE": "2"} | TORCHRUN) == []
 
 
 def test_the_stack_decides_what_is_idle() -> None:
@@ -236,54 +240,54 @@ def test_the_stack_decides_what_is_idle() -> None:
     mask = {"CUDA_VISIBLE_DEVICES": "1"}
     for name, word in (("xpu", "ultralytics"), ("dcu", "HIP_VISIBLE_DEVICES")):
         assert word in one(mask, *variables.relevant(stacks.load(name))).sentence
-    assert variables.examine(mask, variables.relevant(stacks.load("cuda"))) == []
-    assert variables.examine(mask) == []
+    assert slips.examine(mask, variables.relevant(stacks.load("cuda"))) == []
+    assert slips.examine(mask) == []
 
 
 def test_two_masks_that_differ() -> None:
     """HIP reads both names; equal values are no news."""
     assert "differ" in one({"HIP_VISIBLE_DEVICES": "0", "CUDA_VISIBLE_DEVICES": "1"}).sentence
-    assert variables.examine({"HIP_VISIBLE_DEVICES": "0", "CUDA_VISIBLE_DEVICES": "0"}) == []
+    assert slips.examine({"HIP_VISIBLE_DEVICES": "0", "CUDA_VISIBLE_DEVICES": "0"}) == []
 
 
 def test_rdma_asked_of_another_provider() -> None:
     """RDMA is efa's to give."""
     asked = {"FI_EFA_USE_DEVICE_RDMA": "1"}
     assert "leaves efa out" in one(asked | {"FI_PROVIDER": "tcp"}).sentence
-    assert variables.examine(asked | {"FI_PROVIDER": "efa"}) == []
+    assert slips.examine(asked | {"FI_PROVIDER": "efa"}) == []
 
 
 def test_leftover_workarounds() -> None:
     """NCCL_P2P_DISABLE is named; a debug level without a file is fine."""
     assert one({"NCCL_P2P_DISABLE": "1"}).level is Level.WARNING
-    assert variables.examine({"NCCL_DEBUG": "INFO"}) == []
+    assert slips.examine({"NCCL_DEBUG": "INFO"}) == []
 
 
 def test_only_the_families_asked_for() -> None:
     """A stack that does not read a family hears nothing of it; a family that does not exist is refused with the nearest."""
     environ = {"CCL_WORKER_COUNT": "two", "NCCL_DEBUG": "loud"}
-    assert [slip.family for slip in variables.examine(environ, ["nccl"])] == ["nccl"]
+    assert [slip.family for slip in slips.examine(environ, ["nccl"])] == ["nccl"]
     with pytest.raises(Refusal, match=r"no family of variables 'ncl' \(did you mean 'nccl'\?\)"):
-        variables.examine(environ, ["ncl"])
+        slips.examine(environ, ["ncl"])
 
 
 def test_the_worst_comes_first() -> None:
     """Problems, then warnings, then notes; each once."""
     environ = {"CCL_ALLREDUCE": "ring", "NCCL_DEBGU": "INFO", "CUDA_VISIBLE_DEVICES": "x"}
-    slips = variables.examine(environ)
-    assert [slip.level for slip in slips] == [Level.PROBLEM, Level.WARNING, Level.NOTE]
+    found = slips.examine(environ)
+    assert [slip.level for slip in found] == [Level.PROBLEM, Level.WARNING, Level.NOTE]
 
 
 def test_a_value_with_braces_is_text() -> None:
     """A value cannot break the sentence that quotes it."""
-    slips = variables.examine({"CUDA_VISIBLE_DEVICES": "{0}{x!r}", "HIP_VISIBLE_DEVICES": "{"}, ["hip"])
-    assert any("{0}{x!r}" in slip.sentence for slip in slips)
+    found = slips.examine({"CUDA_VISIBLE_DEVICES": "{0}{x!r}", "HIP_VISIBLE_DEVICES": "{"}, ["hip"])
+    assert any("{0}{x!r}" in slip.sentence for slip in found)
 
 
 def test_the_environment_is_not_changed() -> None:
     """Examining reads."""
     before = dict(os.environ)
-    variables.examine(os.environ)
+    slips.examine(os.environ)
     assert dict(os.environ) == before
 
 
@@ -295,7 +299,44 @@ def test_any_environment_is_answered() -> None:
     for _ in range(300):
         chosen = draw.sample(names, k=draw.randrange(6))
         environ = {name: "".join(draw.choices(letters, k=draw.randrange(12))) for name in chosen}
-        for slip in variables.examine(environ):
+        for slip in slips.examine(environ):
             assert slip.sentence
             assert slip.remedy
             assert set(slip.variables) <= set(environ)
+
+
+def test_what_changes_results_is_told() -> None:
+    """A failure's reason names it, and what changes nothing is left out."""
+    assert slips.told("it is wrong", {"NVIDIA_TF32_OVERRIDE": "0", "NCCL_DEBUG": "INFO", "MKL_CBWR": "AVX2"}) == (
+        "it is wrong (set, and changes results: NVIDIA_TF32_OVERRIDE=0, MKL_CBWR=AVX2)"
+    )
+    assert slips.told("it is wrong", {"NCCL_DEBUG": "INFO", "ONEDNN_DEFAULT_FPMATH_MODE": "STRICT"}) == "it is wrong"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("NVIDIA_TF32_OVERRIDE", "0"),
+        ("NVIDIA_TF32_OVERRIDE", "1"),
+        ("TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", "1"),
+        ("ONEDNN_DEFAULT_FPMATH_MODE", "BF16"),
+        ("DNNL_DEFAULT_FPMATH_MODE", "any"),
+        ("CUBLAS_WORKSPACE_CONFIG", ":4096:8"),
+        ("MKL_CBWR", "COMPATIBLE"),
+        ("ONEDNN_MAX_CPU_ISA", "AVX2"),
+        ("HIPBLASLT_ALLOW_TF32", "1"),
+        ("HSA_OVERRIDE_GFX_VERSION", "10.3.0"),
+        ("PYTORCH_TUNABLEOP_ENABLED", "1"),
+    ],
+)
+def test_what_changes_results_is_known(name: str, value: str) -> None:
+    """Doctor says it, a failure's reason has it."""
+    assert any(name in slip.variables for slip in slips.examine({name: value}))
+    assert f"{name}={value}" in slips.told("", {name: value})
+
+
+def test_a_secret_is_not_looked_at() -> None:
+    """Neither its value nor its name is in any answer, even where it is quoted like a slip."""
+    environ = {"HF_TOKEN": "'hf_secret'", "HF_TOKENS": "x", "NCCL_API_KEY": " y"}
+    assert slips.examine(environ) == []
+    assert slips.known(environ) == slips.Known((), (), ())

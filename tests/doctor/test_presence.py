@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from stackproof.doctor import checkup
+from stackproof.doctor import presence, report
 from stackproof.stack import environments, hosts, lockfile, stacks
 
 from .. import fakes
@@ -31,7 +31,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def about(name: str) -> str:
     """Return the report about one stack."""
-    return "\n".join(checkup.look([name]).lines)
+    return "\n".join(report.stack_lines(presence.look([name])))
 
 
 def test_present_stack(root: Path) -> None:
@@ -72,28 +72,28 @@ def test_environments_are_named(root: Path) -> None:
 def test_missing_interpreter(root: Path) -> None:
     """The sentence of the refusal stands in the report; the rest is said all the same."""
     fakes.stack(root, "tiny", fakes.TINY.replace(f'["{fakes.THIS_PYTHON}"]', '["3.99"]'))
-    found = checkup.look(["tiny"])
-    assert "python: missing - needs Python 3.99" in "\n".join(found.lines)
-    assert "environment: " in "\n".join(found.lines)
+    found = presence.look(["tiny"])
+    assert "python: missing - needs Python 3.99" in "\n".join(report.stack_lines(found))
+    assert "environment: " in "\n".join(report.stack_lines(found))
     assert found.unready["tiny"][0].startswith("needs Python 3.99")
 
 
 def test_broken_definition_does_not_silence_the_rest(root: Path) -> None:
     """The other stacks are reported, the broken one with its reason, and its refusal is kept for the end."""
     fakes.stack(root, "bad", "title = 1\n")
-    found = checkup.look(["bad", "tiny"])
-    said = "\n".join(found.lines)
+    found = presence.look(["bad", "tiny"])
+    said = "\n".join(report.stack_lines(found))
     assert "would prove: nothing - " in said
     assert "bad: broken - " in said
     assert "tiny: present" in said
     assert "bad/stack.toml: 'title' is 1" in str(found.broken)
-    assert [stack.name for stack in found.present] == ["tiny"]
+    assert [stack.name for stack in found.stacks_here] == ["tiny"]
 
 
 def test_what_is_present_is_returned_in_order(root: Path) -> None:
     """The stack that `smoke` would prefer comes first; an absent one is not among them."""
     fakes.stack(root, "better", fakes.TINY.replace("priority = 1", "priority = 7"))
-    assert [stack.name for stack in checkup.look(["tiny", "better", "card"]).present] == ["better", "tiny"]
+    assert [stack.name for stack in presence.look(["tiny", "better", "card"]).stacks_here] == ["better", "tiny"]
 
 
 def test_nothing_is_changed(root: Path) -> None:
@@ -106,7 +106,7 @@ def test_nothing_is_changed(root: Path) -> None:
 
 def test_shipped_stacks_are_all_reported() -> None:
     """Every stack of the checkout has its paragraph, and each of its requirements its line."""
-    said = "\n".join(checkup.look(stacks.names()).lines)
+    said = "\n".join(report.stack_lines(presence.look(stacks.names())))
     for stack in stacks.load_all():
         assert f"\n{stack.name}: " in said
         for row in stack.host:

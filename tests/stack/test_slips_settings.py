@@ -1,0 +1,106 @@
+"""Lists of settings on a host that is made up: slips are flagged with a remedy that is right, what is right is left in peace."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stackproof.base.toml import Table
+from stackproof.stack import slips
+from stackproof.stack.on_host import Host
+from stackproof.stack.variables import Level
+
+SETTINGS = Path(__file__).parent / "settings"
+FOLDERS = ("/usr/local/cuda", "/opt/rocm", "/etc/nccl", "/tmp", "/data", "/data/hf")
+FILES = ("/etc/nccl/topo.xml",)
+HOST = Host(
+    interfaces=("lo", "eth0", "eth1", "ib0", "docker0"),
+    adapters={"mlx5_0": ("1",), "mlx5_1": ("1",)},
+    cards={"cuda": 8, "xpu": 2, "hip": 2},
+    cores=16,
+    nodes=2,
+    is_file=FILES.__contains__,
+    is_folder=FOLDERS.__contains__,
+    folders=lambda missing: tuple(one for one in FOLDERS if missing.startswith((f"{one}-", f"{one}/"))),
+)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Variables, of which kind their slip is, and a part of the remedy that is right; empty where nothing is wrong."""
+
+    kind: str
+    set: Mapping[str, str]
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {' '.join(f'{name}={value!r}' for name, value in self.set.items())}"
+
+
+def listed(name: str, key: str) -> tuple[Setting, ...]:
+    """Return the rows of one of the lists."""
+    with Table.load(SETTINGS / name) as table:
+        return table.rows(key, Setting)
+
+
+SLIPS, HELD, CORRECT = (
+    listed("slips.toml", "slip"),
+    listed("slips_held.toml", "slip"),
+    listed("correct.toml", "setting"),
+)
+
+
+def flagged(row: Setting) -> bool:
+    """Whether something above a note is said of it, with the remedy."""
+    found = slips.examine(row.set, host=HOST)
+    return any(slip.level not in (Level.OK, Level.NOTE) and row.remedy in slip.remedy for slip in found)
+
+
+def test_the_lists_are_long_enough() -> None:
+    """150 slips, a third of them held back, and 60 settings that are right."""
+    assert len(SLIPS) + len(HELD) >= 150
+    assert len(HELD) >= 50
+    assert len(CORRECT) >= 60
+
+
+@pytest.mark.parametrize("row", SLIPS, ids=str)
+def test_a_slip_is_flagged(row: Setting) -> None:
+    """With a warning or a problem, and a remedy that holds what is right."""
+    assert flagged(row), [(slip.level.value, slip.sentence, slip.remedy) for slip in slips.examine(row.set, host=HOST)]
+
+
+def test_slips_that_were_held_back() -> None:
+    """At least 95 of 100 are flagged; which are not, the failure says."""
+    missed = [str(row) for row in HELD if not flagged(row)]
+    assert len(missed) <= 0.05 * len(HELD), missed
+
+
+@pytest.mark.parametrize("row", CORRECT, ids=str)
+def test_what_is_right_is_left_in_peace(row: Setting) -> None:
+    """Nothing above a note, on this host and where nothing is known of the host."""
+    for host in (HOST, None):
+        found: list[Any] = [slip for slip in slips.examine(row.set, host=host) if slip.level is not Level.NOTE]
+        assert found == []
+
+
+def test_every_remedy_mends() -> None:
+    """What a remedy exports is not complained about again."""
+    for row in (*SLIPS, *HELD):
+        for slip in slips.examine(row.set, host=HOST):
+            name, _, value = slip.remedy.removeprefix("export ").partition(" ")[0].partition("=")
+            if (
+                slip.remedy.startswith("export ")
+                and name in slip.variables
+                and value
+                and not {"$", "'", '"'} & set(value)
+            ):
+                again = [
+                    other
+                    for other in slips.examine({name: value}, host=HOST)
+                    if " is not " in other.sentence or " names " in other.sentence
+                ]
+                assert again == [], (slip, again)
