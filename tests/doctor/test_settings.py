@@ -9,7 +9,7 @@ import pytest
 from stackproof.doctor import cards, host, rules, settings
 from stackproof.doctor.rules import Finding
 from stackproof.stack import stacks
-from stackproof.stack.on_host import Host
+from stackproof.stack.on_host import Inventory
 from stackproof.stack.stacks import Stack
 from stackproof.stack.variables import Level
 
@@ -18,7 +18,7 @@ from .boxes import Box, b60, bare, h200
 CPU, XPU, CUDA = (stacks.load(name) for name in ("cpu", "xpu", "cuda"))
 
 
-def seen(box: Box) -> Host:
+def seen(box: Box) -> Inventory:
     """Return what of the box values may name."""
     machine, table = box.machine(), rules.load()
     found = [card for maker in table.makers for card in cards.discover(machine, maker, table)]

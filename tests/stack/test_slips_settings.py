@@ -11,13 +11,13 @@ import pytest
 
 from stackproof.base.toml import Table
 from stackproof.stack import slips
-from stackproof.stack.on_host import Host
+from stackproof.stack.on_host import Inventory
 from stackproof.stack.variables import Level
 
 SETTINGS = Path(__file__).parent / "settings"
 FOLDERS = ("/usr/local/cuda", "/opt/rocm", "/etc/nccl", "/tmp", "/data", "/data/hf")
 FILES = ("/etc/nccl/topo.xml",)
-HOST = Host(
+HOST = Inventory(
     interfaces=("lo", "eth0", "eth1", "ib0", "docker0"),
     adapters={"mlx5_0": ("1",), "mlx5_1": ("1",)},
     cards={"cuda": 8, "xpu": 2, "hip": 2},

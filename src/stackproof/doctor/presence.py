@@ -22,7 +22,7 @@ class Sight:
     name: str
     title: str = ""
     present: bool = False
-    requirements: tuple[hosts.Finding, ...] = ()
+    requirements: tuple[hosts.Requirement, ...] = ()
     hint: str = ""
     """How to get it."""
     python: str = ""

@@ -9,7 +9,7 @@ from stackproof.doctor.cards import Card
 from stackproof.doctor.machine import Machine
 from stackproof.doctor.rules import Facts, Finding, ok
 from stackproof.stack import slips, variables
-from stackproof.stack.on_host import Host
+from stackproof.stack.on_host import Inventory
 from stackproof.stack.slips import Known, Slip
 from stackproof.stack.stacks import Stack
 from stackproof.stack.variables import Level
@@ -18,7 +18,7 @@ _NET, _RDMA = "/sys/class/net", "/sys/class/infiniband"
 _SHOWN = 4
 
 
-def examine(environ: Mapping[str, str], concerned: list[Stack], host: Host | None = None) -> Iterator[Finding]:
+def examine(environ: Mapping[str, str], concerned: list[Stack], host: Inventory | None = None) -> Iterator[Finding]:
     """Yield what is wrong with the variables; a problem with what no stack here reads is a warning at most.
 
     `concerned`: the stack that was named, or those that the host has, the preferred one first.
@@ -37,14 +37,14 @@ def known(environ: Mapping[str, str], concerned: list[Stack]) -> Known:
     return slips.known(environ, _read(concerned) if len(concerned) == 1 else None)
 
 
-def host_of(machine: Machine, facts: Facts, cards: Collection[Card]) -> Host:
+def host_of(machine: Machine, facts: Facts, cards: Collection[Card]) -> Inventory:
     """Gather what values may name of this machine."""
     interfaces = tuple(_named(path) for path in machine.glob(f"{_NET}/*") if machine.exists(f"{path}/operstate"))
     adapters = {
         _named(path): tuple(map(_named, machine.glob(f"{path}/ports/*"))) for path in machine.glob(f"{_RDMA}/*")
     }
     cpus = facts.get("cpus", "")
-    return Host(
+    return Inventory(
         interfaces=interfaces or None,
         adapters=adapters if adapters or interfaces else None,
         cards=_cards(machine, cards),

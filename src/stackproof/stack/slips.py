@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from stackproof.base.errors import Refusal, nearest, suggestion
 from stackproof.stack import on_host
 from stackproof.stack.grammars import Grammar, odd, oddity, tidy
-from stackproof.stack.on_host import Host
+from stackproof.stack.on_host import Inventory
 from stackproof.stack.variables import Combination, Family, Former, Level, Variable, combinations, families, former
 
 _UNEXPANDED = re.compile(r"\$\{?[A-Za-z_]\w*\}?|\$\(|^~(?=/|$)")
@@ -55,7 +55,7 @@ class Known:
 
 
 def examine(
-    environ: Mapping[str, str], families: Collection[str] | None = None, host: Host | None = None
+    environ: Mapping[str, str], families: Collection[str] | None = None, host: Inventory | None = None
 ) -> list[Slip]:
     """Return what is wrong, or looks wrong, with the variables; the worst first.
 
@@ -68,7 +68,7 @@ def examine(
         Refusal: a table is broken, or no table has a family of that name.
     """
     chosen, environ = _chosen(families), public(environ)
-    found = [slip for family in chosen for slip in _names_and_values(family, environ, host or Host())]
+    found = [slip for family in chosen for slip in _names_and_values(family, environ, host or Inventory())]
     found += [*_strangers(chosen, environ), *_combined(chosen, environ, families)]
     order = list(Level)
     unique = {(slip.variables, slip.sentence.partition(";")[0]): slip for slip in found}
@@ -113,7 +113,7 @@ def _chosen(names: Collection[str] | None) -> list[Family]:
     return [family for name, family in all_.items() if names is None or name in names]
 
 
-def _names_and_values(family: Family, environ: Mapping[str, str], host: Host) -> Iterator[Slip]:
+def _names_and_values(family: Family, environ: Mapping[str, str], host: Inventory) -> Iterator[Slip]:
     for name, value in environ.items():
         if name in family.variables:
             yield from _value(family, family.variables[name], value, environ, host)
@@ -127,7 +127,7 @@ _Look = tuple[Level, str, str]
 """How bad, a sentence, a remedy."""
 
 
-def _value(family: Family, row: Variable, value: str, environ: Mapping[str, str], host: Host) -> Iterator[Slip]:
+def _value(family: Family, row: Variable, value: str, environ: Mapping[str, str], host: Inventory) -> Iterator[Slip]:
     """One slip at most: the first thing that has to be mended."""
     looks = (
         _unexpanded(row, value),
@@ -149,7 +149,7 @@ def _unexpanded(row: Variable, value: str) -> _Look | None:
     return row.level, sentence, f"{remedy}   # in a shell, with double quotes; an env-file knows no variables"
 
 
-def _spoilt(family: Family, row: Variable, value: str, environ: Mapping[str, str], host: Host) -> _Look | None:
+def _spoilt(family: Family, row: Variable, value: str, environ: Mapping[str, str], host: Inventory) -> _Look | None:
     name, grammar, plain = row.name, row.grammar, tidy(value)
     if row.opened_by in environ:
         return None
@@ -168,7 +168,7 @@ def _spoilt(family: Family, row: Variable, value: str, environ: Mapping[str, str
     return row.level, sentence, f"unset {name}   # or, for example: export {name}={example}"
 
 
-def _on(host: Host, grammar: Grammar) -> str:
+def _on(host: Inventory, grammar: Grammar) -> str:
     """Return an example that this host has, where its own would name an interface or an adapter of another."""
     found = on_host.lack(grammar.host, grammar.example, host) if grammar.host else None
     return found.instead if found else ""
@@ -184,7 +184,7 @@ def _belongs(family: Family, row: Variable, value: str) -> str:
     return f"; it is one of {owners[0]}" if len(owners) == 1 and not value.isdecimal() else ""
 
 
-def _absent(row: Variable, value: str, host: Host) -> _Look | None:
+def _absent(row: Variable, value: str, host: Inventory) -> _Look | None:
     found = on_host.lack(row.grammar.host, value, host) if row.grammar and row.grammar.host else None
     if not found:
         return None
