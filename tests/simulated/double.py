@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
 from stackproof import ROOT
 from stackproof.stack import hosts, stacks
+
+from .. import warm
 
 PATH = os.pathsep.join((str(ROOT / "fixtures" / "simulated"), str(ROOT / "src")))
 _SLOW_HOST_S = 600
@@ -23,10 +26,19 @@ def require_compiler() -> None:
         pytest.skip(str(found.refusal()))
 
 
-def run(code: str, *, ranks: Path | None = None, faults: str = "", signs: Path | None = None, **more: str) -> str:
+def run(
+    code: str,
+    *,
+    ranks: Path | None = None,
+    faults: str = "",
+    signs: Path | None = None,
+    fresh: bool = False,
+    **more: str,
+) -> str:
     """Run code and return what it printed; its failed assertions fail the test.
 
     `ranks`: a file for the code, which is then run by as many ranks as there are cards.
+    `fresh`: start Python anew, which ranks always do; otherwise the cards come into a process that has torch already.
     """
     require_compiler()
     script = ["-c", code]
@@ -35,11 +47,26 @@ def run(code: str, *, ranks: Path | None = None, faults: str = "", signs: Path |
         script = ["-m", "torch.distributed.run", "--nproc-per-node", more.get("SIM_CARDS", "2"), str(ranks)]
     env = {**os.environ, "PYTHONPATH": PATH, "SIM_CARDS": "2", "OMP_NUM_THREADS": "1", "SIM_FAULTS": faults} | more
     env |= {"SIM_FAULTS_FIRED": str(signs)} if signs else {}
+    if not (fresh or ranks):
+        return _warm(code, env)
     done = subprocess.run(
         [sys.executable, *script], env=env, capture_output=True, text=True, timeout=_SLOW_HOST_S, check=False
     )
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout
+
+
+def _warm(code: str, env: dict[str, str]) -> str:
+    """Run code where torch was imported without cards; what its entry point does in `import torch` is done first."""
+    with tempfile.TemporaryFile() as output:
+        child = warm.fork(
+            {"code": f"import torch_sim; torch_sim.load()\n{code}", "path": PATH.split(os.pathsep)}, env, output
+        )
+        status = child.wait(_SLOW_HOST_S)
+        output.seek(0)
+        said = output.read().decode()
+    assert status == 0, said[-3000:]
+    return said
 
 
 def fired(folder: Path) -> dict[str, int]:

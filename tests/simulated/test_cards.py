@@ -129,5 +129,6 @@ def test_nothing_is_loaded_unless_asked_for() -> None:
 import torch
 assert not hasattr(torch, "sim") and torch._C._get_privateuse1_backend_name() == "privateuseone"
 """,
+        fresh=True,
         SIM_CARDS="",
     )

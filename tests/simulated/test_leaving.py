@@ -46,4 +46,4 @@ def test_a_thread_of_autograd_that_starts_late_does_not_end_the_process(tmp_path
     source.write_text(_LATE, encoding="ascii")
     compiler = next(filter(None, map(shutil.which, ("c++", "g++", "clang++"))))
     subprocess.run([compiler, "-shared", "-fPIC", "-o", str(library), str(source)], check=True)
-    run(_STEP, LD_PRELOAD=str(library))
+    run(_STEP, fresh=True, LD_PRELOAD=str(library))

@@ -1,87 +1,19 @@
-"""The proof of an environment: real environments with a small torch of our own, each wrong in one way."""
+"""The proof of an environment against its lock: which packages, of which versions, built for which stack."""
 
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from stackproof import ROOT
 from stackproof.base.errors import EnvironmentMismatchError
-from stackproof.stack import environment_proof, environments, installed_files, lockfile, stacks, startup
+from stackproof.stack import environment_proof, environments, lockfile, stacks
 
 from .. import fakes
-
-PROVE = """
-import json, sys
-from dataclasses import asdict
-from pathlib import Path
-from stackproof.stack import environment_proof
-from stackproof.stack import stacks
-from stackproof.base.errors import Refusal
-stack = stacks.load("tiny", Path(sys.argv[1]))
-try:
-    found = environment_proof.prove(stack)
-    print(json.dumps({**asdict(found), "sentence": found.sentence(stack)}))
-except Refusal as refusal:
-    print(refusal)
-    sys.exit(refusal.exit_code)
-assert "torch" not in sys.modules
-"""
-
-
-@dataclass
-class Scene:
-    """A stack and an environment that is, at first, its lock."""
-
-    root: Path
-    stack: stacks.Stack
-    python: Path
-
-    @property
-    def site(self) -> Path:
-        """The folder of the environment's packages."""
-        return next(self.python.parent.parent.glob("lib/python3*/site-packages"))
-
-    def stamp(self, **other: object) -> None:
-        """Leave what `prepare` leaves, or something else."""
-        facts = {
-            "stack": "tiny",
-            "lock": "requirements.lock",
-            "lock_digest": lockfile.read(self.stack.lock).digest,
-        }
-        text = json.dumps({**facts, **other})
-        (self.python.parent.parent / environments.STAMP).write_text(text, encoding="utf-8")
-
-    def unstamp(self) -> None:
-        """Make it somebody else's environment."""
-        (self.python.parent.parent / environments.STAMP).unlink()
-
-    def prove(self, **env: str) -> tuple[int, str]:
-        """Prove the environment from inside it; return exit code and what was said."""
-        path = f"{ROOT / 'src'}:{fakes.borrowed(self.root / 'borrowed')}"
-        env["PYTHONPATH"] = f"{env['PYTHONPATH']}:{path}" if "PYTHONPATH" in env else path
-        ended = fakes.attempt([str(self.python), "-c", PROVE, str(self.root / "stacks")], env=env)
-        assert ended.stderr == ""
-        return ended.returncode, ended.stdout.strip()
-
-
-@pytest.fixture
-def scene(tmp_path: Path) -> Scene:
-    """An environment with torch 9.1.0 and numpy 2.0, pinned by the lock of a stack named 'tiny'."""
-    wheels = tmp_path / "wheels"
-    both = [fakes.wheel(wheels, "torch", "9.1.0", fakes.TORCH), fakes.wheel(wheels, "numpy", "2.0")]
-    folder = fakes.stack(tmp_path)
-    fakes.lock(folder, "".join(map(fakes.pin, both)))
-    python = fakes.venv(tmp_path / "environment", *both)
-    made = Scene(tmp_path, stacks.load("tiny", tmp_path / "stacks"), python)
-    made.stamp()
-    return made
+from .proving import Scene, install
 
 
 def test_environment_that_is_its_lock_is_proved(scene: Scene) -> None:
@@ -98,12 +30,6 @@ def test_environment_that_is_its_lock_is_proved(scene: Scene) -> None:
 def add_extra(scene: Scene) -> None:
     """Install a package that the lock does not name."""
     install(scene, fakes.wheel(scene.root / "more", "sneaky", "0.1"))
-
-
-def install(scene: Scene, wheel: Path) -> None:
-    """Install a wheel over what is there."""
-    command = [str(environments.find_uv()), "pip", "install", "--quiet", "--no-index", "--no-deps"]
-    fakes.run([*command, "--reinstall", "--python", str(scene.python), str(wheel)])
 
 
 def drop(scene: Scene) -> None:
@@ -302,38 +228,6 @@ def test_unhashed_wheels_are_said(scene: Scene) -> None:
     assert "unhashed: 1 vendor wheels, completed by `nox -s lock -- tiny`" in found["sentence"]
 
 
-def flavour(contains: str = "", **toolkits: str) -> stacks.Flavour:
-    """Return what a stack asks of torch."""
-    return stacks.Flavour(contains, **toolkits)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("wanted", "version", "toolkits", "words"),
-    [
-        (flavour(cuda="set"), "2.8.0+cu128", {"cuda": "12.8"}, []),
-        (flavour(cuda="set", hip="unset"), "2.8.0", {}, ["cuda is None, the stack wants it set"]),
-        (flavour(hip="set", cuda="unset"), "2.4.1", {"cuda": "12.1"}, ["hip is None", "cuda is 12.1"]),
-        (flavour("dtk", hip="set"), "2.4.1+rocm6", {"hip": "6"}, ["contains 'dtk'"]),
-        (flavour("+xpu", xpu="set"), "2.8.0+xpu", {"xpu": "20250101"}, []),
-    ],
-)
-def test_flavour_differences(wanted: stacks.Flavour, version: str, toolkits: dict[str, str], words: list[str]) -> None:
-    """A CUDA torch is no DCU torch, upstream ROCm is no DTK, and each difference is a line."""
-    said = environment_proof.flavour_differences(wanted, version, toolkits)
-    assert len(said) == len(words)
-    assert [word for word in words if not any(word in line for line in said)] == []
-
-
-def test_this_environment_has_its_own_torch() -> None:
-    """The torch of the environment that runs the tests is read right without importing it."""
-    from importlib import metadata
-
-    version, toolkits = environment_proof.torch_flavour()
-    assert version.split("+")[0] == metadata.version("torch").split("+")[0]
-    assert "hip" not in toolkits
-    assert environment_proof._damage() == []
-
-
 def test_cli_ends_with_exit_code_4_and_the_difference(tmp_path: Path) -> None:
     """The verb itself: a checkout, an environment built by `prepare`, then an extra package."""
     root = fakes.checkout(tmp_path / "checkout")
@@ -366,93 +260,3 @@ def test_refusal_is_a_mismatch() -> None:
         environment_proof._refuse(stack, ["x"], "remedy")
     assert str(caught.value).startswith(f"the environment {sys.prefix} is not stack 'cpu'")
     assert str(caught.value).endswith("; remedy:\n  x")
-
-
-def edit_same_size(scene: Scene) -> None:
-    """Change a character of a package and put its old date back."""
-    path = scene.site / "numpy.py"
-    before = path.stat()
-    path.write_text(path.read_text(encoding="utf-8").replace("2.0", "2.1"), encoding="utf-8")
-    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
-
-
-def edit_record_too(scene: Scene) -> None:
-    """Change a package and what its RECORD says of it."""
-    path, record = scene.site / "numpy.py", scene.site / "numpy-2.0.dist-info" / "RECORD"
-    old = installed_files.hash_of(path, "sha256")
-    path.write_text("version = '2.2'\n", encoding="utf-8")
-    text = record.read_text(encoding="utf-8").replace(old, installed_files.hash_of(path, "sha256"))
-    record.write_text(text, encoding="utf-8")
-
-
-def stray(name: str, text: str = "x = 1\n") -> Callable[[Scene], None]:
-    """Return what puts a file beside the lock's."""
-
-    def put(scene: Scene) -> None:
-        path = scene.site / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-
-    return put
-
-
-BESIDE: dict[str, tuple[Callable[[Scene], None], str]] = {
-    "same size": (edit_same_size, "numpy.py is not the file that its wheel held"),
-    "record too": (edit_record_too, "a RECORD is not the one that the build left"),
-    "module": (stray("helper.py"), "helper.py: is in no wheel's RECORD"),
-    "inside a package": (stray("torch/extra.py"), "torch/extra.py: is in no wheel's RECORD"),
-    "start-up line": (stray("more.pth", "import os\n"), "more.pth: is in no wheel's RECORD"),
-    "start-up module": (stray("sitecustomize.py"), "sitecustomize.py: is in no wheel's RECORD"),
-    "entry point": (stray("torch-9.1.0.dist-info/entry_points.txt", "[pytest11]\nx = os\n"), "entry_points.txt"),
-    "library": (stray("torch/_C.so", ""), "torch/_C.so: is in no wheel's RECORD"),
-}
-
-
-@pytest.mark.parametrize("name", BESIDE)
-def test_an_environment_is_its_lock_to_the_byte(scene: Scene, name: str) -> None:
-    """What was edited, or lies beside the lock's files, is named; seen also when the files were hashed before."""
-    break_it, words = BESIDE[name]
-    scene.stamp(**installed_files.seals(scene.site))
-    assert scene.prove()[0] == 0
-    break_it(scene)
-    code, said = scene.prove()
-    assert (code, words in said) == (4, True), said
-
-
-def test_a_wheel_whose_record_is_wrong_is_taken_as_it_was_built(scene: Scene) -> None:
-    """The lock pins the wheel, and the METADATA of IPEX 2.8.0 is not what its own RECORD says; a later edit is seen all the same."""
-    edit_same_size(scene)
-    scene.stamp(**installed_files.seals(scene.site))
-    code, said = scene.prove()
-    assert (code, json.loads(said)["files"]["flawed"]) == (0, 1)
-    with (scene.site / "numpy.py").open("a", encoding="utf-8") as stream:
-        stream.write("#")
-    assert scene.prove()[0] == 4
-
-
-def test_files_are_hashed_once(scene: Scene) -> None:
-    """The first proof reads every file, the second none; the sentence says how many were compared."""
-    first, second = (json.loads(scene.prove()[1])["files"] for _ in range(2))
-    assert first["read"] == first["files"] > 0
-    assert second == {**first, "read": 0}
-
-
-def test_a_path_that_shadows_the_environment_is_refused(scene: Scene) -> None:
-    """Another build of a package in front of the environment's is named; a folder with names of its own is not refused."""
-    folder = scene.root / "elsewhere"
-    folder.mkdir()
-    (folder / "own_tool.py").write_text("", encoding="utf-8")
-    assert scene.prove(PYTHONPATH=str(folder))[0] == 0
-    (folder / "numpy.py").write_text("", encoding="utf-8")
-    code, said = scene.prove(PYTHONPATH=str(folder))
-    assert (code, "numpy would be imported from" in said) == (4, True)
-
-
-def test_start_up_code_that_is_not_ours_is_refused(scene: Scene) -> None:
-    """What runs whenever Python starts could change anything; what a drill plants is known to be there."""
-    folder = scene.root / "planted"
-    folder.mkdir()
-    (folder / "sitecustomize.py").write_text("", encoding="utf-8")
-    code, said = scene.prove(PYTHONPATH=str(folder))
-    assert (code, "runs whenever Python starts" in said) == (4, True)
-    assert scene.prove(PYTHONPATH=str(folder), **{startup.DRILL: str(scene.root / "signs")})[0] == 0

@@ -1,0 +1,49 @@
+"""Where everything lies: a checkout's own folders, and what an installed wheel does in their place."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from stackproof.base import places
+from stackproof.base.errors import Refusal
+
+
+def test_what_is_read_at_run_time_is_there() -> None:
+    """Each folder that we ship exists, and holds what its name says."""
+    assert (places.STACKS / "cpu" / "stack.toml").is_file()
+    assert (places.SUITES / "pytest.ini").is_file()
+    assert list(places.DATA.glob("*.toml")) and list(places.REFERENCE.iterdir())
+
+
+def test_a_checkout_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside the sources nothing is refused; an installed package says what needs them, and the remedy."""
+    places.require_checkout("a gate")
+    monkeypatch.setattr(places, "INSTALLED", True)
+    with pytest.raises(Refusal, match="a gate needs a checkout of stackproof.*clone it"):
+        places.require_checkout("a gate")
+
+
+def test_our_suites_are_mounted_whatever_lies_on_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A package of that name in the working directory is not taken for them; a second call changes nothing."""
+    (tmp_path / "suites").mkdir()
+    (tmp_path / "suites" / "__init__.py").write_text("raise AssertionError('not ours')\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "suites")
+    places.mount_suites()
+    mounted = sys.modules["suites"]
+    assert list(mounted.__path__) == [str(places.SUITES)]
+    places.mount_suites()
+    assert sys.modules["suites"] is mounted
+
+
+def test_an_environment_gets_our_source_and_nothing_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a checkout that is `src`; a wheel lies among other packages, so a link to it alone is made, as often as asked."""
+    assert places.source_for(tmp_path) == places.ROOT / "src"
+    monkeypatch.setattr(places, "INSTALLED", True)
+    for _ in range(2):
+        folder = places.source_for(tmp_path)
+        assert [path.name for path in folder.iterdir()] == ["stackproof"]
+        assert (folder / "stackproof").resolve() == places.PACKAGE
