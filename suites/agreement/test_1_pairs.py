@@ -21,7 +21,7 @@ from stackproof.record.records import Figure, Measurement
 from stackproof.runner.request import Request
 from stackproof.stack import capabilities
 from stackproof.stack.stacks import Stack
-from stackproof.workloads.base import Setting
+from stackproof.workloads.work import Setting
 
 _ROUNDS = {"fast": 6, "regular": 12, "full": 8}
 _SLOW_ROUNDS = {"fast": 2, "regular": 4, "full": 8}

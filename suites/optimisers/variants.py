@@ -10,7 +10,7 @@ import torch
 
 from stackproof.device.dispatch import Operators
 from stackproof.record.checks import CapabilityMissing
-from stackproof.workloads.base import hashed
+from stackproof.workloads.weights import hashed
 
 STEPS = 5
 CPU = torch.device("cpu")

@@ -12,7 +12,7 @@ from stackproof.device.kinds import Device
 from stackproof.device.numerics import judge, shortened
 from stackproof.record.checks import require
 from stackproof.record.records import Figure
-from stackproof.workloads.base import hashed
+from stackproof.workloads.weights import hashed
 from suites.common import SEED
 
 # tf32 rounds each factor to ten bits of mantissa: a product is off by 2^-11 at most, a sum of many by less than that times two.

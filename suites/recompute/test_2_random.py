@@ -10,7 +10,7 @@ from torch.utils.checkpoint import checkpoint
 from stackproof.device.kinds import Device
 from stackproof.record.checks import require
 from stackproof.record.records import Figure
-from stackproof.workloads.base import hashed, reset
+from stackproof.workloads.weights import hashed, reset
 from suites.common import SEED
 from suites.recompute.checkpointing import MODES
 

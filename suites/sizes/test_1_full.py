@@ -20,9 +20,9 @@ from stackproof.record.checks import require
 from stackproof.record.records import Figure
 from stackproof.stack import capabilities
 from stackproof.stack.stacks import Stack
-from stackproof.workloads.base import Setting
 from stackproof.workloads.copies import checksum
 from stackproof.workloads.sdpa import Attention
+from stackproof.workloads.work import Setting
 from suites.common import SEED, supported
 
 _FILE = DATA / "sizes.toml"

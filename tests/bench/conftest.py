@@ -15,7 +15,7 @@ from stackproof.device.kinds import Device
 from stackproof.record.checks import CheckFailed
 from stackproof.record.records import Figure
 from stackproof.stack.stacks import Stack
-from stackproof.workloads.base import Setting, Work
+from stackproof.workloads.work import Setting, Work
 
 
 def subject_of(

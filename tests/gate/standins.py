@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,7 @@ class Sides:
 
     `slower`: share by which the head's time is longer; `memory`: factor of its peak; `operators`: what it dispatches, of ten;
     `facts`: of the head; `lost`: subjects that end, with side, verdict and reason; `has`: the subjects of base and head;
-    `drops`: quantities that the head does not tell;
+    `noise`: standard deviation of the logarithm of a time; `drops`: quantities that the head does not tell;
     `loss` and `steps`: what the head computes and does, of 2.0 and 100; `readings`: what the vendor's tool says, a reading a launch.
     """
 
@@ -68,7 +69,7 @@ class Sides:
         return found, lost
 
     def _noisy(self) -> float:
-        return 1 + self.dice.gauss(0, 0.01)
+        return math.exp(self.dice.gauss(0, self.rest.get("noise", 0.01)))
 
     def _seen(self, head: bool) -> Observed:
         factor = 1 + self.slower * head

@@ -83,7 +83,17 @@ def test_what_both_skip_is_no_failure_as_long_as_something_runs(
 def test_a_gate_in_which_everything_was_skipped_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Nothing ran, so nothing may look green, nor be let through as inconclusive."""
     lost = dict.fromkeys(SUBJECTS, ("both", Verdict.SKIPPED, "a rule says so"))
-    assert judged(Sides(lost=lost), monkeypatch, tmp_path).verdict.exit_code == 1
+    record = judged(Sides(lost=lost), monkeypatch, tmp_path)
+    assert record.verdict.exit_code == 1
+    assert red(record) == {"gate/run::judged": "no time was measured, so nothing was compared"}
+
+
+def test_a_gate_that_could_judge_no_time_is_inconclusive(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Everything ran, nothing is wrong, and no time says anything: that is no pass. One subject that is judged is enough."""
+    record = judged(Sides(noise=0.8), monkeypatch, tmp_path)
+    assert record.verdict.exit_code == 6
+    assert red(record) == {"gate/run::judged": "no time could be judged; allow more --minutes"}
+    assert "gate/run::judged" not in {check.id for check in judged(Sides(), monkeypatch, tmp_path).checks}
 
 
 @pytest.mark.parametrize("metric", ["peak-memory", "operators"])

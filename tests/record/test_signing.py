@@ -44,7 +44,7 @@ def signed(tmp_path: Path, keys: dict[str, Path]) -> Path:
 def refused(path: Path, key: Path) -> str:
     """Return why a record is not vouched for."""
     with pytest.raises(signing.NotSignedError) as caught:
-        signing.verify(path, signing.Key.load(key))
+        signing.verify(path, signing.KeyFile.load(key))
     return str(caught.value)
 
 
@@ -57,7 +57,7 @@ def envelope(path: Path) -> dict[str, Any]:
 @pytest.mark.parametrize("which", ["ours", "public"])
 def test_what_was_signed_is_vouched_for(signed: Path, keys: dict[str, Path], which: str) -> None:
     """Either half of the key verifies; the sentence says what is covered."""
-    said = signing.verify(signed, signing.Key.load(keys[which]))
+    said = signing.verify(signed, signing.KeyFile.load(keys[which]))
     assert "as it is, with 1 logs, lock aaaaaaaaaaaa; it passed" in said
 
 
@@ -176,7 +176,7 @@ def test_a_good_signature_of_something_else_vouches_for_nothing(signed: Path, ke
     payload = json.dumps(
         {"_type": signing.STATEMENT, "subject": [], "predicateType": "https://slsa.dev/provenance/v1"}
     ).encode()
-    key = signing.Key.load(keys["ours"])
+    key = signing.KeyFile.load(keys["ours"])
     found = envelope(signed)
     found["payload"] = base64.b64encode(payload).decode()
     found["signatures"][0]["sig"] = base64.b64encode(signing._made(key, signing._encoded(payload))).decode()
@@ -188,13 +188,13 @@ def test_a_good_signature_of_something_else_vouches_for_nothing(signed: Path, ke
 def test_a_bad_key_is_refused(signed: Path, keys: dict[str, Path], which: str, words: str) -> None:
     """Another kind of key, or none."""
     with pytest.raises(Refusal, match=words):
-        signing.Key.load(keys.get(which, signed.parent / which))
+        signing.KeyFile.load(keys.get(which, signed.parent / which))
 
 
 def test_a_public_key_does_not_sign(signed: Path, keys: dict[str, Path]) -> None:
     """It can only verify."""
     with pytest.raises(Refusal, match="is a public key"):
-        signing.sign(signed, signing.Key.load(keys["public"]))
+        signing.sign(signed, signing.KeyFile.load(keys["public"]))
 
 
 def test_the_verb_has_an_exit_code_for_each(
@@ -222,7 +222,7 @@ def test_a_store_that_asks_for_signatures_leaves_the_others_out(signed: Path, ke
 def test_a_signed_record_stays_signed_in_the_store(signed: Path, keys: dict[str, Path], tmp_path: Path) -> None:
     """Its very bytes are added, and the signature under the new name."""
     added = store.append(records.read(signed), tmp_path / "published", signed)
-    assert "signed by" in signing.verify(added, signing.Key.load(keys["public"]))
+    assert "signed by" in signing.verify(added, signing.KeyFile.load(keys["public"]))
 
 
 def test_the_gate_takes_no_unsigned_base(

@@ -11,7 +11,7 @@ import pytest
 from stackproof.base.errors import Refusal
 from stackproof.record.records import Check, Verdict
 from stackproof.stack import manifest
-from stackproof.stack.manifest import Manifest, Row, Run
+from stackproof.stack.manifest import FileRow, Manifest, Selection
 from stackproof.stack.stacks import Stack
 
 SEEDS = tuple(f"rng/rng::seed[{number}]" for number in range(100))
@@ -28,7 +28,7 @@ def of(names: Iterable[str], without: dict[str, str] | None = None, because: str
     return Manifest(Path("stacks/cpu/expected.toml"), manifest.rows_of(names, without or {}, because))
 
 
-def said(found: Manifest, run: Run, cpu: Stack) -> dict[str, str]:
+def said(found: Manifest, run: Selection, cpu: Stack) -> dict[str, str]:
     """Return what is wrong, by file."""
     return dict(manifest.complaints(found, run, cpu))
 
@@ -38,12 +38,12 @@ SUITES = ("rng", "serialisation")
 
 def test_what_was_counted_is_what_is_expected(cpu: Stack) -> None:
     """A run of the very checks that were counted has nothing to say."""
-    assert not said(of([*SEEDS, *STATES]), Run([*SEEDS, *STATES], ended([*SEEDS, *STATES]), SUITES), cpu)
+    assert not said(of([*SEEDS, *STATES]), Selection([*SEEDS, *STATES], ended([*SEEDS, *STATES]), SUITES), cpu)
 
 
 def test_a_file_that_vanishes_is_named_with_both_numbers(cpu: Stack) -> None:
     """Renamed away, it is told although the rest of its suite is all there."""
-    wrong = said(of([*SEEDS, *STATES]), Run(SEEDS, ended(SEEDS), SUITES), cpu)
+    wrong = said(of([*SEEDS, *STATES]), Selection(SEEDS, ended(SEEDS), SUITES), cpu)
     assert wrong.keys() == {"serialisation/state"}
     assert (
         "0 checks of serialisation/state were collected, stacks/cpu/expected.toml has 2" in wrong["serialisation/state"]
@@ -54,19 +54,19 @@ def test_a_file_that_vanishes_is_named_with_both_numbers(cpu: Stack) -> None:
 @pytest.mark.parametrize("change", [SEEDS[1:], (*SEEDS, "rng/rng::seed[more]")], ids=["one fewer", "one more"])
 def test_one_check_is_enough(cpu: Stack, change: tuple[str, ...]) -> None:
     """In the environment of the lock the number is exact: 99 of 100 is not 100."""
-    wrong = said(of(SEEDS), Run(change, ended(change), SUITES), cpu)
+    wrong = said(of(SEEDS), Selection(change, ended(change), SUITES), cpu)
     assert f"{len(change)} checks of rng/rng were collected, stacks/cpu/expected.toml has 100" in wrong["rng/rng"]
 
 
 def test_a_renamed_check_is_seen_although_the_number_is_the_same(cpu: Stack) -> None:
     """The digest of the names changes with any of them."""
     renamed = (*SEEDS[1:], "rng/rng::sown[0]")
-    assert "under other names" in said(of(SEEDS), Run(renamed, ended(renamed), SUITES), cpu)["rng/rng"]
+    assert "under other names" in said(of(SEEDS), Selection(renamed, ended(renamed), SUITES), cpu)["rng/rng"]
 
 
 def test_a_file_that_nobody_counts_on_is_told(cpu: Stack) -> None:
     """Without a row, its checks could vanish unseen tomorrow."""
-    wrong = said(of(SEEDS), Run([*SEEDS, *STATES], ended([*SEEDS, *STATES]), SUITES), cpu)
+    wrong = said(of(SEEDS), Selection([*SEEDS, *STATES], ended([*SEEDS, *STATES]), SUITES), cpu)
     assert "no row for serialisation/state" in wrong["serialisation/state"]
 
 
@@ -74,10 +74,10 @@ def test_what_is_skipped_beyond_its_rows_is_told(cpu: Stack) -> None:
     """Each check that is not executed was counted by reason; one more is one too few."""
     rule = "data/capabilities.toml, safetensors: needs safetensors>=99"
     checks = [*ended(STATES[:1]), *ended(STATES[1:], Verdict.SKIPPED, rule)]
-    wrong = said(of(STATES), Run(STATES, checks, SUITES), cpu)["serialisation/state"]
+    wrong = said(of(STATES), Selection(STATES, checks, SUITES), cpu)["serialisation/state"]
     assert "1 checks of serialisation/state were executed, stacks/cpu/expected.toml expects at least 2" in wrong
     assert "safetensors>=99" in wrong
-    assert not said(of(STATES, {STATES[1]: "safetensors"}), Run(STATES, checks, SUITES), cpu)
+    assert not said(of(STATES, {STATES[1]: "safetensors"}), Selection(STATES, checks, SUITES), cpu)
 
 
 @pytest.mark.parametrize("rule", ["enough-memory", "a-card-each"])
@@ -87,17 +87,17 @@ def test_hosts_differ_in_memory_and_cards(cpu: Stack, rule: str) -> None:
         *ended(STATES[:1]),
         *ended(STATES[1:], Verdict.SKIPPED, f"data/capabilities.toml, {rule}: less than needed"),
     ]
-    assert not said(of(STATES), Run(STATES, checks, SUITES), cpu)
+    assert not said(of(STATES), Selection(STATES, checks, SUITES), cpu)
     assert of(STATES, {STATES[1]: rule}).files["serialisation/state"].without == {}
 
 
 def test_another_torch_has_98_per_cent(cpu: Stack) -> None:
     """Outside the environment of the lock two of a hundred checks may be others, and not three; of two, none."""
-    other = Run(SEEDS[2:], ended(SEEDS[2:]), SUITES, exact=False)
+    other = Selection(SEEDS[2:], ended(SEEDS[2:]), SUITES, exact=False)
     assert not said(of(SEEDS), other, cpu)
     fewer = replace(other, collected=SEEDS[3:])
     assert "97 checks of rng/rng were collected" in said(of(SEEDS), fewer, cpu)["rng/rng"]
-    assert said(of(STATES), Run(STATES[1:], ended(STATES[1:]), SUITES, exact=False), cpu)
+    assert said(of(STATES), Selection(STATES[1:], ended(STATES[1:]), SUITES, exact=False), cpu)
 
 
 def test_a_bound_is_98_per_cent_of_what_was_counted() -> None:
@@ -108,7 +108,7 @@ def test_a_bound_is_98_per_cent_of_what_was_counted() -> None:
 
 def test_suites_that_were_not_asked_for_are_left_alone(cpu: Stack) -> None:
     """A run of one suite says nothing of another."""
-    assert not said(of([*SEEDS, *STATES]), Run(SEEDS, ended(SEEDS), ("rng",)), cpu)
+    assert not said(of([*SEEDS, *STATES]), Selection(SEEDS, ended(SEEDS), ("rng",)), cpu)
 
 
 @pytest.mark.parametrize(
@@ -140,6 +140,6 @@ def test_what_is_written_is_read_again(cpu: Stack, tmp_path: Path) -> None:
 def test_a_suite_that_is_gone_is_refused(cpu: Stack, tmp_path: Path) -> None:
     """Rows of a suite that no longer exists mean that all its files were renamed away."""
     mine = replace(cpu, folder=tmp_path)
-    manifest.write(tmp_path / "expected.toml", {"nosuch/file": Row(1, "0" * 16)}, mine)
+    manifest.write(tmp_path / "expected.toml", {"nosuch/file": FileRow(1, "0" * 16)}, mine)
     with pytest.raises(Refusal, match="is of the suite 'nosuch', which does not exist"):
         manifest.load(mine)

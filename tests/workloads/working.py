@@ -7,7 +7,7 @@ from typing import Any
 
 from stackproof.base.toml import Table
 from stackproof.device.devices import HOST
-from stackproof.workloads.base import Setting
+from stackproof.workloads.work import Setting
 
 
 def setting(preset: str = "tiny", **parameters: Any) -> Setting:

@@ -35,10 +35,11 @@ from stackproof.device.kinds import Device
 from stackproof.ranks.rank import Rank
 from stackproof.record.checks import CapabilityMissing, CheckFailed
 from stackproof.workloads import inputs
-from stackproof.workloads.base import Job, Setting
+from stackproof.workloads.base import Job
 from stackproof.workloads.collectives import TimedCollective
 from stackproof.workloads.gemm import Gemm
 from stackproof.workloads.training import SEED, TrainingSteps
+from stackproof.workloads.work import Setting
 from stackproof.workloads.yolo import setting_of, without_side_effects
 
 FILE = DATA / "agreement.toml"

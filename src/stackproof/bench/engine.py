@@ -27,8 +27,8 @@ from stackproof.device.telemetry import Telemetry, require_alone
 from stackproof.record.checks import CapabilityMissing, CheckFailed
 from stackproof.record.records import Figure
 from stackproof.stack import capabilities
-from stackproof.workloads.base import Setting, Work
 from stackproof.workloads.catalogue import kinds
+from stackproof.workloads.work import Setting, Work
 
 _DRIFTED = 0.03
 """From this share on, the difference between the first and the last third of the samples is worth a note."""

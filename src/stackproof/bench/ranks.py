@@ -31,9 +31,10 @@ from stackproof.ranks.rank import Rank
 from stackproof.record.checks import CheckFailed, require
 from stackproof.runner.request import REQUEST
 from stackproof.stack import capabilities
-from stackproof.workloads.base import Job, Preset, Setting, Work
+from stackproof.workloads.base import Job, Preset
 from stackproof.workloads.collectives import TimedCollective
 from stackproof.workloads.training import SEED, TrainingSteps, judged
+from stackproof.workloads.work import Setting, Work
 
 
 @contextmanager

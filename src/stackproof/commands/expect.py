@@ -81,7 +81,7 @@ def _check(stack: Stack) -> int:
         raise Refusal(
             f"{manifest.path_of(stack)}: does not exist; write it with `python -m stackproof expect --stack {stack.name}`"
         )
-    run = manifest.Run(expect.collected(stack), (), stacks.suites())
+    run = manifest.Selection(expect.collected(stack), (), stacks.suites())
     wrong = [said for _, said in manifest.complaints(found, run, stack, counted=False)]
     for sentence in wrong:
         print(sentence)  # noqa: T201

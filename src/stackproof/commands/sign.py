@@ -40,7 +40,7 @@ def require_signed(verb: argparse.ArgumentParser, what: str) -> None:
 def _sign(options: argparse.Namespace) -> int:
     from stackproof.record import signing
 
-    key = signing.Key.load(options.key)
+    key = signing.KeyFile.load(options.key)
     for path in options.records:
         print(signing.sign(path, key))  # noqa: T201
     return 0
@@ -50,7 +50,7 @@ def _verify(options: argparse.Namespace) -> int:
     """Print a sentence for each record; 1 if one is not what was signed."""
     from stackproof.record import signing
 
-    key = signing.Key.load(options.key) if options.key else None
+    key = signing.KeyFile.load(options.key) if options.key else None
     code = 0
     for path in options.records:
         try:

@@ -16,7 +16,8 @@ from typing import Any
 import torch
 
 from stackproof.base.rpc import Message
-from stackproof.workloads.base import Job, Work
+from stackproof.workloads.base import Job
+from stackproof.workloads.work import Work
 
 SCALES = (1.0, 1.0, 1e4, 1e-4)
 """What gradients are multiplied by in the steps that are taken: a clip shows with large ones, an epsilon with small ones."""

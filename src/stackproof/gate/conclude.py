@@ -119,8 +119,8 @@ def _counted(subject: str, counter: str, pairs: list[tuple[dict[str, int], dict[
 
 def _unjudged(results: Results, record: Record) -> list[Check]:
     """Return the check that a gate owes which has nothing against it and nothing for it: no time was judged, or nothing ran."""
-    good = overall(check.verdict for check in record.checks) is Verdict.PASSED
-    if not good or any(cell.what == TIME and cell.decided for cell in results.cells.values()):
+    red = any(check.verdict.exit_code for check in record.checks)
+    if red or any(cell.what == TIME and cell.decided for cell in results.cells.values()):
         return []
     if results.seen():
         return [compared("run", "judged", Verdict.INCONCLUSIVE, "no time could be judged; allow more --minutes")]

@@ -31,8 +31,8 @@ from stackproof.ranks.rank import Rank
 from stackproof.record.checks import CheckCrashed, CheckEnded
 from stackproof.record.records import Verdict
 from stackproof.stack.stacks import Stack
-from stackproof.workloads.base import Work
 from stackproof.workloads.collectives import TimedCollective
+from stackproof.workloads.work import Work
 
 Answer = rpc.Message
 

@@ -18,7 +18,7 @@ from stackproof.base.errors import Refusal, suggestion
 
 if TYPE_CHECKING:
     from stackproof.device.kinds import Device
-    from stackproof.workloads.base import Work
+    from stackproof.workloads.work import Work
 
 # What each drill does, and what its value is; the third is the value where none is given.
 KINDS: dict[str, tuple[str, type, str]] = {

@@ -36,8 +36,8 @@ from stackproof.gate.group import RankGroup, arranged, in_effect
 from stackproof.gate.planted import PlantedFault
 from stackproof.record.checks import CapabilityMissing, CheckEnded
 from stackproof.stack import stacks
-from stackproof.workloads.base import Setting
 from stackproof.workloads.catalogue import kinds
+from stackproof.workloads.work import Setting
 
 Answer = rpc.Message
 _THREADS = max(1, torch.get_num_threads() // 2)

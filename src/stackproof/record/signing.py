@@ -37,7 +37,7 @@ class NotSignedError(Refusal):
 
 
 @dataclass(frozen=True)
-class Key:
+class KeyFile:
     """An ed25519 key in a PEM file, private or public; `identity` is the SHA-256 of its public half."""
 
     path: Path
@@ -45,7 +45,7 @@ class Key:
     identity: str
 
     @classmethod
-    def load(cls, path: Path) -> Key:
+    def load(cls, path: Path) -> KeyFile:
         """Read a key.
 
         Raises:
@@ -71,7 +71,7 @@ def beside(path: Path) -> Path:
     return path.with_suffix(SUFFIX)
 
 
-def sign(path: Path, key: Key) -> Path:
+def sign(path: Path, key: KeyFile) -> Path:
     """Sign a record and return the file of the signature.
 
     Raises:
@@ -109,7 +109,7 @@ def statement(record: Record, path: Path) -> dict[str, Any]:
     }
 
 
-def verify(path: Path, key: Key) -> str:
+def verify(path: Path, key: KeyFile) -> str:
     """Hold a record against the signature beside it and return one sentence that says what was vouched for.
 
     Raises:
@@ -149,10 +149,10 @@ def unedited(path: Path) -> str:
 def require(path: Path, key: Path | None) -> None:
     """Refuse a record that the holder of a key has not vouched for; without a key nothing is asked."""
     if key is not None:
-        verify(path, Key.load(key))
+        verify(path, KeyFile.load(key))
 
 
-def _vouched(path: Path, key: Key) -> bytes:
+def _vouched(path: Path, key: KeyFile) -> bytes:
     """Return the payload of the envelope beside a record, if a signature of the key is on it."""
     file = beside(path)
     if not path.is_file():
@@ -219,7 +219,7 @@ def _encoded(payload: bytes) -> bytes:
     return b"DSSEv1 %d %b %d %b" % (len(kind), kind, len(payload), payload)
 
 
-def _made(key: Key, text: bytes) -> bytes:
+def _made(key: KeyFile, text: bytes) -> bytes:
     with tempfile.TemporaryDirectory(prefix="stackproof-sign-") as folder:
         given, made = Path(folder) / "text", Path(folder) / "signature"
         given.write_bytes(text)
@@ -229,7 +229,7 @@ def _made(key: Key, text: bytes) -> bytes:
         return made.read_bytes()
 
 
-def _holds(key: Key, text: bytes, signature: bytes) -> bool:
+def _holds(key: KeyFile, text: bytes, signature: bytes) -> bool:
     with tempfile.TemporaryDirectory(prefix="stackproof-sign-") as folder:
         given, made = Path(folder) / "text", Path(folder) / "signature"
         given.write_bytes(text)

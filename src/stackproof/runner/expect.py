@@ -18,7 +18,7 @@ from stackproof.runner.process import Tail, command, variables_of
 from stackproof.runner.request import REQUEST, Request
 from stackproof.runner.suites import DEFAULT_PROFILE
 from stackproof.stack import capabilities, environments, lockfile, manifest, startup
-from stackproof.stack.manifest import Row
+from stackproof.stack.manifest import FileRow
 from stackproof.stack.stacks import PRECISIONS, Stack, suites
 
 _SECONDS = 300.0
@@ -47,13 +47,13 @@ def collected(stack: Stack) -> tuple[str, ...]:
     return tuple(names)
 
 
-def measured(stack: Stack, paths: Iterable[Path]) -> dict[str, Row]:
+def measured(stack: Stack, paths: Iterable[Path]) -> dict[str, FileRow]:
     """Return the rows that records of whole runs show; a later record of a file counts.
 
     Raises:
         Refusal: a record is of another stack or lock, of chosen checks, or was interrupted.
     """
-    rows: dict[str, Row] = {}
+    rows: dict[str, FileRow] = {}
     for path in paths:
         record = _whole(stack, path)
         ids = [check.id for check in record.checks if "::" in check.id]
@@ -61,7 +61,7 @@ def measured(stack: Stack, paths: Iterable[Path]) -> dict[str, Row]:
     return rows
 
 
-def predicted(stack: Stack, names: Iterable[str], like: Record, because: str) -> dict[str, Row]:
+def predicted(stack: Stack, names: Iterable[str], like: Record, because: str) -> dict[str, FileRow]:
     """Return rows for a card that nobody has here: what was collected, less what rows of data leave out.
 
     That is: precisions that the stack does not have, dtypes that torch's operator database does not list for the device, and what
@@ -116,7 +116,7 @@ def _not_listed(stack: Stack, names: tuple[str, ...]) -> dict[str, str]:
     return found
 
 
-def settle(stack: Stack, rows: Mapping[str, Row], names: Iterable[str]) -> dict[str, Row]:
+def settle(stack: Stack, rows: Mapping[str, FileRow], names: Iterable[str]) -> dict[str, FileRow]:
     """Return a row for each file that was collected: its checks by count and name, and what is left out by these rows.
 
     A file without one keeps what its manifest leaves out; what came to it counts as executed until a run shows otherwise.
@@ -125,7 +125,7 @@ def settle(stack: Stack, rows: Mapping[str, Row], names: Iterable[str]) -> dict[
     return {file: _left_out(row, told.get(file)) for file, row in manifest.rows_of(names, {}).items()}
 
 
-def _left_out(row: Row, told: Row | None) -> Row:
+def _left_out(row: FileRow, told: FileRow | None) -> FileRow:
     if told is None or sum(told.without.values()) > row.checks:
         return row
-    return Row(row.checks, row.ids, told.without, told.because)
+    return FileRow(row.checks, row.ids, told.without, told.because)

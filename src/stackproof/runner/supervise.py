@@ -130,7 +130,7 @@ def _guard_files(request: Request, state: RunState) -> None:
         return
     facts = state.record.provenance
     more = request.suites if request.options.get("profile", DEFAULT_PROFILE) != DEFAULT_PROFILE else ()
-    run = manifest.Run(state.known, state.record.checks, request.suites, bool(facts.get("pinned")), more)
+    run = manifest.Selection(state.known, state.record.checks, request.suites, bool(facts.get("pinned")), more)
     for file, sentence in manifest.complaints(found, run, request.stack):
         state.conclude(Check(f"guard: {file}", Verdict.FAILED, sentence, 0.0))
 

@@ -30,7 +30,7 @@ _TABLE = re.compile(r"data/([a-z]+\.toml)")
 
 
 @dataclass(frozen=True)
-class Row:
+class FileRow:
     """What one file of a suite has: so many checks, the digest of their sorted names, and how many are not executed, by reason."""
 
     checks: int
@@ -59,7 +59,7 @@ class Manifest:
     """The rows of a stack, by file: `operators/sweep`."""
 
     path: Path
-    files: Mapping[str, Row]
+    files: Mapping[str, FileRow]
 
     @property
     def name(self) -> str:
@@ -69,11 +69,11 @@ class Manifest:
 
 @dataclass(frozen=True)
 class _File:
-    files: Mapping[str, Row]
+    files: Mapping[str, FileRow]
 
 
 @dataclass(frozen=True)
-class Run:
+class Selection:
     """What a run has to show: every check that was collected, and how each ended. `exact`: in the environment of the lock."""
 
     collected: Iterable[str]
@@ -107,13 +107,13 @@ def load(stack: Stack) -> Manifest | None:
     return found
 
 
-def load_loosely(stack: Stack) -> dict[str, Row]:
+def load_loosely(stack: Stack) -> dict[str, FileRow]:
     """Return the rows as they stand for one who writes them anew: suites may have gone, and there may be none."""
     path = path_of(stack)
     return dict(Table.load(path).row(_File).files) if path.exists() else {}
 
 
-def complaints(found: Manifest, run: Run, stack: Stack, counted: bool = True) -> Iterator[tuple[str, str]]:
+def complaints(found: Manifest, run: Selection, stack: Stack, counted: bool = True) -> Iterator[tuple[str, str]]:
     """Yield file and sentence for each file that does not have what the manifest says.
 
     `counted`: hold executed checks against it too, not only what was collected.
@@ -160,16 +160,16 @@ def why_not(check: Check) -> str:
     return table[1] if table else "measured"
 
 
-def rows_of(collected: Iterable[str], without: Mapping[str, str], because: str = "") -> dict[str, Row]:
+def rows_of(collected: Iterable[str], without: Mapping[str, str], because: str = "") -> dict[str, FileRow]:
     """Return the rows for checks that were collected; `without` has, by name, why one is not executed."""
     found = {}
     for file, names in sorted(by_file(set(collected)).items()):
         left = Counter(without[name] for name in names if name in without and not _varies(without[name]))
-        found[file] = Row(len(names), digest(names), dict(sorted(left.items())), because)
+        found[file] = FileRow(len(names), digest(names), dict(sorted(left.items())), because)
     return found
 
 
-def write(path: Path, rows: Mapping[str, Row], stack: Stack) -> None:
+def write(path: Path, rows: Mapping[str, FileRow], stack: Stack) -> None:
     """Write a manifest; rows of files that were not looked at have to be among them."""
     lines = [
         f"# How many checks each file has, by the digest of their names, and why some are not executed on '{stack.label}'.",
@@ -187,7 +187,7 @@ def write(path: Path, rows: Mapping[str, Row], stack: Stack) -> None:
         raise Refusal(f"{path}: cannot be written ({error.strerror}); make it writable") from error
 
 
-def _otherwise(found: Manifest, file: str, row: Row, ids: list[str], run: Run) -> str:
+def _otherwise(found: Manifest, file: str, row: FileRow, ids: list[str], run: Selection) -> str:
     """Say in what the checks that were collected of a file are not its row's, or nothing."""
     more = file.partition("/")[0] in run.more
     least = row.checks if run.exact else _share(row.checks)
@@ -199,7 +199,7 @@ def _otherwise(found: Manifest, file: str, row: Row, ids: list[str], run: Run) -
     return ""
 
 
-def _too_few(found: Manifest, file: str, row: Row, checks: list[Check], run: Run) -> str:
+def _too_few(found: Manifest, file: str, row: FileRow, checks: list[Check], run: Selection) -> str:
     """Say that fewer checks of a file were executed than its row explains, or nothing."""
     done = [check for check in checks if check.verdict not in NOT_EXECUTED]
     excused = [check for check in checks if check.verdict in NOT_EXECUTED and _excused(check, run.exact)]
@@ -211,7 +211,7 @@ def _too_few(found: Manifest, file: str, row: Row, checks: list[Check], run: Run
     return f"{len(done)} checks of {file} were executed, {found.name} expects at least {least}{why}"
 
 
-def _unlisted(found: Manifest, file: str, ids: list[str], run: Run) -> str:
+def _unlisted(found: Manifest, file: str, ids: list[str], run: Selection) -> str:
     """Say that nobody counts on a file; another torch may have brought it."""
     return f"{found.name} has no row for {file}, whose {len(ids)} checks nobody would miss" if run.exact and ids else ""
 

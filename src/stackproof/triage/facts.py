@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from stackproof.triage import rules
-from stackproof.triage.causes import People
+from stackproof.triage.deaths import People
 from stackproof.triage.probes import Hit, Who
 from stackproof.triage.scan import Evidence
 

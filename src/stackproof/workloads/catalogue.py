@@ -15,7 +15,8 @@ from types import ModuleType
 
 from stackproof import workloads
 from stackproof.base.errors import Refusal, suggestion
-from stackproof.workloads.base import Maker, Workload
+from stackproof.workloads.base import Workload
+from stackproof.workloads.work import Maker
 
 
 def _modules() -> list[ModuleType]:

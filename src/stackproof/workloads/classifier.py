@@ -11,8 +11,9 @@ from torch import nn
 from torch.nn import functional
 
 from stackproof.workloads import inputs
-from stackproof.workloads.base import Batch, Evaluation, Job, Preset, Recipe, Units, Workload, reset
+from stackproof.workloads.base import Batch, Evaluation, Job, Preset, Recipe, Units, Workload
 from stackproof.workloads.training import counted
+from stackproof.workloads.weights import reset
 
 _SIZE = 16  # pixels a side
 _SAMPLES: dict[Preset, int] = {"tiny": 32, "full": 256}

@@ -16,7 +16,7 @@ import torch.distributed as dist
 from stackproof.base.toml import OneOf
 from stackproof.record.checks import require
 from stackproof.record.records import Figure
-from stackproof.workloads.base import FloatingDtype, Setting, Work, name_of
+from stackproof.workloads.work import FloatingDtype, Setting, Work, name_of
 
 _MIB = 1 << 20
 _PERIOD = 7

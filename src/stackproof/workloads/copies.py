@@ -13,7 +13,7 @@ from stackproof.device.devices import HOST
 from stackproof.device.kinds import Device
 from stackproof.record.checks import require
 from stackproof.record.records import Figure
-from stackproof.workloads.base import Setting, Work
+from stackproof.workloads.work import Setting, Work
 
 _MIB = 1 << 20
 

@@ -10,7 +10,7 @@ import torch
 
 from stackproof.device.numerics import shortened
 from stackproof.operators.projection import Deviation, fold, product, signs, unit
-from stackproof.workloads.base import FloatingDtype, Setting, Work, name_of
+from stackproof.workloads.work import FloatingDtype, Setting, Work, name_of
 
 _SEED = 3
 

@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from stackproof.record.checks import require
 from stackproof.workloads import inputs
-from stackproof.workloads.base import Setting, Work
+from stackproof.workloads.work import Setting, Work
 
 _DRAWN = 16
 """Different pictures that are drawn; the set repeats them."""

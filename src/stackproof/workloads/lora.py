@@ -23,19 +23,9 @@ from torch.nn import functional
 from stackproof import DATA
 from stackproof.base.toml import OneOf, Parsed, Table
 from stackproof.workloads import inputs
-from stackproof.workloads.base import (
-    Batch,
-    Evaluation,
-    Job,
-    Preset,
-    Recipe,
-    Units,
-    Workload,
-    fan_in_bound,
-    materialise,
-    widened,
-)
+from stackproof.workloads.base import Batch, Evaluation, Job, Preset, Recipe, Units, Workload
 from stackproof.workloads.training import trainer_flops
+from stackproof.workloads.weights import fan_in_bound, materialise, widened
 
 _DTYPES = ("float32", "bfloat16")
 _B_BOUND = 0.02  # of the B matrices; peft's own A matrices start within 1/sqrt(fan in)

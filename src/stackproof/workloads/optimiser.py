@@ -11,8 +11,9 @@ import torch
 from stackproof.operators import forms
 from stackproof.record.checks import CapabilityMissing, require
 from stackproof.record.records import Figure
-from stackproof.workloads.base import Job, OfWorkload, Setting, Work
+from stackproof.workloads.base import Job
 from stackproof.workloads.training import SEED
+from stackproof.workloads.work import OfWorkload, Setting, Work
 
 _ULPS = 4.0
 _SHARE = 3e-5

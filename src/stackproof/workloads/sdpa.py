@@ -23,7 +23,7 @@ from stackproof.operators.projection import Deviation, ExpectedSums, Floats, fol
 from stackproof.probes import attention
 from stackproof.record.checks import CapabilityMissing, require
 from stackproof.record.records import Figure
-from stackproof.workloads.base import FloatingDtype, Setting, Work, name_of
+from stackproof.workloads.work import FloatingDtype, Setting, Work, name_of
 
 _SEED = 13
 _BACKWARD = 2.5

@@ -20,7 +20,8 @@ from stackproof.device.numerics import Judgement, judge, judge_mixed, relative_e
 from stackproof.operators import forms
 from stackproof.record.checks import CapabilityMissing, require
 from stackproof.record.records import Figure
-from stackproof.workloads.base import Job, OfWorkload, Preset, Setting, StepResult, Work, Workload, name_of
+from stackproof.workloads.base import Job, Preset, StepResult, Workload
+from stackproof.workloads.work import OfWorkload, Setting, Work, name_of
 
 
 def counted(model: nn.Module, inputs: torch.Tensor) -> int:

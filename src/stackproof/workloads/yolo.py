@@ -22,8 +22,9 @@ import torch
 from torch import nn
 
 from stackproof.workloads import inputs
-from stackproof.workloads.base import Batch, Evaluation, Job, Preset, Recipe, Units, Workload, fill, reset
+from stackproof.workloads.base import Batch, Evaluation, Job, Preset, Recipe, Units, Workload
 from stackproof.workloads.training import counted
+from stackproof.workloads.weights import fill, reset
 
 
 @dataclass(frozen=True)

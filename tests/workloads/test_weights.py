@@ -8,14 +8,14 @@ import pytest
 import torch
 from torch import nn
 
-from stackproof.workloads import base
+from stackproof.workloads import weights
 
 from .comparing import CPU
 
 
 def test_the_numbers_are_the_same_everywhere() -> None:
     """Pinned by checksum: devices, dtypes and torch versions are compared on these bits."""
-    numbers = base.hashed(0, 4096, 12345, CPU)
+    numbers = weights.hashed(0, 4096, 12345, CPU)
 
     assert (
         hashlib.sha256(numbers.numpy().astype("<f4").tobytes()).hexdigest()
@@ -25,7 +25,7 @@ def test_the_numbers_are_the_same_everywhere() -> None:
 
 def test_the_numbers_look_uniform_and_independent() -> None:
     """Mean, variance and the correlations of rows and columns of a matrix are those of uniform noise."""
-    matrix = base.hashed(0, 512 * 512, 7, CPU).view(512, 512)
+    matrix = weights.hashed(0, 512 * 512, 7, CPU).view(512, 512)
     strongest = torch.linalg.matrix_norm(matrix.double(), 2) / 512**0.5
 
     assert abs(float(matrix.mean())) < 5e-3
@@ -37,9 +37,9 @@ def test_the_numbers_look_uniform_and_independent() -> None:
 def test_chunks_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hashing in pieces gives the same tensor as at once."""
     whole, pieces = torch.empty(1000), torch.empty(1000)
-    base.fill(whole, "a", 0, 0.5)
-    monkeypatch.setattr(base, "_CHUNK", 7)
-    base.fill(pieces, "a", 0, 0.5)
+    weights.fill(whole, "a", 0, 0.5)
+    monkeypatch.setattr(weights, "_CHUNK", 7)
+    weights.fill(pieces, "a", 0, 0.5)
 
     assert torch.equal(whole, pieces)
     assert whole.abs().max() <= 0.5
@@ -50,7 +50,7 @@ def test_name_and_seed_matter() -> None:
     made = []
     for name, seed in (("a", 0), ("b", 0), ("a", 1)):
         tensor = torch.empty(64)
-        base.fill(tensor, name, seed, 1.0)
+        weights.fill(tensor, name, seed, 1.0)
         made.append(tensor)
 
     assert len({tuple(tensor.tolist()) for tensor in made}) == 3
@@ -62,7 +62,7 @@ def test_a_skeleton_gets_storage_and_tied_weights_stay_tied() -> None:
         model = nn.Sequential(nn.Embedding(16, 4), nn.LayerNorm(4), nn.Linear(4, 16), nn.Linear(16, 2))
     model[2].weight = model[0].weight
     model[0].weight.requires_grad_(False)
-    base.materialise(model, CPU, torch.bfloat16, 0, base.fan_in_bound)
+    weights.materialise(model, CPU, torch.bfloat16, 0, weights.fan_in_bound)
 
     assert model[2].weight is model[0].weight
     assert (model[0].weight.dtype, model[3].weight.dtype) == (torch.bfloat16, torch.float32)

@@ -11,7 +11,7 @@ import torch
 from stackproof.base.errors import Refusal
 from stackproof.base.toml import Table
 from stackproof.workloads import catalogue
-from stackproof.workloads.base import FloatingDtype, name_of
+from stackproof.workloads.work import FloatingDtype, name_of
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from stackproof.workloads.base import widened
+from stackproof.workloads.weights import widened
 
 
 def test_every_way_to_ask_for_float32_gives_float64() -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from stackproof.triage import causes, rules
-from stackproof.triage.causes import Death, People, Weight
+from stackproof.triage import deaths, rules
+from stackproof.triage.deaths import Death, People, Weight
 
 from .making import TRACEBACK, evidence
 
@@ -15,7 +15,7 @@ from .making import TRACEBACK, evidence
 def found(folder: Path, text: str) -> list[Death]:
     """Return the deaths in a log."""
     seen = evidence(folder, text, rules.probes())
-    return causes.deaths(seen, People(seen))
+    return deaths.deaths(seen, People(seen))
 
 
 ENDS = {
@@ -153,4 +153,4 @@ def test_lines_that_say_which_process_is_which_rank(tmp_path: Path, line: str) -
     people = People(seen)
     assert people.known(("pid", 77)) == ("rank", 5)
     assert people.known(("pid", 78)) == ("pid", 78)
-    assert ("rank", 5) in {death.who for death in causes.deaths(seen, people)}
+    assert ("rank", 5) in {death.who for death in deaths.deaths(seen, people)}

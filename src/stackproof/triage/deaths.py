@@ -1,0 +1,175 @@
+"""How each rank ended, as far as its log, its launcher and the kernel say; without knowing why."""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+
+from stackproof.triage import rules
+from stackproof.triage.probes import Groups, Hit, Who
+from stackproof.triage.scan import Evidence
+
+CUT = "an exception whose text the log does not hold"
+_FRAME = re.compile(r"\s*File \"")
+_LAUNCHER_ENDS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_SPOKEN_OF = re.compile(r"\(pid: (\d{1,9})\)|\bby PID (\d{1,9})")
+_SHELL_OFFSET = 128  # a shell reports a signal as 128 + its number
+
+
+class Weight(IntEnum):
+    """How much a death says about its cause, most first."""
+
+    EXCEPTION = 0
+    """The process said what went wrong: an exception that ended it, or a fault."""
+    SIGNAL = 1
+    """It was ended by a signal and did not say why."""
+    EXIT = 2
+    """It ended with an exit code."""
+    HINT = 3
+    """A library complained; whether anything ended is not shown."""
+    FOLLOWED = 4
+    """It was ended because something else had failed, or only repeats that."""
+
+
+@dataclass(frozen=True)
+class Death:
+    """One way in which a rank is said to have ended."""
+
+    who: Who
+    weight: Weight
+    what: str
+    hit: Hit
+
+
+class People:
+    """Who is who: lines name ranks or processes, and some lines say which process is which rank."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        self._ranks: dict[int, int] = {}
+        for ending in rules.endings():
+            if ending.role in (rules.PROCESS, rules.EXIT):
+                for hit in evidence.tally(ending.probe.key).kept:
+                    if "pid" in hit.groups and "rank" in hit.groups:
+                        self._ranks.setdefault(int(hit.groups["pid"]), int(hit.groups["rank"]))
+
+    def who(self, hit: Hit) -> Who:
+        """Return who is meant: the rank if it is known; a launcher's line may speak of another process."""
+        if hit.who[0] != "rank" and (found := _SPOKEN_OF.search(hit.text)):
+            return self.known(("pid", int(found[1] or found[2])))
+        return self.known(hit.who)
+
+    def known(self, who: Who) -> Who:
+        """Return the rank of a process, if any line gave it."""
+        kind, number = who
+        return ("rank", self._ranks[number]) if kind == "pid" and number in self._ranks else who
+
+
+def of_role(evidence: Evidence, role: str) -> Iterator[Hit]:
+    """Yield the hits on the endings of a role: the first ones, and the last of each writer."""
+    for ending in rules.endings():
+        if ending.role == role:
+            tally = evidence.tally(ending.probe.key)
+            yield from tally.kept
+            yield from tally.last.values()
+
+
+def deaths(evidence: Evidence, people: People) -> list[Death]:
+    """Return every way in which ranks are said to have ended, in the order of the logs."""
+    ignored = {(hit.place.source, hit.place.line + 1) for hit in of_role(evidence, rules.IGNORED)}
+    found = sorted(
+        (death for ending in rules.endings() for death in _of(ending, evidence, people)),
+        key=lambda death: death.hit.place,
+    )
+    found = _outermost(found)
+    told = {(death.hit.place.source, death.hit.block.last_line) for death in found if death.hit.block}
+    return [death for death in found if _line(death) not in (ignored if death.hit.block else told)]
+
+
+def _outermost(found: list[Death]) -> list[Death]:
+    """Return the deaths without the frames that belong to a traceback; frames whose head is missing are one of their own."""
+    kept: list[Death] = []
+    reaches: dict[tuple[int, Who], int] = {}
+    for death in found:
+        if block := death.hit.block:
+            key = death.hit.place.source, death.hit.who
+            if _FRAME.match(death.hit.text) and death.hit.place.line <= reaches.get(key, 0):
+                continue
+            reaches[key] = max(block.last_line, reaches.get(key, 0))
+        kept.append(death)
+    return kept
+
+
+def _line(death: Death) -> tuple[int, int]:
+    return death.hit.place.source, death.hit.place.line
+
+
+def _of(ending: rules.Ending, evidence: Evidence, people: People) -> Iterator[Death]:
+    if ending.role not in (rules.FATAL, rules.EXIT, rules.BARE, rules.HINT, rules.HANG):
+        return
+    for hit in evidence.tally(ending.probe.key).kept:
+        who = people.who(hit)
+        if hit.groups.get("code") == "0":
+            continue
+        if ending.role == rules.EXIT:
+            yield _exit(hit, who)
+        elif hit.block is not None:
+            yield _raised(hit.block.exception, hit, who)
+        elif ending.role == rules.BARE:
+            yield _raised(hit.groups.get("what", hit.text.strip()), hit, who)
+        else:
+            yield _spoken(ending, hit, who)
+
+
+def _exit(hit: Hit, who: Who) -> Death:
+    """A launcher's report: signals of its own making only follow, and a process that aborts has said why."""
+    if "rank" in hit.groups:
+        who = ("rank", int(hit.groups["rank"]))
+    number = _signal(hit.groups)
+    if number is None:
+        code = hit.groups.get("code", "")
+        return Death(who, Weight.EXIT, f"ended with exit code {code}" if code else hit.groups.get("what", "ended"), hit)
+    name = signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
+    weight = Weight.FOLLOWED if number in _LAUNCHER_ENDS else Weight.EXIT if number == signal.SIGABRT else Weight.SIGNAL
+    return Death(who, weight, f"was ended by {name}", hit)
+
+
+def _signal(groups: Groups) -> int | None:
+    """Return the number of the signal that a launcher reports in one of several ways."""
+    if name := groups.get("signal") or _WORDS.get(groups.get("what", "")):
+        return int(getattr(signal, name, 0)) or None
+    if "number" in groups:
+        return int(groups["number"])
+    code = int(groups.get("code", 0))
+    if code < 0:
+        return -code
+    return code - _SHELL_OFFSET if code > _SHELL_OFFSET and code - _SHELL_OFFSET in set(signal.Signals) else None
+
+
+def _raised(said: str, hit: Hit, who: Who) -> Death:
+    follows = any(pattern.match(said) for pattern in rules.wrappers())
+    return Death(who, Weight.FOLLOWED if follows else Weight.EXCEPTION, f"raised {said or CUT}", hit)
+
+
+def _spoken(ending: rules.Ending, hit: Hit, who: Who) -> Death:
+    what = hit.groups.get("what") or hit.text.strip()
+    said = f": {hit.groups['said']}" if hit.groups.get("said") else ""
+    if ending.role == rules.HANG:
+        return Death(who, Weight.SIGNAL, "hung until its deadline (a dump of its stack follows in the log)", hit)
+    weight = Weight.HINT if ending.role == rules.HINT else Weight.EXIT if ending.weak else Weight.SIGNAL
+    name = _WORDS.get(what)
+    return Death(who, weight, f"was ended by {name}" if name else f"said {what}{said}", hit)
+
+
+_WORDS = {
+    "Segmentation fault": "SIGSEGV",
+    "Aborted": "SIGABRT",
+    "Bus error": "SIGBUS",
+    "Killed": "SIGKILL",
+    "Illegal instruction": "SIGILL",
+    "Floating point exception": "SIGFPE",
+    "Terminated": "SIGTERM",
+    "Out Of Memory": "SIGKILL",
+}

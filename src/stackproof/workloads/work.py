@@ -1,0 +1,105 @@
+"""What a benchmark runs: built once on a device, proved once against a reference, then run again and again."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Annotated
+
+import torch
+
+from stackproof.base.toml import OneOf, Parsed, Table
+from stackproof.device.kinds import Device
+from stackproof.record.records import Figure
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Where and as what a piece of work is built; `parameters` is its row in `data/benchmarks.toml`."""
+
+    device: Device
+    preset: str
+    parameters: Table
+
+
+@dataclass(frozen=True)
+class OfWorkload:
+    """The parameters of work that is a part of a workload."""
+
+    workload: str
+
+
+class Work(ABC):
+    """Work on a device that can be repeated: each run costs the same."""
+
+    dtype: str = ""
+    arithmetic: str = ""
+    """The row of `data/peaks.toml` that its rate is held against; empty where none is."""
+
+    @property
+    @abstractmethod
+    def worth(self) -> Mapping[str, float]:
+        """How much of each thing one run is: samples, tokens, TFLOP (1e12), GB (1e9 bytes)."""
+
+    @abstractmethod
+    def prove(self) -> str:
+        """Run once and hold what came out against a reference; return what was seen in one sentence.
+
+        Raises:
+            CheckFailed: the result is wrong.
+        """
+
+    @abstractmethod
+    def run(self) -> object:
+        """Queue the work once; nothing waits for the device."""
+
+    def verify(self) -> None:  # noqa: B027 - some work leaves nothing behind that could be looked at
+        """Hold everything that the last run left against its reference; cheap enough to be done while others are timed.
+
+        Raises:
+            CheckFailed: the last run did not do what was proved.
+        """
+
+    def spoil(self) -> None:  # noqa: B027 - as above
+        """Overwrite what the last run left and change what the next one is given, so that what is stale, or kept, shows."""
+
+    def again(self) -> None:
+        """Look at the last run; then spoil, run once more and look at that.
+
+        Raises:
+            CheckFailed: one of them did not do what was proved.
+        """
+        self.verify()
+        self.spoil()
+        self.run()
+        self.verify()
+
+    def conclude(self) -> Mapping[str, Figure]:
+        """Look at the work after it was timed, and return what explains its figures and is known only here.
+
+        Raises:
+            CheckFailed: the timed runs did not do what was proved, and their figures are void.
+        """
+        self.again()
+        return {}
+
+    def close(self) -> None:  # noqa: B027 - most work leaves nothing behind
+        """End what outlives the object, such as processes of a loader."""
+
+
+Maker = Callable[[Setting], Work]
+
+
+def _dtype_named(name: str) -> torch.dtype:
+    dtype: torch.dtype = getattr(torch, name)
+    return dtype
+
+
+FloatingDtype = Annotated[torch.dtype, OneOf(("float64", "float32", "bfloat16", "float16")), Parsed(_dtype_named)]
+"""A floating dtype, by its name in a table."""
+
+
+def name_of(dtype: torch.dtype) -> str:
+    """Return a dtype's name without torch's prefix."""
+    return str(dtype).removeprefix("torch.")
