@@ -63,3 +63,24 @@ def test_no_class_name_stands_for_two_ideas() -> None:
         found[name].append(module)
     assert {name: sorted(modules) for name, modules in found.items() if len(modules) > 1} == {}
     assert len(found) > 200
+
+
+def told(path: Path) -> str:
+    """Return what is wrong with a module's length or its docstring; nothing if all is well."""
+    text = path.read_text(encoding="utf-8")
+    docstring = ast.get_docstring(ast.parse(text)) or ""
+    if len(text.splitlines()) > 400:
+        return f"{path}: has over 400 lines; part it by its ideas"
+    if not docstring or docstring.count("\n\n") > 2 or len(docstring.splitlines()) > 8:
+        return f"{path}: says no one idea in few sentences; facts belong to the function that they concern"
+    return ""
+
+
+def test_each_module_is_one_idea_that_fits_a_few_sentences(tmp_path: Path) -> None:
+    """No module of src outgrows its idea, and pasted docstrings are seen."""
+    assert [said for path in SOURCE.rglob("*.py") if (said := told(path))] == []
+    pasted = tmp_path / "pasted.py"
+    pasted.write_text('"""One.\n\nTwo.\n\nThree.\n\nFour.\n"""\n', encoding="utf-8")
+    assert "one idea" in told(pasted)
+    pasted.write_text('"""One."""\n' + "x = 1\n" * 400, encoding="utf-8")
+    assert "over 400 lines" in told(pasted)

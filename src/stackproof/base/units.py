@@ -20,11 +20,6 @@ def rate(value: float, unit: str) -> tuple[float, str]:
     return (1 / value, RATES[unit]) if unit in RATES and value else (value, unit)
 
 
-def higher_is_better(unit: str) -> bool:
-    """Say in which direction the *shown* figure gets better; the stored one is always better when lower."""
-    return unit in RATES
-
-
 def shown(value: float, unit: str) -> str:
     """Return a figure as people read it: a rate where there is one, seconds in a fitting part of a second where not."""
     figure, word = rate(value, unit)
