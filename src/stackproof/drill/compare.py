@@ -34,7 +34,7 @@ def compare_coverage(table: Faults, known: tuple[str, ...]) -> Check:
     patterns = {
         pattern.replace("?", "[").split("[")[0] for row in table.rows for pattern in row.expected.red if "::" in pattern
     }
-    covered = {name for name in known if any(matches(name, pattern) for pattern in patterns)}
+    covered = {name for name in known if any(matches(name, [pattern]) for pattern in patterns)}
     wrong = list(_uncovered(table, known, covered)) + list(_stale(table, known, covered))
     reason = "; ".join(wrong) or f"{len(covered)} of {len(known)} checks of the suites have a fault here"
     if not wrong and table.excuses:
@@ -99,14 +99,14 @@ def _complaints(fault: Fault, ended: Ended) -> Iterator[str]:
         if not any(_green(name, seen, pattern) for name, seen in ended.checks.items()):
             yield f"{pattern} should have stayed green and {_how(pattern, ended)}"
     for name, seen in ended.checks.items():
-        if seen.red and not any(matches(name, pattern) for pattern in (*expected.red, *expected.green)):
+        if seen.red and not any(matches(name, [pattern]) for pattern in (*expected.red, *expected.green)):
             yield f"{name} is red too, and should not be: {seen.reason[:_MOST_SAID]}"
     if ended.exit_code != expected.exit_code:
         yield f"{_ending(ended)}; exit code {expected.exit_code} was expected"
 
 
 def _not_caught(pattern: str, words: str, ended: Ended) -> Iterator[str]:
-    found = {name: seen for name, seen in ended.checks.items() if matches(name, pattern)}
+    found = {name: seen for name, seen in ended.checks.items() if matches(name, [pattern])}
     if not found:
         yield f"{pattern} did not run"
     for name, seen in found.items():
@@ -117,11 +117,11 @@ def _not_caught(pattern: str, words: str, ended: Ended) -> Iterator[str]:
 
 
 def _green(name: str, seen: Seen, pattern: str) -> bool:
-    return matches(name, pattern) and seen.verdict == "passed"
+    return matches(name, [pattern]) and seen.verdict == "passed"
 
 
 def _how(pattern: str, ended: Ended) -> str:
-    found = [seen for name, seen in ended.checks.items() if matches(name, pattern)]
+    found = [seen for name, seen in ended.checks.items() if matches(name, [pattern])]
     return f"{found[0].verdict}: {found[0].reason[:_MOST_SAID]}" if found else "did not run"
 
 
@@ -137,7 +137,7 @@ def caught_by(fault: Fault, ended: Ended) -> dict[str, Seen]:
     return {
         name: seen
         for name, seen in ended.checks.items()
-        if seen.red and any(matches(name, pattern) for pattern in fault.expected.red)
+        if seen.red and any(matches(name, [pattern]) for pattern in fault.expected.red)
     }
 
 
