@@ -45,13 +45,13 @@ def compare_coverage(table: Faults, known: tuple[str, ...]) -> Check:
 
 def _uncovered(table: Faults, known: tuple[str, ...], covered: set[str]) -> Iterator[str]:
     for name in known:
-        if name not in covered and not any(matches(name, row.checks) for row in table.excuses):
+        if name not in covered and not any(matches(name, [row.checks]) for row in table.excuses):
             yield f"no fault covers {name}"
 
 
 def _stale(table: Faults, known: tuple[str, ...], covered: set[str]) -> Iterator[str]:
     for row in table.excuses:
-        meant = [name for name in known if matches(name, row.checks)]
+        meant = [name for name in known if matches(name, [row.checks])]
         if not [name for name in meant if name not in covered]:
             why = "a fault covers it" if meant else "there is no such check"
             yield f"the row '{row.checks}' of 'uncovered' is stale: {why}; delete it"
