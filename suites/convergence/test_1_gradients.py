@@ -10,9 +10,9 @@ import torch
 
 from stackproof import ROOT
 from stackproof.ddp import goldens
-from stackproof.ddp.course import PRESET, Course, curve, outcome, plan
+from stackproof.ddp.course import PRESET, Course, judge_curve, outcome, plan
 from stackproof.device.kinds import Device
-from stackproof.device.numerics import Judgement, judge, relative_error
+from stackproof.device.numerics import relative_error
 from stackproof.record.checks import CapabilityMissing, require
 from stackproof.record.records import Figure
 from stackproof.runner.request import Request
@@ -63,7 +63,7 @@ def test_curve(
 ) -> None:
     """The losses are those of one process with the global batch, and fall."""
     losses = common.evidence(group, course.workload)[0]["losses"]
-    verdict = _judge(course, losses, common.world(group))
+    verdict = judge_curve(course, losses, SEED, common.world(group))
     require(verdict.ok, verdict.sentence(f"the loss curve of {course.steps} steps"))
     limit = course.falls_to * losses[0]
     require(
@@ -94,7 +94,7 @@ def test_golden(course: Course, group: Group, stack: Stack, figures: dict[str, F
     kept = goldens.load(where, _setting(course, group, stack), remedy)
     losses = common.evidence(group, course.workload)[0]["losses"]
     apart = relative_error(torch.tensor(losses).double(), torch.tensor(kept.losses).double())
-    bound = 2 * _judge(course, losses, common.world(group)).bound
+    bound = 2 * judge_curve(course, losses, SEED, common.world(group)).bound
     figures |= {"apart": apart, "bound": bound, **{f"golden.{key}": value for key, value in kept.seen.items()}}
     require(
         apart <= bound,
@@ -102,14 +102,6 @@ def test_golden(course: Course, group: Group, stack: Stack, figures: dict[str, F
         f"last loss {losses[-1]:.6g}, then {kept.losses[-1]:.6g}",
     )
     figures["summary"] = f"{apart:.1e} of {bound:.1e} from the curve of {kept.seen['made']}, torch {kept.seen['torch']}"
-
-
-def _judge(course: Course, losses: list[float], ranks: int) -> Judgement:
-    """Allow each step the rule's bound on top of what the steps before it left: what is wrong once is trained on."""
-    exact, anchor = (curve(course, dtype, SEED, ranks) for dtype in (torch.float64, torch.float32))
-    once = judge(torch.tensor(losses, dtype=torch.float64), exact, anchor, torch.float32)
-    bound = once.bound * course.steps
-    return Judgement(once.error <= bound, once.error, bound, once.anchor)
 
 
 def _setting(course: Course, group: Group, stack: Stack) -> dict[str, str]:

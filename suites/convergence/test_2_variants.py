@@ -16,7 +16,17 @@ from stackproof.stack.stacks import Stack
 from stackproof.workloads.catalogue import get
 from suites.common import SEED, possible
 from suites.convergence import common
-from suites.convergence.variants import NAMES, UNEVEN_STEPS, VARIANTS, of_name
+from suites.convergence.variants import (
+    BROADCAST,
+    NAMES,
+    ODD,
+    UNEVEN_STEPS,
+    VARIANTS,
+    odd,
+    odd_tensors,
+    of_name,
+    trained_odd,
+)
 from suites.ranks import Group, Launches
 
 NEEDS = {"synchronised-norm": "synchronised-batch-norm"}
@@ -151,6 +161,21 @@ def _one_process_uneven(dtype: torch.dtype, ranks: int) -> dict[str, torch.Tenso
     return {name: parameter.detach() - before[name] for name, parameter in job.model.named_parameters()}
 
 
+@pytest.mark.deadline(240)
+def test_broadcast(group: Group, figures: dict[str, Figure]) -> None:
+    """Parameters and buffers of any dtype are rank 0's once they are wrapped, its buffers again before each forward."""
+    found = common.evidence(group, BROADCAST)
+    for rank, one in enumerate(found):
+        require(one["wrapped"] == one["own"], f"rank {rank} does not start from rank 0's parameters and buffers")
+        require(one["buffers"] == one["own buffers"], f"after a forward rank {rank} does not hold rank 0's buffers")
+    figures["world size"] = len(found)
+    require(
+        len({one["alone"] for one in found}) == len(found),
+        "buffers of the ranks are equal even where DDP was told to leave them alone: the check cannot see a broadcast",
+    )
+    figures["summary"] = f"{len(found)} ranks start from rank 0's state, and take its buffers at a forward{group.note}"
+
+
 @pytest.mark.parametrize("name", SHARDED)
 @pytest.mark.deadline(240)
 def test_sharded(name: str, stack: Stack, request: pytest.FixtureRequest, figures: dict[str, Figure]) -> None:
@@ -165,6 +190,26 @@ def test_sharded(name: str, stack: Stack, request: pytest.FixtureRequest, figure
     common.agree(group, f"sharded-{name}", exact, anchor, figures)
     _require_parts([rank["share"] for rank in found])
     figures["apart from DDP"] = _require_near(group, name)
+
+
+@pytest.mark.deadline(240)
+def test_sharded_odd(stack: Stack, request: pytest.FixtureRequest, figures: dict[str, Figure]) -> None:
+    """A step under `fully_shard` is that of one process where no size divides by the ranks, and some ranks keep nothing."""
+    _require(stack, SHARDED[0], "fully-shard")
+    if common.arrangement(stack).note:
+        capabilities.withhold("sharding-over-a-shared-card")
+    group: Group = request.getfixturevalue("group")
+    common.evidence(group, ODD)
+    exact, anchor = (_one_process_odd(dtype) for dtype in (torch.float64, torch.float32))
+    common.agree(group, ODD, exact, anchor, figures)
+
+
+def _one_process_odd(dtype: torch.dtype) -> dict[str, torch.Tensor]:
+    """Return gradients and parameters after the step; numbers are drawn in float32 for every dtype."""
+    model, given = odd(_CPU, dtype, SEED)
+    trained_odd(model, given)
+    found: dict[str, torch.Tensor] = odd_tensors(model)
+    return found
 
 
 def _require_parts(shares: list[float]) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+from torch.distributed.device_mesh import init_device_mesh
 from torch.nn.parallel import DistributedDataParallel
 
 from stackproof.ddp import course
@@ -18,6 +19,8 @@ from stackproof.ranks.exact import digest
 from stackproof.ranks.rank import Rank
 from stackproof.workloads.base import Job
 from suites.recompute.checkpointing import switch
+
+BROADCAST, ODD = "broadcast", "sharded-odd"
 
 UNEVEN_STEPS = 3
 
@@ -99,7 +102,9 @@ def run(rank: Rank) -> dict[str, Any]:
     Arguments (of the specification): seed, variants (names), sharded (workloads).
     """
     cases: dict[str, Case] = {name: partial(_observe, variant=of_name(name)) for name in rank.arguments["variants"]}
-    return conduct(rank, {**cases, "uneven": _uneven, **course.cases(rank.arguments["sharded"])})
+    odd: dict[str, Case] = {ODD: _odd} if rank.arguments["sharded"] else {}
+    also: dict[str, Case] = {"uneven": _uneven, BROADCAST: _broadcast}
+    return conduct(rank, {**cases, **also, **course.cases(rank.arguments["sharded"]), **odd})
 
 
 def _job(rank: Rank, workload: str) -> Job:
@@ -131,3 +136,87 @@ def _uneven(rank: Rank) -> dict[str, Any]:
     after = dict(job.model.named_parameters())
     keep(rank, "uneven", {name: after[name] - old for name, old in before.items()})
     return {"parameters": digest(after)}
+
+
+class Counted(nn.Module):
+    """A layer beside buffers of several dtypes that its forward does not touch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(5, 3)
+        for name, dtype in (("scale", torch.float32), ("steps", torch.int64), ("mask", torch.bool)):
+            self.register_buffer(name, (torch.arange(7) % 2).to(dtype))
+
+    def forward(self, given: torch.Tensor) -> torch.Tensor:
+        """Return the layer's output."""
+        output: torch.Tensor = self.layer(given)
+        return output
+
+
+def _broadcast(rank: Rank) -> dict[str, Any]:
+    """Wrap a module that every rank has of its own, spoil its buffers, and run it forward: rank 0's count each time.
+
+    Returns digests: of rank 0's own (`own`, for all: computed from its seed), of what a rank holds once it is wrapped (`wrapped`),
+    of its buffers after a forward (`buffers`), and of those that DDP was told to leave alone (`alone`).
+    """
+    own = _counted(rank, 0)
+    mine = _counted(rank, rank.rank)
+    wrapped = DistributedDataParallel(mine)
+    found = {"own": digest(own.state_dict()), "wrapped": digest(mine.state_dict())}
+    _spoil(own, 0)
+    _spoil(mine, rank.rank)
+    wrapped(torch.ones(2, 5, device=rank.device.torch))
+    found |= {"own buffers": digest(dict(own.named_buffers())), "buffers": digest(dict(mine.named_buffers()))}
+    apart = _counted(rank, 0)
+    left = DistributedDataParallel(apart, broadcast_buffers=False)
+    _spoil(apart, rank.rank)
+    left(torch.ones(2, 5, device=rank.device.torch))
+    return {**found, "alone": digest(dict(apart.named_buffers()))}
+
+
+def _counted(rank: Rank, seed: int) -> Counted:
+    torch.manual_seed(rank.arguments["seed"] + seed)
+    module = Counted()
+    _spoil(module, seed)
+    return module.to(rank.device.torch)
+
+
+def _spoil(module: nn.Module, number: int) -> None:
+    """Move every buffer by a rank's number, so that no two ranks hold the same."""
+    for buffer in module.buffers():
+        buffer.copy_(buffer.logical_not() if buffer.dtype is torch.bool and number % 2 else buffer + number)
+
+
+def odd(device: torch.device, dtype: torch.dtype, seed: int) -> tuple[nn.Module, torch.Tensor]:
+    """Return a model whose sizes no number of ranks divides, of one element too, and pictures of seven numbers for eight ranks."""
+    torch.manual_seed(seed)
+    model = nn.Sequential(nn.Linear(7, 5), nn.Tanh(), nn.Linear(5, 3), nn.Tanh(), nn.Linear(3, 1))
+    return model.to(device, dtype), torch.randn(16, 7).to(device, dtype)
+
+
+def trained_odd(model: nn.Module, given: torch.Tensor) -> None:
+    """Take one step of plain SGD on the mean of squares."""
+    (model(given) ** 2).mean().backward()
+    torch.optim.SGD(model.parameters(), lr=0.5).step()
+
+
+def _odd(rank: Rank) -> dict[str, Any]:
+    """Shard the odd model layer by layer, take a step, and keep its gradients and parameters whole."""
+    from torch.distributed.fsdp import fully_shard
+
+    model, given = odd(rank.device.torch, torch.float32, rank.arguments["seed"])
+    mesh = init_device_mesh(rank.device.kind, (rank.world_size,))
+    for module in (*model.children(), model):
+        fully_shard(module, mesh=mesh)
+    part = len(given) // rank.world_size
+    trained_odd(model, given[rank.rank * part : (rank.rank + 1) * part])
+    keep(rank, ODD, {name: tensor.full_tensor() for name, tensor in odd_tensors(model).items()})
+    return {}
+
+
+def odd_tensors(model: nn.Module) -> dict[str, Any]:
+    """Return gradients and parameters by name."""
+    found: dict[str, Any] = {}
+    for name, parameter in model.named_parameters():
+        found |= {f"{name}.grad": parameter.grad, name: parameter.detach()}
+    return found

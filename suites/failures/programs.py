@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import time
+from datetime import timedelta
 from typing import Any
 
 import torch
@@ -95,6 +96,25 @@ def slow(rank: Rank) -> dict[str, Any]:
         own.append(time.perf_counter() - began)
         _sum(rank, 1031)
     return {"own_s": own}
+
+
+def gives_up(rank: Rank) -> dict[str, Any]:
+    """Wait in a sum that one rank never calls; return what ended the wait, and after how many seconds."""
+    _sums(rank, 1)
+    store = dist.distributed_c10d._get_default_store()
+    rank.phase("a sum that rank 1 never calls")
+    if rank.rank == _FAULTY:
+        store.wait(["gave up"], timedelta(seconds=_FOR_EVER_S))
+        return {}
+    began = time.monotonic()
+    try:
+        _sum(rank, 1031)
+        said = ""
+    except RuntimeError as error:
+        said = str(error).strip().splitlines()[0]
+    seconds = time.monotonic() - began
+    store.set("gave up", "")
+    return {"said": said, "seconds": seconds}
 
 
 def _sums(rank: Rank, count: int | None, elements: int = 1031) -> None:

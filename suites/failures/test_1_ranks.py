@@ -24,6 +24,8 @@ _START_S = 120.0
 _HUNG_S, _FAILED_S, _EITHER_S = 5.0, 30.0, 10.0
 # What the launcher may take to notice, to let ranks dump their stacks, and to end them.
 _GRACE_S = 15.0
+# The timeout of a group that gives up, long enough to form in; a watchdog may look a little early.
+_PATIENCE_S, _EARLY = 10.0, 0.8
 
 
 @dataclass(frozen=True)
@@ -124,6 +126,32 @@ def test_named(name: str, provoke: Provoke, figures: dict[str, Figure]) -> None:
     require(not missing, f"{missing} is not in: {said}")
     figures |= {"named": said, "seconds": seconds}
     figures["summary"] = said
+
+
+@pytest.mark.deadline(180)
+def test_timeout(stack: Stack, run_request: Request, figures: dict[str, Figure]) -> None:
+    """A group waits as long as `init_process_group(timeout=...)` says: not for ever, and not less."""
+    asked, scale = _PATIENCE_S * run_request.deadline_scale, run_request.deadline_scale
+    ranks = launch(
+        "suites.failures.programs:gives_up",
+        stack,
+        pair(stack),
+        {},
+        Path(run_request.folder) / "fault-timeout",
+        _START_S * scale,
+        within_s=asked + _FAILED_S * scale,
+        environment={"TORCH_NCCL_BLOCKING_WAIT": "1", "TORCH_XCCL_BLOCKING_WAIT": "1"},
+        checked=run_request.preflight,
+        patience_s=asked,
+    )
+    said, seconds = ranks[0]["said"], ranks[0]["seconds"]
+    require(said, f"a sum that rank 1 never called ended well after {seconds:.1f} s")
+    figures |= {"seconds": seconds, "asked for, s": asked, "world size": len(ranks)}
+    require(
+        asked * _EARLY <= seconds <= asked + _GRACE_S * scale,
+        f"a group formed with a timeout of {asked:g} s gave up after {seconds:.1f} s: {said}",
+    )
+    figures["summary"] = f"a sum that rank 1 never called was given up after {seconds:.1f} of {asked:g} s"
 
 
 @pytest.mark.deadline(180)

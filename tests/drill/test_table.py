@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
 
+from stackproof import ROOT
 from stackproof.base.errors import Refusal
 from stackproof.drill import compare, table
 from stackproof.drill.drill import cleans
+from stackproof.drill.inject import Checkout
 from stackproof.drill.run import only_of
 
 ROW = """
@@ -65,6 +68,22 @@ def test_every_row_can_be_run_with_and_without_its_fault(faults: table.Faults) -
         only_of(row.call, (*row.expected.red, *row.expected.green))
     names = [clean.name for clean in cleans(faults.rows)]
     assert len(names) == len(set(names))
+
+
+def test_every_edit_of_the_checkout_finds_its_place(faults: table.Faults, tmp_path: Path) -> None:
+    """A file that was moved, or a line that was reworded, would leave its fault behind."""
+    tried = 0
+    for row in faults.rows:
+        for edit in row.injection.edits if isinstance(row.injection, Checkout) else ():
+            source = [path for path in ROOT.glob(edit.file) if path.is_file()]
+            assert edit.create or len(source) == 1, f"{row.id}: {edit.file} names {len(source)} files"
+            copy = tmp_path / row.id / edit.file
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            for one in source:
+                shutil.copy(one, copy)
+            edit.apply(tmp_path / row.id)
+            tried += 1
+    assert tried > 10
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,10 @@ from typing import Any, Literal
 import torch
 import torch.distributed as dist
 
-LARGEST = (1 << 20) + 3
-"""Elements of the longest tensor: odd, and more than any backend's smallest chunk."""
+LONG = (1 << 20) + 3
+"""Elements of a long tensor: odd, and more than any backend's smallest chunk."""
+LARGEST = (1 << 22) + 3
+"""Elements of the longest tensor: libraries cut above 2^21 or 2^22 elements into several chunks, channels or calls."""
 SPREAD = 65521
 MOST_RANKS = 16
 """Sums of so many ranks are still exact in bfloat16, whose significand has eight bits."""
@@ -23,9 +25,9 @@ GUARD = 77
 
 
 @functools.cache
-def noise() -> torch.Tensor:
+def noise(length: int) -> torch.Tensor:
     """Return numbers of 64 bits that look random and are the same in every torch (the mixing steps of SplitMix64)."""
-    bits = torch.arange(1, LARGEST + SPREAD + 1) * -7046029254386353131
+    bits = torch.arange(1, length + SPREAD + 1) * -7046029254386353131
     bits = (bits ^ ((bits >> 30) & ((1 << 34) - 1))) * -4658895280553007687
     bits = (bits ^ ((bits >> 27) & ((1 << 37) - 1))) * -7723592293110705685
     return bits ^ ((bits >> 31) & ((1 << 33) - 1))
@@ -40,13 +42,14 @@ def values(kind: str, dtype: torch.dtype, count: int, rank: int, part: int, case
     `kind` is an operator (sum, avg, min, max, prod), `copy` for what is only moved, or `real` for ordinary numbers.
     """
     start = (rank * 7919 + part * 10473 + case * 131) % SPREAD
-    return stream(kind, dtype, world, rank < 12)[start : start + count]
+    length = LONG if count <= LONG else LARGEST
+    return stream(kind, dtype, world, rank < 12, length)[start : start + count]
 
 
 @functools.lru_cache(maxsize=4)
-def stream(kind: str, dtype: torch.dtype, world: int, growing: bool) -> torch.Tensor:
+def stream(kind: str, dtype: torch.dtype, world: int, growing: bool, length: int) -> torch.Tensor:
     """Return the numbers of a kind that every rank takes its own stretch of; products of more than 12 ranks may not grow."""
-    bits = noise()
+    bits = noise(length)
     if dtype is torch.bool:
         return (bits & 4) != 0
     if dtype.is_floating_point:

@@ -24,6 +24,7 @@ from typing import Any, TextIO
 import torch.distributed as dist
 
 from stackproof.base.text import error_line
+from stackproof.collectives import objects
 from stackproof.collectives.calls import COLLECTIVES, fold
 from stackproof.collectives.table import BLOCKS, LATE, Row, cases, subgroups
 from stackproof.collectives.turn import Case, bits, fault, play, prepare, sent
@@ -189,6 +190,7 @@ _ORDER: dict[str, Callable[[Rank, Row], Found]] = {
     "barrier": barrier,
     "groups": groups,
     "late": late,
+    "objects": objects.check,
 }
 
 

@@ -260,7 +260,7 @@ from types import SimpleNamespace
 {imports}
 import torch.distributed as dist
 
-LARGEST, SPREAD, GUARD = {constants}
+LONG, LARGEST, SPREAD, GUARD = {constants}
 
 
 '''
@@ -322,7 +322,7 @@ def repro(title: str, world: World, imports: Sequence[str], ranks: Sequence[Outc
         "title": title.replace("\\", "/").replace('"', "'"),
         "size": world.size,
         "imports": "\n".join(f"import {name}" for name in imports),
-        "constants": f"{calls.LARGEST}, {calls.SPREAD}, {calls.GUARD}",
+        "constants": f"{calls.LONG}, {calls.LARGEST}, {calls.SPREAD}, {calls.GUARD}",
         "devices": devices,
         "backend": world.arrangement.backend,
         "bound": ", device_id=device" if ":" in devices[0] and library.device_id else "",

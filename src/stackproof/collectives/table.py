@@ -17,7 +17,7 @@ from packaging.version import Version
 from stackproof import DATA
 from stackproof.base.text import matches
 from stackproof.base.toml import Table, Wrong
-from stackproof.collectives.calls import COLLECTIVES, LARGEST, Collective
+from stackproof.collectives.calls import COLLECTIVES, LARGEST, LONG, Collective
 from stackproof.collectives.turn import Case
 from stackproof.stack.known_issues import ANY_VERSION, Versions
 
@@ -28,7 +28,7 @@ FEW = ("float32", "bfloat16", "int64")
 """One dtype of each size: enough where all have been tried in another form."""
 # Sizes at which libraries change their algorithm: https://github.com/intel/torch-xpu-ops/issues/3020 has AVG wrong for tensors without
 # dimensions (-1) and of 1, 2, 4, 28, 30, 31 and 33 elements.
-COUNTS = (-1, 0, 1, 2, 3, 4, 7, 8, 28, 30, 31, 32, 33, 48, 64, 127, 128, 129, LARGEST)
+COUNTS = (-1, 0, 1, 2, 3, 4, 7, 8, 28, 30, 31, 32, 33, 48, 64, 127, 128, 129, LONG)
 SHORT = (-1, 0, 1, 3, 7, 33, 129)
 EVEN = (8, 28, 48, 64, 128)
 LATE = 129
@@ -41,6 +41,14 @@ BLOCKS = (*COALESCING, "batch_isend_irecv")
 _COALESCED = ("all_reduce_coalesced", "all_gather_coalesced")
 _BETWEEN = ("send_recv", "isend_irecv", "batch_isend_irecv")
 _SCALAR = ("all_gather_into_tensor", "reduce_scatter_tensor")
+_LARGE = {
+    "all_reduce": ("sum", "avg"),
+    "reduce_scatter_tensor": ("sum", "avg"),
+    "all_gather_into_tensor": ("copy",),
+    "broadcast": ("copy",),
+}
+OBJECTS = ("all_gather", "gather", "broadcast", "scatter")
+"""Ways of exchanging Python objects."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +79,10 @@ def rows() -> list[Row]:
     found += [Row(one.name, "late", "float32") for one in everything if _asynchronous(one)]
     for name, operator in itertools.product(("all_reduce", "reduce_scatter_tensor"), ("sum", "avg", "prod")):
         found += [Row(name, f"real_{operator}", dtype) for dtype in FLOATS]
+    found += [
+        Row(name, f"large_{operator}", dtype) for name, asked in _LARGE.items() for operator in asked for dtype in FEW
+    ]
+    found += [Row("objects", form, "none") for form in OBJECTS]
     found += [Row("groups", form, "float32") for form in ("interleaved", "overlapping")]
     found += [Row("barrier", form, "none") for form in ("world", "async", "subgroup")]
     return [*found, *(Row(name, "scalar", "float32") for name in _SCALAR)]
@@ -120,7 +132,7 @@ def cases(row: Row, world: int, counts: tuple[int, ...]) -> list[Case]:
 
 
 def _case(row: Row, one: Collective, number: int, count: int, peers: tuple[int, ...], more: dict[str, Any]) -> Case:
-    operator = row.form.removeprefix("real_")
+    operator = row.form.removeprefix("real_").removeprefix("large_")
     if operator not in (*OPERATORS, "copy"):
         operator = "sum" if one.reduces else "copy"
     options = {"layout": ("own", "offset")[number % 2], **more}
@@ -132,7 +144,7 @@ Variant = tuple[int, tuple[int, ...], dict[str, Any]]
 
 def _variants(row: Row, one: Collective, counts: tuple[int, ...], everyone: tuple[int, ...]) -> Iterator[Variant]:
     """Yield count, peers and what else the form asks for."""
-    few = tuple(count for count in counts if 0 < count < LARGEST)
+    few = tuple(count for count in counts if 0 < count < LONG)
     if row.form == "scalar":
         yield -1, everyone, {}
     elif row.form in ("strided", "transposed"):
@@ -146,6 +158,8 @@ def _variants(row: Row, one: Collective, counts: tuple[int, ...], everyone: tupl
         yield from ((count, everyone, {"later": True}) for count in (-1, *few[-4:]) if count > 0 or _shapeless(one))
     elif row.form == "late":
         yield LATE, everyone, {"later": True}
+    elif row.form.startswith("large_"):
+        yield LARGEST, everyone, {}
     elif row.form.startswith("real_"):
         yield from ((count, everyone, {"data": "real"}) for count in REAL)
     else:

@@ -21,7 +21,7 @@ from torch.nn.parallel import DistributedDataParallel
 from stackproof import DATA
 from stackproof.base.text import error_line
 from stackproof.base.toml import Key, Table, Wrong
-from stackproof.device.numerics import shortened
+from stackproof.device.numerics import Judgement, judge, shortened
 from stackproof.ranks.exact import digest, mean_loss
 from stackproof.ranks.rank import Rank
 from stackproof.workloads.base import Job, StepResult, Workload
@@ -174,6 +174,14 @@ def curve(course: Course, dtype: torch.dtype, seed: int, world: int) -> torch.Te
     with shortened(False):
         job = whole(course, _HOST, dtype, seed, world)
         return torch.stack([job.step() for _ in range(course.steps)]).double()
+
+
+def judge_curve(course: Course, losses: list[float], seed: int, ranks: int) -> Judgement:
+    """Judge the losses of ranks by one process's; each step may add the rule's bound: what is wrong once is trained on."""
+    exact, anchor = (curve(course, dtype, seed, ranks) for dtype in (torch.float64, torch.float32))
+    once = judge(torch.tensor(losses, dtype=torch.float64), exact, anchor, torch.float32)
+    bound = once.bound * course.steps
+    return Judgement(once.error <= bound, once.error, bound, once.anchor)
 
 
 class _Slice(nn.Module):

@@ -71,12 +71,14 @@ def launch(
     within_s: float = 0.0,
     environment: Mapping[str, str] | None = None,
     checked: bool = True,
+    patience_s: float = 0.0,
 ) -> list[dict[str, Any]]:
     """Run `module:function` on every rank and return what each rank gave back, in order of rank.
 
     `within_s`: what the program may take once the group has formed: a busy host starts slowly, which is not a hang.
     `environment`: variables that each rank sets before its group forms; `{file}` stands for a log of its own.
     `checked`: hold the preflight first, so that what cannot work is refused before any rank starts.
+    `patience_s`: the timeout that the group is formed with, where that is what is looked at.
 
     Raises:
         PreflightRefusal: nothing was started.
@@ -100,6 +102,7 @@ def launch(
         within_s,
         arrangement.on_host,
         dict(environment or {}),
+        patience_s,
     )
     traces = Traces(folder, len(spec.cards))
     status = _run_agent(spec, traces)

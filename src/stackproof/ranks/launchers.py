@@ -38,6 +38,8 @@ class Spec:
     on_host: bool = False
     environment: dict[str, str] = field(default_factory=dict)
     """Variables that each rank sets; `{file}` stands for a log of its own."""
+    patience_s: float = 0.0
+    """The group's own timeout; 0: longer than the deadline, so that the launcher says who hangs."""
 
     @property
     def remaining_s(self) -> float:

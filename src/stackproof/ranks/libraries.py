@@ -122,6 +122,11 @@ def serving(backend: str) -> Library:
     return found
 
 
+def finalises(backend: str) -> bool:
+    """Whether a rank of this backend, known or not, must leave by Python's own shutdown."""
+    return any(library.finalise for library in libraries() if backend in library.backends)
+
+
 def explain(text: str) -> str:
     """Return what a rank's last words mean, as a sentence with the words that say so; nothing when no row knows them."""
     row, found = _known_error(text)

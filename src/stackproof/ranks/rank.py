@@ -111,7 +111,7 @@ def join(spec: Spec, seat: RankInfo, device: Device, store: Store) -> dict[str, 
     folder = Path(spec.folder)
     note_phase(folder, seat.rank, "forming the group")
     began = time.perf_counter()
-    patience = timedelta(seconds=spec.remaining_s + _AFTER_DEADLINE_S)
+    patience = timedelta(seconds=spec.patience_s or spec.remaining_s + _AFTER_DEADLINE_S)
     dist.init_process_group(
         spec.backend,
         store=store,
@@ -182,7 +182,7 @@ def end(run: Callable[[], int]) -> None:
         status = 1
     sys.stdout.flush()
     sys.stderr.flush()
-    if status == 0 and dist.is_initialized() and libraries.serving(str(dist.get_backend())).finalise:
+    if status == 0 and dist.is_initialized() and libraries.finalises(str(dist.get_backend())):
         _leave_in_order()
     os._exit(status)
 
