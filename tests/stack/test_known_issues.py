@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -17,6 +18,7 @@ from stackproof.stack.stacks import Stack
 ROW = """
 [[issue]]
 test = "operators/sweep::agrees[[]foo-*"
+most = 9
 torch = ">=2.8,<2.9"
 link = "https://github.com/intel/torch-xpu-ops/issues/1"
 owner = "somebody"
@@ -173,7 +175,7 @@ def test_a_fact_of_the_host_can_limit_a_row(stack: Stack) -> None:
 
 def test_a_row_excuses_at_most_what_it_says(stack: Stack) -> None:
     """A pattern that suddenly covers more fails the run."""
-    found = rows(stack, ROW + "most = 1\n")
+    found = rows(stack, ROW.replace("most = 9", "most = 1"))
     known = replace(FAILED, verdict=Verdict.KNOWN_ISSUE)
     assert complaints(found, made(known)) == []
     (said,) = complaints(found, made(known, replace(known, id="operators/sweep::agrees[foo-bfloat16]")))
@@ -186,21 +188,42 @@ def test_a_fault_of_chance_may_pass(stack: Stack) -> None:
     assert complaints(found, made(replace(FAILED, verdict=Verdict.PASSED))) == []
 
 
-def test_a_clock_in_the_past_revives_nothing(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The commit's day is a lower bound."""
+@pytest.mark.parametrize("history", [True, False], ids=["with commits", "installed"])
+def test_a_clock_in_the_past_revives_nothing(stack: Stack, monkeypatch: pytest.MonkeyPatch, history: bool) -> None:
+    """The day of the commit is a lower bound; where there is no history, that on which a manifest was written."""
 
     class Early(datetime.date):
         @classmethod
         def today(cls) -> Early:
             return cls(2001, 1, 1)
 
+    def no_git(*words: object, **options: object) -> None:
+        raise OSError
+
     known_issues.today.cache_clear()
-    monkeypatch.setattr(known_issues.datetime, "date", Early)
+    monkeypatch.setattr(known_issues, "datetime", SimpleNamespace(date=Early))
+    if not history:
+        monkeypatch.setattr(known_issues.subprocess, "run", no_git)
     try:
         (row,) = rows(stack, ROW.replace("2999-12-31", "2020-01-31"))
         assert row.expired
     finally:
         known_issues.today.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (("most = 9", ""), "'issue[0].most' is missing"),
+        (("most = 9", "most = 0"), "excuses no check"),
+        (("agrees[[]foo-*", "agrees"), "names one check"),
+    ],
+)
+def test_every_row_says_how_many_it_excuses(stack: Stack, change: tuple[str, str], words: str) -> None:
+    """No number, none at all, or many where the row names one: each is refused."""
+    with pytest.raises(Refusal) as caught:
+        rows(stack, ROW.replace(*change))
+    assert words in str(caught.value)
 
 
 def test_rows_are_judged_without_a_run(

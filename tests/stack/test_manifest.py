@@ -10,7 +10,7 @@ import pytest
 
 from stackproof.base.errors import Refusal
 from stackproof.record.records import Check, Verdict
-from stackproof.stack import manifest
+from stackproof.stack import manifest, stacks
 from stackproof.stack.manifest import FileRow, Manifest, Selection
 from stackproof.stack.stacks import Stack
 
@@ -106,6 +106,14 @@ def test_a_bound_is_98_per_cent_of_what_was_counted() -> None:
     assert of(STATES, because="no card").files["serialisation/state"].executed == 2
 
 
+def test_versions_that_nobody_counted_may_be_too_old(cpu: Stack) -> None:
+    """Where a row is a bound, a rule about versions explains what is left out; where it was counted, it does not."""
+    rule = "data/capabilities.toml, fully-shard: needs torch>=2.6, 2.4.1 is installed: FSDP2 is public from there"
+    checks = [*ended(STATES[:1]), *ended(STATES[1:], Verdict.SKIPPED, rule)]
+    assert not said(of(STATES, because="no card"), Selection(STATES, checks, SUITES), cpu)
+    assert said(of(STATES), Selection(STATES, checks, SUITES), cpu)
+
+
 def test_suites_that_were_not_asked_for_are_left_alone(cpu: Stack) -> None:
     """A run of one suite says nothing of another."""
     assert not said(of([*SEEDS, *STATES]), Selection(SEEDS, ended(SEEDS), ("rng",)), cpu)
@@ -143,3 +151,15 @@ def test_a_suite_that_is_gone_is_refused(cpu: Stack, tmp_path: Path) -> None:
     manifest.write(tmp_path / "expected.toml", {"nosuch/file": FileRow(1, "0" * 16)}, mine)
     with pytest.raises(Refusal, match="is of the suite 'nosuch', which does not exist"):
         manifest.load(mine)
+
+
+@pytest.mark.parametrize("name", stacks.names())
+def test_every_stack_has_a_manifest_of_every_file(name: str) -> None:
+    """No suite passes by being forgotten: each of its files has a row."""
+    found = manifest.load(stacks.load(name))
+    assert found is not None
+    files = {
+        f"{path.parent.name}/{path.stem.removeprefix('test_').lstrip('0123456789').removeprefix('_')}"
+        for path in stacks.SUITES.glob("*/test_*.py")
+    }
+    assert found.files.keys() == files

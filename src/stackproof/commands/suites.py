@@ -237,9 +237,9 @@ def _bench(options: argparse.Namespace) -> int:
 
 def _looking(folder: Path | None, page: Path | None) -> Look:
     """Return what draws and writes a record for people, after refusing what could not be drawn."""
-    from stackproof.record import plots
-
     if folder:
+        from stackproof.record import plots  # needs packages that a bare Python lacks
+
         plots.require()
 
     def look(record: Record) -> None:

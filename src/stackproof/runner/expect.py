@@ -9,6 +9,7 @@ import sys
 import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from stackproof.base.errors import Refusal
 from stackproof.base.places import SUITES
@@ -68,7 +69,7 @@ def predicted(stack: Stack, names: Iterable[str], like: Record, because: str) ->
     was not executed in the run of another stack for a reason that is none of that device's own.
     """
     names = tuple(names)
-    elsewhere = {name: why for name, why in _without(like).items() if _everywhere(why)}
+    elsewhere = {name: why for name, why in _without(like).items() if _here_too(why, stack)}
     dtypes = {name: word[1] for name in names if (word := _PRECISION.search(name))}
     precisions = {name: "precisions" for name, dtype in dtypes.items() if dtype not in stack.precisions}
     return manifest.rows_of(names, {**elsewhere, **_not_listed(stack, names), **precisions}, because)
@@ -94,10 +95,11 @@ def _without(record: Record) -> dict[str, str]:
     return {check.id: manifest.why_not(check) for check in record.checks if check.verdict in NOT_EXECUTED}
 
 
-def _everywhere(why: str) -> bool:
-    """Whether what was left out on another device is left out on any: nothing that its own data says of it."""
+def _here_too(why: str, stack: Stack) -> bool:
+    """Whether what was left out on another device is left out here: by a table, a package, or a rule of this device's too."""
     rule = capabilities.rules().get(why)
-    return bool(rule and rule.needs) or why == "not applicable"
+    named = rule is not None and (bool(rule.needs) or stack.device in rule.absent_on)
+    return named or why == "not applicable" or why.endswith(".toml")
 
 
 def _not_listed(stack: Stack, names: tuple[str, ...]) -> dict[str, str]:
@@ -111,8 +113,17 @@ def _not_listed(stack: Stack, names: tuple[str, ...]) -> dict[str, str]:
     for name in names:
         operator, _, dtype = name.removeprefix("operators/sweep::agrees[").removesuffix("]").rpartition("-")
         if name.startswith("operators/sweep::agrees[") and operator in operators:
-            listed = getattr(torch, dtype) in operators[operator].supported_dtypes(stack.device)
+            listed = getattr(torch, dtype) in _supported(operators[operator], stack.device)
             found |= {} if listed else {name: "not applicable"}
+    return found
+
+
+def _supported(operator: Any, device: str) -> set[Any]:
+    """Return the dtypes that torch lists; a device type that it does not know by name has those of the CPU."""
+    try:
+        found: set[Any] = operator.supported_dtypes(device)
+    except RuntimeError:
+        found = operator.supported_dtypes("cpu")
     return found
 
 

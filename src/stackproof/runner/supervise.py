@@ -21,6 +21,7 @@ from stackproof.runner.request import Request
 from stackproof.runner.state import Observer, RunState
 from stackproof.runner.suites import DEFAULT_PROFILE, Stage, stages
 from stackproof.stack import known_issues, manifest
+from stackproof.stack.manifest import Manifest
 
 _MOST_PROCESSES = 25
 _LOOK_S = 0.03
@@ -38,13 +39,13 @@ def run(
         folder: an existing folder for the logs of this run.
         save: keeps the record every few seconds, so that a run that is killed leaves what it had.
     """
-    rows = known_issues.load(request.stack)
+    rows, expected = known_issues.load(request.stack), manifest.load(request.stack)
     state = RunState(record, observer, lambda check: known_issues.excuse(rows, check, record), save or (lambda _: None))
     mark, living, began = processes.new_mark(), list[CheckProcess](), time.monotonic()
     try:
         for number, stage in enumerate(stages(request.suites, SUITES, request.only)):
             _run_stage(request, stage, state, folder / f"stage-{number}", mark, living)
-        _guard(request, state)
+        _guard(request, expected, state)
         for check in known_issues.verdicts(rows, record, request.suites, bool(request.only)):
             state.conclude(check)
         record.verdict = overall(check.verdict for check in record.checks)
@@ -97,17 +98,20 @@ def _interrupted(state: RunState, living: list[CheckProcess]) -> None:
     state.record.verdict = Verdict.INTERRUPTED
 
 
-def _guard(request: Request, state: RunState) -> None:
-    """Fail a run in which a collected check never ran, or fewer checks were executed than the stack promises."""
+def _guard(request: Request, found: Manifest | None, state: RunState) -> None:
+    """Fail a run in which a collected check never ran, or which does not have the checks that its stack's manifest counts on."""
     ended = state.ended
     for identifier in [identifier for identifier in state.collected if identifier not in ended]:
         state.conclude(Check(identifier, Verdict.FAILED, "was collected but never ran", 0.0))
     if request.only:
         _refuse_no_match(request, state)
         return
+    if found is not None:
+        _guard_files(request, found, state)
+    counted = {file.partition("/")[0] for file in found.files} if found else set()
     for suite in request.suites:
-        _guard_count(request, suite, state)
-    _guard_files(request, state)
+        if suite not in counted:
+            _guard_count(request, suite, state)
 
 
 def _refuse_no_match(request: Request, state: RunState) -> None:
@@ -123,11 +127,8 @@ def _refuse_no_match(request: Request, state: RunState) -> None:
             )
 
 
-def _guard_files(request: Request, state: RunState) -> None:
+def _guard_files(request: Request, found: Manifest, state: RunState) -> None:
     """Hold every file of the suites against the stack's manifest, to the name in an environment of its lock."""
-    found = manifest.load(request.stack)
-    if found is None:
-        return
     facts = state.record.provenance
     more = request.suites if request.options.get("profile", DEFAULT_PROFILE) != DEFAULT_PROFILE else ()
     run = manifest.Selection(state.known, state.record.checks, request.suites, bool(facts.get("pinned")), more)

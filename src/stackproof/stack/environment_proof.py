@@ -20,9 +20,9 @@ from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from stackproof.base.errors import EnvironmentMismatchError, Refusal, StackUnavailableError
-from stackproof.stack import environments, installed_files, lockfile, startup
+from stackproof.stack import compiled, environments, installed_files, lockfile, startup
 from stackproof.stack.installed_files import Coverage
-from stackproof.stack.stacks import Flavour, Stack
+from stackproof.stack.stacks import SUITES, Flavour, Stack
 
 _MOST_SHOWN = 12
 _REBUILD = "delete that folder and run the session again, it is rebuilt from the lock"
@@ -81,7 +81,7 @@ def prove(stack: Stack, deep: bool = False) -> Proof:
     files = None
     if left:
         files, differ = installed_files.compare(_own_site(), left, deep)
-        wrong += differ
+        wrong += differ + compiled.complaints((_own_site(), *_ours()), _own_site() / compiled.CACHE, deep)
     wrong += startup.complaints(stack, os.environ, tuple(map(Path, _site_packages())))
     _refuse(stack, wrong, _REBUILD if left else _REPLACE)
     unhashed = tuple(f"{pin.name}=={pin.version}" for pin in lock.unhashed) if left else ()
@@ -178,6 +178,11 @@ def flavour_differences(flavour: Flavour, version: str, toolkits: dict[str, str]
 
 def _own_site() -> Path:
     return next(Path(folder) for folder in _site_packages() if Path(folder).is_relative_to(sys.prefix))
+
+
+def _ours() -> tuple[Path, ...]:
+    """Return where our own code lies."""
+    return Path(__file__).parents[1], SUITES
 
 
 def _shadowed() -> list[str]:

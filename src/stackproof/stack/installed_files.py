@@ -70,13 +70,13 @@ def compare(site: Path, stamp: Mapping[str, object], deep: bool = False) -> tupl
     """
     rows = [row for record in records(site) for row in listed(record)]
     hashed = [row for row in rows if row.hash]
-    known = {} if deep else _remembered(site / CACHE)
-    marks = {row.path: _mark(site / row.path, row.hash) for row in hashed}
+    known = {} if deep else remembered(site / CACHE)
+    marks = {row.path: mark(site / row.path, row.hash) for row in hashed}
     fresh = [row for row in hashed if not marks[row.path] or known.get(row.path) != marks[row.path]]
     given = stamp.get(FLAWED)
     flawed = given if isinstance(given, dict) else {}
     wrong = {path: said for path, said in _differences(site, fresh) if not _as_built(site, path, flawed)}
-    _remember(site / CACHE, {path: mark for path, mark in marks.items() if mark and path not in wrong}, known)
+    remember(site / CACHE, {path: seen for path, seen in marks.items() if seen and path not in wrong}, known)
     seal = stamp.get(SEALED)
     broken = "! a RECORD is not the one that the build left, so that its hashes prove nothing"
     differ = [*([] if seal in (None, seal_of(site)) else [broken]), *wrong.values(), *_beside(site, rows, stamp)]
@@ -91,9 +91,9 @@ def seals(site: Path) -> dict[str, object]:
     """
     rows = [row for record in records(site) for row in listed(record)]
     hashed = [row for row in rows if row.hash]
-    marks = {row.path: _mark(site / row.path, row.hash) for row in hashed}
+    marks = {row.path: mark(site / row.path, row.hash) for row in hashed}
     flawed = {path: hash_of(site / path, "sha256") for path, _ in _differences(site, hashed) if marks[path]}
-    _remember(site / CACHE, {path: mark for path, mark in marks.items() if mark and path not in flawed}, {})
+    remember(site / CACHE, {path: seen for path, seen in marks.items() if seen and path not in flawed}, {})
     beside = {name: hash_of(site / name, "sha256") for name in strays(site, rows)}
     return {SEALED: seal_of(site), BESIDE: beside, FLAWED: flawed}
 
@@ -203,7 +203,7 @@ def _difference(site: Path, row: Listed) -> str:
     return "" if same else "is not the file that its wheel held (another hash)"
 
 
-def _mark(path: Path, expected: str) -> str:
+def mark(path: Path, expected: str) -> str:
     """Return what must be the same for a file to be the one that was hashed; empty if it is not there."""
     try:
         seen = os.stat(path)  # noqa: PTH116 - 27,000 of them
@@ -212,7 +212,8 @@ def _mark(path: Path, expected: str) -> str:
     return f"{seen.st_size} {seen.st_mtime_ns} {seen.st_ctime_ns} {seen.st_dev} {seen.st_ino} {expected}"
 
 
-def _remembered(cache: Path) -> dict[str, str]:
+def remembered(cache: Path) -> dict[str, str]:
+    """Return what was seen before; nothing if that cannot be read."""
     try:
         found = json.loads(cache.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -220,7 +221,7 @@ def _remembered(cache: Path) -> dict[str, str]:
     return found if isinstance(found, dict) else {}
 
 
-def _remember(cache: Path, marks: dict[str, str], known: dict[str, str]) -> None:
+def remember(cache: Path, marks: dict[str, str], known: dict[str, str]) -> None:
     """Keep what was seen; where nothing can be written, the next run reads every file again."""
     if marks == known:
         return

@@ -24,6 +24,7 @@ from stackproof.base.errors import Refusal, suggestion
 from stackproof.base.text import matches
 from stackproof.base.toml import OneOf, Parsed, Table, Wrong
 from stackproof.record.records import Check, Figure, Record, Verdict
+from stackproof.stack import manifest
 from stackproof.stack.stacks import STACKS, SUITES, Stack, suites
 
 EXCUSABLE = (Verdict.FAILED, Verdict.CRASHED, Verdict.HUNG)
@@ -60,8 +61,8 @@ class KnownIssue:
     where: Annotated[str, OneOf(WHERE)] = "cards"
     when: Mapping[str, str] = field(default_factory=dict)
     """Facts of provenance that must hold, each as a pattern; the row says nothing of a host on which one does not."""
-    most: int | None = None
-    """It excuses at most so many checks."""
+    most: int
+    """It excuses at most so many checks: as many as were seen to fail, or as many as there are where it fails by chance."""
     sometimes: bool = False
     """Whether the check also passes, such as where the fault depends on what lay in memory; a pass is no complaint then."""
 
@@ -73,6 +74,10 @@ class KnownIssue:
             )
         if (suite := self.test.partition("/")[0]) not in suites():
             raise Wrong("test", f"is {self.test!r}, and there is no suite '{suite}'{suggestion(suite, suites())}")
+        if self.most < 1:
+            raise Wrong("most", f"is {self.most}; a row that excuses no check is none")
+        if "[" not in self.test and self.most > 1:
+            raise Wrong("most", f"is {self.most}, and '{self.test}' names one check")
         if not self.link.startswith("https://"):
             raise Wrong("link", f"is {self.link!r}; it must be the address of a public thread, starting with https://")
 
@@ -109,8 +114,8 @@ class KnownIssue:
 
 @functools.cache
 def today() -> datetime.date:
-    """Return the day, and no day before the commit's: a clock that is set back revives nothing that has expired."""
-    day = datetime.date.today()
+    """Return the day, and none before the commit's or a manifest's: a clock that is set back revives nothing that has expired."""
+    day = max(datetime.date.today(), manifest.newest())
     command = ["git", "-C", str(ROOT), "log", "-1", "--format=%cs"]
     try:
         ended = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
@@ -173,7 +178,7 @@ def _complaint(row: KnownIssue, matched: list[Check], partial: bool) -> str:
     if not matched:
         return "" if partial else f"matches no check ('{row.test}'): delete the row at {row.place} or mend its pattern"
     excused = sum(check.verdict is Verdict.KNOWN_ISSUE for check in matched)
-    if row.most is not None and excused > row.most:
+    if excused > row.most:
         return (
             f"'{row.test}' excuses {excused} checks, its row at {row.place} says at most {row.most}: look at the others"
         )

@@ -6,6 +6,7 @@ run, and so does one of which fewer are executed than the rows of data explain.
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import json
 import math
@@ -19,7 +20,7 @@ from stackproof.base.errors import Refusal, suggestion
 from stackproof.base.toml import Table, Wrong
 from stackproof.record.records import NOT_EXECUTED, Check, Verdict
 from stackproof.stack import capabilities
-from stackproof.stack.stacks import Stack, suites
+from stackproof.stack.stacks import STACKS, Stack, suites
 
 LEAST = 0.98
 """The share that must be there where the exact number cannot be known: another torch than the lock's, a card that nobody had."""
@@ -60,6 +61,8 @@ class Manifest:
 
     path: Path
     files: Mapping[str, FileRow]
+    written: datetime.date = datetime.date.min
+    """The day on which it was written: no run is earlier, whatever a clock says."""
 
     @property
     def name(self) -> str:
@@ -69,6 +72,7 @@ class Manifest:
 
 @dataclass(frozen=True)
 class _File:
+    written: datetime.date
     files: Mapping[str, FileRow]
 
 
@@ -99,12 +103,19 @@ def load(stack: Stack) -> Manifest | None:
     if not path.exists():
         return None
     table = Table.load(path)
-    found = Manifest(path, table.row(_File).files)
+    read = table.row(_File)
+    found = Manifest(path, read.files, read.written)
     for name in found.files:
         if (suite := name.partition("/")[0]) not in suites():
             why = f"is of the suite '{suite}', which does not exist{suggestion(suite, suites())}"
             raise table.refuse(f"files.{name}", f"{why}; bring its files back, or {_remedy(stack)}")
     return found
+
+
+def newest(folder: Path = STACKS) -> datetime.date:
+    """Return the latest day on which any stack's manifest was written."""
+    files = sorted(folder.glob("*/expected*.toml"))
+    return max((Table.load(path).row(_File).written for path in files), default=datetime.date.min)
 
 
 def load_loosely(stack: Stack) -> dict[str, FileRow]:
@@ -174,6 +185,7 @@ def write(path: Path, rows: Mapping[str, FileRow], stack: Stack) -> None:
     lines = [
         f"# How many checks each file has, by the digest of their names, and why some are not executed on '{stack.label}'.",
         f"# Written by `python -m stackproof expect --stack {stack.name}` (docs/reading-a-verdict.md); review it as a diff.",
+        f"written = {datetime.date.today().isoformat()}",
     ]
     for file, row in sorted(rows.items()):
         lines += ["", f'[files."{file}"]', f"checks = {row.checks}", f'ids = "{row.ids}"']
@@ -202,7 +214,9 @@ def _otherwise(found: Manifest, file: str, row: FileRow, ids: list[str], run: Se
 def _too_few(found: Manifest, file: str, row: FileRow, checks: list[Check], run: Selection) -> str:
     """Say that fewer checks of a file were executed than its row explains, or nothing."""
     done = [check for check in checks if check.verdict not in NOT_EXECUTED]
-    excused = [check for check in checks if check.verdict in NOT_EXECUTED and _excused(check, run.exact)]
+    excused = [
+        check for check in checks if check.verdict in NOT_EXECUTED and _excused(check, run.exact and not row.because)
+    ]
     least = row.executed if run.exact else _share(row.executed)
     if len(done) + len(excused) >= least:
         return ""
@@ -217,7 +231,7 @@ def _unlisted(found: Manifest, file: str, ids: list[str], run: Selection) -> str
 
 
 def _excused(check: Check, exact: bool) -> bool:
-    """Whether a rule says that hosts differ in this; with another torch, also that it is too old."""
+    """Whether a rule says that hosts differ in this; with versions that nobody counted a run of, also that one is too old."""
     rule = capabilities.rules().get(why_not(check))
     return rule is not None and (rule.varies or (not exact and bool(rule.needs)))
 

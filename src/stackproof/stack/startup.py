@@ -120,6 +120,8 @@ def started(environ: Mapping[str, str]) -> tuple[Path, ...]:
 def complaints(stack: Stack, environ: Mapping[str, str], site: tuple[Path, ...]) -> list[str]:
     """Say what runs before our code, or would be imported in its place, a line each."""
     wrong = [f"! {path} runs whenever Python starts; remove it" for path in started(environ)]
+    if sys.pycache_prefix:
+        wrong.append(f"! compiled code is taken from {sys.pycache_prefix}, beside no source; unset PYTHONPYCACHEPREFIX")
     here = [] if getattr(sys.flags, "safe_path", False) else [Path.cwd()]  # Python 3.10 has no such flag
     for folder in (*foreign_path(stack, environ), *(place for place in here if not _is_ours(place, stack, environ))):
         if names := shadows(folder, site):

@@ -1,0 +1,115 @@
+"""Compiled files: what Python would run in place of a source is what that source compiles to, or is told."""
+
+from __future__ import annotations
+
+import importlib.util
+import marshal
+import os
+import py_compile
+import struct
+from pathlib import Path
+
+import pytest
+
+from stackproof.stack import compiled
+
+GOOD, BAD = "def bound():\n    return 1\n", "def bound():\n    return 9\n"
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """A module with its compiled file."""
+    path = tmp_path / "module.py"
+    path.write_text(GOOD, encoding="utf-8")
+    py_compile.compile(str(path), doraise=True)
+    return path
+
+
+def poisoned(source: Path, flags: int = 0, header: bytes | None = None, text: str = BAD) -> Path:
+    """Write other code where Python looks for the compiled source, with a header that it takes."""
+    seen = source.stat()
+    right = struct.pack("<II", int(seen.st_mtime), seen.st_size) if header is None else header
+    target = Path(importlib.util.cache_from_source(str(source)))
+    body = marshal.dumps(compile(text, str(source), "exec"))
+    target.write_bytes(importlib.util.MAGIC_NUMBER + struct.pack("<I", flags) + right + body)
+    return target
+
+
+def said(source: Path, deep: bool = False) -> list[str]:
+    """Return what is told of the folder of a source."""
+    return compiled.complaints([source.parent], source.parent / "cache.json", deep)
+
+
+def test_what_python_compiled_is_right(source: Path) -> None:
+    """Nothing is told, the first time and from then on."""
+    assert not said(source) and not said(source) and not said(source, deep=True)
+
+
+@pytest.mark.parametrize("level", [1, 2])
+def test_optimised_code_is_compared_at_its_level(source: Path, level: int) -> None:
+    """Without assertions it is another code, and still the source's."""
+    source.write_text('"""Text."""\nassert True\n', encoding="utf-8")
+    py_compile.compile(str(source), doraise=True, optimize=level)
+    assert not said(source)
+
+
+def test_other_code_under_the_right_time_and_size_is_told(source: Path) -> None:
+    """Python would take it without a word."""
+    poisoned(source)
+    assert "is not what module.py compiles to" in said(source)[0]
+
+
+def test_other_code_is_told_although_the_right_one_was_there_before(source: Path) -> None:
+    """What is remembered is that very file, by its inode and times."""
+    assert not said(source)
+    poisoned(source)
+    assert said(source) and said(source)
+
+
+def test_code_that_is_taken_without_a_look_is_told(source: Path) -> None:
+    """Its header says that the source is not to be asked."""
+    poisoned(source, flags=1, header=b"x" * 8, text=GOOD)
+    assert "without a look at it" in said(source)[0]
+
+
+def test_other_code_under_the_right_hash_is_told(source: Path) -> None:
+    """Python compares the hash of the source only."""
+    poisoned(source, flags=3, header=importlib.util.source_hash(source.read_bytes()))
+    assert "is not what module.py compiles to" in said(source)[0]
+
+
+@pytest.mark.parametrize("header", [b"\0" * 8, b"x" * 8])
+def test_what_python_does_not_take_harms_nothing(source: Path, header: bytes) -> None:
+    """Of an older source, it is compiled anew by Python itself."""
+    poisoned(source, header=header)
+    assert not said(source)
+
+
+def test_code_without_its_source_is_not_taken(source: Path) -> None:
+    """Python looks at the source first."""
+    poisoned(source)
+    source.unlink()
+    assert not said(source)
+
+
+def test_what_cannot_be_read_as_code_is_told(source: Path) -> None:
+    """A header that is right over what is none."""
+    target = poisoned(source)
+    target.write_bytes(target.read_bytes()[:16] + b"nothing")
+    assert said(source)
+
+
+def test_rewritten_code_of_pytest_is_removed(source: Path) -> None:
+    """It cannot be compared, and is made anew in a moment."""
+    rewritten = source.parent / "__pycache__" / "test_x.cpython-311-pytest-9.0.0.pyc"
+    rewritten.write_bytes(b"anything")
+    assert not said(source) and not rewritten.exists()
+
+
+def test_an_edited_source_with_its_old_date_is_compared_again(source: Path) -> None:
+    """A date can be set back; the time of the change of its inode cannot."""
+    assert not said(source)
+    old = source.stat()
+    source.write_text(BAD, encoding="utf-8")
+    os.utime(source, ns=(old.st_atime_ns, old.st_mtime_ns))
+    assert "is not what module.py compiles to" in said(source)[0]
