@@ -6,6 +6,7 @@ rewritten leaves the body's own end as it was.
 
 from __future__ import annotations
 
+import hashlib
 import sys
 import time
 from dataclasses import dataclass
@@ -70,6 +71,21 @@ def foreign_plugins(config: pytest.Config, allowed: tuple[str, ...]) -> list[str
         if plugin is not None and not any(home and home.is_relative_to(place) for place in homes):
             found.append(f"{name} ({home or 'made while running'})")
     return sorted(found)
+
+
+def facts(config: pytest.Config) -> dict[str, str]:
+    """Return for provenance what had a say in the checks: each conftest with the digest of its text, and plugins besides pytest's."""
+    found, own, others = {}, Path(config.rootpath), []
+    for name, plugin in config.pluginmanager.list_name_plugin():
+        file = _file(plugin) if isinstance(plugin, ModuleType) else None
+        if file is None or not file.is_file() or file.is_relative_to(Path(pytest.__file__).parents[1] / "_pytest"):
+            continue
+        if file.name == "conftest.py":
+            place = file.relative_to(own).as_posix() if file.is_relative_to(own) else str(file)
+            found[f"conftest.{place}"] = hashlib.sha256(file.read_bytes()).hexdigest()[:12]
+        else:
+            others.append(str(name))
+    return {**found, **({"plugins": " ".join(sorted(others))} if others else {})}
 
 
 def _home(plugin: Any) -> Path | None:

@@ -110,6 +110,7 @@ class Reporter:
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Announce what was collected and leave out what an earlier process of this run has finished."""
         self._refuse_foreign(items)
+        self.emit("facts", values=evidence.facts(self.config))
         known = {check_id(item.nodeid): item for item in items}
         chosen = self._with_needs([item for name, item in known.items() if self._chosen(name)], known)
         self.emit("collected", ids=[check_id(item.nodeid) for item in chosen], known=list(known))
