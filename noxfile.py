@@ -193,6 +193,7 @@ def lint(session: nox.Session) -> None:
     for command in ("ruff check .", "ruff format --check .", "lint-imports", f"mypy --python-executable {python}"):
         session.run(*command.split(), env={"PYTHONPATH": _PATH})
     session.run(python, "-m", "stackproof.stack.known_issues", external=True)
+    _call(session, python, "stackproof", "expect", "--stack", "cpu", "--check")
     _call(session, "python", "tools.wrong_imports")
     _call(session, "python", "tools.architecture", "--check")
     workflows = sorted(str(path.relative_to(ROOT)) for path in (ROOT / ".github" / "workflows").glob("*.yml"))

@@ -25,6 +25,9 @@ from stackproof.stack.stacks import STACKS, Stack, suites
 LEAST = 0.98
 """The share that must be there where the exact number cannot be known: another torch than the lock's, a card that nobody had."""
 
+MEASURED = "measured"
+"""Why a check is not executed where it found that out on the device itself, or where no earlier run was kept."""
+
 _RULE = re.compile(r"data/capabilities\.toml, ([a-z0-9-]+):")
 _MISSING = re.compile(r"stacks/[^/]+/stack\.toml(?:, missing\.([a-z0-9-]+))?:")
 _TABLE = re.compile(r"data/([a-z]+\.toml)")
@@ -168,7 +171,7 @@ def why_not(check: Check) -> str:
     if stack := _MISSING.search(check.reason):
         return f"missing.{stack[1]}" if stack[1] else "precisions"
     table = _TABLE.search(check.reason)
-    return table[1] if table else "measured"
+    return table[1] if table else MEASURED
 
 
 def rows_of(collected: Iterable[str], without: Mapping[str, str], because: str = "") -> dict[str, FileRow]:
@@ -231,9 +234,12 @@ def _unlisted(found: Manifest, file: str, ids: list[str], run: Selection) -> str
 
 
 def _excused(check: Check, exact: bool) -> bool:
-    """Whether a rule says that hosts differ in this; with versions that nobody counted a run of, also that one is too old."""
-    rule = capabilities.rules().get(why_not(check))
-    return rule is not None and (rule.varies or (not exact and bool(rule.needs)))
+    """Whether a rule says that hosts differ in this; where nobody counted a run, also that a version is too old, or what was measured."""
+    why = why_not(check)
+    rule = capabilities.rules().get(why)
+    if rule is None:
+        return why == MEASURED and not exact
+    return rule.varies or (not exact and bool(rule.needs))
 
 
 def _varies(why: str) -> bool:
