@@ -18,33 +18,62 @@ def window(data: bytes) -> Window:
     return found
 
 
-def lines_found(shapes: Shapes, data: bytes, text: bytes) -> int:
-    """Return how many lines with the text lie in the ranges."""
-    return sum(data[begin:end].count(text) for begin, end in shapes.ranges(window(data)))
+def held(shapes: Shapes, data: bytes) -> list[tuple[bytes, tuple[bytes, ...]]] | None:
+    """Return the lines that hold texts, and which; None where the window has to be searched."""
+    found = shapes.lines(window(data))
+    return None if found is None else [(data[begin:end], texts) for begin, end, texts in found]
+
+
+TEXTS = (b"exit 9", b"step 1", b"exit")
 
 
 @settings(max_examples=100, deadline=None, database=None)
 @given(
     st.lists(st.sampled_from([b"step 12", b"exit 9", b"exit 19", b"a\rexit 9", b"", b"\xff\x00", b"exit"]), max_size=60)
 )
-def test_no_line_with_a_text_is_missed(lines: list[bytes]) -> None:
-    """Digits in the text do not matter for finding the line, nor do carriage returns; twice the same window is the same again."""
+def test_every_line_with_a_text_is_found_with_all_its_texts(lines: list[bytes]) -> None:
+    """As looking into each line would; digits tell texts apart, a carriage return ends a line; twice is the same again."""
     data = b"\n".join(lines)
-    shapes = Shapes(Plan([b"exit 9"], data), data)
+    parts = data.replace(b"\r", b"\n").split(b"\n")
+    wanted = [(part, {text for text in TEXTS if text in part}) for part in parts]
+    shapes = Shapes(Plan(TEXTS, data), data)
     for _ in range(2):
-        assert lines_found(shapes, data, b"exit 9") == data.count(b"exit 9")
+        found = held(shapes, data)
+        assert found is not None
+        assert [(part, set(texts)) for part, texts in found] == [row for row in wanted if row[1]]
 
 
 def test_repeated_lines_are_passed_over() -> None:
     """A log of one shape is looked at once: no part of it needs to be read."""
     data = b"".join(b"step %d of 100000\n" % n for n in range(1000))
-    assert list(Shapes(Plan([b"Traceback"], data), data).ranges(window(data))) == []
+    assert held(Shapes(Plan([b"Traceback"], data), data), data) == []
+
+
+def test_a_text_that_is_looked_for_no_longer_is_not_found() -> None:
+    """What is sated is dropped, in shapes that are known and in new ones; other texts are found as before."""
+    data = b"step 1 and exit 9\nexit 9\n"
+    shapes = Shapes(Plan(TEXTS, data), data)
+    shapes.keep([b"step 1"])
+    assert held(shapes, data) == [(b"step 1 and exit 9", (b"step 1",))]
+    shapes.keep([])
+    assert held(shapes, data + b"a new exit 9\n") == []
 
 
 def test_lines_that_never_repeat_are_read_directly() -> None:
-    """Where every line is new, the next windows are given whole: shapes would only cost time."""
+    """Where most of the bytes are new, the next windows are searched: shapes would only cost time."""
     draw = random.Random(1)
     data = b"".join(bytes(draw.choices(b"abcdefgh", k=30)) + b"\n" for _ in range(1000))
     shapes = Shapes(Plan([b"Traceback"], data), data)
-    list(shapes.ranges(window(data)))
-    assert list(shapes.ranges(window(data))) == [(0, len(data))]
+    assert held(shapes, data) == []
+    assert held(shapes, data) is None
+
+
+def test_some_new_lines_among_many_known_ones_are_no_reason_to_search_all() -> None:
+    """A third of the bytes may be prose."""
+    draw = random.Random(2)
+    prose = [bytes(draw.choices(b"abcdefgh", k=30)) for _ in range(1000)]
+    data = b"\n".join(
+        b"%s\nstep %d of 100000 is done, on to the next one of them" % (line, n) for n, line in enumerate(prose)
+    )
+    shapes = Shapes(Plan([b"Traceback"], data), data)
+    assert held(shapes, data) == held(shapes, data) == []

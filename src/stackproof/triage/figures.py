@@ -198,7 +198,7 @@ class TrainerLine(rules.Searched):
     @cached_property
     def probe(self) -> Probe:
         """What is looked for."""
-        return self.looked_for(kept=_SERIES_KEPT, counted=_SERIES_KEPT, timed=False)
+        return self.looked_for(kept=_SERIES_KEPT, counted=_SERIES_KEPT, timed=False, frugal=True)
 
 
 @dataclass(frozen=True)

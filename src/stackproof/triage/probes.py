@@ -38,6 +38,8 @@ class Probe:
     """Whether it looks for what somebody asked for: in a document that is a recipe."""
     terse: bool = False
     """Whether one line is all that it sees: in a document only a fenced one counts."""
+    frugal: bool = False
+    """Whether a line that it looked at in vain counts as a hit: it asks for samples of what a log is full of."""
 
     @cached_property
     def loose(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -106,48 +106,58 @@ class _Reader:
                     self.plan, self.shapes = self.plans.whole, None
                 elif self.sated or count % _REPLAN == 0:
                     self.plan, self.sated = self.plans.hungry(window.data, self.counts), False
-                    self.shapes = Shapes(self.plan, window.data)
+                    if self.shapes and count % _REPLAN:
+                        self.shapes.keep(self.plan.texts)
+                    else:
+                        self.shapes = Shapes(self.plan, window.data)
                 if not count:
                     self.file.text = _is_text(window.data)
                     self.document = prose.read(window.data) if window.last or len(window.data) < prose.LARGEST else None
                 self._read_window(window)
                 self.file.bytes += window.end - window.start
-                self.file.lines += window.data.count(b"\n", window.start, window.end)
                 if window.last:
+                    self.file.lines = window.line - 1 + window.data.count(b"\n", window.start, window.end)
                     self.file.tail = _tail(window)
             self.file.damage = stream.damage
 
     def _read_window(self, window: Window) -> None:
         counted, line = window.start, window.line
-        for found, begin, end in self._lines(window):
+        for begin, end, texts in self._lines(window):
             if begin > counted:
                 line += window.data.count(b"\n", counted, begin)
                 counted = begin
-            self._offer(_Spot(window, begin, end, line), self._texts(window.data, found, end))
+            self._offer(_Spot(window, begin, end, line), texts)
 
-    def _lines(self, window: Window) -> Iterator[tuple[Found, int, int]]:
-        """Yield the lines that hold what is looked for: where it is, where the line begins and ends."""
-        for position, last in self.shapes.ranges(window) if self.shapes else [(window.start, window.end)]:
-            while found := self.plan.find(window.data, position, last):
-                begin, position = _bounds(window.data, found[0])
-                yield found, begin, position
+    def _lines(self, window: Window) -> Iterator[tuple[int, int, Sequence[bytes]]]:
+        """Yield the lines that hold what is looked for: where each begins and ends, and its texts."""
+        known = self.shapes.lines(window) if self.shapes else None
+        if known is None:
+            yield from self._found(self.plan, window, window.start, window.end)
+            return
+        for begin, end, texts in known:
+            if end - begin < LONGEST and begin > window.start and end < window.end:
+                yield begin, end, texts
+            else:  # a part of it at a time; the first and the last line may go on outside of the window
+                yield from self._found(self.plans.whole, window, begin, end)
 
-    def _texts(self, data: bytes, found: Found | None, end: int) -> list[bytes]:
-        """Return the texts that the rest of the line holds."""
-        texts: dict[bytes, None] = {}
-        while found:
-            position, candidates = found
-            texts.update(dict.fromkeys(candidates))
-            found = self.plan.find(data, position + 1, end)
-        return list(texts)
+    def _found(
+        self, plan: Plan, window: Window, position: int, last: int
+    ) -> Iterator[tuple[int, int, Sequence[bytes]]]:
+        """Search a part of the window."""
+        while found := plan.find(window.data, position, last):
+            begin, position = _bounds(window.data, found[0])
+            yield begin, position, _texts(plan, window.data, found, position)
 
-    def _offer(self, spot: _Spot, texts: list[bytes]) -> None:
+    def _offer(self, spot: _Spot, texts: Sequence[bytes]) -> None:
         """Show the line to the probes of its texts."""
-        raw = spot.window.data[spot.begin : spot.end]
         own = (probe for text in texts for probe in self.plans.by_text[text])
         asked = {probe.key: probe for probe in own if spot.window.last or self.counts[probe.key] < probe.counted}
-        text = raw.decode("utf-8", "replace")
+        if not asked:
+            return
+        text = spot.window.data[spot.begin : spot.end].decode("utf-8", "replace")
         if not any(not probe.loose or probe.match(text) for probe in asked.values()) and "\x1b" not in text:
+            for probe in asked.values():
+                self._pass(probe)
             return
         for part, own_text in enumerate(lines.split(text)):
             line = lines.parse(own_text)
@@ -159,6 +169,7 @@ class _Reader:
         if probe.span > 1:
             text = "\n".join([text, *(after.text for after in spot.after(line, probe.span - 1))])
         if not (found := probe.match(text)):
+            self._pass(probe)
             return
         book = self.evidence.mentioned if self._only_mentioned(probe, spot, found.start()) else self.evidence.tallies
         tally = book.setdefault(probe.key, Tally())
@@ -168,6 +179,14 @@ class _Reader:
         block = self._block(spot, line) if probe.follows else None
         groups = {name: value for name, value in found.groupdict().items() if value is not None}
         tally.add(Hit(place, text, who, seconds, groups, block), probe.kept * (1 + spot.window.last))
+        self._count(probe)
+
+    def _pass(self, probe: Probe) -> None:
+        """Note that the probe looked in vain."""
+        if probe.frugal:
+            self._count(probe)
+
+    def _count(self, probe: Probe) -> None:
         self.counts[probe.key] += 1
         self.sated = self.sated or self.counts[probe.key] == probe.counted
 
@@ -219,6 +238,16 @@ class _Spot:
             return own
         before = self.window.data[max(0, self.begin - LONGEST) : self.begin]
         return lines.time_of(before.decode("utf-8", "replace"), last=True)
+
+
+def _texts(plan: Plan, data: bytes, found: Found | None, end: int) -> list[bytes]:
+    """Return the texts that the rest of the line holds."""
+    texts: dict[bytes, None] = {}
+    while found:
+        position, candidates = found
+        texts.update(dict.fromkeys(candidates))
+        found = plan.find(data, position + 1, end)
+    return list(texts)
 
 
 def _is_text(data: bytes) -> bool:

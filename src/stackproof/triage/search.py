@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 from stackproof.triage.logs import Window
@@ -71,59 +72,89 @@ def _inner(operator: Any, argument: Any) -> Sequence[Texts]:
 
 
 _MOST_SHAPES = 200_000
+_FEW = 100
 _PATIENCE = 32  # windows that are read line by line where looking at shapes did not help
-_NEW = 0.3
-_WANTED = 0.05
+_NEW = 0.7  # of a window's bytes: a look at shapes costs a quarter of a search
 
 # Digits are one; a carriage return ends a line, because progress bars draw one over the other.
 _SHAPE = bytes.maketrans(b"123456789\r", b"000000000\n")
 
 
 class Shapes:
-    """The shapes that a log showed so far, and which of them may hold what a plan looks for.
+    """The shapes that a log showed so far, and what of a plan's texts each may hold.
 
     Lines that differ in their digits alone have one shape, and one look at a shape does for all of them.
     """
 
     def __init__(self, plan: Plan, sample: bytes) -> None:
-        self._plan = Plan((text.translate(_SHAPE) for text in plan.texts), sample.translate(_SHAPE))
+        self._originals: dict[bytes, list[bytes]] = {}
+        for text in plan.texts:
+            self._originals.setdefault(text.translate(_SHAPE), []).append(text)
+        self._plan = Plan(self._originals, sample.translate(_SHAPE))
         self._seen: set[int] = set()
-        self._wanted: set[int] = set()
-        self._direct = 0
+        self._wanted: dict[int, tuple[bytes, ...]] = {}
+        self._patience = 0
 
-    def ranges(self, window: Window) -> Iterator[tuple[int, int]]:
-        """Yield the parts of the window that may hold what is looked for: all of it where shapes are many, or most are wanted."""
-        if self._direct:
-            self._direct -= 1
-            return iter([(window.start, window.end)])
-        lines = window.data[window.start : window.end].translate(_SHAPE).split(b"\n")
-        self._learn(set(lines))
-        found = list(self._places(lines, window.start)) if self._wanted else []
-        if len(found) > _WANTED * len(lines):
-            self._direct = _PATIENCE
-        return iter(found)
+    def keep(self, texts: Iterable[bytes]) -> None:
+        """Look from now on for these of the plan's texts only."""
+        left = set(texts)
+        rows = ((key, tuple(text for text in held if text in left)) for key, held in self._wanted.items())
+        self._wanted = {key: held for key, held in rows if held}
+        self._originals = {shape: [text for text in held if text in left] for shape, held in self._originals.items()}
 
-    def _learn(self, shapes: set[bytes]) -> None:
+    def lines(self, window: Window) -> Iterator[tuple[int, int, tuple[bytes, ...]]] | None:
+        """Yield the lines that hold texts: begin, end, which; None where most lines are new, and looking at shapes does not help."""
+        if self._patience:
+            self._patience -= 1
+            return None
+        shapes = window.data[window.start : window.end].translate(_SHAPE).split(b"\n")
+        keys = list(map(hash, shapes))
+        if len(self._seen) > _MOST_SHAPES:
+            self._seen, self._wanted = set(), {}
+        if fresh := set(keys) - self._seen:
+            self._learn({key: shape for key, shape in zip(keys, shapes, strict=True) if key in fresh}, window)
+        return self._holding(keys, shapes, window) if self._wanted else iter(())
+
+    def _learn(self, new: dict[int, bytes], window: Window) -> None:
         """Look at the shapes that are new."""
-        new = [shape for shape in shapes if hash(shape) not in self._seen]
-        if len(new) > _NEW * len(shapes) > 100:
-            self._direct = _PATIENCE
-        if len(self._seen) + len(new) > _MOST_SHAPES:
-            self._seen = set()
-        self._seen.update(map(hash, new))
-        text = b"\n".join(new)
+        if sum(map(len, new.values())) > _NEW * (window.end - window.start) and len(new) > _FEW:
+            self._patience = _PATIENCE
+        self._seen.update(new)
+        text = b"\n".join(new.values())
         position = 0
         while found := self._plan.find(text, position, len(text)):
             begin, end = text.rfind(b"\n", 0, found[0]) + 1, text.find(b"\n", found[0])
             position = end if end >= 0 else len(text)
-            self._wanted.add(hash(text[begin:position]))
+            if held := self._held(text, found, position):
+                self._wanted[hash(text[begin:position])] = held
 
-    def _places(self, lines: list[bytes], position: int) -> Iterator[tuple[int, int]]:
-        for line in lines:
-            end = position + len(line)
-            if hash(line) in self._wanted:
-                yield position, end
-            position = end + 1
+    def _held(self, text: bytes, found: Found | None, end: int) -> tuple[bytes, ...]:
+        """Return all texts that a shape may hold."""
+        held: dict[bytes, None] = {}
+        while found:
+            held.update((text, None) for shape in found[1] for text in self._originals[shape])
+            found = self._plan.find(text, found[0] + 1, end)
+        return tuple(held)
+
+    def _holding(
+        self, keys: list[int], shapes: list[bytes], window: Window
+    ) -> Iterator[tuple[int, int, tuple[bytes, ...]]]:
+        """Yield the lines whose shape may hold texts that the window has; all but those few are passed over without Python's loop."""
+        wanted, data = self._here(window), window.data
+        held = list(map(wanted.get, keys))
+        if not any(held):
+            return
+        ends = itertools.accumulate(map(len, shapes), lambda end, size: end + 1 + size, initial=window.start - 1)
+        for texts, end, size in zip(held, itertools.islice(ends, 1, None), map(len, shapes), strict=True):
+            if texts and (found := tuple(text for text in texts if data.find(text, end - size, end) >= 0)):
+                yield end - size, end, found
+
+    def _here(self, window: Window) -> dict[int, tuple[bytes, ...]]:
+        """Return which shapes may hold which texts in this window: one that has no `exit code: 137` needs no look at `exit code: 0`."""
+        several = {text for held in self._wanted.values() for text in held}
+        here = {text for text in several if window.data.find(text, window.start, window.end) >= 0}
+        rows = ((key, tuple(text for text in held if text in here)) for key, held in self._wanted.items())
+        return {key: texts for key, texts in rows if texts}
 
 
 SHORTEST = 3
@@ -146,15 +177,24 @@ class Plan:
 
     def __init__(self, texts: Iterable[bytes], sample: bytes) -> None:
         self.texts = tuple(dict.fromkeys(texts))
-        weights = _weights(sample)
-        first = _first_bytes(self.texts, weights)
-        self._anchors: dict[bytes, list[tuple[bytes, int]]] = {}
-        for text in self.texts:
-            begin = _anchor(text, first, weights)
-            self._anchors.setdefault(text[begin:], []).append((text, begin))
-        self._pattern = re.compile(_alternation(self._anchors)) if self.texts else None
+        self._sample = sample[:_SAMPLE]
         self._longest = max(map(len, self.texts), default=0)
         self._seen: dict[bytes, tuple[tuple[bytes, int], ...]] = {}
+
+    @cached_property
+    def _anchors(self) -> dict[bytes, list[tuple[bytes, int]]]:
+        weights = _weights(self._sample)
+        first = _first_bytes(self.texts, weights)
+        anchors: dict[bytes, list[tuple[bytes, int]]] = {}
+        for text in self.texts:
+            begin = _anchor(text, first, weights)
+            anchors.setdefault(text[begin:], []).append((text, begin))
+        return anchors
+
+    @cached_property
+    def _pattern(self) -> re.Pattern[bytes] | None:
+        """Made when it is first used: a plan takes some 20 ms to compile, and a log of few shapes never needs most of them."""
+        return re.compile(_alternation(self._anchors)) if self.texts else None
 
     def find(self, data: bytes, start: int, end: int) -> Found | None:
         """Return the first place in `data[start:end]` where the anchor of a text lies, and the texts that are there."""
@@ -177,7 +217,7 @@ class Plan:
 
 def _weights(sample: bytes) -> list[int]:
     """Return how often each byte occurs in a sample of the log."""
-    counts = Counter(sample[:_SAMPLE])
+    counts = Counter(sample)
     return [counts.get(byte, 0) + _UNSEEN for byte in range(256)]
 
 
