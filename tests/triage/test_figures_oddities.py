@@ -24,6 +24,11 @@ def found(
 FALLING = [3.0, 2.5, 2.2, 2.0, 1.9, 1.8, 1.7, 1.65, 1.6, 1.58, 1.55, 1.5]
 
 
+def test_a_policy_has_no_loss_where_answers_are_equally_good() -> None:
+    """GRPO and its kin log rewards beside a loss of 0."""
+    assert found({"loss": [0.0, 0.0, 0.0], "reward": [0.1, 0.2, 0.3], "kl": [0.0, 0.0, 0.0]}) == {}
+
+
 @pytest.mark.parametrize(
     ("losses", "names"),
     [
@@ -31,6 +36,8 @@ FALLING = [3.0, 2.5, 2.2, 2.0, 1.9, 1.8, 1.7, 1.65, 1.6, 1.58, 1.55, 1.5]
         ([0.0, 0.0, 0.0], {"loss-zero": True}),
         ([2.0, 1.0, 0.0, 0.0], {"loss-zero": True}),
         ([2.0, 1.0, 0.0], {}),
+        ([2.0, 0.1, 0.004, 0.0003, 0.0001, 0.0, 0.0], {}),
+        ([2.0, 0.1, 0.004, 0.0, 0.0], {"loss-zero": True}),
         ([2.0, float("nan"), float("nan")], {"loss-nan": True}),
         ([2.0, float("inf")], {"loss-nan": True}),
         (list(reversed(FALLING)), {"loss-rises": False}),

@@ -15,7 +15,9 @@ from stackproof.triage.scan import Evidence
 UNKNOWN = "no known signature"
 
 
-_RAISED = re.compile(r"\w(?:Error|Exception|Warning)\b")
+_RAISED = re.compile(
+    r"\w(?:Error|Exception|Warning)\b|^\W*(?:CUDA|HIP|NPU|XPU) out of memory"
+)  # who looks for a batch size prints the message
 _TAIL = 200  # lines that may follow a sign of a good end
 _MOST_LINES = 6
 _MESSAGE_LINES = 8

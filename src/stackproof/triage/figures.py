@@ -18,6 +18,7 @@ from stackproof.triage.scan import Evidence
 
 _SAG = 1.25
 _SETTLED = 1.1
+_NEARLY, _NEARLY_STEPS = 0.01, 3
 _FEWEST = 8
 _CLOSE = 0.02
 _ROUNDED = 0.0006
@@ -46,7 +47,7 @@ def _losses(training: Training) -> Iterator[Oddity]:
         yield Oddity(
             "loss-nan", True, f"the loss is {losses[bad[0]]} from logged step {bad[0] + 1} of {len(losses)} on"
         )
-    if len(zeros) > 1:
+    if len(zeros) > 1 and not _rewarded(training) and not _faded(losses[: zeros[0]]):
         remedy = "train in bfloat16 instead of float16, or look at the labels: all of them may be masked"
         yield Oddity(
             "loss-zero", True, f"the loss is exactly 0 in {len(zeros)} of {len(losses)} logged steps; {remedy}"
@@ -55,6 +56,16 @@ def _losses(training: Training) -> Iterator[Oddity]:
     third = len(finite) // 3
     if third >= _FEWEST // 2 and median(finite[-third:]) > 1.5 * median(finite[:third]) > 0:
         yield Oddity("loss-rises", False, f"the loss rises, from {finite[0]:g} to {finite[-1]:g}")
+
+
+def _rewarded(training: Training) -> bool:
+    """Whether a policy is trained by rewards: its loss is 0 where all answers are equally good, and at the first step by definition."""
+    return any(name.partition("/")[0] in ("reward", "rewards", "kl") for name in training.series)
+
+
+def _faded(losses: list[float]) -> bool:
+    """Whether what was logged before the first 0 was nearly 0: a model that knows its data by heart, in so many decimals."""
+    return bool(losses) and max(losses[-_NEARLY_STEPS:]) < _NEARLY
 
 
 def _learning_rates(training: Training) -> Iterator[Oddity]:

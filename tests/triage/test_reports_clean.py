@@ -1,0 +1,60 @@
+"""Runs that went well and look as if they had not: complaints that nothing came of, words that are no failure. All are CLEAN."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from stackproof.base.toml import Table
+from stackproof.triage.reports import Answered
+
+from .making import report
+
+STEPS = "".join(
+    f"{{'loss': {2 - 0.01 * n:.4f}, 'grad_norm': 1.{n}, 'epoch': {n / 125:.2f}}}\n" for n in range(1, 60, 5)
+)
+REWARDS = "".join(f"{{'loss': 0.0, 'grad_norm': 0.{n}, 'reward': 0.{n}, 'kl': 0.0}}\n" for n in range(1, 60, 3))
+END = "{'train_runtime': 120.5, 'train_samples_per_second': 8.3, 'train_loss': 1.2, 'epoch': 1.0}\n"
+
+
+@dataclass(frozen=True)
+class Looks:
+    """A complaint, before a training or after it."""
+
+    name: str
+    before: str = ""
+    after: str = ""
+    ends: bool = False
+
+    @property
+    def text(self) -> str:
+        """The whole log."""
+        return self.before if self.ends else f"{self.before}{STEPS}{END}{self.after}"
+
+    def __str__(self) -> str:
+        return self.name
+
+
+with Table.load(Path(__file__).parent / "clean.toml") as table:
+    ROWS = table.rows("log", Looks)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=str)
+def test_a_complaint_that_nothing_came_of(tmp_path: Path, row: Looks) -> None:
+    """The run went on to its good end."""
+    assert report(tmp_path, row.text.encode()).verdict is Answered.CLEAN
+
+
+def test_a_policy_that_is_trained_by_rewards(tmp_path: Path) -> None:
+    """Its loss is 0 while rewards rise."""
+    assert report(tmp_path, f"{REWARDS}{END}".encode()).verdict is Answered.CLEAN
+
+
+@pytest.mark.parametrize("name", ["oomretry", "autobatch", "printedtb"])
+def test_the_same_complaint_without_a_good_end(tmp_path: Path, name: str) -> None:
+    """Cut off after the complaint, the log shows a failure."""
+    (row,) = (row for row in ROWS if row.name == name)
+    text = row.before.partition("AutoBatch: Using")[0]
+    assert report(tmp_path, text.encode()).verdict is Answered.FAULTY
