@@ -60,6 +60,8 @@ def examine(name: str | None = None, machine: Machine | None = None) -> Checkup:
     concerned = [wanted] if wanted else report.stacks_here
     facts: dict[str, str] = {}
     found = [*_looks(machine, wanted, report.stacks_here, concerned, facts), *_unready(concerned, report)]
+    if report.broken:
+        found.append(Finding("environment", Level.PROBLEM, f"a stack cannot be read: {report.broken}"))
     toolkits = _toolkits(concerned)
     counted = [row if not row.toolkit or row.toolkit in toolkits else row.at_most(Level.WARNING) for row in found]
     unique = dict.fromkeys(counted)
