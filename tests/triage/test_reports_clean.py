@@ -52,7 +52,7 @@ def test_a_policy_that_is_trained_by_rewards(tmp_path: Path) -> None:
     assert report(tmp_path, f"{REWARDS}{END}".encode()).verdict is Answered.CLEAN
 
 
-@pytest.mark.parametrize("name", ["oomretry", "autobatch", "printedtb"])
+@pytest.mark.parametrize("name", ["oomretry", "autobatch", "printedtb", "ncclwarn"])
 def test_the_same_complaint_without_a_good_end(tmp_path: Path, name: str) -> None:
     """Cut off after the complaint, the log shows a failure."""
     (row,) = (row for row in ROWS if row.name == name)

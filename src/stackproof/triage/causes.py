@@ -18,6 +18,7 @@ UNKNOWN = "no known signature"
 _RAISED = re.compile(
     r"\w(?:Error|Exception|Warning)\b|^\W*(?:CUDA|HIP|NPU|XPU) out of memory"
 )  # who looks for a batch size prints the message
+_SAID = "it said "
 _TAIL = 200  # lines that may follow a sign of a good end
 _MOST_LINES = 6
 _MESSAGE_LINES = 8
@@ -278,7 +279,8 @@ def _survived(row: Incident, through: Position | None, candidates: list[Incident
     if through is None or any(other.first.place > through for other in candidates):
         return False
     at = row.first.place
-    handled = bool(_RAISED.search(row.first.text) or row.first.block)
+    complained = not row.signature and row.title.startswith(_SAID)  # a library's line that no signature knows
+    handled = bool(complained or _RAISED.search(row.first.text) or row.first.block)
     return handled and at.source == through.source and at < through
 
 
