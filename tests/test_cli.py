@@ -328,6 +328,7 @@ def base(tmp_path: Path) -> Iterator[Path]:
             os.kill(int(folder.name), signal.SIGKILL)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("phase", "number"),
     [

@@ -34,6 +34,7 @@ def test_the_data_set_holds_the_jobs_pictures(tmp_path: Path) -> None:
     assert f"path: {tmp_path}" in path.read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_ultralytics_trains_and_leaves_the_process_as_it_was(tmp_path: Path) -> None:
     """Seconds of a step from its own epoch_time; threads, environment and torch.save are what they were."""
     data = agree._data_set(tmp_path, "tiny")

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from stackproof.bench.ranks import launched
 from stackproof.bench.subjects import subjects
 from stackproof.device.devices import HOST
 from stackproof.stack import stacks
 
 
+@pytest.mark.slow
 def test_both_time_the_same_call(tmp_path: Path) -> None:
     """Every rank returns the same seconds: the slowest rank's."""
     known = {subject.name: subject for subject in subjects("regular", stacks.load("cpu"))}

@@ -41,6 +41,7 @@ def test_a_collective_is_verified_and_timed(spin: type[Spin], cpu: Stack) -> Non
     assert len(found.samples) >= FEW.least
 
 
+@pytest.mark.slow
 def test_training_over_ranks_counts_all_samples(spin: type[Spin], cpu: Stack) -> None:
     """Two ranks with a whole tiny batch each: eight sequences a step, and a gradient that is the global batch's."""
     subject = subject_of(cpu, "data-parallel", "s/sample", workload="llama3-8b-lora", ranks=2)

@@ -28,6 +28,7 @@ def answers(monkeypatch: pytest.MonkeyPatch, said: str, code: int = 0) -> None:
     monkeypatch.setattr(startup.subprocess, "run", run)
 
 
+@pytest.mark.slow
 def test_imports_are_really_timed(spin: type[Spin], cpu: Stack) -> None:
     """Importing torch takes at least a tenth of a second in a process that has not yet; the kernel afterwards takes less."""
     found = measure(subject_of(cpu, "start-up", "s", phase="import", ranks=1), HOST, "tiny", FEW)

@@ -119,6 +119,7 @@ def test_a_function_is_printed_without_what_it_needs_no_import_for() -> None:
     assert text.startswith("def broadcast(turn):\n    return dist.broadcast(") and '"""' not in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("planted", "status", "words"),
     [("", 0, "rank 1: right"), ("dist.broadcast = lambda *arguments: None\n", 1, "rank 1: {'what': 'result', 'at': 0")],

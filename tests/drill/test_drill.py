@@ -161,6 +161,7 @@ def heeded() -> Iterator[None]:
     signal.signal(signal.SIGINT, before)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("heeded")
 def test_an_interrupted_drill_says_so_and_keeps_what_it_had(verbs: Callable[[str], None]) -> None:
     """Nothing is left running, and the verdict is no pass."""

@@ -34,6 +34,7 @@ def test_a_replaced_function_fires_when_it_is_called(tmp_path: Path) -> None:
     assert fired(tmp_path, plant + "print(math.sqrt(4), math.sqrt(9))") == (1, "3.0 4.0")
 
 
+@pytest.mark.slow
 def test_a_spoilt_operator_fires_where_its_condition_holds(tmp_path: Path) -> None:
     """The float64 reference of a check stays right."""
     plant = "import torch\nspoil('mm.default', lambda result: result.mul_(2), single)\none = torch.ones(1, 1)\n"

@@ -47,6 +47,7 @@ def test_a_refusal_is_a_check(tmp_path: Path) -> None:
     assert (ended.checks[REFUSAL].reason, ended.checks[REFUSAL].red) == ("x.json: is not a record", True)
 
 
+@pytest.mark.slow
 def test_a_run_that_does_not_end_is_ended(tmp_path: Path) -> None:
     """With everything that it started; there is no exit code then."""
     body = "import os, subprocess; open('pid', 'w').write(str(subprocess.Popen(['sleep', '600']).pid)); __import__('time').sleep(600)"

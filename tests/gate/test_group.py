@@ -40,6 +40,7 @@ def test_ranks_prove_run_and_end() -> None:
     assert not station._thread.is_alive()
 
 
+@pytest.mark.slow
 def test_a_rank_that_dies_is_a_crash_and_no_hang(monkeypatch: pytest.MonkeyPatch) -> None:
     """The next request says what the launcher found out."""
     monkeypatch.setattr(group, "_LAST_S", 120.0)

@@ -62,6 +62,7 @@ def test_a_planted_gradient_does_not_pass_the_proof() -> None:
         _station("training-llama3-8b-lora", "gradient=0.05")
 
 
+@pytest.mark.slow
 def test_a_spin_is_as_long_as_it_says() -> None:
     """Ten times the step: far more than the noise of any host adds to it."""
     took, plain = (_least(_station("gemm-float32", *faults)) for faults in (("spin=10",), ()))

@@ -17,6 +17,7 @@ from stackproof.stack import stacks
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
 
 
+@pytest.mark.slow
 def test_the_facts_are_those_of_the_interpreter() -> None:
     """Host, proof and torch, and the defaults that the stack sets."""
     facts = probe.ask(Path(sys.executable), stacks.load("cpu"), {**ENVIRONMENT, "STACKPROOF_HOST": "box"})

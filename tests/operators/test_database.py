@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 
 def in_another_process(code: str) -> str:
     """Run Python code from a clean start; it must end well and print nothing to stderr."""
@@ -13,6 +15,7 @@ def in_another_process(code: str) -> str:
     return done.stdout.strip()
 
 
+@pytest.mark.slow
 def test_a_missing_test_package_is_one_sentence() -> None:
     """Torch's test suite needs expecttest, which a vendor's container may lack."""
     said = in_another_process(
@@ -44,6 +47,7 @@ print([n for n, (old, new) in enumerate(zip(before, state())) if old != new])
 """
 
 
+@pytest.mark.slow
 def test_loading_the_database_leaves_the_process_as_it_was() -> None:
     """Importing torch's test suite reads our arguments and freezes torch's flags; nothing of that remains."""
     assert in_another_process(STATE) == "[]"

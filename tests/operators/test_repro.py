@@ -81,6 +81,7 @@ def test_the_code_repeats_the_failure(name: str, dtype: torch.dtype, kernel: str
     assert status(code) == 0
 
 
+@pytest.mark.slow
 def test_the_code_can_be_pasted_anywhere() -> None:
     """In a fresh process it needs torch alone, and prints the figures."""
     figures = failing("addmm", database.load()["addmm"], "aten.addmm.default", torch.bfloat16)

@@ -134,6 +134,7 @@ def test_what_hangs_or_crashes_ccl_is_refused_before_a_rank_starts(
     assert (verdict, words in reason) == (Verdict.FAILED, True), reason
 
 
+@pytest.mark.slow
 def test_a_launch_that_would_hang_starts_nothing(checkout: Path) -> None:
     """The refusal is the outcome of the launch itself; no rank leaves a trace."""
     before = set((checkout / "results").rglob("*.phases"))

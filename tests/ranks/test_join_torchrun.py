@@ -25,6 +25,7 @@ def _waiting(folder: Path, rank: int) -> bool:
     return path.exists() and "waiting" in path.read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("who", "place"), [("supervisor", 0), ("rank", 1)])
 def test_a_killed_rank_is_named_in_the_record(tmp_path: Path, who: str, place: int) -> None:
     """Torchrun sends SIGTERM to all others while rank 0 still explains; the record is there, and names rank 1."""

@@ -65,6 +65,7 @@ def test_a_rank_that_raises_is_named_with_its_words(tmp_path: Path) -> None:
     assert left_over(tmp_path) == []
 
 
+@pytest.mark.slow
 def test_a_rank_that_dies_is_named_with_its_signal(tmp_path: Path) -> None:
     """A crash says rank, signal and phase."""
     with pytest.raises(CheckCrashed) as failure:
@@ -73,6 +74,7 @@ def test_a_rank_that_dies_is_named_with_its_signal(tmp_path: Path) -> None:
     assert left_over(tmp_path) == []
 
 
+@pytest.mark.slow
 def test_a_hang_names_the_rank_that_got_least_far(tmp_path: Path) -> None:
     """The deadline ends all ranks and their children; the one that is behind is blamed, with its Python frame."""
     with pytest.raises(CheckHung) as failure:

@@ -35,6 +35,7 @@ assert torch.accelerator.memory_allocated(1) == 0
     )
 
 
+@pytest.mark.slow
 def test_work_is_queued_and_waiting_waits() -> None:
     """A launch returns before the card's clock has passed, events tell that clock, synchronising and reading wait for it."""
     run(

@@ -50,6 +50,7 @@ _PLANTED = ";".join((
 ))  # fmt: skip
 
 
+@pytest.mark.slow
 def test_faults_of_operators_strike_where_they_are_planted_and_nowhere_else(tmp_path: Path) -> None:
     """Selectors hold: operator, size, dtype, layout, phase; each firing is on disk."""
     run(_OPERATORS, fresh=True, faults=_PLANTED, signs=tmp_path)

@@ -42,6 +42,7 @@ def test_an_unknown_name_is_refused_with_the_nearest() -> None:
         catalogue.get("yolo8n")
 
 
+@pytest.mark.slow
 def test_a_listing_imports_no_model_library() -> None:
     """Names cost neither ultralytics (AGPL-3.0) nor transformers nor peft."""
     program = (

@@ -117,6 +117,7 @@ def test_the_model_is_the_published_one(name: str, count: int) -> None:
     assert sum(map(torch.numel, parameters)) == count
 
 
+@pytest.mark.slow
 def test_the_tiny_preset_keeps_the_depth_of_yolov8x() -> None:
     """As many convolutions as the published model, with a quarter of the channels."""
     layers = [
@@ -144,6 +145,7 @@ def test_a_prediction_is_in_evaluation_mode_and_training_goes_on() -> None:
     assert job.model.training
 
 
+@pytest.mark.slow
 def test_importing_ultralytics_has_no_side_effects(tmp_path: Path) -> None:
     """Nothing printed, nothing written to the home folder, environment and torch as before."""
     environment = {**os.environ, "HOME": str(tmp_path)}
