@@ -41,10 +41,10 @@ def test_nothing_is_claimed_of_what_is_not_checked(tmp_path: Path) -> None:
     """Variables with a grammar are called right; names without one, and names that nobody knows, are counted apart."""
     box = bare(tmp_path / "box")
     assert said(box, [CPU]) == "none of the libraries below torch is set"
-    box.environ |= {"OMP_NUM_THREADS": "8", "TORCH_LOGS": "+dynamo", "OMP_ABRACADABRA": "1"}
+    box.environ |= {"OMP_NUM_THREADS": "8", "TORCH_TRACE": "/tmp", "OMP_ABRACADABRA": "1"}
     text = said(box, [CPU])
     assert text.startswith("1 of the libraries below torch checked, and none is misspelt")
-    assert "values not known here: 1 (TORCH_LOGS); in no list: 1 (OMP_ABRACADABRA)" in text
+    assert "values not known here: 1 (TORCH_TRACE); in no list: 1 (OMP_ABRACADABRA)" in text
     box.environ["OMP_NUM_THREADS"] = "eight"
     assert "none is misspelt" not in said(box, [CPU])
 

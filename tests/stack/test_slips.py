@@ -233,6 +233,27 @@ def test_leftovers_of_a_launcher() -> None:
     """RANK in a plain shell makes a plain run wait; below a launcher it belongs there."""
     assert "would wait" in one({"RANK": "0", "WORLD_SIZE": "2"}).sentence
     assert slips.examine({"RANK": "0", "WORLD_SIZE": "2"} | TORCHRUN) == []
+    whole = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "localhost", "MASTER_PORT": "29500"}
+    assert slips.examine(whole) == []
+    assert one(whole | {"WORLD_SIZE": "2"}).level is Level.NOTE
+
+
+def test_no_guess_turns_a_meaning_round() -> None:
+    """What leaves out, says no, or is a level of a log is never taken for what lets in, says yes, or is true."""
+    settings = [("GLOO_SOCKET_IFNAME", "^lo"), ("TORCH_CPP_LOG_LEVEL", "TRACE"), ("FI_MR_CACHE_MONITOR", "enabled")]
+    settings += [("NCCL_P2P_DISABLE", "enabled"), ("HF_HUB_OFFLINE", "auto"), ("NCCL_SOCKET_IFNAME", "lo,^eth0")]
+    for name, value in settings:
+        assert "likely meant" not in one({name: value}).sentence
+
+
+def test_nothing_is_said_of_what_a_bad_value_does() -> None:
+    """One finding: that the value is none."""
+    for name, value in (
+        ("HSA_OVERRIDE_GFX_VERSION", "gfx906"),
+        ("ONEDNN_MAX_CPU_ISA", "AVX512"),
+        ("NCCL_PROTO", "LL64"),
+    ):
+        assert name in one({name: value}).variables
 
 
 def test_the_stack_decides_what_is_idle() -> None:
@@ -335,8 +356,11 @@ def test_what_changes_results_is_known(name: str, value: str) -> None:
     assert f"{name}={value}" in slips.told("", {name: value})
 
 
-def test_a_secret_is_not_looked_at() -> None:
-    """Neither its value nor its name is in any answer, even where it is quoted like a slip."""
-    environ = {"HF_TOKEN": "'hf_secret'", "HF_TOKENS": "x", "NCCL_API_KEY": " y"}
-    assert slips.examine(environ) == []
+def test_a_secret_is_not_shown() -> None:
+    """Quotes and blanks in a token are named, and never what stands between them; of other secrets nothing is said."""
+    environ = {"HF_TOKEN": "'hf_secret'", "HF_TOKENS": "x", "HOME_API_KEY": " y"}
+    slip = one(environ)
+    assert slip.variables == ("HF_TOKEN",)
+    assert "quotes" in slip.sentence
+    assert "secret" not in slip.sentence + slip.remedy
     assert slips.known(environ) == slips.Known((), (), ())

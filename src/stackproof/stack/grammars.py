@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated
 
+from stackproof.base.errors import distance
 from stackproof.base.toml import Wrong, expression
 
 Expression = Annotated[re.Pattern[str], expression(re.IGNORECASE | re.DOTALL)]
@@ -20,14 +21,20 @@ Expression = Annotated[re.Pattern[str], expression(re.IGNORECASE | re.DOTALL)]
 
 _QUOTES = str.maketrans(dict.fromkeys("\"'‘’“”「」`"))
 _IDEOGRAPHIC = str.maketrans("。、", ".,")
-_TRUE = ("1", "true", "on", "yes", "enable", "enabled", "t", "y")
-_FALSE = ("0", "false", "off", "no", "disable", "disabled", "f", "n")
+_TRUE = ("1", "true", "on", "yes", "enable", "enabled", "t", "y", "active", "activated", "always")
+_FALSE = ("0", "false", "off", "no", "disable", "disabled", "f", "n", "inactive", "deactivated", "never", "none")
+_OPPOSITES = {"disable": "enable", "enable": "disable", "offline": "online", "online": "offline"}
+_LONG = 5
+_EXCLUDED = re.compile(r"(?:^|[,;:=\s])[\^!~-]")
 _UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 _NUMBER = r"-?(\d+|0x[0-9a-f]+)"
 _AMOUNT = re.compile(r"(\d+)\s*([kmgt]?)(i?b?|s|ms|sec|seconds|min)\.?", re.IGNORECASE)
 _DEVICE = re.compile(r"\b(cuda|gpu|xpu|hip|rocm|card|device|dev|level_zero)s?[:=_-]?(?=\d)", re.IGNORECASE)
+_PORT = re.compile(r":\d{3,5}$")
 _SPAN = re.compile(r"(\d+)-(\d+)")
 _MOST_SPAN = 64
+_ALIKE = 0.75
+_MANY = 3
 
 
 def tidy(value: str) -> str:
@@ -50,11 +57,43 @@ def odd(value: str) -> bool:
     return quoted or value != value.strip() or any(unicodedata.east_asian_width(char) == "F" for char in value)
 
 
-def closest(word: str, words: tuple[str, ...]) -> str | None:
+def closest(word: str, words: tuple[str, ...], cutoff: float = 0.6) -> str | None:
     """Return the word that was likely meant; words that differ in digits are two words."""
-    same = {other.casefold(): other for other in words if _digits(other) == _digits(word)}
-    found = difflib.get_close_matches(word.casefold(), same, n=1, cutoff=0.6)
+    same = {other.casefold(): other for other in words if _digits(other) == _digits(word) and _agree(word, other)}
+    found = difflib.get_close_matches(word.casefold(), same, n=1, cutoff=cutoff)
     return same[found[0]] if found else None
+
+
+def _agree(word: str, other: str) -> bool:
+    """Whether one can be a slip for the other: `enabled` is none for `disabled`, nor `trace` for `true`."""
+    return truth(word, exact=word.lower() in _TRUE + _FALSE) == truth(other, exact=True)
+
+
+def truth(word: str, name: str = "", exact: bool = False) -> bool | None:
+    """Return whether a word says yes or no, spelt right or (not `exact`) a slip away; None if nobody can tell.
+
+    `name`: whose value it is. A word that repeats one of its own says yes: NCCL_P2P_DISABLE=disabled, HF_HUB_OFFLINE=offline.
+    """
+    word, parts = word.lower(), name.lower().split("_")
+    state = word.removesuffix("d")
+    if state in parts and state in _OPPOSITES:
+        return True
+    if _OPPOSITES.get(state) in parts:
+        return None if state == "enable" else False
+    if word in _TRUE or word in _FALSE:
+        return word in _TRUE
+    near = set() if exact else {one in _TRUE for one in _TRUE + _FALSE if _near(word, one)}
+    return near.pop() if len(near) == 1 else None
+
+
+def _near(word: str, other: str) -> bool:
+    most = 2 if min(len(word), len(other)) > _LONG else 1
+    return (
+        min(len(word), len(other)) > 1
+        and word[0] == other[0]
+        and word.isalpha()
+        and distance(word, other, most) <= most
+    )
 
 
 def _digits(word: str) -> str:
@@ -83,6 +122,10 @@ class Grammar:
     """Options that only other variables of the kind know."""
     host: str = ""
     """How the value is held against the host (`on_host.py`)."""
+    open: bool = False
+    """Whether words of other libraries are legal too, so that only one near a known word is wrong."""
+    mend: tuple[tuple[re.Pattern[str], str], ...] = ()
+    """What people write for it and what it has to be, where that is computed and no guess."""
 
     def wrong(self, value: str) -> str:
         """Return why the value cannot be, to stand after "NAME='value' "; empty if it can."""
@@ -94,11 +137,36 @@ class Grammar:
             return "" if self._in_range(value) else f"is not {self.says}"
         if twice := self.distinct and _twice(value):
             return f"names {twice} twice"
-        return ""
+        strange = next(filter(self._strange, re.findall(r"[\w.]+", value)), "") if self.open else ""
+        return f"has {strange}, and a value is {self.says}" if strange else ""
 
-    def meant(self, value: str) -> str | None:
-        """Return what the value was likely meant to be; None if nobody can tell."""
-        return next((text for text in self._mended(value) if text != value and text and not self.wrong(text)), None)
+    def meant(self, value: str, name: str = "") -> str | None:
+        """Return what the value was likely meant to be; None if nobody can tell.
+
+        What leaves something out is never turned into what asks for it, and no part of a list is dropped.
+        """
+        texts = (text for text in self._mended(value, name) if text not in ("", value))
+        return next((text for text in texts if self._keeps(value, text) and not self.wrong(text)), None)
+
+    def _strange(self, word: str) -> bool:
+        known = word.casefold() in map(str.casefold, self.words)
+        return not known and "." not in word and closest(word, self.words, _ALIKE) is not None
+
+    def _keeps(self, value: str, text: str) -> bool:
+        plain = tidy(value)
+        if bool(_EXCLUDED.search(plain)) != bool(_EXCLUDED.search(text)):
+            return False
+        listed = self.low is None and self.high is None and re.fullmatch(r"\d+(\D\d+)+", plain)
+        return not listed or set(re.findall(r"\d+", plain)) <= set(re.findall(r"\d+", text))
+
+    @property
+    def _switches(self) -> bool:
+        """Whether the values are yes and no."""
+        if self.words:
+            return all(truth(word, exact=True) is not None for word in self.words)
+        return self.low is not None and (
+            self.low < 0 or (self.low == 0 and self.high is not None and self.high < _MANY)
+        )
 
     def _in_range(self, value: str) -> bool:
         number = int(value, 16) if "0x" in value.lower() else int(value)
@@ -113,17 +181,21 @@ class Grammar:
         said = self.options[name].wrong(value)
         return f"has {name}:{value}, and {value or 'nothing'} {said}" if said else ""
 
-    def _mended(self, value: str) -> Iterator[str]:
+    def _mended(self, value: str, name: str) -> Iterator[str]:
         """Every way of mending, the likeliest first; blanks between words part them, other blanks are too many."""
+        if self._switches:
+            yield from self._by_truth(tidy(value).strip("=,;&|[](){}"), name)
+        yield from (self._respelt(text) for text in (value, tidy(value)) if self._respelt(text) != text)
         if re.search(r"\w\s+\w", value.strip()):
             yield from self._parted(value)
         plain = tidy(value)
         bare = re.sub(r"^\w+://", "", tidy(value.split(" #")[0])).strip("=,;&|[](){}/")
-        for text in dict.fromkeys((plain, bare, bare.lstrip("^="))):
+        for text in dict.fromkeys((plain, self._respelt(plain), bare, bare.lstrip("="), _excluded_once(plain))):
             yield text
+            yield from (text.replace(",", ";"), text.replace(";", ","))
             yield from self._by_words(text)
             yield from _by_numbers(text, self.unit)
-            yield from (re.sub(r":\d+$", "", text), _DEVICE.sub("", text), _spread(text), _once(text))
+            yield from (_PORT.sub("", text), _DEVICE.sub("", text), _spread(text), _once(text))
         yield from self._parted(value)
         if self.options:
             yield from self._by_options(plain)
@@ -135,12 +207,26 @@ class Grammar:
             yield from (parted, _DEVICE.sub("", parted), *self._by_words(parted))
 
     def _by_words(self, text: str) -> Iterator[str]:
-        """Each word that is none replaced by the closest; then a truth value as this variable spells it."""
-        if self.words:
-            yield re.sub(r"[\w.*-]+", lambda found: self._word(found[0]), text)
-        for truth in (_TRUE, _FALSE):
-            if text.lower() in truth or (len(text) > 2 and closest(text, truth)):
-                yield from (word for word in truth if word in self.words or not self.words)
+        """Each word that is none replaced by the closest."""
+        if self.words and not self._switches:
+            yield re.sub(r"[\w.*][\w.*-]*", lambda found: self._word(found[0]), text)
+            yield from self._by_truth(text, "")
+
+    def _by_truth(self, text: str, name: str) -> Iterator[str]:
+        """A truth value as this variable spells it: nearest to what was typed first, then as its table has them."""
+        said = truth(text, name)
+        if said is None or (not self._switches and text.lower() not in _TRUE + _FALSE):
+            return
+        spelt = self.words or ("1", "0")
+        alike = [
+            word for word in spelt if truth(word, exact=True) == said and not (word.isdecimal() and not self._switches)
+        ]
+        yield from sorted(alike, key=lambda word: not _near(text.lower(), word.lower()))
+
+    def _respelt(self, text: str) -> str:
+        for pattern, put in self.mend:
+            text = pattern.sub(put, text)
+        return text
 
     def _word(self, text: str) -> str:
         """Return the word that was likely meant, in the case that it was typed in where case does not count."""
@@ -190,6 +276,12 @@ def _once(text: str) -> str:
     return ",".join(dict.fromkeys(text.split(",")))
 
 
+def _excluded_once(text: str) -> str:
+    """Return a list whose every part is left out with the one ^ that its libraries read."""
+    parts = re.split("[,;]", text)
+    return "^" + ",".join(part[1:] for part in parts) if all(re.match(r"[\^!~]\w", part) for part in parts) else text
+
+
 def _spread(text: str) -> str:
     """Write a span of numbers out: 0-3 is 0,1,2,3."""
 
@@ -227,6 +319,9 @@ class Form:
     sensitive: bool = False
     distinct: bool = False
     host: str = ""
+    open: bool = False
+    mend: Mapping[str, str] = field(default_factory=dict)
+    """Patterns of what people write, each with what to put there."""
     says: str = ""
     example: str = ""
 
@@ -259,6 +354,8 @@ class Form:
             unit=self.unit,
             distinct=self.distinct,
             host=self.host,
+            open=self.open,
+            mend=tuple((re.compile(find, re.IGNORECASE), put) for find, put in self.mend.items()),
         )
 
     def _range(self) -> str:

@@ -9,13 +9,23 @@ import difflib
 import re
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from stackproof.base.errors import Refusal, nearest, suggestion
 from stackproof.stack import on_host
 from stackproof.stack.grammars import Grammar, odd, oddity, tidy
 from stackproof.stack.on_host import Inventory
-from stackproof.stack.variables import Combination, Family, Former, Level, Variable, combinations, families, former
+from stackproof.stack.variables import (
+    Combination,
+    Family,
+    Former,
+    Level,
+    Variable,
+    bounds,
+    combinations,
+    families,
+    former,
+)
 
 _UNEXPANDED = re.compile(r"\$\{?[A-Za-z_]\w*\}?|\$\(|^~(?=/|$)")
 _SECRET = re.compile(r"(TOKEN|SECRET|PASSWORD|PASSWD|KEY)S?$", re.IGNORECASE)
@@ -67,9 +77,14 @@ def examine(
     Raises:
         Refusal: a table is broken, or no table has a family of that name.
     """
-    chosen, environ = _chosen(families), public(environ)
-    found = [slip for family in chosen for slip in _names_and_values(family, environ, host or Inventory())]
-    found += [*_strangers(chosen, environ), *_combined(chosen, environ, families)]
+    chosen, host = _chosen(families), host or Inventory()
+    found = [slip for family in chosen for slip in _secrets(family, environ)]
+    environ = public(environ)
+    found += [slip for family in chosen for slip in _names_and_values(family, environ, host)]
+    found += _strangers(chosen, environ)
+    nonsense = {name for family in chosen for name in _nonsense(family, environ)}
+    at_odds = [*_combined(chosen, environ, families, host), *_ranges(chosen, environ)]
+    found += [slip for slip in at_odds if not nonsense & set(slip.variables)]
     order = list(Level)
     unique = {(slip.variables, slip.sentence.partition(";")[0]): slip for slip in found}
     return sorted(unique.values(), key=lambda slip: -order.index(slip.level))
@@ -140,9 +155,29 @@ def _value(family: Family, row: Variable, value: str, environ: Mapping[str, str]
         return
 
 
+def _nonsense(family: Family, environ: Mapping[str, str]) -> Iterator[str]:
+    """Names whose value the library does not understand, so that nothing can be said of what it does."""
+    for name, value in environ.items():
+        row = family.variables.get(name)
+        wrong = row and row.grammar and row.opened_by not in environ and row.grammar.wrong(value)
+        if row and (wrong or _unexpanded(row, value) or _above(row, value, environ)):
+            yield name
+
+
+def _secrets(family: Family, environ: Mapping[str, str]) -> Iterator[Slip]:
+    """Quotes and blanks in a value that may not be shown."""
+    for name, value in environ.items():
+        if not (name.startswith(family.prefixes) and _SECRET.search(name)):
+            continue
+        if value and tidy(value) != value:
+            sentence = f"{name} holds {oddity(value)}, which are no part of it (its value is not shown)"
+            remedy = f"export {name}=...   # the same without {oddity(value)}; an env-file takes quotes as they stand"
+            yield Slip((name,), family.name, Level.WARNING, sentence, remedy, family.link)
+
+
 def _unexpanded(row: Variable, value: str) -> _Look | None:
     found = None if row.literal else _UNEXPANDED.search(value)
-    if not found:
+    if not found or found[0][0] in row.expands:
         return None
     remedy = f'export {row.name}="{value.replace("~", "$HOME", 1) if found[0] == "~" else value}"'
     sentence = f"{row.name}='{value}' holds {found[0]} as it was typed: nothing has put its value there"
@@ -156,7 +191,7 @@ def _spoilt(family: Family, row: Variable, value: str, environ: Mapping[str, str
     said = grammar.wrong(value) if grammar else ""
     if not said and not odd(value):
         return None
-    meant = grammar.meant(value) if grammar else plain
+    meant = grammar.meant(value, name) if grammar else plain
     if not grammar or (meant == plain and plain != value):
         sentence = f"{name}='{value}' holds {oddity(value)}; '{plain}' was likely meant"
         return row.level, sentence, f"export {name}={shlex.quote(plain)}"
@@ -164,8 +199,14 @@ def _spoilt(family: Family, row: Variable, value: str, environ: Mapping[str, str
     sentence = f"{name}='{value}' {said}{hint}"
     if meant:
         return row.level, sentence, f"export {name}={shlex.quote(meant)}"
-    example = shlex.quote(_on(host, grammar) or grammar.sound(value))
+    example = shlex.quote(_on(_without(host, plain), grammar) or grammar.sound(value))
     return row.level, sentence, f"unset {name}   # or, for example: export {name}={example}"
+
+
+def _without(host: Inventory, value: str) -> Inventory:
+    """Return the host without the interfaces that a value leaves out: an example may not name them."""
+    names = tuple(on_host.left("prefixes", value, host.interfaces or ())) if value.startswith("^") else ()
+    return replace(host, interfaces=names) if names else host
 
 
 def _on(host: Inventory, grammar: Grammar) -> str:
@@ -303,16 +344,40 @@ def _in_capitals(name: str, documented: Iterable[str]) -> str | None:
     return next((known_ for known_ in documented if known_ == name.upper()), None)
 
 
-def _combined(chosen: Iterable[Family], environ: Mapping[str, str], asked: Collection[str] | None) -> Iterator[Slip]:
+def _ranges(chosen: Iterable[Family], environ: Mapping[str, str]) -> Iterator[Slip]:
+    """The lower end of a range above its upper end; an upper end of 0 is taken for none."""
+    for family in chosen:
+        for name in environ.keys() & family.variables.keys():
+            for high in filter(environ.__contains__, _other_ends(name, family)):
+                least, most = environ[name], environ[high]
+                if least.isdecimal() and most.isdecimal() and int(least) > int(most) > 0:
+                    sentence = f"{name}={least} is above {high}={most}: no number is in that range"
+                    remedy = f"export {name}={most} {high}={least}   # or unset one of them"
+                    yield Slip((name, high), family.name, Level.WARNING, sentence, remedy, family.variables[name].link)
+
+
+def _other_ends(name: str, family: Family) -> Iterator[str]:
+    parts = name.split("_")
+    for row in bounds():
+        for place, part in enumerate(parts):
+            other = "_".join([*parts[:place], row.high, *parts[place + 1 :]])
+            if part == row.low and other in family.variables:
+                yield other
+
+
+def _combined(
+    chosen: Iterable[Family], environ: Mapping[str, str], asked: Collection[str] | None, host: Inventory
+) -> Iterator[Slip]:
     names = {family.name for family in chosen}
     for row in combinations():
         news = not row.not_with or (asked is not None and not names & set(row.not_with))
         if news and names & set(row.families) and row.holds(environ):
-            yield _slip(row, environ)
+            mild = row.hides and not host.cards.get(row.hides)
+            yield replace(_slip(row, environ), level=Level.NOTE) if mild else _slip(row, environ)
 
 
 def _slip(row: Combination, environ: Mapping[str, str]) -> Slip:
-    named = (*row.when, *row.all_set, *row.differ, *row.any_set)
+    named = (*row.when, *row.all_set, *row.differ, *row.product, *row.any_set)
     names = tuple(dict.fromkeys(name for name in named if name in environ))
     words = row.words(environ)
     return Slip(

@@ -7,6 +7,7 @@ A library that does not know a variable ignores it without a word, so that a typ
 from __future__ import annotations
 
 import enum
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -58,6 +59,8 @@ class Variable:
     link: str
     literal: bool = False
     """Whether a `$` in the value is meant."""
+    expands: str = ""
+    """Which of `~` and `$` the library itself expands."""
     below: str = ""
     """The variable whose number this one's stays below."""
     opened_by: str = ""
@@ -100,6 +103,11 @@ class Combination:
     none_set: tuple[str, ...] = ()
     lacking: tuple[str, ...] = ()
     differ: tuple[str, ...] = ()
+    product: tuple[str, ...] = ()
+    """Names whose numbers, multiplied, are more than `limit`."""
+    limit: int = 0
+    hides: str = ""
+    """The toolkit whose cards are hidden by it; on a host without any that is worth a note."""
     results: bool = False
     """Whether what is computed changes with it, so that a failed comparison has to name it."""
     level: Level
@@ -118,7 +126,12 @@ class Combination:
             and not any(name in environ for name in self.none_set)
             and (not self.lacking or any(name not in environ for name in self.lacking))
             and (not self.differ or len(values) > 1)
+            and (not self.product or self._multiplied(environ) > self.limit)
         )
+
+    def _multiplied(self, environ: Mapping[str, str]) -> int:
+        texts = [environ.get(name, "") for name in self.product]
+        return math.prod(map(int, texts)) if all(map(str.isdecimal, texts)) else 0
 
     def words(self, environ: Mapping[str, str]) -> dict[str, str]:
         """Return what the sentence may name: the variables, and the named groups of the patterns."""
@@ -141,11 +154,33 @@ def families() -> Mapping[str, Family]:
     return {path.stem: _family(path) for path in paths}
 
 
+@dataclass(frozen=True)
+class Bounds:
+    """Words of two names that are alike otherwise: what the one is set to may not be above the other (NCCL_MIN_CTAS, NCCL_MAX_CTAS)."""
+
+    low: str
+    high: str
+
+
+@dataclass(frozen=True)
+class _Combined:
+    combination: tuple[Combination, ...]
+    bounds: tuple[Bounds, ...]
+
+
 @cache
+def _combined() -> _Combined:
+    return Table.load(TABLES / COMBINATIONS).row(_Combined)
+
+
 def combinations() -> tuple[Combination, ...]:
-    """Load `combinations.toml`."""
-    with Table.load(TABLES / COMBINATIONS) as table:
-        return table.rows("combination", Combination)
+    """Load the rows of `combinations.toml`."""
+    return _combined().combination
+
+
+def bounds() -> tuple[Bounds, ...]:
+    """Load the words for the ends of a range, which `combinations.toml` has too."""
+    return _combined().bounds
 
 
 @dataclass(frozen=True)
@@ -214,6 +249,7 @@ class _Row:
     options: tuple[str, ...] = ()
     elsewhere: tuple[str, ...] = ()
     literal: bool = False
+    expands: str = ""
     below: str = ""
     opened_by: str = ""
 
@@ -262,7 +298,7 @@ def _family(path: Path) -> Family:
     for row in read.variable:
         link = row.link or read.link
         found[row.name] = Variable(
-            row.name, row.values(options), row.level, link, row.literal, row.below, row.opened_by
+            row.name, row.values(options), row.level, link, row.literal, row.expands, row.below, row.opened_by
         )
     return Family(path.stem, read.title, read.link, read.prefixes, read.generated, found, read.complete)
 
