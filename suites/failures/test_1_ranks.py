@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -93,22 +94,19 @@ def provoke(stack: Stack, run_request: Request) -> Provoke:
 
 def _outcome(stack: Stack, request: Request, fault: Fault, folder: Path, within_s: float) -> str:
     try:
-        launch(
-            f"suites.failures.{fault.program}",
-            stack,
-            pair(stack),
-            {},
-            folder,
-            _START_S * request.deadline_scale,
-            within_s=within_s,
-            environment=dict(fault.environment),
-            checked=request.preflight,
-        )
+        _launched(fault.program, stack, request, folder, within_s=within_s, environment=dict(fault.environment))
     except CheckEnded as ended:
         require(isinstance(ended, fault.ends), f"it ended as {ended.verdict.value}: {ended}")
         return str(ended)
     require(False, f"two ranks ended well, although rank 1 of {fault.program} fails on purpose")
     return ""
+
+
+def _launched(program: str, stack: Stack, request: Request, folder: Path, **options: Any) -> list[dict[str, Any]]:
+    """Run a program of this suite on two ranks, in a folder of its own; `options` are those of `launch`."""
+    limit = _START_S * request.deadline_scale
+    name = f"suites.failures.{program}"
+    return launch(name, stack, pair(stack), {}, folder, limit, checked=request.preflight, **options)
 
 
 def pair(stack: Stack) -> Arrangement:
@@ -132,16 +130,13 @@ def test_named(name: str, provoke: Provoke, figures: dict[str, Figure]) -> None:
 def test_timeout(stack: Stack, run_request: Request, figures: dict[str, Figure]) -> None:
     """A group waits as long as `init_process_group(timeout=...)` says: not for ever, and not less."""
     asked, scale = _PATIENCE_S * run_request.deadline_scale, run_request.deadline_scale
-    ranks = launch(
-        "suites.failures.programs:gives_up",
+    ranks = _launched(
+        "programs:gives_up",
         stack,
-        pair(stack),
-        {},
+        run_request,
         Path(run_request.folder) / "fault-timeout",
-        _START_S * scale,
         within_s=asked + _FAILED_S * scale,
         environment={"TORCH_NCCL_BLOCKING_WAIT": "1", "TORCH_XCCL_BLOCKING_WAIT": "1"},
-        checked=run_request.preflight,
         patience_s=asked,
     )
     said, seconds = ranks[0]["said"], ranks[0]["seconds"]
@@ -158,16 +153,7 @@ def test_timeout(stack: Stack, run_request: Request, figures: dict[str, Figure])
 def test_straggler(stack: Stack, run_request: Request, figures: dict[str, Figure]) -> None:
     """A slow rank slows all down alike; the one whose own steps are slow is named."""
     folder = Path(run_request.folder) / "fault-slow"
-    scale = run_request.deadline_scale
-    ranks = launch(
-        "suites.failures.programs:slow",
-        stack,
-        pair(stack),
-        {},
-        folder,
-        _START_S * scale,
-        checked=run_request.preflight,
-    )
+    ranks = _launched("programs:slow", stack, run_request, folder)
     found = straggler({rank: said["own_s"] for rank, said in enumerate(ranks)})
     require(found is not None, "no straggler was found, although rank 1 takes 0.1 s longer for every step")
     slowest, ratio = found or (-1, 0.0)

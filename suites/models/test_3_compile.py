@@ -6,7 +6,6 @@ Compiled are blocks, and the small classifier whole: on two cores a whole model 
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterator
 from functools import cache
 from typing import cast
@@ -17,6 +16,7 @@ import torch._dynamo
 from torch import nn
 from torch._dynamo.utils import counters
 
+from stackproof.base.processes import cores
 from stackproof.device.kinds import Device
 from stackproof.device.numerics import require_all
 from stackproof.record.checks import CapabilityMissing, require
@@ -43,7 +43,7 @@ def fresh_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path_factory.mktemp("inductor")))
         patch.setenv("TRITON_CACHE_DIR", str(tmp_path_factory.mktemp("triton")))
-        patch.setenv("TORCHINDUCTOR_COMPILE_THREADS", str(min(4, os.cpu_count() or 1)))
+        patch.setenv("TORCHINDUCTOR_COMPILE_THREADS", str(min(4, cores())))
         yield
         torch._dynamo.reset()
 

@@ -6,8 +6,11 @@ import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 
-from stackproof.base.processes import HostLoad, descendants, everyone
+import pytest
+
+from stackproof.base.processes import HostLoad, cores, descendants, everyone
 
 SPIN = "import time; began = time.time()\nwhile time.time() < began + 30: pass"
 
@@ -42,3 +45,22 @@ def test_what_an_ended_child_used_is_ours() -> None:
 def test_descendants_are_found_at_any_depth() -> None:
     """Children of children are ours, parents are not."""
     assert descendants(2, {1: 0, 2: 1, 3: 2, 4: 3, 5: 1}) == {3, 4}
+
+
+@pytest.mark.parametrize(
+    ("names", "text", "most"),
+    [
+        (("cpu.max",), "100000 100000\n", 1),
+        (("cpu.max",), "50000 100000\n", 1),
+        (("cpu.max",), "max 100000\n", None),
+        (("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us"), "100000\n", 1),
+        (("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us"), "-1\n", None),
+    ],
+)
+def test_the_quota_of_a_container_counts(names: tuple[str, ...], text: str, most: int | None, tmp_path: Path) -> None:
+    """A process has the cores of its affinity, or fewer where its control group grants fewer; never none."""
+    for name in names:
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="ascii")
+    assert cores(tmp_path) == (most or len(os.sched_getaffinity(0)))

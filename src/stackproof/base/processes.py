@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import math
 import os
 import signal
 import subprocess
@@ -22,6 +23,7 @@ from typing import IO
 MARK = "STACKPROOF_RUN"
 _PR_SET_PDEATHSIG = 1  # prctl(2)
 _ENV_END = 51 - 3  # of the fields of /proc/PID/stat after the name
+_NO_QUOTA = float(1 << 20)
 _EXEC_S = 10.0  # execve takes less than a millisecond of processor time
 
 
@@ -189,9 +191,23 @@ def descendants(root: int, parents: Mapping[int, int]) -> set[int]:
     return found
 
 
-def cores() -> int:
-    """Return how many of the host's cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+def cores(groups: Path = Path("/sys/fs/cgroup")) -> int:
+    """Return how many of the host's cores this process may use: by its affinity, and by the quota of a container."""
+    own = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(own, math.ceil(_quota(groups))))
+
+
+def _quota(groups: Path) -> float:
+    """Return the cores that the control group grants, version 2 (`cpu.max`) or 1; a large number where it sets no limit.
+
+    A container sees its own group as the root. Source: https://docs.kernel.org/admin-guide/cgroup-v2.html#cpu-interface-files
+    """
+    for names in (("cpu.max",), ("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us")):
+        with contextlib.suppress(OSError, ValueError):
+            granted, period = " ".join((groups / name).read_text(encoding="ascii") for name in names).split()
+            if granted != "max" and int(granted) > 0:
+                return int(granted) / int(period)
+    return _NO_QUOTA
 
 
 class HostLoad:

@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
+from stackproof.base import processes
 from stackproof.base.errors import Refusal
 from stackproof.stack import environments, hosts, lockfile, stacks
 from stackproof.stack.stacks import Stack
@@ -53,7 +54,7 @@ class Presence:
 
 def look(names: Collection[str], root: str = "", environ: Mapping[str, str] = os.environ) -> Presence:
     """Look for these stacks; one that is broken does not silence the others."""
-    libc, cpus = " ".join(platform.libc_ver()), os.cpu_count()
+    libc, cpus = " ".join(platform.libc_ver()), processes.cores()
     loaded, refusals = _loaded(names)
     seen, here, unready = [], [], {}
     with ThreadPoolExecutor() as pool:  # looking for an interpreter runs candidates, and every stack has its own

@@ -123,7 +123,7 @@ def _explained(ended: Exception, traces: Traces) -> Exception:
 
 def _threads(ranks: int) -> dict[str, str]:
     """Share the host's cores among the ranks, unless the user has decided; each rank taking all of them is slower for everybody."""
-    return {} if "OMP_NUM_THREADS" in os.environ else {"OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // ranks))}
+    return {} if "OMP_NUM_THREADS" in os.environ else {"OMP_NUM_THREADS": str(max(1, processes.cores() // ranks))}
 
 
 def _run_agent(spec: Spec, traces: Traces) -> int | None:

@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
+from stackproof.base import processes
 from stackproof.stack import installed_files
 
 CACHE = "stackproof.compiled.json"
@@ -51,7 +52,7 @@ def _faults(paths: list[Path]) -> list[str]:
     """Return what is wrong with each; thousands, as a first run leaves them, are compiled on several cores."""
     if len(paths) < _MANY:
         return [fault(path) for path in paths]
-    with ProcessPoolExecutor(max_workers=min(8, os.cpu_count() or 1)) as pool:
+    with ProcessPoolExecutor(max_workers=min(8, processes.cores())) as pool:
         return list(pool.map(fault, paths, chunksize=64))
 
 

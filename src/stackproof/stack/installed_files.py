@@ -16,6 +16,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from stackproof.base import processes
+
 CACHE = "stackproof.files.json"
 SEALED = "records"
 """What the stamp of an environment calls the digest over all its RECORDs, taken when it was built."""
@@ -186,7 +188,7 @@ def _written(digest: bytes) -> str:
 
 def _differences(site: Path, rows: list[Listed]) -> Iterator[tuple[str, str]]:
     """Yield path and complaint of every file that is not what RECORD says; hashing leaves Python's lock, so threads help."""
-    with ThreadPoolExecutor(max_workers=min(8, os.cpu_count() or 1)) as pool:
+    with ThreadPoolExecutor(max_workers=min(8, processes.cores())) as pool:
         for row, said in zip(rows, pool.map(lambda row: _difference(site, row), rows), strict=True):
             if said:
                 yield row.path, f"! {row.owner}: {row.path} {said}"
