@@ -5,7 +5,7 @@ Checkpoints, samplers and evaluation use these calls; a size or an order that is
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch.distributed as dist
@@ -26,57 +26,55 @@ def known(rank: int, part: int, length: int) -> dict[str, Any]:
     }
 
 
+Exchange = tuple[str, list[Any], list[Any]]
+"""What was called, what this rank then holds, and what it must hold."""
+
+
 def check(rank: Rank, row: Row) -> dict[str, Any]:
     """Exchange objects in the way of the row's form; the sentence says what arrived first instead.
 
     A rank that has something wrong goes on to the end: the others wait for it.
     """
-    found = {length: _FORMS[row.form](rank.rank, rank.world_size, length) for length in _LENGTHS}
-    wrong = next((length for length, said in found.items() if said), None)
-    return {} if wrong is None else {"sentence": f"{found[wrong]}, with a text of {wrong} characters"}
+    said = [
+        f"{apart}, with a text of {length} characters"
+        for length in _LENGTHS
+        for exchange in _FORMS[row.form](rank.rank, rank.world_size, length)
+        if (apart := _apart(*exchange))
+    ]
+    return {"sentence": said[0]} if said else {}
 
 
-def _all_gather(rank: int, world: int, length: int) -> str:
+def _all_gather(rank: int, world: int, length: int) -> Iterator[Exchange]:
     found: list[Any] = [None] * world
     dist.all_gather_object(found, known(rank, 0, length))
-    return _apart("all_gather_object", found, [known(peer, 0, length) for peer in range(world)])
+    yield "all_gather_object", found, [known(peer, 0, length) for peer in range(world)]
 
 
-def _gather(rank: int, world: int, length: int) -> str:
-    said = []
+def _gather(rank: int, world: int, length: int) -> Iterator[Exchange]:
     for root in range(world):
         found: list[Any] | None = [None] * world if rank == root else None
         dist.gather_object(known(rank, root, length), found, dst=root)
-        wanted = [known(peer, root, length) for peer in range(world)]
-        said.append(_apart(f"gather_object to rank {root}", found, wanted) if found is not None else "")
-    return _first(said)
+        if found is not None:
+            yield f"gather_object to rank {root}", found, [known(peer, root, length) for peer in range(world)]
 
 
-def _broadcast(rank: int, world: int, length: int) -> str:
-    said = []
+def _broadcast(rank: int, world: int, length: int) -> Iterator[Exchange]:
     for root in range(world):
         wanted = [known(root, part, length) for part in range(2)]
         found: list[Any] = list(wanted) if rank == root else [None, None]
         dist.broadcast_object_list(found, src=root)
-        said.append(_apart(f"broadcast_object_list from rank {root}", found, wanted))
-    return _first(said)
+        yield f"broadcast_object_list from rank {root}", found, wanted
 
 
-def _scatter(rank: int, world: int, length: int) -> str:
-    said = []
+def _scatter(rank: int, world: int, length: int) -> Iterator[Exchange]:
     for root in range(world):
         given = [known(root, part, length) for part in range(world)] if rank == root else None
         found: list[Any] = [None]
         dist.scatter_object_list(found, given, src=root)
-        said.append(_apart(f"scatter_object_list from rank {root}", found, [known(root, rank, length)]))
-    return _first(said)
+        yield f"scatter_object_list from rank {root}", found, [known(root, rank, length)]
 
 
-def _first(said: list[str]) -> str:
-    return next(filter(None, said), "")
-
-
-_FORMS: dict[str, Callable[[int, int, int], str]] = {
+_FORMS: dict[str, Callable[[int, int, int], Iterator[Exchange]]] = {
     "all_gather": _all_gather,
     "gather": _gather,
     "broadcast": _broadcast,
