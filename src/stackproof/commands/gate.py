@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stackproof.base.errors import Refusal
-from stackproof.commands import arguments, sign
+from stackproof.commands import arguments, gate_command, sign
 
 if TYPE_CHECKING:
     from stackproof.commands.arguments import Verbs
@@ -54,6 +54,7 @@ def _add_gate(verbs: Verbs) -> None:
         help="the sides may compute different things from equal seeds, because the change is meant; the page says so",
     )
     verb.add_argument("--allow-inconclusive", action="store_true", help="an inconclusive gate passes")
+    gate_command.add_options(verb)
 
 
 def _gate(options: argparse.Namespace) -> int:
@@ -65,7 +66,12 @@ def _gate(options: argparse.Namespace) -> int:
         )
     if options.base_record:
         signing.require(options.base_record, options.require_signed)
+    gate_command.check(options)
     _need_statistics("gate")
+    if options.command is not None:
+        from stackproof.gate.command_run import run_command_gate
+
+        return run_command_gate(options)
     from stackproof.gate.run import run_gate
 
     return run_gate(options)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from stackproof.gate import stored
 from stackproof.gate.cells import BASE, HEAD, TIME, Cell, Results, counter_change, counters_of
 from stackproof.gate.changed import WORD
+from stackproof.gate.conditions import Conditions
 from stackproof.gate.gate import GateRun
 from stackproof.gate.interleave import PROCESS
 from stackproof.gate.statistics import CellOutcome
@@ -29,7 +30,7 @@ def conclude(outcome: GateRun, record: Record, preset: str, accepted: bool = Fal
         compared(one.subject, one.what, Verdict.FAILED, f"is missing: {one.reason}") for one in results.missing.values()
     ]
     judged = [cell for cell in results.cells.values() if cell.subject not in results.lost]
-    record.checks += [_check(cell) for cell in judged if cell.subject != PROCESS or results.seen()]
+    record.checks += [check_of(cell) for cell in judged if cell.subject != PROCESS or results.seen()]
     for subject, pairs in results.counted.items():
         names = [] if subject in results.lost else counters_of(pairs, results.plan.counters)
         record.checks += [_counted(subject, counter, pairs, results.same_torch) for counter in names]
@@ -38,7 +39,7 @@ def conclude(outcome: GateRun, record: Record, preset: str, accepted: bool = Fal
         record.checks.append(compared("run", "launches", Verdict.INTERRUPTED, "interrupted from outside"))
     record.checks += _unjudged(results, record)
     record.verdict = overall(check.verdict for check in record.checks)
-    record.checks.append(_conditions(outcome))
+    record.checks.append(conditions_check(outcome.conditions))
     stored.store(record, results.launches, outcome.subjects, preset)
     _add_facts(outcome, record)
 
@@ -83,7 +84,8 @@ def _unlike(subject: str, aspect: str, reason: str, changed: bool, accepted: boo
     return compared(subject, aspect, Verdict.FAILED, reason, CellWord.CHANGED)
 
 
-def _check(cell: Cell) -> Check:
+def check_of(cell: Cell) -> Check:
+    """Return the check of a cell with noise."""
     verdict, outcome, reason = _judged(cell)
     return compared(cell.subject, cell.what, verdict, reason, outcome, cell.figures())
 
@@ -127,13 +129,14 @@ def _unjudged(results: Results, record: Record) -> list[Check]:
     return [compared("run", "judged", Verdict.FAILED, "no time was measured, so nothing was compared")]
 
 
-def _conditions(outcome: GateRun) -> Check:
-    said = outcome.conditions.said()
+def conditions_check(conditions: Conditions) -> Check:
+    """Return what disturbed the run, which is no verdict."""
+    said = conditions.said()
     reason = (
         "; ".join(said)
         or "no change of clock or temperature, nobody else on the card or the host, as far as can be told"
     )
-    loads = outcome.conditions.loads
+    loads = conditions.loads
     figures: dict[str, Figure] = {
         f"launch {number}, others' share of the cores": load for number, load in enumerate(loads)
     }

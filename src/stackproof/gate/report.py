@@ -17,6 +17,8 @@ from stackproof.record.console import plain_console
 from stackproof.record.records import CellWord, Check, Kind, Record, Verdict
 
 _WIDTH = 31
+UNVERIFIED = "nothing was verified"
+"""What a gate of a command says that was told no figure to compare; it stands in the first line of every output."""
 _WORDS = {
     Verdict.PASSED: ("OK TO MERGE: nothing is worse", "bold green"),
     Verdict.FAILED: ("DO NOT MERGE", "bold red"),
@@ -32,6 +34,14 @@ _REMEDIES = {
     "than were declared make the promise void",
     Verdict.HUNG: "the sentence says where the side was; on a slow host --deadline-scale 3 gives more time",
     Verdict.CRASHED: "the sentence has the side's last words; its whole output is beside the record",
+}
+_OF_COMMANDS = {
+    Verdict.INCONCLUSIVE: "the noise hides an answer: run it again with more --minutes on a quieter machine, or judge what varies "
+    "less, such as the steps of a callback; --effect says from which size on a difference counts. "
+    "--allow-inconclusive lets such a gate pass",
+    Verdict.FAILED: "look at the cells on top; each launch's output is beside the record. A retry until it passes is no evidence",
+    Verdict.HUNG: "the sentence says where the command was; --deadline gives a first launch more time",
+    Verdict.CRASHED: "the sentence has the command's last words; its whole output is beside the record",
 }
 _RANK = [
     "HUNG",
@@ -77,6 +87,8 @@ def headline(record: Record) -> Text:
         words, style = _with_changes(record, changed, words, style)
     between = f"{record.provenance.get('head', 'head')} against {record.provenance.get('base', 'base')}"
     how = record.provenance.get("method", "")
+    if str(record.provenance.get("verified", "")).startswith(UNVERIFIED):
+        how = f"{how}; {UNVERIFIED.upper()}"
     return Text(plain(f"{words} ({tally(cells(record))}) - {record.stack}: {between} ({how})"), style=style)
 
 
@@ -104,7 +116,7 @@ def footer(record: Record, equal: list[Check]) -> list[tuple[str, str]]:
         lines.append(
             (f"what to do: if the change is meant, {FLAG} lets it pass and the page says so; else find it", "yellow")
         )
-    elif remedy := _REMEDIES.get(record.verdict):
+    elif remedy := (_OF_COMMANDS if "command" in record.provenance else _REMEDIES).get(record.verdict):
         lines.append((f"what to do: {remedy}", "yellow"))
     return lines
 

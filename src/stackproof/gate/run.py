@@ -66,7 +66,7 @@ def run_gate(options: argparse.Namespace) -> int:
     _compare(comparison, record, folder, progress, options.accept_changed)
     record.provenance |= {BASE: base.label, HEAD: head.label, "method": _method(comparison)}
     record.provenance |= {f"{one.name}.environment": one.proof for one in comparison.specs}
-    return _finish(record, folder, options, progress.console)
+    return finish(record, folder, options, progress.console)
 
 
 def chosen_stack(options: argparse.Namespace) -> stacks.Stack:
@@ -168,7 +168,8 @@ def _spec(variant: Variant, stack: stacks.Stack, options: argparse.Namespace, pr
     return prepared(variant, stack, options.profile, options.device, progress.say)
 
 
-def _finish(record: Record, folder: Path, options: argparse.Namespace, console: Console) -> int:
+def finish(record: Record, folder: Path, options: argparse.Namespace, console: Console) -> int:
+    """Keep the record and its pictures, show it, and return the exit code."""
     path = writer.keep(record, folder / "record.json", _outputs(options), report.markdown)
     report.picture(record, folder / "gate.svg")
     report.show(record, console)

@@ -1,0 +1,83 @@
+"""The flags of `gate --command`: a command of the user's own, what it says, and where each side runs."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from stackproof.base.errors import Refusal
+from stackproof.commands import arguments
+
+_ONLY_HERE = ("metric", "metric_higher", "metric_lower", "figure", "base_dir", "head_dir", "effect", "figure_within")
+
+
+def add_options(verb: argparse.ArgumentParser) -> None:
+    """Add them as a group of their own."""
+    group = verb.add_argument_group(
+        "a command of your own",
+        "whole launches of base and head in turn; nothing is verified but the figures that you name (docs/your-command.md)",
+    )
+    group.add_argument(
+        "--command", metavar="'WORDS'", help="what is launched, such as 'python train.py --steps 50'; no shell is used"
+    )
+    metric = (
+        "what is judged: a regular expression with one group around the number, a rate such as it/s (tqdm's), a path into JSON such as "
+        "'$.train.samples_per_second' (of the last line that has it) or 'out.json:$.speed', steps (of our callbacks), "
+        "or time (the default: the whole command's); may be repeated"
+    )
+    _list(group, "--metric", "METRIC", metric)
+    _list(group, "--metric-higher", "METRIC", "a metric of which more is better, where its name does not say so")
+    _list(group, "--metric-lower", "METRIC", "a metric of which less is better")
+    _list(
+        group,
+        "--figure",
+        "METRIC",
+        "a figure that both sides must give alike, such as 'loss: ([0-9.]+)'; all its values are compared",
+    )
+    group.add_argument(
+        "--figure-within",
+        type=_percent,
+        default=0.0,
+        metavar="PERCENT",
+        help="how far figures may differ (default: not in one digit)",
+    )
+    for side in ("base", "head"):
+        group.add_argument(
+            f"--{side}-dir", type=Path, metavar="DIR", help=f"{side}: the folder that it runs in (default: this one)"
+        )
+    group.add_argument(
+        "--effect",
+        type=_percent,
+        metavar="PERCENT",
+        help="from which difference on a metric counts (default: data/gate.toml's)",
+    )
+    group.add_argument(
+        "--deadline", type=arguments.seconds, default=3600.0, metavar="S",
+        help="a first launch that takes longer hangs; later ones hang after ten times what the first took (default: 3600)",
+    )  # fmt: skip
+    group.add_argument(
+        "--no-counters",
+        dest="counters",
+        action="store_false",
+        help="do not run Python commands once more to count operators",
+    )
+
+
+def _list(group: argparse._ArgumentGroup, flag: str, metavar: str, help_: str) -> None:
+    group.add_argument(flag, action="append", default=[], metavar=metavar, help=help_.replace("%", "%%"))
+
+
+def _percent(text: str) -> float:
+    """Read a percentage above 0 and below 1000."""
+    return arguments.positive(text.removesuffix("%").strip())
+
+
+def check(options: argparse.Namespace) -> None:
+    """Refuse flags of a command where there is none."""
+    if options.command is None:
+        given = next((name for name in _ONLY_HERE if getattr(options, name)), "")
+        if given or not options.counters:
+            flag = f"--{(given or 'no-counters').replace('_', '-')}"
+            raise Refusal(
+                f"{flag} belongs to a command of your own; add --command 'python train.py ...', or leave it out"
+            )
