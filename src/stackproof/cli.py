@@ -12,7 +12,7 @@ from stackproof import __version__
 from stackproof.base.errors import Refusal
 from stackproof.base.outlet import ended, outlets
 from stackproof.base.text import plain
-from stackproof.commands import doctor, drill, expect, gate, history, lock, ranks, sign, suites, triage
+from stackproof.commands import doctor, drill, expect, gate, history, lock, ranks, sign, suites, triage, watch
 from stackproof.commands.arguments import EPILOG
 
 _INTERRUPTED = 130
@@ -58,7 +58,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"stackproof {__version__}")
     added = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
-    for module in (suites, ranks, doctor, triage, lock, expect, history, sign, gate, drill):
+    for module in (suites, ranks, doctor, triage, watch, lock, expect, history, sign, gate, drill):
         module.add(added)
     return parser
 

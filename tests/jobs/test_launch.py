@@ -12,7 +12,7 @@ from stackproof.base.errors import Refusal
 from stackproof.jobs import launch
 
 
-def _run(tmp_path: Path, code: str, deadline: float = 60.0) -> tuple[launch.Ended, str]:
+def _run(tmp_path: Path, code: str, deadline: float = 60.0) -> tuple[launch.CommandEnd, str]:
     log = tmp_path / "log"
     ended = launch.run([sys.executable, "-S", "-c", code], tmp_path, {"A": "$B"}, log, deadline)
     return ended, launch.last_words(log)

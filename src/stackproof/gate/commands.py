@@ -23,14 +23,12 @@ from stackproof.gate.live import SideEndedError
 from stackproof.gate.plan import GatePlan
 from stackproof.gate.statistics import Design, rule
 from stackproof.jobs import launch
-from stackproof.jobs.metrics import Metric, MetricMissing, Output
+from stackproof.jobs.metrics import STEPS_FILE, Metric, MetricMissing, Output
 from stackproof.jobs.words import PythonCall
 from stackproof.record.records import Verdict
 
 SUBJECT = "command"
 MEMORY = "peak-memory"
-STEPS_FILE = "STACKPROOF_STEPS"
-"""The variable that tells a callback of ours where its steps are written to."""
 _FEWEST = 3
 _SLACK, _LEAST_S = 10.0, 60.0
 """A launch that takes ten times as long as the first one of both sides, and a minute, hangs."""

@@ -23,7 +23,7 @@ FAULTHANDLER = "PYTHONFAULTHANDLER"
 
 
 @dataclass(frozen=True)
-class Ended:
+class CommandEnd:
     """How a command ended: its status as `subprocess` tells it, its seconds, and the peak of resident memory of one process in bytes."""
 
     status: int
@@ -41,7 +41,7 @@ class Ended:
         )
 
 
-def run(words: Sequence[str], folder: Path, environment: Mapping[str, str], log: Path, deadline_s: float) -> Ended:
+def run(words: Sequence[str], folder: Path, environment: Mapping[str, str], log: Path, deadline_s: float) -> CommandEnd:
     """Run a command in a session of its own and end all that it leaves behind.
 
     Raises:
@@ -62,7 +62,7 @@ def run(words: Sequence[str], folder: Path, environment: Mapping[str, str], log:
             with suppress(ProcessLookupError):
                 os.killpg(started.pid, signal.SIGABRT)
             _wait(started, time.monotonic() + _TRACE_S)
-        return Ended(-signal.SIGABRT if status is None else status, seconds, peak, hung=status is None)
+        return CommandEnd(-signal.SIGABRT if status is None else status, seconds, peak, hung=status is None)
     finally:
         processes.end_tree(mark, started)
 

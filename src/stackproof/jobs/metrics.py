@@ -20,6 +20,8 @@ from stackproof.base.toml import Table
 
 FILE = DATA / "metrics.toml"
 TIME, STEPS = "time", "steps"
+STEPS_FILE = "STACKPROOF_STEPS"
+"""The variable that tells a callback of ours where its steps are written to."""
 _RATE = re.compile(r"[A-Za-z_]+/s$")
 _JSON = re.compile(r"(?:(?P<file>[^$]+):)?(?P<path>\$[.\[].+)")
 _PART = re.compile(r"\.(?P<name>[\w-]+)|\[(?P<number>-?\d+)\]|\['(?P<quoted>[^']+)'\]")

@@ -1,0 +1,228 @@
+"""The verb `watch`: run one job as if nobody watched, and keep its record: provenance, figures, how it ended, what its log says.
+
+Its output, its exit code and the signals that it gets are its own. Nothing that goes wrong with the record changes any of them.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import IO
+
+from stackproof.base import processes
+from stackproof.base.errors import Refusal
+from stackproof.base.processes import undisturbed
+from stackproof.base.text import plain
+from stackproof.jobs import metrics, words
+from stackproof.jobs.launch import CommandEnd
+from stackproof.jobs.metrics import STEPS_FILE
+from stackproof.record import writer
+from stackproof.record.records import Check, Measurement, Record, Verdict, overall
+from stackproof.record.writer import Outputs
+from stackproof.stack import hosts, provenance, stacks
+from stackproof.stack.stacks import Stack
+from stackproof.triage import logs as sources
+from stackproof.triage import reports
+from stackproof.triage.reports import Answered
+
+NOT_FOUND, NOT_STARTED = 127, 126
+"""What shells, `env` and `timeout` end with where there is no such program, and where it cannot be started."""
+_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2")
+_CHUNK = 1 << 16
+_LAST_S = 5.0
+"""How long after the job's end a process that it left behind may keep its output open."""
+
+
+@dataclass(frozen=True)
+class Watched:
+    """What is watched, and where its record goes. `stack` is empty for the one that this host has."""
+
+    words: tuple[str, ...]
+    outputs: Outputs
+    stack: str = ""
+
+
+def watch(asked: Watched) -> int:
+    """Run the job, keep its record, and return its exit code: 128 and the signal's number where one ended it."""
+    stack = stacks.load(asked.stack) if asked.stack else None
+    folder, record = _opened(asked, stack)
+    job = _Job(asked.words, folder)
+    try:
+        ended = job.run()
+    except OSError as error:
+        _say(f"'{asked.words[0]}' cannot be started ({error.strerror}); name a program of PATH, or by its path")
+        return NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_STARTED
+    code = 128 - ended.status if ended.status < 0 else ended.status
+    with undisturbed():
+        try:
+            _keep(asked, record, folder, job, ended)
+        except Exception as error:  # whatever it is, the job ended as it ended
+            _say(f"the record could not be kept ({error}); the job's exit code is {code}")
+    return code
+
+
+def _say(text: str) -> None:
+    """Say a sentence on stderr; stdout is the job's."""
+    with suppress(OSError):
+        os.write(2, f"stackproof watch: {plain(text)}\n".encode(errors="replace"))
+
+
+def _opened(asked: Watched, stack: Stack | None) -> tuple[Path, Record | None]:
+    """Return a folder for the log and the empty record; where there can be none, the job runs all the same."""
+    try:
+        stack = stack or hosts.preferred().stack
+        asked.outputs.prepare()
+        record = writer.begin("watch", stack.name, provenance.host_facts(stack))
+        record.provenance |= {"command": words.told(asked.words), "folder": str(Path.cwd()), "pinned": False}
+        return asked.outputs.folder(record), record
+    except Exception as error:  # the job is what matters
+        _say(f"no record will be kept: {error}")
+        return Path(tempfile.mkdtemp(prefix="stackproof-watch-")), None
+
+
+class _Job:
+    """The job: its output goes where it would go, and into a log."""
+
+    def __init__(self, line: Sequence[str], folder: Path) -> None:
+        self.log, self.steps = folder / "job.log", folder / "steps.jsonl"
+        self.signalled: list[int] = []
+        self._line = list(line)
+        self._job: subprocess.Popen[bytes] | None = None
+        self._lock = threading.Lock()
+
+    def run(self) -> CommandEnd:
+        """Run it to its end, in a session of its own, so that a Ctrl-C reaches it once, from us.
+
+        Raises:
+            OSError: it cannot be started.
+        """
+        began = time.monotonic()
+        with self._passing():
+            self._job = job = subprocess.Popen(
+                self._line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+                env={"PYTHONUNBUFFERED": "1", **os.environ, STEPS_FILE: str(self.steps)},
+            )  # fmt: skip
+            for number in tuple(self.signalled):  # they came while it was not yet there
+                self._send(number)
+            copies = self._copies(job)
+            _, status, usage = os.wait4(job.pid, 0)
+            job.returncode = os.waitstatus_to_exitcode(status)
+        seconds = time.monotonic() - began
+        for copy in copies:
+            copy.join(_LAST_S)
+        return CommandEnd(job.returncode, seconds, usage.ru_maxrss * 1024, hung=False)
+
+    def _copies(self, job: subprocess.Popen[bytes]) -> list[threading.Thread]:
+        try:
+            kept: IO[bytes] | None = self.log.open("wb", buffering=0)
+        except OSError as error:
+            _say(f"its log cannot be kept ({error.strerror})")
+            kept = None
+        found = []
+        for source, target in ((job.stdout, 1), (job.stderr, 2)):
+            found.append(threading.Thread(target=self._copy, args=(source, target, kept), daemon=True))
+            found[-1].start()
+        return found
+
+    def _copy(self, source: IO[bytes], target: int, log: IO[bytes] | None) -> None:
+        """Copy bytes as they come; a full disk stops only what goes there, and if nobody reads on, the job is told as ever, by SIGPIPE."""
+        with source:
+            while chunk := os.read(source.fileno(), _CHUNK):
+                if log is not None:
+                    with suppress(OSError), self._lock:
+                        log.write(chunk)
+                try:
+                    _write(target, chunk)
+                except BrokenPipeError:
+                    return
+                except OSError:
+                    target = os.open(os.devnull, os.O_WRONLY)
+
+    @contextmanager
+    def _passing(self) -> Iterator[None]:
+        """Let the signals that we get be the job's."""
+
+        def pass_on(number: int, _: object) -> None:
+            self.signalled.append(number)
+            self._send(number)
+
+        numbers = [signal.Signals[name] for name in _SIGNALS]
+        heard = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
+        before = {number: signal.signal(number, pass_on) for number in heard}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _send(self, number: int) -> None:
+        """Send a signal to the job; a Ctrl-C to all of its processes, as a terminal does."""
+        if self._job is not None:
+            with suppress(ProcessLookupError):
+                (os.killpg if number == signal.SIGINT else os.kill)(self._job.pid, number)
+
+
+def _write(target: int, chunk: bytes) -> None:
+    while chunk:
+        chunk = chunk[os.write(target, chunk) :]
+
+
+def _keep(asked: Watched, record: Record | None, folder: Path, job: _Job, ended: CommandEnd) -> None:
+    if record is None:
+        return
+    record.seconds, record.logs = ended.seconds, [str(job.log)]
+    record.checks.append(_exit(job, ended))
+    _triage(record, job, ended)
+    record.measurements += _figures(asked, job, ended)
+    record.verdict = overall(check.verdict for check in record.checks)
+    path = writer.keep(record, folder / "record.json", asked.outputs)
+    wrong = next((check.reason for check in record.checks[1:] if check.verdict.exit_code), "")
+    _say(f"{record.checks[0].reason}{f'; {wrong}' if wrong else ''}; record: {path}")
+
+
+def _exit(job: _Job, ended: CommandEnd) -> Check:
+    """Say how it ended, and after which signals."""
+    names = ", ".join(signal.Signals(number).name for number in job.signalled)
+    reason = f"{processes.describe_exit(ended.status)} after {ended.seconds:.1f} s{f', having been sent {names}' if names else ''}"
+    verdict = Verdict.PASSED if ended.status == 0 else Verdict.CRASHED if ended.status < 0 else Verdict.FAILED
+    verdict = Verdict.INTERRUPTED if job.signalled and ended.status else verdict
+    return Check(
+        "watch/job::exit", verdict, reason, ended.seconds, {"status": ended.status, "peak_memory_bytes": ended.peak}
+    )
+
+
+def _triage(record: Record, job: _Job, ended: CommandEnd) -> None:
+    """Add what the log says; that a log shows no good end says nothing where the exit code does."""
+    try:
+        report = reports.report(sources.named([job.log]))
+    except Refusal as refusal:
+        record.checks.append(Check("triage::root-cause", Verdict.NOT_APPLICABLE, str(refusal), 0.0))
+        return
+    found = reports.record([report], record.stack)
+    for check in found.checks:
+        if check.verdict is Verdict.INCONCLUSIVE and report.verdict is Answered.CANNOT_SAY:
+            check.verdict = Verdict.NOT_APPLICABLE
+            check.reason = (
+                f"the log alone does not say why: {check.reason}" if ended.status else "the log shows no failure"
+            )
+    record.checks += found.checks
+    record.measurements += found.measurements
+    record.provenance |= {name: value for name, value in found.provenance.items() if name.endswith("(log)")}
+
+
+def _figures(asked: Watched, job: _Job, ended: CommandEnd) -> Iterator[Measurement]:
+    """Yield the seconds of the whole job and, where a callback wrote them, of its steps."""
+    name, note = Path(asked.words[0]).name, "watched; nothing was verified"
+    yield Measurement(name, "full", "", 1, "watch", "s", ended.seconds, [ended.seconds], note)
+    steps = [row["seconds"] for row in metrics.rows_of(job.steps) if row.get("seconds", -1) >= 0]
+    if steps:
+        yield Measurement(name, "full", "", 1, "steps", "s/iteration", median(steps), steps, note)
