@@ -61,14 +61,14 @@ KINDS: dict[str, tuple[Callable[[random.Random], str], ...]] = {
 
 
 def write(path: Path, mib: int, kind: str) -> None:
-    """Write a log of that many MiB, with one fault near its end."""
+    """Write a log of that many MiB that ends with a fault: steps after it would show that it was outlived."""
     draw = random.Random(kind)
     lines = [draw.choice(KINDS[kind])(draw) for _ in range(_LINES)]
     block = "".join(lines).encode()
     with path.open("wb") as stream:
         while stream.tell() + len(block) < mib * _MIB:
             stream.write(block)
-        stream.write(_FAULT.encode() + block[: _MIB // 2])
+        stream.write(block[: _MIB // 2] + b"\n" + _FAULT.encode())
 
 
 def main(sizes: Sequence[str]) -> int:

@@ -2,72 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from stackproof.triage import rules
 from stackproof.triage.deaths import CUT, Death, People, Weight, deaths, of_role
+from stackproof.triage.incidents import UNKNOWN, Diagnosis, Incident
 from stackproof.triage.probes import Hit, Position, Who
 from stackproof.triage.rules import CERTAIN, CONSEQUENCE, FAULT, NOISE, Signature
 from stackproof.triage.scan import Evidence
+from stackproof.triage.survival import Survival
 
-UNKNOWN = "no known signature"
-
-
-_RAISED = re.compile(
-    r"\w(?:Error|Exception|Warning)\b|^\W*(?:CUDA|HIP|NPU|XPU) out of memory"
-)  # who looks for a batch size prints the message
-_SAID = "it said "
-_TAIL = 200  # lines that may follow a sign of a good end
 _MOST_LINES = 6
 _MESSAGE_LINES = 8
-
-
-@dataclass(frozen=True)
-class Incident:
-    """One thing that happened: to whom, what it means, what to do, and the lines that prove it.
-
-    `signature` is empty for a failure that no signature knows; `who` names the ranks, the first to fail first.
-    """
-
-    signature: str
-    kind: str
-    title: str
-    cause: str
-    remedy: str
-    link: str
-    certainty: str
-    who: tuple[Who, ...]
-    count: int
-    hits: tuple[Hit, ...]
-
-    @property
-    def first(self) -> Hit:
-        """The first line of it."""
-        return self.hits[0]
-
-
-@dataclass
-class Diagnosis:
-    """What a log says: the root cause if anything failed, further independent faults, what follows, what is harmless."""
-
-    root: Incident | None = None
-    others: list[Incident] = field(default_factory=list)
-    consequences: list[Incident] = field(default_factory=list)
-    survived: list[Incident] = field(default_factory=list)
-    noise: list[Incident] = field(default_factory=list)
-    collective: str = ""
-    end: Hit | None = None
-    """The line that shows a good end."""
-    ordered: bool = True
-    """Whether the log shows which of several failures came first."""
-
-    @property
-    def signatures(self) -> set[str]:
-        """The names of all that was recognised."""
-        found = [self.root] if self.root else []
-        return {row.signature for row in (*found, *self.others, *self.consequences, *self.survived, *self.noise)}
 
 
 def judge(evidence: Evidence) -> Diagnosis:
@@ -76,9 +23,9 @@ def judge(evidence: Evidence) -> Diagnosis:
     people = People(evidence)
     found = Diagnosis(noise=[known.finding(row, people) for row in known.of(NOISE)])
     candidates = _candidates(known, people, evidence)
-    found.end = good_end(evidence)
-    through = found.end.place if found.end else None
-    found.survived = [row for row in candidates if _survived(row, through, candidates)]
+    later = Survival(evidence, candidates)
+    found.end = later.end
+    found.survived = [row for row in candidates if later.outlived(row)]
     failed = [row for row in candidates if row not in found.survived]
     found.consequences = [row for row in failed if row.kind == CONSEQUENCE]
     ranked, found.ordered = _by_time([row for row in failed if row.kind == FAULT])
@@ -117,7 +64,7 @@ class _Known:
         chosen = sorted(tally.first.values() if hits is None else hits, key=lambda hit: hit.place)
         who = tuple(dict.fromkeys(map(people.who, chosen)))
         facts = (row.title, row.cause, row.remedy, row.link, row.certainty)
-        return Incident(row.id, row.kind, *facts, who, tally.count, tuple(chosen[:_MOST_LINES]))
+        return Incident(row.id, row.kind, *facts, who, tally.count, tuple(chosen[:_MOST_LINES]), lasting=row.lasting)
 
     def best(self, text: str) -> Signature | None:
         """Return the row that fits a text best: certain before likely, with conditions before without, the longer text first."""
@@ -144,7 +91,7 @@ def _ended(known: _Known, evidence: Evidence, people: People) -> list[Incident]:
     complaints = [death for death in found if death.weight is Weight.HINT and known.best(death.hit.text) is None]
     if followed:
         return [replace(_unknown(followed[0], followed[:1], []), kind=CONSEQUENCE)]
-    return [_unknown(death, [death], []) for death in complaints[:1]]
+    return [replace(_unknown(death, [death], []), hint=True) for death in complaints[:1]]
 
 
 def _recognised(known: _Known, people: People, row: Signature) -> Incident | None:
@@ -265,23 +212,6 @@ def _beginning(death: Death, ended: list[Death], chains: list[Position]) -> Deat
             break
         first = earlier
     return first
-
-
-def good_end(evidence: Evidence) -> Hit | None:
-    """Return the last line that shows a good end, if it stands at the end of its file: what a run prints when it is through."""
-    hits = (hit for hit in of_role(evidence, rules.FINISHED) if not evidence.files[hit.place.source].damage)
-    last = (hit for hit in hits if evidence.files[hit.place.source].lines - hit.place.line <= _TAIL)
-    return max(last, key=lambda hit: hit.place, default=None)
-
-
-def _survived(row: Incident, through: Position | None, candidates: list[Incident]) -> bool:
-    """Whether the run went on to its end after an exception or a warning: somebody handled it, or nothing came of it."""
-    if through is None or any(other.first.place > through for other in candidates):
-        return False
-    at = row.first.place
-    complained = not row.signature and row.title.startswith(_SAID)  # a library's line that no signature knows
-    handled = bool(complained or _RAISED.search(row.first.text) or row.first.block)
-    return handled and at.source == through.source and at < through
 
 
 def _in_one_file(rows: list[Incident]) -> bool:

@@ -12,9 +12,10 @@ from stackproof.base.errors import Refusal, suggestion
 from stackproof.record import writer
 from stackproof.record.records import Check, Figure, Measurement, Record, Verdict, overall
 from stackproof.triage import facts, figures, rules
-from stackproof.triage.causes import UNKNOWN, Diagnosis, Incident, judge
+from stackproof.triage.causes import judge
 from stackproof.triage.facts import NOT_SHOWN, Answer, Conflict, Discrepancy, Shown
 from stackproof.triage.figures import Oddity, Training
+from stackproof.triage.incidents import UNKNOWN, Diagnosis, Incident
 from stackproof.triage.logs import Run
 from stackproof.triage.probes import Hit, Probe, Who
 from stackproof.triage.rules import CONSEQUENCE

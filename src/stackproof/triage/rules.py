@@ -22,8 +22,8 @@ CERTAIN = "certain"
 CERTAINTIES = (CERTAIN, "likely")
 FOLDER = DATA / "triage"
 FATAL, EXIT, BARE, HINT, HANG = ("fatal", "exit", "bare", "hint", "hang")
-PROCESS, CHAIN, FINISHED, IGNORED = ("process", "chain", "finished", "ignored")
-ROLES = (FATAL, EXIT, BARE, HINT, HANG, PROCESS, CHAIN, FINISHED, IGNORED)
+PROCESS, CHAIN, ALIVE, FINISHED, IGNORED = ("process", "chain", "alive", "finished", "ignored")
+ROLES = (FATAL, EXIT, BARE, HINT, HANG, PROCESS, CHAIN, ALIVE, FINISHED, IGNORED)
 ASKED, IN_EFFECT, FACT, COLLECTIVE = FACT_ROLES = ("asked", "in effect", "fact", "collective")
 YES, NO = ANSWERS = ("yes", "no")
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
@@ -105,6 +105,7 @@ class Signature:
     certainty: Annotated[str, OneOf(CERTAINTIES)]
     examples: tuple[str, ...]
     near_misses: tuple[str, ...] = ()
+    lasting: bool = False
 
     def __post_init__(self) -> None:
         for key in ("literals", "patterns", "examples"):
@@ -176,7 +177,8 @@ class Ending(Searched):
 
     Its own last words (fatal, hang), an exception without its traceback (bare), its launcher's words (exit), an error line that may
     explain it (hint). A weak one only says that something else was said before. Besides: what links two exceptions (chain), which
-    process is which rank, what a run prints when it is through (finished), what precedes a traceback that ends nothing (ignored).
+    process is which rank, what a run prints while it works (alive) and when it is through (finished), and what precedes a traceback
+    that ends nothing (ignored).
     """
 
     role: Annotated[str, OneOf(ROLES)]

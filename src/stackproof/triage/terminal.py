@@ -11,8 +11,8 @@ from rich.text import Text
 from stackproof.base.text import plain
 from stackproof.record.console import plain_console
 from stackproof.triage import reports as words
-from stackproof.triage.causes import UNKNOWN, Incident
 from stackproof.triage.facts import NO, YES, Answer, Part
+from stackproof.triage.incidents import UNKNOWN, Incident
 from stackproof.triage.probes import Hit
 from stackproof.triage.reports import Answered, Report
 
