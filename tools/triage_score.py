@@ -11,7 +11,6 @@ import hashlib
 import re
 import subprocess
 import sys
-import tomllib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -54,6 +53,15 @@ class Specimen:
     def half(self) -> str:
         """Which half it belongs to; a link that a signature rested on before is none to hold out."""
         return WORK if self.known or hashlib.sha256(self.link.encode()).digest()[0] % 2 else HELD_OUT
+
+
+@dataclass(frozen=True)
+class Own:
+    """A clean log in our own words; `shown` if it shows a good end."""
+
+    name: str
+    text: str
+    shown: bool = True
 
 
 class Outcome(Enum):
@@ -164,7 +172,8 @@ def _cell(row: tuple[str, int, int]) -> str:
 
 def own() -> str:
     """Say what becomes of the clean logs in our own words, which are nobody's and therefore in neither half."""
-    texts = [row["text"].encode() for row in tomllib.loads(OWN.read_text(encoding="utf-8"))["log"]]
+    with Table.load(OWN) as found:
+        texts = [row.text.encode() for row in found.rows("log", Own)]
     with TemporaryDirectory() as folder:
         path = Path(folder) / "run.log"
         verdicts = Counter(_verdict(path, text) for text in texts)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from stackproof.triage import lines
@@ -34,10 +34,21 @@ _MACHINE = re.compile(
     r"|\w+Warning: |\[[EWIF] ?\w|^\S{0,30}[\w/]\.?[\w./-]* ?: (?=\S)|(?:DEBUG|INFO|WARNING|ERROR)[ :|!]|\x1b\[|\*{5}|={10}|-{10}"
 )
 _RAISED = re.compile(r"[\s>#]*(?:\w+\.)*\w*(?:Error|Exception):(?:\s|$)")
+_CODE = re.compile(
+    r"\s*(?:def|class|import|from|return|raise|try|except|if|elif|else|for|while|with|pass|assert|@\w+|#include|using|throw|template)\b"
+    r"|.*(?:[{(\[]|[})\]][;,]|;|[\"'],|\):)$|\s+(?:#|//) |@@ |diff --git |(?:---|\+\+\+) [ab]/"
+)
+_RAN = re.compile(
+    r"Traceback \(most|\s*File \"[^\"]+\", line \d|\[rank\d+\]|\d\d:\d\d:\d\d|\d+%\||it/s\]|\w+Warning: |>>> |\$ "
+)
+_QUOTED = re.compile(r"\"[^\"]*\"|`[^`]*`")
+_FRAME = re.compile(r"File \"[^\"]+\", line \d")
+_FEWEST_CODE = 4
 _FEWEST_WORDS = 5
 _FEWEST = 25  # words of sentences make a document
 _PLAIN = 0.7
 _SHARE = 0.25
+_MOSTLY = 0.6
 
 
 @dataclass(frozen=True)
@@ -67,6 +78,8 @@ def read(data: bytes) -> Document | None:
     if len(data) > LARGEST:
         return None
     parts = list(_parts(data))
+    if _is_source([text for part in parts for text in part.texts]):
+        return Document((0,), ("prose",))
     kinds = [_kind(part) for part in parts]
     prose = sum(len(part.texts) for part, kind in zip(parts, kinds, strict=True) if kind == "prose")
     words = sum(
@@ -94,6 +107,22 @@ def _parts(data: bytes) -> Iterator[_Part]:
         position = end
     if texts:
         yield _Part(begin, position, fenced, tuple(texts))
+
+
+def _is_source(texts: Sequence[str]) -> bool:
+    """Whether it is a program's text, of which nothing was run."""
+    if len(texts) < _FEWEST_CODE or any(_RAN.search(text) for text in texts):
+        return False
+    return sum(bool(_CODE.match(text)) for text in texts) >= _MOSTLY * len(texts)
+
+
+def quotes(text: str, begin: int) -> bool:
+    """Whether somebody quotes what stands there: within a line in `backticks`, or within a sentence in "quotation marks"."""
+    for found in _QUOTED.finditer(text.replace("```", "   ")):
+        if found.start() < begin < found.end():
+            rest = f"{text[: found.start()]} {text[found.end() :]}"
+            return bool(rest.strip(" |>*.:-")) if found[0][0] == "`" else is_prose(rest) and not _FRAME.search(text)
+    return False
 
 
 def _kind(part: _Part) -> str:

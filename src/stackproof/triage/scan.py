@@ -171,7 +171,8 @@ class _Reader:
         if not (found := probe.match(text)):
             self._pass(probe)
             return
-        book = self.evidence.mentioned if self._only_mentioned(probe, spot, found.start()) else self.evidence.tallies
+        mentioned = self._only_mentioned(probe, spot, found.start()) or prose.quotes(text, found.start())
+        book = self.evidence.mentioned if mentioned else self.evidence.tallies
         tally = book.setdefault(probe.key, Tally())
         who = self._who(line)
         seconds = spot.seconds(line) if probe.timed and tally.keeps(who, probe.kept) else None
