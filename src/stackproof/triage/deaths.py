@@ -67,10 +67,10 @@ class People:
         return ("rank", self._ranks[number]) if kind == "pid" and number in self._ranks else who
 
 
-def of_role(evidence: Evidence, role: str) -> Iterator[Hit]:
-    """Yield the hits on the endings of a role: the first ones, and the last of each writer."""
+def of_role(evidence: Evidence, role: str, weak: bool = True) -> Iterator[Hit]:
+    """Yield the hits on the endings of a role, weak ones among them or not: the first ones, and the last of each writer."""
     for ending in rules.endings():
-        if ending.role == role:
+        if ending.role == role and (weak or not ending.weak):
             tally = evidence.tally(ending.probe.key)
             yield from tally.kept
             yield from tally.last.values()

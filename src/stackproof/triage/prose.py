@@ -30,8 +30,9 @@ _LINKING = (
 _COMMON = frozenset(_LINKING.split())
 _WIDE = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uff00-\uffef]")
 _MACHINE = re.compile(
-    r"Traceback \(most|\s*File \"[^\"]+\", line \d|\[rank\d+\]|\d\d:\d\d:\d\d|NCCL (?:INFO|WARN)|\|CCL_|\d+%\||it/s\]|(?:srun|slurmstepd): "
-    r"|\w+Warning: |\[[EWIF] ?\w|^\S{0,30}[\w/]\.?[\w./-]* ?: (?=\S)|(?:DEBUG|INFO|WARNING|ERROR)[ :|!]|\x1b\[|\*{5}|={10}|-{10}"
+    r"Traceback \(most|\s*File \"[^\"]+\", line \d|\[rank\d+\]|\d\d:\d\d:\d\d|(?:^|\] |:\d+ )NCCL (?:INFO|WARN)|\|CCL_|\d+%\||it/s\]"
+    r"|(?:srun|slurmstepd): |\w+Warning: |\[[EWIF] ?\w|^\S{0,30}[\w/]\.?[\w./-]* ?: (?=\S)|(?<!=)(?:DEBUG|INFO|WARNING|ERROR)[ :|!]|\x1b\["
+    r"|\*{5}|={10}|-{10}"
 )
 _RAISED = re.compile(r"[\s>#]*(?:\w+\.)*\w*(?:Error|Exception):(?:\s|$)")
 _CODE = re.compile(

@@ -46,7 +46,7 @@ class Survival:
     def _went_on(self, row: Incident) -> bool:
         """Whether the same file shows work after it, and no end of a process after that."""
         last = max(hit.place for hit in row.hits)
-        work = [hit for hit in self._work if hit.place.source == last.source and hit.place > last]
+        work = [hit for hit in self._work(row.hint) if hit.place.source == last.source and hit.place > last]
         if len(work) < (1 if row.hint else _STEPS) or all(_other_rank(hit, row) for hit in work):
             return False
         return not self._dies_after(max(hit.place for hit in work))
@@ -54,9 +54,8 @@ class Survival:
     def _dies_after(self, place: Position) -> bool:
         return any(other > place for other in self._deaths if other.source == place.source)
 
-    @cached_property
-    def _work(self) -> tuple[Hit, ...]:
-        return tuple({hit.place: hit for hit in of_role(self._evidence, rules.ALIVE)}.values())
+    def _work(self, weak: bool) -> Iterable[Hit]:
+        return {hit.place: hit for hit in of_role(self._evidence, rules.ALIVE, weak)}.values()
 
     @cached_property
     def _deaths(self) -> tuple[Position, ...]:
