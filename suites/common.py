@@ -30,8 +30,7 @@ def anchor(name: str, preset: Preset, autocast: torch.dtype | None) -> StepResul
 def possible(name: str) -> Workload:
     """Return the workload, or end the check with the rule that says why this environment cannot run it."""
     workload = get(name)
-    if reason := workload.missing():
-        raise CapabilityMissing(f"data/workloads.toml: {reason}")
+    workload.require()
     return workload
 
 

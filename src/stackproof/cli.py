@@ -12,8 +12,22 @@ from stackproof import __version__
 from stackproof.base.errors import Refusal
 from stackproof.base.outlet import ended, outlets
 from stackproof.base.text import plain
-from stackproof.commands import doctor, drill, expect, gate, history, lock, ranks, sign, suites, triage, watch
+from stackproof.commands import (
+    arguments,
+    doctor,
+    drill,
+    expect,
+    gate,
+    history,
+    lock,
+    ranks,
+    sign,
+    suites,
+    triage,
+    watch,
+)
 from stackproof.commands.arguments import EPILOG
+from stackproof.project import projects
 
 _INTERRUPTED = 130
 # What pyproject.toml asks for, and a vendor's bare container may lack.
@@ -21,21 +35,23 @@ _NEEDED = ("fastjsonschema", "packaging", "pytest", "rich", "tomli")
 _DEAF_S = 10.0
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(words: Sequence[str] | None = None) -> int:
     """Run one verb and return its exit code; a refusal is one sentence on stderr, a traceback our bug."""
     _print_anything()
     _listen()
-    given = sys.argv[1:] if arguments is None else arguments
+    given = sys.argv[1:] if words is None else words
     with outlets() as out:
-        code = ended(_call(_parser().parse_args(given, argparse.Namespace(given=given))), out)
+        code = ended(_call(given), out)
     if code == _INTERRUPTED:
         for number in (signal.SIGINT, signal.SIGTERM):  # a late one must not kill Python as it shuts down
             signal.signal(number, signal.SIG_IGN)
     return code
 
 
-def _call(options: argparse.Namespace) -> int:
+def _call(given: Sequence[str]) -> int:
     try:
+        projects.choose(_project(given))  # what verbs offer depends on it
+        options = _parser().parse_args(given, argparse.Namespace(given=given))
         code: int = options.run(options)
     except Refusal as refusal:
         print(f"stackproof: {plain(str(refusal))}", file=sys.stderr)  # noqa: T201
@@ -52,11 +68,23 @@ def _call(options: argparse.Namespace) -> int:
     return code
 
 
+def _project(given: Sequence[str]) -> str | None:
+    """Return what `--project` names, wherever it stands; `init` makes a project and asks for none."""
+    if given and given[0] == "init":
+        return ""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--project")
+    own = given[: given.index("--")] if "--" in given else given  # what stands behind it is somebody else's command
+    named: str | None = parser.parse_known_args(own)[0].project
+    return named
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="stackproof", description="Proves an accelerator stack.", epilog=EPILOG, allow_abbrev=False
     )
     parser.add_argument("--version", action="version", version=f"stackproof {__version__}")
+    arguments.add_project(parser)
     added = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
     for module in (suites, ranks, doctor, triage, watch, lock, expect, history, sign, gate, drill):
         module.add(added)

@@ -16,6 +16,7 @@ from stackproof.bench.ranks import launched
 from stackproof.bench.sampling import calibrate
 from stackproof.bench.subjects import Profile, Subject, profile, subjects
 from stackproof.device.kinds import Device
+from stackproof.project.offers import playing
 from stackproof.record.checks import CheckInconclusive, require
 from stackproof.record.records import Figure, Measurement
 from stackproof.runner.request import Request
@@ -25,7 +26,7 @@ from stackproof.workloads.work import Setting
 
 _ROUNDS = {"fast": 6, "regular": 12, "full": 8}
 _SLOW_ROUNDS = {"fast": 2, "regular": 4, "full": 8}
-_DETECTORS = {"tiny": "yolov8n", "full": "yolov8x"}
+_DETECTORS = {"tiny": playing("pair"), "full": playing("pair-full")}
 """YOLOv8x is narrowed in `tiny`, which ultralytics' trainer would not know."""
 
 Judge = Callable[..., None]
@@ -122,7 +123,9 @@ def test_gemm_triton(
 def test_lora_trainer(setting: Callable[[str], Setting], chosen: Profile, judge: Judge) -> None:
     """A LoRA step under the engine and under transformers' Trainer, on the same sequences."""
     with threads(chosen.preset):
-        reason, turns = agree.compare_trainer(setting("training-qwen3-0.6b-lora"), _SLOW_ROUNDS[chosen.name])
+        reason, turns = agree.compare_trainer(
+            setting(f"training-{playing('pair-sequences')}"), _SLOW_ROUNDS[chosen.name]
+        )
     judge("lora-trainer", "s/sample", reason, turns)
 
 

@@ -12,14 +12,13 @@ import torch
 
 from stackproof import DATA
 from stackproof.base.toml import read_toml
-from stackproof.operators import forms
 from stackproof.record.checks import require
 from stackproof.record.records import Figure
 from stackproof.workloads.base import Job
-from suites.common import SEED, possible
+from stackproof.workloads.catalogue import taking_part
+from stackproof.workloads.vanishing import living
+from suites.common import SEED, possible, reference
 
-LANGUAGE = ("qwen3-0.6b-lora", "llama3-8b-lora")
-MODELS = ("classifier", "yolov8n", *LANGUAGE)
 CPU = torch.device("cpu")
 
 _EXACT = 1e-6
@@ -38,21 +37,13 @@ def _job(name: str) -> Job:
 
 
 @pytest.mark.deadline(120)
-@pytest.mark.parametrize("name", LANGUAGE)
+@pytest.mark.parametrize("name", taking_part("closed-form"))
 def test_closed_form(name: str, figures: dict[str, Figure]) -> None:
     """Logits and loss of every sequence are those of the model as its papers write it, computed by NumPy."""
-    job, workload = _job(name), possible(name)
-    config = {**workload.setting("tiny").config}  # type: ignore[attr-defined]
-    lora = read_toml(workload.file)["lora"]  # type: ignore[attr-defined]
-    weights = {
-        key.removeprefix("base_model.model."): tensor.detach().numpy() for key, tensor in job.model.state_dict().items()
-    }
-    worst = 0.0
-    for index, batch in enumerate(job.batches):
-        tokens = batch["tokens"][0].numpy()
+    job, worst = _job(name), 0.0
+    for index in range(len(job.batches)):
         logits, loss = job.forward(index)
-        exact = forms.decoder(tokens, weights, config, lora["alpha"] / lora["rank"])
-        value, _ = forms.cross_entropy(exact[:-1], tokens[1:])
+        exact, value = job.closed_form(index)
         off = float(np.abs(logits.detach().numpy() - exact).max() / np.abs(exact).max())
         require(
             off <= _EXACT, f"{name}, sequence {index}: logits are {off:.2g} from the closed form, {_EXACT} is allowed"
@@ -65,7 +56,7 @@ def test_closed_form(name: str, figures: dict[str, Figure]) -> None:
 
 
 @pytest.mark.deadline(180)
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", taking_part("differences"))
 def test_differences(name: str, figures: dict[str, Figure]) -> None:
     """Every parameter's gradient is what forward itself changes by: moved along g / |g|^2, each counts alike.
 
@@ -75,10 +66,11 @@ def test_differences(name: str, figures: dict[str, Figure]) -> None:
     job.optimiser.zero_grad(set_to_none=True)
     probed, size = job.probe()
     job.differentiate(probed)
-    named = {key: value for key, value in job.model.named_parameters() if value.grad is not None}
+    with_gradient = {key: value for key, value in job.model.named_parameters() if value.grad is not None}
     trainable = [key for key, value in job.model.named_parameters() if value.requires_grad]
-    absent = [key for key in trainable if key not in named]
+    absent = [key for key in trainable if key not in with_gradient]
     require(not absent, f"{name}: {len(absent)} parameters have no gradient, such as {absent[:1]}")
+    named = living(with_gradient, reference(name, "tiny"))
     along = {key: value.grad / value.grad.square().sum() for key, value in named.items() if value.grad is not None}
     before = {key: value.detach().clone() for key, value in named.items()}
     worst, step = 0.0, _STEP * size / len(named)
@@ -114,7 +106,7 @@ def _kept() -> dict[str, dict[str, object]]:
 
 
 @pytest.mark.deadline(120)
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", _kept())
 def test_kept(name: str, figures: dict[str, Figure]) -> None:
     """Three steps in float64 lose and move what they did when it was kept, whatever the versions of what computes them."""
     found, kept = steps(name), _kept()[name]

@@ -12,10 +12,11 @@ from stackproof.ranks.launch import arrange
 from stackproof.record.checks import require
 from stackproof.record.records import Figure, Measurement
 from stackproof.stack.stacks import Stack
+from stackproof.workloads.catalogue import taking_part
 from suites.common import SEED, possible
 from suites.ranks import Group, Launches
 
-WORKLOADS = ("classifier", "qwen3-0.6b-lora")
+WORKLOADS = taking_part("exchange")
 _WORLD = 2
 _ROUNDS = 8
 _DEADLINE_S = 240.0

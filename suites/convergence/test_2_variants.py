@@ -9,11 +9,12 @@ import torch
 
 from stackproof.ddp.course import outcome, plan, shard, synchronised
 from stackproof.device.numerics import relative_error, rule
+from stackproof.project.offers import playing
 from stackproof.record.checks import CapabilityMissing, require
 from stackproof.record.records import Figure
 from stackproof.stack import capabilities
 from stackproof.stack.stacks import Stack
-from stackproof.workloads.catalogue import get
+from stackproof.workloads.catalogue import get, taking_part
 from suites.common import SEED, possible
 from suites.convergence import common
 from suites.convergence.variants import (
@@ -30,7 +31,7 @@ from suites.convergence.variants import (
 from suites.ranks import Group, Launches
 
 NEEDS = {"synchronised-norm": "synchronised-batch-norm"}
-SHARDED = ("classifier", "llama3-8b-lora")
+PLAIN, SHARDED = playing("plain"), taking_part("sharded")
 _CPU = torch.device("cpu")
 
 
@@ -150,7 +151,7 @@ def test_uneven(group: Group, figures: dict[str, Figure]) -> None:
 
 def _one_process_uneven(dtype: torch.dtype, ranks: int) -> dict[str, torch.Tensor]:
     """Return what the training changes in one process: in the last step the other ranks' parts count as zero."""
-    jobs = [shard("classifier", _CPU, dtype, SEED, rank, ranks) for rank in range(ranks)]
+    jobs = [shard(PLAIN, _CPU, dtype, SEED, rank, ranks) for rank in range(ranks)]
     job, parts = jobs[0], [job.batches for job in jobs]
     before = {name: parameter.detach().clone() for name, parameter in job.model.named_parameters()}
     for number in range(UNEVEN_STEPS):
@@ -195,7 +196,7 @@ def test_sharded(name: str, stack: Stack, request: pytest.FixtureRequest, figure
 @pytest.mark.deadline(240)
 def test_sharded_odd(stack: Stack, request: pytest.FixtureRequest, figures: dict[str, Figure]) -> None:
     """A step under `fully_shard` is that of one process where no size divides by the ranks, and some ranks keep nothing."""
-    _require(stack, SHARDED[0], "fully-shard")
+    _require(stack, PLAIN, "fully-shard")
     if common.arrangement(stack).note:
         capabilities.withhold("sharding-over-a-shared-card")
     group: Group = request.getfixturevalue("group")

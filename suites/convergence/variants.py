@@ -15,10 +15,10 @@ from torch.nn.parallel import DistributedDataParallel
 
 from stackproof.ddp import course
 from stackproof.ddp.course import Case, conduct, keep, shard
+from stackproof.project.offers import playing
 from stackproof.ranks.exact import digest
 from stackproof.ranks.rank import Rank
 from stackproof.workloads.base import Job
-from suites.recompute.checkpointing import switch
 
 BROADCAST, ODD = "broadcast", "sharded-odd"
 
@@ -58,7 +58,7 @@ class Variant:
     def prepare(self, job: Job) -> None:
         """Switch on what the variant is about."""
         if self.recompute:
-            switch(job, self.recompute)
+            job.recompute(self.recompute)
 
     def wrap(self, counter: list[int], model: nn.Module) -> DistributedDataParallel:
         """Wrap the model; every exchange of a bucket is counted."""
@@ -75,7 +75,7 @@ class Variant:
         return wrapped
 
 
-_LORA, _PLAIN = "llama3-8b-lora", "classifier"
+_LORA, _PLAIN = playing("accumulating"), playing("plain")
 VARIANTS = (
     Variant("unused-parameters", _LORA, {"find_unused_parameters": True}, unused=True),
     Variant("static-graph", _PLAIN, {"static_graph": True}, unused=True),
@@ -86,7 +86,7 @@ VARIANTS = (
     Variant("recompute-reentrant", _LORA, {}, recompute="reentrant"),
     Variant("recompute-non-reentrant", _LORA, {}, recompute="non-reentrant"),
     Variant("bfloat16-exchange", _PLAIN, {}, hook=default_hooks.bf16_compress_hook),
-    Variant("synchronised-norm", "yolov8n", {}, synchronised=True),
+    Variant("synchronised-norm", playing("normalised"), {}, synchronised=True),
 )
 NAMES = tuple(variant.name for variant in VARIANTS)
 

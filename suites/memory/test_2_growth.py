@@ -8,12 +8,13 @@ import torch
 from stackproof.device.devices import HOST
 from stackproof.device.kinds import Device
 from stackproof.probes import memory
+from stackproof.project.offers import playing
 from stackproof.record.records import Figure
 from stackproof.stack import capabilities
 from stackproof.stack.stacks import Stack
 from suites.common import SEED, possible
 
-_WORKLOAD = "classifier"
+_WORKLOAD = playing("plain")
 _STEPS = 200
 _WARM_UP = 20
 _HOST_ALLOWED = 8 * memory.MIB  # the C library's arenas; a leak of 50 KiB a step is more

@@ -1,4 +1,4 @@
-"""What checks of models look at besides a job's outcome: gradients of its inputs, and what training leaves behind."""
+"""What checks of models look at besides a job's outcome: gradients of its inputs, and predictions in parts."""
 
 from __future__ import annotations
 
@@ -8,16 +8,19 @@ from functools import cache
 from typing import Any, Final
 
 import torch
+from torch.utils._pytree import tree_map
 
 from stackproof.device.numerics import Judgement, relative_error, rule
 from stackproof.record.checks import require
 from stackproof.workloads.base import Job, StepResult
 from stackproof.workloads.catalogue import get
+from stackproof.workloads.vanishing import lifted
 from suites.common import SEED
 
 # What is compared with float64, whatever the session's preset: `full` would take tens of GiB and minutes on a host.
 PRESET: Final = "tiny"
-STEPS = 3
+_PICTURES = 4
+"""Dimensions of a batch of pictures."""
 CPU = torch.device("cpu")
 
 Tensors = dict[str, torch.Tensor]
@@ -25,7 +28,7 @@ Tensors = dict[str, torch.Tensor]
 
 @contextmanager
 def watching_inputs(job: Job) -> Iterator[list[torch.Tensor]]:
-    """Keep what enters the model's arithmetic, with its gradient: the pictures, or what the token embedding gives."""
+    """Keep what enters the model's arithmetic, with its gradient: floating inputs, or what embeddings make of whole numbers."""
     kept: list[torch.Tensor] = []
 
     def keep(tensor: torch.Tensor) -> torch.Tensor:
@@ -33,16 +36,26 @@ def watching_inputs(job: Job) -> Iterator[list[torch.Tensor]]:
         tensor.retain_grad()
         return tensor
 
-    embedding = getattr(job.model, "get_input_embeddings", None)  # transformers' name for it
-    handle = (
-        embedding().register_forward_hook(lambda _module, _inputs, output: keep(output))
-        if embedding
-        else job.model.register_forward_pre_hook(lambda _module, inputs: (keep(inputs[0].detach()),))
-    )
+    def enter(_module: torch.nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        return tree_map(lambda one: keep(one.detach()) if _floating(one) else one, (given, named))
+
+    def embedded(_module: torch.nn.Module, _inputs: object, output: torch.Tensor) -> torch.Tensor:
+        return keep(output)
+
+    if any(_floating(one) for batch in job.batches for one in batch.values()):
+        handles = [job.model.register_forward_pre_hook(enter, with_kwargs=True)]
+    else:
+        tables = [module for module in job.model.modules() if isinstance(module, torch.nn.Embedding)]
+        handles = [module.register_forward_hook(embedded) for module in tables]
     try:
         yield kept
     finally:
-        handle.remove()
+        for handle in handles:
+            handle.remove()
+
+
+def _floating(one: object) -> bool:
+    return isinstance(one, torch.Tensor) and one.is_floating_point()
 
 
 def observed(job: Job) -> Tensors:
@@ -50,7 +63,10 @@ def observed(job: Job) -> Tensors:
     with watching_inputs(job) as inputs:
         outcome = job.observe()
     gradients = [tensor.grad for tensor in inputs if tensor.grad is not None]
-    require(len(gradients) == len(inputs) > 0, "backward left no gradient at the inputs")
+    require(
+        len(gradients) == len(inputs) > 0,
+        "backward left no gradient at the inputs, or none was seen to enter the model",
+    )
     reached = {f"input gradient {index}": gradient.cpu() for index, gradient in enumerate(gradients)}
     return flat(outcome) | reached
 
@@ -70,15 +86,10 @@ def flat(outcome: StepResult) -> Tensors:
 def in_channels_last(job: Job) -> Tensors:
     """Do the same with kernels and pictures stored channel by channel within a pixel."""
     job.model.to(memory_format=torch.channels_last)
-    job.batches[0]["img"] = job.batches[0]["img"].contiguous(memory_format=torch.channels_last)
+    for batch in job.batches:
+        pictures = {name: one for name, one in batch.items() if one.dim() == _PICTURES and one.is_floating_point()}
+        batch.update({name: one.contiguous(memory_format=torch.channels_last) for name, one in pictures.items()})
     return observed(job)
-
-
-def trained(job: Job) -> Tensors:
-    """Take three optimiser steps; return their losses, and the parameters and buffers that they leave."""
-    losses = {"losses": torch.stack([job.step() for _ in range(STEPS)]).cpu()}
-    parameters, buffers = job.model.named_parameters(), job.model.named_buffers()
-    return losses | _copied("parameter", parameters) | _copied("buffer", buffers)
 
 
 def evaluated(job: Job) -> Tensors:
@@ -88,11 +99,15 @@ def evaluated(job: Job) -> Tensors:
 
 
 def predicted(job: Job) -> Tensors:
-    """Return logits, or boxes (in pixels) and probabilities apart: together the large would hide the small."""
-    prediction = job.predict()
-    if prediction.dim() == 3:  # pictures, 4 + classes, anchors
-        return {"boxes": prediction[:, :4], "probabilities": prediction[:, 4:]}
-    return {"logits": prediction}
+    """Return the prediction of evaluation mode, in the parts that are judged apart."""
+    return dict(job.parts(job.predict()))
+
+
+def outcome_of(seen: Tensors) -> StepResult:
+    """Return the gradients among what was seen, as an outcome has them."""
+    mark = "gradient of "
+    gradients = {name.removeprefix(mark): one for name, one in seen.items() if name.startswith(mark)}
+    return StepResult(torch.empty(0), torch.empty(0), gradients)
 
 
 @cache
@@ -115,17 +130,14 @@ def compared(actual: Tensors, reference: Tensors, anchor: Tensors) -> dict[str, 
     """
     absent = sorted(reference.keys() ^ actual.keys())
     require(not absent, f"results differ in kind: {', '.join(absent[:3])} of {len(absent)} on one side only")
+    actual, anchor, reference = (_raised(one, reference) for one in (actual, anchor, reference))
     allowed = max(relative_error(anchor[name], reference[name]) for name in reference)
     bound = rule().bound(allowed, torch.float32)
     errors = {name: relative_error(actual[name], reference[name]) for name in reference}
     return {name: Judgement(error <= bound, error, bound, allowed) for name, error in errors.items()}
 
 
-def judge_fixed(actual: torch.Tensor, reference: torch.Tensor, anchor: torch.Tensor, bound: float) -> Judgement:
-    """Judge against a bound that does not depend on the CPU's own error, which is told."""
-    error = relative_error(actual, reference)
-    return Judgement(error <= bound, error, bound, relative_error(anchor, reference))
-
-
-def _copied(kind: str, named: Iterator[tuple[str, torch.Tensor]]) -> Tensors:
-    return {f"{kind} {name}": tensor.detach().cpu().clone() for name, tensor in named}
+def _raised(seen: Tensors, reference: Tensors) -> Tensors:
+    """Return what was seen with what vanishes in exact arithmetic on top of a gradient of usual size."""
+    raised = lifted(outcome_of(seen), outcome_of(reference)).gradients
+    return {**seen, **{f"gradient of {name}": one for name, one in raised.items()}}

@@ -24,17 +24,9 @@ from stackproof.record.records import Figure
 from stackproof.stack import capabilities
 from stackproof.stack.stacks import Stack
 from stackproof.workloads.base import Job
+from stackproof.workloads.catalogue import taking_part
 from suites.common import SEED, possible
 from suites.models.observing import PRESET, anchored, compared, exact, observed_once
-
-# A workload and the part of it that is compiled: a convolution with its normalisation, and a feed-forward block with its adapters.
-BLOCKS = {
-    "classifier": "",
-    "yolov8n": "model.1",
-    "llama3-8b-lora": "base_model.model.model.layers.0.mlp",
-}
-# Those that are recomputed in the backward pass, as users train them.
-CHECKPOINTED = ("llama3-8b-lora",)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -66,23 +58,23 @@ def test_compiler(device: Device, figures: dict[str, Figure]) -> None:
 
 
 @pytest.mark.deadline(240)
-@pytest.mark.parametrize("name", BLOCKS)
+@pytest.mark.parametrize("name", taking_part("compile"))
 def test_block(name: str, stack: Stack, device: Device, figures: dict[str, Figure]) -> None:
     """A compiled block inside its model: prediction, loss and all gradients agree with float64, as without compiling."""
     workload = possible(name)
     _need_compiler(device)
-    if name in CHECKPOINTED:
+    if workload.offer.checkpointed:
         capabilities.require(stack, "compiled-checkpointing")
     job = workload.build(device.torch, PRESET, SEED, torch.float32)
     torch._dynamo.reset()
     counters.clear()
-    _compile(job, BLOCKS[name])
+    _compile(job, workload.offer.compiled)
     actual = observed_once(job)
     # Graphs that reached the backend, not those that dynamo looked at.
     graphs = counters["aot_autograd"]["ok"]
     require(graphs > 0, f"{name}: torch.compile was on and nothing was compiled")
     found = compared(actual, exact(name, observed_once), anchored(name, observed_once))
-    worst = require_all(found, f"{name} with {BLOCKS[name] or 'the whole model'} compiled,")
+    worst = require_all(found, f"{name} with {workload.offer.compiled or 'the whole model'} compiled,")
     figures |= {"graphs": graphs, "worst error": worst.error, "its bound": worst.bound}
     figures["summary"] = f"{graphs} graphs, worst error of {len(found)}: {worst.error:.1e} of {worst.bound:.1e} allowed"
 

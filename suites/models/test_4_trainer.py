@@ -13,6 +13,7 @@ import torch
 from stackproof.base.toml import Table
 from stackproof.device.devices import count
 from stackproof.device.kinds import Device
+from stackproof.project.offers import playing
 from stackproof.record.checks import require
 from stackproof.record.records import Figure
 from stackproof.stack import capabilities
@@ -44,7 +45,7 @@ def _spellings() -> tuple[Spelling, ...]:
 @pytest.fixture(scope="module", autouse=True)
 def ultralytics(device: Device) -> None:
     """Let the workload import ultralytics without its side effects, before anything else here does."""
-    possible("yolov8n").build(device.torch, "tiny", SEED)
+    possible(playing("trainer")).build(device.torch, "tiny", SEED)
 
 
 @pytest.mark.deadline(120)

@@ -20,6 +20,7 @@ import pytest
 import torch
 
 from stackproof.device.kinds import Device
+from stackproof.project.offers import playing
 from stackproof.workloads import inputs
 from suites.common import SEED
 
@@ -103,7 +104,7 @@ def _loss(model: Any, batch: Any) -> float:
 def _settings(data: Path, asked: str | torch.device) -> dict[str, Any]:
     """Return ultralytics' settings: small, plain, and without what it would download (the check of AMP wants weights)."""
     small = {
-        "model": "yolov8n.yaml",
+        "model": f"{playing('trainer')}.yaml",
         "data": str(data),
         "epochs": 1,
         "imgsz": _LAYOUT.size,

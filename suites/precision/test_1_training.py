@@ -17,9 +17,10 @@ from stackproof.record.checks import require
 from stackproof.record.records import Figure
 from stackproof.stack.stacks import Stack
 from stackproof.workloads.base import Job
-from suites.common import SEED, possible, supported, watch_layers
+from stackproof.workloads.catalogue import taking_part
+from stackproof.workloads.vanishing import living
+from suites.common import SEED, possible, reference, supported, watch_layers
 
-MODELS = ("yolov8n", "qwen3-0.6b-lora", "llama3-8b-lora")
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 _PRESET: Final = "tiny"
 _STEPS = 8
@@ -39,7 +40,7 @@ class Course:
 
 @pytest.mark.deadline(120)
 @pytest.mark.parametrize("precision", DTYPES)
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", taking_part("precision"))
 def test_training(name: str, precision: str, stack: Stack, device: Device, figures: dict[str, Figure]) -> None:
     """The loss is finite, never 0, and falls; every layer really casts; steps are taken, at a rate above 0, and move every parameter."""
     dtype = DTYPES[precision]
@@ -47,7 +48,7 @@ def test_training(name: str, precision: str, stack: Stack, device: Device, figur
     autocast = None if dtype is torch.float32 else dtype
     job = possible(name).build(device.torch, _PRESET, SEED, torch.float32, autocast)
     layers = watch_layers(job)
-    course = _train(job)
+    course = _train(name, job)
     cast = sum(seen is dtype for seen in layers.values())
     figures |= {
         "first loss": course.losses[0],
@@ -67,10 +68,11 @@ def test_training(name: str, precision: str, stack: Stack, device: Device, figur
     )
 
 
-def _train(job: Job) -> Course:
+def _train(name: str, job: Job) -> Course:
     """Train with a warm-up that starts above 0; as trainers do, the schedule waits while the scaler skips."""
     course, schedule = Course(), torch.optim.lr_scheduler.LambdaLR(job.optimiser, _rate)
-    trainable = [parameter for parameter in job.model.parameters() if parameter.requires_grad]
+    trained = {key: one for key, one in job.model.named_parameters() if one.requires_grad}
+    trainable = list(living(trained, reference(name, _PRESET)).values())
     for _ in range(_STEPS):
         before, scale = [parameter.detach().clone() for parameter in trainable], job.scaler.get_scale()
         course.rates.append(float(job.optimiser.param_groups[0]["lr"]))

@@ -1,4 +1,4 @@
-"""Switching a language model's activation checkpointing, and watching what is computed twice."""
+"""Running a model with activation checkpointing, and watching what is computed twice."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 import torch
 
@@ -17,28 +17,9 @@ PRESET: Final = "tiny"
 MODES = ("reentrant", "non-reentrant")
 
 
-def switch(job: Job, mode: str | None) -> None:
-    """Turn checkpointing off, or on in a mode, as users of transformers do.
-
-    transformers renamed the methods in 5.x and warns about the old names. The reentrant kind sees no parameters: without an input
-    that requires a gradient, frozen embeddings would leave the first layer's adapters without one.
-    """
-    base: Any = job.model.get_base_model()  # type: ignore[operator]
-    _method(base, "disable")()
-    if mode is None:
-        return
-    _method(base, "enable")({"use_reentrant": mode == "reentrant"})
-    if mode == "reentrant":
-        base.enable_input_require_grads()
-
-
-def _method(base: Any, verb: str) -> Callable[..., None]:
-    return getattr(base, f"activation_checkpointing_{verb}", None) or getattr(base, f"gradient_checkpointing_{verb}")  # type: ignore[no-any-return]
-
-
 def outcome(job: Job, mode: str | None) -> StepResult:
     """Run forward and backward in a mode."""
-    switch(job, mode)
+    job.recompute(mode)
     with warnings.catch_warnings():
         # torch 2.4's checkpointing calls a torch function that torch 2.4 deprecates.
         warnings.filterwarnings("ignore", r"`torch.cpu.amp.autocast\(args...\)` is deprecated", FutureWarning)

@@ -6,15 +6,16 @@ import pytest
 import torch
 
 from stackproof.device.kinds import Device
-from stackproof.device.numerics import judge, rule, shortened
+from stackproof.device.numerics import MIXED, judge, shortened
 from stackproof.record.checks import require
 from stackproof.record.records import Figure
 from stackproof.stack.stacks import Stack
 from stackproof.workloads.base import Job, StepResult
+from stackproof.workloads.catalogue import get, taking_part
 from suites.common import SEED, possible, reference, supported
-from suites.recompute.checkpointing import MODES, PRESET, outcome, switch, watching
+from suites.recompute.checkpointing import MODES, PRESET, outcome, watching
 
-MODELS = ("qwen3-0.6b-lora", "llama3-8b-lora")
+MODELS = taking_part("recompute")
 PRECISIONS = {"float32": None, "bfloat16": torch.bfloat16}
 
 
@@ -46,7 +47,7 @@ def test_gradients(
 def _within(what: str, name: str, autocast: torch.dtype | None, kept: StepResult, recomputed: StepResult) -> str:
     """Judge what is not bit-equal: recomputing may err by what keeping errs by on the same device."""
     dtype = autocast or torch.float32
-    cap = rule().mixed[name, autocast] if autocast else None
+    cap = get(name).offer.mixed.get(str(autocast).removeprefix("torch."), MIXED) if autocast else None
     judged = judge(_joined(recomputed), _joined(reference(name, PRESET)), _joined(kept), dtype, cap)
     require(judged.ok, judged.sentence(what))
     return f"not bit-equal; {judged.sentence(what)}"
@@ -64,15 +65,14 @@ def test_metadata(
     del job.batches[1:]
     with watching(job.model) as log:
         outcome(job, mode)
-    layers = {key for key in log.first if ".layers." in key}
-    require(bool(layers & log.again.keys()), f"{name}, {mode}: checkpointing was on and nothing was computed again")
+    require(bool(log.again), f"{name}, {mode}: checkpointing was on and nothing was computed again")
     wrong = [key for key, seen in log.again.items() if seen != log.first[key]]
     require(
         not wrong,
         f"{name}, {mode}: {wrong[:1]} gave {[log.first[key] for key in wrong[:1]]} and then {[log.again[key] for key in wrong[:1]]}",
     )
-    figures |= {"modules": len(layers), "computed again": len(log.again)}
-    figures["summary"] = f"{len(log.again)} of {len(layers)} modules were computed again, with the same metadata"
+    figures |= {"modules": len(log.first), "computed again": len(log.again)}
+    figures["summary"] = f"{len(log.again)} of {len(log.first)} modules were computed again, with the same metadata"
 
 
 @pytest.mark.deadline(60)
@@ -81,7 +81,7 @@ def test_off(name: str, stack: Stack, device: Device, figures: dict[str, Figure]
     """With checkpointing off nothing is computed twice: the comparison above compares two different things."""
     job = _job(name, "float32", stack, device)
     del job.batches[1:]
-    switch(job, None)
+    job.recompute(None)
     with watching(job.model) as log:
         job.observe()
     require(not log.again, f"{name}: checkpointing was off and {len(log.again)} modules were computed again")

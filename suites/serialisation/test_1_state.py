@@ -11,6 +11,7 @@ import torch
 from stackproof.device.kinds import Device
 from stackproof.device.numerics import relative_error
 from stackproof.probes import checkpoint
+from stackproof.project.offers import playing
 from stackproof.record.checks import require
 from stackproof.record.records import Figure
 from stackproof.stack import capabilities
@@ -24,7 +25,7 @@ _AGREE = 1e-5  # the next step after a resume: bit-equal on the CPU, but atomics
 
 def _job(device: Device) -> Job:
     """Return a classifier with an optimiser that keeps moments and a step counter, and a scaler that is switched on."""
-    job = possible("classifier").build(device.torch, "tiny", SEED, torch.float32)
+    job = possible(playing("plain")).build(device.torch, "tiny", SEED, torch.float32)
     job.optimiser = torch.optim.AdamW(job.model.parameters(), lr=1e-3)
     job.scaler = torch.amp.GradScaler(device.kind, init_scale=256.0, growth_interval=1)
     return job

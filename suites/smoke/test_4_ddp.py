@@ -12,6 +12,7 @@ from stackproof.collectives.bandwidth import per_gb
 from stackproof.ddp.course import judge_curve, plan
 from stackproof.device import devices
 from stackproof.device.numerics import Judgement, judge, require_all
+from stackproof.project.offers import playing
 from stackproof.ranks.launch import Arrangement, arrange
 from stackproof.record.checks import require
 from stackproof.record.records import Figure, Measurement
@@ -20,7 +21,7 @@ from stackproof.workloads.collectives import bus_factor
 from suites.common import SEED, anchor, reference
 from suites.ranks import Group, Launches
 
-WORKLOAD = "classifier"
+WORKLOAD = playing("plain")
 WORLD = 2
 _STEPS = plan().course(WORKLOAD).steps
 _BYTES = 4 << 20

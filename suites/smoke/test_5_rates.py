@@ -11,6 +11,7 @@ from stackproof.device.kinds import Device
 from stackproof.record.checks import require
 from stackproof.record.records import Figure, Measurement
 from stackproof.workloads.base import Preset
+from stackproof.workloads.catalogue import taking_part
 from suites.common import SEED, possible
 
 _WARM_UP = 2
@@ -19,7 +20,7 @@ _STEPS = 5
 
 @pytest.mark.needs("smoke/workloads::float32[{name}]")
 @pytest.mark.deadline(120)
-@pytest.mark.parametrize("name", ["yolov8n", "qwen3-0.6b-lora", "llama3-8b-lora"])
+@pytest.mark.parametrize("name", taking_part("smoke"))
 def test_training(
     name: str,
     device: Device,

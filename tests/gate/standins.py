@@ -36,6 +36,7 @@ class Sides:
     `slower`: share by which the head's time is longer; `memory`: factor of its peak; `operators`: what it dispatches, of ten;
     `facts`: of the head; `lost`: subjects that end, with side, verdict and reason; `has`: the subjects of base and head;
     `noise`: standard deviation of the logarithm of a time; `drops`: quantities that the head does not tell;
+    `asks`: what subjects ask of the gate, by name;
     `loss` and `steps`: what the head computes and does, of 2.0 and 100; `readings`: what the vendor's tool says, a reading a launch.
     """
 
@@ -48,10 +49,13 @@ class Sides:
         """Return what the sides say of themselves."""
         base, head = self.rest.get("has", (SUBJECTS, SUBJECTS))
         found = {
-            "base": {"facts": dict(FACTS), "subjects": dict.fromkeys(base, ROW)},
-            "head": {"facts": {**FACTS, **self.rest.get("facts", {})}, "subjects": dict.fromkeys(head, ROW)},
+            "base": {"facts": dict(FACTS), "subjects": self._rows(base)},
+            "head": {"facts": {**FACTS, **self.rest.get("facts", {})}, "subjects": self._rows(head)},
         }
         return {spec.name: found[spec.name] for spec in specs}
+
+    def _rows(self, names: tuple[str, ...]) -> dict[str, Any]:
+        return {name: {**ROW, **self.rest.get("asks", {}).get(name, {})} for name in names}
 
     def launch(self, specs: Any, subjects: tuple[str, ...], *_: Any) -> tuple[Launch, list[Lost]]:
         """Return what a launch of these sides sees."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -32,7 +33,10 @@ def test_a_slip_is_refused(was: str, slip: str, words: str, tmp_path: Path, monk
 
 
 def test_a_subject_may_ask_for_more_than_its_device() -> None:
-    """A row's effect, else the device's, else that of devices that are not listed."""
-    declared = plan.load()
-    assert declared.effect("training-yolov8n", "cpu") > declared.effect("gemm-float32", "cpu")
+    """What its workload asks for, else the device's, else that of devices that are not listed."""
+    declared = replace(plan.load(), asked={"training-small": {"effect": 0.08, "captured": True, "spared": ["npu"]}})
+    assert declared.effect("training-small", "cpu") > declared.effect("gemm-float32", "cpu")
+    assert declared.captures("training-small", 0)
+    assert not declared.captures("training-small", declared.capture.launches)
+    assert (declared.spares("training-small", "npu"), declared.spares("training-small", "cpu")) == (True, False)
     assert declared.effect("gemm-float32", "npu") == declared.effect("gemm-float32", "cuda")

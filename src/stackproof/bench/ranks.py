@@ -156,7 +156,7 @@ class Parallel(TrainingSteps):
         exact = self.workload.reference("tiny", recipe.seed, scale=world)
         own = self.workload.build(torch.device("cpu"), "tiny", recipe.seed, recipe.dtype, recipe.autocast, scale=world)
         actual = twin.observe()
-        worst = judged(self.workload.name, recipe.autocast, actual, exact, own.observe())
+        worst = judged(self.workload, recipe.autocast, actual, exact, own.observe())
         require(worst.ok, worst.sentence(f"{self.workload.name} tiny on {world} ranks: the mean gradient"))
         _same_everywhere(self.device, actual.gradients)
         return f"mean gradient of {world} ranks, error {worst.error:.1e} of {worst.bound:.1e} allowed, equal on all"

@@ -1,4 +1,4 @@
-"""What there is to measure, and how long: `data/benchmarks.toml`, read strictly; needs no torch."""
+"""What there is to measure, and how long: `data/benchmarks.toml` and a project's own, read strictly; needs no torch for ours."""
 
 from __future__ import annotations
 
@@ -6,15 +6,20 @@ import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
 from typing import Annotated, Any
 
 from stackproof import DATA
 from stackproof.base.errors import Refusal, suggestion
 from stackproof.base.toml import INLINE, OneOf, Table, Wrong
+from stackproof.project import offers, projects
+from stackproof.project.offers import Offer
 from stackproof.stack.stacks import Stack
 
 FILE = DATA / "benchmarks.toml"
 PRESETS = ("tiny", "full")
+_WORKLOAD = "workload"
+"""The parameter that names a workload."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +47,7 @@ class Profile:
 
 @dataclass(frozen=True, kw_only=True)
 class _Row:
-    """Subjects that differ in what the row lists under `each`."""
+    """Subjects that differ in what the row lists under `each`; a part in place of workloads stands for all that take part."""
 
     name: str
     version: str
@@ -59,22 +64,65 @@ class _Row:
     def __post_init__(self) -> None:
         if set(self.tiny) != set(self.full):
             raise Wrong("full", "must have the same keys as 'tiny'")
+        for key, values in self.each.items():
+            if isinstance(values, str) and (key != _WORKLOAD or values not in offers.PARTS):
+                near = suggestion(values, offers.PARTS)
+                raise Wrong(
+                    "each",
+                    f"has {key} = {values!r}{near}; it must be a list, or for '{_WORKLOAD}' a part that workloads take",
+                )
 
     def subjects(self) -> Iterator[dict[str, Any]]:
         """Yield one subject for each combination of what stands under `each`."""
-        shared = ("version", "kind", "unit", "title", "profiles", "needs", "full_seconds")
-        for values in itertools.product(*self.each.values()):
+        shared = ("version", "kind", "unit", "profiles", "needs")
+        for values in itertools.product(*(_listed(values) for values in self.each.values())):
             chosen = dict(zip(self.each, values, strict=True))
+            offer = _offer(chosen.get(_WORKLOAD))
             yield {
                 "name": "-".join([self.name, *map(_word, chosen.items())]),
                 **{key: getattr(self, key) for key in shared},
+                "title": self.title.replace("{title}", offer.title or str(chosen.get(_WORKLOAD, ""))),
+                "full_seconds": max(self.full_seconds, offer.full_seconds),
+                "effect": offer.effect,
+                "captured": self.kind == "training" and "capture" in offer.parts,
+                "spared": offer.spared,
                 "parameters": {"tiny": {**self.tiny, **chosen}, "full": {**self.full, **chosen}},
             }
+
+
+def _listed(values: Any) -> Any:
+    return taking_part(values) if isinstance(values, str) else values
+
+
+def taking_part(part: str) -> tuple[str, ...]:
+    """Return the workloads that take part in something; a project's own are asked only where there is a project."""
+    project = projects.current()
+    if not (project and project.workloads) and not projects.packaged():
+        return tuple(name for name, offer in offers.ours().items() if part in offer.parts)
+    from stackproof.workloads import catalogue  # needs torch
+
+    return catalogue.taking_part(part)
+
+
+def _offer(name: str | None) -> Offer:
+    """Return what a workload offers; nothing for work that is no workload's."""
+    if name is None:
+        return Offer(parts=())
+    if name in offers.ours():
+        return offers.ours()[name]
+    from stackproof.workloads import catalogue
+
+    return catalogue.get(name).offer
 
 
 @dataclass(frozen=True)
 class _File:
     profile: tuple[Profile, ...]
+    subject: tuple[_Row, ...]
+
+
+@dataclass(frozen=True)
+class _Theirs:
     subject: tuple[_Row, ...]
 
 
@@ -95,10 +143,21 @@ class Subject:
     stack: Stack
     full_seconds: float = 0.0
     """How long the full preset is sampled at least, whatever the profile says: some steps take seconds."""
+    effect: float = 0.0
+    """The smallest change that the gate judges, where the device's own is too fine for this work; else 0."""
+    captured: bool = False
+    """Whether the gate hands its model to torch.compile."""
+    spared: tuple[str, ...] = ()
+    """Types of device on which the gate leaves it out."""
 
     def table(self, preset: str) -> Table:
         """Return the parameters of a preset, to be consumed strictly."""
         return Table(FILE, dict(self.parameters[preset]), f"{self.name}.{preset}.")
+
+    @property
+    def workload(self) -> str:
+        """The workload that it is a part of; empty for other work."""
+        return str(self.parameters["tiny"].get(_WORKLOAD, ""))
 
     @property
     def dtype(self) -> str:
@@ -129,17 +188,32 @@ def subjects(chosen: str, stack: Stack) -> tuple[Subject, ...]:
 def _read() -> tuple[tuple[Profile, ...], tuple[dict[str, Any], ...]]:
     table = Table.load(FILE)
     read = table.row(_File)
-    names = [row.name for row in read.profile]
-    for number, row in enumerate(read.subject):
+    profiles = [row.name for row in read.profile]
+    found = dict[str, tuple[Path, dict[str, Any]]]()
+    for path, own, rows in ((FILE, table, read.subject), *_of_project()):
+        _require_profiles(own, rows, profiles)
+        for each in (each for row in rows for each in row.subjects()):
+            if (name := each["name"]) in found:
+                where = f", the other in {found[name][0]}" if found[name][0] != path else ""
+                raise Refusal(f"{path}: there are two subjects '{name}'{where}; give one another name")
+            found[name] = path, each
+    return read.profile, tuple(each for _, each in found.values())
+
+
+def _of_project() -> Iterator[tuple[Path, Table, tuple[_Row, ...]]]:
+    """Yield the project's own rows, which are of our kinds and profiles."""
+    project = projects.current()
+    if project and project.benchmarks:
+        table = Table.load(project.benchmarks)
+        yield project.benchmarks, table, table.row(_Theirs).subject
+
+
+def _require_profiles(table: Table, rows: tuple[_Row, ...], names: list[str]) -> None:
+    for number, row in enumerate(rows):
         for profile in row.profiles:
             if profile not in names:
                 words = f"is {profile!r}{suggestion(profile, names)}; allowed: {', '.join(map(repr, names))}"
                 raise table.refuse(f"subject[{number}].profiles", words)
-    rows = tuple(each for row in read.subject for each in row.subjects())
-    known = [row["name"] for row in rows]
-    if twice := next((name for name in known if known.count(name) > 1), None):
-        raise Refusal(f"{FILE}: there are two subjects '{twice}'; give one another name")
-    return read.profile, rows
 
 
 def _word(item: tuple[str, Any]) -> str:

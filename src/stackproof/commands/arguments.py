@@ -23,7 +23,14 @@ def add(verbs: Verbs, name: str, help_: str, run: Verb) -> argparse.ArgumentPars
     """Add a verb to the parser of the command line; its `run` returns the exit code."""
     verb = verbs.add_parser(name, help=help_, description=help_, epilog=EPILOG, allow_abbrev=False)
     verb.set_defaults(run=run)
+    add_project(verb)
     return verb
+
+
+def add_project(parser: argparse.ArgumentParser) -> None:
+    """Add which project's workloads, stacks, suites and benchmarks stand beside ours; it is read before all else."""
+    help_ = "a folder with stackproof.toml, whose workloads, stacks and suites stand beside ours (default: the nearest upward)"
+    parser.add_argument("--project", metavar="DIR", default=argparse.SUPPRESS, help=help_)
 
 
 def add_stack(verb: argparse.ArgumentParser, *, required: bool = False) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -73,6 +73,8 @@ def compare(comparison: Comparison, folder: Path, watcher: Watcher) -> GateRun:
     """Let the sides say what they have, then launch until all is decided, the last look is spent, or the minutes are."""
     terms = LaunchTerms(comparison.preset, comparison.plan, comparison.scale)
     told = handshake(comparison.specs, terms, folder / "handshake")
+    comparison = replace(comparison, plan=replace(comparison.plan, asked=told[HEAD]["subjects"]))
+    terms = replace(terms, plan=comparison.plan)
     facts = _facts(comparison, told)
     require_alike(comparison, facts)
     results, conditions = Results(comparison.plan, comparison.kind), Conditions(comparison.plan.conditions)
@@ -215,13 +217,10 @@ def match_subjects(comparison: Comparison, told: Mapping[str, Answer]) -> Matche
     ]
     spared = [
         Lost(
-            row.subject,
-            "both",
-            Verdict.NOT_APPLICABLE,
-            f"data/gate.toml leaves it out on {comparison.kind}: {row.reason}",
+            name, "both", Verdict.NOT_APPLICABLE, f"its workload is not worth its time on {comparison.kind} (`spared`)"
         )
-        for row in comparison.plan.spared
-        if row.subject in chosen and comparison.kind in row.devices and not comparison.only
+        for name in chosen
+        if comparison.plan.spares(name, comparison.kind) and not comparison.only
     ]
     return Matched({name: every[name] for name in chosen}, (*spared, *dropped, *fresh))
 

@@ -96,7 +96,6 @@ def launch(
     started again, because one crash must not hide what the other subjects show.
     """
     found, lost, left = Launch(counted=number < terms.plan.count.launches), list[Lost](), list(subjects)
-    captured = terms.plan.capture.subjects if number < terms.plan.capture.launches else ()
     while left or not found.hello:
         with ExitStack() as stack:
             sides = _start(specs, terms, folder, stack)
@@ -105,7 +104,7 @@ def launch(
                 subject = left.pop(0)
                 try:
                     found.seen[subject] = _interleaved(
-                        sides, subject, terms, subject in captured, found, first=number == 0
+                        sides, subject, terms, terms.plan.captures(subject, number), found, first=number == 0
                     )
                 except SideEndedError as ended:
                     lost.append(Lost(subject, ended.side, ended.verdict, str(ended)))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, cached_property
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from stackproof import DATA
 from stackproof.base.toml import Key, Table, Wrong
@@ -83,32 +83,15 @@ class _Compared:
 
 @dataclass(frozen=True)
 class InLaunches:
-    """What is done in the first so many launches only, and with which subjects."""
+    """What is done in the first so many launches only."""
 
     launches: int
-    subjects: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Spared:
-    """A subject that is not worth its time on some types of device."""
-
-    subject: str
-    devices: tuple[str, ...]
-    reason: str
 
 
 @dataclass(frozen=True)
 class _Counter:
     name: str
     title: str
-
-
-@dataclass(frozen=True)
-class _Subject:
-    name: str
-    effect: float
-    reason: str
 
 
 @dataclass(frozen=True)
@@ -125,12 +108,12 @@ class GatePlan:
     count: InLaunches
     """In how many launches counters are counted: one tells them, a second tells those that vary by themselves."""
     capture: InLaunches
-    """Subjects whose model is handed to `torch.compile`, and in how many launches."""
+    """In how many launches the models of subjects that ask for it are handed to `torch.compile`."""
     conditions: Annotated[tuple[Condition, ...], Key("condition")]
-    spared: Annotated[tuple[Spared, ...], Key("left_out")]
     quantity: tuple[Quantity, ...]
     counter: tuple[_Counter, ...]
-    subject: tuple[_Subject, ...]
+    asked: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """What subjects ask of the gate, by name, as a side says it: `effect`, `captured`, `spared`."""
 
     def __post_init__(self) -> None:
         _require_other("effect", self.effects)
@@ -154,7 +137,15 @@ class GatePlan:
 
     def effect(self, subject: str, kind: str) -> float:
         """Return the minimum effect of a subject's time on a type of device, as a fraction."""
-        return next((row.effect for row in self.subject if row.name == subject), _of(self.effects, kind))
+        return float(self.asked.get(subject, {}).get("effect") or _of(self.effects, kind))
+
+    def captures(self, subject: str, launch: int) -> bool:
+        """Whether a subject's model is handed to `torch.compile` in the launch of this number."""
+        return launch < self.capture.launches and bool(self.asked.get(subject, {}).get("captured"))
+
+    def spares(self, subject: str, kind: str) -> bool:
+        """Whether a subject is not worth its time on a type of device."""
+        return kind in self.asked.get(subject, {}).get("spared", ())
 
     def profile(self, kind: str) -> str:
         """Return the profile that suits a type of device."""
@@ -165,7 +156,7 @@ class GatePlan:
 def load() -> GatePlan:
     """Return the plan of the file; a slip in it is refused by key."""
     table = Table.load(FILE)
-    found = table.row(GatePlan)
+    found = table.row(GatePlan, asked={})
     looks = found.design.looks
     if list(looks) != sorted(set(looks)) or not looks or looks[0] < 3:
         raise table.refuse("design.looks", "must rise from 3 or more launches")

@@ -184,7 +184,7 @@ class Side:
             "memory": _held(self.device),
             "facts": {"torch": torch.__version__, **torch_facts(self.stack)},
             "subjects": {
-                name: {"kind": one.kind, "unit": one.unit, "version": one.version}
+                name: {"kind": one.kind, "unit": one.unit, "version": one.version} | _asks(one)
                 for name, one in self.subjects.items()
             },
         }
@@ -267,6 +267,11 @@ class Side:
     def _told(self, answer: Answer) -> Answer:
         """Leave out what a drill says is missing."""
         return {name: value for name, value in answer.items() if not self._drilled("missing", name)}
+
+
+def _asks(subject: Subject) -> Answer:
+    """Return what a subject asks of the gate besides being timed."""
+    return {"effect": subject.effect, "captured": subject.captured, "spared": list(subject.spared)}
 
 
 def _import(names: tuple[str, ...]) -> None:

@@ -27,6 +27,7 @@ from stackproof.base.processes import die_with_parent
 from stackproof.base.text import first_line
 from stackproof.device.devices import HOST, visible
 from stackproof.device.kinds import Device
+from stackproof.project.offers import playing
 from stackproof.ranks import preflight, site
 from stackproof.ranks.exact import digest, known, mean_loss, require_exact
 from stackproof.ranks.launchers import Invitation, Placement, unexplained
@@ -69,7 +70,7 @@ def report(rank: Rank) -> dict[str, Any]:
     }
 
 
-_WORKLOAD, _SEED = "classifier", 7
+_SEED = 7
 _STEPS = 20
 
 
@@ -89,7 +90,9 @@ def _train(rank: Rank) -> dict[str, Any]:
     """Train on a global batch that grows with the world size, so that any number of ranks shares it equally."""
     rank.phase("building the workload")
     shard = (rank.rank, rank.world_size)
-    job = get(_WORKLOAD).build(rank.device.torch, "tiny", _SEED, torch.float32, shard=shard, scale=rank.world_size)
+    job = get(playing("plain")).build(
+        rank.device.torch, "tiny", _SEED, torch.float32, shard=shard, scale=rank.world_size
+    )
     job.wrap(DistributedDataParallel)
     losses = []
     for number in range(_STEPS):

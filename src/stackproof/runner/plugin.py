@@ -23,7 +23,7 @@ import pytest
 import torch
 
 from stackproof.base.errors import Refusal
-from stackproof.base.places import mount_suites
+from stackproof.base.places import SUITES, mount_suites
 from stackproof.base.processes import die_with_parent
 from stackproof.base.text import error_line, first_line, matches
 from stackproof.device import devices
@@ -35,6 +35,7 @@ from stackproof.runner import evidence
 from stackproof.runner.request import Request
 from stackproof.runner.suites import plugins_of
 from stackproof.stack import stacks
+from stackproof.workloads import catalogue
 
 DEFAULT_DEADLINE_S = 120.0
 _MOST = 500  # characters of a sentence
@@ -113,7 +114,8 @@ class Reporter:
         self.emit("facts", values=evidence.facts(self.config))
         known = {check_id(item.nodeid): item for item in items}
         chosen = self._with_needs([item for name, item in known.items() if self._chosen(name)], known)
-        self.emit("collected", ids=[check_id(item.nodeid) for item in chosen], known=list(known))
+        theirs = [name for name, item in known.items() if self._theirs(item)]
+        self.emit("collected", ids=[check_id(item.nodeid) for item in chosen], known=list(known), theirs=theirs)
         items[:] = self._ordered([item for item in chosen if check_id(item.nodeid) not in self.request.earlier])
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
@@ -181,6 +183,14 @@ class Reporter:
             self.conclude("plugins", Verdict.FAILED, reason, 0.0)
             items.clear()
             pytest.exit(reason, returncode=1)
+
+    def _theirs(self, item: pytest.Item) -> bool:
+        """Whether a check is of a project: of a suite of its own, or of ours about one of its workloads."""
+        if not Path(item.config.rootpath).samefile(SUITES):
+            return True
+        given = getattr(getattr(item, "callspec", None), "params", {}).values()
+        words = {word for one in given for word in (one, getattr(one, "workload", None)) if isinstance(word, str)}
+        return bool(words & catalogue.theirs().keys())
 
     def _chosen(self, identifier: str) -> bool:
         mine, workers = self.request.shard

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from stackproof.base import processes
+from stackproof.base.places import SUITES
+from stackproof.project import projects
 from stackproof.record.records import Check, Measurement, Verdict
 from stackproof.runner.request import REQUEST, Request
 from stackproof.runner.state import RunState
@@ -101,7 +103,7 @@ class CheckProcess:
 
 
 def _on_collected(process: CheckProcess, event: dict[str, Any]) -> None:
-    process.state.announce(event["ids"], event["known"])
+    process.state.announce(event["ids"], event["known"], event.get("theirs", ()))
 
 
 def _on_started(process: CheckProcess, event: dict[str, Any]) -> None:
@@ -160,7 +162,9 @@ class Tail:
 def command(request: Request, root: Path) -> list[str]:
     """Return the command that runs the suites of a request, with our own configuration and nothing above the folder of suites."""
     folders = [str(root / suite) for suite in request.suites]
-    configuration = ["-c", str(root / "pytest.ini"), "--rootdir", str(root), "--confcutdir", str(root)]
+    project = projects.current()
+    own = SUITES if project and root == project.suites else root  # a project's suites run under our settings
+    configuration = ["-c", str(own / "pytest.ini"), "--rootdir", str(root), "--confcutdir", str(root)]
     plugins = [word for name in plugins_of(request.suites, root) for word in ("-p", name)]
     return [sys.executable, "-X", "faulthandler", "-m", "pytest", *configuration, *plugins, *folders]
 

@@ -11,7 +11,8 @@ from stackproof.base.errors import EnvironmentMismatchError, Refusal, StackUnava
 from stackproof.record import records, writer
 from stackproof.record.records import Check, Record, Verdict
 from stackproof.record.writer import Outputs
-from stackproof.runner import supervise
+from stackproof.runner import supervise, vetting
+from stackproof.runner.process import variables_of
 from stackproof.runner.request import Request
 from stackproof.runner.state import Observer
 from stackproof.stack import environment_proof, hosts, provenance
@@ -46,13 +47,13 @@ def conduct(request: Request, outputs: Outputs, observer: Observer, resume: bool
 def _establish(request: Request, record: Record, observer: Observer) -> None:
     """Add the checks that need no suite: the host has the stack, and the environment is proved."""
     began, stack = datetime.now(timezone.utc), request.stack
-    found = hosts.inspect(stack)
+    present = hosts.inspect(stack)
     evidence = (
-        "; ".join(f"{finding.what}: {finding.evidence}" for finding in found.findings)
+        "; ".join(f"{finding.what}: {finding.evidence}" for finding in present.findings)
         or "it needs nothing that a host may lack"
     )
-    if not found.present:
-        evidence = _torch_sees(stack, found)
+    if not present.present:
+        evidence = _torch_sees(stack, present)
     _add(record, observer, Check("host", Verdict.PASSED, evidence, 0.0))
     proved = environment_proof.prove(stack, request.deep)
     record.provenance |= provenance.proof_facts(proved)
@@ -62,10 +63,27 @@ def _establish(request: Request, record: Record, observer: Observer) -> None:
         observer,
         Check("environment", Verdict.PASSED, proved.sentence(stack), seconds, dict(provenance.proof_facts(proved))),
     )
+    began = datetime.now(timezone.utc)
+    if found := vetting.vet(environment=variables_of(stack), scale=request.deadline_scale):
+        record.provenance |= found.facts()
+        seconds = (datetime.now(timezone.utc) - began).total_seconds()
+        _add(record, observer, Check("project", Verdict.PASSED, found.sentence(), seconds))
 
 
 # Facts that have to be the same for a stopped run to be continued: other bits would be judged together.
-_SAME = ("lock", "torch", "commit", "rehearsed", "suites", "only", "preset", "device", "dataset")
+_SAME = (
+    "lock",
+    "torch",
+    "commit",
+    "project.folder",
+    "project.digest",
+    "rehearsed",
+    "suites",
+    "only",
+    "preset",
+    "device",
+    "dataset",
+)
 
 
 def _take_over(request: Request, record: Record, outputs: Outputs) -> None:

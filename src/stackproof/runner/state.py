@@ -50,15 +50,18 @@ class RunState:
     collected: dict[str, None] = field(default_factory=dict)
     known: dict[str, None] = field(default_factory=dict)
     """Every check of the suites that were looked at, chosen or not."""
+    theirs: set[str] = field(default_factory=set)
+    """Those of them that are a project's, which no manifest of ours counts."""
     _saved_at: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
         self._ended = {check.id for check in self.record.checks}
         self._earlier = frozenset(self._ended)
 
-    def announce(self, identifiers: list[str], known: Iterable[str] = ()) -> None:
+    def announce(self, identifiers: list[str], known: Iterable[str] = (), theirs: Iterable[str] = ()) -> None:
         """Note what a process collected; a fresh process after a crash collects the same again."""
         self.known.update(dict.fromkeys(known))
+        self.theirs.update(theirs)
         before = len(self.collected)
         self.collected.update(dict.fromkeys(identifiers))
         if len(self.collected) > before:

@@ -15,12 +15,13 @@ from stackproof.base import processes
 from stackproof.base.errors import Refusal, suggestion
 from stackproof.base.places import SUITES
 from stackproof.base.text import matches
+from stackproof.project import projects
 from stackproof.record.records import NOT_EXECUTED, Check, Record, Verdict, overall
 from stackproof.runner.process import CheckProcess
 from stackproof.runner.request import Request
 from stackproof.runner.state import Observer, RunState
 from stackproof.runner.suites import DEFAULT_PROFILE, Stage, stages
-from stackproof.stack import known_issues, manifest
+from stackproof.stack import known_issues, manifest, stacks
 from stackproof.stack.manifest import Manifest
 
 _MOST_PROCESSES = 25
@@ -43,8 +44,8 @@ def run(
     state = RunState(record, observer, lambda check: known_issues.excuse(rows, check, record), save or (lambda _: None))
     mark, living, began = processes.new_mark(), list[CheckProcess](), time.monotonic()
     try:
-        for number, stage in enumerate(stages(request.suites, SUITES, request.only)):
-            _run_stage(request, stage, state, folder / f"stage-{number}", mark, living)
+        for number, (root, stage) in enumerate(_stages(request)):
+            _run_stage(request, stage, state, folder / f"stage-{number}", mark, living, root)
         _guard(request, expected, state)
         for check in known_issues.verdicts(rows, record, request.suites, bool(request.only)):
             state.conclude(check)
@@ -60,20 +61,37 @@ def run(
     return record
 
 
+def _stages(request: Request) -> list[tuple[Path, Stage]]:
+    """Return the stages of our suites, then those of the project's, with the folder in which each lies."""
+    own, project = stacks.own_suites(), projects.current()
+    ours = tuple(name for name in request.suites if name not in own)
+    theirs = tuple(name for name in request.suites if name in own)
+    found = [(SUITES, stage) for stage in stages(ours, SUITES, request.only)]
+    if project and project.suites and theirs:
+        found += [(project.suites, stage) for stage in stages(theirs, project.suites, request.only)]
+    return found
+
+
 def _run_stage(
-    request: Request, stage: Stage, state: RunState, folder: Path, mark: str, living: list[CheckProcess]
+    request: Request,
+    stage: Stage,
+    state: RunState,
+    folder: Path,
+    mark: str,
+    living: list[CheckProcess],
+    root: Path = SUITES,
 ) -> None:
     """Keep the stage's processes running until each has come to its own end; `living` holds those that live."""
     for number in range(stage.workers):
         own = folder / f"worker-{number}"
         own.mkdir(parents=True, exist_ok=True)
         share = request.share(stage.suites, own, (number, stage.workers))
-        living.append(CheckProcess(share, SUITES, state, mark))
+        living.append(CheckProcess(share, root, state, mark))
     for _ in range(_MOST_PROCESSES):
         for process in living:
             process.start()
         _follow(living, state)
-        living[:] = [CheckProcess(old.request, SUITES, state, mark) for old in living if old.left]
+        living[:] = [CheckProcess(old.request, root, state, mark) for old in living if old.left]
         if not living:
             return
     living.clear()
@@ -108,6 +126,7 @@ def _guard(request: Request, found: Manifest | None, state: RunState) -> None:
         return
     if found is not None:
         _guard_files(request, found, state)
+    _guard_theirs(request, state)
     counted = {file.partition("/")[0] for file in found.files} if found else set()
     for suite in request.suites:
         if suite not in counted:
@@ -131,9 +150,32 @@ def _guard_files(request: Request, found: Manifest, state: RunState) -> None:
     """Hold every file of the suites against the stack's manifest, to the name in an environment of its lock."""
     facts = state.record.provenance
     more = request.suites if request.options.get("profile", DEFAULT_PROFILE) != DEFAULT_PROFILE else ()
-    run = manifest.Selection(state.known, state.record.checks, request.suites, bool(facts.get("pinned")), more)
+    known = [name for name in state.known if name not in state.theirs]
+    checks = [check for check in state.record.checks if check.id not in state.theirs]
+    run = manifest.Selection(known, checks, request.suites, bool(facts.get("pinned")), more)
     for file, sentence in manifest.complaints(found, run, request.stack):
         state.conclude(Check(f"guard: {file}", Verdict.FAILED, sentence, 0.0))
+
+
+def _guard_theirs(request: Request, state: RunState) -> None:
+    """Hold a project's checks against its own manifest; where it has none, say so and count them."""
+    project = projects.current()
+    if project is None or not state.theirs:
+        return
+    checks = [check for check in state.record.checks if check.id in state.theirs]
+    done = sum(check.verdict not in NOT_EXECUTED for check in checks)
+    counted = f"{done} of {len(state.theirs)} checks of {project.name} were executed"
+    if project.expected is None:
+        said = f"{counted}; no expected.toml beside {project.file.name} says how many there must be, so none would be missed"
+        state.conclude(Check("guard: project", Verdict.PASSED, said, 0.0))
+        return
+    found = manifest.read(project.expected, request.stack)
+    run = manifest.Selection(state.theirs, checks, request.suites, bool(state.record.provenance.get("pinned")))
+    for file, sentence in manifest.complaints(found, run, request.stack):
+        state.conclude(Check(f"guard: {project.name}: {file}", Verdict.FAILED, sentence, 0.0))
+    state.conclude(
+        Check("guard: project", Verdict.PASSED, f"{counted}, held against {project.told(project.expected)}", 0.0)
+    )
 
 
 def _guard_count(request: Request, suite: str, state: RunState) -> None:

@@ -23,9 +23,10 @@ from stackproof import ROOT
 from stackproof.base.errors import Refusal, suggestion
 from stackproof.base.text import matches
 from stackproof.base.toml import OneOf, Parsed, Table, Wrong
+from stackproof.project import projects
 from stackproof.record.records import Check, Figure, Record, Verdict
 from stackproof.stack import manifest
-from stackproof.stack.stacks import STACKS, SUITES, Stack, suites
+from stackproof.stack.stacks import STACKS, SUITES, Stack, suites, told
 
 EXCUSABLE = (Verdict.FAILED, Verdict.CRASHED, Verdict.HUNG)
 WHERE = ("cards", "rehearsal", "both")
@@ -84,7 +85,7 @@ class KnownIssue:
     @property
     def place(self) -> str:
         """File and line, as people name a row."""
-        return f"stacks/{self.file.parent.name}/{self.file.name}:{self.line}"
+        return f"{told(self.file)}:{self.line}"
 
     @property
     def expired(self) -> bool:
@@ -97,7 +98,14 @@ class KnownIssue:
         suite, _, rest = self.test.partition("/")
         file, _, check = rest.partition("::")
         named = re.compile(rf"^def test_{check.partition('[')[0]}\(", re.MULTILINE)
-        files = [path for path in (SUITES / suite).glob("test_*.py") if re.fullmatch(rf"test_(\d+_)?{file}", path.stem)]
+        project = projects.current()
+        roots = [SUITES, *([project.suites] if project and project.suites else [])]
+        files = [
+            path
+            for root in roots
+            for path in (root / suite).glob("test_*.py")
+            if re.fullmatch(rf"test_(\d+_)?{file}", path.stem)
+        ]
         return any(named.search(path.read_text(encoding="utf-8")) for path in files)
 
     def matches(self, check: Check) -> bool:
@@ -130,11 +138,10 @@ def load(stack: Stack) -> tuple[KnownIssue, ...]:
     Raises:
         Refusal: the file is broken; the sentence names file, key and what is allowed.
     """
-    path = stack.folder / "known_issues.toml"
-    if not path.exists():
-        return ()
+    project = projects.current()
+    paths = [stack.folder / "known_issues.toml", *([project.known_issues] if project and project.known_issues else [])]
     wanted = "rehearsal" if stack.rehearsed else "cards"
-    return tuple(row for row in _read(path) if row.where in (wanted, "both"))
+    return tuple(row for path in paths if path.exists() for row in _read(path) if row.where in (wanted, "both"))
 
 
 def _read(path: Path) -> tuple[KnownIssue, ...]:

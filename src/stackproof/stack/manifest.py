@@ -20,7 +20,7 @@ from stackproof.base.errors import Refusal, suggestion
 from stackproof.base.toml import Table, Wrong
 from stackproof.record.records import NOT_EXECUTED, Check, Verdict
 from stackproof.stack import capabilities
-from stackproof.stack.stacks import STACKS, Stack, suites
+from stackproof.stack.stacks import STACKS, Stack, suites, told
 
 LEAST = 0.98
 """The share that must be there where the exact number cannot be known: another torch than the lock's, a card that nobody had."""
@@ -70,7 +70,7 @@ class Manifest:
     @property
     def name(self) -> str:
         """How people call it."""
-        return f"stacks/{self.path.parent.name}/{self.path.name}"
+        return told(self.path)
 
 
 @dataclass(frozen=True)
@@ -103,11 +103,14 @@ def load(stack: Stack) -> Manifest | None:
         Refusal: it is broken, or speaks of a suite that does not exist: then a whole suite has vanished.
     """
     path = path_of(stack)
-    if not path.exists():
-        return None
+    return read(path, stack) if path.exists() else None
+
+
+def read(path: Path, stack: Stack) -> Manifest:
+    """Read a manifest: a stack's, or a project's."""
     table = Table.load(path)
-    read = table.row(_File)
-    found = Manifest(path, read.files, read.written)
+    rows = table.row(_File)
+    found = Manifest(path, rows.files, rows.written)
     for name in found.files:
         if (suite := name.partition("/")[0]) not in suites():
             why = f"is of the suite '{suite}', which does not exist{suggestion(suite, suites())}"

@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 from stackproof.base.errors import Refusal, suggestion
 from stackproof.base.places import ROOT, STACKS, SUITES
 from stackproof.base.toml import Key, OneOf, Parsed, Table, Wrong
+from stackproof.project import projects
 
 PRECISIONS = ("float64", "float32", "bfloat16", "float16")
 TOOLKITS = ("cuda", "hip", "xpu")
@@ -20,8 +21,21 @@ _A_GROUP = 2
 
 
 def suites() -> tuple[str, ...]:
-    """Return the suites that exist: folders of tests under `suites/`, in alphabetical order."""
-    return tuple(sorted({path.parent.name for path in SUITES.glob("*/test_*.py")}))
+    """Return the suites that exist: folders of tests under `suites/`, ours and the project's, in alphabetical order."""
+    return tuple(sorted(_suites_in(SUITES) | set(own_suites())))
+
+
+def own_suites() -> tuple[str, ...]:
+    """Return the suites of the project."""
+    project = projects.current()
+    found = _suites_in(project.suites) if project and project.suites else set()
+    if both := sorted(found & _suites_in(SUITES)):
+        raise Refusal(f"{project.suites}: the suite '{both[0]}' is one of stackproof's too; give it another name")  # type: ignore[union-attr]
+    return tuple(sorted(found))
+
+
+def _suites_in(folder: Path) -> set[str]:
+    return {path.parent.name for path in folder.glob("*/test_*.py")}
 
 
 def _python(text: str) -> str:
@@ -217,16 +231,36 @@ class Stack:
 
 
 def names(folder: Path = STACKS) -> tuple[str, ...]:
-    """Return the stacks that exist, in alphabetical order."""
-    return tuple(sorted(path.parent.name for path in folder.glob("*/stack.toml")))
+    """Return the stacks that exist, in alphabetical order: ours, and those of the project and of packages beside them."""
+    return tuple(sorted(_files(folder)))
+
+
+def _files(folder: Path) -> dict[str, Path]:
+    """Return the definitions by name, each name once."""
+    found: dict[str, Path] = {}
+    for place in (folder, *(projects.stack_folders() if folder == STACKS else ())):
+        for path in sorted(place.glob("*/stack.toml")):
+            if path.parent.name in found:
+                raise Refusal(
+                    f"{path}: the stack '{path.parent.name}' exists already, in {found[path.parent.name]}; give its folder another name"
+                )
+            found[path.parent.name] = path
+    return found
 
 
 def load(name: str, folder: Path = STACKS) -> Stack:
     """Return the stack of that name, or refuse with the nearest name."""
-    known = names(folder)
+    known = _files(folder)
     if name not in known:
-        raise Refusal(f"there is no stack '{name}'{suggestion(name, known)}; known stacks: {', '.join(known)}")
-    return _definition(folder / name / "stack.toml")
+        raise Refusal(f"there is no stack '{name}'{suggestion(name, known)}; known stacks: {', '.join(sorted(known))}")
+    return _definition(known[name])
+
+
+def told(path: Path) -> str:
+    """Return how people call a file of a stack, `stacks/NAME/FILE`, or one of a project."""
+    project = projects.current()
+    own = project is not None and path.is_relative_to(project.folder)
+    return project.told(path) if project and own else f"stacks/{path.parent.name}/{path.name}"
 
 
 def load_all(folder: Path = STACKS) -> tuple[Stack, ...]:

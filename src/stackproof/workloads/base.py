@@ -7,16 +7,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, Literal
 
 import torch
 from packaging.requirements import Requirement
 from torch import nn
 
-from stackproof import DATA
 from stackproof.base.errors import Refusal
-from stackproof.base.toml import Table
+from stackproof.project import offers
+from stackproof.project.offers import Offer
+from stackproof.record.checks import CapabilityMissing
 from stackproof.workloads.weights import widened
 
 Preset = Literal["tiny", "full"]
@@ -71,6 +71,12 @@ class Recipe:
         share = total // world
         return range(rank * share, (rank + 1) * share)
 
+    def share(self, whole: torch.Tensor) -> torch.Tensor:
+        """Return this rank's part of a tensor of the global batch (samples times `scale`, ...); floating numbers in `dtype`."""
+        part = self.part(len(whole) // self.scale)
+        mine = whole[part.start : part.stop]
+        return mine.to(self.dtype) if mine.is_floating_point() else mine
+
 
 class Job(ABC):
     """A built workload: `model` with its optimiser and the micro-batches of one step, all on the device.
@@ -96,6 +102,18 @@ class Job(ABC):
     def infer(self, model: nn.Module, batch: Batch) -> torch.Tensor:
         """Return what a user of the trained model gets for one micro-batch; `model` is in evaluation mode."""
         return self.evaluate(model, batch)[0]
+
+    def parts(self, prediction: torch.Tensor) -> Mapping[str, torch.Tensor]:
+        """Return the parts of a prediction that are judged apart, because the large would hide the small."""
+        return {"prediction": prediction}
+
+    def recompute(self, mode: str | None) -> None:
+        """Turn activation checkpointing off, or on as "reentrant" or "non-reentrant"; for those that take part in `recompute`."""
+        raise NotImplementedError(f"{type(self).__name__} has no method 'recompute'")
+
+    def closed_form(self, index: int) -> tuple[Any, float]:
+        """Return output and loss of a micro-batch in float64 by NumPy, from the model's weights; for the part `closed-form`."""
+        raise NotImplementedError(f"{type(self).__name__} has no method 'closed_form'")
 
     def differentiate(self, loss: torch.Tensor) -> None:
         """Run backward; a workload whose libraries misbehave in it overrides this."""
@@ -181,6 +199,13 @@ class Workload(ABC):
     """A named recipe for jobs; subclasses say how one is put together."""
 
     name: str
+    origin = "data/workloads.toml"
+    """Where people look when it was skipped: the table of ours, or the file of a project."""
+
+    @property
+    def offer(self) -> Offer:
+        """What it takes part in and needs; a workload of a project says `offer = Offer(...)`, or nothing for the usual."""
+        return offers.ours().get(self.name, Offer())
 
     def precision(self, preset: Preset) -> tuple[torch.dtype, torch.dtype | None]:  # noqa: ARG002 - the plain answer
         """Return the dtype and the autocast dtype that this preset is trained in unless one is asked for."""
@@ -221,14 +246,18 @@ class Workload(ABC):
         """Return the float64 outcome on the CPU, from the same weights and data."""
         return self.build(torch.device("cpu"), preset, seed, torch.float64, shard=shard, scale=scale).observe()
 
+    def require(self) -> None:
+        """End a check with the rule that says why this environment cannot run it."""
+        if reason := self.missing():
+            raise CapabilityMissing(f"{self.origin}: {reason}")
+
     def missing(self) -> str | None:
         """Return one sentence about the first package that is absent or too old; reads metadata only."""
-        needs, reason = _needs().get(self.name, ((), ""))
-        for need in map(Requirement, needs):
+        for need in map(Requirement, self.offer.needs):
             found = _installed(need.name)
             if found is None or not need.specifier.contains(found, prereleases=True):
                 have = "it is not installed" if found is None else f"{found} is installed"
-                return f"{self.name} needs {need}, {have}: {reason}"
+                return f"{self.name} needs {need}, {have}: {self.offer.reason or 'its file says so'}"
         return None
 
 
@@ -241,20 +270,6 @@ def _seeded(seed: int) -> Iterator[None]:
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         yield
-
-
-@dataclass(frozen=True)
-class _Needs:
-    name: str
-    needs: tuple[str, ...]
-    reason: str
-
-
-@cache
-def _needs() -> dict[str, tuple[tuple[str, ...], str]]:
-    """Read `data/workloads.toml`: requirements and the reason by workload name."""
-    with Table.load(DATA / "workloads.toml") as table:
-        return {row.name: (row.needs, row.reason) for row in table.rows("workload", _Needs)}
 
 
 def _installed(name: str) -> str | None:

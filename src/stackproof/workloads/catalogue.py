@@ -1,22 +1,49 @@
-"""Workloads: the objects that the suites verify and the benchmarks time.
+"""Workloads: the objects that the suites verify and the benchmarks time, ours and those of the user's project.
 
 A workload is a file: every module in this package that has a tuple `WORKLOADS` adds to the list, and every one that has a
-mapping `KINDS` adds to the kinds of work that `data/benchmarks.toml` can name. Modules are
-imported when somebody asks for names, and import ultralytics (AGPL-3.0) or transformers only inside the
-functions that need them, so that a listing is cheap.
+mapping `KINDS` adds to the kinds of work that `data/benchmarks.toml` can name. A project's files add theirs, and packages that
+announce a module as an entry point of `stackproof.workloads`. Modules are imported when somebody asks for names, and ours import
+ultralytics (AGPL-3.0) or transformers only inside the functions that need them, so that a listing is cheap.
 """
 
 from __future__ import annotations
 
+import hashlib
 import importlib
+import importlib.metadata
 import pkgutil
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from types import ModuleType
 
 from stackproof import workloads
 from stackproof.base.errors import Refusal, suggestion
+from stackproof.base.text import error_line
+from stackproof.base.toml import Wrong
+from stackproof.project import offers, projects
+from stackproof.project.projects import Project
+from stackproof.workloads import contract
 from stackproof.workloads.base import Workload
 from stackproof.workloads.work import Maker
+
+_PACKAGE = "stackproof_project"
+
+
+@dataclass(frozen=True)
+class KnownWorkload:
+    """A workload and where it comes from; `digest` is the SHA-256 of the file whose text was run, empty for ours."""
+
+    workload: Workload
+    file: str
+    digest: str = ""
+
+    @property
+    def ours(self) -> bool:
+        """Whether it is one of those that our manifests count."""
+        return not self.digest
 
 
 def _modules() -> list[ModuleType]:
@@ -26,15 +53,66 @@ def _modules() -> list[ModuleType]:
     ]
 
 
-@cache
-def _known() -> dict[str, Workload]:
-    known: dict[str, Workload] = {}
+def _own() -> Iterator[KnownWorkload]:
     for module in _modules():
         for workload in getattr(module, "WORKLOADS", ()):
-            if workload.name in known:
-                raise Refusal(f"{module.__file__}: the workload '{workload.name}' exists already; give it another name")
-            known[workload.name] = workload
+            yield KnownWorkload(workload, str(module.__file__))
+
+
+@cache
+def _known() -> dict[str, KnownWorkload]:
+    known: dict[str, KnownWorkload] = {}
+    for entry in (*_own(), *_of_project(projects.current()), *_of_packages()):
+        name = entry.workload.name
+        if name in known:
+            raise Refusal(
+                f"{entry.file}: the workload '{name}' exists already, in {known[name].file}; give it another name"
+            )
+        known[name] = entry
     return known
+
+
+def _of_project(project: Project | None) -> Iterator[KnownWorkload]:
+    """Run the files that a project names, because it asked for it, and yield what they offer."""
+    for path in project.workloads if project else ():
+        source = path.read_bytes()
+        yield from _offered(_run(path, source), str(path), source)
+
+
+def _run(path: Path, source: bytes) -> ModuleType:
+    """Run a file's text as a module whose relative imports find its neighbours; no compiled file is taken or left."""
+    package = f"{_PACKAGE}.{path.parent.name}"
+    for name, folders in ((_PACKAGE, []), (package, [str(path.parent)])):
+        sys.modules.setdefault(name, ModuleType(name)).__path__ = folders
+    module = ModuleType(f"{package}.{path.stem}")
+    module.__file__, module.__package__ = str(path), package
+    sys.modules[module.__name__] = module
+    try:
+        exec(compile(source, str(path), "exec", dont_inherit=True), vars(module))  # noqa: S102 - the project asked for it
+    except Wrong as wrong:
+        raise Refusal(f"{path}: '{wrong.key}' {wrong.why}") from wrong
+    except (Exception, SystemExit) as error:
+        raise Refusal(
+            f"{path}: cannot be imported: {error_line(error)}{contract.line_of(error, str(path))}; mend it, or take it out"
+        ) from error
+    return module
+
+
+def _of_packages() -> Iterator[KnownWorkload]:
+    for point in importlib.metadata.entry_points(group=projects.WORKLOADS):
+        try:
+            module = importlib.import_module(point.value)
+        except Exception as error:
+            what = f"the entry point '{point.name}' of {projects.WORKLOADS}"
+            raise Refusal(f"{what} names '{point.value}', which cannot be imported: {error_line(error)}") from error
+        path = Path(str(module.__file__))
+        yield from _offered(module, str(path), path.read_bytes())
+
+
+def _offered(module: ModuleType, file: str, source: bytes) -> Iterator[KnownWorkload]:
+    for workload in contract.declared(module, file):
+        workload.origin = file
+        yield KnownWorkload(workload, file, hashlib.sha256(source).hexdigest())
 
 
 @cache
@@ -54,8 +132,19 @@ def names() -> tuple[str, ...]:
     return tuple(sorted(_known()))
 
 
+def theirs() -> dict[str, KnownWorkload]:
+    """Return the workloads that are not ours, by name."""
+    return {name: entry for name, entry in _known().items() if not entry.ours}
+
+
+def taking_part(part: str) -> tuple[str, ...]:
+    """Return the workloads that take part in something (`offers.PARTS`): ours in the order of their table, then others."""
+    own = [name for name, offer in offers.ours().items() if part in offer.parts]
+    return (*own, *(name for name, entry in theirs().items() if part in entry.workload.offer.parts))
+
+
 def get(name: str) -> Workload:
     """Return a workload by name, or refuse and suggest the nearest."""
     if name not in _known():
         raise Refusal(f"no workload '{name}'{suggestion(name, names())}; there are: {', '.join(names())}")
-    return _known()[name]
+    return _known()[name].workload

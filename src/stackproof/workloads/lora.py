@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 import warnings
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,6 +23,7 @@ from torch.nn import functional
 
 from stackproof import DATA
 from stackproof.base.toml import OneOf, Parsed, Table
+from stackproof.operators import forms
 from stackproof.workloads import inputs
 from stackproof.workloads.base import Batch, Evaluation, Job, Preset, Recipe, Units, Workload
 from stackproof.workloads.training import trainer_flops
@@ -89,6 +91,8 @@ class Counts:
 
 
 class _Job(Job):
+    workload: Lora
+
     def evaluate(self, model: nn.Module, batch: Batch) -> Evaluation:
         """Return the logits (tokens, vocabulary) and the mean cross-entropy of the next token."""
         logits = model(input_ids=batch["tokens"], use_cache=False).logits[0]
@@ -100,6 +104,29 @@ class _Job(Job):
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", r"`torch.cpu.amp.autocast\(args...\)` is deprecated", FutureWarning)
             super().differentiate(loss)
+
+    def recompute(self, mode: str | None) -> None:
+        """Turn checkpointing off, or on in a mode, as users of transformers do.
+
+        transformers renamed the methods in 5.x and warns about the old names. The reentrant kind sees no parameters: without an input
+        that requires a gradient, frozen embeddings would leave the first layer's adapters without one.
+        """
+        base: Any = self.model.get_base_model()  # type: ignore[operator]
+        _renamed(base, "disable")()
+        if mode is None:
+            return
+        _renamed(base, "enable")({"use_reentrant": mode == "reentrant"})
+        if mode == "reentrant":
+            base.enable_input_require_grads()
+
+    def closed_form(self, index: int) -> tuple[Any, float]:
+        """Return logits and loss of a sequence as the papers write the model, by NumPy."""
+        state = self.model.state_dict()
+        weights = {name.removeprefix("base_model.model."): tensor.detach().numpy() for name, tensor in state.items()}
+        adapters, config = self.workload.adapters, self.workload.setting(self.recipe.preset).config
+        tokens = self.batches[index]["tokens"][0].numpy()
+        logits = forms.decoder(tokens, weights, config, adapters.alpha / adapters.rank)
+        return logits, forms.cross_entropy(logits[:-1], tokens[1:])[0]
 
     @cached_property
     def units(self) -> Units:
@@ -125,6 +152,11 @@ class Lora(Workload):
         found: ModelSize = getattr(self._file, preset)
         return found
 
+    @property
+    def adapters(self) -> Adapters:
+        """What the model's file says about its adapters."""
+        return self._file.lora
+
     def expected_counts(self) -> tuple[int, int]:
         """Return the users' total and trainable parameter counts of `full`."""
         return self._file.counts.total, self._file.counts.trainable
@@ -145,7 +177,9 @@ class Lora(Workload):
         _checkpoint(model, recipe)
         trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
         optimiser = torch.optim.AdamW(trainable, lr=setting.learning_rate)
-        return _Job(recipe, model, optimiser, batches(setting, recipe))
+        job = _Job(recipe, model, optimiser, batches(setting, recipe))
+        job.workload = self
+        return job
 
     def _skeleton(self, preset: Preset) -> Any:
         """Return the model with adapters on the meta device."""
@@ -204,9 +238,11 @@ def _checkpoint(model: Any, recipe: Recipe) -> None:
     options: dict[str, Any] = {"use_reentrant": False}
     if recipe.dtype is torch.float64:
         options["context_fn"] = lambda: (nullcontext(), widened())
-    base = model.get_base_model()
-    enable = getattr(base, "activation_checkpointing_enable", None) or base.gradient_checkpointing_enable
-    enable(options)
+    _renamed(model.get_base_model(), "enable")(options)
+
+
+def _renamed(base: Any, verb: str) -> Callable[..., None]:
+    return getattr(base, f"activation_checkpointing_{verb}", None) or getattr(base, f"gradient_checkpointing_{verb}")  # type: ignore[no-any-return]
 
 
 def _restore_buffers(model: Any, recipe: Recipe) -> None:

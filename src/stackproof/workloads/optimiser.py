@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
-import numpy as np
 import torch
 
-from stackproof.operators import forms
-from stackproof.record.checks import CapabilityMissing, require
+from stackproof.record.checks import require
 from stackproof.record.records import Figure
 from stackproof.workloads.base import Job
 from stackproof.workloads.training import SEED
+from stackproof.workloads.updates import Update
 from stackproof.workloads.work import OfWorkload, Setting, Work
-
-_ULPS = 4.0
-_SHARE = 3e-5
-"""Of a change's terms: CUDA's fused kernels take 1 - beta from beta in float32, 1.3e-5 off with a beta of 0.999."""
-
-State = dict[str, Any]
 
 
 class OptimiserStep(Work):
@@ -31,8 +23,7 @@ class OptimiserStep(Work):
         from stackproof.workloads.catalogue import get
 
         workload = get(setting.parameters.row(OfWorkload).workload)
-        if reason := workload.missing():
-            raise CapabilityMissing(f"data/workloads.toml: {reason}")
+        workload.require()
         self.job: Job = workload.build(setting.device.torch, "tiny" if setting.preset == "tiny" else "full", SEED)
         self.job.differentiate(self.job.forward(0)[1])
         self.optimiser = self.job.optimiser
@@ -80,44 +71,9 @@ class OptimiserStep(Work):
 
     def _stepped(self) -> float:
         """Take a step and return how much of the bound its worst number takes."""
-        before = [self._state(parameter) for parameter in self.parameters]
+        update = Update(self.optimiser)
         self.run()
-        return max(self._judged(parameter, kept) for parameter, kept in zip(self.parameters, before, strict=True))
-
-    def _state(self, parameter: torch.Tensor) -> State:
-        """Return a parameter and what the optimiser keeps of it, on the host in float64."""
-        kept = {
-            name: value for name, value in self.optimiser.state.get(parameter, {}).items() if torch.is_tensor(value)
-        }
-        return {name: _wide(value) for name, value in {"parameter": parameter, **kept}.items()}
-
-    def _judged(self, parameter: torch.Tensor, before: State) -> float:
-        (options,) = [
-            group for group in self.optimiser.param_groups if any(one is parameter for one in group["params"])
-        ]
-        name = type(self.optimiser).__name__
-        exact, sizes = forms.STEPS[name](before, _wide(parameter.grad), options)
-        after = self._state(parameter)
-        require(
-            after.keys() == exact.keys(), f"{name} keeps {', '.join(sorted(after))}, not {', '.join(sorted(exact))}"
-        )
-        shares = {what: _share(after[what], exact[what], sizes[what], before.get(what, 0.0)) for what in exact}
-        worst = max(shares, key=lambda what: shares[what])
-        require(
-            shares[worst] <= 1,
-            f"a step of {name}: the {worst} is {shares[worst]:.3g} times what rounding may do from the closed form",
-        )
-        return shares[worst]
-
-
-def _share(found: Any, exact: Any, size: Any, before: Any) -> float:
-    """Return how much of its bound the worst number takes: some ulp of its terms, and a share of its change."""
-    bound = _ULPS * torch.finfo(torch.float32).eps * size + _SHARE * np.abs(exact - before) + np.finfo(np.float32).tiny
-    return float((np.abs(found - exact) / bound).max())
-
-
-def _wide(tensor: Any) -> Any:
-    return tensor.detach().cpu().double().numpy().copy()
+        return update.share()
 
 
 KINDS = {"optimiser": OptimiserStep}

@@ -18,9 +18,11 @@ from torch import nn
 from stackproof.device.kinds import Device
 from stackproof.device.numerics import Judgement, judge, judge_mixed, relative_error, shortened
 from stackproof.operators import forms
-from stackproof.record.checks import CapabilityMissing, require
+from stackproof.record.checks import require
 from stackproof.record.records import Figure
 from stackproof.workloads.base import Job, Preset, StepResult, Workload
+from stackproof.workloads.updates import Update
+from stackproof.workloads.vanishing import lifted, vanishing
 from stackproof.workloads.work import OfWorkload, Setting, Work, name_of
 
 
@@ -97,9 +99,7 @@ def against_float64(workload: Workload, job: Job, device: Device) -> tuple[str, 
     )
     with shortened(False):
         expected = own.observe()
-    proved = Proved(
-        f"{workload.name} tiny", lambda actual: judged(workload.name, recipe.autocast, actual, exact, expected)
-    )
+    proved = Proved(f"{workload.name} tiny", lambda actual: judged(workload, recipe.autocast, actual, exact, expected))
     _, worst = proved.hold(job)
     device.synchronize()
     return (
@@ -109,16 +109,16 @@ def against_float64(workload: Workload, job: Job, device: Device) -> tuple[str, 
 
 
 def judged(
-    name: str, autocast: torch.dtype | None, actual: StepResult, exact: StepResult, expected: StepResult
+    workload: Workload, autocast: torch.dtype | None, actual: StepResult, exact: StepResult, expected: StepResult
 ) -> Judgement:
     """Return the worst judgement of all gradients, or under autocast the one of the whole gradient."""
-    require(actual.gradients.keys() == exact.gradients.keys(), f"{name} tiny: not every parameter got a gradient")
+    require(
+        actual.gradients.keys() == exact.gradients.keys(), f"{workload.name} tiny: not every parameter got a gradient"
+    )
     if autocast is not None:
-        return judge_mixed(joined(actual), joined(exact), joined(expected), autocast, name)
-    found = [
-        judge(actual.gradients[key], exact.gradients[key], expected.gradients[key], torch.float32, terms=TERMS)
-        for key in exact.gradients
-    ]
+        return judge_mixed(joined(actual), joined(exact), joined(expected), autocast, workload.offer.mixed)
+    seen, wanted, anchor = (lifted(one, exact).gradients for one in (actual, exact, expected))
+    found = [judge(seen[key], wanted[key], anchor[key], torch.float32, terms=TERMS) for key in wanted]
     return max(found, key=lambda judgement: judgement.error / judgement.bound)
 
 
@@ -127,12 +127,14 @@ def joined(outcome: StepResult) -> torch.Tensor:
     return torch.cat([gradient.double().flatten() for _, gradient in sorted(outcome.gradients.items())])
 
 
-def against_itself(job: Job, wide: Job | None = None) -> str:
+def against_itself(job: Job, wide: Job | None = None, dead: frozenset[str] = frozenset()) -> str:
     """Hold a job's gradients against finite differences, kind by kind; return what was seen in one sentence.
 
     A full job is too large for a float64 reference. Along g / |g|^2 of each kind of parameter (all down projections' A matrices, say) a
     small step e must change the probed scalar by e, whatever the parameter's size: so each counts alike, and a kind whose gradients are
     wrong in direction or size does not hide behind others.
+
+    `dead`: kinds whose gradient is zero in exact arithmetic, along which there is nothing to see.
 
     `wide`: the same job in float32, whose forward is differenced in place of the job's own if that is in half precision.
 
@@ -143,7 +145,7 @@ def against_itself(job: Job, wide: Job | None = None) -> str:
     share, close = (SHARE, CLOSE_NARROW if narrow else CLOSE) if wide or not narrow else (SHARE_NARROW, CLOSE_BLIND)
     loss, other = _loss(job), wide or job
     with shortened(False):  # tf32 rounds away a part of the difference; the timed steps may use it
-        ratios = _differences(job, other, share)
+        ratios = _differences(job, other, share, dead)
         strict = _loss(other)
     worst = max(ratios, key=lambda kind: abs(ratios[kind] - 1) if math.isfinite(ratios[kind]) else math.inf)
     require(
@@ -186,9 +188,10 @@ def kind_of(name: str) -> str:
     return re.sub(r"[.]?[0-9]+", "", name)
 
 
-def _differences(job: Job, wide: Job, share: float) -> dict[str, float]:
+def _differences(job: Job, wide: Job, share: float, gone: frozenset[str]) -> dict[str, float]:
     """Return by kind (f(p + e d) - f(p - e d)) / 2 e n, where d is g / |g|^2 of each of n parameters; they stay as they were."""
-    size, gradients = _gradients(job)
+    size, every = _gradients(job)
+    gradients = {name: gradient for name, gradient in every.items() if kind_of(name) not in gone}
     require(bool(gradients), "the squared norm of the gradient is 0: no parameter has one")
     squares = {name: float((gradient.double() ** 2).sum()) for name, gradient in gradients.items()}
     dead = [name for name, square in squares.items() if not (square > 0 and math.isfinite(square))]
@@ -238,12 +241,6 @@ def _moved(job: Job, before: dict[str, torch.Tensor], along: dict[str, torch.Ten
         return float(job.probe()[0])
 
 
-def unmoved(job: Job, before: dict[str, torch.Tensor]) -> list[str]:
-    """Return the trainable parameters that a step left as they were."""
-    named = dict(job.model.named_parameters())
-    return [name for name, kept in before.items() if relative_error(named[name], kept) == 0]
-
-
 SEED = 7
 
 
@@ -258,8 +255,7 @@ class TrainingSteps(Work):
         from stackproof.workloads.catalogue import get
 
         self.workload = get(setting.parameters.row(OfWorkload).workload)
-        if reason := self.workload.missing():
-            raise CapabilityMissing(f"data/workloads.toml: {reason}")
+        self.workload.require()
         self.device, self.preset = setting.device, setting.preset
         self.job = self.build("tiny" if self.preset == "tiny" else "full")
         self._units = self.job.units
@@ -297,9 +293,15 @@ class TrainingSteps(Work):
             return said
         twin = self.build("tiny", torch.float32, self.job.recipe.autocast)
         sibling, _ = against_float64(self.workload, twin, self.device)
-        said = against_itself(self.job, widened_twin(self.workload, self.job, self.device))
+        said = against_itself(self.job, widened_twin(self.workload, self.job, self.device), self._dead())
         self._proved = as_before(self.workload.name, self.job)
         return f"tiny: {sibling}; full: {said}"
+
+    def _dead(self) -> frozenset[str]:
+        """Return the kinds of parameters none of which has a gradient in exact arithmetic."""
+        exact = self.workload.reference("tiny", SEED)
+        gone = vanishing(exact)
+        return frozenset(map(kind_of, gone)) - frozenset(kind_of(name) for name in exact.gradients if name not in gone)
 
     def run(self) -> torch.Tensor:
         """Train one step."""
@@ -323,9 +325,13 @@ class TrainingSteps(Work):
                 tensor.copy_(self._start[name])
         self.job.optimiser.state.clear()
         actual, _ = self._proved.hold(self.job, " after the timed steps")
+        update = Update(self.job.optimiser)
         self.job.step()
         used = {name: one.grad.cpu() for name, one in self.job.model.named_parameters() if one.grad is not None}
         self._require_same(actual.gradients, used)
+        if type(self.job.optimiser).__name__ not in forms.STEPS:
+            update.share()
+            return
         for name, gradient in used.items():
             self._require_step(name, gradient)
 

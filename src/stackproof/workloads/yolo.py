@@ -10,7 +10,7 @@ import math
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -86,6 +86,10 @@ class _Job(Job):
     def infer(self, model: nn.Module, batch: Batch) -> torch.Tensor:
         """Return decoded boxes in pixels and class probabilities (N, 4 + classes, anchors)."""
         return model(batch["img"])[0]  # type: ignore[no-any-return]
+
+    def parts(self, prediction: torch.Tensor) -> Mapping[str, torch.Tensor]:
+        """Return boxes (in pixels) and probabilities."""
+        return {"boxes": prediction[:, :4], "probabilities": prediction[:, 4:]}
 
     def probe(self) -> tuple[torch.Tensor, float]:
         """Return a random functional of the predictions: the loss picks its targets by them and differentiates as if it did not."""

@@ -1,0 +1,137 @@
+"""What a workload offers: in which checks and benchmarks it takes part, what it needs to be installed, and its own bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from packaging.requirements import InvalidRequirement, Requirement
+
+from stackproof.base.errors import suggestion
+from stackproof.base.places import DATA
+from stackproof.base.toml import Table, Wrong
+
+FILE = DATA / "workloads.toml"
+
+USUAL = ("smoke", "mixed", "models", "precision", "differences", "training", "capture")
+"""What a workload takes part in that says nothing: every one of these needs no more than the interface."""
+
+PARTS: Mapping[str, str] = {
+    "smoke": "forward, loss and every gradient against float64, a step, and an indicative rate (suite smoke)",
+    "mixed": "the same under autocast (suite smoke)",
+    "models": "steps, evaluation and repetition against float64 (suite models)",
+    "channels-last": "pictures in channels-last order (suite models)",
+    "compile": "the submodule that `compiled` names under torch.compile (suite models)",
+    "precision": "eight steps in each precision (suite precision)",
+    "differences": "gradients against differences of forward in float64 (suite anchors)",
+    "closed-form": "`Job.closed_form`, the model written out in NumPy (suite anchors)",
+    "recompute": "`Job.recompute`, activations computed again in backward (suite recompute)",
+    "training": "a training step (bench and gate)",
+    "optimiser": "the optimiser's step alone (bench and gate)",
+    "capture": "graphs and breaks of torch.compile (gate)",
+    "data-parallel": "training over ranks (bench)",
+    "exchange": "what an all-reduce costs a step (suite collectives)",
+    "sharded": "a step under fully_shard (suite convergence)",
+}
+
+ROLES: Mapping[str, str] = {
+    "plain": "no state but its parameters, and a mean over equal parts: what ranks, memory and saved state are tried with",
+    "accumulating": "several micro-batches and frozen weights: what variants of DDP are tried with",
+    "normalised": "batch normalisation: what its synchronised form is tried with",
+    "trainer": "its package's own trainer is tried with every spelling of a device",
+    "pair": "the step that another package's trainer also times",
+    "pair-full": "the same in the preset full",
+    "pair-sequences": "the same of sequences",
+}
+"""What one workload of ours stands for; a project's own workloads play none of these."""
+
+_HALVES = ("bfloat16", "float16")
+
+
+@dataclass(frozen=True)
+class Offer:
+    """What a workload says of itself, beside its code.
+
+    `needs`: requirements such as "timm>=1.0"; `reason`: why, for the sentence that says why it was skipped. `parts`: of `PARTS`.
+    `compiled`: the submodule that torch.compile is tried on, "" for the whole model; `checkpointed`: whether it is recomputed in
+    backward. `mixed`: how far half precision may move the whole gradient, by dtype; without one the CPU's own error decides.
+    `effect`: the smallest change of its time that the gate judges, as a share, where the device's own is too fine.
+    `spared`: types of device on which the gate leaves it out. `full_seconds`: how long the preset full is sampled at least.
+    """
+
+    needs: tuple[str, ...] = ()
+    reason: str = ""
+    parts: tuple[str, ...] = USUAL
+    roles: tuple[str, ...] = ()
+    title: str = ""
+    compiled: str = ""
+    checkpointed: bool = False
+    mixed: Mapping[str, float] = field(default_factory=dict)
+    effect: float = 0.0
+    spared: tuple[str, ...] = ()
+    full_seconds: float = 0.0
+
+    def __post_init__(self) -> None:
+        for key in ("needs", "parts", "roles", "spared"):
+            object.__setattr__(self, key, _words(key, getattr(self, key)))
+        _require_known("parts", self.parts, PARTS)
+        _require_known("roles", self.roles, ROLES)
+        _require_known("mixed", tuple(self.mixed), _HALVES)
+        for need in self.needs:
+            _requirement(need)
+
+
+def _words(key: str, given: Any) -> tuple[str, ...]:
+    if isinstance(given, str) or not all(isinstance(one, str) for one in given):
+        raise Wrong(key, f"is {given!r}; it must be a tuple of words, such as {USUAL[:2]!r}")
+    return tuple(given)
+
+
+def _require_known(key: str, given: tuple[str, ...], known: Any) -> None:
+    for word in given:
+        if word not in known:
+            raise Wrong(key, f"has {word!r}{suggestion(word, known)}; allowed: {', '.join(known)}")
+
+
+def _requirement(text: str) -> None:
+    try:
+        Requirement(text)
+    except InvalidRequirement as error:
+        raise Wrong(
+            "needs", f"has {text!r}, which is no requirement ({error}); write one such as 'timm>=1.0'"
+        ) from error
+
+
+@dataclass(frozen=True)
+class _Row:
+    name: str
+    needs: tuple[str, ...]
+    reason: str
+    parts: tuple[str, ...] = USUAL
+    roles: tuple[str, ...] = ()
+    title: str = ""
+    compiled: str = ""
+    checkpointed: bool = False
+    mixed: Mapping[str, float] = field(default_factory=dict)
+    effect: float = 0.0
+    spared: tuple[str, ...] = ()
+    full_seconds: float = 0.0
+
+    def offer(self) -> Offer:
+        """Return it without its name."""
+        return Offer(**{key: value for key, value in vars(self).items() if key != "name"})
+
+
+@cache
+def ours(path: Path = FILE) -> Mapping[str, Offer]:
+    """Return what our workloads offer, by name, in the order of `data/workloads.toml`."""
+    with Table.load(path) as table:
+        return {row.name: row.offer() for row in table.rows("workload", _Row)}
+
+
+def playing(role: str) -> str:
+    """Return the workload of ours that plays a role."""
+    return next(name for name, offer in ours().items() if role in offer.roles)

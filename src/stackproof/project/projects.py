@@ -1,0 +1,238 @@
+"""A project of the user's own: a folder with `stackproof.toml`, found upward from the working directory or named by `--project`."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import importlib.util
+import os
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from stackproof.base.errors import Refusal
+from stackproof.base.toml import Table, Wrong, read_toml
+
+VARIABLE = "STACKPROOF_PROJECT"
+"""Names the folder to every process that a run starts; empty where there is none. Unset, it is looked for."""
+NAME = "stackproof.toml"
+_ALSO = "pyproject.toml"
+_TABLE = "tool.stackproof"
+STACKS, WORKLOADS = "stackproof.stacks", "stackproof.workloads"
+"""The groups of entry points that name packages with folders of stacks, and modules with workloads."""
+
+
+@dataclass(frozen=True)
+class _File:
+    """The file; what it does not name is looked for under the usual name, and may be absent."""
+
+    name: str = ""
+    workloads: tuple[str, ...] = ()
+    stacks: str = ""
+    suites: str = ""
+    benchmarks: str = ""
+    known_issues: str = ""
+    expected: str = ""
+
+    def __post_init__(self) -> None:
+        for key in ("workloads", "stacks", "suites", "benchmarks", "known_issues", "expected"):
+            given = getattr(self, key)
+            for place in given if isinstance(given, tuple) else (given,):
+                if place and Path(place).is_absolute():
+                    raise Wrong(key, f"is '{place}'; it must lie in the project, so write it relative to this file")
+
+
+@dataclass(frozen=True)
+class Project:
+    """What a project offers: files of workloads, and where its stacks, suites, benchmarks, known issues and manifest lie."""
+
+    file: Path
+    name: str
+    workloads: tuple[Path, ...]
+    stacks: Path | None
+    suites: Path | None
+    benchmarks: Path | None
+    known_issues: Path | None
+    expected: Path | None
+
+    @property
+    def folder(self) -> Path:
+        """Where it lies."""
+        return self.file.parent
+
+    def told(self, path: Path) -> str:
+        """Return how people call one of its files."""
+        return str(path.relative_to(self.folder)) if path.is_relative_to(self.folder) else str(path)
+
+    def digest(self) -> str:
+        """Return what changes with any of its files that a run reads: the first 12 digits of their SHA-256."""
+        found = hashlib.sha256()
+        for path in sorted(set(self._read())):
+            found.update(f"{self.told(path)}\0".encode() + path.read_bytes() + b"\0")
+        return found.hexdigest()[:12]
+
+    def _read(self) -> Iterator[Path]:
+        yield self.file
+        yield from (path for path in (self.benchmarks, self.known_issues, self.expected) if path)
+        for folder in {*(path.parent for path in self.workloads), *filter(None, (self.stacks, self.suites))}:
+            yield from (
+                path for path in folder.rglob("*") if path.suffix in (".py", ".toml", ".lock") and path.is_file()
+            )
+
+    def facts(self) -> dict[str, str]:
+        """Return what a record says of it: name, place, commit, digest."""
+        facts = {"project": self.name, "project.folder": str(self.folder), "project.digest": self.digest()}
+        return {**facts, "project.commit": _commit(self.folder) or "not in git"}
+
+
+def choose(named: str | None) -> Project | None:
+    """Fix the project for this process and those that it starts: the one that is named, else the nearest upward.
+
+    Raises:
+        Refusal: what is named is no project, or the file of one is broken.
+    """
+    if named == "":
+        os.environ[VARIABLE] = ""
+    elif named is not None:
+        folder = Path(named).expanduser()
+        if not folder.is_dir():
+            what = "is a file; name the folder that holds it" if folder.is_file() else "does not exist; name a folder"
+            raise Refusal(f"--project {named}: {what}, such as one that `stackproof init` made")
+        if _file_in(folder) is None:
+            raise Refusal(
+                f"--project {named}: holds no {NAME} and no [{_TABLE}] in {_ALSO}; `stackproof init {named}` makes one"
+            )
+        os.environ[VARIABLE] = str(folder.resolve())
+    current.cache_clear()
+    found = current()
+    os.environ[VARIABLE] = str(found.folder) if found else ""
+    return found
+
+
+@cache
+def current() -> Project | None:
+    """Return the project that this process is about, or None."""
+    named = os.environ.get(VARIABLE)
+    if named == "":
+        return None
+    file = _file_in(Path(named)) if named else _nearest(Path.cwd())
+    if named and file is None:
+        raise Refusal(
+            f"{VARIABLE}={named}: holds no {NAME} and no [{_TABLE}] in {_ALSO}; unset it, or name another folder"
+        )
+    return load(file) if file else None
+
+
+def _nearest(start: Path) -> Path | None:
+    """Look from a folder upward; a file that somebody else left in a shared folder above is not run by accident."""
+    for folder in (start, *start.parents):
+        file = _file_in(folder)
+        if file is None:
+            continue
+        owner = file.stat().st_uid
+        if owner not in (0, os.getuid(), start.stat().st_uid):
+            raise Refusal(
+                f"{file}: belongs to another user, and its code would be run; name it with --project {folder} if that is meant"
+            )
+        return file.resolve()
+    return None
+
+
+def _file_in(folder: Path) -> Path | None:
+    own, also = folder / NAME, folder / _ALSO
+    asked = also.is_file() and f"[{_TABLE}" in also.read_text(encoding="utf-8", errors="replace")
+    if own.is_file() and asked:
+        raise Refusal(f"{own} and [{_TABLE}] in {also} both describe a project; keep one of them")
+    return own if own.is_file() else also if asked else None
+
+
+def load(file: Path) -> Project:
+    """Read the file of a project.
+
+    Raises:
+        Refusal: a key is unknown or wrong, or something that it names is not there.
+    """
+    table = Table.load(file) if file.name == NAME else _inside(file)
+    read = table.row(_File)
+    folder = file.parent
+
+    def place(key: str, usual: str) -> Path | None:
+        given = getattr(read, key)
+        path = folder / (given or usual)
+        if given and not path.exists():
+            raise table.refuse(key, f"is '{given}', and {path} does not exist")
+        return path if path.exists() else None
+
+    workloads = [
+        path
+        for given in read.workloads or ("workloads",)
+        for path in _modules(table, folder, given, bool(read.workloads))
+    ]
+    places = {key: place(key, key) for key in ("stacks", "suites")}
+    tables = {key: place(key, f"{key}.toml") for key in ("benchmarks", "known_issues", "expected")}
+    return Project(file, read.name or folder.name, tuple(workloads), **places, **tables)
+
+
+def _inside(file: Path) -> Table:
+    values: Any = read_toml(file)
+    for key in _TABLE.split("."):
+        values = values.get(key, {})
+    if not isinstance(values, dict):
+        raise Refusal(f"{file}: '{_TABLE}' is {values!r}; it must be a table")
+    return Table(file, values, f"{_TABLE}.")
+
+
+def _modules(table: Table, folder: Path, given: str, named: bool) -> list[Path]:
+    """Return the files of workloads in a folder, or the file that is named; helpers start with an underscore."""
+    path = folder / given
+    if named and not path.exists():
+        raise table.refuse("workloads", f"has '{given}', and {path} does not exist")
+    if path.is_file():
+        return [path]
+    return sorted(one for one in path.glob("*.py") if not one.name.startswith(("_", "test_", "conftest")))
+
+
+def stack_folders() -> tuple[Path, ...]:
+    """Return the folders that hold stacks besides ours: the project's, and those of packages that offer some."""
+    project = current()
+    own = (project.stacks,) if project and project.stacks else ()
+    return (*own, *_offered())
+
+
+@cache
+def _offered() -> tuple[Path, ...]:
+    found = []
+    for point in importlib.metadata.entry_points(group=STACKS):
+        try:
+            spec = importlib.util.find_spec(point.value)
+        except (ImportError, ValueError) as error:
+            raise Refusal(
+                f"the entry point '{point.name}' of {STACKS} names '{point.value}', which is no package: {error}"
+            ) from error
+        places = list(spec.submodule_search_locations or ()) if spec else []
+        if not places:
+            raise Refusal(
+                f"the entry point '{point.name}' of {STACKS} names '{point.value}', which is no package with folders of stacks"
+            )
+        found += [Path(one) for one in places]
+    return tuple(found)
+
+
+def packaged() -> bool:
+    """Whether an installed package announces workloads."""
+    return bool(importlib.metadata.entry_points(group=WORKLOADS))
+
+
+def _commit(folder: Path) -> str:
+    """Return the commit that a folder is at, and whether files in it differ; empty outside git."""
+    asked = {}
+    for what, words in {"commit": ("rev-parse", "HEAD"), "changes": ("status", "--porcelain", ".")}.items():
+        try:
+            command = ["git", "-C", str(folder), *words]
+            asked[what] = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
+        except (OSError, subprocess.SubprocessError):
+            return ""
+    return asked["commit"][:12] + (" with local changes" if asked["changes"] else "")

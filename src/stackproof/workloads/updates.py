@@ -1,0 +1,128 @@
+"""What one optimiser step did, held against what it must do with the very gradients that it was given.
+
+A trajectory cannot be compared so closely: Adam divides a gradient by its own size, so that one whose value is rounding noise steps
+the other way on one correct device and not on another, and every later step starts elsewhere.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+
+from stackproof.operators import forms
+from stackproof.record.checks import require
+
+_ULPS = 4.0
+_SHARE = 3e-5
+"""Of a change's terms: CUDA's fused kernels take 1 - beta from beta in float32, 1.3e-5 off with a beta of 0.999."""
+_SHARE_TWIN = 1e-3
+"""The same where nobody wrote a closed form, and the sizes of terms are not known."""
+_HOW: Mapping[str, Any] = {"foreach": False, "fused": False, "capturable": False}
+
+State = dict[str, Any]
+
+
+class Update:
+    """An optimiser before a step; after it, `share` says how much of its bound the worst number takes."""
+
+    def __init__(self, optimiser: torch.optim.Optimizer) -> None:
+        self.optimiser, self.name = optimiser, type(optimiser).__name__
+        self._parameters = [one for group in optimiser.param_groups for one in group["params"]]
+        self._before = {id(one): self._state(one) for one in self._parameters}
+
+    def share(self) -> float:
+        """Hold every parameter that has a gradient, and all that the optimiser keeps of it, against float64.
+
+        Raises:
+            CheckFailed: one is further from what the step must give than rounding may bring it.
+        """
+        given = [one for one in self._parameters if one.grad is not None]
+        require(bool(given), f"a step of {self.name}: no parameter has a gradient")
+        return max(map(self._judged, given)) if self._written else self._as_its_twin(given)
+
+    @property
+    def _written(self) -> bool:
+        """Whether the closed form of this optimiser, with these options, is written out."""
+        own = self.name in forms.STEPS and type(self.optimiser) is getattr(torch.optim, self.name)
+        odd = any(
+            group.get("maximize") or (self.name == "Adam" and group.get("decoupled_weight_decay"))
+            for group in self.optimiser.param_groups
+        )
+        return own and not odd
+
+    def _state(self, parameter: torch.Tensor) -> State:
+        """Return a parameter and what the optimiser keeps of it, on the host in float64."""
+        kept = self.optimiser.state.get(parameter, {})
+        tensors = {name: value for name, value in kept.items() if torch.is_tensor(value)}
+        return {name: _wide(value) for name, value in {"parameter": parameter, **tensors}.items()}
+
+    def _judged(self, parameter: torch.Tensor) -> float:
+        (options,) = [
+            group for group in self.optimiser.param_groups if any(one is parameter for one in group["params"])
+        ]
+        before, after = self._before[id(parameter)], self._state(parameter)
+        exact, sizes = forms.STEPS[self.name](before, _wide(parameter.grad), options)
+        require(
+            after.keys() == exact.keys(),
+            f"{self.name} keeps {', '.join(sorted(after))}, not {', '.join(sorted(exact))}",
+        )
+        shares = {what: _share(after[what], exact[what], sizes[what], before.get(what, 0.0), _SHARE) for what in exact}
+        return self._within(shares, "the closed form")
+
+    def _as_its_twin(self, given: list[torch.Tensor]) -> float:
+        """Let the same optimiser take the step in float64 on the CPU: another arithmetic and device, the same Python."""
+        wide = {id(one): torch.from_numpy(self._before[id(one)]["parameter"]).requires_grad_() for one in given}
+        twin = copy.copy(self.optimiser)
+        twin.param_groups = [
+            {
+                **group,
+                **{key: value for key, value in _HOW.items() if key in group},
+                "params": [wide[id(one)] for one in group["params"] if id(one) in wide],
+            }
+            for group in self.optimiser.param_groups
+        ]
+        twin.state = defaultdict(dict)
+        for one in given:
+            twin.state[wide[id(one)]] = self._kept(one)
+            wide[id(one)].grad = torch.from_numpy(_wide(one.grad))
+        twin.step()
+        worst = 0.0
+        for one in given:
+            before, after = self._before[id(one)]["parameter"], _wide(one)
+            exact = _wide(wide[id(one)])
+            share = _share(after, exact, np.abs(before) + np.abs(exact), before, _SHARE_TWIN)
+            worst = max(worst, self._within({"parameter": share}, "its own step in float64"))
+        return worst
+
+    def _kept(self, parameter: torch.Tensor) -> State:
+        """Return what the optimiser kept of a parameter before the step, as it wants it; plain numbers are not copied back."""
+        kept = {
+            name: torch.from_numpy(value) for name, value in self._before[id(parameter)].items() if name != "parameter"
+        }
+        if not kept:
+            return {}
+        others = {name: value for name, value in self.optimiser.state[parameter].items() if not torch.is_tensor(value)}
+        return {**others, **kept}
+
+    def _within(self, shares: Mapping[str, float], what: str) -> float:
+        worst = max(shares, key=lambda name: shares[name])
+        require(
+            shares[worst] <= 1,
+            f"a step of {self.name}: the {worst} is {shares[worst]:.3g} times what rounding may do from {what}",
+        )
+        return shares[worst]
+
+
+def _share(found: Any, exact: Any, size: Any, before: Any, change: float) -> float:
+    """Return how much of its bound the worst number takes: some ulp of its terms, and a share of its change."""
+    bound = _ULPS * torch.finfo(torch.float32).eps * size + change * np.abs(exact - before) + np.finfo(np.float32).tiny
+    return float((np.abs(found - exact) / bound).max())
+
+
+def _wide(tensor: Any) -> Any:
+    return tensor.detach().cpu().double().numpy().copy()

@@ -1,0 +1,66 @@
+"""Training looked at one step at a time: each from where the device stood, because a trajectory amplifies the rounding of its steps.
+
+What goes into a step (loss, gradients, running statistics) is held against float64 at the same parameters; what the optimiser makes of
+the device's own gradients is held against the closed form of its update.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from stackproof.device.numerics import Judgement
+from stackproof.workloads.base import Job, StepResult
+from stackproof.workloads.catalogue import get
+from stackproof.workloads.updates import Update
+from suites.common import SEED
+from suites.models.observing import CPU, PRESET, Tensors, compared, flat
+
+
+@dataclass(frozen=True)
+class Step:
+    """Where the device stood, what it saw there, and how much of its bound the worst number of the update takes."""
+
+    start: Tensors
+    seen: Tensors
+    update: float
+
+
+def taken(job: Job) -> Step:
+    """Take one optimiser step.
+
+    Raises:
+        CheckFailed: the update is not what its optimiser makes of the gradients.
+    """
+    start, update = state(job), Update(job.optimiser)
+    loss = job.step()
+    gradients = {name: one.grad.cpu().clone() for name, one in job.model.named_parameters() if one.grad is not None}
+    seen = {"loss": loss.cpu()} | {f"gradient of {name}": one for name, one in gradients.items()} | _buffers(job)
+    return Step(start, seen, update.share())
+
+
+def judged(name: str, step: Step) -> dict[str, Judgement]:
+    """Judge what went into a step against float64 on the CPU from the same state, anchored by float32 there."""
+    exact, anchor = (_from(name, step.start, dtype) for dtype in (torch.float64, torch.float32))
+    return compared(step.seen, exact, anchor)
+
+
+def state(job: Job) -> Tensors:
+    """Return all parameters and buffers, on the CPU."""
+    every = {**dict(job.model.named_parameters()), **dict(job.model.named_buffers())}
+    return {name: one.detach().cpu().clone() for name, one in every.items()}
+
+
+def _from(name: str, start: Tensors, dtype: torch.dtype) -> Tensors:
+    job = get(name).build(CPU, PRESET, SEED, dtype)
+    with torch.no_grad():
+        for key, one in (*job.model.named_parameters(), *job.model.named_buffers()):
+            one.copy_(start[key])
+    outcome = job.observe()
+    seen = flat(StepResult(torch.empty(0), outcome.loss, outcome.gradients))
+    return {key: one for key, one in seen.items() if key != "prediction"} | _buffers(job)
+
+
+def _buffers(job: Job) -> Tensors:
+    return {f"buffer {name}": one.detach().cpu().clone() for name, one in job.model.named_buffers()}
