@@ -1,0 +1,226 @@
+"""The pytest process that a person starts: it collects, lets another process run the tests, and outlives whatever becomes of that one."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stackproof.base import processes
+from stackproof.base.errors import Refusal
+from stackproof.base.text import first_line, plain
+from stackproof.jobs.pytest_entry import CHILD
+from stackproof.record import writer
+from stackproof.record.records import Check, Verdict, overall
+from stackproof.stack import hosts, provenance, stacks
+
+_START_S = 600.0
+"""How long imports, collection, and what stands before the first test and between two tests may take."""
+_GRACE_S = 2.0
+"""At its deadline a test writes down where it is; that is worth waiting for."""
+_WORDS = {"passed": Verdict.PASSED, "failed": Verdict.FAILED, "skipped": Verdict.SKIPPED}
+
+
+class Gone(Exception):  # noqa: N818 - it is the test that is at fault
+    """The process that ran the tests is no more; the message says why."""
+
+    def __init__(self, verdict: Verdict, reason: str, status: int = 1) -> None:
+        super().__init__(reason)
+        self.verdict, self.status = verdict, max(1, status)
+
+
+class Parent:
+    """Runs what was collected in processes of its own, one after the other, and reports as if it had run it itself."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        """See that the stack is known and here, before anything is collected."""
+        found = hosts.require(stacks.load(config.getoption("--stack")))
+        if config.getoption("numprocesses", default=None):
+            raise Refusal("--stack and -n: tests on one card take turns; leave -n out")
+        if config.getoption("usepdb", default=False):
+            raise Refusal(
+                "--stack and --pdb: tests run in another process, which nobody can type to; leave one of them out"
+            )
+        self._config, self._stack = config, found
+        self._home = tempfile.TemporaryDirectory(prefix="stackproof-pytest-")
+        self._record = writer.begin("pytest", found.name, {**provenance.host_facts(found), "pinned": False})
+        self._began = time.monotonic()
+        self._checks: dict[str, Check] = {}
+        self._broken = ""
+
+    def pytest_report_header(self) -> str:
+        """Say where tests run."""
+        return f"stackproof: {self._stack.label}, {self._config.getoption('--stack-deadline'):g} s for a test"
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
+        """Run every test; one that hangs or crashes fails, and those behind it run in a new process."""
+        if session.config.option.collectonly:
+            return None
+        if session.testsfailed and not session.config.option.continue_on_collection_errors:
+            raise session.Interrupted(f"{session.testsfailed} error(s) during collection")
+        left = {item.nodeid: item for item in session.items}
+        while left and not session.shouldfail and not session.shouldstop:
+            self._once(session, left)
+        if session.shouldstop:
+            raise session.Interrupted(session.shouldstop)
+        if failed := session.shouldfail or self._broken:
+            raise session.Failed(failed)
+        return True
+
+    def _once(self, session: pytest.Session, left: dict[str, pytest.Item]) -> None:
+        """Let one process run what is left, until it ends or has to be ended."""
+        running, began = "", False
+        with _Process(self._config, Path(self._home.name), list(left)) as child:
+            try:
+                for told in child.events():
+                    if told["event"] == "begins":
+                        running, began = told["test"], True
+                        self._config.hook.pytest_runtest_logstart(nodeid=running, location=left[running].location)
+                    elif told["event"] == "report":
+                        self._report(told["report"])
+                    else:
+                        self._config.hook.pytest_runtest_logfinish(nodeid=running, location=left[running].location)
+                        del left[running]
+                        running = ""
+                    if session.shouldfail or session.shouldstop:
+                        return
+            except Gone as gone:
+                if not began:  # it would be so again
+                    pytest.exit(f"stackproof: before the first test {gone}", returncode=gone.status)
+                self._gone(gone, left, running)
+
+    def _report(self, data: dict[str, Any]) -> None:
+        report = self._config.hook.pytest_report_from_serializable(config=self._config, data=data)
+        report.user_properties = [tuple(pair) for pair in report.user_properties]  # JSON knows no tuples
+        report.longrepr = tuple(report.longrepr) if isinstance(report.longrepr, list) else report.longrepr
+        self._take_up(report, _WORDS[report.outcome])
+        self._config.hook.pytest_runtest_logreport(report=report)
+
+    def _gone(self, gone: Gone, left: dict[str, pytest.Item], running: str) -> None:
+        """Fail the test that ran; where the process died between two tests or as it ended, the run as a whole fails."""
+        if not running:
+            self._broken = f"stackproof: between tests or at its end {gone}"
+            return
+        location = left[running].location
+        report = pytest.TestReport(
+            running, location, {}, "failed", f"{gone.verdict.value}: {gone}", "call", duration=0.0
+        )
+        self._take_up(report, gone.verdict)
+        self._config.hook.pytest_runtest_logreport(report=report)
+        self._config.hook.pytest_runtest_logfinish(nodeid=running, location=location)
+        del left[running]
+
+    def _take_up(self, report: pytest.TestReport, verdict: Verdict) -> None:
+        """Note how a test ended: its worst phase counts."""
+        known = self._checks.get(report.nodeid)
+        said = "" if report.passed else first_line(report.longreprtext.splitlines()[-1] if report.longreprtext else "")
+        if hasattr(report, "wasxfail"):
+            verdict, said = (
+                (Verdict.KNOWN_ISSUE if report.skipped else verdict),
+                f"xfail: {report.wasxfail or 'expected to fail'}",
+            )
+        if known is None or not report.passed:
+            known = self._checks[report.nodeid] = Check(
+                report.nodeid, verdict, said or "passed", known.seconds if known else 0.0
+            )
+        known.seconds += report.duration
+        known.figures |= {
+            str(name): value for name, value in report.user_properties if isinstance(value, (bool, int, float, str))
+        }
+
+    def pytest_unconfigure(self) -> None:
+        """Keep the record where one is asked for."""
+        self._home.cleanup()
+        path = self._config.getoption("--stack-json")
+        if not path:
+            return
+        self._record.checks = list(self._checks.values())
+        self._record.verdict = overall(check.verdict for check in self._record.checks)
+        self._record.seconds = time.monotonic() - self._began
+        try:
+            writer.keep(self._record, Path(path))
+        except Refusal as refusal:
+            sys.stderr.write(f"stackproof: {plain(str(refusal))}\n")
+
+
+class _Process:
+    """One process that runs tests; use it in a `with` block, so that it always ends, with all that it started."""
+
+    def __init__(self, config: pytest.Config, home: Path, tests: list[str]) -> None:
+        self._folder = Path(tempfile.mkdtemp(dir=home))
+        self._reading, writing = os.pipe()
+        self._mark, self._rest, self._wait = processes.new_mark(), b"", _START_S
+        self._traces, self._log = self._folder / "traces", self._folder / "log"
+        request = self._folder / "request.json"
+        request.write_text(json.dumps({"tests": tests, "pipe": writing, "traces": str(self._traces)}), encoding="utf-8")
+        given = [str(word) for word in config.invocation_params.args]
+        command = [sys.executable, "-m", "pytest", *given, "--color=no"]
+        environment = {CHILD: str(request), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        with self._log.open("wb") as output:
+            self._process = processes.start(
+                command, output, environment, self._mark, (writing,), str(config.invocation_params.dir)
+            )
+        os.close(writing)
+
+    def events(self) -> Iterator[dict[str, Any]]:
+        """Yield what it tells, until it ends well.
+
+        Raises:
+            Gone: a test is not ready by its deadline, or the process died.
+        """
+        running = False
+        until = time.monotonic() + _START_S
+        while line := self._line(until, running):
+            told: dict[str, Any] = json.loads(line)
+            running = told["event"] == "begins" or (running and told["event"] != "ended")
+            if told["event"] == "begins":
+                self._wait = float(told["deadline"])
+                until = time.monotonic() + self._wait + _GRACE_S
+            elif told["event"] == "ended":
+                until = time.monotonic() + _START_S
+            yield told
+        status = self._process.wait()
+        if running or status not in (0, 1):
+            said = " / ".join(processes.last_lines(self._log, 3)) or "nothing"
+            reason = f"the process ended with {processes.describe_exit(status)}; it printed last: {plain(said, 600)}"
+            raise Gone(Verdict.CRASHED, reason, status)
+
+    def _line(self, until: float, running: bool) -> bytes:
+        """Return the next line, empty at the end."""
+        while b"\n" not in self._rest:
+            ready, _, _ = select.select([self._reading], [], [], max(0.0, until - time.monotonic()))
+            if not ready:
+                after = f"no end after {self._wait:g} s" if running else f"no test began for {_START_S:g} s"
+                raise Gone(Verdict.HUNG, f"{after}{self._frame()}")
+            chunk = os.read(self._reading, 1 << 16)
+            if not chunk:
+                return b""
+            self._rest += chunk
+        line, _, self._rest = self._rest.partition(b"\n")
+        return line
+
+    def _frame(self) -> str:
+        """Say in which line of a test it was: the innermost that is not Python's or a package's own."""
+        frames = [
+            line.strip()
+            for line in processes.last_lines(self._traces, 80, of_bytes=65536)
+            if line.strip().startswith("File ")
+        ]
+        own = [frame for frame in frames if "site-packages" not in frame and f"{sys.base_prefix}/lib" not in frame]
+        return f"; it was in {(own or frames)[0]}" if frames else ""
+
+    def __enter__(self) -> _Process:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        processes.end_tree(self._mark, self._process)
+        os.close(self._reading)
