@@ -358,9 +358,17 @@ def test_what_changes_results_is_known(name: str, value: str) -> None:
 
 def test_a_secret_is_not_shown() -> None:
     """Quotes and blanks in a token are named, and never what stands between them; of other secrets nothing is said."""
-    environ = {"HF_TOKEN": "'hf_secret'", "HF_TOKENS": "x", "HOME_API_KEY": " y"}
+    environ = {"HF_TOKEN": "'hf_secret'", "HUGGING_FACE_HUB_TOKEN": "x", "HOME_API_KEY": " y"}
     slip = one(environ)
     assert slip.variables == ("HF_TOKEN",)
     assert "quotes" in slip.sentence
     assert "secret" not in slip.sentence + slip.remedy
     assert slips.known(environ) == slips.Known((), (), ())
+
+
+@pytest.mark.parametrize(("name", "meant"), [("HF_API_TOKEN", "HF_TOKEN"), ("WANDB_KEY", "WANDB_API_KEY")])
+def test_the_name_of_a_token_that_nobody_reads(name: str, meant: str) -> None:
+    """The remedy hands the value on without showing it."""
+    slip = one({name: "very-secret"})
+    assert slip.remedy == f'export {meant}="${name}"; unset {name}'
+    assert "very-secret" not in slip.sentence

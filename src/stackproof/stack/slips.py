@@ -165,13 +165,18 @@ def _nonsense(family: Family, environ: Mapping[str, str]) -> Iterator[str]:
 
 
 def _secrets(family: Family, environ: Mapping[str, str]) -> Iterator[Slip]:
-    """Quotes and blanks in a value that may not be shown."""
+    """Quotes and blanks in a value that may not be shown, and names of tokens that nobody reads."""
     for name, value in environ.items():
         if not (name.startswith(family.prefixes) and _SECRET.search(name)):
             continue
         if value and tidy(value) != value:
             sentence = f"{name} holds {oddity(value)}, which are no part of it (its value is not shown)"
             remedy = f"export {name}=...   # the same without {oddity(value)}; an env-file takes quotes as they stand"
+            level = Level.PROBLEM if "quotes" in oddity(value) else Level.WARNING  # blanks at its ends are taken off by who reads it
+            yield Slip((name,), family.name, level, sentence, remedy, family.link)
+        if family.secrets and name not in family.secrets and not name.startswith(family.generated):
+            sentence = f"{name} is not a variable known to {family.title}; {' or '.join(family.secrets)} is"
+            remedy = f'export {family.secrets[0]}="${name}"; unset {name}'
             yield Slip((name,), family.name, Level.WARNING, sentence, remedy, family.link)
 
 

@@ -80,6 +80,8 @@ class Family:
     variables: Mapping[str, Variable]
     complete: bool = False
     """Whether the names are those of the library itself, so that one that is not among them is likely a slip."""
+    secrets: tuple[str, ...] = ()
+    """Names of tokens and keys: their values are neither checked nor shown."""
 
 
 def _names() -> tuple[str, ...]:
@@ -283,6 +285,7 @@ class _File:
     prefixes: tuple[str, ...]
     generated: tuple[str, ...] = ()
     complete: bool = False
+    secrets: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
     values: Mapping[Annotated[str, OneOf(_grammars)], tuple[str, ...]] = field(default_factory=dict)
     option: tuple[Option, ...]
@@ -300,7 +303,7 @@ def _family(path: Path) -> Family:
         found[row.name] = Variable(
             row.name, row.values(options), row.level, link, row.literal, row.expands, row.below, row.opened_by
         )
-    return Family(path.stem, read.title, read.link, read.prefixes, read.generated, found, read.complete)
+    return Family(path.stem, read.title, read.link, read.prefixes, read.generated, found, read.complete, read.secrets)
 
 
 def relevant(stack: Stack) -> tuple[str, ...]:

@@ -192,7 +192,7 @@ _CHECKS: tuple[Callable[[Training], Iterator[Oddity]], ...] = (
 
 _PAIR = re.compile(r"'(\w+)': '?(-?[\d.]+(?:e[+-]?\d+)?|-?inf|nan)'?(?=[,}\s])", re.IGNORECASE)
 _WORDS = ("model", "device", "dtype")
-_SERIES_KEPT = 10000
+_SERIES_KEPT = 4000
 
 Series = dict[str, list[float]]
 Kind = tuple[str, ...]

@@ -119,7 +119,8 @@ def _is_source(texts: Sequence[str]) -> bool:
 
 def quotes(text: str, begin: int) -> bool:
     """Whether somebody quotes what stands there: within a line in `backticks`, or within a sentence in "quotation marks"."""
-    for found in _QUOTED.finditer(text.replace("```", "   ")):
+    marked = '"' in text or "`" in text
+    for found in _QUOTED.finditer(text.replace("```", "   ")) if marked else ():
         if found.start() < begin < found.end():
             rest = f"{text[: found.start()]} {text[found.end() :]}"
             return bool(rest.strip(" |>*.:-")) if found[0][0] == "`" else is_prose(rest) and not _FRAME.search(text)

@@ -194,6 +194,8 @@ class Ending(Searched):
     @cached_property
     def probe(self) -> Probe:
         """What is looked for."""
+        if self.role == ALIVE:  # a log is full of it
+            return self.looked_for(kept=KEPT, counted=KEPT, timed=False, frugal=True)
         terse = self.role in (BARE, HINT)
         return self.looked_for(span=self.span, follows=self.traceback, kept=10 * KEPT, terse=terse)
 
