@@ -31,7 +31,8 @@ def test_every_family_of_the_stacks_is_there() -> None:
         "onednn",
         "pytorch",
         "torch",
-        "wandb", "ze",
+        "wandb",
+        "ze",
     }
 
 

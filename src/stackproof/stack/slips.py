@@ -172,7 +172,9 @@ def _secrets(family: Family, environ: Mapping[str, str]) -> Iterator[Slip]:
         if value and tidy(value) != value:
             sentence = f"{name} holds {oddity(value)}, which are no part of it (its value is not shown)"
             remedy = f"export {name}=...   # the same without {oddity(value)}; an env-file takes quotes as they stand"
-            level = Level.PROBLEM if "quotes" in oddity(value) else Level.WARNING  # blanks at its ends are taken off by who reads it
+            level = (
+                Level.PROBLEM if "quotes" in oddity(value) else Level.WARNING
+            )  # blanks at its ends are taken off by who reads it
             yield Slip((name,), family.name, level, sentence, remedy, family.link)
         if family.secrets and name not in family.secrets and not name.startswith(family.generated):
             sentence = f"{name} is not a variable known to {family.title}; {' or '.join(family.secrets)} is"
