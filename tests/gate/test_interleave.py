@@ -8,6 +8,7 @@ import pytest
 
 from stackproof.gate import interleave, plan
 from stackproof.gate.interleave import PROCESS, Launch, LaunchTerms, Lost
+from stackproof.gate.live import Answer, LiveSide
 from stackproof.record.records import Verdict
 
 from .sham import spec
@@ -32,6 +33,26 @@ def test_both_sides_take_turns_over_every_subject(tmp_path: Path) -> None:
         assert base.counters == {"operators": 3}
         assert head.quantities["peak-memory"] == 1000
     assert found.seen[PROCESS]["head"].quantities == {"start-up": 1.0, "start-up-memory": 1000.0}
+
+
+def test_every_second_launch_is_the_mirror_image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What happens at a certain block, such as a power limit, meets the other side then."""
+    order: list[str] = []
+    ask = LiveSide.ask
+
+    def noting(side: LiveSide, request: str, deadline: float, **arguments: object) -> Answer:
+        if request == "block":
+            order.append(side.spec.name)
+        return ask(side, request, deadline, **arguments)
+
+    monkeypatch.setattr(LiveSide, "ask", noting)
+    _launch(tmp_path / "even", number=0)
+    even = order.copy()
+    order.clear()
+    _launch(tmp_path / "odd", number=1)
+    other = {"base": "head", "head": "base"}
+    assert even
+    assert order == [other[name] for name in even]
 
 
 def test_later_launches_count_nothing_and_miss_nothing(tmp_path: Path) -> None:
