@@ -196,6 +196,7 @@ def lint(session: nox.Session) -> None:
     _call(session, python, "stackproof", "expect", "--stack", "cpu", "--check")
     _call(session, "python", "tools.wrong_imports")
     _call(session, "python", "tools.architecture", "--check")
+    _call(session, python, "tools.random_page", "--check")
     workflows = sorted(str(path.relative_to(ROOT)) for path in (ROOT / ".github" / "workflows").glob("*.yml"))
     session.run("check-jsonschema", "--builtin-schema", "vendor.github-workflows", *workflows)
     session.run("zizmor", "--offline", "--quiet", *workflows)

@@ -9,7 +9,8 @@ import torch
 
 from stackproof.device.kinds import Device
 from stackproof.operators.database import preserved
-from stackproof.operators.distributions import DRAWN, DRAWS, FALSE_ALARM, SEED, Draw, judge
+from stackproof.operators.distributions import DRAWN, FALSE_ALARM, SEED, Draw, judge
+from stackproof.operators.draws import DRAWS
 from stackproof.operators.sweep import possible
 from stackproof.record.checks import require
 from stackproof.record.records import Figure
@@ -25,21 +26,24 @@ EMPTY: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 }
 
 
-def _drawn(draw: Draw, device: Device, dtype: torch.dtype, seed: int) -> torch.Tensor:
+def _drawn(draw: Draw, device: Device, dtype: torch.dtype, seed: int, count: int = DRAWN) -> torch.Tensor:
     device.seed(seed)
-    return draw.make(device.torch, dtype, DRAWN)
+    return draw.make(device.torch, dtype, count)
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_distribution(case: str, stack: Stack, device: Device, figures: dict[str, Figure]) -> None:
-    """Numbers have their shape, dtype, range and distribution, and neighbours know nothing of each other."""
+    """Numbers have their shape, dtype, range, parameters to one per cent, and distribution, and neighbours know nothing of each other."""
     draw, dtype = _possible(case, stack)
+    count = draw.count(dtype)
     with preserved(device.torch):
-        fit = judge(_drawn(draw, device, dtype, SEED), draw, dtype, DRAWN)
-    figures |= {"numbers": DRAWN, "probability of a false alarm": FALSE_ALARM}
+        fit = judge(_drawn(draw, device, dtype, SEED, count), draw, dtype, count)
+    figures |= {"numbers": count, "probability of a false alarm": FALSE_ALARM}
+    figures |= {f"smallest error seen, {name}": error for name, error in draw.seen(dtype).items()}
     figures |= {"distance": fit.distance, "bound": fit.bound, "correlation": fit.correlation}
     require(fit.ok, f"{draw.name} in {dtype} on {device}: {fit.sentence}")
-    figures["summary"] = f"{DRAWN} numbers: {fit.sentence}"
+    seen = ", ".join(f"{name} to {error:.2%}" for name, error in draw.seen(dtype).items())
+    figures["summary"] = f"{count} numbers: {seen}; {fit.sentence}"
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import pytest
 import torch
 
-from stackproof.operators.distributions import DRAWN, DRAWS, SEED, Draw, Fit, judge
+from stackproof.operators.distributions import FALSE_ALARM, FLOATS, SEED, Draw, Fit, judge
+from stackproof.operators.draws import DRAWS
+from stackproof.operators.traits import ALARM
 
 BY_NAME = {draw.name: draw for draw in DRAWS}
 Change = Callable[[torch.Tensor], torch.Tensor]
@@ -17,7 +20,8 @@ def drawn(name: str, dtype: torch.dtype, change: Change = torch.clone) -> Fit:
     """Judge a seeded draw on the CPU that went through `change`."""
     torch.manual_seed(SEED)
     draw: Draw = BY_NAME[name]
-    return judge(change(draw.make(torch.device("cpu"), dtype, DRAWN)), draw, dtype, DRAWN)
+    count = draw.count(dtype)
+    return judge(change(draw.make(torch.device("cpu"), dtype, count)), draw, dtype, count)
 
 
 @pytest.mark.parametrize("draw", DRAWS, ids=lambda draw: draw.name)
@@ -33,12 +37,18 @@ def test_the_cpu_draws_rightly(draw: Draw) -> None:
     [
         ("rand", lambda x: x * 0.95, "from its distribution"),
         ("rand", lambda x: x * 1.001, "leave the range from 0 to 1"),
+        ("uniform_", lambda x: 4 + (x - 4) * 0.99, "do not reach the ends of the range from 4 to 8"),
+        ("randn", lambda x: x * 0.99, "its deviation is off by about"),
+        ("cauchy_", lambda x: 1 + (x - 1) * 1.01, "its scale is off by about"),
+        ("log_normal_", lambda x: x**1.01, "its mean is off by about"),
+        ("poisson", lambda x: torch.poisson(torch.full_like(x, 4.04)), "its mean is off by about"),
+        ("dropout", lambda x: torch.bernoulli(torch.full_like(x, 1 - 0.2525)), "its chance is off by about"),
         ("rand", lambda x: torch.full_like(x, 0.999), "from its distribution"),
         ("rand", lambda x: x.sort().values, "neighbours correlate by 1,"),
         ("rand", lambda x: x[: len(x) // 2].repeat_interleave(2), "neighbours correlate by 0.5"),
         ("rand", lambda x: torch.where(x > 0.9, float("nan"), x), "numbers are NaN"),
-        ("rand", lambda x: x.double(), "returns torch.float64 (50000,) instead of torch.float32 (50000,)"),
-        ("rand", lambda x: x[1:], "returns torch.float32 (49999,)"),
+        ("rand", lambda x: x.double(), "returns torch.float64 (288304,) instead of torch.float32 (288304,)"),
+        ("rand", lambda x: x[1:], "returns torch.float32 (288303,)"),
         ("randn", lambda x: x * 1.1, "from its distribution"),
         ("randn", lambda x: x + 0.05, "from its distribution"),
         ("randn", torch.abs, "from its distribution"),
@@ -61,9 +71,26 @@ def test_a_wrong_draw_is_caught(name: str, change: Change, said: str) -> None:
     [
         ("randint", lambda x: x.clamp(max=5)),
         ("randperm", lambda x: x // 2),
+        ("randperm", lambda x: torch.where(torch.arange(len(x)) < len(x) // 100, torch.arange(len(x)), x)),
         ("multinomial", lambda x: torch.where(x == 0, 1, x)),  # draws what has no weight
     ],
 )
 def test_wrong_whole_numbers_are_caught(name: str, change: Change) -> None:
     """A value that never comes, a half that never comes, a category of weight zero."""
     assert not drawn(name, torch.int64, change).ok
+
+
+@pytest.mark.parametrize("name", FLOATS)
+@pytest.mark.parametrize("draw", [draw for draw in DRAWS if len(draw.dtypes) > 3], ids=lambda draw: draw.name)
+def test_one_per_cent_is_seen_in_every_dtype(draw: Draw, name: str) -> None:
+    """By power, at the size that is drawn; and a table of a per cent is not read as one of a thousandth."""
+    seen = draw.seen(getattr(torch, name))
+    assert seen and all(0.001 < error <= 0.01 for error in seen.values())
+
+
+def test_a_run_alarms_once_in_a_million() -> None:
+    """All tests of all draws and dtypes together; luck at the ends of a range is e^-25 each."""
+    cases = [(draw, name) for draw in DRAWS for name in draw.dtypes]
+    told = sum(len(draw.traits) * math.erfc(ALARM / 2**0.5) for draw, _ in cases)
+    ends = sum(2 * math.exp(-25) for draw, _ in cases if draw.ends)
+    assert told + ends + len(cases) * (FALSE_ALARM + math.erfc(6.2 / 2**0.5)) < 1e-6

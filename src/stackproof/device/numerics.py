@@ -27,10 +27,25 @@ class AnchoredRule:
     floor_ulps: float
     deviations: float
     caps: Mapping[torch.dtype, float]
+    anchor_ulps: float
     normwise: frozenset[str]
 
+    def excuse(self, dtype: torch.dtype) -> float:
+        """Return what the CPU's own error may excuse in one operator: a few bits, because on the CPU it excuses itself.
+
+        In float64 the CPU is the reference and excuses nothing; what it errs by in float32 stands for it, and has the cap.
+        """
+        few = self.anchor_ulps * torch.finfo(dtype).eps
+        return self.caps[dtype] if dtype is torch.float64 else min(few, self.caps[dtype])
+
     def bound(
-        self, anchor: float, dtype: torch.dtype, cap: float | None = None, spread: float = 0.0, terms: float = 1.0
+        self,
+        anchor: float,
+        dtype: torch.dtype,
+        cap: float | None = None,
+        spread: float = 0.0,
+        terms: float = 1.0,
+        excuse: float | None = None,
     ) -> float:
         """Return the largest relative error that is accepted in `dtype`: min(multiplier * anchor, cap) + floor.
 
@@ -49,12 +64,13 @@ class AnchoredRule:
             cap: the largest error that `anchor` and `terms` may excuse; that of the dtype if None.
             spread: how far one unit in the last place of each input moves the result, as a relative error.
             terms: how many numbers go into one number of the result.
+            excuse: the largest error that `anchor` alone may excuse; `cap` if None.
         """
         limit, eps = self.caps[dtype] if cap is None else cap, torch.finfo(dtype).eps
         ulps = self.deviations / 2 * math.sqrt(terms)
         floor = max(self.floor_ulps * eps, min(ulps * eps, limit))
         moved = max(self.multiplier * spread, min(ulps * spread, limit))
-        bound = max(min(self.multiplier * anchor, limit), moved) + floor
+        bound = max(min(self.multiplier * anchor, limit if excuse is None else excuse), moved) + floor
         return 2 * bound if dtype is torch.float64 else bound
 
 
@@ -79,6 +95,7 @@ class _File:
     multiplier: float
     floor_ulps: float
     deviations: float
+    anchor_ulps: float
     caps: _Caps
     normwise: tuple[str, ...]
 
@@ -101,7 +118,8 @@ def rule() -> AnchoredRule:
     """Load the rule's constants once."""
     read = Table.load(DATA / "numerics.toml").row(_File)
     caps = {getattr(torch, name): cap for name, cap in vars(read.caps).items()}
-    return AnchoredRule(read.multiplier, read.floor_ulps, read.deviations, caps, frozenset(read.normwise))
+    numbers = read.multiplier, read.floor_ulps, read.deviations
+    return AnchoredRule(*numbers, caps, read.anchor_ulps, frozenset(read.normwise))
 
 
 def relative_error(actual: torch.Tensor, reference: torch.Tensor) -> float:

@@ -213,7 +213,9 @@ def _judged(
     allowed = 0.0 if anchor is None else _error(_dense(anchor), reference, dtype)
     # where they leave the dtype's range they say so above; their other numbers still say how far apart results may be
     spread = max((_error(_excused(o, reference, None), reference, dtype) for o in others), default=0.0)
-    bound = rule().bound(allowed, dtype.to_real(), exemption.cap, spread, terms)
+    real = dtype.to_real()
+    excuse = rule().excuse(real) if exemption.cap is None else exemption.cap
+    bound = rule().bound(allowed, real, exemption.cap, spread, terms, excuse)
     return Judgement(error <= bound, error, bound, allowed)
 
 
