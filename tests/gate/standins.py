@@ -37,6 +37,7 @@ class Sides:
     `facts`: of the head; `lost`: subjects that end, with side, verdict and reason; `has`: the subjects of base and head;
     `noise`: standard deviation of the logarithm of a time; `drops`: quantities that the head does not tell;
     `asks`: what subjects ask of the gate, by name;
+    `exact`: whether anything exact is told;
     `loss` and `steps`: what the head computes and does, of 2.0 and 100; `readings`: what the vendor's tool says, a reading a launch.
     """
 
@@ -78,16 +79,16 @@ class Sides:
     def _seen(self, head: bool) -> Observed:
         factor = 1 + self.slower * head
         quantities = {"peak-memory": 1000.0 * (self.memory if head else 1.0)}
-        dropped = self.rest.get("drops", ()) if head else ()
+        dropped, exact = self.rest.get("drops", ()) if head else (), self.rest.get("exact", True)
         counters = {"operators": self.operators if head else 10, "allocations": 4}
         return Observed(
             [factor * self._noisy() for _ in range(8)],
             {"iteration": 1.0},
             quantities={name: value for name, value in quantities.items() if name not in dropped},
-            counters={name: value for name, value in counters.items() if name not in dropped},
+            counters={name: value for name, value in counters.items() if name not in dropped} if exact else {},
             proved="a proof",
-            computed=computed(self.rest.get("loss", 2.0) if head else 2.0),
-            units={"optimiser steps": self.rest.get("steps", 100) if head else 100},
+            computed=computed(self.rest.get("loss", 2.0) if head else 2.0) if exact else {},
+            units={"optimiser steps": self.rest.get("steps", 100) if head else 100} if exact else {},
         )
 
 

@@ -88,12 +88,22 @@ def test_a_gate_in_which_everything_was_skipped_fails(monkeypatch: pytest.Monkey
     assert red(record) == {"gate/run::judged": "no time was measured, so nothing was compared"}
 
 
-def test_a_gate_that_could_judge_no_time_is_inconclusive(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Everything ran, nothing is wrong, and no time says anything: that is no pass. One subject that is judged is enough."""
+def test_blind_does_not_gate_and_what_is_exact_decides(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No time says anything: counters and what is computed are judged all the same, and the first line says what was not."""
     record = judged(Sides(noise=0.8), monkeypatch, tmp_path)
+    assert record.verdict.exit_code == 0
+    assert "nothing exact is worse, but NO TIME COULD BE JUDGED" in headline(record).plain
+    assert judged(Sides(noise=0.8, operators=11), monkeypatch, tmp_path).verdict.exit_code == 1
+    assert "NO TIME" not in headline(judged(Sides(), monkeypatch, tmp_path)).plain
+
+
+def test_a_gate_that_could_judge_nothing_at_all_is_inconclusive(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Nothing exact either: that is no pass."""
+    record = judged(Sides(noise=0.8, exact=False), monkeypatch, tmp_path)
     assert record.verdict.exit_code == 6
     assert red(record) == {"gate/run::judged": "no time could be judged; allow more --minutes"}
-    assert "gate/run::judged" not in {check.id for check in judged(Sides(), monkeypatch, tmp_path).checks}
 
 
 @pytest.mark.parametrize("metric", ["peak-memory", "operators"])

@@ -13,14 +13,15 @@ import pytest
 from stackproof import ROOT
 from stackproof.base.errors import Refusal
 from stackproof.record import junit
-from stackproof.record.records import Check, Record, Verdict
+from stackproof.record.records import Check, Record, Verdict, overall
 
 NASTY = "a\x00\x0b\x1b[31m<b>&\"'\udc80\ufffe\uff1a\U0001f600 ]]>\nsecond"
 
 
 def record(*checks: Check) -> Record:
     """Return a record with these checks."""
-    return Record("smoke", "xpu", "2026-01-02T03:04:05+00:00", 2.0, Verdict.FAILED, {"torch": "2.8.0"}, list(checks))
+    verdict = overall(check.verdict for check in checks)
+    return Record("smoke", "xpu", "2026-01-02T03:04:05+00:00", 2.0, verdict, {"torch": "2.8.0"}, list(checks))
 
 
 def one_of_each() -> list[Check]:
@@ -59,7 +60,7 @@ def test_any_text_gives_well_formed_xml(tmp_path: Path, verdict: Verdict) -> Non
     path = tmp_path / "j.xml"
     junit.write(made, path)
     suite = ET.parse(path).getroot()
-    (case,) = suite.findall("testcase")
+    case = suite.findall("testcase")[0]
     name = case.attrib["name"]
     assert "<b>&\"'" in name
     assert "\uff1a\U0001f600" in name
@@ -68,17 +69,19 @@ def test_any_text_gives_well_formed_xml(tmp_path: Path, verdict: Verdict) -> Non
     assert r"\udc80\ufffe" in name
 
 
-def test_run_without_checks_is_a_suite_without_tests() -> None:
-    """CI systems then say 'no tests', which is what happened."""
-    suite = ET.fromstring(junit.render(record()))
-    assert suite.attrib["tests"] == "0"
+@pytest.mark.parametrize("checks", [(), (Check("smoke/x::y", Verdict.SKIPPED, "a rule", 0.0),)])
+def test_a_bad_run_without_a_bad_check_is_a_bad_case_of_its_own(checks: tuple[Check, ...]) -> None:
+    """Many CI systems take a suite without tests, or with skipped ones alone, for a pass."""
+    suite = ET.fromstring(junit.render(record(*checks)))
+    assert (suite.attrib["tests"], suite.attrib["failures"]) == (str(len(checks) + 1), "1")
+    assert suite.findall("testcase")[-1].attrib["name"] == "smoke/run::verdict"
 
 
 DECLARED = """
 import sys
 from pathlib import Path
 from stackproof.record import junit
-from stackproof.record.records import Check, Record, Verdict
+from stackproof.record.records import Check, Record, Verdict, overall
 failed = Check("a", Verdict.FAILED, "xpu\\uff1a1", 0.0)
 made = Record("smoke", "xpu", "2026-01-02T03:04:05+00:00", checks=[failed])
 junit.write(made, Path(sys.argv[1]))

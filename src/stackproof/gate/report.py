@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+import textwrap
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from rich import box
@@ -17,6 +18,8 @@ from stackproof.record.console import plain_console
 from stackproof.record.records import CellWord, Check, Kind, Record, Verdict
 
 _WIDTH = 31
+_BESIDE, _LEAST = 66, 32
+"""Characters that the other columns of a table take, and what is left for a reason at least: else rows stand one under another."""
 UNVERIFIED = "nothing was verified"
 """What a gate of a command says that was told no figure to compare; it stands in the first line of every output."""
 _WORDS = {
@@ -63,26 +66,48 @@ def show(record: Record, console: Console | None = None) -> None:
     console = console or plain_console()
     console.print(headline(record), soft_wrap=True)
     shown, equal = split(record)
+    if shown:
+        wide = console.width >= _BESIDE + _LEAST + max(len(cell_name(check)) for check in shown)
+        console.print(_table(shown) if wide else _list(shown), soft_wrap=not wide)
+    for line, style in footer(record, equal):
+        console.print(Text(plain(line), style=style), soft_wrap=True)
+
+
+def _table(shown: Sequence[Check]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, expand=False)
     for title, extra in (
-        ("", {"no_wrap": True}), ("cell", {"overflow": "fold"}), ("better  <  same  >  worse", {"no_wrap": True}),
+        ("", {"no_wrap": True}), ("cell", {"no_wrap": True}), ("better  <  same  >  worse", {"no_wrap": True}),
         ("what was seen", {"overflow": "fold", "ratio": 1}), ("sees from", {"justify": "right", "no_wrap": True}),
     ):  # fmt: skip
         table.add_column(title, **extra)
     for check in shown:
-        reason = Text(plain(check.reason.removeprefix(f"{word(check)} ")))
+        name = Text(plain(cell_name(check)))
         table.add_row(
-            Text(word(check), style=_style(check)), Text(plain(cell_name(check))), strip(check), reason, sees(check)
+            Text(word(check), style=_style(check)), name, strip(check), Text(plain(_seen(check))), sees(check)
         )
-    if shown:
-        console.print(table)
-    for line, style in footer(record, equal):
-        console.print(Text(plain(line), style=style), soft_wrap=True)
+    return table
+
+
+def _list(shown: Sequence[Check]) -> Text:
+    """Return the rows one under another for a narrow terminal: a column of ten characters would break every name."""
+    text = Text()
+    for check in shown:
+        text.append(f"  {word(check)}", style=_style(check))
+        text.append(
+            f" {plain(cell_name(check))}: {plain(_seen(check))}{f'; sees from {sees(check)}' if sees(check) else ''}\n"
+        )
+    return text
+
+
+def _seen(check: Check) -> str:
+    return check.reason.removeprefix(f"{word(check)} ")
 
 
 def headline(record: Record) -> Text:
     """Return the one line that decides: the verdict, how many cells say what, between what."""
     words, style = _WORDS.get(record.verdict, (record.verdict.value, "bold red"))
+    if record.verdict is Verdict.PASSED and unseen(record):
+        words, style = "OK TO MERGE: nothing exact is worse, but NO TIME COULD BE JUDGED", "bold yellow"
     if changed := [check for check in cells(record) if word(check) == "CHANGED"]:
         words, style = _with_changes(record, changed, words, style)
     between = f"{record.provenance.get('head', 'head')} against {record.provenance.get('base', 'base')}"
@@ -119,6 +144,13 @@ def footer(record: Record, equal: list[Check]) -> list[tuple[str, str]]:
     elif remedy := (_OF_COMMANDS if "command" in record.provenance else _REMEDIES).get(record.verdict):
         lines.append((f"what to do: {remedy}", "yellow"))
     return lines
+
+
+def unseen(record: Record) -> bool:
+    """Whether noise hides every time, or every metric of a command, so that only what is exact has decided."""
+    noisy = [check for check in cells(record) if "ratio" in check.figures and "memory" not in check.aspect]
+    times = [check for check in noisy if check.aspect == "time"] or noisy
+    return bool(times) and all(word(check) in ("blind", "not judged") for check in times)
 
 
 def cells(record: Record) -> list[Check]:
@@ -203,15 +235,27 @@ def _style(check: Check) -> str:
 def markdown(record: Record) -> str:
     """Return a comment for a pull request: the verdict, the cells that matter, everything else folded."""
     shown, equal = split(record)
-    loud = [check for check in shown if word(check) not in ("SAME", "not judged")]
+    quiet = ("SAME", "not judged") if record.verdict is Verdict.PASSED else ("SAME",)
+    loud = [check for check in shown if word(check) not in quiet]
     parts = [f"### stackproof gate: {in_markdown(headline(record).plain)}", ""]
-    parts += _rows(loud) if loud else ["Every cell is the same within its minimum effect."]
+    parts += _rows(loud) if loud else [_all_the_same(record)]
     for line, _ in footer(record, equal):
         parts += ["", f"_{in_markdown(line)}_"]
     parts += ["", f"<details><summary>all {len(ordered(record))} cells, and what was compared</summary>", ""]
     parts += [*_rows(ordered(record)), ""]
     parts += [f"- {in_markdown(f'{name}: {value}')}" for name, value in sorted(record.provenance.items())]
     return "\n".join([*parts, "", "</details>", ""])
+
+
+def _all_the_same(record: Record) -> str:
+    """Say what there is to say where no cell stands out; that every cell is the same only of those that were judged."""
+    same = sum(word(check) == "SAME" for check in cells(record))
+    if not same:
+        return "No cell was judged."
+    rest = len(cells(record)) - same
+    return (
+        f"{'Each' if rest else 'Every'} cell{' that was judged' if rest else ''} is the same within its minimum effect."
+    )
 
 
 def _rows(checks: Sequence[Check]) -> list[str]:
@@ -227,22 +271,45 @@ def drawn(check: Check) -> str:
     return f"`{strip(check).replace('|', '¦')}`"
 
 
+_HIGH, _ACROSS, _LEFT, _LETTERS = 34, 760, 300, 105
+
+
 def picture(record: Record, path: Path) -> None:
-    """Write an SVG with one strip per cell: a dot a launch, the interval as a bar, the minimum effect shaded."""
+    """Write an SVG with one strip per cell: a dot a launch, the interval as a bar, the minimum effect shaded, its ends in per cent."""
     checks = [check for check in ordered(record) if "ratio" in check.figures]
-    high, wide, left = 26, 760, 300
+    title = textwrap.wrap(headline(record).plain, _LETTERS)
+    top = 18 * len(title) + 8
+    tall = top + _HIGH * len(checks) + 24
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide} {high * (len(checks) + 2)}" '
-        'font-family="sans-serif" font-size="12">',
-        f'<rect width="{wide}" height="{high * (len(checks) + 2)}" fill="white"/>',
-        f'<text x="12" y="17" font-weight="bold">{in_html(headline(record).plain[:110])}</text>',
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_ACROSS} {tall}" font-family="sans-serif" font-size="12">',
+        f"<title>{in_html(headline(record).plain)}</title>",
+        f'<rect width="{_ACROSS}" height="{tall}" fill="white"/>',
+        *(
+            f'<text x="12" y="{17 + 18 * at}" font-weight="bold">{in_html(line)}</text>'
+            for at, line in enumerate(title)
+        ),
     ]
     for number, check in enumerate(checks):
-        parts += _drawn(check, high * (number + 1), left, wide - 12)
-    foot = high * (len(checks) + 1) + 16
-    parts.append(f'<text x="{left}" y="{foot}" fill="#666">better</text>')
-    parts.append(f'<text x="{wide - 12}" y="{foot}" fill="#666" text-anchor="end">worse</text></svg>\n')
+        parts += _drawn(check, top + _HIGH * number, _LEFT, _ACROSS - 12)
+    foot = top + _HIGH * len(checks) + 14
+    parts.append(f'<text x="{_LEFT}" y="{foot}" fill="#666">better</text>')
+    parts.append(f'<text x="{_ACROSS - 12}" y="{foot}" fill="#666" text-anchor="end">worse</text></svg>\n')
     path.write_text("\n".join(parts), encoding="utf-8")
+
+
+def _numbers(x: Callable[[float], float], effect: float, reach: float, top: int) -> list[str]:
+    """Return the numbers of a strip's own axis: its ends, its minimum effect either way, and equality."""
+    marks = [
+        (math.exp(-reach), "start"),
+        (1 / effect, "middle"),
+        (1.0, "middle"),
+        (effect, "middle"),
+        (math.exp(reach), "end"),
+    ]
+    return [
+        f'<text x="{x(ratio):.1f}" y="{top + 33}" font-size="8" fill="#888" text-anchor="{anchor}">{100 * (ratio - 1):+.0f} %</text>'
+        for ratio, anchor in marks
+    ]
 
 
 def _drawn(check: Check, top: int, left: int, right: int) -> list[str]:
@@ -264,4 +331,5 @@ def _drawn(check: Check, top: int, left: int, right: int) -> list[str]:
         f'<rect x="{x(low):.1f}" y="{middle - 4}" width="{max(1.0, x(high) - x(low)):.1f}" height="8" fill="{colour}" opacity="0.35"/>',
         *(f'<circle cx="{x(dot):.1f}" cy="{middle}" r="2.2" fill="{colour}" opacity="0.6"/>' for dot in dots),
         f'<circle cx="{x(centre):.1f}" cy="{middle}" r="4" fill="{colour}"/>',
+        *_numbers(x, effect, reach, top),
     ]

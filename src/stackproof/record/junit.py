@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from pathlib import Path
 
 from stackproof.base.errors import Refusal
@@ -18,6 +19,16 @@ _ELEMENTS = {
 }
 
 
+_OF_GATES = {Verdict.CRASHED: "failure", Verdict.HUNG: "failure"}
+"""A side of a gate that crashed or hung is why nothing is merged, and no trouble of the tool."""
+
+
+def _element(record: Record, verdict: Verdict) -> str:
+    """Return how a verdict is written in JUnit; empty for a pass."""
+    ours = _OF_GATES.get(verdict, "") if record.verb == "gate" else ""
+    return ours or _ELEMENTS.get(verdict, "error")
+
+
 def write(record: Record, path: Path) -> None:
     """Write the record's checks as one test suite, atomically."""
     try:
@@ -31,7 +42,11 @@ def write(record: Record, path: Path) -> None:
 
 
 def render(record: Record) -> str:
-    """Return the XML text; verdicts that are neither passed, skipped nor failed are errors."""
+    """Return the XML text; verdicts that are neither passed, skipped nor failed are errors.
+
+    Where the run as a whole is worse than each of its checks, it is a case of its own: no reader takes it for a pass.
+    """
+    record = _with_whole(record)
     suite = ET.Element(
         "testsuite",
         name=plain(f"{record.stack} {record.verb}"),
@@ -49,8 +64,16 @@ def render(record: Record) -> str:
     return '<?xml version="1.0" encoding="utf-8"?>\n' + ET.tostring(suite, encoding="unicode") + "\n"
 
 
+def _with_whole(record: Record) -> Record:
+    """Return the record with a check for the whole, if it is bad and none of its checks says so."""
+    if not record.verdict.exit_code or any(check.verdict.exit_code for check in record.checks):
+        return record
+    reason = f"the run ended as '{record.verdict.value}', although none of its {len(record.checks)} checks is bad: nothing was shown"
+    return replace(record, checks=[*record.checks, Check(f"{record.verb}/run::verdict", record.verdict, reason, 0.0)])
+
+
 def _counts(record: Record) -> dict[str, int]:
-    kinds = [_ELEMENTS.get(check.verdict, "error") for check in record.checks]
+    kinds = [_element(record, check.verdict) for check in record.checks]
     return {
         "tests": len(kinds),
         "failures": kinds.count("failure"),
@@ -67,7 +90,7 @@ def _case(suite: ET.Element, record: Record, check: Check) -> None:
         name=plain(check.id),
         time=f"{check.seconds:.3f}",
     )
-    kind = _ELEMENTS.get(check.verdict, "error")
+    kind = _element(record, check.verdict)
     if kind:
         ET.SubElement(case, kind, message=plain(check.reason), type=check.verdict.value)
     else:
