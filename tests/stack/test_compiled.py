@@ -7,6 +7,7 @@ import marshal
 import os
 import py_compile
 import struct
+import sys
 from pathlib import Path
 
 import pytest
@@ -113,3 +114,51 @@ def test_an_edited_source_with_its_old_date_is_compared_again(source: Path) -> N
     source.write_text(BAD, encoding="utf-8")
     os.utime(source, ns=(old.st_atime_ns, old.st_mtime_ns))
     assert "is not what module.py compiles to" in said(source)[0]
+
+
+def a_killer(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    """Have compiled files read by what dies of one that is called `deadly`, as marshal may."""
+    reader = folder / "reader.py"
+    reader.write_text(
+        "import json, os, signal, sys\n"
+        "for line in sys.stdin:\n"
+        "    if 'deadly' in line:\n"
+        "        os.kill(os.getpid(), signal.SIGSEGV)\n"
+        "    print(json.dumps(''), flush=True)\n",
+        encoding="utf-8",
+    )
+    monkeypatch.setattr(compiled, "_READER", (sys.executable, "-I", "-S", str(reader)))
+
+
+def test_a_file_that_kills_its_reader_is_told_and_the_others_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither a pass nor the end of the proof: one sentence, each time, and the rest is compared all the same."""
+    a_killer(monkeypatch, tmp_path)
+    code = tmp_path / "code"
+    code.mkdir()
+    for name in ("before", "deadly", "deadly_too", "behind"):
+        (code / f"{name}.py").write_text(GOOD, encoding="utf-8")
+        py_compile.compile(str(code / f"{name}.py"), doraise=True)
+    for _ in range(2):
+        found = compiled.complaints([code], tmp_path / "cache.json")
+        assert len(found) == 2
+        assert all("deadly" in one and "ends with signal SIGSEGV" in one for one in found)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"\xe3" + b"\xff" * 40,  # code whose counts are absurd
+        b"(\xff\xff\xff\x7f",  # a tuple of two thousand million members
+        b"r\x05\x00\x00\x00",  # a reference to what was never there
+        b"\xa9\x01" * 100_000,  # nested deeper than any stack
+        b"i\x07\x00\x00\x00",  # a number instead of code
+    ],
+)
+def test_any_bytes_behind_the_header_are_told(source: Path, body: bytes) -> None:
+    """Whatever the reader makes of them, it is not the source's code."""
+    target = poisoned(source)
+    target.write_bytes(target.read_bytes()[:16] + (body or b"\0"))
+    assert len(said(source)) == 1

@@ -9,25 +9,25 @@ Source: https://docs.python.org/3/reference/import.html#cached-bytecode-invalida
 from __future__ import annotations
 
 import contextlib
-import importlib.util
-import marshal
+import json
 import os
-import struct
-import warnings
+import subprocess
+import sys
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from stackproof.base import processes
-from stackproof.stack import installed_files
+from stackproof.stack import compiled_reader, installed_files
 
 CACHE = "stackproof.compiled.json"
 _FOLDER = "__pycache__"
 _REWRITTEN = "-pytest-"
 """What pytest calls its own compiled files, with rewritten assertions; they are made anew in a moment."""
-_HEADER = 16
 _MANY = 256
-_BY_HASH, _CHECKED = 0b01, 0b10
+_READER = (sys.executable, "-I", "-S", compiled_reader.__file__)
+_READ_S = 900.0
+"""What a whole batch may take; 4,000 take half a minute of a core."""
 
 
 def complaints(folders: Iterable[Path], cache: Path, deep: bool = False) -> list[str]:
@@ -39,7 +39,10 @@ def complaints(folders: Iterable[Path], cache: Path, deep: bool = False) -> list
         deep: compare all again, whatever is remembered.
     """
     known = {} if deep else installed_files.remembered(cache)
-    marks = {path: installed_files.mark(path, installed_files.mark(_source(path), "")) for path in compiled(folders)}
+    marks = {
+        path: installed_files.mark(path, installed_files.mark(compiled_reader.source_of(path), ""))
+        for path in compiled(folders)
+    }
     fresh = [path for path, mark in marks.items() if known.get(str(path)) != mark]
     wrong = {path: said for path, said in zip(fresh, _faults(fresh), strict=True) if said}
     installed_files.remember(
@@ -50,10 +53,29 @@ def complaints(folders: Iterable[Path], cache: Path, deep: bool = False) -> list
 
 def _faults(paths: list[Path]) -> list[str]:
     """Return what is wrong with each; thousands, as a first run leaves them, are compiled on several cores."""
-    if len(paths) < _MANY:
-        return [fault(path) for path in paths]
-    with ProcessPoolExecutor(max_workers=min(8, processes.cores())) as pool:
-        return list(pool.map(fault, paths, chunksize=64))
+    parts = min(8, processes.cores()) if len(paths) >= _MANY else 1
+    with ThreadPoolExecutor(max_workers=parts) as pool:
+        found = list(pool.map(_read, [paths[part::parts] for part in range(parts)]))
+    return [found[place % parts][place // parts] for place in range(len(paths))]
+
+
+def _read(paths: list[Path]) -> list[str]:
+    """Have them read by a process of its own, and by another one from there on where one dies of a file."""
+    found: list[str] = []
+    while len(found) < len(paths):
+        asked = "".join(f"{json.dumps(str(path))}\n" for path in paths[len(found) :])
+        try:
+            ended = subprocess.run(_READER, input=asked, capture_output=True, text=True, timeout=_READ_S, check=False)
+        except (subprocess.TimeoutExpired, OSError):
+            return [
+                *found,
+                *["was not compared: its reader did not start or took too long"] * (len(paths) - len(found)),
+            ]
+        found += [json.loads(line) for line in ended.stdout.splitlines()]
+        if len(found) < len(paths):
+            how = processes.describe_exit(ended.returncode)
+            found.append(f"cannot be compared: who reads it ends with {how}")
+    return found
 
 
 def compiled(folders: Iterable[Path]) -> Iterator[Path]:
@@ -69,42 +91,3 @@ def compiled(folders: Iterable[Path]) -> Iterator[Path]:
                         Path(place, name).unlink()
                 elif name.endswith(".pyc"):
                     yield Path(place, name)
-
-
-def fault(path: Path) -> str:
-    """Say why a compiled file must not be there, or nothing: it is right, or Python does not take it."""
-    try:
-        content, source = path.read_bytes(), _source(path)
-        text, seen = source.read_bytes(), source.stat()
-    except OSError:
-        return ""  # without its source it is not taken
-    if len(content) <= _HEADER or not content.startswith(importlib.util.MAGIC_NUMBER):
-        return ""
-    flags, first, size = struct.unpack("<III", content[4:_HEADER])
-    if flags == _BY_HASH:
-        return f"is taken for {source.name} without a look at it"
-    if flags == _BY_HASH | _CHECKED:
-        taken = content[8:_HEADER] == importlib.util.source_hash(text)
-    else:
-        taken = (first, size) == (int(seen.st_mtime) & 0xFFFFFFFF, seen.st_size & 0xFFFFFFFF)
-    return "" if not taken or _same(content[_HEADER:], text, path, source) else f"is not what {source.name} compiles to"
-
-
-def _same(body: bytes, text: bytes, path: Path, source: Path) -> bool:
-    """Whether a body is the code of a source, at the level of optimisation that its name says."""
-    level = path.name.rpartition(".opt-")[2].removesuffix(".pyc")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            found = marshal.loads(body)  # noqa: S302 - only compared, never run
-            wanted = compile(
-                text, str(source), "exec", dont_inherit=True, optimize=int(level) if level.isdecimal() else 0
-            )
-        except (ValueError, EOFError, TypeError, SyntaxError):
-            return False
-    return bool(found == wanted)
-
-
-def _source(path: Path) -> Path:
-    """Return the source that a compiled file stands for."""
-    return path.parent.parent / f"{path.name.partition('.')[0]}.py"

@@ -20,7 +20,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from stackproof.base.errors import EnvironmentMismatchError, Refusal, StackUnavailableError
-from stackproof.stack import compiled, environments, installed_files, lockfile, startup
+from stackproof.stack import compiled, environments, installed_files, lockfile, shared_hashes, startup
 from stackproof.stack.installed_files import Coverage
 from stackproof.stack.stacks import SUITES, Flavour, Stack
 
@@ -80,7 +80,7 @@ def prove(stack: Stack, deep: bool = False) -> Proof:
     wrong = flavour_differences(stack.flavour, version, toolkits) + (_shadowed() if left else _damage())
     files = None
     if left:
-        files, differ = installed_files.compare(_own_site(), left, deep)
+        files, differ = installed_files.compare(_own_site(), left, deep, shared_hashes.beside(Path(sys.prefix)))
         wrong += differ + compiled.complaints((_own_site(), *_ours()), _own_site() / compiled.CACHE, deep)
     wrong += startup.complaints(stack, os.environ, tuple(map(Path, _site_packages())))
     _refuse(stack, wrong, _REBUILD if left else _REPLACE)

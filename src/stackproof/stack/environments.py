@@ -19,7 +19,7 @@ from stackproof.base import places
 from stackproof.base.errors import EnvironmentMismatchError, Refusal, StackUnavailableError
 from stackproof.base.places import ROOT, source_for
 from stackproof.base.text import tail
-from stackproof.stack import installed_files, lockfile
+from stackproof.stack import installed_files, lockfile, shared_hashes
 from stackproof.stack.stacks import Stack, Vendor
 
 HOME = places.HOME / "stacks"
@@ -128,7 +128,7 @@ def _build(stack: Stack, lock: lockfile.Lock, environment: Path, interpreter: Pa
         "lock_digest": lock.digest,
         "checkout": str(ROOT),
         "uv": _version(uv),
-        **installed_files.seals(site_packages(environment)),
+        **installed_files.seals(site_packages(environment), shared_hashes.beside(environment)),
     }
     (environment / STAMP).write_text(json.dumps(facts, indent=1), encoding="utf-8")
 

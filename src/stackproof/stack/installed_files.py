@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stackproof.base import processes
+from stackproof.stack.shared_hashes import SharedHashes
 
 CACHE = "stackproof.files.json"
 SEALED = "records"
@@ -42,13 +43,14 @@ class Listed:
 
 @dataclass(frozen=True)
 class Coverage:
-    """How much was compared: files with a hash, how many of them were read now, files without a hash, bytes read."""
+    """How much was compared: files with a hash, how many of them were read now or had been for another environment, files without one."""
 
     files: int
     read: int
     unhashed: int
     sealed: bool
     flawed: int = 0
+    shared: int = 0
 
     def sentence(self) -> str:
         """Say it in a few words."""
@@ -56,10 +58,16 @@ class Coverage:
         seal = "" if self.sealed else ", RECORDs as found (built before they were sealed)"
         if self.flawed:
             beside += f", {self.flawed} as their wheel holds them though its RECORD says otherwise"
-        return f"{self.files} files equal their wheels' hashes ({self.read} read now, the others unchanged since){beside}{seal}"
+        elsewhere = f"{self.shared} read for another environment, " if self.shared else ""
+        return (
+            f"{self.files} files equal their wheels' hashes ({self.read} read now, {elsewhere}the others unchanged since)"
+            f"{beside}{seal}"
+        )
 
 
-def compare(site: Path, stamp: Mapping[str, object], deep: bool = False) -> tuple[Coverage, list[str]]:
+def compare(
+    site: Path, stamp: Mapping[str, object], deep: bool = False, store: Path | None = None
+) -> tuple[Coverage, list[str]]:
     """Return what was compared in a folder of packages and what differs, a line each.
 
     A file is hashed once: as long as its size, its times, its inode and what RECORD says of it are the same, it is the same file. The
@@ -69,6 +77,7 @@ def compare(site: Path, stamp: Mapping[str, object], deep: bool = False) -> tupl
         site: the environment's site-packages.
         stamp: what was left in the environment when it was built.
         deep: hash every file again, whatever is remembered of it.
+        store: where hashes of files are kept that other environments hold too (`shared_hashes`).
     """
     rows = [row for record in records(site) for row in listed(record)]
     hashed = [row for row in rows if row.hash]
@@ -77,15 +86,18 @@ def compare(site: Path, stamp: Mapping[str, object], deep: bool = False) -> tupl
     fresh = [row for row in hashed if not marks[row.path] or known.get(row.path) != marks[row.path]]
     given = stamp.get(FLAWED)
     flawed = given if isinstance(given, dict) else {}
-    wrong = {path: said for path, said in _differences(site, fresh) if not _as_built(site, path, flawed)}
+    shared = SharedHashes(None if deep else store)
+    wrong = {path: said for path, said in _differences(site, fresh, shared) if not _as_built(site, path, flawed)}
     remember(site / CACHE, {path: seen for path, seen in marks.items() if seen and path not in wrong}, known)
+    shared.keep()
     seal = stamp.get(SEALED)
     broken = "! a RECORD is not the one that the build left, so that its hashes prove nothing"
     differ = [*([] if seal in (None, seal_of(site)) else [broken]), *wrong.values(), *_beside(site, rows, stamp)]
-    return Coverage(len(hashed), len(fresh), len(rows) - len(hashed), seal is not None, len(flawed)), differ
+    read = len(fresh) - shared.taken
+    return Coverage(len(hashed), read, len(rows) - len(hashed), seal is not None, len(flawed), shared.taken), differ
 
 
-def seals(site: Path) -> dict[str, object]:
+def seals(site: Path, store: Path | None = None) -> dict[str, object]:
     """Return what the stamp of a new environment keeps of its files: its RECORDs' digest, what is ours beside them, wheels' flaws.
 
     Every file is read once for that, and remembered, so that the first proof need not. Wheels were held against the lock's
@@ -94,7 +106,9 @@ def seals(site: Path) -> dict[str, object]:
     rows = [row for record in records(site) for row in listed(record)]
     hashed = [row for row in rows if row.hash]
     marks = {row.path: mark(site / row.path, row.hash) for row in hashed}
-    flawed = {path: hash_of(site / path, "sha256") for path, _ in _differences(site, hashed) if marks[path]}
+    shared = SharedHashes(store)
+    flawed = {path: hash_of(site / path, "sha256") for path, _ in _differences(site, hashed, shared) if marks[path]}
+    shared.keep()
     remember(site / CACHE, {path: seen for path, seen in marks.items() if seen and path not in flawed}, {})
     beside = {name: hash_of(site / name, "sha256") for name in strays(site, rows)}
     return {SEALED: seal_of(site), BESIDE: beside, FLAWED: flawed}
@@ -186,18 +200,18 @@ def _written(digest: bytes) -> str:
     return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
 
 
-def _differences(site: Path, rows: list[Listed]) -> Iterator[tuple[str, str]]:
+def _differences(site: Path, rows: list[Listed], shared: SharedHashes) -> Iterator[tuple[str, str]]:
     """Yield path and complaint of every file that is not what RECORD says; hashing leaves Python's lock, so threads help."""
     with ThreadPoolExecutor(max_workers=min(8, processes.cores())) as pool:
-        for row, said in zip(rows, pool.map(lambda row: _difference(site, row), rows), strict=True):
+        for row, said in zip(rows, pool.map(lambda row: _difference(site, row, shared), rows), strict=True):
             if said:
                 yield row.path, f"! {row.owner}: {row.path} {said}"
 
 
-def _difference(site: Path, row: Listed) -> str:
+def _difference(site: Path, row: Listed, shared: SharedHashes) -> str:
     algorithm, _, expected = row.hash.partition("=")
     try:
-        same = hash_of(site / row.path, algorithm) == expected
+        same = shared.of(site / row.path, algorithm, hash_of) == expected
     except FileNotFoundError:
         return "is missing"
     except (OSError, ValueError) as error:
