@@ -16,7 +16,7 @@ from stackproof.stack import capabilities
 from stackproof.stack.stacks import Stack
 from stackproof.workloads.catalogue import get, taking_part
 from suites.common import SEED, possible
-from suites.convergence import common
+from suites.convergence import common, stepwise
 from suites.convergence.variants import (
     BROADCAST,
     NAMES,
@@ -32,6 +32,7 @@ from suites.ranks import Group, Launches
 
 NEEDS = {"synchronised-norm": "synchronised-batch-norm"}
 PLAIN, SHARDED = playing("plain"), taking_part("sharded")
+SHARDING = ("fully-shard", "sharded-mean")
 _CPU = torch.device("cpu")
 
 
@@ -45,7 +46,7 @@ def _offered(stack: Stack, capability: str) -> bool:
 
 def _shards(stack: Stack) -> bool:
     """Whether sharding is tried here: what it may take down are all variants of the launch."""
-    return _offered(stack, "fully-shard") and not common.arrangement(stack).note
+    return all(_offered(stack, name) for name in SHARDING) and not common.arrangement(stack).note
 
 
 @pytest.fixture
@@ -61,9 +62,9 @@ def group(stack: Stack, launches: Launches) -> Group:
     return common.launched(launches, stack, "suites.convergence.variants:run", arguments)
 
 
-def _require(stack: Stack, workload: str, capability: str | None) -> None:
+def _require(stack: Stack, workload: str, *needed: str) -> None:
     possible(workload)
-    if capability:
+    for capability in needed:
         capabilities.require(stack, capability)
 
 
@@ -72,7 +73,7 @@ def _require(stack: Stack, workload: str, capability: str | None) -> None:
 def test_variant(name: str, stack: Stack, request: pytest.FixtureRequest, figures: dict[str, Figure]) -> None:
     """The gradients are those of one process with the global batch, bit-equal on all ranks, in as many exchanges as meant."""
     variant = of_name(name)
-    _require(stack, variant.workload, None)
+    _require(stack, variant.workload)
     group: Group = request.getfixturevalue("group")
     found = common.evidence(group, name)
     course, ranks = plan().course(variant.workload), common.world(group)
@@ -177,11 +178,25 @@ def test_broadcast(group: Group, figures: dict[str, Figure]) -> None:
     figures["summary"] = f"{len(found)} ranks start from rank 0's state, and take its buffers at a forward{group.note}"
 
 
+@pytest.mark.deadline(240)
+def test_every_step(group: Group, figures: dict[str, Figure]) -> None:
+    """At each of many steps every gradient is the mean of the ranks' own, and the buffers are rank 0's before each forward."""
+    common.evidence(group, stepwise.CASE)
+    kept = [common.tensors(group, stepwise.CASE, rank) for rank in range(common.world(group))]
+    worst = stepwise.require_exchanged(kept)
+    stepwise.require_buffers(kept)
+    figures |= {"world size": len(kept), "steps": stepwise.STEPS, "worst error of its bound": worst}
+    figures["summary"] = (
+        f"{stepwise.STEPS} steps of {len(kept)} ranks: each gradient is the mean of the ranks' own, worst {worst:.0%} of its bound, "
+        f"and buffers are rank 0's{group.note}"
+    )
+
+
 @pytest.mark.parametrize("name", SHARDED)
 @pytest.mark.deadline(240)
 def test_sharded(name: str, stack: Stack, request: pytest.FixtureRequest, figures: dict[str, Figure]) -> None:
     """A step under `fully_shard` has the gradients of one process and leaves DDP's parameters; each rank keeps its part of them."""
-    _require(stack, name, "fully-shard")
+    _require(stack, name, *SHARDING)
     if common.arrangement(stack).note:
         capabilities.withhold("sharding-over-a-shared-card")
     group: Group = request.getfixturevalue("group")
@@ -196,7 +211,7 @@ def test_sharded(name: str, stack: Stack, request: pytest.FixtureRequest, figure
 @pytest.mark.deadline(240)
 def test_sharded_odd(stack: Stack, request: pytest.FixtureRequest, figures: dict[str, Figure]) -> None:
     """A step under `fully_shard` is that of one process where no size divides by the ranks, and some ranks keep nothing."""
-    _require(stack, PLAIN, "fully-shard")
+    _require(stack, PLAIN, *SHARDING)
     if common.arrangement(stack).note:
         capabilities.withhold("sharding-over-a-shared-card")
     group: Group = request.getfixturevalue("group")

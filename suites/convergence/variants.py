@@ -19,6 +19,7 @@ from stackproof.project.offers import playing
 from stackproof.ranks.exact import digest
 from stackproof.ranks.rank import Rank
 from stackproof.workloads.base import Job
+from suites.convergence import stepwise
 
 BROADCAST, ODD = "broadcast", "sharded-odd"
 
@@ -103,7 +104,7 @@ def run(rank: Rank) -> dict[str, Any]:
     """
     cases: dict[str, Case] = {name: partial(_observe, variant=of_name(name)) for name in rank.arguments["variants"]}
     odd: dict[str, Case] = {ODD: _odd} if rank.arguments["sharded"] else {}
-    also: dict[str, Case] = {"uneven": _uneven, BROADCAST: _broadcast}
+    also: dict[str, Case] = {"uneven": _uneven, BROADCAST: _broadcast, stepwise.CASE: stepwise.case}
     return conduct(rank, {**cases, **also, **course.cases(rank.arguments["sharded"]), **odd})
 
 

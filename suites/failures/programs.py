@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -41,6 +42,21 @@ def hangs(rank: Rank) -> dict[str, Any]:
         time.sleep(_FOR_EVER_S)
     _sums(rank, 1)
     return {}
+
+
+def around(rank: Rank) -> dict[str, Any]:
+    """Stay in what is wrapped around a collective: no phase tells the ranks apart, and each one's stack shows the collective."""
+    _sums(rank, 1)
+    rank.phase("a sum that somebody wrapped")
+    _wrapped(rank, lambda: _sum(rank, 1031))
+    return {}
+
+
+def _wrapped(rank: Rank, action: Callable[[], None]) -> None:
+    """Stand for a profiler's or a framework's own code around a call."""
+    if rank.rank == _FAULTY:
+        time.sleep(_FOR_EVER_S)
+    action()
 
 
 def stopped(rank: Rank) -> dict[str, Any]:

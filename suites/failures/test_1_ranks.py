@@ -17,6 +17,7 @@ from stackproof.ranks.launch import Arrangement, arrange, launch
 from stackproof.record.checks import CheckCrashed, CheckEnded, CheckFailed, CheckHung, require
 from stackproof.record.records import Figure
 from stackproof.runner.request import Request
+from stackproof.stack import capabilities
 from stackproof.stack.stacks import Stack
 
 WORLD = 2
@@ -37,6 +38,7 @@ class Fault:
     ends: tuple[type[CheckEnded], ...]
     words: tuple[str, ...]
     environment: tuple[tuple[str, str], ...] = ()
+    needs: tuple[str, ...] = ()
 
     @property
     def within_s(self) -> float:
@@ -49,6 +51,11 @@ class Fault:
 FAULTS = {
     "killed": Fault("programs:killed", (CheckCrashed,), ("rank 1", "signal SIGKILL", "'sums without end'")),
     "hangs": Fault("programs:hangs", (CheckHung,), ("rank 1 hung in 'a step that does not end'", "in hangs")),
+    "hangs around a collective": Fault(
+        "programs:around",
+        (CheckHung,),
+        ("rank 1 hung in 'a sum that somebody wrapped'", "in _wrapped", "collectives entered", "rank 0 was in"),
+    ),
     "stopped": Fault("programs:stopped", (CheckHung,), ("rank 1 hung in 'the last step'", "it left no stack")),
     "raises": Fault(
         "programs:raises",
@@ -68,6 +75,7 @@ FAULTS = {
         (CheckFailed, CheckCrashed),
         ("'a sum of mismatched shapes'", "called different collectives, or with different shapes"),
         environment=(("TORCH_DISTRIBUTED_DEBUG", "DETAIL"),),
+        needs=("collectives-compared",),
     ),
     "the store dies": Fault("programs:store_dies", (CheckCrashed,), ("which holds the ranks' store", "signal SIGKILL")),
 }
@@ -116,9 +124,11 @@ def pair(stack: Stack) -> Arrangement:
 
 @pytest.mark.parametrize("name", FAULTS)
 @pytest.mark.deadline(180)
-def test_named(name: str, provoke: Provoke, figures: dict[str, Figure]) -> None:
+def test_named(name: str, stack: Stack, provoke: Provoke, figures: dict[str, Figure]) -> None:
     """The failure is named: which rank, where, by which signal or in which words."""
     fault = FAULTS[name]
+    for capability in fault.needs:
+        capabilities.require(stack, capability)
     said, seconds = provoke(fault)
     missing = [word for word in fault.words if word not in said]
     require(not missing, f"{missing} is not in: {said}")

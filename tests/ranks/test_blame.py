@@ -155,7 +155,8 @@ def test_the_rank_that_got_least_far_hung(tmp_path: Path) -> None:
     rank(tmp_path, 1, "step 1", stderr=COMPUTING)
     assert who_hung(Traces(tmp_path, 2), 5.0) == (
         "rank 1 hung in 'step 1' (rank 0 in 'step 2'); all ranks were ended after 5 s; "
-        'it was in File "/opt/program.py", line 9 in never_ends; it printed last: last words'
+        'it was in File "/opt/program.py", line 9 in never_ends; rank 0 was in File "/opt/program.py", line 5 in train; '
+        "it printed last: last words"
     )
 
 
@@ -192,6 +193,81 @@ def test_a_rank_that_hangs_in_leaving_is_not_the_one_that_has_answered(tmp_path:
     assert who_hung(Traces(tmp_path, 2), 5.0).startswith(
         "rank 0 hung in 'leaving the group' (rank 1 in 'leaving the group')"
     )
+
+
+WRAPPED = """\
+Timeout (0:00:05)!
+Thread 0x00007f02 (most recent call first):
+  File "/opt/wrapper.py", line 3 in sleeps
+  File "/opt/torch/distributed/distributed_c10d.py", line 3245 in all_reduce
+  File "/opt/program.py", line 5 in train
+"""
+READING = """\
+Timeout (0:00:05)!
+Thread 0x00007f02 (most recent call first):
+  File "/opt/program.py", line 8 in reads_the_loss
+"""
+
+
+def entered(folder: Path, *counts: dict[str, int]) -> None:
+    """Leave the ranks' counts of collectives by group."""
+    for number, one in enumerate(counts):
+        (folder / f"rank{number}.entered").write_text(json.dumps(one))
+
+
+def test_a_hang_in_what_is_wrapped_around_a_collective_is_the_rank_that_did_not_enter(tmp_path: Path) -> None:
+    """A rank that reads a number waits on its card, and its stack shows no collective: the counts say that it has entered."""
+    rank(tmp_path, 0, "step 1", stderr=READING)
+    rank(tmp_path, 1, "step 1", stderr=WRAPPED)
+    entered(tmp_path, {"0": 42}, {"0": 41})
+    said = who_hung(Traces(tmp_path, 2), 5.0)
+    assert said.startswith("rank 1 hung in 'step 1' (rank 0 in 'step 1'); ")
+    assert said.endswith('; rank 0 was in File "/opt/program.py", line 8 in reads_the_loss')
+    assert 'it was in File "/opt/wrapper.py", line 3 in sleeps; collectives entered: rank 0 42, rank 1 41' in said
+
+
+def test_counts_go_before_phases(tmp_path: Path) -> None:
+    """A rank may note its next step before the collective that it never calls."""
+    rank(tmp_path, 0, "step 1", stderr=WAITING)
+    rank(tmp_path, 1, "step 1", "step 2", stderr=COMPUTING)
+    entered(tmp_path, {"0": 7}, {"0": 6})
+    assert who_hung(Traces(tmp_path, 2), 5.0).startswith("rank 1 hung in 'step 2' (rank 0 in 'step 1'")
+
+
+def test_of_many_ranks_those_that_never_entered_are_named(tmp_path: Path) -> None:
+    """Each by its number; a rank that has entered is not accused, wherever it is."""
+    for number in range(4):
+        rank(tmp_path, number, "step 1", stderr=COMPUTING if number in (1, 3) else WAITING)
+    entered(tmp_path, {"0": 5}, {"0": 4}, {"0": 5}, {"0": 4})
+    assert who_hung(Traces(tmp_path, 4), 5.0).startswith("rank 1 and rank 3 hung in 'step 1' (rank 0 in 'step 1'")
+
+
+def test_a_rank_that_waits_is_not_accused_of_the_runs_ahead_of_others(tmp_path: Path) -> None:
+    """On a card collectives are queued: who waits for the first of them has entered fewer than who goes on, and is not to blame."""
+    rank(tmp_path, 0, "step 1", stderr=COMPUTING)
+    rank(tmp_path, 1, "step 1", stderr=WAITING)
+    entered(tmp_path, {"0": 20}, {"0": 5})
+    assert who_hung(Traces(tmp_path, 2), 5.0).startswith("rank 0 hung in 'step 1'")
+
+
+def test_groups_are_counted_apart(tmp_path: Path) -> None:
+    """Ranks that wait in each other's groups are told by group; both wait, so that both are named."""
+    for number in (0, 1):
+        rank(tmp_path, number, "step 1", stderr=WAITING)
+    entered(tmp_path, {"0": 9, "left": 3, "right": 2}, {"0": 9, "left": 2, "right": 3})
+    said = who_hung(Traces(tmp_path, 2), 5.0)
+    assert said.startswith("rank 0 and rank 1 hung")
+    assert "collectives entered: of group left rank 0 3, rank 1 2; of group right rank 0 2, rank 1 3" in said
+
+
+def test_if_nobody_is_behind_that_is_said(tmp_path: Path) -> None:
+    """All have entered the collective that does not end; counts that cannot be read say nothing."""
+    for number in (0, 1):
+        rank(tmp_path, number, "step 1", stderr=WAITING)
+    entered(tmp_path, {"0": 9}, {"0": 9})
+    assert "each rank had entered 9 collectives, so none is behind" in who_hung(Traces(tmp_path, 2), 5.0)
+    (tmp_path / "rank1.entered").write_text("{")
+    assert "entered" not in who_hung(Traces(tmp_path, 2), 5.0)
 
 
 def test_what_is_left_is_found_by_the_mark(tmp_path: Path) -> None:

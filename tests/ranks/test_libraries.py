@@ -62,6 +62,15 @@ def test_a_log_of_a_run_that_worked_is_not_explained() -> None:
         ),
         ("Bootstrap : no socket interface found", "no network interface passes NCCL_SOCKET_IFNAME"),
         ("terminate called: op.preamble.length <= op.nbytes. 1032 vs 1028", "the ranks' tensors differ in size"),
+        # oneccl_bindings_for_pytorch 2.8 on the CPU, with the variable set
+        (
+            "RuntimeError: ProcessGroup ccl does not yet support sequence numbers.",
+            "which TORCH_DISTRIBUTED_DEBUG=DETAIL asks of it",
+        ),
+        (
+            "TypeError: BF16 all reduce communication hook required CUDA 11+ and NCCL 2.10+ or XPU and XCCL",
+            "use a hook of your own",
+        ),
         ("The server socket has failed to listen. code: -98, name: EADDRINUSE", "the port is taken by another program"),
     ],
 )

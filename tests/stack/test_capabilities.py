@@ -26,6 +26,16 @@ def test_a_device_with_it_goes_on() -> None:
     capabilities.require(stacks.load("cuda"), "device-memory")
 
 
+@pytest.mark.parametrize("name", ["sharded-mean", "collectives-compared"])
+def test_a_backend_without_it_skips_with_the_rule(name: str) -> None:
+    """The bindings of oneCCL refuse what other backends and a rehearsal over gloo do."""
+    xpu = stacks.load("xpu")
+    with pytest.raises(CapabilityMissing, match=rf"data/capabilities.toml, {name}: absent over ccl: "):
+        capabilities.require(xpu, name)
+    for other in (xpu.rehearse(), stacks.load("xpu-native"), stacks.load("cuda"), CPU):
+        capabilities.require(other, name)
+
+
 def test_a_stack_can_lack_one_of_its_own() -> None:
     """The row in stack.toml is the reason."""
     stack = replace(stacks.load("cuda"), missing={"device-memory": "the emulator counts nothing"})

@@ -16,12 +16,14 @@ from typing import Any
 
 from stackproof.base import processes
 from stackproof.base.text import first_line
+from stackproof.ranks import entered
 from stackproof.ranks.libraries import Library, Requested, explain, is_symptom
 from stackproof.record.checks import CheckCrashed, CheckFailed
 
 FORMED, LEAVING = "starting the program", "leaving the group"
 # Frames in which a rank waits for others, and is not itself what they wait for.
 _WAITING = ("torch/distributed/", "torch/autograd/", " in synchronize")
+_WRAPPED = 4  # a backend written in Python waits in frames of its own, above torch's
 _SIGTERM = -15  # from the agent, which ends the others once one has failed
 
 
@@ -107,20 +109,45 @@ class Traces:
 
 
 def who_hung(traces: Traces, after_s: float) -> str:
-    """Name the ranks that got least far; among equals those that do not merely wait for the others."""
+    """Name the ranks that the others wait for: those that entered fewer collectives and do not wait themselves.
+
+    Where no count tells, those that got least far by their phases; among equals those that do not merely wait for the others.
+    """
     silent = [rank for rank in range(traces.world_size) if not traces.answered(rank)]
     ranks = [rank for rank in silent if not traces.ended(rank)] or silent or list(range(traces.world_size))
-    least = min(len(traces.phases(rank)) for rank in ranks)
-    equal = [rank for rank in ranks if len(traces.phases(rank)) == least]
-    behind = [rank for rank in equal if not _waits(traces, rank)] or equal
+    counts = {rank: entered.read(traces.folder, rank) for rank in range(traces.world_size)}
+    behind = _behind(traces, ranks, counts)
     named = " and ".join(f"rank {rank}" for rank in behind)
     others = ", ".join(
         f"rank {rank} in '{traces.place(rank)}'" for rank in range(traces.world_size) if rank not in behind
     )
     return (
         f"{named} hung in '{traces.place(behind[0])}'{f' ({others})' if others else ''}; all ranks were ended after "
-        f"{after_s:.0f} s{_frame(traces, behind[0])}{_early(traces, behind)}{_last_words(traces, behind[0])}"
+        f"{after_s:.0f} s{_frame(traces, behind[0])}{entered.sentence(counts)}{_theirs(traces, behind)}{_early(traces, behind)}"
+        f"{_last_words(traces, behind[0])}"
     )
+
+
+def _behind(traces: Traces, ranks: Sequence[int], counts: Mapping[int, entered.Counts]) -> list[int]:
+    lagging = set().union(*entered.lagging(counts).values())
+    if found := [rank for rank in ranks if rank in lagging and not _waits(traces, rank)]:
+        return found
+    least = min(len(traces.phases(rank)) for rank in ranks)
+    equal = [rank for rank in ranks if len(traces.phases(rank)) == least]
+    for depth in (1, _WRAPPED):
+        found = [rank for rank in equal if not _waits(traces, rank, depth)]
+        if 0 < len(found) < len(equal):
+            return found
+    return equal
+
+
+def _theirs(traces: Traces, but: Sequence[int]) -> str:
+    """Say where the ranks are that are not to blame: each one's innermost line outside torch."""
+    lines = {
+        rank: [frame for frame in traces.stack(rank) if "/torch/" not in frame] for rank in range(traces.world_size)
+    }
+    said = [f"rank {rank} was in {own[0]}" for rank, own in lines.items() if own and rank not in but]
+    return f"; {', '.join(said)}" if said else ""
 
 
 def who_failed(traces: Traces, status: int) -> Exception:
@@ -143,10 +170,12 @@ def who_failed(traces: Traces, status: int) -> Exception:
     return CheckCrashed(f"rank {rank} ended with {ended} in '{where}'{because}{at}; it printed last: {said}")
 
 
-def _waits(traces: Traces, rank: int) -> bool:
-    """Whether a rank was inside a collective; one that left no stack is stopped or stuck outside Python."""
-    stack = traces.stack(rank)
-    return bool(stack) and any(part in frame for frame in stack[:4] for part in _WAITING)
+def _waits(traces: Traces, rank: int, depth: int = 1) -> bool:
+    """Whether a rank was inside a collective itself, not in what somebody wrapped around one; looks at `depth` innermost frames.
+
+    One that left no stack is stopped or stuck outside Python.
+    """
+    return any(part in frame for frame in traces.stack(rank)[:depth] for part in _WAITING)
 
 
 def _follows(traces: Traces, failure: Mapping[str, Any]) -> int:

@@ -26,6 +26,7 @@ from stackproof.device.devices import HOST, visible
 from stackproof.device.kinds import Device
 from stackproof.ranks import libraries
 from stackproof.ranks.blame import FORMED, LEAVING
+from stackproof.ranks.counting import told
 from stackproof.ranks.launchers import Spec
 from stackproof.record.records import write_atomically
 from stackproof.stack import stacks
@@ -126,7 +127,8 @@ def join(spec: Spec, seat: RankInfo, device: Device, store: Store) -> dict[str, 
     if spec.within_s:
         faulthandler.dump_traceback_later(min(spec.within_s, spec.remaining_s))
     context = Rank(seat.rank, seat.world_size, device, str(dist.get_backend()), formed_s, spec.arguments, folder)
-    result = _program(spec.program)(context)
+    with told(folder, seat.rank):
+        result = _program(spec.program)(context)
     context.phase(LEAVING)
     _part(store, seat)
     return result

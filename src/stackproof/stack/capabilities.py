@@ -20,10 +20,11 @@ RULES = DATA / "capabilities.toml"
 
 @dataclass(frozen=True)
 class Capability:
-    """A capability: torch device types that lack it, packages that it needs, and why."""
+    """A capability: torch device types and backends of collectives that lack it, packages that it needs, and why."""
 
     reason: str
     absent_on: tuple[str, ...] = ()
+    absent_over: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
     varies: bool = False
     """Whether two hosts of one stack differ in it, by their memory or the number of their cards."""
@@ -56,6 +57,8 @@ def require(stack: Stack, name: str) -> None:
     rule = rules()[name]
     if stack.device in rule.absent_on:
         raise CapabilityMissing(f"data/capabilities.toml, {name}: absent on {stack.device}: {rule.reason}")
+    if stack.backend in rule.absent_over:
+        raise CapabilityMissing(f"data/capabilities.toml, {name}: absent over {stack.backend}: {rule.reason}")
     for need in map(Requirement, rule.needs):
         if (have := _installed(need)) is not None:
             raise CapabilityMissing(f"data/capabilities.toml, {name}: needs {need}, {have}: {rule.reason}")

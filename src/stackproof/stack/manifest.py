@@ -237,12 +237,12 @@ def _unlisted(found: Manifest, file: str, ids: list[str], run: Selection) -> str
 
 
 def _excused(check: Check, exact: bool) -> bool:
-    """Whether a rule says that hosts differ in this; where nobody counted a run, also what a table, a version or the device says."""
+    """Whether a rule says that hosts differ in this; where nobody counted a run, also what a table, a version or a backend says."""
     why = why_not(check)
     rule = capabilities.rules().get(why)
     if rule is None:
         return not exact and (why == MEASURED or why.endswith(".toml"))
-    return rule.varies or (not exact and bool(rule.needs))
+    return rule.varies or (not exact and bool(rule.needs or rule.absent_over))
 
 
 def _varies(why: str) -> bool:
