@@ -1,24 +1,49 @@
-"""The card serves its operators itself: none is computed by the host in silence."""
+"""The card serves its operators itself: none that a step of training sends it is computed by the host in silence."""
 
 from __future__ import annotations
 
 import pytest
+import torch
 
 from stackproof.device.kinds import Device
-from stackproof.probes import clock
+from stackproof.device.telemetry import unless_shared
+from stackproof.probes import clock, served
 from stackproof.record.records import Figure
 from stackproof.stack import capabilities
 from stackproof.stack.stacks import Stack
+from stackproof.workloads.catalogue import get, names
+from suites.common import SEED
 
 
-@pytest.mark.deadline(120)
+@pytest.mark.deadline(240)
 def test_by_the_card(stack: Stack, device: Device, figures: dict[str, Figure]) -> None:
-    """With the card's queue full, every operator's call returns at once (pytorch#126488)."""
+    """With the card's queue full, what a step of each workload calls on it, forward and backward, returns at once (pytorch#126488)."""
     capabilities.require(stack, "device-events")
+    traced, left_out = _traced(stack, device)
     work = clock.products(device)
-    shares = clock.served(clock.calls(device), work, clock.lasting(work, clock.BACKLOG_S))
+    with unless_shared(device, stack):
+        shares = served.served(traced.calls, work, clock.lasting(work, served.BACKLOG_S))
     slowest = max(shares, key=lambda name: shares[name])
-    figures["slowest"] = shares[slowest]
+    operators = {name.partition(" ")[0] for name in shares}
+    figures |= {"operators": len(operators), "calls": len(shares), "slowest": shares[slowest]}
+    figures |= {"not called": ", ".join(f"{name} ({why})" for name, why in sorted(traced.excused.items()))}
+    figures |= {"workloads left out": ", ".join(left_out)}
     figures["summary"] = (
-        f"{len(shares)} operators return before the queue is empty; {slowest} after {shares[slowest]:.1%} of it"
+        f"{len(operators)} operators of training steps, in {len(shares)} calls, return before the queue is empty; "
+        f"{slowest} after {shares[slowest]:.1%} of it; {len(traced.excused)} others look at memory or must wait"
     )
+
+
+def _traced(stack: Stack, device: Device) -> tuple[served.Traced, list[str]]:
+    """Trace the second step of every workload that this environment can build, in float32 and under autocast."""
+    traced, left_out = served.Traced(device.torch), []
+    for name in names():
+        if get(name).missing():
+            left_out.append(name)
+            continue
+        for autocast in (None, torch.bfloat16) if "bfloat16" in stack.precisions else (None,):
+            job = get(name).build(device.torch, "tiny", SEED, torch.float32, autocast)
+            job.step()
+            with traced:
+                job.step()
+    return traced, left_out

@@ -9,7 +9,7 @@ import pytest
 from stackproof.bench import sampling
 from stackproof.device.devices import HOST
 from stackproof.device.kinds import Device
-from stackproof.probes import clock
+from stackproof.probes import clock, timekeeping
 from stackproof.probes.clock import Spans, Turn
 from stackproof.record.checks import CheckFailed
 
@@ -40,6 +40,10 @@ def telling(monkeypatch: pytest.MonkeyPatch, *found: Spans) -> list[Device]:
 
     monkeypatch.setattr(clock, "measure", measured)
     monkeypatch.setattr(clock, "products", lambda _: None)
+    monkeypatch.setattr(clock, "lasting", lambda *_: 1)
+    kept = timekeeping.Kept(1, 1.0, 0.0)
+    monkeypatch.setattr(timekeeping, "device_clock", lambda *_: kept)
+    monkeypatch.setattr(timekeeping, "host_clock", lambda *_: kept)
     return asked
 
 

@@ -25,7 +25,7 @@ from stackproof.base import processes
 from stackproof.base.processes import descendants, everyone
 from stackproof.base.toml import Key, OneOf, Table
 from stackproof.device.kinds import Device
-from stackproof.record.checks import CheckInconclusive
+from stackproof.record.checks import CheckFailed, CheckInconclusive
 from stackproof.record.records import Figure
 from stackproof.stack.stacks import Stack
 
@@ -204,6 +204,29 @@ def require_alone(device: Device, stack: Stack, *, allowed: bool) -> tuple[str, 
     if not allowed:
         raise CheckInconclusive(f"{sentence}; end them, or add --allow-foreign to measure anyway and label the figures")
     return (sentence,)
+
+
+def neighbours(device: Device, stack: Stack) -> str:
+    """Name the other processes on the card in a few words, or say that nobody tells of any."""
+    found = others_on_card(device, stack)
+    if found:
+        return f"{len(found)} other process(es) on {device}: {', '.join(found[:3])}; end them and run again"
+    return f"no tool tells who else is on {device}" if found is None else f"no other process is seen on {device}"
+
+
+@contextlib.contextmanager
+def unless_shared(device: Device, stack: Stack) -> Iterator[None]:
+    """Take a failure inside, of something that whoever shares the card can cause too, for inconclusive where there is somebody.
+
+    Raises:
+        CheckInconclusive: it failed, and other processes are on the card; the sentence names them.
+    """
+    try:
+        yield
+    except CheckFailed as failed:
+        if others_on_card(device, stack):
+            raise CheckInconclusive(f"{failed}; but {neighbours(device, stack)}") from failed
+        raise
 
 
 def family() -> set[int]:

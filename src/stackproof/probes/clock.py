@@ -1,21 +1,17 @@
-"""Proof that a device's time is real: the clock runs, work that doubles takes twice as long, synchronising waits.
-
-It is a card's own time if the host does not compute the card's operators in silence.
-"""
+"""Proof that a device's time is real: the clock runs, work that doubles takes twice as long, synchronising waits."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import median
 from typing import Protocol
 
 import torch
-from torch.nn import functional
 
 from stackproof.device.kinds import Device
-from stackproof.record.checks import CheckInconclusive, require
+from stackproof.record.checks import require
 
 UNIT_S = 1e-3
 """One unit of work takes at least this long, so that a launch (some 10 microseconds) does not count."""
@@ -29,9 +25,6 @@ DOUBLE = (1.5, 2.7)
 """Twice the work takes between these times as long; 2.4 was seen after one round on a busy two-core machine."""
 AGREE = (0.95, 1.02)
 """The device's time as a share of the wall clock's around it, in the best turn: a busy host only lowers it; cards show 0.996 and more."""
-RATE = (0.98, 1.02)
-"""The clock that times everything against the counter that nobody adjusts; the kernel slews others by 0.05 % at most (adjtimex(2))."""
-_LOOKS, _LOOK_S = 7, 0.1
 _WHOLE_MS = 1e-6
 LATE = 0.5
 """At most this share of the whole may be left to wait for when synchronising has returned; it is 0.9 and more if it does nothing."""
@@ -87,17 +80,6 @@ class Spans:
     units: int
     single: list[Turn]
     double: list[Turn]
-
-
-def clock() -> float:
-    """Return how far the clock that times everything went, per second of CLOCK_MONOTONIC_RAW: the median of seven short sleeps."""
-    return median(_look() for _ in range(_LOOKS))
-
-
-def _look() -> float:
-    fine, raw = time.perf_counter(), time.clock_gettime(time.CLOCK_MONOTONIC_RAW)
-    time.sleep(_LOOK_S)
-    return (time.perf_counter() - fine) / (time.clock_gettime(time.CLOCK_MONOTONIC_RAW) - raw)
 
 
 def products(device: Device) -> Products:
@@ -193,91 +175,13 @@ def waits(spans: Spans) -> float:
 def agrees(spans: Spans) -> float:
     """The device's own time is the wall clock's, and finer than milliseconds; returns the largest share of all turns."""
     turns = [*spans.single, *spans.double]
+    rough = all(abs(turn.device * 1e3 - round(turn.device * 1e3)) < _WHOLE_MS for turn in turns)
+    require(
+        not rough, f"the device's time is whole milliseconds in all of {len(turns)} turns; events are finer than that"
+    )
     share, (low, high) = max(turn.device / complete(turn) for turn in turns), AGREE
     require(
         low <= share <= high,
         f"the device's time is {share:.3f} of the wall clock's for the same work; {low} to {high} were expected",
     )
-    rough = all(abs(turn.device * 1e3 - round(turn.device * 1e3)) < _WHOLE_MS for turn in turns)
-    require(
-        not rough, f"the device's time is whole milliseconds in all of {len(turns)} turns; events are finer than that"
-    )
     return share
-
-
-BACKLOG_S = 0.1
-LEAST_S = 5e-3
-"""So much of it must be left when the operator is called: far more than a launch takes."""
-WAITED = 0.5
-"""From this share of the queue's time on, a call waited for it; a launch takes little of it."""
-_TRIES = 3
-Call = Callable[[], object]
-
-
-def calls(device: Device) -> dict[str, Call]:
-    """Return operators that training is made of, on arguments that are small beside the queue."""
-    place, draw = device.torch, torch.Generator().manual_seed(1)
-    rows, image = (torch.randn(shape, generator=draw).to(place) for shape in ((64, 64), (2, 8, 16, 16)))
-    kernel, heads = (torch.randn(shape, generator=draw).to(place) for shape in ((8, 8, 3, 3), (1, 2, 32, 16)))
-    index = torch.arange(64).to(place)
-    return {
-        "mm": lambda: torch.mm(rows, rows),
-        "addmm": lambda: torch.addmm(rows, rows, rows),
-        "add": lambda: rows + rows,
-        "sum": lambda: rows.sum(),
-        "cat": lambda: torch.cat((rows, rows)),
-        "index_select": lambda: rows.index_select(0, index),
-        "embedding": lambda: functional.embedding(index, rows),
-        "convolution": lambda: functional.conv2d(image, kernel, padding=1),
-        "max_pool2d": lambda: functional.max_pool2d(image, 2),
-        "silu": lambda: functional.silu(rows),
-        "softmax": lambda: torch.softmax(rows, -1),
-        "layer_norm": lambda: functional.layer_norm(rows, (64,)),
-        "cross_entropy": lambda: functional.cross_entropy(rows, index),
-        "attention": lambda: functional.scaled_dot_product_attention(heads, heads, heads),
-    }
-
-
-def waited(call: Call, work: KnownWork, units: int) -> float:
-    """Return for which share of the queue's time the call did not return, the smallest of three: noise only adds to it."""
-    call()  # what is loaded or allocated once is no answer
-    return min(_share(call, work, units) for _ in range(_TRIES))
-
-
-def _share(call: Call, work: KnownWork, units: int) -> float:
-    took, whole = _behind(call, work, units)
-    return took / max(whole, 1e-9)
-
-
-def _behind(call: Call, work: KnownWork, units: int) -> tuple[float, float]:
-    """Return the seconds of a call behind a full queue, and those until the queue was empty."""
-    work.read()
-    work.submit(units)
-    began = time.perf_counter()
-    call()
-    took = time.perf_counter() - began
-    work.read()
-    return took, time.perf_counter() - began
-
-
-def served(chosen: Mapping[str, Call], work: KnownWork, units: int) -> dict[str, float]:
-    """Hold every call against a queue that is not empty; return the shares by name.
-
-    A backend without an operator may hand it to the CPU; its result is right and late, and what is said of it is a debug message
-    (https://github.com/pytorch/pytorch/issues/126488). So the card is given work for a tenth of a second, and the operator is called: a
-    launch returns at once, and what reads its arguments on the host, or synchronises, returns when the queue is empty.
-
-    Raises:
-        CheckFailed: operators waited for the queue.
-        CheckInconclusive: the queue was empty before anything could be called.
-    """
-    if _behind(lambda: None, work, units)[1] < LEAST_S:
-        raise CheckInconclusive("the card had done its work before anything else could be called; nothing can be told")
-    shares = {name: waited(call, work, units) for name, call in chosen.items()}
-    late = ", ".join(f"{name} ({share:.0%})" for name, share in shares.items() if share >= WAITED)
-    require(
-        not late,
-        f"waited for the card's queue, as what the host computes in silence does, or what synchronises: {late}; "
-        f"at most {WAITED:.0%} of the time until the queue was empty are allowed",
-    )
-    return shares

@@ -128,21 +128,6 @@ def report_idle() -> None:
     sys.stdout.write(json.dumps(answer) + "\n")
 
 
-def growth(device: Device, step: Callable[[], object], steps: int, warm_up: int, allowed: int) -> int:
-    """Run steps and return by how many bytes the device's memory grew after the warm-up; more than `allowed` fails."""
-    for _ in range(warm_up):
-        step()
-    device.synchronize()
-    before = device.memory().allocated
-    for _ in range(steps):
-        step()
-    device.synchronize()
-    grown = device.memory().allocated - before
-    each = f"{grown / steps / 1024:.1f} KiB a step"
-    require(grown <= allowed, f"{device}: {steps} training steps left {grown} bytes behind ({each}), {allowed} allowed")
-    return grown
-
-
 @dataclass(frozen=True)
 class Overcommitment:
     """How asking for too much ended: what was free and granted, and the rate of the first block in GB/s at three times."""

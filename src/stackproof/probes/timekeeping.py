@@ -1,0 +1,225 @@
+"""Is a clock right? Held against the kernel's raw counter and a process of its own, over milliseconds and over seconds.
+
+A reading lies between two readings of the reference, taken before and after it. A busy host only moves those two apart, so that it
+can hide a wrong clock and never accuse a right one.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from stackproof.device.kinds import Device, Stopwatch
+from stackproof.probes.clock import KnownWork
+from stackproof.record.checks import CheckInconclusive, require
+
+RATE = 0.002
+"""The kernel slews its own clocks by 0.05 % at most (adjtimex(2)); oscillators differ by far less."""
+DEVICE_RATE = 0.005
+GRAIN_S = 2e-5
+"""What two clocks may differ by beside their rates: the counters of two cores, and a card's latency."""
+TICK_S = 5e-6
+"""Events are finer than this; a benchmark's samples take half a millisecond and more."""
+SECONDS = 2.0
+_STEP_S = 0.01
+_NARROW_S = 2e-4
+_TRIES = 20
+_KNOWN = 0.01
+"""A rate that is known to no better than this says nothing."""
+_SPANS = 64
+
+Now = Callable[[], float]
+
+
+def raw() -> float:
+    """Return the seconds of the counter that nobody adjusts."""
+    return time.clock_gettime(time.CLOCK_MONOTONIC_RAW)
+
+
+@dataclass(frozen=True)
+class Moment:
+    """When something happened, by the reference: not before `early` and not after `late`, in seconds; `told` is the clock's own reading."""
+
+    early: float
+    late: float
+    told: float = 0.0
+
+
+def at(reference: Now, act: Callable[[], Any]) -> Moment:
+    """Do something between two readings; again, while the readings are far apart: what counts is what was done last."""
+    for _ in range(_TRIES):
+        early = reference()
+        told = act()
+        late = reference()
+        if late - early <= _NARROW_S:
+            break
+    return Moment(early, late, float(told or 0.0))
+
+
+@dataclass(frozen=True)
+class Told:
+    """A span that a clock told, in seconds, and within which bounds it was by the reference."""
+
+    seconds: float
+    shortest: float
+    longest: float
+
+    @property
+    def off(self) -> float:
+        """By how many seconds it is outside its bounds: above nothing if it is too long, below if it is too short."""
+        return max(0.0, self.seconds - self.longest) + min(0.0, self.seconds - self.shortest)
+
+    def wrong(self, rate: float) -> bool:
+        """Whether it is further outside than the rate allows."""
+        return abs(self.off) > rate * self.longest + GRAIN_S
+
+
+def told(seconds: float, begin: Moment, end: Moment) -> Told:
+    """Return the span between two moments as a clock told it."""
+    return Told(seconds, max(0.0, end.early - begin.late), end.late - begin.early)
+
+
+def hold(whose: str, spans: Sequence[Told], rate: float) -> float:
+    """Every span is what the reference says; returns the rate of the longest, as far as it is known to be off.
+
+    Raises:
+        CheckFailed: a span is longer or shorter than it can have been.
+        CheckInconclusive: the host was too busy for the longest to say anything.
+    """
+    worst = max(spans, key=lambda span: abs(span.off) - rate * span.longest)
+    limits = f"{worst.shortest * 1e3:.3f} to {worst.longest * 1e3:.3f} ms"
+    require(
+        not worst.wrong(rate),
+        f"{whose} told {worst.seconds * 1e3:.3f} ms for a span of {limits} ({sum(span.wrong(rate) for span in spans)} of "
+        f"{len(spans)} spans are wrong); {rate:.1%} and {GRAIN_S * 1e6:.0f} us are allowed",
+    )
+    longest = max(spans, key=lambda span: span.shortest)
+    if longest.longest - longest.shortest > _KNOWN * longest.longest:
+        raise CheckInconclusive(
+            f"{whose} cannot be judged: the host was so busy that a span was only known to be {limits}"
+        )
+    return longest.off / longest.longest
+
+
+class Outside:
+    """A process of its own that reads the raw counter when it is asked; nothing that is imported here reaches it."""
+
+    _CODE = (
+        "import sys, time\n"
+        "for _ in sys.stdin:\n"
+        "    print(time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW), flush=True)\n"
+    )
+
+    def __enter__(self) -> Now:
+        self._child = subprocess.Popen(
+            [sys.executable, "-I", "-S", "-c", self._CODE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            env={name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ},
+        )  # fmt: skip
+        return self._read
+
+    def __exit__(self, *_: object) -> None:
+        self._child.communicate()
+
+    def _read(self) -> float:
+        assert self._child.stdin is not None
+        assert self._child.stdout is not None
+        self._child.stdin.write("\n")
+        self._child.stdin.flush()
+        said = self._child.stdout.readline()
+        require(bool(said), f"a process that only reads a clock ended with {self._child.poll()}")
+        return int(said) / 1e9
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What was seen of a clock: how many spans, and by what share the longest is known to be off at least."""
+
+    spans: int
+    seconds: float
+    off: float
+
+
+def host_clock(seconds: float = SECONDS) -> Kept:
+    """The clock that times everything is the raw counter over every span from ten milliseconds to two seconds.
+
+    And the raw counter, as this process reads it, is the one that another process reads.
+    """
+    with Outside() as outside:
+        begin = at(outside, raw)
+        looks = []
+        for _ in range(round(seconds / _STEP_S)):
+            looks.append(at(raw, time.perf_counter))
+            time.sleep(_STEP_S)
+        looks.append(at(raw, time.perf_counter))
+        end = at(outside, raw)
+    hold("the raw counter, held against another process's,", [told(end.told - begin.told, begin, end)], RATE)
+    spans = [told(last.told - first.told, first, last) for first, last in _pairs(looks)]
+    return Kept(len(spans), seconds, hold("the host's clock", spans, RATE))
+
+
+def _pairs(looks: Sequence[Moment]) -> list[tuple[Moment, Moment]]:
+    """Return neighbours, and what is 2, 4, 8 ... looks apart, and the first with the last: a jump shows between neighbours."""
+    found, gap = [(looks[0], looks[-1])], 1
+    while gap < len(looks):
+        found += list(zip(looks, looks[gap:], strict=False))
+        gap *= 2
+    return found
+
+
+def device_clock(device: Device, work: KnownWork, units: int, seconds: float = SECONDS) -> Kept:
+    """The device's clock is the raw counter over short spans, idle and at work, and over a long one that holds them all."""
+    spans, watch = list[Told](), device.stopwatch()
+    work.read()
+    began, begin = time.monotonic(), _start(device, watch)
+    while not spans or (time.monotonic() - began < seconds and len(spans) < seconds / _STEP_S):
+        spans.append(_short(device, work, units if len(spans) % 2 else 0))
+    end = _stop(device, watch)
+    spans.append(told(watch.seconds(), begin, end))
+    return Kept(len(spans), spans[-1].longest, hold(f"{device}: its own clock", spans, DEVICE_RATE))
+
+
+def _short(device: Device, work: KnownWork, units: int) -> Told:
+    watch = device.stopwatch()
+    begin = _start(device, watch)
+    if units:
+        work.submit(units)
+        work.read()
+    else:
+        time.sleep(_STEP_S)
+    end = _stop(device, watch)
+    return told(watch.seconds(), begin, end)
+
+
+def _start(device: Device, watch: Stopwatch) -> Moment:
+    """Mark the beginning on an idle device, and wait until it is marked."""
+    return at(raw, lambda: (watch.start(), device.synchronize())[0])
+
+
+def _stop(device: Device, watch: Stopwatch) -> Moment:
+    return at(raw, lambda: (watch.stop(), device.synchronize())[0])
+
+
+def tick(device: Device) -> float:
+    """Return the smallest step between times that the device's clock tells, in seconds; too coarse a one fails."""
+    watch, seen = device.stopwatch(), set()
+    for number in range(_SPANS):
+        device.synchronize()
+        watch.start()
+        time.sleep(number % 8 * _NARROW_S / 8)
+        watch.stop()
+        seen.add(round(watch.seconds(), 9))
+    ordered = sorted(seen)
+    steps = [after - before for before, after in pairwise(ordered)]
+    coarse = f"{min(steps) * 1e6:.1f} us" if steps else "coarser than all of them"
+    require(
+        bool(steps) and min(steps) <= TICK_S,
+        f"{device}: its own clock told {len(seen)} different times of {_SPANS} short spans; its tick is {coarse}, "
+        f"{TICK_S * 1e6:.0f} us are allowed",
+    )
+    return min(steps)

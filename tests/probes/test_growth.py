@@ -1,0 +1,67 @@
+"""Growth over steps: what every counter says, what repeats, and what somebody else may have taken."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+
+import pytest
+
+from stackproof.probes import growth
+from stackproof.record.checks import CheckFailed, CheckInconclusive
+
+
+def counter(book: dict[str, int]) -> growth.Read:
+    """Count what the book says."""
+    return lambda: dict(book)
+
+
+def hold(read: growth.Read, step: Callable[[], object], allowed: int = 0) -> growth.Counts:
+    """Hold ten steps a round against one limit for all counters."""
+    return growth.steady("work", read, dict.fromkeys(read(), allowed), step, 10, lambda: "somebody (1)")
+
+
+def test_steps_that_leave_nothing_pass() -> None:
+    """Nothing grows, in one round."""
+    assert hold(counter({"torch's allocator": 5}), lambda: None) == {"torch's allocator": 0}
+
+
+def test_what_is_taken_once_is_no_leak() -> None:
+    """An arena of the C library, or a workspace, is taken in one round and in no other."""
+    book, calls = {"the C library": 0}, []
+
+    def step() -> None:
+        calls.append(1)
+        book["the C library"] = 1 << 20 if len(calls) > 3 else 0
+
+    assert hold(counter(book), step)["the C library"] == 0
+
+
+@pytest.mark.parametrize("every", [1, 5])
+def test_what_each_round_leaves_is_a_leak(every: int) -> None:
+    """Each step or each fifth, by a counter of its own: told with its size."""
+    book, calls = {"torch's allocator": 0, "the card's driver": 0}, []
+
+    def step() -> None:
+        calls.append(1)
+        book["the card's driver"] += 2048 * (len(calls) % every == 0)
+
+    with pytest.raises(CheckFailed, match=f"{20480 // every} by the card's driver"):
+        hold(counter(book), step)
+
+
+def test_memory_that_also_moves_at_rest_may_be_a_neighbours() -> None:
+    """The driver's counter is everybody's: who is on the card is named, and nothing is said of the steps."""
+    reads = iter(range(0, 1000, 7))
+    with pytest.raises(CheckInconclusive, match=r"moved while nothing ran, too: somebody \(1\)"):
+        hold(lambda: {"the card's driver": next(reads)}, lambda: None)
+
+
+def test_malloc_outside_torch_is_counted() -> None:
+    """A block of the C library that nobody writes to is in no resident set, and is counted."""
+    libc = ctypes.CDLL(None)
+    libc.malloc.restype = ctypes.c_void_p
+    if "the C library" not in growth.of_process():
+        pytest.skip("this C library does not count")
+    with pytest.raises(CheckFailed, match="by the C library"):
+        growth.steady("work", growth.of_process, growth.OF_PROCESS, lambda: libc.malloc(16 << 10), 20, str)

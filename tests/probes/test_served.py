@@ -1,0 +1,87 @@
+"""What waits for a card's queue is told from what is queued; the card is a stand-in that is busy until a moment."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+import torch
+
+from stackproof.probes import clock, served
+from stackproof.record.checks import CheckFailed, CheckInconclusive
+
+
+class Queue:
+    """Work that is done so many milliseconds after it was submitted."""
+
+    def __init__(self, unit_s: float) -> None:
+        self._unit, self._until = unit_s, 0.0
+
+    def submit(self, units: int) -> None:
+        """Return at once."""
+        self._until = time.perf_counter() + units * self._unit
+
+    def read(self) -> float:
+        """Wait until it is done."""
+        time.sleep(max(0.0, self._until - time.perf_counter()))
+        return 0.0
+
+
+def test_what_returns_at_once_is_served_by_the_card() -> None:
+    """Its share of the queue's time is small."""
+    queue = Queue(0.02)
+    assert served.served({"mm": lambda: None}, queue, 5)["mm"] < 0.3
+
+
+def test_what_waits_for_the_queue_is_named() -> None:
+    """And only that."""
+    queue = Queue(0.02)
+    with pytest.raises(CheckFailed, match=r"waited for the card's queue.*: softmax \(\d+%\);"):
+        served.served({"mm": lambda: None, "softmax": queue.read}, queue, 5)
+
+
+def test_a_queue_that_is_empty_at_once_proves_nothing() -> None:
+    """As on a device whose calls return when the work is done."""
+    with pytest.raises(CheckInconclusive, match="nothing can be told"):
+        served.served({"mm": lambda: None}, Queue(0.0), 5)
+
+
+def test_the_queue_is_made_long_enough() -> None:
+    """A tenth of a second, by doubling."""
+    assert clock.lasting(Queue(0.01), served.BACKLOG_S) == 16
+
+
+def traced() -> served.Traced:
+    """Trace a small step on the CPU: forward, backward, a mask, a number that the host wants."""
+    weight = torch.ones(4, 4, requires_grad=True)
+    found = served.Traced(torch.device("cpu"))
+    with found:
+        loss = (torch.ones(2, 4) @ weight).relu().sum()
+        loss.backward()
+        weight.detach()[weight.detach() > 0].sum().item()
+    return found
+
+
+def test_forward_and_backward_are_traced_and_can_be_called_again() -> None:
+    """Each operator with copies of its arguments: what it changes is not what was trained."""
+    calls = traced().calls
+    assert {"mm float32", "relu float32", "threshold_backward float32 with gaps"} <= set(calls)
+    for call in calls.values():
+        call()
+
+
+def test_what_must_tell_the_host_something_is_excused_by_name() -> None:
+    """A number, or the size of what a mask takes."""
+    excused = traced().excused
+    assert excused["_local_scalar_dense"] == "tells the host a number"
+    assert excused["index.Tensor"] == "tells the host a size"
+
+
+def test_kinds_of_arguments_are_called_apart() -> None:
+    """Another dtype, or a tensor with gaps, is another call."""
+    found = served.Traced(torch.device("cpu"))
+    with found:
+        torch.ones(4, 4).exp()
+        torch.ones(4, 4).t()[:, :2].exp()
+        torch.ones(4, 4, dtype=torch.float64).exp()
+    assert {"exp float32", "exp float32 with gaps", "exp float64"} <= set(found.calls)

@@ -1,0 +1,97 @@
+"""Clocks against the raw counter: too fast, too slow, only over long spans, in jumps, in ticks; and never a false alarm for a busy host."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from stackproof.device.devices import HOST
+from stackproof.device.kinds import HostStopwatch
+from stackproof.probes import timekeeping
+from stackproof.probes.timekeeping import Moment, Told, hold
+from stackproof.record.checks import CheckFailed, CheckInconclusive
+
+
+class Nothing:
+    """Work that is done at once."""
+
+    def submit(self, units: int) -> None:
+        """Do nothing."""
+
+    def read(self) -> float:
+        """There is nothing to wait for."""
+        return 0.0
+
+
+def test_this_hosts_clocks_are_right() -> None:
+    """In spans of all lengths, and its tick is fine."""
+    assert timekeeping.host_clock(0.3).spans > 30
+    assert timekeeping.device_clock(HOST, Nothing(), 1, 0.2).spans > 5
+    assert timekeeping.tick(HOST) < timekeeping.TICK_S
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda now: now * 0.99,
+        lambda now: now * 1.006,
+        lambda now: now + 0.01 * int(now * 5),
+        lambda now: now + (0.003 if int(now * 10) % 2 else 0.0),
+        lambda now: int(now * 250) / 250,
+    ],
+    ids=["one per cent slow", "six per mille fast", "jumps ahead", "jumps to and fro", "ticks"],
+)
+def test_a_wrong_clock_of_the_host_is_caught(monkeypatch: pytest.MonkeyPatch, wrong: Callable[[float], float]) -> None:
+    """Whatever is wrong with it, over a second."""
+    right = time.perf_counter
+    monkeypatch.setattr(time, "perf_counter", lambda: wrong(right()))
+    with pytest.raises(CheckFailed, match="the host's clock told"):
+        timekeeping.host_clock(1.0)
+
+
+def test_a_raw_counter_that_only_this_process_reads_wrong_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both clocks of this process agree with each other, and another process disagrees."""
+    right, perf = time.clock_gettime, time.perf_counter
+    monkeypatch.setattr(time, "clock_gettime", lambda which: right(which) * 0.9)
+    monkeypatch.setattr(time, "perf_counter", lambda: perf() * 0.9)
+    with pytest.raises(CheckFailed, match="held against another process's"):
+        timekeeping.host_clock(0.5)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda told: told * 0.98,
+        lambda told: told * (1.02 if told > 0.1 else 1.0),
+        lambda told: told * (0.97 if told < 0.1 else 1.0),
+        lambda told: told + 0.004,
+    ],
+    ids=["two per cent fast", "over long spans only", "over short spans only", "a constant too much"],
+)
+def test_a_wrong_clock_of_the_device_is_caught(
+    monkeypatch: pytest.MonkeyPatch, wrong: Callable[[float], float]
+) -> None:
+    """By the span that shows it."""
+    right = HostStopwatch.seconds
+    monkeypatch.setattr(HostStopwatch, "seconds", lambda watch: wrong(right(watch)))
+    with pytest.raises(CheckFailed, match="cpu: its own clock told"):
+        timekeeping.device_clock(HOST, Nothing(), 1, 0.5)
+
+
+def test_a_coarse_tick_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whole milliseconds, or a hundred microseconds."""
+    right = HostStopwatch.seconds
+    for ticks in (1e3, 1e4):
+        monkeypatch.setattr(HostStopwatch, "seconds", lambda watch, per=ticks: round(right(watch) * per) / per)
+        with pytest.raises(CheckFailed, match="its tick is"):
+            timekeeping.tick(HOST)
+
+
+def test_a_busy_host_accuses_no_clock() -> None:
+    """Readings far apart hide a wrong clock, and where they hide everything nothing is said."""
+    begin, end = Moment(0.0, 0.3), Moment(1.0, 1.4)
+    assert timekeeping.told(1.0, begin, end) == Told(1.0, 0.7, 1.4)
+    with pytest.raises(CheckInconclusive, match="so busy that"):
+        hold("it", [timekeeping.told(1.0, begin, end)], 0.002)
