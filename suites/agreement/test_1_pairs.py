@@ -11,10 +11,10 @@ import pytest
 from stackproof.base.units import shown
 from stackproof.bench import agree
 from stackproof.bench.agree import Turns, pair
-from stackproof.bench.engine import threads
 from stackproof.bench.ranks import launched
 from stackproof.bench.sampling import calibrate
 from stackproof.bench.subjects import Profile, Subject, profile, subjects
+from stackproof.device import threads
 from stackproof.device.kinds import Device
 from stackproof.project.offers import playing
 from stackproof.record.checks import CheckInconclusive, require
@@ -98,7 +98,7 @@ def test_gemm_torch_timer(
 ) -> None:
     """A matrix product under the engine and under torch.utils.benchmark."""
     name = f"gemm-{dtype}"
-    with threads(chosen.preset):
+    with threads.chosen(chosen.preset):
         reason, turns = agree.compare_products(setting(name), agree.torch_timer, _ROUNDS[chosen.name])
     judge("gemm-torch-timer", "s/iteration", reason, turns, dtype)
 
@@ -122,7 +122,7 @@ def test_gemm_triton(
 @pytest.mark.deadline(900)
 def test_lora_trainer(setting: Callable[[str], Setting], chosen: Profile, judge: Judge) -> None:
     """A LoRA step under the engine and under transformers' Trainer, on the same sequences."""
-    with threads(chosen.preset):
+    with threads.chosen(chosen.preset):
         reason, turns = agree.compare_trainer(
             setting(f"training-{playing('pair-sequences')}"), _SLOW_ROUNDS[chosen.name]
         )
@@ -132,7 +132,7 @@ def test_lora_trainer(setting: Callable[[str], Setting], chosen: Profile, judge:
 @pytest.mark.deadline(900)
 def test_yolo_ultralytics(setting: Callable[[str], Setting], chosen: Profile, judge: Judge) -> None:
     """A detector's step under the engine and under ultralytics' own trainer."""
-    with threads(chosen.preset):
+    with threads.chosen(chosen.preset):
         reason, turns = agree.compare_detector(
             setting(f"training-{_DETECTORS[chosen.preset]}"), _SLOW_ROUNDS[chosen.name]
         )

@@ -6,7 +6,6 @@ import re
 from dataclasses import replace
 
 import pytest
-import torch
 
 from stackproof.base.errors import Refusal
 from stackproof.bench import engine
@@ -110,16 +109,6 @@ def test_remarks_say_what_makes_samples_doubtful() -> None:
     )
     (noisy,) = engine.remarks(warm, [1.0, 2.0, 3.0], Budget(noise=0.01, seconds=1.0))
     assert noisy.startswith("noisy: known to within 50% only, 1.0% was wanted")
-
-
-def test_tiny_work_runs_on_one_thread() -> None:
-    """And the number of threads is what it was afterwards."""
-    before = torch.get_num_threads()
-    with engine.threads("tiny"):
-        assert torch.get_num_threads() == 1
-    with engine.threads("full"):
-        assert torch.get_num_threads() == before
-    assert torch.get_num_threads() == before
 
 
 def test_a_real_subject_from_the_file(cpu: Stack) -> None:

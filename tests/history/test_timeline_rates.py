@@ -32,6 +32,26 @@ def test_a_loss_with_a_driver_is_flagged_and_explained() -> None:
     assert step.after.because == "driver: nvidia-smi: 550.1 -> 560.1"
 
 
+def _busy(record: Record) -> Record:
+    """Note that others used the host."""
+    for row in record.measurements:
+        row.note = "busy host: others used 60% of its cores"
+    return record
+
+
+def test_a_busy_host_is_no_change_of_the_stack() -> None:
+    """A loss that was measured beside others is shown and not flagged; runs that had the host for themselves decide alone."""
+    slow = _busy(with_driver(1, "560.1", 1.5e-3))
+    (history,) = told(with_driver(0, "550.1", 1e-3), slow)
+    assert history.changes == []
+    (series,) = history.series
+    assert series.last is not None and series.last.busy and series.last.worse
+    (history,) = told(with_driver(0, "550.1", 1e-3), slow, with_driver(2, "560.1", 1e-3))
+    (series,) = history.series
+    assert series.last is not None and not series.last.busy
+    assert series.last.ratio == pytest.approx(1, rel=0.01)
+
+
 def test_a_gain_is_flagged_as_one() -> None:
     """Fewer seconds are a higher rate."""
     (history,) = told(with_driver(0, "550.1", 1.12e-3), with_driver(1, "560.1", 1e-3))

@@ -160,6 +160,8 @@ def last_lines(path: Path, count: int = 5, of_bytes: int = 16384) -> list[str]:
     return [line.rstrip() for line in text.splitlines() if line.strip()][-count:]
 
 
+BUSY = "busy host"
+"""How the note of a figure begins that was taken while others used the host."""
 _BUSY = 0.1
 """From this share of all cores on, what others did on the host is worth a note."""
 
@@ -225,7 +227,7 @@ class HostLoad:
     @staticmethod
     def note(share: float) -> tuple[str, ...]:
         """Say it where it is worth a note."""
-        return (f"busy host: others used {share:.0%} of its cores",) if share > _BUSY else ()
+        return (f"{BUSY}: others used {share:.0%} of its cores",) if share > _BUSY else ()
 
 
 def _host_ticks() -> int:

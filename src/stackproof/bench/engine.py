@@ -9,12 +9,9 @@ import gc
 import importlib
 import random
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
-
-import torch
 
 from stackproof.base.errors import Refusal, suggestion
 from stackproof.base.processes import HostLoad
@@ -22,6 +19,7 @@ from stackproof.base.statistics import drift, median_interval
 from stackproof.bench.rows import Sampled, figures
 from stackproof.bench.sampling import Sampler, Warmth, calibrate, sample, warm_up
 from stackproof.bench.subjects import Budget, Subject
+from stackproof.device import threads
 from stackproof.device.kinds import Device
 from stackproof.device.telemetry import Telemetry, require_alone
 from stackproof.record.checks import CapabilityMissing, CheckFailed
@@ -58,7 +56,7 @@ def measure(subject: Subject, device: Device, preset: str, budget: Budget) -> Sa
     if preset == "full":
         budget = replace(budget, seconds=max(budget.seconds, subject.full_seconds))
     foreign = require_alone(device, subject.stack, allowed=budget.allow_foreign)
-    with threads(preset), device.current():
+    with threads.chosen(preset), device.current():
         facts = calibrate(device)
         if subject.kind in _PROCEDURES:
             procedure = importlib.import_module(f".{_PROCEDURES[subject.kind]}", __package__)
@@ -223,14 +221,3 @@ def remarks(warmth: Warmth, seconds: Sequence[float], budget: Budget) -> list[st
 def _throttling(telemetry: Telemetry) -> list[str]:
     reasons = telemetry.throttled()
     return [f"throttled: {', '.join(reasons)}"] if reasons else []
-
-
-@contextmanager
-def threads(preset: str) -> Iterator[None]:
-    """Run tiny work on one thread of the CPU, as the suites do: with busy neighbours, two are far less steady."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1 if preset == "tiny" else before)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

@@ -46,6 +46,12 @@ def add_outputs(verb: argparse.ArgumentParser, *, junit: bool = True) -> None:
     verb.add_argument("--results", type=Path, metavar="DIR", help="where records are kept (default: results/local)")
 
 
+def add_markdown(verb: argparse.ArgumentParser) -> None:
+    """Add where a page for people is written to."""
+    help_ = "write a comment for a pull request, or a job's summary, there"
+    verb.add_argument("--markdown", type=file, metavar="FILE", help=help_)
+
+
 def add_deadline_scale(verb: argparse.ArgumentParser) -> None:
     """Add how much more time a slow host gets."""
     help_ = "multiply every deadline, for slow hosts"

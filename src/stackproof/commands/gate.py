@@ -145,7 +145,5 @@ def add_common(verb: argparse.ArgumentParser) -> None:
 
 def _add_outputs(verb: argparse.ArgumentParser) -> None:
     """Add where the verdict is written to."""
-    verb.add_argument(
-        "--markdown", type=arguments.file, metavar="FILE", help="write a comment for a pull request there"
-    )
+    arguments.add_markdown(verb)
     arguments.add_outputs(verb)

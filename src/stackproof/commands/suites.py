@@ -72,7 +72,7 @@ def _conduct(options: argparse.Namespace, stack: stacks.Stack, look: Look | None
         deep=options.deep,
         options=options.told if "told" in options else {},
     )
-    outputs = writer.Outputs(options.results or writer.LOCAL, options.json, options.junit)
+    outputs = writer.Outputs(options.results or writer.LOCAL, options.json, options.junit, options.markdown)
     with console.Terminal().watching(f"{request.verb} {stack.label}: {stack.title}") as terminal:
         record, where = runs.conduct(request, outputs, terminal, options.resume)
     console.show(record, where)
@@ -173,6 +173,7 @@ def _add_run(verbs: Verbs, name: str, help_: str, called: Verb) -> argparse.Argu
     )
     only = "run only this check (a name or a pattern with *); may be repeated"
     arguments.add_list(verb, "--only", "CHECK", only)
+    arguments.add_markdown(verb)
     arguments.add_outputs(verb)
     arguments.add_deadline_scale(verb)
     verb.add_argument(
@@ -245,6 +246,8 @@ def _looking(folder: Path | None, page: Path | None) -> Look:
     def look(record: Record) -> None:
         for path in plots.draw(record, folder) if folder else ():
             print(f"drawn: {path}")  # noqa: T201
+        for sentence in plots.not_drawn(record) if folder else ():
+            print(f"not drawn: {sentence}")  # noqa: T201
         if page:
             _write_page(record, page)
 

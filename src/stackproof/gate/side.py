@@ -26,7 +26,8 @@ from stackproof.base.text import error_line
 from stackproof.bench.engine import require_possible
 from stackproof.bench.sampling import Sampler, freeze_collector, warm_up
 from stackproof.bench.subjects import Subject, subjects
-from stackproof.device import devices
+from stackproof.bench.subjects import profile as profile_named
+from stackproof.device import devices, threads
 from stackproof.device.facts import torch_facts
 from stackproof.device.kinds import Device
 from stackproof.device.telemetry import Telemetry, others_on_card
@@ -40,8 +41,6 @@ from stackproof.workloads.catalogue import kinds
 from stackproof.workloads.work import Setting
 
 Answer = rpc.Message
-_THREADS = max(1, torch.get_num_threads() // 2)
-"""The other side is live too: on the same cores, twice as many threads as cores wait for one another."""
 _MOST_TIMED = 64
 """Runs of a block that are timed one by one: of more, their mean shows a step that is slow now and then."""
 
@@ -82,7 +81,7 @@ class InProcess:
     """A subject in this process."""
 
     def __init__(self, subject: Subject, preset: str, device: Device, drill: PlantedFault) -> None:
-        torch.set_num_threads(1 if preset == "tiny" else _THREADS)
+        threads.choose(preset)
         self._device, self._drill = device, drill
         device.reset_peak()
         self._work = kinds()[subject.kind](Setting(device, preset, subject.table(preset)))
@@ -166,6 +165,7 @@ class Side:
         found = stacks.load(stack)
         self.name, self.stack = name, found.rehearse() if rehearsed else found
         _import(self.stack.imports)
+        threads.choose(profile_named(profile).preset)
         self.backend = backend
         self.drill = planted.read(drill)
         self.device = devices.parse(device, self.stack.device) if device else devices.default(self.stack.device)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from stackproof.base.processes import BUSY
 from stackproof.base.text import in_html
 from stackproof.base.units import RATES, rate, shown
 from stackproof.history.timeline import Change, History, Point, Series, flagged, span, subject
@@ -97,6 +98,8 @@ def _moved(step: Change | None) -> str:
     if step is None:
         return "<td class='n dim'>first</td>"
     word = ("worse" if step.worse else "better") if flagged(step) else ""
+    if step.busy:
+        return f"<td class='n dim'>{step.ratio - 1:+.1%} {BUSY}</td>"
     return f"<td class='n {word or 'dim'}'>{step.ratio - 1:+.1%}{' ' + word if word else ''}</td>"
 
 

@@ -12,6 +12,8 @@ import sys
 from pathlib import Path
 
 from stackproof.base.errors import EnvironmentMismatchError, Refusal, StackUnavailableError
+from stackproof.bench.subjects import profile
+from stackproof.history.leaf import DEFAULT_PROFILE, PROFILE
 from stackproof.record.records import Figure
 from stackproof.runner.process import variables_of
 from stackproof.stack import environment_proof, hosts, provenance, stacks
@@ -42,7 +44,8 @@ def ask(python: Path, stack: stacks.Stack, environment: dict[str, str]) -> dict[
 
 def facts(name: str, rehearsed: bool) -> dict[str, Figure]:
     """Return what is known of a stack in this environment; refuse an environment that is not its lock."""
-    from stackproof.device.facts import torch_facts  # imports torch, which only the stack's interpreter has
+    from stackproof.device import threads  # imports torch, which only the stack's interpreter has
+    from stackproof.device.facts import torch_facts
 
     stack = stacks.load(name).rehearse() if rehearsed else stacks.load(name)
     found = hosts.inspect(stack)
@@ -50,6 +53,7 @@ def facts(name: str, rehearsed: bool) -> dict[str, Figure]:
         raise found.refusal()
     told = {**provenance.host_facts(stack), **provenance.proof_facts(environment_proof.prove(stack))}
     os.environ.update(variables_of(stack))  # after they were told from what the user has set
+    threads.choose(profile(os.environ.get(PROFILE, DEFAULT_PROFILE)).preset)  # as what is measured gets them
     return {**told, **torch_facts(stack)}
 
 

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from stackproof.base.processes import BUSY
 from stackproof.base.text import plain
 from stackproof.base.units import rate, shown
 from stackproof.history.timeline import Change, History, Series, flagged, span
@@ -73,7 +74,7 @@ def _moved(step: Change | None) -> Text:
     if step is None:
         return Text("first", style="dim")
     style = ("bold red" if step.worse else "green") if flagged(step) else "dim"
-    return Text(f"{step.ratio - 1:+.1%}", style=style)
+    return Text(f"{step.ratio - 1:+.1%}{f' ({BUSY})' if step.busy else ''}", style=style)
 
 
 def _sentence(step: Change) -> Text:

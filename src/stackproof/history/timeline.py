@@ -15,6 +15,7 @@ from pathlib import Path
 from statistics import median
 
 from stackproof.base.errors import Refusal
+from stackproof.base.processes import BUSY
 from stackproof.base.statistics import Interval, median_interval
 from stackproof.record import records, signing, store
 from stackproof.record.records import Measurement, Record, Verdict
@@ -56,6 +57,8 @@ class Pooled:
     version: str
     samples: tuple[float, ...]
     started: datetime
+    busy: bool = False
+    """Whether others used the host in every run of it."""
 
 
 def entry(record: Record) -> Entry | None:
@@ -94,9 +97,12 @@ def pooled(group: Iterable[Entry]) -> list[Pooled]:
 
 
 def _pool(key: SeriesKey, found: list[tuple[datetime, Measurement]]) -> Pooled:
+    """Where some runs had the host for themselves, they alone count."""
     version = found[-1][1].version
-    samples = tuple(sample for _, row in found if row.version == version for sample in row.samples)
-    return Pooled(key, version, samples, found[-1][0])
+    rows = [row for _, row in found if row.version == version]
+    quiet = [row for row in rows if BUSY not in row.note]
+    samples = tuple(sample for row in quiet or rows for sample in row.samples)
+    return Pooled(key, version, samples, found[-1][0], busy=not quiet)
 
 
 def _usable(row: Measurement) -> bool:
@@ -216,6 +222,8 @@ class Point:
     seconds: Interval
     because: str
     """What of the state changed since the point before."""
+    busy: bool = False
+    """Whether others used the host whenever it was measured."""
 
 
 @dataclass(frozen=True)
@@ -231,6 +239,11 @@ class Change:
     def ratio(self) -> float:
         """How many times as fast it is: below 1 is worse, whichever way the figure is shown."""
         return self.before.seconds.median / self.after.seconds.median
+
+    @property
+    def busy(self) -> bool:
+        """Whether others used the host while one of the two was measured."""
+        return self.before.busy or self.after.busy
 
     @property
     def worse(self) -> bool:
@@ -282,8 +295,11 @@ class History:
 def flagged(step: Change) -> bool:
     """Whether the figures differ by the share of `data/history.toml` and their intervals do not overlap.
 
-    A flag is a hint to look: a pull request is judged by the gate, which measures both sides in turn.
+    A flag is a hint to look: a pull request is judged by the gate, which measures both sides in turn. What was measured on a busy host
+    is no hint: it says how busy the host was.
     """
+    if step.busy:
+        return False
     before, after = step.before.seconds, step.after.seconds
     apart = before.high < after.low or after.high < before.low
     return apart and abs(step.ratio - 1) >= rules().share
@@ -306,7 +322,8 @@ def _history(chain: list[Stay]) -> History:
     for number, stay in enumerate(chain):
         because = subject(chain[number - 1] if number else None, stay)
         for one in pooled(stay.entries):
-            point = Point(one.started, stay.state.commit, stay.state.digest[:8], median_interval(one.samples), because)
+            interval = median_interval(one.samples)
+            point = Point(one.started, stay.state.commit, stay.state.digest[:8], interval, because, one.busy)
             points.setdefault(one.key, []).append((one.version, point))
     place = chain[0].place
     series = [_series(place, key, found) for key, found in sorted(points.items(), key=lambda row: _order(row[0]))]

@@ -14,6 +14,7 @@ from pathlib import Path
 from rich import box
 from rich.console import Console, Group, RenderableType
 from rich.markup import escape
+from rich.measure import Measurement as Measure
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -32,6 +33,8 @@ from stackproof.record import reference
 from stackproof.record.records import Check, Measurement, Record, Verdict
 
 _LOG_WIDTH = 150
+_SENTENCE = 24
+"""Characters of a sentence that are a column; fewer are a ladder."""
 
 
 def plain_console() -> Console:
@@ -218,17 +221,46 @@ _MOST_CODE = 15
 def show(record: Record, where: Path, console: Console | None = None) -> None:
     """Print the closing table, the figures, the failures and the verdict of a record."""
     console = console or plain_console()
-    console.print(_suites_table(record) if len(record.checks) > _MOST_ROWS else _checks_table(record))
+    _print(console, _suites_table(record) if len(record.checks) > _MOST_ROWS else _checks_table(record))
     if record.measurements:
         told = figures(record, console) if applies(record) else _measurements_table(record)
-        console.print(told)
+        _print(console, told)
     groups = _failures(record)
     for checks in groups[:_MOST_FAILURES]:
         console.print(_failure(record, checks), soft_wrap=True)
     if len(groups) > _MOST_FAILURES:
         console.print(Text(f"... and {len(groups) - _MOST_FAILURES} more; all are in the record", style="dim"))
-    console.print(_verdict(record))
+    console.print(Text(plain(verdict_line(record)), style=_style(record.verdict)), soft_wrap=True)
     console.print(Text(f"record: {os.path.relpath(where)}", style="dim"), soft_wrap=True)
+
+
+def _print(console: Console, told: RenderableType) -> None:
+    """Print a table; where it would break the names of its rows, they stand one under another."""
+    table = told.renderables[0] if isinstance(told, Group) else told
+    if not isinstance(table, Table) or console.width >= _needed(console, table):
+        console.print(told)
+        return
+    if table.title:
+        console.print(table.title)
+    heads = [str(column.header) for column in table.columns]
+    for row in zip(*(column.cells for column in table.columns), strict=True):
+        pairs = zip(heads, (str(cell).replace("\n", ", ") for cell in row), strict=True)
+        cells = [f"{head} {cell}".strip() if number else cell for number, (head, cell) in enumerate(pairs) if cell]
+        console.print(Text(f"  {'  '.join(cells)}"), soft_wrap=True)
+    for note in told.renderables[1:] if isinstance(told, Group) else ():
+        console.print(note, soft_wrap=True)
+
+
+def _needed(console: Console, table: Table) -> int:
+    """Return the width below which names would be broken: those of all columns, of which the last may be sentences."""
+    widths = [
+        Measure.get(console, console.options.update(max_width=1000), column.header).maximum for column in table.columns
+    ]
+    for number, column in enumerate(table.columns):
+        cells = [str(cell).splitlines() or [""] for cell in column.cells]
+        longest = max((len(line) for lines in cells for line in lines), default=0)
+        widths[number] = max(widths[number], longest if number + 1 < len(widths) else min(longest, _SENTENCE))
+    return sum(widths) + 2 * len(widths)
 
 
 def label(record: Record) -> str:
@@ -344,7 +376,8 @@ def _flags(record: Record, suite: str) -> list[str]:
     return flags if facts.get("preflight", True) else [*flags, "--no-preflight"]
 
 
-def _verdict(record: Record) -> Text:
+def verdict_line(record: Record) -> str:
+    """Return the line that decides: the verdict, how many checks ended how, and what limits it."""
     counts = Counter(check.verdict for check in record.checks)
     said = ", ".join(f"{counts[verdict]} {verdict.value}" for verdict in Verdict if counts[verdict])
     only = record.provenance.get("only", "")
@@ -352,8 +385,7 @@ def _verdict(record: Record) -> Text:
     warnings += "" if record.provenance.get("pinned", True) else " [unpinned environment]"
     missing = record.provenance.get("unhashed", 0)
     warnings += f" [unhashed: {missing}; `nox -s lock -- {record.stack}` completes the lock]" if missing else ""
-    sentence = f"{record.verdict.value.upper()}  {label(record)}: {said} in {record.seconds:.0f} s{warnings}"
-    return Text(plain(sentence), style=_style(record.verdict))
+    return f"{record.verdict.value.upper()}  {label(record)}: {said} in {record.seconds:.0f} s{warnings}"
 
 
 def _style(verdict: Verdict) -> str:

@@ -18,7 +18,8 @@ from stackproof.record.records import Measurement, Record
 
 _INK, _FAINT, _ACCENT, _SECOND = "#1f2933", "#9aa5b1", "#0b69a3", "#c65d21"
 _FORMATS = ("png", "svg")
-_MOST_STRIPS = 24
+_MOST_STRIPS = 60
+_FEWEST_SAMPLES, _FEWEST_SIZES = 8, 2
 _TAIL = 0.02
 _BINS = 80
 _STYLE: Any = {
@@ -85,7 +86,7 @@ def _subtitle(record: Record) -> str:
 
 def _bandwidth(record: Record) -> Any:
     """Draw bus bandwidth against size, a line for each collective and number of ranks; None without two sizes of one."""
-    curves = {name: sorted(points) for name, points in _curves(record).items() if len(points) > 1}
+    curves = {name: sorted(points) for name, points in _curves(record).items() if len(points) >= _FEWEST_SIZES}
     if not curves:
         return None
     import matplotlib.pyplot as plt
@@ -140,7 +141,7 @@ def _curves(record: Record) -> dict[str, list[tuple[float, float, float, float]]
 
 def _distribution(record: Record) -> Any:
     """Draw a strip for each subject: its samples against their median, so that a tail or a second mode is seen."""
-    rows = [row for row in record.measurements if row.version and len(row.samples) >= 8][:_MOST_STRIPS]
+    rows = _strips(record)[:_MOST_STRIPS]
     if not rows:
         return None
     import matplotlib.pyplot as plt
@@ -158,6 +159,27 @@ def _distribution(record: Record) -> Any:
     axes.set_xlabel("time of a sample / median (left is faster; the line is the median's 95 % interval)")
     _head(axes, "How the samples are spread", record)
     return figure
+
+
+def _strips(record: Record) -> list[Measurement]:
+    return [row for row in record.measurements if row.version and len(row.samples) >= _FEWEST_SAMPLES]
+
+
+def not_drawn(record: Record) -> list[str]:
+    """Return a sentence for each figure of a benchmark that no picture shows, with the reason: nobody looks for what is not there."""
+    strips = _strips(record)
+    drawn = {row.workload for row in strips[:_MOST_STRIPS]}
+    found = [f"{row.workload}: beyond the {_MOST_STRIPS} that one picture holds" for row in strips[_MOST_STRIPS:]]
+    found += [
+        f"{row.workload}: {len(row.samples)} samples, and a strip needs {_FEWEST_SAMPLES}"
+        for row in record.measurements
+        if row.version and row.workload not in drawn and len(row.samples) < _FEWEST_SAMPLES
+    ]
+    few = {name for name, points in _curves(record).items() if len(points) < _FEWEST_SIZES}
+    return [
+        *dict.fromkeys(found),
+        *(f"bandwidth of {name}: one size only, and a curve needs {_FEWEST_SIZES}" for name in sorted(few)),
+    ]
 
 
 def _window(rows: Sequence[Measurement]) -> tuple[float, float]:

@@ -20,13 +20,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from stackproof.base.errors import Refusal
 from stackproof.base.places import SUITES, mount_suites
 from stackproof.base.processes import die_with_parent
 from stackproof.base.text import error_line, first_line, matches
-from stackproof.device import devices
+from stackproof.device import devices, threads
 from stackproof.device.facts import torch_facts
 from stackproof.device.kinds import Device
 from stackproof.record.checks import CapabilityMissing, CheckEnded, CheckInconclusive
@@ -104,9 +103,8 @@ class Reporter:
                 pytest.exit(f"import {name} failed", returncode=1)
 
     def choose_threads(self) -> None:
-        """Run tiny work on one thread of the CPU: with busy neighbours, two made its steps up to fifty times slower."""
-        if self.request.preset == "tiny":
-            torch.set_num_threads(1)
+        """Give this process as many threads of the CPU as all that measures."""
+        threads.choose(self.request.preset)
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Announce what was collected and leave out what an earlier process of this run has finished."""

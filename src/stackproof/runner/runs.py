@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from stackproof.base.errors import EnvironmentMismatchError, Refusal, StackUnavailableError
-from stackproof.record import records, writer
+from stackproof.record import page, records, writer
 from stackproof.record.records import Check, Record, Verdict
 from stackproof.record.writer import Outputs
 from stackproof.runner import supervise, vetting
@@ -41,7 +41,7 @@ def conduct(request: Request, outputs: Outputs, observer: Observer, resume: bool
     else:
         supervise.run(request, record, observer, folder, lambda current: _checkpoint(current, folder / "record.json"))
     record.logs = [os.path.relpath(log, folder) for log in record.logs]
-    return record, writer.keep(record, folder / "record.json", outputs)
+    return record, writer.keep(record, folder / "record.json", outputs, page.markdown)
 
 
 def _establish(request: Request, record: Record, observer: Observer) -> None:

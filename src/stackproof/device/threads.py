@@ -1,0 +1,37 @@
+"""How many threads of the CPU work is given: one policy for suites, benchmarks, asv and the gate, so that their figures are of one kind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+
+import torch
+
+
+@cache
+def _default() -> int:
+    """Return what torch chose before anybody changed it."""
+    return int(torch.get_num_threads())
+
+
+def count(preset: str) -> int:
+    """Return the threads for a preset: one for tiny work, because with busy neighbours two made its steps up to fifty times slower."""
+    return 1 if preset == "tiny" else _default()
+
+
+def choose(preset: str) -> None:
+    """Give this process its threads, once and for all."""
+    _default()
+    torch.set_num_threads(count(preset))
+
+
+@contextmanager
+def chosen(preset: str) -> Iterator[None]:
+    """Give this process its threads inside the block."""
+    before = torch.get_num_threads()
+    choose(preset)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
