@@ -19,6 +19,7 @@ from stackproof.commands import (
     expect,
     gate,
     history,
+    init,
     lock,
     ranks,
     sign,
@@ -86,7 +87,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"stackproof {__version__}")
     arguments.add_project(parser)
     added = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
-    for module in (suites, ranks, doctor, triage, watch, lock, expect, history, sign, gate, drill):
+    for module in (suites, ranks, doctor, triage, watch, lock, expect, history, init, sign, gate, drill):
         module.add(added)
     return parser
 

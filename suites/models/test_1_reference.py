@@ -12,7 +12,8 @@ from stackproof.device.numerics import Judgement, require_all
 from stackproof.record.checks import require
 from stackproof.record.records import Figure
 from stackproof.workloads.base import Job
-from stackproof.workloads.catalogue import taking_part
+from stackproof.workloads.catalogue import get, taking_part
+from stackproof.workloads.condition import conditioned
 from stackproof.workloads.vanishing import living
 from suites.common import SEED, possible, reference
 from suites.models.observing import (
@@ -40,7 +41,7 @@ def test_training(name: str, device: Device, figures: dict[str, Figure]) -> None
     actual = observed(_job(name, device))
     loss = float(actual["loss"])
     require(math.isfinite(loss) and loss != 0, f"the loss is {loss}")
-    found = compared(actual, exact(name, observed), anchored(name, observed))
+    found = conditioned(compared(actual, exact(name, observed), anchored(name, observed)), get(name))
     worst = require_all(found, name)
     inputs = [judged.error for what, judged in found.items() if what.startswith("input")]
     _tell(figures, found, worst)
@@ -61,6 +62,7 @@ def test_steps(name: str, device: Device, figures: dict[str, Figure]) -> None:
         for number, step in enumerate(steps, 1)
         for what, one in judged(name, step).items()
     }
+    found = conditioned(found, get(name))
     worst = require_all(found, f"{name},")
     _tell(figures, found, worst)
     update = max(step.update for step in steps)
@@ -98,7 +100,7 @@ def test_evaluation(name: str, device: Device, figures: dict[str, Figure]) -> No
     require(
         not changed, f"{name}: a prediction in evaluation mode changed {len(changed)} buffers, such as {changed[:1]}"
     )
-    found = compared(actual, exact(name, evaluated), anchored(name, evaluated))
+    found = conditioned(compared(actual, exact(name, evaluated), anchored(name, evaluated)), get(name))
     worst = require_all(found, f"{name} in evaluation mode,")
     _tell(figures, found, worst)
     figures["summary"] = f"{' and '.join(actual)}: {_sentence(found, worst)}"
@@ -113,7 +115,7 @@ def test_channels_last(name: str, device: Device, figures: dict[str, Figure]) ->
     actual = in_channels_last(job)
     require(kept["layers"] > 0, f"{name}: no convolution was given its pictures in channels-last order")
     # The CPU's channels-last kernels add in another order than its usual ones: they are the anchor here.
-    found = compared(actual, exact(name, observed), anchored(name, in_channels_last))
+    found = conditioned(compared(actual, exact(name, observed), anchored(name, in_channels_last)), get(name))
     worst = require_all(found, f"{name} in channels-last order,")
     _tell(figures, found, worst)
     figures |= {f"convolutions that {what}": count for what, count in kept.items() if what != "layers"}

@@ -28,6 +28,8 @@ ROOT = _SHIPPED if INSTALLED else PACKAGE.parents[1]
 
 STACKS = ROOT / "stacks"
 SUITES = ROOT / "suites"
+EXAMPLE = ROOT / "examples" / "project"
+"""What `stackproof init` writes a part of."""
 REFERENCE = ROOT / "results" / "reference"
 """Figures that others published."""
 

@@ -6,6 +6,7 @@ The verb `sweep`: from flags to a grid, from its results to a ranked table.
 from __future__ import annotations
 
 import argparse
+import os
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -30,8 +31,9 @@ from stackproof.gate.report import sees, strip, word
 from stackproof.gate.variants import Variant, assignments, prepared, sources, unpinned
 from stackproof.record import writer
 from stackproof.record.console import plain_console
-from stackproof.record.records import CellWord, Check, Record, Verdict
+from stackproof.record.records import CellWord, Check, Figure, Record, Verdict
 from stackproof.record.writer import LOCAL, Outputs
+from stackproof.runner import vetting
 from stackproof.stack import hosts, provenance, stacks
 from stackproof.stack.stacks import Stack
 
@@ -63,10 +65,21 @@ def run_gate(options: argparse.Namespace) -> int:
     base, head = _variants(options)
     record, folder, progress = opened("gate", stack, options, f"{head.label} against {base.label}")
     comparison = make_comparison(options, stack, base, head, progress)
+    record.provenance |= _vetted(comparison)
     _compare(comparison, record, folder, progress, options.accept_changed)
     record.provenance |= {BASE: base.label, HEAD: head.label, "method": _method(comparison)}
     record.provenance |= {f"{one.name}.environment": one.proof for one in comparison.specs}
     return finish(record, folder, options, progress.console)
+
+
+def _vetted(comparison: Comparison) -> dict[str, Figure]:
+    """Build what a project offers once on each side, and return where it comes from; a broken file is refused before a launch."""
+    facts: dict[str, Figure] = {}
+    for spec in comparison.specs:
+        path = os.pathsep.join(filter(None, (str(spec.source), spec.environment.get("PYTHONPATH", ""))))
+        found = vetting.vet(spec.python, {**spec.environment, "PYTHONPATH": path}, comparison.scale)
+        facts |= {f"{spec.name}.{name}": value for name, value in found.facts().items()} if found else {}
+    return facts
 
 
 def chosen_stack(options: argparse.Namespace) -> stacks.Stack:

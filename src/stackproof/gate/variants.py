@@ -8,13 +8,17 @@ builds its environment like any checkout; where its lock is this checkout's to t
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import shutil
 import subprocess
 import sys
+import tarfile
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from stackproof.base import places
 from stackproof.base.errors import EnvironmentMismatchError, Refusal, suggestion
@@ -22,10 +26,12 @@ from stackproof.base.places import ROOT, require_checkout
 from stackproof.base.text import tail
 from stackproof.gate import plan
 from stackproof.gate.live import SideSpec
+from stackproof.project import projects
 from stackproof.runner.process import variables_of
 from stackproof.stack import environments, installed_files, lockfile, stacks
 
 HOME = places.HOME / "gates"
+_SAFE: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
 _LEFT_OUT = ("results", "docs", "tests")
 
 
@@ -116,20 +122,46 @@ def _spec(
 ) -> SideSpec:
     return SideSpec(
         name=variant.name, python=python, source=tree / "src", stack=stack.name,
-        environment={**variables_of(stack), **variant.environment},
+        environment={**variables_of(stack), **_project(variant), **variant.environment},
         rehearsed=stack.rehearsed, profile=profile, device=device, drill=variant.drill, backend=variant.backend, proof=proof,
     )  # fmt: skip
 
 
+def _project(variant: Variant) -> dict[str, str]:
+    """Return the variable that names a side's project: as it is, or with its files of the commit that was asked for."""
+    project = projects.current()
+    if project is None:
+        return {}
+    if not variant.commit:
+        return {projects.VARIABLE: str(project.folder)}
+    revision = _resolved(variant.commit, project.folder)
+    tree = HOME / f"{project.name}-{hashlib.sha256(str(project.folder).encode()).hexdigest()[:6]}-{revision[:10]}"
+    if not tree.exists():
+        packed = _git_bytes("archive", "--format=tar", revision, folder=project.folder)  # of this folder alone
+        with tempfile.TemporaryDirectory(prefix="project-", dir=_made(HOME)) as folder:
+            with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
+                archive.extractall(Path(folder) / "tree", **_SAFE)  # noqa: S202 - git made it a moment ago
+            (Path(folder) / "tree").rename(tree)
+    if not (tree / project.file.name).is_file():
+        raise Refusal(f"{variant.name}: commit {variant.commit} of {project.folder} has no {project.file.name} yet")
+    return {projects.VARIABLE: str(tree)}
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
 def _tree(variant: Variant, stack: stacks.Stack) -> Path:
     """Return the folder of the variant: this checkout itself if nothing of its files differs."""
-    if not (variant.commit or variant.lock or variant.sources):
+    commit = "" if projects.current() else variant.commit
+    if not (commit or variant.lock or variant.sources):
         return ROOT
-    digest = hashlib.sha256(f"{_resolved(variant.commit)}|{variant.lock}|{variant.label}".encode()).hexdigest()[:10]
+    digest = hashlib.sha256(f"{_resolved(commit)}|{variant.lock}|{variant.label}".encode()).hexdigest()[:10]
     tree = HOME / f"{variant.name}-{digest}"
     _lay_harness(tree)
-    if variant.commit:
-        _overlay(tree, variant.commit)
+    if commit:
+        _overlay(tree, commit)
     if variant.lock:
         _replace_lock(tree, stack, variant.lock)
     return tree
@@ -232,25 +264,26 @@ def _lock_of(tree: Path, stack: stacks.Stack) -> Path:
     return found
 
 
-def _resolved(commit: str) -> str:
+def _resolved(commit: str, folder: Path = ROOT) -> str:
     if not commit:
         return ""
     try:
-        return _git("rev-parse", "--verify", "--quiet", f"{commit}^{{commit}}").strip()
+        return _git("rev-parse", "--verify", "--quiet", f"{commit}^{{commit}}", folder=folder).strip()
     except Refusal:
         raise Refusal(
             f"'{commit}' is no commit, branch or tag of this repository; `git fetch` it, or check its name"
         ) from None
 
 
-def _git(*arguments: str) -> str:
-    return _git_bytes(*arguments).decode("utf-8", errors="surrogateescape")
+def _git(*arguments: str, folder: Path = ROOT) -> str:
+    return _git_bytes(*arguments, folder=folder).decode("utf-8", errors="surrogateescape")
 
 
-def _git_bytes(*arguments: str) -> bytes:
-    require_checkout("comparing commits, locks or sources")
+def _git_bytes(*arguments: str, folder: Path = ROOT) -> bytes:
+    if folder == ROOT:
+        require_checkout("comparing commits, locks or sources")
     try:
-        command = ["git", "-C", str(ROOT), *arguments]
+        command = ["git", "-C", str(folder), *arguments]
         return subprocess.run(command, capture_output=True, check=True).stdout
     except FileNotFoundError:
         raise Refusal("git is not installed, and comparing commits needs it; install git") from None

@@ -76,7 +76,7 @@ def vet(
     if project is not None and not project.workloads and not projects.packaged():
         return Vetted(project, {})
     command = [str(python), "-m", "stackproof.workloads.contract"]
-    variables = {**os.environ, **(environment or {}), **({projects.VARIABLE: str(project.folder)} if project else {})}
+    variables = {**os.environ, projects.VARIABLE: str(project.folder) if project else "", **(environment or {})}
     try:
         ended = subprocess.run(
             command,

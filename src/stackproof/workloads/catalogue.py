@@ -73,8 +73,14 @@ def _known() -> dict[str, KnownWorkload]:
 
 
 def _of_project(project: Project | None) -> Iterator[KnownWorkload]:
-    """Run the files that a project names, because it asked for it, and yield what they offer."""
-    for path in project.workloads if project else ():
+    """Run the files that a project names, because it asked for it, and yield what they offer.
+
+    What they import is looked for in the project first, so that a side of a gate has its own commit's code.
+    """
+    if project is None or not project.workloads:
+        return
+    sys.path[:0] = [str(one) for one in (project.folder, project.folder / "src") if str(one) not in sys.path]
+    for path in project.workloads:
         source = path.read_bytes()
         yield from _offered(_run(path, source), str(path), source)
 

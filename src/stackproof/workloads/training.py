@@ -21,6 +21,7 @@ from stackproof.operators import forms
 from stackproof.record.checks import require
 from stackproof.record.records import Figure
 from stackproof.workloads.base import Job, Preset, StepResult, Workload
+from stackproof.workloads.condition import conditioned
 from stackproof.workloads.updates import Update
 from stackproof.workloads.vanishing import lifted, vanishing
 from stackproof.workloads.work import OfWorkload, Setting, Work, name_of
@@ -118,8 +119,8 @@ def judged(
     if autocast is not None:
         return judge_mixed(joined(actual), joined(exact), joined(expected), autocast, workload.offer.mixed)
     seen, wanted, anchor = (lifted(one, exact).gradients for one in (actual, exact, expected))
-    found = [judge(seen[key], wanted[key], anchor[key], torch.float32, terms=TERMS) for key in wanted]
-    return max(found, key=lambda judgement: judgement.error / judgement.bound)
+    found = {key: judge(seen[key], wanted[key], anchor[key], torch.float32, terms=TERMS) for key in wanted}
+    return max(conditioned(found, workload).values(), key=lambda judgement: judgement.error / judgement.bound)
 
 
 def joined(outcome: StepResult) -> torch.Tensor:

@@ -76,7 +76,7 @@ class Update:
 
     def _as_its_twin(self, given: list[torch.Tensor]) -> float:
         """Let the same optimiser take the step in float64 on the CPU: another arithmetic and device, the same Python."""
-        wide = {id(one): torch.from_numpy(self._before[id(one)]["parameter"]).requires_grad_() for one in given}
+        wide = {id(one): torch.from_numpy(self._before[id(one)]["parameter"].copy()).requires_grad_() for one in given}
         twin = copy.copy(self.optimiser)
         twin.param_groups = [
             {
@@ -95,14 +95,18 @@ class Update:
         for one in given:
             before, after = self._before[id(one)]["parameter"], _wide(one)
             exact = _wide(wide[id(one)])
-            share = _share(after, exact, np.abs(before) + np.abs(exact), before, _SHARE_TWIN)
+            # Terms may cancel in one number; how large they are shows in the others.
+            size = np.abs(before) + np.abs(exact) + np.abs(exact - before).max()
+            share = _share(after, exact, size, before, _SHARE_TWIN)
             worst = max(worst, self._within({"parameter": share}, "its own step in float64"))
         return worst
 
     def _kept(self, parameter: torch.Tensor) -> State:
         """Return what the optimiser kept of a parameter before the step, as it wants it; plain numbers are not copied back."""
         kept = {
-            name: torch.from_numpy(value) for name, value in self._before[id(parameter)].items() if name != "parameter"
+            name: torch.from_numpy(value.copy())
+            for name, value in self._before[id(parameter)].items()
+            if name != "parameter"
         }
         if not kept:
             return {}

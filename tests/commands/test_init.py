@@ -1,0 +1,41 @@
+"""`init` writes a project that works, and never over what is there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stackproof import cli
+from stackproof.base.places import EXAMPLE
+from stackproof.commands.init import FILES
+
+
+def test_it_writes_what_the_example_has(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Byte for byte; the next command is told."""
+    assert cli.main(["init", str(tmp_path / "new" / "mine")]) == 0
+    for name in FILES:
+        assert (tmp_path / "new" / "mine" / name).read_bytes() == (EXAMPLE / name).read_bytes()
+    assert "next: cd " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_it_overwrites_nothing(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One file that is there is enough, and none of the others is written."""
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text("mine\n", encoding="utf-8")
+    assert cli.main(["init", str(tmp_path)]) == 2
+    assert "exists already, and nothing was written" in capsys.readouterr().err
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == [tmp_path / name]
+
+
+def test_a_file_in_the_way_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As everywhere."""
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    assert cli.main(["init", str(tmp_path / "file")]) == 2
+    assert "cannot be written" in capsys.readouterr().err
+
+
+def test_the_readme_is_short() -> None:
+    """Ten lines at most: it is read before anything works."""
+    assert len((EXAMPLE / "README.md").read_text(encoding="utf-8").splitlines()) <= 10

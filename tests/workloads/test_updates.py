@@ -1,0 +1,77 @@
+"""An update is held against what its optimiser must make of the gradients, whatever the trajectory does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from stackproof.record.checks import CheckFailed
+from stackproof.workloads.updates import Update
+
+OPTIMISERS: dict[str, Callable[[Any], torch.optim.Optimizer]] = {
+    "SGD": lambda given: torch.optim.SGD(given, lr=0.1, momentum=0.9, nesterov=True, weight_decay=1e-3),
+    "Adam": lambda given: torch.optim.Adam(given, lr=1e-2, amsgrad=True),
+    "AdamW": lambda given: torch.optim.AdamW(given, lr=1e-2),
+    "maximising AdamW": lambda given: torch.optim.AdamW(given, lr=1e-2, maximize=True),
+    "RMSprop": lambda given: torch.optim.RMSprop(given, lr=1e-2, momentum=0.5),
+    "NAdam": lambda given: torch.optim.NAdam(given, lr=1e-2),
+    "Adagrad": lambda given: torch.optim.Adagrad(given, lr=1e-2),
+    "Adamax": lambda given: torch.optim.Adamax(given, lr=1e-2),
+}
+
+
+def stepped(name: str, spoil: Callable[[torch.optim.Optimizer], None] = lambda _: None) -> list[float]:
+    """Take three steps with drawn gradients, one parameter of noise alone; return the shares."""
+    dice = torch.Generator().manual_seed(3)
+    given = [torch.nn.Parameter(torch.randn(shape, generator=dice)) for shape in ((7, 5), (11,), (3, 3))]
+    optimiser, shares = OPTIMISERS[name](given), []
+    for _ in range(3):
+        for one, size in zip(given, (1.0, 1e-9, 1e3), strict=True):
+            one.grad = size * torch.randn(one.shape, generator=dice)
+        update = Update(optimiser)
+        optimiser.step()
+        spoil(optimiser)
+        shares.append(update.share())
+    return shares
+
+
+@pytest.mark.parametrize("name", OPTIMISERS)
+def test_correct_steps_are_within(name: str) -> None:
+    """With a closed form, and without one by the same optimiser in float64; a gradient of rounding noise is no exception."""
+    assert max(stepped(name)) < 1
+
+
+@pytest.mark.parametrize("name", OPTIMISERS)
+def test_a_step_that_is_a_little_too_long_is_seen(name: str) -> None:
+    """By a hundredth of the change, in one parameter of three."""
+
+    def spoil(optimiser: torch.optim.Optimizer) -> None:
+        one = optimiser.param_groups[0]["params"][2]
+        with torch.no_grad():
+            one.mul_(1 + 1e-4)
+
+    with pytest.raises(CheckFailed, match="times what rounding may do from"):
+        stepped(name, spoil)
+
+
+def test_a_state_that_is_wrong_is_seen_before_it_matters() -> None:
+    """The second moment of AdamW's first step changes nothing yet, and everything later."""
+
+    def spoil(optimiser: torch.optim.Optimizer) -> None:
+        for state in optimiser.state.values():
+            state["exp_avg_sq"].mul_(1.001)
+
+    with pytest.raises(CheckFailed, match="a step of AdamW: the exp_avg_sq is"):
+        stepped("AdamW", spoil)
+
+
+def test_a_step_without_gradients_is_none() -> None:
+    """Nothing passes by not running."""
+    optimiser = torch.optim.SGD([torch.nn.Parameter(torch.ones(2))], lr=0.1)
+    update = Update(optimiser)
+    optimiser.step()
+    with pytest.raises(CheckFailed, match="no parameter has a gradient"):
+        update.share()
