@@ -7,7 +7,7 @@ import torch
 
 from stackproof.device.kinds import Device
 from stackproof.operators import values
-from stackproof.operators.sweep import sweep
+from stackproof.operators.parts import suited, swept
 from stackproof.record.checks import CheckFailed, require
 from stackproof.record.records import Figure
 from stackproof.stack.stacks import Stack
@@ -18,9 +18,11 @@ _MOST_NAMED = 5
 
 
 @pytest.mark.deadline(180)
-def test_float32(device: Device, figures: dict[str, Figure]) -> None:
+def test_float32(stack: Stack, device: Device, figures: dict[str, Figure]) -> None:
     """At least 600 operators run, and each that runs agrees with float64 as well as the CPU does."""
-    found = sweep(device.torch, torch.float32, samples=_SAMPLES)
+    processes = suited(device)
+    found = swept(device.torch, torch.float32, _SAMPLES, stack.imports, processes)
+    figures["processes"] = processes
     figures |= {f"operators {outcome.value}": count for outcome, count in found.counts.items()}
     figures |= {f"executed {what}": count for what, count in found.executed.items()}
     if faults := found.faults():

@@ -1,0 +1,118 @@
+"""The sweep in several processes at once, `python -m stackproof.operators.parts ASKED ANSWER` in each.
+
+On a card a sweep waits for its host: for float64 references, and for kernels that are compiled as they are called first. Operators are
+dealt out one by one, so that neighbours of a kind, such as the special functions that take seconds to compile, go to different processes.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from stackproof.base import processes
+from stackproof.device.devices import HOST
+from stackproof.device.kinds import Device
+from stackproof.operators.compare import Outcome, Result
+from stackproof.operators.database import load
+from stackproof.operators.sweep import Sweep, sweep
+from stackproof.record.checks import CheckCrashed
+
+_MOST, _CORES = 8, 2
+"""Processes at most, and the cores that each should have."""
+_TOLD = ("operator", "reason", "forward", "backward", "conditioned", "left_out", "why")
+
+
+def suited(device: Device) -> int:
+    """Return how many processes pay: one where the device is the host, whose cores would have to be shared."""
+    return 1 if device == HOST else max(1, min(_MOST, processes.cores() // _CORES))
+
+
+def swept(
+    device: torch.device,
+    dtype: torch.dtype,
+    samples: int | None,
+    imports: Sequence[str],
+    parts: int,
+    names: Sequence[str] | None = None,
+) -> Sweep:
+    """Examine the operators in so many processes, or in this one; `imports` is what each imports first.
+
+    Results of other processes are without findings: reasons and counts are told.
+
+    Raises:
+        CheckCrashed: a process died; the operator that it was in is named.
+    """
+    if parts < 2:
+        return sweep(device, dtype, samples=samples, names=names)
+    began, chosen = time.monotonic(), list(names or load())
+    asked = {
+        "device": str(device),
+        "dtype": str(dtype).removeprefix("torch."),
+        "samples": samples,
+        "imports": [*imports],
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        told = _run([{**asked, "names": chosen[part::parts]} for part in range(parts)], Path(folder))
+    found = {row["operator"]: Result(outcome=Outcome(row.pop("outcome")), **row) for row in told}
+    return Sweep(device, dtype, time.monotonic() - began, tuple(found[name] for name in chosen))
+
+
+def _run(asked: list[dict[str, Any]], folder: Path) -> list[dict[str, Any]]:
+    """Start a process for each part, and return what all of them answer; none outlives this."""
+    mark, running = processes.new_mark(), []
+    try:
+        for part, one in enumerate(asked):
+            (folder / f"{part}.asked").write_text(json.dumps(one), encoding="utf-8")
+            with (folder / f"{part}.log").open("wb") as log:
+                files = [str(folder / f"{part}.{what}") for what in ("asked", "answer")]
+                running.append(processes.start([sys.executable, "-m", __name__, *files], log, {}, mark))
+        return [row for part, process in enumerate(running) for row in _answer(folder, part, process)]
+    finally:
+        for process in running:
+            processes.end_tree(mark, process)
+
+
+def _answer(folder: Path, part: int, process: subprocess.Popen[bytes]) -> list[dict[str, Any]]:
+    if (status := process.wait()) != 0:
+        said = " / ".join(processes.last_lines(folder / f"{part}.log", 3))
+        raise CheckCrashed(
+            f"a process of the sweep ended with {processes.describe_exit(status)}; it printed last: {said}"
+        )
+    rows: list[dict[str, Any]] = json.loads((folder / f"{part}.answer").read_text(encoding="utf-8"))
+    return rows
+
+
+def main(asked: Path, answer: Path) -> int:
+    """Sweep what is asked for, and name each operator before it is examined, for whoever has to explain a crash."""
+    processes.die_with_parent()
+    wanted = json.loads(asked.read_text(encoding="utf-8"))
+    for name in wanted["imports"]:
+        importlib.import_module(name)
+    found = sweep(
+        torch.device(wanted["device"]),
+        getattr(torch, wanted["dtype"]),
+        samples=wanted["samples"],
+        names=wanted["names"],
+        on_progress=_name,
+    )
+    rows = [{**{key: getattr(one, key) for key in _TOLD}, "outcome": one.outcome.value} for one in found.results]
+    answer.write_text(json.dumps(rows), encoding="utf-8")
+    return 0
+
+
+def _name(_done: int, _total: int, name: str) -> None:
+    sys.stdout.write(f"operator {name}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]), Path(sys.argv[2])))

@@ -1,0 +1,52 @@
+"""A sweep in several processes gives what one process gives, and a process that dies is told with the operator that it was in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from stackproof.base import processes
+from stackproof.device.devices import HOST
+from stackproof.operators import parts
+from stackproof.operators.sweep import sweep
+from stackproof.record.checks import CheckCrashed
+
+NAMES = ["add", "exp", "mul", "special.erfcx", "sub"]
+CPU = torch.device("cpu")
+
+
+def test_parts_give_what_one_process_gives() -> None:
+    """Outcomes, counts and their order; two processes for an odd number of operators."""
+    alone = sweep(CPU, torch.float32, samples=1, names=NAMES)
+    found = parts.swept(CPU, torch.float32, 1, ["torch"], 2, NAMES)
+    assert found.executed == alone.executed
+    assert found.counts == alone.counts
+    assert [one.operator for one in found.results] == NAMES
+    assert [one.reason for one in found.results] == [one.reason for one in alone.results]
+
+
+def test_a_process_that_dies_is_told_with_its_operator(tmp_path: Path) -> None:
+    """No answer is no pass; the others are ended."""
+    asked: dict[str, Any] = {"device": "cpu", "dtype": "float32", "samples": 1, "imports": ["torch"]}
+    deadly = tmp_path / "deadly.py"
+    deadly.write_text(
+        "import os, signal, sys\nprint('operator exp', flush=True)\nos.kill(os.getpid(), signal.SIGSEGV)\n"
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(tmp_path))
+        patch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
+        with pytest.raises(CheckCrashed, match="ended with signal SIGSEGV; it printed last: operator exp"):
+            parts._run([{**asked, "imports": ["deadly"], "names": ["exp"]}], tmp_path)
+
+
+@pytest.mark.parametrize(("cores", "expected"), [(1, 1), (2, 1), (4, 2), (16, 8), (128, 8)])
+def test_processes_have_two_cores_each(cores: int, expected: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And on the host itself there is one."""
+    monkeypatch.setattr(processes, "cores", lambda: cores)
+    card: Any = SimpleNamespace(kind="card")
+    assert parts.suited(card) == expected
+    assert parts.suited(HOST) == 1
