@@ -17,6 +17,7 @@ ELSEWHERE = {
     "test_noxfile.py": "noxfile.py",
     "test_results.py": "the records in results/",
     "gate/test_faults.py": "the rows of the drill that are planted in a side of the gate",
+    "gate/test_action.py": "action.yml and the workflow of the example",
     "test_wheel.py": "the wheel, in an empty environment",
     "test_slurm.py": "the batch templates in slurm/",
     "simulated/test_*.py": "the simulated accelerator in fixtures/simulated",

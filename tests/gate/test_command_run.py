@@ -107,6 +107,18 @@ def test_a_side_that_ends_badly_is_one_sentence(side: str, also: str, code: int,
     assert sentence in _check(record, "runs").reason
 
 
+def test_exact_times_nothing_and_judges_figures(tmp_path: Path) -> None:
+    """Ten times as slow is not seen, another loss is; with nothing exact nobody can say."""
+    _program(tmp_path / "a"), _program(tmp_path / "b", 1.0)
+    loss = ("--exact", "--figure", r"loss: (\S+)")
+    code, record = _gate(tmp_path, *_SPEED, *loss)
+    assert (code, record.provenance["method"]) == (0, "what is exact, nothing was timed")
+    assert not [check for check in record.checks if "ratio" in check.figures]
+    assert _gate(tmp_path, *_SPEED, "--exact")[0] == 6
+    _program(tmp_path / "b", also="print('loss: 4')")
+    assert _gate(tmp_path, *_SPEED, *loss)[0] == 1
+
+
 @pytest.mark.slow
 def test_fewer_values_are_less_work(tmp_path: Path) -> None:
     """A run that stops early is soon ready, and must not pass as faster."""

@@ -8,7 +8,17 @@ from pathlib import Path
 from stackproof.base.errors import Refusal
 from stackproof.commands import arguments
 
-_ONLY_HERE = ("metric", "metric_higher", "metric_lower", "figure", "base_dir", "head_dir", "effect", "figure_within")
+_ONLY_HERE = (
+    "metric",
+    "metric_higher",
+    "metric_lower",
+    "figure",
+    "base_dir",
+    "head_dir",
+    "effect",
+    "figure_within",
+    "exact",
+)
 
 
 def add_options(verb: argparse.ArgumentParser) -> None:
@@ -55,6 +65,8 @@ def add_options(verb: argparse.ArgumentParser) -> None:
         "--deadline", type=arguments.seconds, default=3600.0, metavar="S",
         help="a first launch that takes longer hangs; later ones hang after ten times what the first took (default: 3600)",
     )  # fmt: skip
+    exact = "judge only what has no noise, counters and figures, and time nothing: for shared runners"
+    group.add_argument("--exact", action="store_true", help=exact)
     group.add_argument(
         "--no-counters",
         dest="counters",

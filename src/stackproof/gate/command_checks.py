@@ -130,7 +130,12 @@ def _unjudged(found: CommandRun, record: Record) -> list[Check]:
     exact = any(check.outcome is CellWord.SAME and "ratio" not in check.figures for check in record.checks)
     if red or exact or any(cell.decided for cell in found.cells.values() if cell.what != MEMORY):
         return []
-    return [compared("run", "judged", Verdict.INCONCLUSIVE, "no metric could be judged; allow more --minutes")]
+    why = (
+        "nothing exact was told: name figures with --figure"
+        if found.plan.exact
+        else "no metric could be judged; allow more --minutes"
+    )
+    return [compared("run", "judged", Verdict.INCONCLUSIVE, why)]
 
 
 def _row(found: CommandRun, side: str, metric: Metric) -> Measurement:

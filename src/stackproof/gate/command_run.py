@@ -37,7 +37,7 @@ def run_command_gate(options: argparse.Namespace) -> int:
             words=tuple(line), sides=sides, metrics=wanted, figures=known, plan=plan.load(),
             effect=options.effect / 100 if options.effect else plan.load().effect(commands.SUBJECT, stack.device),
             minutes=options.minutes, deadline=options.deadline * options.deadline_scale,
-            python=words.python_call(line) if options.counters else None,
+            exact=options.exact, python=words.python_call(line) if options.counters else None,
         )  # fmt: skip
         record, folder, progress = opened(
             "gate", stack, options, f"{words.told(line)}: {sides[1].label} against {sides[0].label}"
@@ -48,7 +48,8 @@ def run_command_gate(options: argparse.Namespace) -> int:
             found.uncounted = "--no-counters leaves them out"
     command_checks.conclude(found, record, accepted=options.accept_changed, within=options.figure_within / 100)
     record.seconds = time.monotonic() - began
-    method = f"whole launches in turn, {1 - compared.design.alpha:.0%} over {len(compared.design.looks)} declared looks"
+    looks = f"{1 - compared.design.alpha:.0%} over {len(compared.design.looks)} declared looks"
+    method = "what is exact, nothing was timed" if compared.exact else f"whole launches in turn, {looks}"
     record.provenance |= {
         BASE: sides[0].label,
         HEAD: sides[1].label,

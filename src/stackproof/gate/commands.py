@@ -58,6 +58,8 @@ class CommandPlan:
     minutes: float
     deadline: float
     """Seconds that the first launch of a side may take."""
+    exact: bool
+    """Whether only what has no noise is judged: counters and figures; nothing is timed."""
     python: PythonCall | None
     """How Python is called, where the command is Python and its counters are wanted."""
 
@@ -145,7 +147,10 @@ def compare(plan: CommandPlan, folder: Path, say: Say) -> CommandRun:
     try:
         _try_both(found, folder / "first", say)
         _count(found, folder / "counted", say)
-        _pairs(found, folder, until, say)
+        if plan.exact:
+            _once_more(found, folder / "again", say)
+        else:
+            _pairs(found, folder, until, say)
     except SideEndedError as ended:
         found.ended = ended
     except KeyboardInterrupt:
@@ -208,6 +213,15 @@ def _inside(
         return None
     counted: Counters = json.loads(to.read_text(encoding="utf-8"))
     return counted
+
+
+def _once_more(found: CommandRun, folder: Path, say: Say) -> None:
+    """Launch each side a second time, which shows what varies by itself; nothing of it is timed."""
+    deadline = _later(found.plan, found.first)
+    found.pairs.append(
+        {side.name: _launch(found.plan, side, folder / f"{side.name}.log", deadline) for side in found.plan.sides}
+    )
+    say("both sides once more: what is not exact is not judged")
 
 
 def _pairs(found: CommandRun, folder: Path, until: float, say: Say) -> None:
