@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from functools import cache
+from typing import Any
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from stackproof.record.checks import CapabilityMissing
 from stackproof.stack.stacks import Stack
@@ -52,3 +56,60 @@ def watch_layers(job: Job) -> dict[str, torch.dtype]:
         if isinstance(module, (torch.nn.Linear, torch.nn.Conv2d)):
             module.register_forward_hook(note(name))
     return seen
+
+
+class MatrixKernels(TorchDispatchMode):
+    """Counts the kernels that multiply matrices, attend or convolve, by name and dtypes of the numbers that they are given."""
+
+    WORDS = (
+        "mm",
+        "addmm",
+        "bmm",
+        "baddbmm",
+        "convolution",
+        "convolution_backward",
+        "_scaled_dot_product",
+        "convolution_overrideable",
+    )
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: Counter[tuple[str, torch.dtype]] = Counter()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Run the operator, and note the widest of its numbers' dtypes; states that attention keeps for itself are no factors."""
+        name = str(func._schema.name).removeprefix("aten::")
+        if name in self.WORDS or name.startswith(self.WORDS[-2:]):
+            dtypes = {
+                leaf.dtype
+                for leaf in tree_leaves(args[:3])
+                if isinstance(leaf, torch.Tensor) and leaf.is_floating_point()
+            }
+            self.seen[name, max(dtypes, key=lambda dtype: dtype.itemsize)] += 1
+        return func(*args, **(kwargs or {}))
+
+    @property
+    def count(self) -> int:
+        """How many kernels ran."""
+        return self.seen.total()
+
+    def others(self, dtype: torch.dtype) -> int:
+        """Return how many of them were given another dtype."""
+        return sum(count for (_, seen), count in self.seen.items() if seen is not dtype)
+
+    @property
+    def told(self) -> str:
+        """Say what ran."""
+        return ", ".join(f"{count} {name} in {dtype}" for (name, dtype), count in self.seen.items()) or "no product"
+
+
+def watch_backward(job: Job) -> MatrixKernels:
+    """Count the matrix kernels of a job's next backward passes."""
+    kernels, plain = MatrixKernels(), job.differentiate
+
+    def watched(loss: torch.Tensor) -> None:
+        with kernels:
+            plain(loss)
+
+    job.differentiate = watched  # type: ignore[method-assign]
+    return kernels

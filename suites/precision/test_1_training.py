@@ -19,7 +19,7 @@ from stackproof.stack.stacks import Stack
 from stackproof.workloads.base import Job
 from stackproof.workloads.catalogue import taking_part
 from stackproof.workloads.vanishing import living
-from suites.common import SEED, possible, reference, supported, watch_layers
+from suites.common import SEED, possible, reference, supported, watch_backward, watch_layers
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 _PRESET: Final = "tiny"
@@ -42,12 +42,12 @@ class Course:
 @pytest.mark.parametrize("precision", DTYPES)
 @pytest.mark.parametrize("name", taking_part("precision"))
 def test_training(name: str, precision: str, stack: Stack, device: Device, figures: dict[str, Figure]) -> None:
-    """The loss is finite, never 0, and falls; every layer really casts; steps are taken, at a rate above 0, and move every parameter."""
+    """The loss is finite, never 0, and falls; every layer casts, forward and backward; steps at a rate above 0 move every parameter."""
     dtype = DTYPES[precision]
     supported(stack, dtype)
     autocast = None if dtype is torch.float32 else dtype
     job = possible(name).build(device.torch, _PRESET, SEED, torch.float32, autocast)
-    layers = watch_layers(job)
+    layers, backward = watch_layers(job), watch_backward(job)
     course = _train(name, job)
     cast = sum(seen is dtype for seen in layers.values())
     figures |= {
@@ -58,13 +58,19 @@ def test_training(name: str, precision: str, stack: Stack, device: Device, figur
         "lowest learning rate": min(course.rates),
         "layers": len(layers),
         "layers cast": cast,
+        "products in backward": backward.count,
     }
     what = f"{name} in {precision}"
     _cast(what, dtype, layers)
+    require(
+        backward.count > 0 == backward.others(dtype),
+        f"{what}: autocast did not cast the backward pass: {backward.told}",
+    )
     _alive(what, course)
     figures["summary"] = (
         f"loss {course.losses[0]:.3f} to {course.losses[-1]:.3f} in {_STEPS} steps, {course.skipped} skipped, scale "
-        f"{course.scales[-1]:g}, {cast} of {len(layers)} layers in {precision}"
+        f"{course.scales[-1]:g}, {cast} of {len(layers)} layers and "
+        f"{backward.count} products of backward in {precision}"
     )
 
 

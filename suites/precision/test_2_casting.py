@@ -12,17 +12,19 @@ from stackproof.device.kinds import Device
 from stackproof.record.checks import require
 from stackproof.record.records import Figure
 from stackproof.stack.stacks import Stack
-from suites.common import supported
+from suites.common import MatrixKernels, supported
 
 DTYPES = (torch.bfloat16, torch.float16)
 NAMES = ("bfloat16", "float16")
 
+Compute = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+
 # Operators that every device's autocast computes in the short dtype, on a (4, 8, 8) and a weight (8, 8).
-CASTING: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
+CASTING: dict[str, Compute] = {
     "linear": lambda given, weight: functional.linear(given, weight),
     "matmul": lambda given, weight: given @ weight,
     "mm": lambda given, weight: torch.mm(given[0], weight),
-    "bmm": lambda given, weight: torch.bmm(given, weight.expand(4, 8, 8)),
+    "bmm": lambda given, weight: torch.bmm(given, weight.expand(4, *weight.shape)),
     "addmm": lambda given, weight: torch.addmm(given[0], given[1], weight),
     "conv2d": lambda given, weight: functional.conv2d(given[None], weight[:4, :4, None, None].contiguous()),
     "attention": lambda given, weight: functional.scaled_dot_product_attention(given[:1], given[:1], weight[None]),
@@ -46,6 +48,26 @@ def test_autocast(dtype: torch.dtype, stack: Stack, device: Device, figures: dic
             wrong.append(f"{name} gave {seen[0]} inside, {seen[1]} where it was disabled, {seen[2]} after")
     require(not wrong, f"autocast to {dtype} is not what it says: {'; '.join(wrong)}")
     figures["summary"] = f"{len(CASTING)} operators cast to {dtype} inside the context and nowhere else"
+
+
+@pytest.mark.deadline(60)
+@pytest.mark.parametrize("dtype", DTYPES, ids=NAMES)
+def test_backward(dtype: torch.dtype, stack: Stack, device: Device, figures: dict[str, Figure]) -> None:
+    """Gradients of what was cast are computed in the short dtype, every product of them, and arrive in that of what they are of."""
+    supported(stack, dtype)
+    kernels, wrong = 0, []
+    for name, compute in CASTING.items():
+        leaves = [torch.ones(shape, device=device.torch, requires_grad=True) for shape in ((4, 8, 8), (8, 8))]
+        with torch.autocast(device.kind, dtype=dtype):
+            result = compute(*leaves)
+        with MatrixKernels() as seen:
+            gradients = torch.autograd.grad(result, leaves, torch.ones_like(result))
+        kernels += seen.count
+        others = {str(gradient.dtype) for gradient in gradients} - {"torch.float32"}
+        if not seen.count or seen.others(dtype) or others:
+            wrong.append(f"{name} ran {seen.told}" + (f" and gave gradients in {sorted(others)}" if others else ""))
+    require(not wrong, f"the backward pass of autocast to {dtype} is not in it: {'; '.join(wrong)}")
+    figures["summary"] = f"{kernels} products in the gradients of {len(CASTING)} operators, all in {dtype}"
 
 
 @pytest.mark.deadline(60)

@@ -7,6 +7,7 @@ import math
 import pytest
 import torch
 
+from stackproof.device.halves import judge_each
 from stackproof.device.kinds import Device
 from stackproof.device.numerics import Judgement, judge, judge_mixed, relative_error, require_all, shortened
 from stackproof.record.checks import require
@@ -65,13 +66,15 @@ def test_autocast(name: str, dtype: torch.dtype, stack: Stack, device: Device, f
         "loss": judge(actual.loss, exact.loss, expected.loss, dtype),
         "gradient": judge_mixed(_joined(actual), _joined(exact), _joined(expected), dtype, workload.offer.mixed),
     }
-    worst = require_all(found, name)
+    wanted = living(exact.gradients, exact)
+    found |= judge_each(name, actual.gradients, wanted, expected.gradients, dtype)
+    require_all(found, name)
     figures |= {
         "layers": len(layers),
         "layers cast": cast,
         "loss error": found["loss"].error,
         "gradient error": found["gradient"].error,
-        "gradient bound": worst.bound,
+        "gradient bound": found["gradient"].bound,
     }
     figures["summary"] = (
         f"loss {float(actual.loss):.4f}, gradient error {found['gradient'].error:.1e} of "

@@ -11,7 +11,7 @@ import torch
 
 from stackproof.base.errors import Refusal
 from stackproof.device.devices import HOST
-from stackproof.operators import arrays, values
+from stackproof.operators import arrays, oracles, values
 from stackproof.operators.arrays import Expected, fault
 from stackproof.record.checks import CheckFailed, NotApplicable
 from stackproof.record.records import Figure
@@ -98,3 +98,22 @@ def test_a_wrong_value_is_caught(
 def test_the_cpu_is_right(cell: tuple[str, str]) -> None:
     """The cells of a smoke run hold on this host."""
     values.check(*cell, stacks.load("cpu"), HOST, {})
+
+
+def test_an_operator_that_is_left_out_of_a_regime_is_counted() -> None:
+    """By its row, in its dtypes alone: whole numbers have remainders of every size."""
+    figures: dict[str, Figure] = {}
+    values.check("division", "extreme", stacks.load("cpu"), HOST, figures)
+    told = {name: count for name, count in figures.items() if name.startswith("left out: ")}
+    assert len(told) == 2 and "left out" in str(figures["summary"])
+    assert int(figures["tried in int64"]) > 0 and not any(
+        "whole number" in name and "remainder" in name for name in told
+    )
+
+
+def test_a_row_that_names_no_operator_is_refused() -> None:
+    """Names are those of the tables; a typing error would leave the operator tried and the row idle."""
+    rows = values.cells().left_out
+    assert {name for row in rows for name in row.operators} <= oracles.NAMES
+    assert not any(row.covers("fmod", "int64", "extreme") for row in rows)
+    assert any(row.covers("fmod", "bfloat16", "extreme") for row in rows)
