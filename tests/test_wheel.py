@@ -56,6 +56,7 @@ def test_wheel_holds_what_is_read_at_run_time(wheel: Path) -> None:
         "record/record.schema.json",
         "record/record-1.schema.json",
         "_shipped/suites/pytest.ini",
+        "_shipped/examples/project/workloads/vit.py",
     ):
         assert f"stackproof/{name}" in names
     ours = ROOT / "stacks"
@@ -86,6 +87,25 @@ def test_triage_names_the_cause(installed: Path, tmp_path: Path) -> None:
     read = run([str(installed), "triage", "train.log"], tmp_path)
     assert (read.returncode, read.stderr) == (1, "")
     assert "ROOT CAUSE  the driver is older than torch's CUDA" in read.stdout
+
+
+def test_init_writes_a_project_that_is_found(installed: Path, tmp_path: Path) -> None:
+    """The example ships; from inside the folder a run knows it, and says so as far as an environment without torch can."""
+    made = run([str(installed), "init", "mine"], tmp_path)
+    assert (made.returncode, made.stderr) == (0, "")
+    ended = run([str(installed), "smoke", "--stack", "cpu"], tmp_path / "mine" / "workloads")
+    assert ended.returncode == 3, ended.stdout + ended.stderr
+    (tmp_path / "mine" / "stackproof.toml").write_text("names = 1\n", encoding="utf-8")
+    broken = run([str(installed), "smoke", "--stack", "cpu"], tmp_path / "mine")
+    assert broken.returncode == 2
+    assert "'names' is not a known key (did you mean 'name'?)" in broken.stderr
+
+
+def test_the_wheel_runs_without_being_installed(wheel: Path, tmp_path: Path) -> None:
+    """As `uvx --from FILE` does it."""
+    shown = run([str(environments.find_uv()), "tool", "run", "--from", str(wheel), "stackproof", "--help"], tmp_path)
+    assert shown.returncode == 0, shown.stderr
+    assert "init" in shown.stdout.split()
 
 
 @pytest.mark.parametrize("words", [["lock", "cpu"], ["drill", "--fast"], ["asv", "run"]])

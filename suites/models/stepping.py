@@ -20,24 +20,20 @@ from suites.models.observing import CPU, PRESET, Tensors, compared, flat
 
 @dataclass(frozen=True)
 class Step:
-    """Where the device stood, what it saw there, and how much of its bound the worst number of the update takes."""
+    """Where the device stood, what it saw there, and its optimiser, to be held against what it should have done before the next step."""
 
     start: Tensors
     seen: Tensors
-    update: float
+    update: Update
 
 
 def taken(job: Job) -> Step:
-    """Take one optimiser step.
-
-    Raises:
-        CheckFailed: the update is not what its optimiser makes of the gradients.
-    """
+    """Take one optimiser step."""
     start, update = state(job), Update(job.optimiser)
     loss = job.step()
     gradients = {name: one.grad.cpu().clone() for name, one in job.model.named_parameters() if one.grad is not None}
     seen = {"loss": loss.cpu()} | {f"gradient of {name}": one for name, one in gradients.items()} | _buffers(job)
-    return Step(start, seen, update.share())
+    return Step(start, seen, update)
 
 
 def judged(name: str, step: Step) -> dict[str, Judgement]:

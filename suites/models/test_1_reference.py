@@ -59,21 +59,21 @@ def test_steps(name: str, device: Device, figures: dict[str, Figure]) -> None:
     steps = [_taken(name, number, job, moving) for number in range(1, STEPS + 1)]
     found = {
         f"step {number}, {what}": one
-        for number, step in enumerate(steps, 1)
+        for number, (step, _) in enumerate(steps, 1)
         for what, one in judged(name, step).items()
     }
     found = conditioned(found, get(name))
     worst = require_all(found, f"{name},")
     _tell(figures, found, worst)
-    update = max(step.update for step in steps)
+    update = max(share for _, share in steps)
     figures |= {"update, share of its bound": update}
     figures["summary"] = (
         f"losses, gradients and buffers: {_sentence(found, worst)}; updates of {type(job.optimiser).__name__} take {update:.2g} of theirs"
     )
 
 
-def _taken(name: str, number: int, job: Job, moving: Tensors) -> Step:
-    """Take a step, and require that it did something."""
+def _taken(name: str, number: int, job: Job, moving: Tensors) -> tuple[Step, float]:
+    """Take a step; require that it did something, and what its optimiser must do: return how much of its bound the worst number takes."""
     step = taken(job)
     ended = state(job)
     still = [key for key in moving if torch.equal(step.start[key], ended[key])]
@@ -81,7 +81,7 @@ def _taken(name: str, number: int, job: Job, moving: Tensors) -> Step:
         not still,
         f"{name}: step {number} left {len(still)} of {len(moving)} parameters as they were, such as {still[:1]}",
     )
-    return step
+    return step, step.update.share()
 
 
 @pytest.mark.deadline(120)

@@ -181,23 +181,32 @@ def profile(name: str) -> Profile:
 def subjects(chosen: str, stack: Stack) -> tuple[Subject, ...]:
     """Return the subjects of a profile, bound to a stack; what the stack cannot run says so when it is measured."""
     profile(chosen)
-    return tuple(Subject(**row, stack=stack) for row in _read()[1] if chosen in row["profiles"])
+    found = dict[str, tuple[Path, dict[str, Any]]]()
+    for path, each in ((path, each) for path, row in _read()[1] for each in row.subjects()):
+        if (name := each["name"]) in found:
+            where = f", the other in {found[name][0]}" if found[name][0] != path else ""
+            raise Refusal(f"{path}: there are two subjects '{name}'{where}; give one another name")
+        found[name] = path, each
+    return tuple(Subject(**row, stack=stack) for _, row in found.values() if chosen in row["profiles"])
+
+
+def kinds_of(chosen: str) -> frozenset[str]:
+    """Return the kinds of work of a profile; no workload is asked, so that it needs no torch."""
+    profile(chosen)
+    return frozenset(row.kind for _, row in _read()[1] if chosen in row.profiles)
 
 
 @cache
-def _read() -> tuple[tuple[Profile, ...], tuple[dict[str, Any], ...]]:
+def _read() -> tuple[tuple[Profile, ...], tuple[tuple[Path, _Row], ...]]:
+    """Read our file and the project's; rows as they stand, with the file of each."""
     table = Table.load(FILE)
     read = table.row(_File)
     profiles = [row.name for row in read.profile]
-    found = dict[str, tuple[Path, dict[str, Any]]]()
+    found = list[tuple[Path, _Row]]()
     for path, own, rows in ((FILE, table, read.subject), *_of_project()):
         _require_profiles(own, rows, profiles)
-        for each in (each for row in rows for each in row.subjects()):
-            if (name := each["name"]) in found:
-                where = f", the other in {found[name][0]}" if found[name][0] != path else ""
-                raise Refusal(f"{path}: there are two subjects '{name}'{where}; give one another name")
-            found[name] = path, each
-    return read.profile, tuple(each for _, each in found.values())
+        found += [(path, row) for row in rows]
+    return read.profile, tuple(found)
 
 
 def _of_project() -> Iterator[tuple[Path, Table, tuple[_Row, ...]]]:

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 from stackproof.base.errors import Refusal
 from stackproof.base.places import require_checkout
 from stackproof.commands import arguments, locked
+from stackproof.project import projects
 from stackproof.stack import stacks
 
 if TYPE_CHECKING:
     from stackproof.commands.arguments import Verbs
+    from stackproof.project.projects import Project
     from stackproof.stack.stacks import Stack
 
 _HELP = "write what a stack's runs must execute, file by file (stacks/NAME/expected.toml), for review as a diff"
@@ -41,7 +43,9 @@ def add(verbs: Verbs) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    require_checkout("expect")
+    project = projects.current()
+    if project is None:
+        require_checkout("expect")
     stack = stacks.load(options.stack)
     stack = stack.rehearse() if options.rehearsed else stack
     if options.records and options.like:
@@ -51,7 +55,23 @@ def _run(options: argparse.Namespace) -> int:
     if options.locked:
         # Collecting needs no card, and vendors' wheels may be out of reach: the rehearsal has the same versions from upstream.
         return locked.again([stack if stack.rehearsed else stack.rehearse()], options.given)
+    if project is not None:
+        return _write_theirs(project, stack, options)
     return _check(stack) if options.check else _write(stack, options)
+
+
+def _write_theirs(project: Project, stack: Stack, options: argparse.Namespace) -> int:
+    """Write how many checks there are of the project's workloads and suites: its own manifest, beside its own file."""
+    from stackproof.runner import expect
+    from stackproof.stack import manifest
+
+    if options.records or options.like or options.check:
+        raise Refusal("of a project, checks are collected; leave out records, --like and --check")
+    rows = manifest.rows_of(expect.collected(stack, theirs=True), {})
+    path = project.folder / "expected.toml"
+    manifest.write(path, rows, stack)
+    print(f"{path}: {sum(row.checks for row in rows.values())} checks in {len(rows)} files")  # noqa: T201
+    return 0
 
 
 def _write(stack: Stack, options: argparse.Namespace) -> int:

@@ -19,8 +19,8 @@ from rich.text import Text
 from stackproof.base.errors import Refusal
 from stackproof.base.text import in_markdown, plain
 from stackproof.base.units import shown
+from stackproof.bench.subjects import kinds_of
 from stackproof.bench.subjects import profile as profile_named
-from stackproof.bench.subjects import subjects
 from stackproof.gate import plan, planted, report, stored, sweep
 from stackproof.gate.cells import BASE, HEAD, Results
 from stackproof.gate.conclude import compared, conclude
@@ -35,7 +35,6 @@ from stackproof.record.records import CellWord, Check, Figure, Record, Verdict
 from stackproof.record.writer import LOCAL, Outputs
 from stackproof.runner import vetting
 from stackproof.stack import hosts, provenance, stacks
-from stackproof.stack.stacks import Stack
 
 
 @dataclass
@@ -198,7 +197,7 @@ def run_sweep(options: argparse.Namespace) -> int:
     settings = sweep.grid(options.env, options.backend)
     record, folder, progress = opened("sweep", stack, options, f"{len(settings)} settings against the defaults")
     base, head = Variant("base"), Variant("head")
-    comparison = _ranked(make_comparison(options, stack, base, head, progress), stack, options.only)
+    comparison = _ranked(make_comparison(options, stack, base, head, progress), options.only)
     began = time.monotonic()
     results, defaults = sweep.sweep(comparison, settings, folder, progress)
     sweep.conclude(results, defaults, record)
@@ -210,12 +209,10 @@ def run_sweep(options: argparse.Namespace) -> int:
     return record.verdict.exit_code
 
 
-def _ranked(comparison: Comparison, stack: Stack, only: list[str]) -> Comparison:
+def _ranked(comparison: Comparison, only: list[str]) -> Comparison:
     """Let kinds that take ranks take part; without --only, they alone."""
     left_out = tuple(kind for kind in comparison.plan.design.left_out if kind not in sweep.RANKED)
-    kinds = (
-        () if only else tuple({one.kind for one in subjects(comparison.specs[0].profile, stack)} - set(sweep.RANKED))
-    )
+    kinds = () if only else tuple(kinds_of(comparison.specs[0].profile) - set(sweep.RANKED))
     design = replace(comparison.plan.design, left_out=(*left_out, *kinds))
     return replace(comparison, plan=replace(comparison.plan, design=design))
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from stackproof.base.errors import Refusal
 from stackproof.base.places import SUITES
+from stackproof.project import projects
 from stackproof.record import records
 from stackproof.record.records import NOT_EXECUTED, Record, Verdict
 from stackproof.runner.process import Tail, command, variables_of
@@ -20,32 +21,44 @@ from stackproof.runner.request import REQUEST, Request
 from stackproof.runner.suites import DEFAULT_PROFILE
 from stackproof.stack import capabilities, environments, lockfile, manifest, startup
 from stackproof.stack.manifest import FileRow
-from stackproof.stack.stacks import PRECISIONS, Stack, suites
+from stackproof.stack.stacks import PRECISIONS, Stack, own_suites, suites
 
 _SECONDS = 300.0
 _PRECISION = re.compile(rf"(?:\[|-)({'|'.join(PRECISIONS)})(?=-|\])")
 
 
-def collected(stack: Stack) -> tuple[str, ...]:
-    """Return every check that pytest collects for a stack, by a process of this environment that runs none.
+def collected(stack: Stack, theirs: bool = False) -> tuple[str, ...]:
+    """Return every check of ours that pytest collects for a stack, by a process of this environment that runs none.
+
+    `theirs`: in their place those of the project, of its own suites and of ours about its workloads.
 
     Raises:
         Refusal: a file cannot be collected.
     """
+    project, own = projects.current(), own_suites()
+    found = _collected(stack, SUITES, tuple(name for name in suites() if name not in own))
+    if theirs and project and project.suites and own:
+        found += _collected(stack, project.suites, own)
+    return tuple(name for name, foreign in found if foreign is theirs)
+
+
+def _collected(stack: Stack, root: Path, chosen: tuple[str, ...]) -> list[tuple[str, bool]]:
+    """Return the checks of these suites, and whether each is a project's."""
     with tempfile.TemporaryDirectory(prefix="stackproof-expect-") as folder:
-        request = Request("expect", stack, suites(), folder=folder, options={"profile": DEFAULT_PROFILE}, collect=True)
+        request = Request("expect", stack, chosen, folder=folder, options={"profile": DEFAULT_PROFILE}, collect=True)
         request.write(Path(folder) / "request.json")
         guarded = startup.guarded(stack, os.environ, bool(environments.stamp(Path(sys.prefix))))
         variables = {**os.environ, **variables_of(stack), **guarded, REQUEST: str(Path(folder) / "request.json")}
-        words = [*command(request, SUITES), "--collect-only"]
+        words = [*command(request, root), "--collect-only"]
         ended = subprocess.run(words, env=variables, capture_output=True, text=True, timeout=_SECONDS, check=False)
         events = list(Tail(Path(folder) / "events.jsonl", anew=True))
     wrong = [event["check"]["reason"] for event in events if event["event"] == "finished"]
-    names = [name for event in events if event["event"] == "collected" for name in event["known"]]
+    told = [event for event in events if event["event"] == "collected"]
+    names = [(name, name in event["theirs"]) for event in told for name in event["known"]]
     if wrong or not names or ended.returncode:
         last = wrong or (ended.stderr or ended.stdout).strip().splitlines()[-1:] or ["nothing was said"]
         raise Refusal(f"the checks of '{stack.name}' cannot be collected: {last[0]}")
-    return tuple(names)
+    return names
 
 
 def measured(stack: Stack, paths: Iterable[Path]) -> dict[str, FileRow]:

@@ -170,7 +170,8 @@ def _guard_theirs(request: Request, state: RunState) -> None:
         state.conclude(Check("guard: project", Verdict.PASSED, said, 0.0))
         return
     found = manifest.read(project.expected, request.stack)
-    run = manifest.Selection(state.theirs, checks, request.suites, bool(state.record.provenance.get("pinned")))
+    more = request.suites if request.options.get("profile", DEFAULT_PROFILE) != DEFAULT_PROFILE else ()
+    run = manifest.Selection(state.theirs, checks, request.suites, bool(state.record.provenance.get("pinned")), more)
     for file, sentence in manifest.complaints(found, run, request.stack):
         state.conclude(Check(f"guard: {project.name}: {file}", Verdict.FAILED, sentence, 0.0))
     state.conclude(

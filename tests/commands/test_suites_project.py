@@ -1,0 +1,95 @@
+"""A project's own models go through the suites beside ours: four kinds that nobody here had in mind, each one file."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from stackproof import ROOT, cli
+from stackproof.base.places import EXAMPLE
+
+FOUR = ("bert", "gru", "resnet18", "vit")
+
+
+def run(words: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run a verb of this checkout."""
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    command = [sys.executable, "-m", "stackproof", *words]
+    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.slow
+def test_four_kinds_of_models_pass(tmp_path: Path) -> None:
+    """Reference, steps, evaluation and repetition of each; the record says which file each came from."""
+    only = [word for name in FOUR for word in ("--only", f"models/*[[]{name}]")]
+    words = ["verify", "--stack", "cpu", "--suite", "models", "--project", str(EXAMPLE), *only]
+    ended = run([*words, "--json", str(tmp_path / "record.json"), "--results", str(tmp_path)], tmp_path)
+    assert ended.returncode == 0, ended.stdout[-3000:] + ended.stderr
+    record = json.loads((tmp_path / "record.json").read_text(encoding="utf-8"))
+    passed = {check["id"] for check in record["checks"] if check["verdict"] == "passed"}
+    wanted = {f"models/reference::{what}[{name}]" for what in ("training", "steps", "evaluation") for name in FOUR}
+    assert wanted | {"models/reference::channels_last[resnet18]", "project"} <= passed
+    facts = record["provenance"]
+    assert facts["project.folder"] == str(EXAMPLE)
+    assert facts["workload.vit"].startswith("workloads/vit.py ") and len(facts["workload.vit"].split()[1]) == 64
+
+
+@pytest.mark.slow
+def test_a_suite_of_its_own_runs_and_is_counted(tmp_path: Path) -> None:
+    """Its check passes under our settings; without a manifest the run says that nobody would miss it, with one it is missed."""
+    (tmp_path / "stackproof.toml").write_text("", encoding="utf-8")
+    suite = tmp_path / "suites" / "mine"
+    suite.mkdir(parents=True)
+    text = "def test_{}(figures):\n    '''It adds.'''\n    figures['summary'] = str(1 + 1)\n"
+    (suite / "test_1_sums.py").write_text(text.format("adds") + text.format("adds_again"), encoding="utf-8")
+    words = ["verify", "--stack", "cpu", "--suite", "mine", "--results", str(tmp_path)]
+    said = run(words, tmp_path)
+    assert said.returncode == 0, said.stdout + said.stderr
+    assert "mine/sums::adds" in said.stdout
+    assert "2 of 2 checks" in said.stdout and "none would be missed" in " ".join(said.stdout.split())
+    assert run(["expect", "--stack", "cpu"], tmp_path).returncode == 0
+    assert run(words, tmp_path).returncode == 0
+    (suite / "test_1_sums.py").write_text(text.format("adds"), encoding="utf-8")
+    missed = run(words, tmp_path)
+    assert missed.returncode == 1
+    assert "1 checks of mine/sums were collected" in " ".join(missed.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["smoke", "--project", "{}/stackproof.toml"], "is a file; name the folder"),
+        (["--project", "{}/gone", "doctor"], "does not exist; name a folder"),
+        (["smoke", "--project", "{}/workloads"], "holds no stackproof.toml"),
+    ],
+)
+def test_a_folder_that_is_no_project_is_refused(
+    words: list[str], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wherever the option stands: one sentence, exit code 2."""
+    monkeypatch.setenv("STACKPROOF_PROJECT", "")
+    (tmp_path / "stackproof.toml").write_text("", encoding="utf-8")
+    (tmp_path / "workloads").mkdir()
+    assert cli.main([word.format(tmp_path) for word in words]) == 2
+    assert told in capsys.readouterr().err
+
+
+def test_a_broken_file_is_one_sentence_for_every_verb(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Found upward; what stands behind `--` is somebody else's."""
+    monkeypatch.setenv("STACKPROOF_PROJECT", "")
+    monkeypatch.delenv("STACKPROOF_PROJECT")
+    (tmp_path / "stackproof.toml").write_text("worklods = 3\n", encoding="utf-8")
+    (tmp_path / "deep").mkdir()
+    monkeypatch.chdir(tmp_path / "deep")
+    for verb in (["smoke", "--stack", "cpu"], ["gate", "--stack", "cpu"], ["doctor"]):
+        assert cli.main(verb) == 2
+        said = capsys.readouterr().err
+        assert "'worklods' is not a known key (did you mean 'workloads'?)" in said and said.count("\n") == 1
+    assert cli._project(["watch", "--", "train.py", "--project", "theirs"]) is None
