@@ -69,8 +69,7 @@ def _in_stack(session: nox.Session, verb: str, stack: stacks.Stack, words: Seque
 def _in_judges(session: nox.Session, verb: str, stack: stacks.Stack, words: Sequence[str]) -> None:
     """Call what compares variants, where the statistics are; each side has its stack's environment."""
     hosts.require(stack, rehearsed="--rehearsed" in words)
-    _install(session, "judges")
-    _call(session, "python", "stackproof", verb, "--stack", stack.name, *words)
+    _call(session, str(environments.prepare_judges(session.log)), "stackproof", verb, "--stack", stack.name, *words)
 
 
 def _in_asv(session: nox.Session, verb: str, stack: stacks.Stack | None, words: Sequence[str]) -> None:
@@ -115,8 +114,7 @@ def _add(verb: str, name: str = "") -> None:
         call(session, verb, stack, words)
 
     session_of_verb.__doc__ = f"{summary.format(name)} ({stacks.title(name)})" if name else summary.format("a stack")
-    options = {} if call is _in_judges else {"python": False}
-    _session(f"{name}-{verb}" if name else verb, *((name, verb) if name else ()), **options)(session_of_verb)
+    _session(f"{name}-{verb}" if name else verb, *((name, verb) if name else ()), python=False)(session_of_verb)
 
 
 for _verb in VERBS:

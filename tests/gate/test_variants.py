@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ import pytest
 from stackproof.base.errors import Refusal
 from stackproof.gate import variants
 from stackproof.gate.variants import Variant, assignments, sources
+from stackproof.stack import stacks
 
 
 def test_assignments_keep_what_follows_the_first_equals_sign() -> None:
@@ -35,6 +38,31 @@ def test_an_unknown_commit_is_refused_by_name() -> None:
     """Before anything is built."""
     with pytest.raises(Refusal, match="'no-such-branch' is no commit"):
         variants._resolved("no-such-branch")
+
+
+def test_without_git_or_history_that_is_what_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A good branch is not blamed where git is absent, or where the checkout was unpacked from an archive."""
+    with pytest.raises(Refusal, match=r"has no git history.*unpacked from an archive"):
+        variants._resolved("main", tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(Refusal, match="git is not installed"):
+        variants._resolved("main", tmp_path)
+
+
+def test_a_side_is_built_with_the_uv_that_is_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tree of a commit has no tools of its own, and PATH may have none."""
+    uv, asked = tmp_path / "tools" / "uv", list[str]()
+    monkeypatch.setattr(variants.environments, "find_uv", lambda say: uv)
+
+    def ran(command: list[str], env: dict[str, str], **_: object) -> subprocess.CompletedProcess[str]:
+        asked.append(env["PATH"].split(os.pathsep)[0])
+        return subprocess.CompletedProcess(command, 0, "/a/python\n", "")
+
+    monkeypatch.setattr(variants.subprocess, "run", ran)
+    stack = stacks.load("cpu")
+    variant = Variant("head", sources={"numpy": tmp_path})
+    assert variants._prepare(tmp_path, variant, stack, lambda _: None) == Path("/a/python")
+    assert asked == [str(uv.parent)]
 
 
 def test_a_tree_holds_this_harness_and_the_commits_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

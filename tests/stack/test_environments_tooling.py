@@ -48,6 +48,37 @@ def test_it_is_made_once(offline: Path) -> None:
     assert len([line for line in said if "building" in line]) == 2
 
 
+def test_the_judges_are_made_once_for_all_stacks(offline: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From their group; a second gate starts at once, and another group makes it anew."""
+    monkeypatch.setattr(environments, "JUDGES_HOME", offline / "judges")
+    said: list[str] = []
+    project = offline / "pyproject.toml"
+    text = project.read_text(encoding="utf-8")
+    project.write_text(f'{text}[dependency-groups]\njudges = ["asv==99.1.0"]\n', encoding="utf-8")
+    python = environments.prepare_judges(said.append)
+    assert python.exists() and environments.prepare_judges(said.append) == python
+    assert len([line for line in said if "building" in line]) == 1
+    project.write_text(f'{text}[dependency-groups]\njudges = ["asv>=99"]\n', encoding="utf-8")
+    environments.prepare_judges(said.append)
+    assert len([line for line in said if "building" in line]) == 2
+
+
+@pytest.mark.parametrize(
+    ("said", "hinted"),
+    [
+        ("error sending request for url (https://index.example/simple/torch/)", True),
+        ("dns error: failed to lookup address information: Temporary failure in name resolution", True),
+        ("Caused by: tcp connect error: Connection refused (os error 111)", True),
+        ("invalid peer certificate: UnknownIssuer", True),
+        ("because torch==9 was not found in the package registry", False),
+        ("error: Failed to build `x`", False),
+    ],
+)
+def test_an_index_out_of_reach_is_told_with_the_variables_of_a_mirror(said: str, hinted: bool) -> None:
+    """And a package that is not there is not blamed on the network."""
+    assert ("UV_DEFAULT_INDEX" in environments.mirror_hint(said)) is hinted
+
+
 def test_what_cannot_be_had_is_one_sentence(offline: Path) -> None:
     """And the next call tries again."""
     (offline / "requirements.in").write_text("asv==99.9.9\n", encoding="utf-8")

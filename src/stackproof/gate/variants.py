@@ -172,6 +172,7 @@ def _lay_harness(tree: Path) -> None:
     for old in tree.glob("*"):
         if old.name != ".nox":
             shutil.rmtree(old) if old.is_dir() else old.unlink()
+    _require_history(ROOT)
     listed = _git("ls-files", "--cached", "--others", "--exclude-standard", "-z").split("\0")
     for name in filter(None, listed):
         if not name.startswith(_LEFT_OUT) and (ROOT / name).is_file():
@@ -202,7 +203,8 @@ def _prepare(tree: Path, variant: Variant, stack: stacks.Stack, say: environment
     """Return the interpreter: of the environment that is there if the lock is the same, else of one that the tree builds."""
     if tree == ROOT or (not variant.sources and _same_lock(tree, stack)):
         return environments.prepare(stack, say)
-    ended = _python([sys.executable, "-m", "stackproof.stack.environments", *_words(stack)], tree)
+    command = [sys.executable, "-m", "stackproof.stack.environments", *_words(stack)]
+    ended = _python(command, tree, environments.with_uv(say))  # the tree has no tools of its own
     if ended.returncode:
         raise Refusal(f"{tree.name}: its environment cannot be built: {tail(ended.stderr)}")
     say(f"{tree.name}: environment ready")
@@ -226,9 +228,9 @@ def _words(stack: stacks.Stack) -> list[str]:
     return [stack.name, *(["--rehearsed"] if stack.rehearsed else [])]
 
 
-def _python(command: list[str], tree: Path) -> subprocess.CompletedProcess[str]:
+def _python(command: list[str], tree: Path, more: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     """Run one of the tree's own modules."""
-    env = {**os.environ, "PYTHONPATH": str(tree / "src")}
+    env = {**os.environ, **(more or {}), "PYTHONPATH": str(tree / "src")}
     return subprocess.run(command, env=env, capture_output=True, text=True, errors="replace", check=False)
 
 
@@ -253,7 +255,8 @@ def _override(python: Path, tree: Path, stack: stacks.Stack, package: str, path:
     ]
     ended = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
     if ended.returncode:
-        raise Refusal(f"{package} from {path} cannot be installed: {tail(ended.stderr, 3, most=2000)}")
+        hint = environments.mirror_hint(ended.stderr)
+        raise Refusal(f"{package} from {path} cannot be installed: {tail(ended.stderr, 3, most=2000)}{hint}")
     say(f"{tree.name}: {package} from {path}")
 
 
@@ -267,11 +270,29 @@ def _lock_of(tree: Path, stack: stacks.Stack) -> Path:
 def _resolved(commit: str, folder: Path = ROOT) -> str:
     if not commit:
         return ""
+    _require_history(folder)
     try:
         return _git("rev-parse", "--verify", "--quiet", f"{commit}^{{commit}}", folder=folder).strip()
     except Refusal:
         raise Refusal(
             f"'{commit}' is no commit, branch or tag of this repository; `git fetch` it, or check its name"
+        ) from None
+
+
+def _require_history(folder: Path) -> None:
+    """Refuse a folder that came without its commits, such as an unpacked archive; the sentence is not about the commit then."""
+    _git("--version", folder=folder)  # refuses where there is no git
+    try:
+        _git("rev-parse", "--git-dir", folder=folder)
+    except Refusal as refusal:
+        why = (
+            "is not owned by you; see git's safe.directory"
+            if "dubious ownership" in str(refusal)
+            else "has no git history"
+        )
+        raise Refusal(
+            f"{folder} {why}, so there are no commits to compare (was it unpacked from an archive?); clone the repository, or compare "
+            "variables (--head-env) or a stored record (--base-record)"
         ) from None
 
 

@@ -6,6 +6,7 @@ import hashlib
 import importlib.util
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from stackproof.base import places
 from stackproof.base.errors import EnvironmentMismatchError, Refusal, StackUnavailableError
 from stackproof.base.places import ROOT, source_for
 from stackproof.base.text import tail
+from stackproof.base.toml import read_toml
 from stackproof.stack import installed_files, lockfile, shared_hashes
 from stackproof.stack.stacks import Stack, Vendor
 
@@ -100,12 +102,24 @@ def find_uv(say: Say = print) -> Path:
         if candidate and _version(Path(candidate)):
             return Path(candidate)
     say(f"uv is not installed; getting it once into {TOOLS}")
-    maker = (
-        "virtualenv" if importlib.util.find_spec("virtualenv") else "venv"
-    )  # nox brings the first, Python the second
-    _run([sys.executable, "-m", maker, str(TOOLS)], "cannot make an environment for uv")
+    _make(TOOLS)
     _run([str(TOOLS / "bin" / "python"), "-m", "pip", "install", "--quiet", _UV], "cannot install uv")
     return own
+
+
+def _make(environment: Path) -> None:
+    """Make an environment with pip: nox brings virtualenv, Python venv, and either may be missing or crippled."""
+    try:
+        _run([sys.executable, "-m", "venv", str(environment)], "cannot make an environment for uv")
+    except Refusal:
+        if importlib.util.find_spec("virtualenv") is None:
+            raise
+        _run([sys.executable, "-m", "virtualenv", str(environment)], "cannot make an environment for uv")
+
+
+def with_uv(say: Say = print) -> dict[str, str]:
+    """Return the variables under which any process, also one of another tree, finds the uv that this one uses."""
+    return {"PATH": os.pathsep.join((str(find_uv(say).parent), os.environ.get("PATH", os.defpath)))}
 
 
 def _build(stack: Stack, lock: lockfile.Lock, environment: Path, interpreter: Path, say: Say) -> None:
@@ -242,7 +256,20 @@ def _run(command: list[str], what: str, cwd: Path | None = None) -> None:
         raise EnvironmentMismatchError(
             f"{what}: a file does not have the hash that the lock gives it ({said}); {remedy}"
         )
-    raise Refusal(f"{what}: {tail(ended.stderr, 4, most=2000)}")
+    raise Refusal(f"{what}: {tail(ended.stderr, 4, most=2000)}{mirror_hint(ended.stderr)}")
+
+
+_UNREACHED = re.compile(
+    r"(?i)error sending request|dns error|failed to lookup|name resolution|could not connect|connection (refused|reset|timed out|error)"
+    r"|timed out|failed to fetch|network is unreachable|certificate|no route to host|tunnel|proxy"
+)
+
+
+def mirror_hint(said: str) -> str:
+    """Return what to do where an installer could not reach its index; nothing where that is not the trouble."""
+    if not _UNREACHED.search(said):
+        return ""
+    return "; if the index cannot be reached from here, name a mirror: UV_DEFAULT_INDEX for uv, PIP_INDEX_URL for pip (docs/start.md)"
 
 
 @contextmanager
@@ -298,10 +325,10 @@ def _digest() -> str:
 def _build_asv(python: Path, say: Say) -> None:
     say(f"building asv's own environment from {REQUIREMENTS.relative_to(ROOT)}")
     uv = find_uv(say)
-    _run_tool([str(uv), "venv", "--quiet", "--clear", "--python", sys.executable, str(ASV_HOME)])
-    _run_tool(
-        [str(uv), "pip", "install", "--quiet", "--python", str(python), "-r", str(REQUIREMENTS), "-r", str(PROJECT)]
-    )
+    what = f"{ASV_HOME}: asv's environment"
+    _run_tool([str(uv), "venv", "--quiet", "--clear", "--python", sys.executable, str(ASV_HOME)], what)
+    wanted = ["-r", str(REQUIREMENTS), "-r", str(PROJECT)]
+    _run_tool([str(uv), "pip", "install", "--quiet", "--python", str(python), *wanted], what)
     link_checkout(ASV_HOME)
 
 
@@ -312,10 +339,35 @@ def _read(path: Path) -> str:
         return ""
 
 
-def _run_tool(command: list[str]) -> None:
+def _run_tool(command: list[str], what: str) -> None:
     ended = subprocess.run(command, stderr=subprocess.PIPE, text=True, errors="replace", check=False)
     if ended.returncode:
-        raise Refusal(f"{ASV_HOME}: asv's environment cannot be made: {tail(ended.stderr, 4, most=2000)}")
+        hint = mirror_hint(ended.stderr)
+        raise Refusal(f"{what} cannot be made: {tail(ended.stderr, 4, most=2000)}{hint}")
+
+
+JUDGES_HOME = TOOLS / "judges"
+_JUDGES = "judges"
+"""The group of pyproject.toml that the verbs need which compare: the statistics, and what shows a record."""
+
+
+def prepare_judges(say: Say = print) -> Path:
+    """Return the interpreter of the environment in which variants are compared, made once for all stacks.
+
+    Raises:
+        Refusal: it cannot be made.
+    """
+    python, wanted = python_of(JUDGES_HOME), list(read_toml(PROJECT)["dependency-groups"][_JUDGES])
+    digest = hashlib.sha256("\n".join((*wanted, sys.version, str(ROOT))).encode()).hexdigest()
+    with only_builder(JUDGES_HOME):
+        if not (python.exists() and _read(JUDGES_HOME / _STAMP) == digest):
+            say("building the environment that compares variants")
+            uv, what = str(find_uv(say)), f"{JUDGES_HOME}: the environment that compares variants"
+            _run_tool([uv, "venv", "--quiet", "--clear", "--python", sys.executable, str(JUDGES_HOME)], what)
+            _run_tool([uv, "pip", "install", "--quiet", "--python", str(python), *wanted], what)
+            link_checkout(JUDGES_HOME)
+            (JUDGES_HOME / _STAMP).write_text(digest, encoding="utf-8")
+    return python
 
 
 if __name__ == "__main__":
