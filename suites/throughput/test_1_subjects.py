@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from stackproof.base.units import shown
+from stackproof.bench.bounds import OwnBounds
 from stackproof.bench.engine import measure
 from stackproof.bench.rows import measurements
 from stackproof.bench.subjects import Profile, Subject
@@ -26,12 +27,15 @@ def test_measured(
     run_request: Request,
     measured: Callable[[Measurement], None],
     figures: dict[str, Figure],
+    bounds: OwnBounds,
 ) -> None:
     """Verify one run, warm up until its time settles, sample until the median is known, and keep every sample."""
     budget = replace(chosen.budget, allow_foreign=bool(run_request.options.get("allow_foreign")))
     sampled = measure(subject, device, preset, budget)
     require(sampled.verified, f"computes wrong and was not timed: {sampled.reason}")
     require(min(sampled.samples) > 0, "a run took no time: the clock or synchronisation does nothing")
+    figures |= bounds.hold(sampled)
+    bounds.note(sampled, subject.kind)
     for row in measurements(sampled, subject.kind, device.name()):
         measured(row)
     figures |= {"samples": len(sampled.samples), "noise": sampled.noise, "peak_memory_bytes": sampled.peak_memory_bytes}

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from stackproof.base.statistics import drift, median_interval, sign_autocorrelation
+from stackproof.base.statistics import drift, median_interval, rhythm, sign_autocorrelation
 
 REPETITIONS = 400
 
@@ -92,3 +92,20 @@ def test_drift_is_the_last_third_against_the_first() -> None:
     """A card that throttles gets slower; too few samples say nothing."""
     assert drift([1.0] * 10 + [1.05] * 10 + [1.1] * 10) == pytest.approx(0.1)
     assert drift([1.0, 2.0, 3.0]) == 0.0
+
+
+@pytest.mark.parametrize("period", [2, 3, 7])
+def test_slow_samples_that_keep_a_distance_have_a_rhythm(period: int) -> None:
+    """Each so manieth takes twice as long, in spite of one that is slow by chance."""
+    samples = [2.0 if number % period == 0 else 1.0 for number in range(8 * period)]
+    samples = [one * (1 + 0.01 * (number % 5)) for number, one in enumerate(samples)]
+    found = rhythm(samples[: -period + 1] if period == 2 else [*samples, 3.0])
+    assert found is not None
+    assert found[0] == period
+
+
+def test_samples_that_are_slow_by_chance_have_none() -> None:
+    """A neighbour comes and goes, or is there for a while."""
+    assert rhythm([1.0] * 40) is None
+    assert rhythm([1.0] * 20 + [2.0] * 15) is None
+    assert rhythm([2.0 if n in (3, 4, 9, 17, 19, 30, 38) else 1.0 for n in range(50)]) is None

@@ -15,7 +15,7 @@ from typing import Any
 
 from stackproof.base.errors import Refusal, suggestion
 from stackproof.base.processes import HostLoad
-from stackproof.base.statistics import drift, median_interval
+from stackproof.base.statistics import drift, median_interval, rhythm
 from stackproof.bench.rows import Sampled, figures
 from stackproof.bench.sampling import Sampler, Warmth, calibrate, sample, warm_up
 from stackproof.bench.subjects import Budget, Subject
@@ -115,7 +115,10 @@ class _Measurement:
         """Time work that was proved."""
         self.device.synchronize()
         self.device.reset_peak()
-        sampler, telemetry = Sampler(self.device, work.run), Telemetry(self.device, self.subject.stack)
+        sampler, telemetry = (
+            Sampler(self.device, work.run, ready=work.ready),
+            Telemetry(self.device, self.subject.stack),
+        )
         warmth = warm_up(sampler, self.budget.seconds)
         telemetry.read(lambda: sampler.block(1))
         load = HostLoad()
@@ -125,7 +128,7 @@ class _Measurement:
         telemetry.read(lambda: sampler.block(1))
         self.facts |= {"others' share of the host's cores": share, "warm_up.runs": warmth.runs}
         self.facts |= {"warm_up.seconds": warmth.seconds, "runs per sample": sampler.number}
-        self.facts |= {**looks.last(), **work.conclude()}
+        self.facts |= {**looks.last(), **looks.conclude(self.budget.seconds)}
         self.notes += [*remarks(warmth, seconds, self.budget), *load.note(share), *_throttling(telemetry)]
         require_possible_rate(self._result(work, tuple(seconds), verified=True, reason=reason), self.device.name())
         return self._result(
@@ -158,13 +161,17 @@ class Looks:
             CheckFailed: a timed run did not do what was proved.
         """
         self.spoilt = False
-        if not self.taken or (self.affordable and random.random() < _OFTEN):
+        if self.wanted():
             began = time.perf_counter()
             self.work.verify()
             self.work.spoil()
             self.spoilt = True
             self.taken += 1
             self.spent += time.perf_counter() - began
+
+    def wanted(self) -> bool:
+        """Whether to look now: the first time, and then as chance has it."""
+        return not self.taken or (self.affordable and random.random() < _OFTEN)
 
     @property
     def affordable(self) -> bool:
@@ -179,6 +186,13 @@ class Looks:
         self.work.verify()
         self.spent += time.perf_counter() - began
         return {"looks at timed runs": self.taken + 1, "looks, share of the time": self.spent / max(passed, 1e-9)}
+
+    def conclude(self, budget_s: float) -> dict[str, Figure]:
+        """Let the work look once more, and return its facts with what all looks since the first timed run cost of the time budget."""
+        began = time.perf_counter()
+        facts = dict(self.work.conclude())
+        self.spent += time.perf_counter() - began
+        return {**facts, "looks, share of the time budget": self.spent / budget_s}
 
 
 def require_possible_rate(sampled: Sampled, device_name: str) -> None:
@@ -213,6 +227,10 @@ def remarks(warmth: Warmth, seconds: Sequence[float], budget: Budget) -> list[st
         found.append(f"noisy: known to within {noise:.0%} only, {budget.noise:.1%} was wanted")
     if not warmth.settled:
         found.append(f"not settled: the last runs of the warm-up still changed by {warmth.change:.1%}")
+    if regular := rhythm(seconds):
+        found.append(
+            f"uneven: each {regular[0]}. sample takes {regular[1]:.1f} times as long, and the median does not show it"
+        )
     if abs(moved := drift(seconds)) > _DRIFTED:
         found.append(f"drifted: the last third of the samples is {moved:+.1%} against the first")
     return found

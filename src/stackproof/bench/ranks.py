@@ -11,7 +11,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +20,9 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from stackproof.base.toml import Table
+from stackproof.bench.engine import Looks, remarks, result
 from stackproof.bench.rows import Sampled
-from stackproof.bench.sampling import Sampler, sample, warm_up
+from stackproof.bench.sampling import Sampler, Warmth, sample, warm_up
 from stackproof.bench.subjects import FILE, Budget, Subject
 from stackproof.device import devices
 from stackproof.device.kinds import Device
@@ -33,7 +34,7 @@ from stackproof.runner.request import REQUEST
 from stackproof.stack import capabilities
 from stackproof.workloads.base import Job, Preset
 from stackproof.workloads.collectives import TimedCollective
-from stackproof.workloads.training import SEED, TrainingSteps, judged
+from stackproof.workloads.training import SEED, Proved, TrainingSteps, as_before, judged
 from stackproof.workloads.work import Setting, Work
 
 
@@ -73,6 +74,19 @@ class Together(Sampler):
         return self._passed
 
 
+@dataclass
+class Agreed(Looks):
+    """Looks that all ranks take at once: rank 0 decides, between the blocks."""
+
+    device: Device = devices.HOST
+
+    def wanted(self) -> bool:
+        """Whether rank 0 wants to look now."""
+        word = torch.tensor([float(super().wanted())], dtype=torch.float32).to(self.device.torch)
+        dist.broadcast(word, 0)
+        return bool(word.item())
+
+
 def communicator(rank: Rank) -> dict[str, Any]:
     """Say how long forming the group took, after the group summed the ranks' own numbers right."""
     require_exact(rank)
@@ -104,12 +118,14 @@ def _timed(rank: Rank, work: Work) -> dict[str, Any]:
     rank.phase("warming up")
     budget = Budget(**rank.arguments["budget"])
     threads = torch.get_num_threads()
-    sampler = Together(rank.device, work.run)
+    sampler = Together(rank.device, work.run, ready=work.ready)
     rank.device.reset_peak()
     warmth = warm_up(sampler, budget.seconds)
     rank.phase("sampling")
-    seconds = sample(sampler, budget)
-    concluded = dict(work.conclude())
+    looks = Agreed(work, device=rank.device)
+    seconds = sample(sampler, budget, looks.between)
+    rank.phase("looking at what the last run left")
+    concluded = {**looks.last(), **looks.conclude(budget.seconds)}
     rest()
     return {
         "facts": concluded,
@@ -155,10 +171,16 @@ class Parallel(TrainingSteps):
         world, recipe = self.rank.world_size, twin.recipe
         exact = self.workload.reference("tiny", recipe.seed, scale=world)
         own = self.workload.build(torch.device("cpu"), "tiny", recipe.seed, recipe.dtype, recipe.autocast, scale=world)
-        actual = twin.observe()
-        worst = judged(self.workload, recipe.autocast, actual, exact, own.observe())
+        actual, expected = twin.observe(), own.observe()
+        worst = judged(self.workload, recipe.autocast, actual, exact, expected)
+        name = f"{self.workload.name} {self.preset} on {world} ranks"
         require(worst.ok, worst.sentence(f"{self.workload.name} tiny on {world} ranks: the mean gradient"))
         _same_everywhere(self.device, actual.gradients)
+        self._proved = (
+            Proved(name, lambda seen: judged(self.workload, recipe.autocast, seen, exact, expected))
+            if twin is self.job
+            else as_before(name, self.job)
+        )
         return f"mean gradient of {world} ranks, error {worst.error:.1e} of {worst.bound:.1e} allowed, equal on all"
 
 
@@ -177,9 +199,6 @@ _START_S = 240.0
 
 def measure(subject: Subject, device: Device, preset: str, budget: Budget) -> Sampled:
     """Launch the ranks, let them verify and sample together, and return the figures of the slowest."""
-    from stackproof.bench.engine import remarks, result
-    from stackproof.bench.sampling import Warmth
-
     ranks = int(subject.parameters[preset]["ranks"])
     arguments = {"parameters": dict(subject.parameters[preset]), "preset": preset, "budget": asdict(budget)}
     deadline = _START_S + 3 * budget.seconds

@@ -90,6 +90,8 @@ class Sampler:
     device: Device
     run: Callable[[], object]
     number: int = 1
+    ready: Callable[[int], object] = lambda _: None
+    """Called with the number of runs before each sample, outside its time."""
     _watches: list[Stopwatch] = field(default_factory=list)
     _began: float = field(default_factory=time.perf_counter)
 
@@ -107,6 +109,7 @@ class Sampler:
             self._watches.append(self.device.stopwatch())
         watches = self._watches[:count]
         for watch in watches:
+            self.ready(self.number)
             watch.start()
             for _ in range(self.number):
                 self.run()

@@ -117,12 +117,20 @@ def behind(call: Call, work: KnownWork, units: int) -> tuple[float, float]:
 
 
 def waited(call: Call, work: KnownWork, units: int) -> float:
-    """Return for which share of the queue's time the call did not return, the smallest of three: noise only adds to it."""
+    """Return for which share of the queue's time the call did not return, less what it takes with nothing queued; the smallest of three."""
+    alone = min(_alone(call, work) for _ in range(_TRIES))
     shares = []
     for _ in range(_TRIES):
         took, whole = behind(call, work, units)
-        shares.append(took / max(whole, 1e-9))
+        shares.append(max(0.0, took - alone) / max(whole, 1e-9))
     return min(shares)
+
+
+def _alone(call: Call, work: KnownWork) -> float:
+    work.read()
+    began = time.perf_counter()
+    call()
+    return time.perf_counter() - began
 
 
 def served(chosen: Mapping[str, Call], work: KnownWork, units: int) -> dict[str, float]:

@@ -23,7 +23,8 @@ _PERIOD = 7
 """Values are small whole numbers, exact in every dtype and in every order of summing."""
 
 _IN_PLACE = ("all-reduce", "reduce")
-"""Calls whose result is the next call's data: timed on zeros, because sums of sums would leave the range of half precision."""
+"""Calls whose result is the next call's data, and sums of sums would leave the range: a run that `ready` knew of has a tensor of its own
+with this rank's data, any other is on zeros."""
 
 _FACTORS: dict[str, Callable[[int], float]] = {
     "all-reduce": lambda n: 2 * (n - 1) / n,
@@ -59,10 +60,12 @@ class TimedCollective(Work):
         width = torch.empty((), dtype=dtype).element_size()
         self._part = max(1, int(mib * _MIB) // width // self._world)
         whole = self._part * self._world
-        self._turn, self._zero = 0, False
+        self._turn, self._calls, self._zero = 0, 0, False
+        self._kept: torch.Tensor | None = None
         self._bytes = whole * width
         place = self.device.torch
-        self._long = torch.empty(whole, dtype=dtype, device=place)
+        self._longs = [torch.empty(whole, dtype=dtype, device=place)]
+        self._mine = torch.empty(whole, dtype=dtype, device=place)
         self._short = torch.empty(self._part, dtype=dtype, device=place)
         self._other = torch.empty(whole, dtype=dtype, device=place)
 
@@ -78,9 +81,24 @@ class TimedCollective(Work):
         self.again()
         return {"call": self._call}
 
+    @property
+    def _long(self) -> torch.Tensor:
+        """The whole tensor of the run that is next, or of the last one."""
+        return self._longs[max(0, self._calls - 1) % len(self._longs)]
+
     def run(self) -> None:
         """Call it once."""
+        self._calls += 1
         _CALLS[self._call](self)
+
+    def ready(self, runs: int) -> None:
+        """Give each of the coming runs this rank's data again, where the last ones wrote over them."""
+        if self._call not in _IN_PLACE:
+            return
+        self._longs += [torch.empty_like(self._mine) for _ in range(runs - len(self._longs))]
+        for one in self._longs:
+            one.copy_(self._mine)
+        self._calls, self._zero = 0, False
 
     def prove(self) -> str:
         """Every rank gets what the collective promises, computed without the backend."""
@@ -88,14 +106,17 @@ class TimedCollective(Work):
         self.run()
         self.verify()
         if self._call in _IN_PLACE:
-            self._fill(zero=True)
+            self._longs[0].zero_()
+            self._zero = True
         return f"{self._call} of {self._bytes} bytes is exact on {self._world} ranks"
 
     def verify(self) -> None:
-        """Hold every element that the last call left against what it promises; sums of zeros are zeros."""
+        """Hold every element that the last runs left against what the call promises: of each run that has a tensor of its own."""
         self.device.synchronize()
-        found, expected = self._expected()
-        right = torch.equal(found.cpu(), torch.zeros_like(expected) if self._zero else expected)
+        found, expected = self._received(), self._promised()
+        expected = torch.zeros_like(expected) if self._zero else expected
+        seen = self._longs[: self._calls] if found is self._long and self._call in _IN_PLACE else [found]
+        right = all(torch.equal(one.cpu(), expected) for one in seen)
         require(right, f"{self._call} of {self._bytes} bytes on {self._world} ranks is wrong")
 
     def spoil(self) -> None:
@@ -108,33 +129,38 @@ class TimedCollective(Work):
         places = torch.arange(self._part * self._world, dtype=torch.int32)
         return ((places * (rank + 1) + self._turn) % _PERIOD - 3).to(self._long.dtype)
 
-    def _fill(self, *, zero: bool = False) -> None:
-        """Fill what is sent with this rank's data, or zeros, and what is received with a value that nobody sends."""
-        self._zero = zero
-        mine = self._of(self._rank)
-        self._long.copy_(mine.zero_() if zero else mine)
-        self._short.copy_(self._long[self._part * self._rank : self._part * (self._rank + 1)])
+    def _fill(self) -> None:
+        """Fill what is sent with this rank's data, and what is received with a value that nobody sends."""
+        self._mine.copy_(self._of(self._rank))
+        self._calls, self._zero, self._kept = 0, False, None
+        for one in self._longs:
+            one.copy_(self._mine)
+        self._short.copy_(self._mine[self._part * self._rank : self._part * (self._rank + 1)])
         if self._call == "reduce-scatter":
             self._short.fill_(99.0)
         self._other.fill_(99.0)
 
-    def _expected(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return what this rank holds now and what it should hold."""
-        everyone = [self._of(rank) for rank in range(self._world)]
-        part = slice(self._part * self._rank, self._part * (self._rank + 1))
-        total = torch.stack(everyone).sum(0)
-        results: dict[str, tuple[torch.Tensor, torch.Tensor]] = {
-            "all-reduce": (self._long, total),
-            "broadcast": (self._long, everyone[0]),
-            "reduce": (self._long, total) if self._rank == 0 else (self._short, everyone[self._rank][part]),
-            "all-gather": (
-                self._other,
-                torch.cat([_part_of(one, rank, self._part) for rank, one in enumerate(everyone)]),
-            ),
-            "reduce-scatter": (self._short, total[part]),
-            "all-to-all": (self._other, torch.cat([one[part] for one in everyone])),
-        }
-        return results[self._call]
+    def _received(self) -> torch.Tensor:
+        """Return what this rank holds its result in, or what a call must have left alone."""
+        if self._call in ("all-reduce", "broadcast") or (self._call == "reduce" and self._rank == 0):
+            return self._long
+        return self._short if self._call in ("reduce", "reduce-scatter") else self._other
+
+    def _promised(self) -> torch.Tensor:
+        """Return what this rank should hold, computed once for the data that are there now."""
+        if self._kept is None:
+            everyone = [self._of(rank) for rank in range(self._world)]
+            part = slice(self._part * self._rank, self._part * (self._rank + 1))
+            results: dict[str, Callable[[], torch.Tensor]] = {
+                "all-reduce": lambda: torch.stack(everyone).sum(0),
+                "broadcast": lambda: everyone[0],
+                "reduce": lambda: torch.stack(everyone).sum(0) if self._rank == 0 else everyone[self._rank][part],
+                "all-gather": lambda: torch.cat([_part_of(one, rank, self._part) for rank, one in enumerate(everyone)]),
+                "reduce-scatter": lambda: torch.stack(everyone).sum(0)[part],
+                "all-to-all": lambda: torch.cat([one[part] for one in everyone]),
+            }
+            self._kept = results[self._call]()
+        return self._kept
 
 
 def _part_of(whole: torch.Tensor, rank: int, size: int) -> torch.Tensor:

@@ -54,6 +54,9 @@ class Work(ABC):
     def run(self) -> object:
         """Queue the work once; nothing waits for the device."""
 
+    def ready(self, runs: int) -> None:  # noqa: B027 - most work can be repeated as it stands
+        """Make ready for so many runs, outside the time that they take; queued like them."""
+
     def verify(self) -> None:  # noqa: B027 - some work leaves nothing behind that could be looked at
         """Hold everything that the last run left against its reference; cheap enough to be done while others are timed.
 
