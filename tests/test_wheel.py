@@ -117,6 +117,16 @@ def test_what_needs_a_checkout_says_so(installed: Path, tmp_path: Path, words: l
     assert "Traceback" not in refused.stderr
 
 
+def test_pytest_has_the_flag_and_nothing_else_of_ours(installed: Path, tmp_path: Path) -> None:
+    """By its entry point, in an empty directory: inert without the flag, one sentence for a slip."""
+    (tmp_path / "test_theirs.py").write_text("def test_it(): pass\n", encoding="utf-8")
+    command = [str(installed.with_name("python")), "-m", "pytest", "-p", "no:cacheprovider"]
+    assert "1 passed" in run(command, tmp_path).stdout
+    refused = run([*command, "--stack", "cup"], tmp_path)
+    assert refused.returncode == 2 and "there is no stack 'cup'" in refused.stdout + refused.stderr
+    assert "INTERNALERROR" not in refused.stdout + refused.stderr
+
+
 def test_smoke_without_torch_leaves_its_record_where_the_user_works(installed: Path, tmp_path: Path) -> None:
     """There is no torch in the empty environment: exit code 3, the way out is named, the record says which version ran."""
     ended = run([str(installed), "smoke", "--stack", "cpu"], tmp_path)
