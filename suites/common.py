@@ -93,9 +93,13 @@ class MatrixKernels(TorchDispatchMode):
         """How many kernels ran."""
         return self.seen.total()
 
-    def others(self, dtype: torch.dtype) -> int:
-        """Return how many of them were given another dtype."""
-        return sum(count for (_, seen), count in self.seen.items() if seen is not dtype)
+    def others(self, dtype: torch.dtype, attention: bool) -> int:
+        """Return how many of them were given another dtype; without those of attention, whose slow path multiplies in float32 by design.
+
+        That path is torch's own (`allow_fp16_bf16_reduction_math_sdp`): batched products, which linear layers and convolutions do not run.
+        """
+        spared = () if attention else ("bmm", "baddbmm")
+        return sum(count for (name, seen), count in self.seen.items() if seen is not dtype and name not in spared)
 
     @property
     def told(self) -> str:
