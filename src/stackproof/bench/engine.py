@@ -214,7 +214,8 @@ def result(
 ) -> Sampled:
     """Make what a measurement returns from the seconds of single runs and from what one run is worth."""
     full = {"iteration": 1.0, **worth}
-    amount = 1.0 if subject.unit in ("s", "ratio") else full[subject.unit.removeprefix("s/")]
+    plain = subject.unit in ("s", "ratio") or not seconds
+    amount = 1.0 if plain else full[subject.unit.removeprefix("s/")]
     samples = tuple(one / amount for one in seconds)
     names = {"subject": subject.name, "version": subject.version, "preset": preset, "world_size": world_size}
     return Sampled(**names, unit=subject.unit, samples=samples, worth=full, **rest)  # type: ignore[arg-type]

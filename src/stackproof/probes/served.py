@@ -7,6 +7,7 @@ returns at once, and what reads its arguments on the host, or synchronises, retu
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -23,7 +24,9 @@ LEAST_S = 5e-3
 """So much of it must be left when the operator is called: far more than a launch takes."""
 WAITED = 0.5
 """From this share of the queue's time on, a call waited for it; a launch takes little of it."""
-_TRIES = 3
+_TRIES, _MOST_TRIES = 3, 6
+_FAR, _LONGEST = 8, 16
+"""A queue is so many times as long as a call takes by itself, up to so many times its usual length."""
 _LATE = 0.4
 """When so much of the queue's time has passed it is filled again."""
 Call = Callable[[], object]
@@ -116,13 +119,19 @@ def behind(call: Call, work: KnownWork, units: int) -> tuple[float, float]:
     return took, time.perf_counter() - began
 
 
-def waited(call: Call, work: KnownWork, units: int) -> float:
-    """Return for which share of the queue's time the call did not return, less what it takes with nothing queued; the smallest of three."""
-    alone = min(_alone(call, work) for _ in range(_TRIES))
+def waited(call: Call, work: KnownWork, units: int, whole: float = BACKLOG_S) -> float:
+    """Return for which share of the queue's time the call did not return, less what it takes with nothing queued; the smallest of many.
+
+    `units` take `whole` seconds. A call that takes long by itself, as on a busy host, is put behind a queue that takes far longer.
+    """
+    alone = [_alone(call, work) for _ in range(_TRIES)]
+    longer = min(_LONGEST, max(1, math.ceil(_FAR * max(alone) / whole)))
     shares = []
-    for _ in range(_TRIES):
-        took, whole = behind(call, work, units)
-        shares.append(max(0.0, took - alone) / max(whole, 1e-9))
+    for _ in range(_MOST_TRIES):
+        took, until = behind(call, work, longer * units)
+        shares.append(max(0.0, took - min(alone)) / max(until, 1e-9))
+        if shares[-1] < WAITED:
+            break
     return min(shares)
 
 
@@ -157,7 +166,7 @@ def served(chosen: Mapping[str, Call], work: KnownWork, units: int) -> dict[str,
             chosen[name]()
             shares[name] = (time.perf_counter() - before) / whole
     suspects = [name for name, share in shares.items() if share >= (1 - _LATE) * WAITED]
-    shares |= {name: waited(chosen[name], work, units) for name in suspects}
+    shares |= {name: waited(chosen[name], work, units, whole) for name in suspects}
     late = ", ".join(f"{name} ({shares[name]:.0%})" for name in sorted(suspects) if shares[name] >= WAITED)
     require(
         not late,
