@@ -11,7 +11,8 @@ from stackproof.device.numerics import require_all
 from stackproof.record.checks import require
 from stackproof.record.records import Figure
 from stackproof.stack.stacks import Stack
-from stackproof.workloads.catalogue import taking_part
+from stackproof.workloads.catalogue import get, taking_part
+from stackproof.workloads.condition import kept
 from stackproof.workloads.vanishing import living
 from suites.common import SEED, anchor, possible, reference, supported
 from suites.precision.test_2_casting import DTYPES, NAMES
@@ -28,7 +29,7 @@ def test_each(name: str, dtype: torch.dtype, stack: Stack, device: Device, figur
     wanted = living(exact.gradients, exact)
     missing = sorted(wanted.keys() - actual.gradients.keys())
     require(not missing, f"{name} in {dtype}: {len(missing)} parameters have no gradient, such as {missing[:1]}")
-    found = judge_each(name, actual.gradients, wanted, expected.gradients, dtype)
+    found = kept(judge_each(name, actual.gradients, wanted, expected.gradients, dtype), get(name), dtype)
     worst = require_all(found, f"{name} under autocast to {dtype},")
     figures |= {"gradients": len(wanted), "compared": len(found), "worst error": worst.error, "its bound": worst.bound}
     figures["summary"] = f"{len(wanted)} gradients, each: worst error {worst.error:.1e} of {worst.bound:.1e} allowed"

@@ -15,7 +15,7 @@ from stackproof.record.records import Figure
 from stackproof.stack.stacks import Stack
 from stackproof.workloads.base import Job, Preset, StepResult
 from stackproof.workloads.catalogue import get, taking_part
-from stackproof.workloads.condition import conditioned
+from stackproof.workloads.condition import conditioned, kept
 from stackproof.workloads.vanishing import lifted, living
 from suites.common import SEED, anchor, possible, reference, supported, watch_layers
 
@@ -67,7 +67,7 @@ def test_autocast(name: str, dtype: torch.dtype, stack: Stack, device: Device, f
         "gradient": judge_mixed(_joined(actual), _joined(exact), _joined(expected), dtype, workload.offer.mixed),
     }
     wanted = living(exact.gradients, exact)
-    found |= judge_each(name, actual.gradients, wanted, expected.gradients, dtype)
+    found |= kept(judge_each(name, actual.gradients, wanted, expected.gradients, dtype), workload, dtype)
     require_all(found, name)
     figures |= {
         "layers": len(layers),

@@ -10,7 +10,7 @@ from torch.nn import functional
 from stackproof.device.numerics import Judgement
 from stackproof.workloads import condition
 from stackproof.workloads.base import Batch, Evaluation, Job, Recipe, Units, Workload
-from stackproof.workloads.condition import conditioned, spread
+from stackproof.workloads.condition import conditioned, kept, lost, spread
 
 OUT = Judgement(False, 4e-3, 1e-4, 4e-3)
 
@@ -63,3 +63,14 @@ def test_what_is_within_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(condition, "spread", lambda _: 1 / 0)
     good = {"gradient": Judgement(True, 1e-6, 1e-5, 1e-6)}
     assert conditioned(good, Layers(nn.Tanh)) == good
+
+
+def test_what_half_precision_loses_is_left_to_the_whole_gradient() -> None:
+    """Where the reference itself says so, and nowhere else; what is within bounds stays."""
+    kinked, smooth = Layers(nn.Hardtanh), Layers(nn.Tanh)
+    gone = sorted(lost(kinked, torch.bfloat16))
+    assert gone and not lost(smooth, torch.float16) & {"9.bias"}
+    found = {f"gradient of {gone[0]}": OUT, "gradient of 9.bias": OUT, "whole": OUT}
+    assert f"gradient of {gone[0]}" not in kept(found, kinked, torch.bfloat16)
+    assert kept(found, smooth, torch.float16)["gradient of 9.bias"] == OUT
+    assert kept(found, kinked, torch.bfloat16)["whole"] == OUT
