@@ -80,9 +80,10 @@ def _figures(found: CommandRun, within: float) -> Iterator[tuple[str, Compared]]
     if len(launches) < 2:
         return
     names = dict.fromkeys(name for one in (*launches[BASE], *launches[HEAD]) for name in one.figures)
+    metrics = {metric.name for metric in found.plan.metrics}
     for name in names:
         base, head = ([one.figures.get(name, []) for one in launches[side]] for side in (BASE, HEAD))
-        yield name, figures.compare(base, head, within)
+        yield f"{name}, every value" if name in metrics else name, figures.compare(base, head, within)
 
 
 def _amounts(found: CommandRun) -> Iterator[tuple[str, Compared]]:

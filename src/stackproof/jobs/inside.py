@@ -39,16 +39,22 @@ def main(words: list[str]) -> None:
 def _run(words: list[str]) -> None:
     if words[0] == "-m":
         sys.argv = words[1:]
-        sys.path[0] = str(Path.cwd())
+        _look_in(Path.cwd())
         runpy.run_module(words[1], run_name="__main__", alter_sys=True)
         return
     sys.argv = words
-    sys.path[0] = str(Path(words[0]).resolve().parent)
+    _look_in(Path(words[0]).resolve().parent)
     module = types.ModuleType("__main__")
     module.__file__, module.__builtins__ = str(Path.cwd() / words[0]), __builtins__  # type: ignore[attr-defined]
     sys.modules["__main__"] = module
     code = compile(Path(words[0]).read_bytes(), module.__file__, "exec")
     exec(code, module.__dict__)  # noqa: S102 - it is what the user asked us to run
+
+
+def _look_in(folder: Path) -> None:
+    """Put a folder where Python puts that of a file which it runs, unless it was told not to (`-I`, `-P`)."""
+    if not (sys.flags.isolated or getattr(sys.flags, "safe_path", False)):
+        sys.path[0] = str(folder)
 
 
 @contextlib.contextmanager
