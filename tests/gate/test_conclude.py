@@ -97,6 +97,16 @@ def test_blind_does_not_gate_and_what_is_exact_decides(monkeypatch: pytest.Monke
     assert "NO TIME" not in headline(judged(Sides(), monkeypatch, tmp_path)).plain
 
 
+def test_too_few_launches_are_no_noise(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Where the minutes ended before the first look, nobody knows what noise hides."""
+    sides = Sides(noise=0.8)
+    monkeypatch.setattr("stackproof.gate.gate.time.monotonic", lambda: 60.0 * len(sides.asked))
+    record = judged(sides, monkeypatch, tmp_path, minutes=3.5)
+    assert len(sides.asked) == 4
+    assert record.verdict.exit_code == 6
+    assert red(record) == {"gate/run::judged": "no time could be judged; allow more --minutes"}
+
+
 def test_a_gate_that_could_judge_nothing_at_all_is_inconclusive(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

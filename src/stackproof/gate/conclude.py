@@ -125,7 +125,10 @@ def _unjudged(results: Results, record: Record) -> list[Check]:
     exact = any(check.outcome is CellWord.SAME and "ratio" not in check.figures for check in record.checks)
     if red or any(cell.what == TIME and cell.decided for cell in results.cells.values()):
         return []
-    if results.seen() and exact:  # blind cells do not gate, and what is exact was judged; the first line says so
+    looked = len(results.launches) >= results.plan.design.looks[0]
+    if (
+        results.seen() and exact and looked
+    ):  # blind cells do not gate, and what is exact was judged; the first line says so
         return []
     if results.seen():
         return [compared("run", "judged", Verdict.INCONCLUSIVE, "no time could be judged; allow more --minutes")]

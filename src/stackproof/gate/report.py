@@ -141,6 +141,8 @@ def footer(record: Record, equal: list[Check]) -> list[tuple[str, str]]:
         lines.append(
             (f"what to do: if the change is meant, {FLAG} lets it pass and the page says so; else find it", "yellow")
         )
+    elif record.verdict is Verdict.PASSED and unseen(record):
+        lines.append(("what to do: to have the times judged too, run it again on a quieter machine", "yellow"))
     elif remedy := (_OF_COMMANDS if "command" in record.provenance else _REMEDIES).get(record.verdict):
         lines.append((f"what to do: {remedy}", "yellow"))
     return lines
