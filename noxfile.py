@@ -17,6 +17,7 @@ import nox
 ROOT = Path(__file__).resolve().parent
 sys.path.insert(0, str(ROOT / "src"))
 
+from stackproof.base import files  # noqa: E402
 from stackproof.base.errors import Refusal  # noqa: E402
 from stackproof.stack import environments, hosts, stacks  # noqa: E402
 
@@ -39,7 +40,10 @@ def _session(name: str, *tags: str, **options: Any) -> Callable[[Callable[[nox.S
         def session_of_name(session: nox.Session) -> None:
             try:
                 action(session)
-            except Refusal as refusal:
+            except (Refusal, OSError) as error:
+                refusal = files.said_no(error) if isinstance(error, OSError) else error
+                if refusal is None:
+                    raise
                 session.error(f"{refusal} (exit code {refusal.exit_code})")
 
         session_of_name.__doc__ = action.__doc__

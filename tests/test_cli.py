@@ -81,21 +81,22 @@ def test_unknown_stack_of_other_verbs(arguments: list[str]) -> None:
         (["smoke", "--stack", "cpu", "--deadline-scale", "nan"], "above 0"),
         (["smoke", "--stack", "cpu", "--deadline-scale", "1e9"], "below 1000"),
         (["smoke", "--stack", "cpu", "--deadline-scale", "fast"], "'fast' must be a number"),
-        (["smoke", "--stack", "cpu", "--json", ""], "must be a file"),
-        (["smoke", "--stack", "cpu", "--json", "/"], "'/' must be a file, not a folder"),
-        (["smoke", "--stack", "cpu", "--junit", "/"], "'/' must be a file, not a folder"),
+        (["smoke", "--stack", "cpu", "--json", ""], "names no file"),
+        (["smoke", "--stack", "cpu", "--json", "/"], "'/' is a folder, not a file"),
+        (["smoke", "--stack", "cpu", "--junit", "/"], "'/' is a folder, not a file"),
         (["lock"], "NAME"),
     ],
 )
 def test_bad_arguments_are_exit_code_2(arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Usage and the reason, no traceback, nothing run."""
+    """One sentence and where to read on, no traceback, nothing run."""
     with pytest.raises(SystemExit) as caught:
         cli.main(arguments)
     assert caught.value.code == 2
     out, err = capsys.readouterr()
     assert out == ""
     assert words in err
-    assert err.startswith("usage: stackproof")
+    assert err.startswith("stackproof")
+    assert len(err.splitlines()) == 1
 
 
 @pytest.mark.parametrize(
@@ -150,7 +151,7 @@ def test_unwritable_place_is_refused_before_the_run(checkout: Path, tmp_path: Pa
     base = [] if option == "--results" else ["--results", str(tmp_path / "results")]
     ended = stackproof("smoke", "--stack", "card", option, place, *base, root=checkout)
     assert ended.returncode == 2
-    assert "nothing can be written there" in ended.stderr
+    assert "cannot be written (Not a directory)" in ended.stderr
     assert option in ended.stderr
     assert "Traceback" not in ended.stderr
     assert "unavailable" not in ended.stdout

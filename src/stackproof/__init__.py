@@ -1,5 +1,15 @@
 """stackproof proves an accelerator stack: is it what it claims, does it compute right, how fast, and since when."""
 
+import sys
+
+if sys.version_info < (3, 10):  # noqa: UP036 - an older one would end in a traceback of its own
+    sys.stderr.write(
+        "stackproof: needs Python 3.10 or newer, and {} is {}.{}; name a newer one, such as `python3.12 -m stackproof`\n".format(
+            sys.executable, *sys.version_info[:2]
+        )
+    )
+    raise SystemExit(2)
+
 from stackproof.base.places import DATA as DATA
 from stackproof.base.places import ROOT as ROOT
 

@@ -7,8 +7,10 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
+from typing import NoReturn
 
 from stackproof import __version__
+from stackproof.base import files
 from stackproof.base.errors import Refusal
 from stackproof.base.outlet import ended, outlets
 from stackproof.base.text import plain
@@ -42,7 +44,11 @@ def main(words: Sequence[str] | None = None) -> int:
     _listen()
     given = sys.argv[1:] if words is None else words
     with outlets() as out:
-        code = ended(_call(given), out)
+        try:
+            code = ended(_call(given), out)
+        except SystemExit as left:  # argparse, after help or a bad word
+            left.code = ended(int(left.code or 0), out)
+            raise
     if code == _INTERRUPTED:
         for number in (signal.SIGINT, signal.SIGTERM):  # a late one must not kill Python as it shuts down
             signal.signal(number, signal.SIG_IGN)
@@ -63,6 +69,11 @@ def _call(given: Sequence[str]) -> int:
         remedy = f"run `{sys.executable} -m pip install {missing.name}`"
         print(f"stackproof: the Python package '{missing.name}' is not installed here; {remedy}", file=sys.stderr)  # noqa: T201
         return Refusal.exit_code
+    except OSError as error:
+        if (refused := files.said_no(error)) is None:
+            raise
+        print(f"stackproof: {plain(str(refused))}", file=sys.stderr)  # noqa: T201
+        return refused.exit_code
     except KeyboardInterrupt:
         print("stackproof: interrupted", file=sys.stderr)  # noqa: T201
         return _INTERRUPTED
@@ -80,10 +91,15 @@ def _project(given: Sequence[str]) -> str | None:
     return named
 
 
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong with the words without what a terminal would obey."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {plain(message)}; `{self.prog} --help` says what there is\n")
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="stackproof", description="Proves an accelerator stack.", epilog=EPILOG, allow_abbrev=False
-    )
+    parser = _Parser(prog="stackproof", description="Proves an accelerator stack.", epilog=EPILOG, allow_abbrev=False)
     parser.add_argument("--version", action="version", version=f"stackproof {__version__}")
     arguments.add_project(parser)
     added = parser.add_subparsers(title="verbs", metavar="VERB", required=True)

@@ -65,5 +65,6 @@ def ended(code: int, out: Outlet) -> int:
         return code
     if out.error.errno == errno.EPIPE:
         return PIPE_CLOSED
-    print(f"stackproof: stdout cannot be written ({out.error.strerror}); the record has all of it", file=sys.stderr)  # noqa: T201
+    said = f"stdout cannot be written ({out.error.strerror}); a record has all of a run, the rest is lost: make room, or write elsewhere"
+    print(f"stackproof: {said}", file=sys.stderr)  # noqa: T201
     return code or 2

@@ -7,12 +7,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stackproof.base import files
 from stackproof.stack import stacks
 
 if TYPE_CHECKING:
     Verbs = argparse._SubParsersAction[argparse.ArgumentParser]
 
 Verb = Callable[[argparse.Namespace], int]
+
+_LEAST_MINUTES, _MOST_MINUTES = 0.01, 1440
 
 EPILOG = """exit codes: 0 passed, 1 a check failed, 2 bad arguments or a bad file,
 3 the stack is not available on this host, 4 the environment is not its lock, 5 something hung,
@@ -43,7 +46,7 @@ def add_outputs(verb: argparse.ArgumentParser, *, junit: bool = True) -> None:
     verb.add_argument("--json", type=file, metavar="FILE", help="write the record there too")
     if junit:
         verb.add_argument("--junit", type=file, metavar="FILE", help="write JUnit XML there")
-    verb.add_argument("--results", type=Path, metavar="DIR", help="where records are kept (default: results/local)")
+    verb.add_argument("--results", type=folder, metavar="DIR", help="where records are kept (default: results/local)")
 
 
 def add_markdown(verb: argparse.ArgumentParser) -> None:
@@ -82,10 +85,40 @@ def positive(text: str) -> float:
 
 
 def file(text: str) -> Path:
-    """Read the name of a file to be written or read; a folder is refused."""
-    if not text or Path(text).is_dir():
-        raise argparse.ArgumentTypeError(f"{text!r} must be a file, not a folder")
+    """Read the name of a file to be written, which is refused before minutes are spent if it cannot be."""
+    why = files.why_unwritable(Path(text)) if text and text != "-" else ""
+    if not text or why:
+        raise argparse.ArgumentTypeError(f"{text!r} {why or 'names no file'}; name a file that can be written")
     return Path(text)
+
+
+def folder(text: str) -> Path:
+    """Read the name of a folder to write to; it need not be there yet."""
+    path = Path(text)
+    why = "is a file, not a folder" if path.is_file() else files.why_no_folder(path)
+    if not text or why:
+        raise argparse.ArgumentTypeError(f"{text!r} {why or 'names no folder'}; name a folder to write to")
+    return path
+
+
+def minutes(text: str) -> float:
+    """Read how long to go on, in minutes, up to a day."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not _LEAST_MINUTES <= value <= _MOST_MINUTES:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} must be a number of minutes from {_LEAST_MINUTES} to {_MOST_MINUTES}"
+        )
+    return value
+
+
+def seed(text: str) -> int:
+    """Read a seed."""
+    if not text.isdecimal() or int(text) >= 1 << 32:
+        raise argparse.ArgumentTypeError(f"{text!r} must be a whole number from 0 to {(1 << 32) - 1}")
+    return int(text)
 
 
 def count(text: str) -> int:

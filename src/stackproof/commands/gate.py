@@ -11,11 +11,16 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stackproof.base.errors import Refusal
+from stackproof.base import files
+from stackproof.base.errors import Refusal, suggestion
 from stackproof.commands import arguments, gate_command, sign
 
 if TYPE_CHECKING:
     from stackproof.commands.arguments import Verbs
+
+
+_GRID = "OMP_NUM_THREADS=1,2"
+_SHOWN = 12
 
 
 def add(verbs: Verbs) -> None:
@@ -67,6 +72,7 @@ def _gate(options: argparse.Namespace) -> int:
     if options.base_record:
         signing.require(options.base_record, options.require_signed)
     gate_command.check(options)
+    _check(options)
     _need_statistics("gate")
     if options.command is not None:
         from stackproof.gate.command_run import run_command_gate
@@ -75,6 +81,46 @@ def _gate(options: argparse.Namespace) -> int:
     from stackproof.gate.run import run_gate
 
     return run_gate(options)
+
+
+def _check(options: argparse.Namespace) -> None:
+    """Refuse what is wrong with the words themselves, before anything is looked for or built."""
+    from stackproof.bench.subjects import profile
+    from stackproof.gate import planted, variants
+    from stackproof.record import records
+    from stackproof.stack import stacks
+
+    stacks.load(options.stack) if options.stack else None
+    profile(options.profile) if options.profile else None
+    for side in ("base", "head"):
+        variants.assignments(getattr(options, f"{side}_env"), f"--{side}-env")
+        variants.sources(getattr(options, f"{side}_source"), f"--{side}-source")
+        lock = getattr(options, f"{side}_lock")
+        if lock and (why := files.why_unreadable(lock)):
+            raise Refusal(f"--{side}-lock {lock}: {why}; name a file made by `nox -s lock -- NAME`")
+        if commit := getattr(options, side):
+            variants.require_commit(commit)
+    _check_only(options)
+    planted.read(options.head_drill)
+    if options.base_record:
+        records.read(options.base_record)
+    if options.unpinned:
+        variants.require_interpreter(options.unpinned)
+
+
+def _check_only(options: argparse.Namespace) -> None:
+    """Refuse names of subjects that no profile has; a stored base may have one of its own."""
+    if not (options.only and options.stack) or options.base_record or options.command is not None:
+        return
+    from stackproof.bench.subjects import profiles, subjects
+    from stackproof.stack import stacks
+
+    stack = stacks.load(options.stack)
+    known = {one.name for profile in profiles() for one in subjects(profile.name, stack)}
+    for name in options.only:
+        if name not in known:
+            some = ", ".join([*sorted(known)[:_SHOWN], "..."])
+            raise Refusal(f"--only '{name}' is no subject of any profile{suggestion(name, known)}; there are: {some}")
 
 
 def _add_sweep(verbs: Verbs) -> None:
@@ -87,6 +133,12 @@ def _add_sweep(verbs: Verbs) -> None:
 
 
 def _sweep(options: argparse.Namespace) -> int:
+    from stackproof.gate.variants import assignments
+    from stackproof.stack import stacks
+
+    stacks.load(options.stack) if options.stack else None
+    if empty := next((name for name, told in assignments(options.env, "--env", _GRID, _GRID).items() if not told), ""):
+        raise Refusal(f"--env {empty}= names no value; write for instance --env {_GRID}")
     _need_statistics("sweep")
     from stackproof.gate.run import run_sweep
 
@@ -136,7 +188,7 @@ def add_common(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("--device", default="", help="such as xpu:1 (default: the first)")
     verb.add_argument(
         "--minutes",
-        type=float,
+        type=arguments.minutes,
         default=10.0,
         help="start no more launches after so long; of a sweep, all settings together",
     )

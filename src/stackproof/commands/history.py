@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import stat
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -55,7 +56,7 @@ def _add_history(verbs: Verbs) -> None:
     help_ = "what was measured, as rates: now, before, and which change made a difference"
     verb = arguments.add(verbs, "history", help_, _history)
     verb.add_argument("--stack", default="", metavar="NAME", help="only this stack")
-    verb.add_argument("--html", type=Path, metavar="FILE", help="write the page of rates there")
+    verb.add_argument("--html", type=arguments.file, metavar="FILE", help="write the page of rates there")
     verb.add_argument(
         "--results", type=Path, action="append", metavar="DIR", help="read records there (may be repeated)"
     )
@@ -65,16 +66,30 @@ def _add_history(verbs: Verbs) -> None:
 def _history(options: argparse.Namespace) -> int:
     from stackproof.history import page, terminal
     from stackproof.history.timeline import entries, histories
-    from stackproof.record import store
+    from stackproof.record import signing, store
 
     if options.stack:
         stacks.load(options.stack)
+    if options.require_signed:
+        signing.KeyFile.load(options.require_signed)
+    for folder in options.results or ():
+        _require_folder(folder)
     loaded = store.load(options.results or store.folders(), options.require_signed)
     found = [one for one in histories(entries(loaded.records)) if options.stack in ("", one.place.stack)]
     terminal.show(found, loaded.problems)
     if options.html:
         page.write(found, loaded.problems, options.html)
     return 0
+
+
+def _require_folder(path: Path) -> None:
+    try:
+        if stat.S_ISDIR(path.stat().st_mode):
+            return
+        why = "is no folder"
+    except OSError as error:
+        why = f"cannot be read ({error.strerror})"
+    raise Refusal(f"--results {path}: {why}; name a folder of records")
 
 
 def _add_admit(verbs: Verbs) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stackproof.base.errors import Refusal
@@ -27,7 +26,7 @@ def add(verbs: Verbs) -> None:
     )
     verb.add_argument(
         "--folder",
-        type=Path,
+        type=arguments.folder,
         required=True,
         metavar="DIR",
         help="logs and the record; best on a disk that all hosts share",

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stackproof.base import files
 from stackproof.base.errors import Refusal
 from stackproof.commands import arguments, locked
 from stackproof.runner import suites
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 Look = Callable[["Record"], None]
 
 ALL = "all"
+_LARGEST_DATASET = 1 << 50
 
 
 def run(options: argparse.Namespace, rehearsed: bool = False, look: Look | None = None) -> int:
@@ -89,12 +91,8 @@ def _dataset(path: Path | None, chosen: tuple[str, ...]) -> str:
         return ""
     if "data" not in chosen:
         raise Refusal(f"--dataset {path}: only the suite 'data' reads it; add --suite data")
-    try:
-        path.open("rb").close()
-    except OSError as error:
-        raise Refusal(
-            f"--dataset {path}: cannot be read ({error.strerror}); name a file of JSON or JSON Lines"
-        ) from error
+    if why := files.why_unreadable(path, _LARGEST_DATASET):
+        raise Refusal(f"--dataset {path}: {why}; name a file of JSON or JSON Lines")
     return str(path.resolve())
 
 
@@ -179,7 +177,9 @@ def _add_run(verbs: Verbs, name: str, help_: str, called: Verb) -> argparse.Argu
     verb.add_argument(
         "--continue", dest="resume", action="store_true", help="go on with the last run of this verb, which was stopped"
     )
-    verb.add_argument("--shuffle", type=int, metavar="SEED", help="shuffle the checks of each file by this seed")
+    verb.add_argument(
+        "--shuffle", type=arguments.seed, metavar="SEED", help="shuffle the checks of each file by this seed"
+    )
     verb.add_argument(
         "--no-preflight",
         dest="preflight",
@@ -202,7 +202,7 @@ def _add_suites(verb: argparse.ArgumentParser, default: tuple[str, ...]) -> None
     )
     verb.add_argument(
         "--dataset",
-        type=arguments.file,
+        type=Path,
         metavar="FILE",
         help="look through this training set too (JSON or JSON Lines; suite data)",
     )
@@ -221,7 +221,9 @@ def _add_bench(verbs: Verbs) -> None:
             "--allow-foreign", action="store_true", help="measure although other processes use the card, and label it"
         )
         verb.add_argument("--rehearsed", action="store_true", help="measure the stack's rehearsal, on the CPU")
-        verb.add_argument("--plots", type=Path, metavar="DIR", help="draw PNG and SVG files there (needs matplotlib)")
+        verb.add_argument(
+            "--plots", type=arguments.folder, metavar="DIR", help="draw PNG and SVG files there (needs matplotlib)"
+        )
         verb.add_argument("--page", type=arguments.file, metavar="FILE", help="write the comparisons there as Markdown")
         verb.set_defaults(preset="", named=named)
 

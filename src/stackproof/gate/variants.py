@@ -10,7 +10,9 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import re
 import shutil
+import stat
 import subprocess
 import sys
 import tarfile
@@ -20,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from stackproof.base import places
+from stackproof.base import files, places
 from stackproof.base.errors import EnvironmentMismatchError, Refusal, suggestion
 from stackproof.base.places import ROOT, require_checkout
 from stackproof.base.text import tail
@@ -32,6 +34,7 @@ from stackproof.stack import environments, installed_files, lockfile, stacks
 
 HOME = places.HOME / "gates"
 _SAFE: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
+_NAMED = re.compile(r"[A-Za-z_][\w.-]*")
 _LEFT_OUT = ("results", "docs", "tests")
 
 
@@ -65,13 +68,19 @@ class Variant:
         return str(self.record) if self.record else ", ".join(parts)
 
 
-def assignments(words: Sequence[str], flag: str) -> dict[str, str]:
+class GitMissingError(Refusal):
+    """There is no git, so that nothing is known of commits."""
+
+
+def assignments(
+    words: Sequence[str], flag: str, form: str = "NAME=VALUE", example: str = "NCCL_PROTO=Simple"
+) -> dict[str, str]:
     """Read `NAME=VALUE` words of a flag; anything else is refused with an example."""
     found = {}
     for word in words:
         name, equals, value = word.partition("=")
-        if not equals or not name.strip():
-            raise Refusal(f"{flag} '{word}' is not of the form NAME=VALUE; write for instance {flag} NCCL_PROTO=Simple")
+        if not equals or not _NAMED.fullmatch(name.strip()):
+            raise Refusal(f"{flag} '{word}' is not of the form {form}; write for instance {flag} {example}")
         found[name.strip()] = value
     return found
 
@@ -79,7 +88,7 @@ def assignments(words: Sequence[str], flag: str) -> dict[str, str]:
 def sources(words: Sequence[str], flag: str) -> dict[str, Path]:
     """Read `PACKAGE=PATH` words; the path must be a Python project."""
     found = {}
-    for package, place in assignments(words, flag).items():
+    for package, place in assignments(words, flag, "PACKAGE=PATH", "ultralytics=/src/ultralytics").items():
         path = Path(place).expanduser().resolve()
         if not any((path / file).exists() for file in ("pyproject.toml", "setup.py")):
             raise Refusal(f"{flag} {package}={place}: {path} holds no pyproject.toml and no setup.py; name a checkout")
@@ -109,12 +118,24 @@ def prepared(variant: Variant, stack: stacks.Stack, profile: str, device: str, s
 
 def unpinned(variant: Variant, stack: stacks.Stack, profile: str, device: str, python: Path) -> SideSpec:
     """Return a spec in an environment that is not ours, such as a vendor's container; what is installed cannot differ there."""
+    require_interpreter(python)
     if variant.lock or variant.sources:
         raise Refusal(
             f"{variant.name}: --unpinned installs nothing, so only commits and variables can be compared; "
             f"run without it to compare {variant.label}"
         )
     return _spec(variant, stack, profile, device, python, _tree(variant, stack), "unpinned")
+
+
+def require_interpreter(python: Path) -> None:
+    """Refuse what is no program at all."""
+    try:
+        runs = stat.S_ISREG(python.stat().st_mode) and os.access(python, os.X_OK)
+        why = "" if runs else "is no program that can be run"
+    except OSError as error:
+        why = f"cannot be run ({error.strerror})"
+    if why:
+        raise Refusal(f"--unpinned {python}: {why}; name the Python of the environment, such as /opt/venv/bin/python")
 
 
 def _spec(
@@ -194,8 +215,8 @@ def _overlay(tree: Path, commit: str) -> None:
 
 
 def _replace_lock(tree: Path, stack: stacks.Stack, lock: Path) -> None:
-    if not lock.is_file():
-        raise Refusal(f"{lock}: there is no such lock; name a file made by `nox -s lock -- {stack.name}`")
+    if why := files.why_unreadable(lock):
+        raise Refusal(f"{lock}: {why}; name a file made by `nox -s lock -- {stack.name}`")
     shutil.copy2(lock, tree / stack.lock.relative_to(ROOT))
 
 
@@ -267,12 +288,20 @@ def _lock_of(tree: Path, stack: stacks.Stack) -> Path:
     return found
 
 
+def require_commit(commit: str) -> None:
+    """Refuse what names no commit, of a project where there is one, and where git cannot say."""
+    project = projects.current()
+    _resolved(commit, project.folder if project else ROOT)
+
+
 def _resolved(commit: str, folder: Path = ROOT) -> str:
     if not commit:
         return ""
     _require_history(folder)
     try:
         return _git("rev-parse", "--verify", "--quiet", f"{commit}^{{commit}}", folder=folder).strip()
+    except GitMissingError:
+        raise
     except Refusal:
         raise Refusal(
             f"'{commit}' is no commit, branch or tag of this repository; `git fetch` it, or check its name"
@@ -307,6 +336,6 @@ def _git_bytes(*arguments: str, folder: Path = ROOT) -> bytes:
         command = ["git", "-C", str(folder), *arguments]
         return subprocess.run(command, capture_output=True, check=True).stdout
     except FileNotFoundError:
-        raise Refusal("git is not installed, and comparing commits needs it; install git") from None
+        raise GitMissingError("git is not installed, and comparing commits needs it; install git") from None
     except subprocess.CalledProcessError as error:
         raise Refusal(f"git {arguments[0]} failed: {error.stderr.decode(errors='replace').strip()}") from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from stackproof.base.errors import Refusal
 from stackproof.base.processes import BUSY
 from stackproof.base.text import in_html
 from stackproof.base.units import RATES, rate, shown
@@ -34,8 +35,11 @@ circle.worse { fill: var(--worse); } circle.better { fill: var(--better); } .wra
 
 def write(histories: Sequence[History], problems: Sequence[str], path: Path) -> None:
     """Write the page in one step."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, render(histories, problems))
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, render(histories, problems))
+    except OSError as error:
+        raise Refusal(f"{path}: cannot be written ({error.strerror}); choose another file with --html") from error
 
 
 def render(histories: Sequence[History], problems: Sequence[str] = ()) -> str:

@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from stackproof.base import files
 from stackproof.base.errors import Refusal
 from stackproof.base.toml import Table, Wrong, read_toml
 
@@ -99,7 +100,8 @@ def choose(named: str | None) -> Project | None:
     elif named is not None:
         folder = Path(named).expanduser()
         if not folder.is_dir():
-            what = "is a file; name the folder that holds it" if folder.is_file() else "does not exist; name a folder"
+            here = files.why_no_such(folder)
+            what = "is a file; name the folder that holds it" if folder.is_file() else f"{here}; name a folder"
             raise Refusal(f"--project {named}: {what}, such as one that `stackproof init` made")
         if _file_in(folder) is None:
             raise Refusal(

@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from stackproof.base import files
 from stackproof.base.errors import Refusal
 
 SCHEMA = Path(__file__).with_name("record.schema.json")
@@ -245,11 +246,10 @@ def write_atomically(path: Path, text: str) -> None:
 
 def read(path: Path) -> Record:
     """Return the record in `path`, or refuse with what is wrong with it."""
+    data = files.read_bytes(path, "name a record that a run has written")
     try:
-        text = path.read_text(encoding="utf-8")
+        text = data.decode("utf-8")
         found = json.loads(text, parse_constant=_no_number, parse_float=_finite_number, object_pairs_hook=_once)
-    except OSError as error:
-        raise Refusal(f"{path}: the record cannot be read ({error.strerror})") from error
     except (ValueError, RecursionError) as error:
         raise DamagedRecordError(
             f"{path}: is not a record: it is damaged or cut short ({error}); set it aside and run again"

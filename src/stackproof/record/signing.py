@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from stackproof.base import files
 from stackproof.base.errors import Refusal
 from stackproof.record import chain, records
 from stackproof.record.records import Record
@@ -51,10 +52,7 @@ class KeyFile:
         Raises:
             Refusal: there is none in the file, or it is of another kind.
         """
-        try:
-            private = b"PRIVATE KEY" in path.read_bytes()
-        except OSError as error:
-            raise Refusal(f"--key {path}: cannot be read ({error.strerror}); name a PEM file") from error
+        private = b"PRIVATE KEY" in files.read_bytes(path, "name a PEM file")
         options = ["-in", str(path), *([] if private else ["-pubin"])]
         told = _openssl("pkey", *options, "-noout", *(["-text"] if private else ["-text_pub"]))
         if told is None or b"ED25519" not in told.upper():

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
+from stackproof.base import files
 from stackproof.base.errors import Refusal
 
 STDIN = "-"
@@ -86,7 +87,7 @@ class Source:
         if self.path is None:
             yield sys.stdin.buffer
             return
-        with self.path.open("rb") as stream:
+        with files.opened(self.path) as stream:
             yield stream
 
     def _unpacked(self, stream: BinaryIO) -> Readable:
@@ -145,12 +146,17 @@ def _expand(argument: str) -> Iterator[tuple[str, Source]]:
     path = Path(argument)
     if argument == STDIN:
         yield "standard input", Source("standard input", None)
-    elif path.is_dir():
+        return
+    try:
+        folder = stat.S_ISDIR(path.stat().st_mode)
+    except OSError as error:
+        raise Refusal(
+            f"{argument}: there is no such log ({error.strerror}); name files or folders, or - for standard input"
+        ) from error
+    if folder:
         yield from _folder(path)
-    elif path.exists():
-        yield _source(path)
     else:
-        raise Refusal(f"{argument}: there is no such log; name files or folders, or - for standard input")
+        yield _source(path)
 
 
 def _folder(folder: Path) -> Iterator[tuple[str, Source]]:

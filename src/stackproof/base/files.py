@@ -1,0 +1,164 @@
+"""What may be read, and where may be written: each kind of thing that a path may name has one sentence, and none is waited for."""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from stackproof.base.errors import Refusal
+
+MOST_BYTES = 1 << 30
+"""What is read whole is smaller: records, keys, locks."""
+_PATIENCE_S = 3.0
+_KINDS = (
+    (stat.S_ISDIR, "is a folder, not a file"),
+    (stat.S_ISSOCK, "is a socket, not a file"),
+    (stat.S_ISBLK, "is a device, not a file"),
+)
+_NO = (
+    errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOSPC, errno.EDQUOT,
+    errno.ELOOP, errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR,
+)  # fmt: skip
+_OPENED = ("/dev/fd/", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/proc/self/fd/")
+
+
+def why_unreadable(path: Path, most: int = MOST_BYTES) -> str:
+    """Return why a file cannot be read whole, such as "is a folder, not a file"; an empty string where it can."""
+    try:
+        found, kind = path.stat(), _kind(path)
+        if kind or str(path).startswith(_OPENED):
+            return kind
+        if stat.S_ISFIFO(found.st_mode):
+            return "is a pipe, and is read more than once; write what comes out of it to a file"
+        if found.st_size > most:
+            return f"is larger than {most >> 20} MiB, and nothing that is read here is"
+        path.open("rb").close()
+    except OSError as error:
+        return f"cannot be read ({error.strerror})"
+    return ""
+
+
+def _kind(path: Path) -> str:
+    """Return what it is, if that is neither a file nor a pipe; what the shell has opened for us may be a terminal."""
+    mode = path.stat().st_mode
+    if stat.S_ISCHR(mode) and not str(path).startswith((*_OPENED, os.devnull)):
+        return "is a device, not a file"
+    return next((said for holds, said in _KINDS if holds(mode)), "")
+
+
+def said_no(error: OSError) -> Refusal | None:
+    """Return the refusal of a file system that is full, read-only or closed to us; None for any other error, which is a bug."""
+    if error.errno not in _NO or not error.filename:
+        return None
+    return Refusal(
+        f"{error.filename}: cannot be used ({error.strerror}); make room or make it writable, or work in a folder that is"
+    )
+
+
+def why_no_such(folder: Path) -> str:
+    """Return what stands where a folder was expected, or why nothing does."""
+    try:
+        return _kind(folder) or "is no folder"
+    except OSError as error:
+        return f"does not exist ({error.strerror})"
+
+
+def read_bytes(path: Path, remedy: str = "name a file that can be read") -> bytes:
+    """Return what a file holds.
+
+    Raises:
+        Refusal: it is no file, is too large, or cannot be read; the sentence ends with the remedy.
+    """
+    if why := why_unreadable(path):
+        raise Refusal(f"{path}: {why}; {remedy}")
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise Refusal(f"{path}: cannot be read ({error.strerror}); {remedy}") from error
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[BinaryIO]:
+    """Open a file of any size, or a pipe, which may take its time but must have a writer.
+
+    Raises:
+        OSError: it cannot be opened; the message says why where it is no file at all.
+    """
+    if kind := _kind(path):
+        raise OSError(errno.EINVAL, kind)
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    first = _first_of_pipe(handle) if stat.S_ISFIFO(os.fstat(handle).st_mode) else b""
+    os.set_blocking(handle, True)
+    with os.fdopen(handle, "rb") as stream:
+        yield _Begun(first, stream) if first else stream  # type: ignore[misc]
+
+
+def _first_of_pipe(handle: int) -> bytes:
+    """Return what a pipe holds already, if anything; one that nobody writes to would be waited for without end."""
+    select.select([handle], [], [], _PATIENCE_S)
+    try:
+        if first := os.read(handle, 1 << 16):
+            return first
+    except BlockingIOError:
+        return b""  # somebody has it open, and is slow
+    os.close(handle)
+    raise OSError(errno.EPIPE, "is a pipe that nobody writes to")
+
+
+class _Begun:
+    """A stream of which the beginning was read."""
+
+    def __init__(self, first: bytes, stream: BinaryIO) -> None:
+        self._first, self._stream = first, stream
+
+    def read(self, size: int = -1, /) -> bytes:
+        """Return up to `size` bytes, or what was read before."""
+        first, self._first = self._first[:size] if size >= 0 else self._first, self._first[size:] if size >= 0 else b""
+        return first or self._stream.read(size)
+
+
+def why_unwritable(path: Path) -> str:
+    """Return why a file cannot be written, or an empty string; nothing is left behind by asking.
+
+    A device may still turn out to be full, and a disk too.
+    """
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        return why_no_folder(path.parent)
+    except OSError as error:
+        return f"cannot be written ({error.strerror})"
+    if kind := next((said for holds, said in _KINDS[:2] if holds(mode)), ""):
+        return kind
+    if stat.S_ISFIFO(mode) and not str(path).startswith(_OPENED):
+        return _why_unheard(path)
+    return "" if os.access(path, os.W_OK) else "cannot be written (Permission denied)"
+
+
+def why_no_folder(path: Path) -> str:
+    """Return why nothing can be written below a folder, which may not be there yet."""
+    place = path.absolute()
+    try:
+        while not place.exists():
+            if place.is_symlink():
+                place.stat()  # says why
+            place = place.parent
+        with tempfile.TemporaryFile(dir=place):
+            return ""
+    except OSError as error:
+        return f"cannot be written ({error.strerror})"
+
+
+def _why_unheard(path: Path) -> str:
+    try:
+        os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK))
+    except OSError as error:
+        return "is a pipe that nobody reads" if error.errno == errno.ENXIO else f"cannot be written ({error.strerror})"
+    return ""

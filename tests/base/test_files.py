@@ -1,0 +1,82 @@
+"""Each kind of thing that a path may name is told in one sentence, and none is waited for."""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from stackproof import cli
+from stackproof.base import files
+from stackproof.base.errors import Refusal
+
+
+def test_what_is_no_file_is_not_read(tmp_path: Path) -> None:
+    """A folder, a pipe, a device without an end, a file that is too large."""
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "text").write_text("hello", encoding="utf-8")
+    assert files.why_unreadable(tmp_path / "text") == ""
+    assert "larger than 0 MiB" in files.why_unreadable(tmp_path / "text", 4)
+    assert "folder" in files.why_unreadable(tmp_path)
+    assert "pipe" in files.why_unreadable(tmp_path / "fifo")
+    assert "device" in files.why_unreadable(Path("/dev/zero"))
+    with pytest.raises(Refusal, match="No such file.*; name another"):
+        files.read_bytes(tmp_path / "none", "name another")
+
+
+def test_a_pipe_is_read_if_somebody_writes(tmp_path: Path) -> None:
+    """From its first byte on; one without a writer is refused."""
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    writer = threading.Thread(target=fifo.write_bytes, args=(b"hello" * 50_000,))
+    writer.start()
+    with files.opened(fifo) as stream:
+        parts = list(iter(lambda: stream.read(1000), b""))
+    writer.join()
+    assert b"".join(parts) == b"hello" * 50_000
+
+
+def test_a_pipe_without_a_writer_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After some seconds."""
+    monkeypatch.setattr(files, "_PATIENCE_S", 0.01)
+    os.mkfifo(tmp_path / "fifo")
+    with pytest.raises(OSError, match="nobody writes to"), files.opened(tmp_path / "fifo"):
+        pass
+
+
+def test_where_nothing_can_be_written(tmp_path: Path) -> None:
+    """Asking leaves nothing behind."""
+    os.mkfifo(tmp_path / "fifo")
+    assert "nobody reads" in files.why_unwritable(tmp_path / "fifo")
+    assert "folder" in files.why_unwritable(tmp_path)
+    assert files.why_unwritable(tmp_path / "a" / "b" / "c.json") == ""
+    assert "cannot be written" in files.why_unwritable(tmp_path / "fifo" / "c.json")
+    assert [path.name for path in tmp_path.iterdir()] == ["fifo"]
+
+
+@pytest.mark.parametrize("number", [errno.EROFS, errno.ENOSPC, errno.EACCES])
+def test_a_disk_that_says_no_ends_any_verb_with_a_sentence(
+    number: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Wherever it comes from; another error is a bug and keeps its traceback."""
+
+    def failing(*_: object) -> None:
+        raise OSError(number, os.strerror(number), "/some/where")
+
+    monkeypatch.setattr("stackproof.doctor.checkup.examine", failing)
+    assert cli.main(["doctor"]) == 2
+    assert f"stackproof: /some/where: cannot be used ({os.strerror(number)}); make room" in capsys.readouterr().err
+
+
+def test_an_error_of_ours_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that should be there is none of the user's mistakes."""
+
+    def failing(*_: object) -> None:
+        raise FileNotFoundError(errno.ENOENT, "No such file", "/some/where")
+
+    monkeypatch.setattr("stackproof.doctor.checkup.examine", failing)
+    with pytest.raises(FileNotFoundError):
+        cli.main(["doctor"])
