@@ -96,13 +96,14 @@ def _check(options: argparse.Namespace) -> None:
         variants.assignments(getattr(options, f"{side}_env"), f"--{side}-env")
         variants.sources(getattr(options, f"{side}_source"), f"--{side}-source")
         lock = getattr(options, f"{side}_lock")
-        if lock and (why := files.why_unreadable(lock)):
+        if lock and not options.unpinned and (why := files.why_unreadable(lock)):
             raise Refusal(f"--{side}-lock {lock}: {why}; name a file made by `nox -s lock -- NAME`")
         if commit := getattr(options, side):
             variants.require_commit(commit)
     _check_only(options)
     planted.read(options.head_drill)
-    if options.base_record:
+    alone = not (options.base or options.base_lock or options.base_source or options.base_env)
+    if options.base_record and alone:
         records.read(options.base_record)
     if options.unpinned:
         variants.require_interpreter(options.unpinned)
@@ -133,10 +134,11 @@ def _add_sweep(verbs: Verbs) -> None:
 
 
 def _sweep(options: argparse.Namespace) -> int:
-    from stackproof.gate.variants import assignments
+    from stackproof.gate.variants import assignments, require_interpreter
     from stackproof.stack import stacks
 
     stacks.load(options.stack) if options.stack else None
+    require_interpreter(options.unpinned) if options.unpinned else None
     if empty := next((name for name, told in assignments(options.env, "--env", _GRID, _GRID).items() if not told), ""):
         raise Refusal(f"--env {empty}= names no value; write for instance --env {_GRID}")
     _need_statistics("sweep")
