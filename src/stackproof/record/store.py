@@ -295,27 +295,27 @@ def _create(path: Path, text: str) -> None:
             temporary.unlink()
 
 
-def files(tops: Iterable[Path]) -> list[Path]:
-    """Return the files of measuring verbs' records below these folders, by name; a folder that does not exist is empty."""
-    return sorted(path for top in tops for path in _walk(top))
+def files(tops: Iterable[Path], verbs: tuple[str, ...] = MEASURING) -> list[Path]:
+    """Return the files of these verbs' records below these folders, by name; a folder that does not exist is empty."""
+    return sorted(path for top in tops for path in _walk(top, verbs))
 
 
-def _walk(top: Path) -> Iterator[Path]:
+def _walk(top: Path, verbs: tuple[str, ...]) -> Iterator[Path]:
     for at, folders, names in os.walk(top):
         folders[:] = [name for name in folders if not name.startswith(".")]
         for name in names:
             if (
                 name.endswith(SUFFIX)
                 and not name.startswith(".")
-                and _measures(Path(at).name if name == SUFFIX else name)
+                and _measures(Path(at).name if name == SUFFIX else name, verbs)
             ):
                 yield Path(at) / name
 
 
-def _measures(name: str) -> bool:
-    """Whether a name of ours says that a measuring verb wrote it; a name that says nothing is looked into."""
+def _measures(name: str, verbs: tuple[str, ...]) -> bool:
+    """Whether a name of ours says that one of these verbs wrote it; a name that says nothing is looked into."""
     named = _NAMED.match(name)
-    return named is None or named[1] in MEASURING
+    return named is None or named[1] in verbs
 
 
 def load(tops: Iterable[Path], key: Path | None = None) -> Loaded:

@@ -1,0 +1,156 @@
+"""Nights for people and programs: lines in a terminal, Markdown, and one JSON object; confirmed and suspected never in one list."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from stackproof.base.text import in_markdown, plain
+from stackproof.drift.findings import Drift, PlaceDrift
+from stackproof.drift.suspicions import Suspicion
+from stackproof.drift.verdicts import Confirmed, GateSaid, Refuted
+from stackproof.record.store import changes
+
+SCHEMA = "stackproof.drift/1"
+_Line = tuple[int, str]
+
+
+def terminal(found: Drift) -> str:
+    """Return the lines of a terminal, what decides first."""
+    lines = [f"{'  ' * depth}{plain(text, lines=False)}" for depth, text in _lines(found)]
+    return "\n".join(lines)
+
+
+def markdown(found: Drift) -> str:
+    """Return the same as a page: a list a place."""
+    lines = [f"# {in_markdown(found.headline)}", ""]
+    for depth, text in list(_lines(found))[1:]:
+        lines.append(f"\n## {in_markdown(text)}\n" if depth == 0 else f"{'  ' * (depth - 1)}- {in_markdown(text)}")
+    return "\n".join(lines) + "\n"
+
+
+def as_json(found: Drift) -> str:
+    """Return one JSON object."""
+    told = {
+        "schema": SCHEMA, "headline": found.headline, "exit_code": found.exit_code,
+        "places": [_place(one) for one in found.places], "problems": list(found.problems),
+    }  # fmt: skip
+    return json.dumps(told, indent=1, ensure_ascii=True, allow_nan=False)
+
+
+def _lines(found: Drift) -> Iterator[_Line]:
+    yield 0, found.headline
+    for one in found.places:
+        yield 0, f"{one.place.label}: {_counted(len(one.nights), 'night')} of {_counted(len(one.trends), 'figure')}"
+        if one.lacking:
+            yield 1, f"{_counted(one.lacking, 'more night')} needed before a step can be seen"
+        yield from _section("confirmed slowdowns", one.slowdowns, _confirmed)
+        yield from _section("suspected, not confirmed", one.suspicions, _suspected)
+        others = [gate for gate in one.confirmed if gate not in one.slowdowns]
+        yield from _section("confirmed before, or for the better", others, _confirmed)
+        yield from _section("refuted, and left out", one.refuted, _refuted)
+        yield from _section("disturbed, and left out", one.disturbed, lambda night: [f"{night.day}: {night.disturbed}"])
+        chained = dict.fromkeys(
+            f"{trend.figure.label}: {link.sentence}" for trend in one.trends for link in trend.links
+        )
+        yield from _section("anchors", list(chained), lambda sentence: [sentence])
+    yield from _section("problems", found.problems, lambda sentence: [sentence], 0)
+
+
+def _section(title: str, rows: Any, told: Callable[[Any], list[str]], depth: int = 1) -> Iterator[_Line]:
+    if rows:
+        yield depth, f"{title}:" if depth else title
+    for row in rows:
+        first, *rest = told(row)
+        yield depth + 1, first
+        yield from ((depth + 2, line) for line in rest)
+
+
+def _confirmed(one: Confirmed) -> list[str]:
+    step = one.suspicion
+    return [
+        f"{step.figure.label} {_seen(one.gate)}: {_causes(step)}",
+        _when(step),
+        *_changes(step),
+        f"gate: {one.gate.path}",
+    ]
+
+
+def _refuted(one: Refuted) -> list[str]:
+    return [
+        f"{one.suspicion.figure.label}: {_size(one.suspicion)} was suspected, the gate saw {_seen(one.gate)} ({one.gate.path})"
+    ]
+
+
+def _suspected(step: Suspicion) -> list[str]:
+    how = "" if step.interleaved else " (not interleaved: yesterday's machine cannot run beside today's)"
+    first = f"{step.figure.label}, {step.kind.value}: {_size(step)}, score {abs(step.score):.1f}: {_causes(step)}"
+    return [first, _when(step), *_changes(step), f"confirm{how}: {step.command}"]
+
+
+def _size(step: Suspicion) -> str:
+    word = "slower" if step.slower else "faster"
+    return f"{_percent(step.size)} [{_percent(step.low)}, {_percent(step.high)}] {word}"
+
+
+def _seen(gate: GateSaid) -> str:
+    return f"{_percent(gate.ratio)} [{_percent(gate.low)}, {_percent(gate.high)}]"
+
+
+def _percent(logarithm: float) -> str:
+    return f"{100 * math.expm1(min(logarithm, 50.0)):+.1f} %"
+
+
+def _causes(step: Suspicion) -> str:
+    return f"{' and '.join(cause.value for cause in step.causes)} ({step.why})"
+
+
+def _when(step: Suspicion) -> str:
+    first, last = step.between
+    span = "" if first == last else f", or any night from {first} to {last}"
+    return f"since {step.after.day}, {_counted(step.nights, 'night')}{span}; moved: {', '.join(kind.value for kind in step.moved)}"
+
+
+def _changes(step: Suspicion) -> list[str]:
+    found = changes(step.before.state, step.after.state)
+    return [f"{group}: {phrase}" for group, phrases in found.items() for phrase in phrases]
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+def _place(one: PlaceDrift) -> dict[str, Any]:
+    return {
+        "place": one.place.label, "stack": one.place.stack, "host": one.place.host, "nights": len(one.nights),
+        "lacking": one.lacking, "disturbed": {night.day: night.disturbed for night in one.disturbed},
+        "confirmed": [_verdict(gate) | {"told": gate in one.slowdowns} for gate in one.confirmed],
+        "suspicions": [_suspicion(step) for step in one.suspicions],
+        "refuted": [_verdict(gate) for gate in one.refuted],
+        "links": [vars(link) | {"figure": trend.figure.label} for trend in one.trends for link in trend.links],
+    }  # fmt: skip
+
+
+def _verdict(one: Confirmed | Refuted) -> dict[str, Any]:
+    gate = one.gate
+    seen = {
+        "record": str(gate.path),
+        "ratio": math.exp(gate.ratio),
+        "low": math.exp(gate.low),
+        "high": math.exp(gate.high),
+    }
+    return _suspicion(one.suspicion) | {"gate": seen}
+
+
+def _suspicion(step: Suspicion) -> dict[str, Any]:
+    return {
+        "figure": vars(step.figure), "series": step.kind.value, "slower": step.slower, "score": step.score,
+        "ratio": math.exp(step.size), "low": math.exp(step.low), "high": math.exp(step.high),
+        "since": step.after.started.isoformat(), "between": list(step.between), "nights": step.nights,
+        "before": str(step.before.path), "after": str(step.after.path), "changes": _changes(step),
+        "moved": [kind.value for kind in step.moved], "changed": [cause.value for cause in step.changed],
+        "causes": [cause.value for cause in step.causes], "why": step.why,
+        "command": step.command, "interleaved": step.interleaved,
+    }  # fmt: skip

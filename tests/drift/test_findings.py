@@ -1,0 +1,60 @@
+"""A store of nights: exit codes, bad records, too few nights."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stackproof.drift.findings import PASSED, SLOWER, TOO_FEW, look
+from stackproof.drift.rules import rules
+from tests.drift.nightly import Story, commit, gate, kept, record, told
+
+FEWEST = rules().scan.fewest
+
+
+@pytest.mark.parametrize("count", [0, 1, FEWEST])
+def test_too_few_nights_say_how_many_more(tmp_path: Path, count: int) -> None:
+    """Nothing to look at is no pass."""
+    found = look([kept(tmp_path, told(Story(count=count)))])
+    assert found.exit_code == TOO_FEW and f"{FEWEST + 1 - count} more night" in found.headline
+    assert look([kept(tmp_path, told(Story(count=FEWEST + 1)))]).exit_code == PASSED
+
+
+def test_disturbed_nights_do_not_count(tmp_path: Path) -> None:
+    """As many nights as are needed, one of them disturbed: one more is needed, and the reason is there."""
+    nights = told(Story(count=FEWEST + 1))
+    nights[3].provenance["disturbed"] = "foreign load"
+    found = look([kept(tmp_path, nights)])
+    assert found.exit_code == TOO_FEW and "1 more night " in found.headline
+    assert [one.disturbed for one in found.places[0].disturbed] == ["foreign load"]
+
+
+def test_suspected_is_not_told_and_confirmed_is(tmp_path: Path) -> None:
+    """Exit code 0 with a suspicion, 1 once the gate's record is there."""
+    kept(tmp_path, told(Story(code=(50, 0.05), count=53)))
+    found = look([tmp_path])
+    assert found.exit_code == PASSED and "1 suspected" in found.headline
+    kept(tmp_path / "gates", [gate(52, commit(49), commit(50), 1.05)])
+    assert look([tmp_path]).exit_code == SLOWER
+
+
+def test_bad_records_are_skipped_and_named(tmp_path: Path) -> None:
+    """Half a file, a record of another schema and a night without anchor cost only themselves."""
+    kept(tmp_path, told(Story(count=30)))
+    (tmp_path / "half.record.json").write_text('{"schema": "stackproof-rec', encoding="utf-8")
+    (tmp_path / "other.record.json").write_text("{}", encoding="utf-8")
+    lost = record(40, [1.0], [1.0])
+    del lost.provenance["anchor"]
+    kept(tmp_path / "more", [lost])
+    found = look([tmp_path])
+    assert found.exit_code == PASSED and len(found.places[0].nights) == 30
+    assert [word in " ".join(found.problems) for word in ("half.record", "other.record", "names no anchor")] == [
+        True
+    ] * 3
+
+
+def test_only_the_stack_that_is_asked_for(tmp_path: Path) -> None:
+    """Other stacks' nights are not looked at."""
+    kept(tmp_path, told(Story(count=30)))
+    assert look([tmp_path], "cpu").places == () and len(look([tmp_path], "cuda").places) == 1
