@@ -22,12 +22,14 @@ _PARTS = ("result", "gradient of the first", "gradient of the second")
 def test_scale(dtype: torch.dtype, stack: Stack, device: Device, figures: dict[str, Figure]) -> None:
     """Results and gradients are neither larger nor smaller than float64's, as one factor over all numbers, whose roundings cancel."""
     supported(stack, dtype)
-    bound, found = torch.finfo(dtype).eps / 4, {}
+    eps, found, bounds = torch.finfo(dtype).eps, {}, {}
     for name, compute in CASTING.items():
         for part, factor in zip(_PARTS, factors(compute, device.torch, dtype), strict=True):
-            found[f"{name}, {part}"] = factor - 1
-    worst = max(found, key=lambda what: abs(found[what]))
-    wrong = [what for what, off in found.items() if not abs(off) <= bound]
+            what = f"{name}, {part}"
+            # Attention's slow path rounds its weights too: 0.11 % in bfloat16 on torch 2.4.1's CPU.
+            found[what], bounds[what] = factor - 1, eps / 2 if name == "attention" else eps / 4
+    worst = max(found, key=lambda what: abs(found[what]) / bounds[what])
+    wrong, bound = [what for what, off in found.items() if not abs(off) <= bounds[what]], bounds[worst]
     require(
         not wrong,
         f"products in {dtype}: '{worst}' is off by {found[worst]:+.2%} as a whole, {bound:.2%} allowed "
