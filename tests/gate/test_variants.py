@@ -11,6 +11,7 @@ import pytest
 from stackproof.base.errors import Refusal
 from stackproof.gate import variants
 from stackproof.gate.variants import Variant, assignments, sources
+from stackproof.project import projects
 from stackproof.stack import stacks
 
 
@@ -98,3 +99,30 @@ def test_a_side_has_its_stacks_variables_and_packages(monkeypatch: pytest.Monkey
     assert found["SIM_CARDS"] == stack.environment["SIM_CARDS"]
     assert str(ROOT / stack.packages[0]) in found["PYTHONPATH"]
     assert found["SIM_FAULTS"] == "host:op=mm"
+
+
+def test_a_commit_of_a_project_is_its_files_of_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The head is the project as it lies there, the base an archive of that commit; our own checkout is no side's."""
+    project, inner = tmp_path / "mine", tmp_path / "mine" / "models"
+    (inner / "workloads").mkdir(parents=True)
+    (inner / "stackproof.toml").write_text("", encoding="utf-8")
+    (inner / "workloads" / "one.py").write_text("A = 1\n", encoding="utf-8")
+    git = ["git", "-C", str(project), "-c", "user.name=x", "-c", "user.email=x@y"]
+    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "one"]):
+        subprocess.run([*git, *words], check=True)
+    (inner / "workloads" / "one.py").write_text("A = 2\n", encoding="utf-8")
+    monkeypatch.setattr(variants, "HOME", tmp_path / "home")
+    monkeypatch.setenv(projects.VARIABLE, str(inner))
+    projects.current.cache_clear()
+    try:
+        head = variants._project(Variant("head"))
+        base = variants._project(Variant("base", commit="HEAD"))
+        tree = Path(base[projects.VARIABLE])
+        assert head == {projects.VARIABLE: str(inner)} and variants.commit_of(head) == ""
+        assert (tree / "workloads" / "one.py").read_text(encoding="utf-8") == "A = 1\n"
+        assert len(variants.commit_of(base)) == 10
+        assert variants._tree(Variant("base", commit="HEAD"), stacks.load("cpu")) == variants.ROOT
+        with pytest.raises(Refusal, match="'no-such-branch' is no commit"):
+            variants._project(Variant("base", commit="no-such-branch"))
+    finally:
+        projects.current.cache_clear()

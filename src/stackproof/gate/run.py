@@ -28,7 +28,7 @@ from stackproof.gate.gate import Comparison, compare
 from stackproof.gate.interleave import PROCESS
 from stackproof.gate.live import SideEndedError, SideSpec
 from stackproof.gate.report import sees, strip, word
-from stackproof.gate.variants import Variant, assignments, prepared, sources, unpinned
+from stackproof.gate.variants import Variant, assignments, commit_of, prepared, sources, unpinned
 from stackproof.record import writer
 from stackproof.record.console import plain_console
 from stackproof.record.records import CellWord, Check, Figure, Record, Verdict
@@ -78,6 +78,8 @@ def _vetted(comparison: Comparison) -> dict[str, Figure]:
         path = os.pathsep.join(filter(None, (str(spec.source), spec.environment.get("PYTHONPATH", ""))))
         found = vetting.vet(spec.python, {**spec.environment, "PYTHONPATH": path}, comparison.scale)
         facts |= {f"{spec.name}.{name}": value for name, value in found.facts().items()} if found else {}
+        if commit := commit_of(spec.environment):
+            facts[f"{spec.name}.project.commit"] = commit
     return facts
 
 

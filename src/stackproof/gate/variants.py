@@ -167,6 +167,12 @@ def _project(variant: Variant) -> dict[str, str]:
     return {projects.VARIABLE: str(tree)}
 
 
+def commit_of(environment: Mapping[str, str]) -> str:
+    """Return the commit whose files a side's project has; empty where it is the project as it lies there."""
+    tree = Path(environment.get(projects.VARIABLE, ""))
+    return tree.name.rpartition("-")[2] if tree.parent == HOME else ""
+
+
 def _made(folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     return folder

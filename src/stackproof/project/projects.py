@@ -128,6 +128,12 @@ def current() -> Project | None:
     return load(file) if file else None
 
 
+def at(folder: str) -> Project | None:
+    """Return the project of a folder, such as a side's of a gate; None where no folder is named, or it holds none."""
+    file = _file_in(Path(folder)) if folder else None
+    return load(file) if file else None
+
+
 def _nearest(start: Path) -> Path | None:
     """Look from a folder upward; a file that somebody else left in a shared folder above is not run by accident."""
     for folder in (start, *start.parents):

@@ -70,7 +70,7 @@ def vet(
     Raises:
         Refusal: one cannot be imported, or lacks something; the sentence names its file and the remedy.
     """
-    project = projects.current()
+    project = projects.at((environment or {}).get(projects.VARIABLE, "")) or projects.current()
     if project is None and not projects.packaged():
         return None
     if project is not None and not project.workloads and not projects.packaged():
