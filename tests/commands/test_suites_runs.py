@@ -49,6 +49,7 @@ def test_a_replayed_benchmark_shows_rates_draws_and_writes(
 ) -> None:
     """From the record alone, with nothing run: a table, two pictures, a page."""
     options = ["--replay", str(bench_record), "--plots", str(tmp_path / "plots"), "--page", str(tmp_path / "page.md")]
+    options += ["--markdown", str(tmp_path / "comment.md")]
     assert cli.main(["bench", *options]) == 0
     said = capsys.readouterr().out
     assert "47.62 TFLOP/s" in said
@@ -57,6 +58,7 @@ def test_a_replayed_benchmark_shows_rates_draws_and_writes(
         "cpu-distribution.svg",
     ]
     assert r"| gemm\_triton\[float32\] |" in (tmp_path / "page.md").read_text(encoding="utf-8")
+    assert (tmp_path / "comment.md").read_text(encoding="utf-8").startswith("### stackproof bench: ")
 
 
 @pytest.mark.parametrize(

@@ -87,6 +87,19 @@ def test_one_size_is_no_curve(tmp_path: Path) -> None:
     assert [path.stem for path in plots.draw(record(curve(4096, 1e-4)), tmp_path)] == ["cuda-distribution"] * 2
 
 
+def test_what_no_picture_shows_is_told() -> None:
+    """Too few samples, one size, more strips than a picture holds; what is drawn is not named."""
+    few = measurements(sampled(subject="short", samples=(0.02, 0.03)), "training", "AMD EPYC")
+    told = plots.not_drawn(record(TRAINING, few, curve(4096, 1e-4)))
+    assert told == [
+        "short: 2 samples, and a strip needs 8",
+        "bandwidth of all-reduce, 2 ranks: one size only, and a curve needs 2",
+    ]
+    many = [measurements(sampled(subject=f"s{n}", samples=(0.02,) * 9), "training", "AMD EPYC") for n in range(70)]
+    strips = len(record(*many).measurements)
+    assert len(plots.not_drawn(record(*many))) in range(1, strips) and plots.not_drawn(record(TRAINING)) == []
+
+
 def test_nothing_to_draw_is_refused(tmp_path: Path) -> None:
     """With what to run."""
     with pytest.raises(Refusal, match="this record holds no samples of benchmarks"):

@@ -32,7 +32,7 @@ def run(options: argparse.Namespace, rehearsed: bool = False, look: Look | None 
     `look` sees the record after it was shown.
     """
     if options.replay:
-        return _replay(options.replay, look)
+        return _replay(options, look)
     if not options.stack:
         raise Refusal(f"which stack? add --stack with one of: {', '.join(stacks.names())}")
     stack = stacks.load(options.stack)
@@ -40,13 +40,15 @@ def run(options: argparse.Namespace, rehearsed: bool = False, look: Look | None 
     return locked.again([stack], options.given) if options.locked else _conduct(options, stack, look)
 
 
-def _replay(path: Path, look: Look | None) -> int:
-    from stackproof.record import chain, console, records
+def _replay(options: argparse.Namespace, look: Look | None) -> int:
+    from stackproof.record import chain, console, page, records, writer
 
+    path: Path = options.replay
     record = records.read(path)
     if said := next(chain.broken_logs(record, path.parent), None):
         raise Refusal(f"{path}: {said}; it is no evidence, so run again")
     console.show(record, path)
+    writer.write_asked(record, writer.Outputs(junit=options.junit, markdown=options.markdown), page.markdown)
     if look:
         look(record)
     return record.verdict.exit_code

@@ -217,10 +217,10 @@ def _inside(
 
 def _once_more(found: CommandRun, folder: Path, say: Say) -> None:
     """Launch each side a second time, which shows what varies by itself; nothing of it is timed."""
-    deadline = _later(found.plan, found.first)
-    found.pairs.append(
-        {side.name: _launch(found.plan, side, folder / f"{side.name}.log", deadline) for side in found.plan.sides}
-    )
+    deadline, load = _later(found.plan, found.first), HostLoad()
+    again = {side.name: _launch(found.plan, side, folder / f"{side.name}.log", deadline) for side in found.plan.sides}
+    found.pairs.append(again)
+    found.conditions.add([], load.share())
     say("both sides once more: what is not exact is not judged")
 
 

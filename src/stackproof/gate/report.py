@@ -130,7 +130,7 @@ def footer(record: Record, equal: list[Check]) -> list[tuple[str, str]]:
     lines = []
     if equal:
         names = dict.fromkeys(check.aspect for check in equal)
-        lines.append((f"equal in {len(equal)} cells: {', '.join(names)}", "dim"))
+        lines.append((f"equal in {len(equal)} cell{'s' * (len(equal) > 1)}: {', '.join(names)}", "dim"))
     blind = [cell_name(check) for check in cells(record) if word(check) == "blind"]
     if blind:
         lines.append((f"does not gate, because its noise hides the minimum effect: {', '.join(blind)}", "yellow"))

@@ -74,7 +74,7 @@ def keep(
     chain.seal(record, path.parent)
     try:
         records.write(record, path)
-        _write_asked(record, outputs or Outputs(), page)
+        write_asked(record, outputs or Outputs(), page)
     except Refusal as refusal:
         rescued = Path(tempfile.mkdtemp(prefix="stackproof-")) / "record.json"
         records.write(record, rescued)
@@ -82,7 +82,8 @@ def keep(
     return path
 
 
-def _write_asked(record: Record, outputs: Outputs, page: Callable[[Record], str] | None) -> None:
+def write_asked(record: Record, outputs: Outputs, page: Callable[[Record], str] | None = None) -> None:
+    """Write the files that were asked for; `page` makes the Markdown."""
     if outputs.json:
         records.write(record, outputs.json)
     if outputs.junit:
