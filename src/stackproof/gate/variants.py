@@ -222,7 +222,7 @@ def _overlay(tree: Path, commit: str) -> None:
 def _replace_lock(tree: Path, stack: stacks.Stack, lock: Path) -> None:
     if why := files.why_unreadable(lock):
         raise Refusal(f"{lock}: {why}; name a file made by `nox -s lock -- {stack.name}`")
-    shutil.copy2(lock, tree / stack.lock.relative_to(ROOT))
+    shutil.copy2(lock, tree / _lock_in_tree(stack))
 
 
 def _prepare(tree: Path, variant: Variant, stack: stacks.Stack, say: environments.Say) -> Path:
@@ -286,10 +286,19 @@ def _override(python: Path, tree: Path, stack: stacks.Stack, package: str, path:
     say(f"{tree.name}: {package} from {path}")
 
 
+def _lock_in_tree(stack: stacks.Stack) -> Path:
+    """Return where a tree has a stack's lock; a project's own stack lies beside it and is the same for both sides."""
+    if not stack.lock.is_relative_to(ROOT):
+        raise Refusal(
+            f"'{stack.name}' is a stack of the project, whose lock is the same on both sides; compare commits or variables"
+        )
+    return stack.lock.relative_to(ROOT)
+
+
 def _lock_of(tree: Path, stack: stacks.Stack) -> Path:
-    found = tree / stack.lock.relative_to(ROOT)
+    found = tree / _lock_in_tree(stack)
     if not found.is_file():
-        raise Refusal(f"{tree.name}: has no {stack.lock.relative_to(ROOT)}; that commit does not know the stack yet")
+        raise Refusal(f"{tree.name}: has no {_lock_in_tree(stack)}; that commit does not know the stack yet")
     return found
 
 

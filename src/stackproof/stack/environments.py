@@ -22,7 +22,7 @@ from stackproof.base.places import ROOT, source_for
 from stackproof.base.text import tail
 from stackproof.base.toml import read_toml
 from stackproof.stack import installed_files, lockfile, shared_hashes
-from stackproof.stack.stacks import Stack, Vendor
+from stackproof.stack.stacks import Stack, Vendor, told
 
 HOME = places.HOME / "stacks"
 TOOLS = places.HOME / "tools"
@@ -126,7 +126,7 @@ def _build(stack: Stack, lock: lockfile.Lock, environment: Path, interpreter: Pa
     uv = find_uv(say)
     say(
         f"building the environment of {stack.label} with {interpreter} "
-        f"from {stack.lock.relative_to(ROOT)} ({len(lock.pins)} packages)"
+        f"from {told(stack.lock)} ({len(lock.pins)} packages)"
     )
     (environment / STAMP).unlink(missing_ok=True)
     _run(
@@ -156,7 +156,7 @@ def _sync(stack: Stack, lock: lockfile.Lock, uv: Path, environment: Path) -> Non
     needed = [row for row in stack.vendor if canonicalize_name(row.name) not in unhashed]
     indexes = sorted({row.index for row in needed if row.index})
     also = f" (besides the package index it needs {', '.join(indexes)})" if indexes else ""
-    where = f"{stack.lock.relative_to(ROOT)}: uv could not install it{also}"
+    where = f"{told(stack.lock)}: uv could not install it{also}"
     _run(
         [str(uv), "pip", "sync", *python, "--require-hashes", *_sources(needed), str(hashed)],
         where,
