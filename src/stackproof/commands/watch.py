@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stackproof.base.errors import Refusal
@@ -15,6 +16,13 @@ _EPILOG = """the exit code is the job's own, 128 and the number of a signal that
 cannot be started; only bad flags of ours are 2"""
 
 
+_OUTPUTS = (
+    ("--json", "FILE", "write the record there too"),
+    ("--junit", "FILE", "write JUnit XML there"),
+    ("--results", "DIR", "where records are kept (default: results/local)"),
+)
+
+
 def add(verbs: Verbs) -> None:
     """Add it to the parser of the command line."""
     help_ = "run one job as it is, and keep its record: provenance, figures, exit, what its log says"
@@ -22,7 +30,8 @@ def add(verbs: Verbs) -> None:
     verb.epilog = _EPILOG
     verb.usage = "stackproof watch [flags] -- python train.py ..."
     arguments.add_stack(verb)
-    arguments.add_outputs(verb)
+    for flag, metavar, help_ in _OUTPUTS:  # what cannot be written is said, and the job runs: it is not refused here
+        verb.add_argument(flag, type=Path, metavar=metavar, help=help_)
     verb.add_argument("words", nargs="*", metavar="-- COMMAND", help="the job, as you would type it; no shell is used")
 
 
