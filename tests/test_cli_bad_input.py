@@ -51,6 +51,7 @@ class _Family:
     write: tuple[str, ...] = ()
     whole: bool = False
     """Whether none is left to the slow tests."""
+    code: int = 2
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ def _cases() -> Iterator[Case]:
         for kinds, words in ((family.read, listed.read), (family.write, listed.write)):
             for place, kind in enumerate(kinds):
                 slow = place >= _QUICK and not family.whole
-                yield Case(_with(family.words, f"{{{kind}}}"), words[kind], slow=slow)
+                yield Case(_with(family.words, f"{{{kind}}}"), words[kind], code=family.code, slow=slow)
     for each in listed.each:
         for place, one in enumerate(each.of):
             yield Case(_with(each.words, one), each.says, slow=each.slow or place >= _QUICK)

@@ -13,12 +13,12 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
-from typing import IO
+from typing import IO, Any
 
-from stackproof.base import processes
+from stackproof.base import files, processes
 from stackproof.base.errors import Refusal
 from stackproof.base.processes import undisturbed
 from stackproof.base.text import plain
@@ -54,6 +54,7 @@ class Watched:
 def watch(asked: Watched) -> int:
     """Run the job, keep its record, and return its exit code: 128 and the signal's number where one ended it."""
     stack = stacks.load(asked.stack) if asked.stack else None
+    asked = replace(asked, outputs=_writable(asked.outputs))
     folder, record = _opened(asked, stack)
     job = _Job(asked.words, folder)
     try:
@@ -76,10 +77,23 @@ def _say(text: str) -> None:
         os.write(2, f"stackproof watch: {plain(text)}\n".encode(errors="replace"))
 
 
+def _writable(outputs: Outputs) -> Outputs:
+    """Return the outputs without what cannot be written, or would wait for a reader; each is said, and the job runs."""
+    bad: dict[str, Any] = {}
+    for name in ("json", "junit"):
+        path = getattr(outputs, name)
+        if path and (why := files.why_unwritable(path)):
+            _say(f"{path} {why}; the record will not be written there")
+            bad[name] = None
+    return replace(outputs, **bad)
+
+
 def _opened(asked: Watched, stack: Stack | None) -> tuple[Path, Record | None]:
     """Return a folder for the log and the empty record; where there can be none, the job runs all the same."""
     try:
         stack = stack or hosts.preferred().stack
+        if why := files.why_no_folder(asked.outputs.results):
+            raise Refusal(f"{asked.outputs.results} {why}; choose another folder with --results")
         asked.outputs.prepare()
         record = writer.begin("watch", stack.name, provenance.host_facts(stack))
         record.provenance |= {"command": words.told(asked.words), "folder": str(Path.cwd()), "pinned": False}
