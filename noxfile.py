@@ -149,6 +149,20 @@ _add_tool("gate-calibration", _SUMMARY, *_WORDS, groups=["judges", "others"], ta
 _SUMMARY = "Score triage on logs of public threads, into docs/triage.md; --work prints the half that may be looked at"
 _add_tool("triage-score", _SUMMARY, "tools.triage_score", groups=["product"], tags=["laboratory"])
 
+
+@_session("drift-calibration", "laboratory")
+def drift_calibration(session: nox.Session) -> None:
+    """How often nights alarm for nothing, what they find, and whether the cause is right: [--whole]."""
+    _install(session, "judges", "others", "nights")
+    otava = Path(session.create_tmp()).resolve().parent / "otava"  # it pins numpy, and brings 40 packages
+    python = otava / "bin" / "python"
+    if not python.exists():
+        session.run("python", "-m", "venv", str(otava))
+        session.run(str(python), "-m", "pip", "install", "--quiet", "apache-otava==0.8.0", external=True)
+    words = ("--otava", str(python), "--page", "docs/drift.md", *session.posargs)
+    _call(session, "python", "tools.drift_calibration", *words)
+
+
 MARKED = {
     "asv-tests": ("real_asv", "Test the history with asv itself: two drivers at one commit, a loss that is flagged."),
     "two-hosts": ("two_hosts", "Train on two hosts of network namespaces, delay and cut the wire (needs root)."),
@@ -184,7 +198,8 @@ def gate_tests(session: nox.Session) -> None:
     """Test the gate where its statistics are, with live sides in the cpu stack's environment, each fault planted."""
     side = environments.prepare(stacks.load("cpu"), session.log)
     _install(session, "judges", "others", "test")
-    words = session.posargs or ["tests/gate", "tests/tools/gate_calibration", "tests/commands/test_gate.py"]
+    tools = ["tests/tools/gate_calibration", "tests/tools/drift_calibration"]
+    words = session.posargs or ["tests/gate", *tools, "tests/commands/test_gate.py"]
     _call(session, "python", "pytest", "-p", "no:benchmark", *words, STACKPROOF_SIDE=str(side))
 
 
