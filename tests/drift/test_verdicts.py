@@ -85,3 +85,10 @@ def test_a_slowdown_is_told_until_it_is_mended_or_old() -> None:
     assert len(judged(nights[:35], [slow]).slowdowns) == 1
     assert judged(nights, [slow, gate(52, commit(49), commit(50), 0.96)]).slowdowns == []
     assert judged(told(Story(code=(30, 0.04), count=80)), [slow]).slowdowns == []
+
+
+def test_a_gate_where_no_series_moved_settles_nothing() -> None:
+    """Somebody's gate of two quiet nights is no refutation, and takes no night away."""
+    quiet = told(Story(count=60))
+    found = judged(quiet, [gate(59, commit(39), commit(40), 1.0, 0.001)])
+    assert not found.refuted and not found.confirmed and found.suspicions == judged(quiet).suspicions

@@ -69,9 +69,9 @@ def _section(title: str, rows: Any, told: Callable[[Any], list[str]], depth: int
 
 
 def _confirmed(one: Confirmed) -> list[str]:
-    step = one.suspicion
+    step, how = one.suspicion, "" if one.suspicion.interleaved else ", not interleaved"
     return [
-        f"{step.figure.label} {_seen(one.gate)}: {_causes(step)}",
+        f"{step.figure.label} {_seen(one.gate)}{how}: {_causes(step)}",
         _when(step),
         *_changes(step),
         f"gate: {one.gate.path}",

@@ -19,7 +19,7 @@ from stackproof.drift.nights import Night
 from stackproof.drift.rules import SeriesKind, rules
 from stackproof.drift.scan import Values, at_split
 from stackproof.drift.series import Trend
-from stackproof.drift.suspicions import Suspicion, confirming, describe
+from stackproof.drift.suspicions import Suspicion, describe
 from stackproof.record.records import Check, Kind, Record
 from stackproof.record.store import place
 
@@ -106,11 +106,12 @@ def settle(trend: Trend, gates: Iterable[GateSaid]) -> tuple[dict[SeriesKind, Va
     for gate in gates:
         for kind in _kinds(trend, gate):
             split = _split(trend, gate, kind)
-            suspicion = _recalled(trend, values, gate, kind, split) if split else None
-            if suspicion and (verdict := judged(suspicion, gate)):
+            if not split or not (suspicion := _recalled(trend, values, gate, kind, split)):
+                continue
+            if verdict := judged(suspicion, gate):
                 found.append(verdict)
                 _leave_out(values, trend, split, verdict, kind)
-                break
+            break
     return values, found
 
 
@@ -147,19 +148,19 @@ def _same_file(one: Path, other: Path) -> bool:
 def _recalled(
     trend: Trend, values: dict[SeriesKind, Values], gate: GateSaid, kind: SeriesKind, split: int
 ) -> Suspicion | None:
-    """Return the suspicion that a gate was asked about, as it stood then; nothing where too few nights are left to say."""
+    """Return the suspicion that a gate was asked about, as it stood then; a gate where no series moved settles nothing."""
     until = {
         one: np.where([night.started <= gate.started for night in trend.nights], row, np.nan)
         for one, row in values.items()
     }
     there = np.flatnonzero(~np.isnan(until[kind]))
     earlier, behind = there[there < split], int((there >= split).sum())
-    if not len(earlier) or not behind:
+    if not len(earlier) or not 0 < behind <= rules().scan.splits:
         return None
     (score,), (size,), (error,) = at_split(until[kind], np.array([behind]), rules().scan)
-    around = trend.nights[int(earlier[-1])], trend.nights[split]
-    if not score or not confirming(trend, kind, *around)[0]:
+    if abs(score) < rules().moved.score:
         return None
+    around = trend.nights[int(earlier[-1])], trend.nights[split]
     step = float(size), float(error), float(score)
     return describe(trend, until, kind, around, step, around, trend.nights[split])
 
