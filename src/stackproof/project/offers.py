@@ -8,8 +8,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from packaging.requirements import InvalidRequirement, Requirement
-
 from stackproof.base.errors import suggestion
 from stackproof.base.places import DATA
 from stackproof.base.toml import Table, Wrong
@@ -97,6 +95,11 @@ def _require_known(key: str, given: tuple[str, ...], known: Any) -> None:
 
 
 def _requirement(text: str) -> None:
+    from packaging.requirements import (
+        InvalidRequirement,
+        Requirement,
+    )  # the verbs start without it, and say what is missing
+
     try:
         Requirement(text)
     except InvalidRequirement as error:
