@@ -95,10 +95,8 @@ def _require_known(key: str, given: tuple[str, ...], known: Any) -> None:
 
 
 def _requirement(text: str) -> None:
-    from packaging.requirements import (
-        InvalidRequirement,
-        Requirement,
-    )  # the verbs start without it, and say what is missing
+    # The verbs start without this package, and say what is missing.
+    from packaging.requirements import InvalidRequirement, Requirement
 
     try:
         Requirement(text)
