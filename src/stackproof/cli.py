@@ -16,6 +16,7 @@ from stackproof.base.outlet import ended, outlets
 from stackproof.base.text import plain
 from stackproof.commands import (
     arguments,
+    constraints,
     doctor,
     drift,
     drill,
@@ -104,7 +105,22 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"stackproof {__version__}")
     arguments.add_project(parser)
     added = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
-    for module in (suites, ranks, doctor, triage, watch, lock, expect, history, drift, init, sign, gate, drill):
+    for module in (
+        suites,
+        ranks,
+        doctor,
+        triage,
+        watch,
+        lock,
+        constraints,
+        expect,
+        history,
+        drift,
+        init,
+        sign,
+        gate,
+        drill,
+    ):
         module.add(added)
     return parser
 

@@ -1,0 +1,53 @@
+"""Constraints from a lock: the vendor's builds stay, everything else is the lock's."""
+
+from __future__ import annotations
+
+import pytest
+from packaging.requirements import Requirement
+
+from stackproof.stack import constraints, lockfile, stacks
+
+
+def _lines(name: str, **there: str) -> dict[str, str]:
+    lock = lockfile.read(stacks.load(name).lock)
+    found = [line.split("  #")[0] for line in constraints.lines(lock, there)]
+    return {line.split("=")[0]: line for line in found}
+
+
+def test_every_line_is_a_requirement_and_no_package_stands_twice() -> None:
+    """Pip reads all of them; there is one for each pin of the lock."""
+    for name in ("dcu", "xpu", "cuda"):
+        lock = lockfile.read(stacks.load(name).lock)
+        found = [Requirement(line.split("  #")[0]).name for line in constraints.lines(lock, {})]
+        assert len(found) == len(set(found)) == len([pin for pin in lock.pins if pin.applies()])
+
+
+def test_without_an_installation_all_is_as_in_the_lock() -> None:
+    """Also the vendor's build, by its local version."""
+    assert _lines("dcu")["torch"].startswith("torch==2.4.1+das")
+
+
+def test_a_build_of_the_vendor_stays_as_it_is_installed() -> None:
+    """By the lock's word or by its own local version, whether the lock has it or not; what came from upstream is the lock's."""
+    found = _lines("dcu", torch="2.4.1+das.opt9.dtk2504", numpy="2.2.6", transformers="5.20.0", apex="1.4.0+das.opt1")
+    assert found["torch"] == "torch==2.4.1+das.opt9.dtk2504"
+    assert found["apex"] == "apex==1.4.0+das.opt1"
+    assert found["numpy"].startswith("numpy==1.26")
+    assert found["transformers"] != "transformers==5.20.0"
+    assert _lines("cuda", torch="2.9.0a0+nv25.10")["torch"] == "torch==2.9.0a0+nv25.10"
+
+
+def test_a_version_that_is_none_is_held_as_text() -> None:
+    """A vendor's own spelling must not be a traceback, nor let the package be replaced."""
+    assert _lines("dcu", torch="2.4.1-dtk")["torch"] == "torch===2.4.1-dtk"
+
+
+def test_what_weakens_them_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another Python than the lock's, and one without the container's torch."""
+    lock = lockfile.read(stacks.load("dcu").lock)
+    monkeypatch.setattr(constraints.platform, "python_version_tuple", lambda: ("3", "12", "1"))
+    python, torch = constraints.notes(lock, {})
+    assert "is for Python 3.10 and this is 3.12" in python
+    assert "has no torch" in torch
+    monkeypatch.setattr(constraints.platform, "python_version_tuple", lambda: ("3", "10", "4"))
+    assert list(constraints.notes(lock, {"torch": "2.4.1+das"})) == []
