@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
 
 from stackproof.base import processes
 from stackproof.base.places import mount_suites
+from stackproof.project import projects
 from stackproof.record.records import Check, Record
 from stackproof.runner import supervise
 from stackproof.runner.request import Request
@@ -65,6 +66,18 @@ class Silent:
     def finished(self, check: Check) -> None:
         """Remember what ended."""
         self.ended.append(check)
+
+
+@pytest.fixture(autouse=True)
+def no_project_stays() -> Iterator[None]:
+    """A verb fixes its project for the processes that it starts; the next test is none of them."""
+    before = os.environ.get(projects.VARIABLE)
+    yield
+    if before is None:
+        os.environ.pop(projects.VARIABLE, None)
+    else:
+        os.environ[projects.VARIABLE] = before
+    projects.current.cache_clear()
 
 
 @pytest.fixture

@@ -64,7 +64,7 @@ def test_a_suite_of_its_own_runs_and_is_counted(tmp_path: Path) -> None:
     ("words", "told"),
     [
         (["smoke", "--project", "{}/stackproof.toml"], "is a file; name the folder"),
-        (["--project", "{}/gone", "doctor"], "does not exist; name a folder"),
+        (["--project", "{}/gone", "doctor"], "does not exist (No such file or directory); name a folder"),
         (["smoke", "--project", "{}/workloads"], "holds no stackproof.toml"),
     ],
 )

@@ -57,3 +57,9 @@ def test_a_folder_that_shadows_is_told(tmp_path: Path, name: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
     assert startup.shadows(folder, (site,)) == (name.partition(".")[0].partition("/")[0],)
+
+
+def test_a_loop_of_links_is_no_module(tmp_path: Path) -> None:
+    """Whoever stands in such a folder is not refused for it."""
+    (tmp_path / "loop").symlink_to("loop")
+    assert startup.modules(tmp_path) == set()

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from stackproof.base import files
 from stackproof.base.errors import Refusal
 from stackproof.triage import logs
 
@@ -113,6 +114,6 @@ def test_what_cannot_be_read_is_refused(tmp_path: Path, monkeypatch: pytest.Monk
     def denied(*_: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(Path, "open", denied)
+    monkeypatch.setattr(files, "_kind", denied)
     with pytest.raises(Refusal, match=r"run.log: cannot be read \(Permission denied\)"):
         read(path)

@@ -62,7 +62,7 @@ def test_refusal_is_one_sentence(arguments: list[str], words: str) -> None:
     ended = triage(*arguments, cwd=triage_corpus.FOLDER)
     assert (ended.returncode, ended.stdout) == (2, b"")
     (line,) = ended.stderr.decode().splitlines()
-    assert line.startswith("stackproof: ")
+    assert line.startswith(("stackproof: ", "stackproof triage: "))
     assert words in line
 
 

@@ -100,8 +100,15 @@ def modules(folder: Path) -> set[str]:
         rows = list(os.scandir(folder))
     except OSError:
         return set()
-    packages = {row.name for row in rows if row.is_dir() and (Path(row) / "__init__.py").exists()}
+    packages = {row.name for row in rows if _is_package(Path(row))}
     return packages | {row.name.partition(".")[0] for row in rows if row.name.endswith(_IMPORTABLE)}
+
+
+def _is_package(folder: Path) -> bool:
+    try:
+        return (folder / "__init__.py").exists()
+    except OSError:  # nothing that Python could import: a loop of links, a folder that is not ours to read
+        return False
 
 
 def started(environ: Mapping[str, str]) -> tuple[Path, ...]:
