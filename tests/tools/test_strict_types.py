@@ -13,7 +13,7 @@ from tools import strict_types
 
 
 def test_mypy_reads_the_types_of_the_stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """mypy is told which Python has torch, gets the words that were given, and its exit code is ours."""
+    """Mypy is told which Python has torch, gets the words that were given, and its exit code is ours."""
     python, said = tmp_path / "python", tmp_path / "said"
     (tmp_path / "mypy.py").write_text(
         f"import pathlib, sys\npathlib.Path({str(said)!r}).write_text(' '.join(sys.argv[1:]))\nsys.exit(3)\n",
