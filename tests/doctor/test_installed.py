@@ -11,7 +11,7 @@ import pytest
 from stackproof.doctor import installed, rules
 from stackproof.doctor.installed import Installed
 from stackproof.doctor.rules import Finding
-from stackproof.stack import environments, stacks
+from stackproof.stack import environments, lockfile, stacks
 from stackproof.stack.variables import Level
 
 from .. import fakes
@@ -270,3 +270,58 @@ def test_an_unfinished_environment_is_none(tiny: stacks.Stack) -> None:
     """Without its stamp it was never finished; the lines about the stack say so."""
     (environments.location(tiny) / environments.STAMP).unlink()
     assert installed.built(tiny) is None
+
+
+def of_the_lock(name: str) -> dict[str, str]:
+    """Return all that a stack's lock pins for its Python."""
+    stack = stacks.load(name)
+    return lockfile.read(stack.lock).expected(lockfile.environment_of(stack.pythons[0]))
+
+
+def beside(tmp_path: Path, packages: dict[str, str], named: str = "dcu", version: str = "3.10") -> list[Finding]:
+    """Return what is said of an environment that is not ours and has these packages."""
+    found = own(Box(tmp_path / "box"), packages, version=version, torch="hip = '6'\n")
+    return list(installed.examine_companions(found, stacks.load(named) if named else None, [stacks.load("dcu")]))
+
+
+def test_companions_as_locked_are_told(tmp_path: Path) -> None:
+    """What is as in the lock is said to be so, and nothing else."""
+    (finding,) = beside(tmp_path, of_the_lock("dcu"))
+    assert finding.level is Level.OK
+    assert "the companions that stack dcu asks for are its lock's" in finding.sentence
+
+
+@pytest.mark.parametrize("named", ["dcu", ""])
+def test_companions_that_the_stack_does_not_ask_for(tmp_path: Path, named: str) -> None:
+    """What pip takes without constraints is named with both versions and the range, and the remedy installs just that."""
+    wrong = {"transformers": "5.20.0", "numpy": "2.2.6"}
+    (finding,) = beside(tmp_path, of_the_lock("dcu") | wrong, named)
+    assert finding.level is Level.WARNING
+    assert "transformers 5.20.0 (locked 4.45.0, asked for ==4.45.0)" in finding.sentence
+    assert "numpy 2.2.6 (locked 1.26.4, asked for <2,>=1.26)" in finding.sentence
+    assert finding.remedy.endswith("pip install -c constraints.txt transformers numpy")
+
+
+def test_companions_that_are_near_or_absent(tmp_path: Path) -> None:
+    """Another version in the range, another build of the vendor's, and an absent package are notes of their own."""
+    packages = of_the_lock("dcu") | {"peft": "0.13.0", "torch": "2.4.1+das.opt1.dtk2504"}
+    del packages["ultralytics"]
+    absent, close = beside(tmp_path, packages)
+    assert (absent.level, close.level) == (Level.NOTE, Level.NOTE)
+    assert "of stack dcu ultralytics is not installed" in absent.sentence and absent.remedy.endswith(" ultralytics")
+    assert "torch 2.4.1+das.opt1.dtk2504 (locked 2.4.1+das.opt2.dtk2504), peft 0.13.0" in close.sentence
+
+
+def test_another_python_and_another_release_of_the_vendors(tmp_path: Path) -> None:
+    """Another Python than the stack's, and another release of what the vendor builds, are out of range."""
+    packages = of_the_lock("dcu") | {"flash-attn": "2.0.4+das.opt1.dtk2504"}
+    (finding,) = beside(tmp_path, packages, version="3.12")
+    assert "Python 3.12 (the stack is for 3.10)" in finding.sentence
+    assert "flash-attn 2.0.4+das.opt1.dtk2504 (locked 2.6.1+das.opt4.dtk2504)" in finding.sentence
+
+
+def test_the_nearest_stack_is_meant(tmp_path: Path) -> None:
+    """Of two stacks of one flavour the one that the environment is nearly like is compared."""
+    found = own(Box(tmp_path / "box"), of_the_lock("xpu"), torch="xpu = '20250101'\n")
+    (finding,) = installed.examine_companions(found, None, [stacks.load(name) for name in ("xpu-native", "xpu")])
+    assert "stack xpu asks for are its lock's" in finding.sentence

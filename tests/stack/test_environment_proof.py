@@ -183,6 +183,19 @@ def test_installed_checkout_is_not_an_extra_package(scene: Scene) -> None:
     assert scene.prove()[0] == 0
 
 
+def test_companions_of_a_foreign_environment_are_told(scene: Scene) -> None:
+    """What is out of the ranges that the stack asks for is said where the environment is, before any check."""
+    scene.unstamp()
+    assert "not what tiny asks for" not in scene.prove()[1]
+    (scene.stack.folder / "requirements.in").write_text("torch>=1\nnumpy<2\n", encoding="utf-8")
+    fakes.lock(scene.stack.folder, "torch==9.1.0\nnumpy==1.26.4\n")
+    code, said = scene.prove()
+    found = json.loads(said)
+    assert (code, found["pinned"]) == (0, False)
+    assert found["sentence"].endswith("; not what tiny asks for: numpy 2.0 (locked 1.26.4, asked for <2)")
+    assert found["companions"] in found["sentence"]
+
+
 def test_foreign_environment_is_unpinned(scene: Scene) -> None:
     """Somebody's container: no lock is claimed, the sentence says so first, extra packages do not matter."""
     add_extra(scene)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import yaml
 
 from stackproof import ROOT
 from stackproof.stack import environments
 from tools import strict_types
+
+yaml = pytest.importorskip("yaml")
 
 
 def test_mypy_reads_the_types_of_the_stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from stackproof.doctor import cards, host, installed, rules, settings
 from stackproof.doctor.machine import Machine
 from stackproof.doctor.presence import Presence, look
 from stackproof.doctor.rules import AREAS, Finding, ok
-from stackproof.stack import hosts, stacks
+from stackproof.stack import environments, hosts, stacks
 from stackproof.stack.slips import Known
 from stackproof.stack.stacks import Stack
 from stackproof.stack.variables import Level
@@ -136,6 +136,8 @@ def _environments(
             )
         return
     yield from installed.examine_own(own, wanted, present)
+    if not environments.stamp(machine.prefix):
+        yield from installed.examine_companions(own, wanted, present)
     yield from installed.doubled(own)
     facts.update(own.facts)
     yield from table.judge("environment", facts)

@@ -15,7 +15,7 @@ from packaging.utils import canonicalize_name
 from stackproof.base.errors import Refusal
 from stackproof.doctor.machine import Machine
 from stackproof.doctor.rules import Facts, Finding, ok
-from stackproof.stack import environments, lockfile
+from stackproof.stack import companions, environments, lockfile
 from stackproof.stack.environment_proof import flavour_differences, lock_differences, normal_version, read_flavour
 from stackproof.stack.stacks import Stack
 from stackproof.stack.variables import Level
@@ -99,6 +99,53 @@ def examine_own(found: Installed, wanted: Stack | None, present: list[Stack]) ->
         sentence = f"{found.label}: torch {found.torch} is of no use to this host's cards (stacks {names})"
         remedy = f"nox -s {cards[0].name}-smoke builds an environment that is"
         yield Finding("environment", Level.WARNING, sentence, remedy)
+
+
+def examine_companions(found: Installed, wanted: Stack | None, present: list[Stack]) -> Iterator[Finding]:
+    """Hold what stands beside torch, in an environment that is not ours, against the stack that it is for, or is nearest to."""
+    fitting = [stack for stack in ([wanted] if wanted else present) if not found.lacks(stack)]
+    try:
+        others = {stack.name: list(companions.other(stack, found.facts, found.facts["python"])) for stack in fitting}
+    except Refusal as refusal:
+        yield Finding("environment", Level.WARNING, f"{found.label}: {refusal}")
+        return
+    if not fitting:
+        return
+    stack = min(fitting, key=lambda one: len(_outside(found, one, others[one.name])))
+    level = Level.WARNING if wanted or _accelerated(stack) else Level.NOTE
+    yield from _unlike(found, stack, others[stack.name], level)
+
+
+def _outside(found: Installed, stack: Stack, others: list[companions.Companion]) -> list[str]:
+    python = found.facts["python"]
+    wrong = [] if python in stack.pythons else [f"Python {python} (the stack is for {' or '.join(stack.pythons)})"]
+    return wrong + [str(one) for one in others if one.here and not one.fits]
+
+
+def _unlike(found: Installed, stack: Stack, others: list[companions.Companion], level: Level) -> Iterator[Finding]:
+    """Yield what is out of range, what is absent, and what is another version than the lock's; else that all is as locked."""
+    outside = _outside(found, stack, others)
+    absent = [one.name for one in others if not one.here]
+    close = [f"{one.name} {one.here} (locked {one.locked})" for one in others if one.here and one.fits]
+    remedy = _by_constraints(stack, others)
+    if outside:
+        said = f"{found.label}: not what stack {stack.name} asks for: {', '.join(outside)}"
+        yield Finding("environment", level, said, remedy)
+    if absent:
+        said = f"{found.label}: of stack {stack.name} {', '.join(absent)} {'is' if len(absent) == 1 else 'are'} not installed"
+        yield Finding("environment", Level.NOTE, f"{said}; a workload that needs one is skipped", remedy)
+    if close:
+        said = f"{found.label}: in the ranges of stack {stack.name}, but not its lock's versions: {', '.join(close)}"
+        yield Finding("environment", Level.NOTE, said)
+    if not outside + absent + close:
+        yield ok("environment", f"{found.label}: the companions that stack {stack.name} asks for are its lock's")
+
+
+def _by_constraints(stack: Stack, others: list[companions.Companion]) -> str:
+    """Return the commands that bring the lock's versions, and leave what the vendor built as it is."""
+    names = " ".join(one.name for one in others if not one.vendors and not (one.here and one.fits))
+    commands = f"python -m stackproof constraints {stack.name} > constraints.txt && python -m pip install -c constraints.txt {names}"
+    return commands if names else stack.install_hint
 
 
 def doubled(found: Installed) -> Iterator[Finding]:

@@ -20,7 +20,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from stackproof.base.errors import EnvironmentMismatchError, Refusal, StackUnavailableError
-from stackproof.stack import compiled, environments, installed_files, lockfile, shared_hashes, startup
+from stackproof.stack import companions, compiled, environments, installed_files, lockfile, shared_hashes, startup
 from stackproof.stack.installed_files import Coverage
 from stackproof.stack.stacks import SUITES, Flavour, Stack
 
@@ -30,6 +30,7 @@ _REBUILD = "delete that folder and run the session again, it is rebuilt from the
 _REPLACE = "install the stack's own torch there, or run the verb where it is installed"
 # Ours, when somebody installs the checkout; the lock is about everything else.
 _IGNORED = {"stackproof"}
+_PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
 
 
 @dataclass(frozen=True)
@@ -44,12 +45,15 @@ class Proof:
     toolkits: dict[str, str]
     files: Coverage | None = None
     """What was compared file by file; nothing of an environment that is not ours."""
+    companions: str = ""
+    """Which packages, in an environment that is not ours, are out of the ranges that the stack asks for."""
 
     def sentence(self, stack: Stack) -> str:
         """Say it in one sentence; what is not proved is said first."""
         if not self.pinned:
             what = "unpinned: not an environment of ours, so only its flavour is proved"
-            return f"{what}; torch {self.torch_version}"
+            off = f"; {self.companions}" if self.companions else ""
+            return f"{what}; torch {self.torch_version}{off}"
         lock = f"{stack.lock.parent.name}/{stack.lock.name} ({self.lock_digest[:12]})"
         missing = (
             f"; unhashed: {len(self.unhashed)} vendor wheels, completed by "
@@ -85,7 +89,9 @@ def prove(stack: Stack, deep: bool = False) -> Proof:
     wrong += startup.complaints(stack, os.environ, tuple(map(Path, _site_packages())))
     _refuse(stack, wrong, _REBUILD if left else _REPLACE)
     unhashed = tuple(f"{pin.name}=={pin.version}" for pin in lock.unhashed) if left else ()
-    return Proof(bool(left), lock.digest if left else "", unhashed, len(installed()), version, toolkits, files)
+    there = installed()
+    off = "" if left else companions.sentence(stack, [*companions.other(stack, there, _PYTHON)])
+    return Proof(bool(left), lock.digest if left else "", unhashed, len(there), version, toolkits, files, off)
 
 
 def installed() -> dict[str, str]:

@@ -221,9 +221,9 @@ def stale(stack: Stack) -> list[str]:
     held = read(stack.lock)
     found = []
     for python in stack.pythons:
-        environment = _environment(python)
+        environment = environment_of(python)
         pins = held.expected(environment)
-        for wanted in _asked(stack):
+        for wanted in asked(stack):
             if wanted.marker is not None and not wanted.marker.evaluate(environment):
                 continue
             version = pins.get(canonicalize_name(wanted.name))
@@ -239,7 +239,7 @@ def is_vendor_build(asked: Requirement) -> bool:
     return any("+" in part.version for part in asked.specifier)
 
 
-def _asked(stack: Stack) -> list[Requirement]:
+def asked(stack: Stack) -> list[Requirement]:
     """Return what the lock must satisfy: a rehearsal has substitutes in place of the vendor's wheels."""
     wanted = requirements(stack.inputs)
     if stack.lock.name == "requirements.lock":
@@ -261,7 +261,7 @@ def _requirement(path: Path, number: int, line: str) -> Requirement:
     return row
 
 
-def _environment(python: str) -> dict[str, str]:
+def environment_of(python: str) -> dict[str, str]:
     """Describe Linux on x86-64 with that Python, for markers."""
     return {
         "python_version": python,

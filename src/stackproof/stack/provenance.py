@@ -136,6 +136,7 @@ def proof_facts(proof: Proof) -> dict[str, Figure]:
         "unhashed": len(proof.unhashed),
         "torch": proof.torch_version,
         **{f"torch.version.{name}": value for name, value in proof.toolkits.items()},
+        **({"companions": proof.companions} if proof.companions else {}),
         **({"files hashed": proof.files.files, "files read": proof.files.read} if proof.files else {}),
     }
 
