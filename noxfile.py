@@ -214,6 +214,7 @@ def lint(session: nox.Session) -> None:
     _call(session, python, "stackproof", "expect", "--stack", "cpu", "--check")
     _call(session, "python", "tools.wrong_imports")
     _call(session, "python", "tools.architecture", "--check")
+    _call(session, "python", "tools.valid_sboms")
     _call(session, python, "tools.random_page", "--check")
     found = (ROOT.glob(f"{place}.github/workflows/*.yml") for place in ("", "examples/*/"))
     workflows = sorted(str(path.relative_to(ROOT)) for paths in found for path in paths)

@@ -1,0 +1,34 @@
+"""The verb `sbom`: one JSON object on stdout, and on stderr what it does not know."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from stackproof import cli
+
+
+def test_stdout_is_the_bill(capsys: pytest.CaptureFixture[str]) -> None:
+    """All packages of the lock, those of this environment with a licence; what is not known is counted."""
+    assert cli.main(["sbom", "dcu"]) == 0
+    said = capsys.readouterr()
+    made = json.loads(said.out)
+    names = {part["name"] for part in made["components"]}
+    assert {"torch", "transformers", "flash-attn"} <= names and len(names) > 100
+    unknown = [part["name"] for part in made["components"] if "licenses" not in part]
+    assert said.err.startswith(f"stackproof: licences not known: {len(unknown)} (")
+
+
+def test_a_line_for_each_licence(capsys: pytest.CaptureFixture[str]) -> None:
+    """For people: which packages are under which licence."""
+    assert cli.main(["sbom", "cpu", "--licences"]) == 0
+    rows = dict(line.split(": ", 1) for line in capsys.readouterr().out.splitlines())
+    assert "ultralytics" in rows["AGPL-3.0"].split(", ")
+    assert "pytest" in rows["MIT"].split(", ")
+
+
+def test_an_unknown_stack_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    """With the name that was probably meant."""
+    assert cli.main(["sbom", "dcuu"]) == 2
+    assert "did you mean 'dcu'?" in capsys.readouterr().err
