@@ -24,7 +24,7 @@ _SPACE = "stackproof:"
 
 def bill(stack: Stack, lock: Lock, licences: Licences) -> dict[str, Any]:
     """Return the whole document; a package whose licence nobody could read says so in a property."""
-    vendors = {canonicalize_name(row.name): row for row in stack.vendor}
+    vendors: dict[str, Vendor] = {canonicalize_name(row.name): row for row in stack.vendor}
     parts = {_purl(pin, vendors.get(pin.name)): pin for pin in lock.pins}
     root = f"{stack.name}@{lock.digest[:12]}"
     return {
