@@ -13,6 +13,7 @@ import socket
 import textwrap
 from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass
+from datetime import datetime, timezone
 
 from stackproof import __version__
 from stackproof.base.text import plain
@@ -20,7 +21,7 @@ from stackproof.doctor.checkup import Checkup
 from stackproof.doctor.machine import Machine
 from stackproof.doctor.presence import Presence, Sight
 from stackproof.doctor.rules import AREAS, Finding
-from stackproof.stack.provenance import VARIABLES
+from stackproof.stack.provenance import VARIABLES, host_name
 from stackproof.stack.variables import Level
 
 # These name nobody, and as words of the language they would be missed.
@@ -222,6 +223,8 @@ def as_json(checkup: Checkup) -> str:
     whole = {
         "schema": "stackproof.doctor/2",
         "stackproof": __version__,
+        "node": host_name(),
+        "looked": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "exit_code": checkup.exit_code,
         "host": presence.host,
         "preferred": presence.preferred,
