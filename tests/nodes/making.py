@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from stackproof.record import records
-from stackproof.record.records import Check, Measurement, Record, Verdict
+from stackproof.record.records import Check, Figure, Measurement, Record, Verdict
 
 START = "2026-03-04T05:06:07+00:00"
 
@@ -23,9 +23,16 @@ def run(
     """Write the record of a run of stack cpu with one check of that verdict."""
     checks = [Check("host", Verdict.PASSED, "here", 0.0), Check("environment", Verdict.PASSED, "its lock", 0.0)]
     checks.append(Check("smoke/bringup::devices", verdict, reason, 1.5))
-    facts = {"host": node, "torch": "2.15.0", "lock": "abc", "pinned": True, "rehearsed": False, "stackproof": "0.1.0"}
+    facts: dict[str, Figure] = {
+        "host": node,
+        "torch": "2.15.0",
+        "lock": "abc",
+        "pinned": True,
+        "rehearsed": False,
+        "stackproof": "0.1.0",
+    }
     rows = [Measurement("vit", "tiny", "float32", 1, "rate", "samples/s", value, [value])]
-    record = Record(verb, "cpu", started, 3.0, verdict, dict(facts), checks, rows)
+    record = Record(verb, "cpu", started, 3.0, verdict, facts, checks, rows)
     path = folder / f"run-{len(list(folder.iterdir()))}.json"
     records.write(record, path)
     return path
