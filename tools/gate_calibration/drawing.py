@@ -70,6 +70,6 @@ def _gate(launches: Sequence[Launch], loss: float, plan: GatePlan, kind: str) ->
             for subject, cell in cells.items():
                 if not cell.decided:
                     cell.ratios.append(launch[subject] + loss)
-        results.look(design)
+        results.cells.look(design)
         seen = look
     return [cell.ruling.outcome for cell in cells.values() if cell.ruling is not None]

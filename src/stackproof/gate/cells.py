@@ -67,6 +67,30 @@ class Cell:
         return found | {f"launch {number}": math.exp(ratio) for number, ratio in enumerate(self.ratios)}
 
 
+class ComparedCells(dict[str, Cell]):
+    """What is compared, by the name of its check; all are judged together."""
+
+    def add(self, fresh: Cell, ratio: float) -> None:
+        """Append what one launch says of a cell, which may be its first word."""
+        cell = self.setdefault(fresh.name, fresh)
+        if not cell.decided:
+            cell.ratios.append(ratio)
+
+    def look(self, design: Design) -> None:
+        """Judge all cells together; those that are decided stay as they are, and stay in the family of tests."""
+        whole = {name: cell for name, cell in self.items() if len(cell.ratios) >= _FEWEST}
+        if not whole:
+            return
+        found = {name: cell.estimate(design.per_look) for name, cell in whole.items()}
+        for name, ruling in rule(found, {name: cell.effect for name, cell in whole.items()}, design).items():
+            if not whole[name].decided:
+                whole[name].ruling = ruling
+
+    def open(self) -> list[Cell]:
+        """Return the cells that still ask for launches."""
+        return [cell for cell in self.values() if not (cell.decided or cell.aside)]
+
+
 class Missing(NamedTuple):
     """A figure that the base has and the head has not."""
 
@@ -84,7 +108,7 @@ class Results:
     """The type of device, which decides the minimum effect."""
     stored: dict[str, Observed] = field(default_factory=dict)
     """What a record knows of the base, by subject; blocks are seconds per run, one a launch. Empty where both sides are live."""
-    cells: dict[str, Cell] = field(default_factory=dict)
+    cells: ComparedCells = field(default_factory=ComparedCells)
     lost: dict[str, Lost] = field(default_factory=dict)
     missing: dict[str, Missing] = field(default_factory=dict)
     """Figures that the base has and the head has not, by the name of the check."""
@@ -120,9 +144,9 @@ class Results:
         if self.stored:
             logs = tuple(map(math.log, base.blocks))
             middle = sum(logs) / len(logs)
-            self._append(Cell(subject, TIME, effect, logs), math.log(median(head.blocks)) - middle)
+            self.cells.add(Cell(subject, TIME, effect, logs), math.log(median(head.blocks)) - middle)
         else:
-            self._append(Cell(subject, TIME, effect), paired(base.blocks, head.blocks))
+            self.cells.add(Cell(subject, TIME, effect), paired(base.blocks, head.blocks))
 
     def _add_quantities(self, subject: str, base: Observed, head: Observed) -> None:
         for name, before in base.quantities.items():
@@ -132,7 +156,7 @@ class Results:
             row = self.plan.quantities[name]
             cell = Cell(subject, name, row.effect(self.kind), aside=row.aside)
             if before > 0 and after > 0:
-                self._append(cell, math.log(after / before))
+                self.cells.add(cell, math.log(after / before))
             elif before > 0:
                 self.missing[cell.name] = Missing(
                     subject, name, f"the base gives {before:g} {row.unit}, the head nothing"
@@ -153,29 +177,14 @@ class Results:
                 reason = f"the base counts {base.counters[name]}, the head nothing"
                 self.missing[f"gate/{subject}::{name}"] = Missing(subject, name, reason)
 
-    def _append(self, fresh: Cell, ratio: float) -> None:
-        cell = self.cells.setdefault(fresh.name, fresh)
-        if not cell.decided:
-            cell.ratios.append(ratio)
-
-    def look(self, design: Design) -> None:
-        """Judge all cells together; those that are decided stay as they are, and stay in the family of tests."""
-        whole = {name: cell for name, cell in self.cells.items() if len(cell.ratios) >= _FEWEST}
-        if not whole:
-            return
-        found = {name: cell.estimate(design.per_look) for name, cell in whole.items()}
-        for name, ruling in rule(found, {name: cell.effect for name, cell in whole.items()}, design).items():
-            if not whole[name].decided:
-                whole[name].ruling = ruling
-
     def seen(self) -> set[str]:
         """Return the subjects whose time was measured and that are not lost."""
         return {cell.subject for cell in self.cells.values() if cell.what == TIME} - set(self.lost)
 
     def undecided(self) -> list[str]:
         """Return the subjects that still have a cell to decide, in order; a lost one is decided."""
-        open_ = [cell.subject for cell in self.cells.values() if not (cell.decided or cell.aside)]
-        return [subject for subject in dict.fromkeys(open_) if subject not in self.lost]
+        asking = dict.fromkeys(cell.subject for cell in self.cells.open())
+        return [subject for subject in asking if subject not in self.lost]
 
 
 def counter_change(pairs: Sequence[tuple[dict[str, int], dict[str, int]]], counter: str) -> tuple[CellOutcome, str]:

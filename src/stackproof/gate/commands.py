@@ -17,11 +17,11 @@ from statistics import median
 from stackproof.base.errors import Refusal
 from stackproof.base.processes import HostLoad
 from stackproof.gate import figures
-from stackproof.gate.cells import BASE, HEAD, Cell
+from stackproof.gate.cells import BASE, HEAD, Cell, ComparedCells
 from stackproof.gate.conditions import Conditions
 from stackproof.gate.live import SideEndedError
 from stackproof.gate.plan import GatePlan
-from stackproof.gate.statistics import Design, rule
+from stackproof.gate.statistics import Design
 from stackproof.jobs import launch
 from stackproof.jobs.metrics import STEPS_FILE, Metric, MetricMissing, Output
 from stackproof.jobs.words import PythonCall
@@ -29,7 +29,6 @@ from stackproof.record.records import Verdict
 
 SUBJECT = "command"
 MEMORY = "peak-memory"
-_FEWEST = 3
 _SLACK, _LEAST_S = 10.0, 60.0
 """A launch that takes ten times as long as the first one of both sides, and a minute, hangs."""
 Counters = dict[str, int]
@@ -87,7 +86,7 @@ class CommandRun:
     first: dict[str, OneLaunch] = field(default_factory=dict)
     """The launch of each side that shows whether it runs; it is not timed."""
     pairs: list[dict[str, OneLaunch]] = field(default_factory=list)
-    cells: dict[str, Cell] = field(default_factory=dict)
+    cells: ComparedCells = field(default_factory=ComparedCells)
     counted: list[tuple[Counters, Counters]] = field(default_factory=list)
     uncounted: str = ""
     """Why there are no counters."""
@@ -105,32 +104,11 @@ class CommandRun:
         for metric in self.plan.metrics:
             base, head = (metric.one(pair[side].values[metric.name]) for side in (BASE, HEAD))
             ratio = math.log(base / head) if metric.higher else math.log(head / base)
-            self._append(Cell(SUBJECT, metric.name, self.plan.effect), ratio)
+            self.cells.add(Cell(SUBJECT, metric.name, self.plan.effect), ratio)
         base, head = (float(pair[side].peak) for side in (BASE, HEAD))
         if min(base, head) > 0 and not any(metric.name == MEMORY for metric in self.plan.metrics):
             effect = self.plan.plan.quantities[MEMORY].effect("cpu")
-            self._append(Cell(SUBJECT, MEMORY, effect, aside=True), math.log(head / base))
-
-    def _append(self, fresh: Cell, ratio: float) -> None:
-        cell = self.cells.setdefault(fresh.name, fresh)
-        if not cell.decided:
-            cell.ratios.append(ratio)
-
-    def look(self) -> None:
-        """Judge all cells together; those that are decided stay as they are."""
-        design = self.plan.design
-        whole = {name: cell for name, cell in self.cells.items() if len(cell.ratios) >= _FEWEST}
-        if not whole:
-            return
-        found = {name: cell.estimate(design.per_look) for name, cell in whole.items()}
-        for name, ruling in rule(found, {name: cell.effect for name, cell in whole.items()}, design).items():
-            if not whole[name].decided:
-                whole[name].ruling = ruling
-
-    @property
-    def open(self) -> bool:
-        """Whether a cell still asks for launches."""
-        return any(not (cell.decided or cell.aside) for cell in self.cells.values())
+            self.cells.add(Cell(SUBJECT, MEMORY, effect, aside=True), math.log(head / base))
 
 
 Say = Callable[[str], None]
@@ -155,7 +133,7 @@ def compare(plan: CommandPlan, folder: Path, say: Say) -> CommandRun:
         found.ended = ended
     except KeyboardInterrupt:
         found.interrupted = True
-        found.look()
+        found.cells.look(found.plan.design)
     return found
 
 
@@ -231,12 +209,12 @@ def _pairs(found: CommandRun, folder: Path, until: float, say: Say) -> None:
     while (look := found.plan.design.next_look(len(found.pairs))) is not None:
         while len(found.pairs) < look:
             if found.pairs and time.monotonic() > until:
-                found.look()
+                found.cells.look(found.plan.design)
                 return
             _pair(found, folder / f"launch-{len(found.pairs)}", deadline)
             say(f"pair {len(found.pairs)} of at most {looks[-1]}")
-        found.look()
-        if not found.open:
+        found.cells.look(found.plan.design)
+        if not found.cells.open():
             return
 
 

@@ -88,7 +88,7 @@ def compare(comparison: Comparison, folder: Path, watcher: Watcher) -> GateRun:
         )
     except KeyboardInterrupt:
         outcome.interrupted = True
-        results.look(comparison.design)
+        results.cells.look(comparison.design)
     return outcome
 
 
@@ -102,7 +102,7 @@ def _launches(
             if (
                 results.launches and time.monotonic() > until
             ):  # a look that came early has fewer launches, and promises no less
-                results.look(comparison.design)
+                results.cells.look(comparison.design)
                 return
             found, lost = _once(comparison, terms, left, folder, outcome, watcher)
             if comparison.stored and not results.launches:
@@ -111,7 +111,7 @@ def _launches(
             left = [subject for subject in left if subject not in results.lost]
             if not left and not results.seen():
                 return
-        results.look(comparison.design)
+        results.cells.look(comparison.design)
         watcher.looked(results)
         left = [subject for subject in results.undecided() if subject != PROCESS]
         more = bool(results.undecided())  # start-up alone is launched too: an open cell leaves the whole gate open
