@@ -28,6 +28,10 @@ from suites.common import SEED, supported
 _FILE = DATA / "sizes.toml"
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 _LEAST_TERMS = 1024
+_DRAWN = 16_777_213
+"""Normal numbers that are drawn, and repeated where a matrix has more: a prime, so that no two rows begin alike."""
+_PERIOD = 251
+"""Bytes repeat after so many: a prime, so that no power of two away the same one stands."""
 _WINOGRAD = 40.0
 """Units of rounding for kernels that transform small tiles first (Winograd's, https://arxiv.org/abs/1509.09308): they round
 more than the few terms of a pixel do. cuDNN's gradients of kernels were 23 units off on an H200; tf32 would be 260 or more.
@@ -50,6 +54,17 @@ def _row(kind: str, name: str, dtype: torch.dtype, stack: Stack, device: Device)
     return row
 
 
+@cache
+def _pool() -> torch.Tensor:
+    return torch.randn(_DRAWN, generator=torch.Generator().manual_seed(SEED))
+
+
+def _normal(turn: int, rows: int, columns: int) -> torch.Tensor:
+    """Return a matrix of normal numbers; `turn` says where it begins, so that no two matrices of a product are the same."""
+    begun = torch.roll(_pool(), turn * (_DRAWN // 3))
+    return begun.repeat(-(-rows * columns // _DRAWN))[: rows * columns].reshape(rows, columns)
+
+
 @pytest.mark.deadline(300)
 @pytest.mark.parametrize("dtype", _DTYPES)
 @pytest.mark.parametrize("name", _rows()["product"])
@@ -57,14 +72,13 @@ def test_product(name: str, dtype: str, stack: Stack, device: Device, figures: d
     """A linear layer's output, and the gradients of its input and its weight: every number, in sums of 256."""
     kind = _DTYPES[dtype]
     row = _row("product", name, kind, stack, device)
-    generator = torch.Generator().manual_seed(SEED)
     rows, inner, outer = row["rows"], row["inner"], row["outer"]
-    given, weight = (torch.randn(*shape, generator=generator).to(kind) for shape in ((rows, inner), (outer, inner)))
+    given, weight = _normal(0, rows, inner).to(kind), _normal(1, outer, inner).to(kind)
     leaves = [one.to(device.torch).detach().requires_grad_(row["backward"]) for one in (given, weight)]
     output = functional.linear(*leaves)
     wanted = {"output": (output, given, weight.T)}
     if row["backward"]:
-        slope = torch.randn(rows, outer, generator=generator).to(kind)
+        slope = _normal(2, rows, outer).to(kind)
         gradients = torch.autograd.grad(output, leaves, slope.to(device.torch))
         wanted |= {
             "input's gradient": (gradients[0], slope, weight),
@@ -130,14 +144,15 @@ def test_elements(name: str, stack: Stack, device: Device, figures: dict[str, Fi
     count = _row("elements", name, torch.float32, stack, device)["count"]
     values = torch.empty(count, dtype=torch.uint8, device=device.torch)
     step, total, expected = 1 << 24, 0, 0
+    tile = np.resize(np.arange(_PERIOD, dtype=np.uint8), step + _PERIOD)
     for start in range(0, count, step):
-        piece = (torch.arange(start, min(start + step, count), dtype=torch.int64) % 251).to(torch.uint8)
-        values[start : start + step] = piece.to(device.torch)
-        turned = np.bitwise_not(piece.numpy())
-        total += int(turned.astype(np.int64).sum())
+        piece = tile[start % _PERIOD :][: min(step, count - start)]
+        values[start : start + step] = torch.from_numpy(piece).to(device.torch)
+        turned = np.bitwise_not(piece)
+        total += int(turned.sum(dtype=np.int64))
         places = np.arange(start, start + len(piece))[:: max(1, len(piece) // 3)]
         require(
-            values[torch.from_numpy(places).to(device.torch)].tolist() == (places % 251).tolist(),
+            values[torch.from_numpy(places).to(device.torch)].tolist() == (places % _PERIOD).tolist(),
             f"{name}: bytes picked are others",
         )
         expected += _weighed(turned, start)
@@ -150,7 +165,7 @@ def test_elements(name: str, stack: Stack, device: Device, figures: dict[str, Fi
         checksum(copied) == expected % (1 << 64),
         f"{name}: of {count} bytes that were turned and copied some are others",
     )
-    require(int(values[count - 1]) == (count - 1) % 251, f"{name}: the last byte is another")
+    require(int(values[count - 1]) == (count - 1) % _PERIOD, f"{name}: the last byte is another")
     figures["summary"] = f"{count} bytes written, turned, copied and added up exactly"
 
 
