@@ -141,6 +141,8 @@ def _add_tool(name: str, summary: str, *words: str, groups: Sequence[str] = (), 
 _add_tool("doctor", "What is this box, and what is wrong with it", "stackproof", "doctor")
 _add_tool("triage", "What is wrong with a run, from its logs: LOG ...", "stackproof", "triage", groups=["product"])
 _add_tool("drift", "Did a figure step in the last nights, and why", "stackproof", "drift", groups=["product", "nights"])
+_SUMMARY = "What is proved, and what changed, as a folder of pages: OUT"
+_add_tool("site", _SUMMARY, "stackproof", "site", groups=["product", "nights"])
 _add_tool("lock", "Pin stacks anew from their requirements.in: NAME ... [--upgrade]", "stackproof", "lock")
 _add_tool("drill", "See every planted fault caught by name: --fast | --only ID", "stackproof", "drill", "--locked")
 _SUMMARY = "How often the gate cries for nothing, and what it finds: [--gates 5] [--continue] (a quiet night)"

@@ -54,7 +54,7 @@ def sessions(root: Path, *asked: str) -> dict[str, str]:
     return {name: f"{mark} {text}" for mark, name, text in rows}
 
 
-MENU = {*VERBS, "doctor", "triage", "lock", "tests", "drift", "drill", "lint"}
+MENU = {*VERBS, "doctor", "triage", "lock", "tests", "drift", "site", "drill", "lint"}
 
 
 def test_menu_fits_a_screen() -> None:

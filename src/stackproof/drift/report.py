@@ -71,49 +71,55 @@ def _section(title: str, rows: Any, told: Callable[[Any], list[str]], depth: int
 def _confirmed(one: Confirmed) -> list[str]:
     step, how = one.suspicion, "" if one.suspicion.interleaved else ", not interleaved"
     return [
-        f"{step.figure.label} {_seen(one.gate)}{how}: {_causes(step)}",
-        _when(step),
-        *_changes(step),
+        f"{step.figure.label} {seen(one.gate)}{how}: {causes(step)}",
+        when(step),
+        *differences(step),
         f"gate: {one.gate.path}",
     ]
 
 
 def _refuted(one: Refuted) -> list[str]:
     return [
-        f"{one.suspicion.figure.label}: {_size(one.suspicion)} was suspected, the gate saw {_seen(one.gate)} ({one.gate.path})"
+        f"{one.suspicion.figure.label}: {size(one.suspicion)} was suspected, the gate saw {seen(one.gate)} ({one.gate.path})"
     ]
 
 
 def _suspected(step: Suspicion) -> list[str]:
     how = "" if step.interleaved else " (not interleaved: yesterday's machine cannot run beside today's)"
-    first = f"{step.figure.label}, {step.kind.value}: {_size(step)}, score {abs(step.score):.1f}: {_causes(step)}"
-    return [first, _when(step), *_changes(step), f"confirm{how}: {step.command}"]
+    first = f"{step.figure.label}, {step.kind.value}: {size(step)}, score {abs(step.score):.1f}: {causes(step)}"
+    return [first, when(step), *differences(step), f"confirm{how}: {step.command}"]
 
 
-def _size(step: Suspicion) -> str:
+def size(step: Suspicion) -> str:
+    """Return how far a series seems to have stepped."""
     word = "slower" if step.slower else "faster"
-    return f"{_percent(step.size)} [{_percent(step.low)}, {_percent(step.high)}] {word}"
+    return f"{percent(step.size)} [{percent(step.low)}, {percent(step.high)}] {word}"
 
 
-def _seen(gate: GateSaid) -> str:
-    return f"{_percent(gate.ratio)} [{_percent(gate.low)}, {_percent(gate.high)}]"
+def seen(gate: GateSaid) -> str:
+    """Return what a gate has measured of a step."""
+    return f"{percent(gate.ratio)} [{percent(gate.low)}, {percent(gate.high)}]"
 
 
-def _percent(logarithm: float) -> str:
+def percent(logarithm: float) -> str:
+    """Return a logarithm of a ratio of seconds as a change: above 0 is slower."""
     return f"{100 * math.expm1(min(logarithm, 50.0)):+.1f} %"
 
 
-def _causes(step: Suspicion) -> str:
+def causes(step: Suspicion) -> str:
+    """Return who is the likeliest cause, and why."""
     return f"{' and '.join(cause.value for cause in step.causes)} ({step.why})"
 
 
-def _when(step: Suspicion) -> str:
+def when(step: Suspicion) -> str:
+    """Return since when a series has stepped, and what else moved."""
     first, last = step.between
     span = "" if first == last else f", or any night from {first} to {last}"
     return f"since {step.after.day}, {_counted(step.nights, 'night')}{span}; moved: {', '.join(kind.value for kind in step.moved)}"
 
 
-def _changes(step: Suspicion) -> list[str]:
+def differences(step: Suspicion) -> list[str]:
+    """Return what differs between the states before and after a step."""
     found = changes(step.before.state, step.after.state)
     return [f"{group}: {phrase}" for group, phrases in found.items() for phrase in phrases]
 
@@ -135,13 +141,13 @@ def _place(one: PlaceDrift) -> dict[str, Any]:
 
 def _verdict(one: Confirmed | Refuted) -> dict[str, Any]:
     gate = one.gate
-    seen = {
+    told = {
         "record": str(gate.path),
         "ratio": math.exp(gate.ratio),
         "low": math.exp(gate.low),
         "high": math.exp(gate.high),
     }
-    return _suspicion(one.suspicion) | {"gate": seen}
+    return _suspicion(one.suspicion) | {"gate": told}
 
 
 def _suspicion(step: Suspicion) -> dict[str, Any]:
@@ -149,7 +155,7 @@ def _suspicion(step: Suspicion) -> dict[str, Any]:
         "figure": vars(step.figure), "series": step.kind.value, "slower": step.slower, "score": step.score,
         "ratio": math.exp(step.size), "low": math.exp(step.low), "high": math.exp(step.high),
         "since": step.after.started.isoformat(), "between": list(step.between), "nights": step.nights,
-        "before": str(step.before.path), "after": str(step.after.path), "changes": _changes(step),
+        "before": str(step.before.path), "after": str(step.after.path), "changes": differences(step),
         "moved": [kind.value for kind in step.moved], "changed": [cause.value for cause in step.changed],
         "causes": [cause.value for cause in step.causes], "why": step.why,
         "command": step.command, "interleaved": step.interleaved,

@@ -339,7 +339,7 @@ def _failure(record: Record, checks: list[Check]) -> Group:
     if repro := str(first.figures.get("repro", "")):
         lines.append(_code(repro))
     if "/" in first.id:
-        lines.append(Text(f"  repeat just this: {_again(record, first)}", style="dim"))
+        lines.append(Text(f"  repeat just this: {again(record, first)}", style="dim"))
     return Group(*lines)
 
 
@@ -351,7 +351,7 @@ def _code(repro: str) -> Text:
     return Text("\n".join(lines), style="dim")
 
 
-def _again(record: Record, check: Check) -> str:
+def again(record: Record, check: Check) -> str:
     """Return the command that repeats one check; it is never broken into lines, so that it can be copied."""
     pinned = record.provenance.get("pinned", True)
     session = ["nox", "-s", f"{record.stack}-{record.verb}", "--"]

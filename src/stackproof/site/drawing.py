@@ -1,0 +1,209 @@
+"""Curves as SVG without scripts: a line, the band of its intervals, a rule at each change of state, a mark at each step.
+
+The plot has whole numbers as coordinates and stretches with the window; what is text stands outside of it and does not.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from itertools import pairwise
+from statistics import median
+
+from stackproof.base.statistics import Interval
+from stackproof.site.curves import Curve, SeriesView
+from stackproof.site.html import Markup, el, joined
+
+TALL = 1000
+_HEIGHT = 200
+_MOST = 1800
+"""Points that are drawn one by one; of more, the least and the greatest of each bin of a pixel's width."""
+_LEAST_SPAN = 0.05
+"""A plot shows this much on either side of the median at least, so that noise looks as small as it is."""
+_TICKS = 4
+_OPEN = ("suspected", "refuted")
+"""What is not settled, or settled as nothing, has an open mark."""
+_Point = tuple[int, float, float, float]
+
+
+def resolution(times: Sequence[datetime]) -> int:
+    """Return how many seconds a step of the time axis has: a day where each point has a day of its own, else an hour."""
+    return 86400 if len({one.date() for one in times}) == len(times) else 3600
+
+
+def steps_of(times: Sequence[datetime]) -> list[int]:
+    """Return where points stand: steps of the time axis since the beginning of the first one's day."""
+    seconds = resolution(times)
+    start = times[0].replace(hour=0, minute=0, second=0, microsecond=0)
+    return [int((one - start).total_seconds() // seconds) for one in times]
+
+
+def plot(view: SeriesView, curve: Curve) -> Markup:
+    """Return the plot of one curve; without a point, a sentence."""
+    places = steps_of(view.times)
+    points = [
+        (x, one.median, one.low, one.high) for x, one in zip(places, curve.values, strict=True) if not math.isnan(one.median)
+    ]  # fmt: skip
+    if not points:
+        return el("p", "No night has a value here yet.", class_="dim")
+    low, high = span(points)
+    wide = max(1, places[-1])
+    told = f"{curve.title}: {len(points)} points from {_number(low)} to {_number(high)} {curve.unit}, the last {value(curve.newest)}"
+    inner = el(
+        "svg", *_drawn(view, curve, places, _binned(points, wide), (low, high)),
+        viewBox=f"0 0 {wide} {TALL}", preserveAspectRatio="none", width="100%", height=_HEIGHT, class_="plot",
+        data_low=f"{low:.6g}", data_high=f"{high:.6g}",
+    )  # fmt: skip
+    return el("svg", inner, *_labels(view, places, (low, high)), width="100%", height=_HEIGHT + 22, role="img",
+              aria_label=told, class_="chart")  # fmt: skip
+
+
+def value(one: Interval) -> str:
+    """Return a value between its bounds."""
+    return "" if math.isnan(one.median) else f"{_number(one.median)} [{_number(one.low)}, {_number(one.high)}]"
+
+
+def _number(figure: float) -> str:
+    if not math.isfinite(figure):
+        return "no number"
+    return f"{figure:,.0f}" if abs(figure) >= 10000 else f"{figure:.4g}"
+
+
+def span(points: Sequence[_Point]) -> tuple[float, float]:
+    """Return the range to draw: all values and nearly all of their bounds, and `_LEAST_SPAN` around the middle at least."""
+    values = [point[1] for point in points]
+    middle = median(values)
+    lows, highs = sorted(point[2] for point in points), sorted(point[3] for point in points)
+    few = len(points) // 20
+    low = min(*values, middle * (1 - _LEAST_SPAN), max(lows[few], 0.0))
+    high = max(*values, middle * (1 + _LEAST_SPAN), min(highs[-1 - few], 10 * max(values)))
+    return low, high
+
+
+def _binned(points: list[_Point], wide: int) -> list[_Point]:
+    if len(points) <= _MOST:
+        return points
+    bins: dict[int, list[_Point]] = {}
+    for point in points:
+        bins.setdefault(point[0] * (_MOST // 2) // (wide + 1), []).append(point)
+    found = list[_Point]()
+    for those in bins.values():
+        low, high = min(one[2] for one in those), max(one[3] for one in those)
+        ends = sorted({min(those, key=lambda one: one[1]), max(those, key=lambda one: one[1])})
+        found += [(x, figure, low, high) for x, figure, _, _ in ends]
+    return found
+
+
+def _drawn(
+    view: SeriesView, curve: Curve, places: Sequence[int], points: Sequence[_Point], ends: tuple[float, float]
+) -> Iterator[Markup]:  # fmt: skip
+    step = max(2 * median([after - before for before, after in pairwise(places)] or [1]), 2)
+    runs = _unbroken(points, step)
+    yield el("path", class_="band", d=Markup("".join(_band(run, ends) for run in runs)))
+    for mark in view.states:
+        yield el("path", class_="state", d=Markup(f"M{places[mark.at]} 0v{TALL}"))
+    yield el("path", class_="line", d=Markup("".join(_line(run, ends) for run in runs)))
+    for step_ in curve.marks:
+        point = curve.values[step_.at].median
+        y = _y(point, ends) if not math.isnan(point) else TALL // 2
+        kind = "better" if not step_.worse else "worse"
+        shape = step_.word.split(" ", 1)[0]
+        spot = Markup(f"M{places[step_.at]} {y}h0")
+        yield el("path", el("title", step_.word), class_=f"mark {kind} {shape}", d=spot)
+        if shape in _OPEN:
+            yield el("path", class_="hole", d=spot)
+
+
+def _unbroken(points: Sequence[_Point], step: float) -> list[list[_Point]]:
+    """Return the stretches between which nights are missing: nothing was measured there, so nothing is drawn."""
+    runs = list[list[_Point]]()
+    for point in points:
+        if not runs or point[0] - runs[-1][-1][0] > step:
+            runs.append([])
+        runs[-1].append(point)
+    return runs
+
+
+def _y(figure: float, ends: tuple[float, float]) -> int:
+    share = (figure - ends[0]) / (ends[1] - ends[0] or 1.0)
+    return round(TALL * (1 - min(max(share, 0.0), 1.0)))
+
+
+def _line(run: Sequence[_Point], ends: tuple[float, float]) -> str:
+    return _path([(x, _y(figure, ends)) for x, figure, _, _ in run]) + ("h0" if len(run) == 1 else "")
+
+
+def _band(run: Sequence[_Point], ends: tuple[float, float]) -> str:
+    return (
+        _path(
+            [*((x, _y(high, ends)) for x, _, _, high in run), *((x, _y(low, ends)) for x, _, low, _ in reversed(run))]
+        )
+        + "z"
+    )
+
+
+def _path(corners: Sequence[tuple[int, int]]) -> str:
+    """Return a path in steps from corner to corner: they are shorter to write than the corners."""
+    told, (x, y) = f"M{corners[0][0]} {corners[0][1]}", corners[0]
+    steps = []
+    for to_x, to_y in corners[1:]:
+        steps.append(f"{to_x - x}{to_y - y if to_y < y else f' {to_y - y}'}")
+        x, y = to_x, to_y
+    return f"{told}l{_packed(steps)}" if steps else told
+
+
+def _packed(steps: Sequence[str]) -> str:
+    return "".join(step if not at or step.startswith("-") else f" {step}" for at, step in enumerate(steps))
+
+
+def ticks(low: float, high: float) -> list[float]:
+    """Return round numbers between two ends, a few of them."""
+    rough = (high - low) / _TICKS or 1.0
+    power = 10 ** math.floor(math.log10(rough))
+    step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough)
+    first = math.ceil(low / step)
+    return [number * step for number in range(first, math.floor(high / step) + 1)]
+
+
+def _labels(view: SeriesView, places: Sequence[int], ends: tuple[float, float]) -> Iterator[Markup]:
+    for tick in ticks(*ends):
+        y = _y(tick, ends) * _HEIGHT // TALL
+        yield el("text", _number(tick), x=4, y=max(11, y - 3), class_="tick")
+    wide = max(1, places[-1])
+    for number, mark in enumerate(view.states, 1):
+        share = 100 * places[mark.at] / wide
+        yield el("text", number, x=f"{share:.2f}%", y=11, class_="number", data_x=places[mark.at])
+    yield el("text", f"{view.times[0]:%Y-%m-%d}", x=0, y=_HEIGHT + 16, class_="date")
+    if len(view.times) > 1:
+        yield el("text", f"{view.times[-1]:%Y-%m-%d}", x="100%", y=_HEIGHT + 16, class_="date last")
+
+
+def spark(view: SeriesView, most: int = 60) -> Markup:
+    """Return a small line of the last points, for a table; the figure beside it says the same."""
+    curve = view.curves[0] if view.nightly else view.curves[-1]
+    values = [one.median for one in curve.values[-most:] if not math.isnan(one.median)]
+    if len(values) < 2:
+        return Markup("")
+    low, high = span([(0, one, one, one) for one in values])
+    corners = [(at, (_y(one, (low, high)) + 25) // 50) for at, one in enumerate(values)]
+    line = el("path", d=Markup(_path(corners)))
+    return el(
+        "svg",
+        line,
+        viewBox=f"0 -1 {len(values) - 1} 22",
+        preserveAspectRatio="none",
+        class_="spark",
+        aria_hidden="true",
+    )
+
+
+def legend() -> Markup:
+    """Return what the shapes of a plot mean."""
+    return el(
+        "p", "The band is the 95 % interval of each median. ", joined(
+            (el("span", "●", class_="mark-worse"), " confirmed or flagged step for the worse, ",
+             el("span", "●", class_="mark-better"), " for the better, ", el("span", "○", class_="mark-open"),
+             " suspected, ", el("span", "○", class_="dim"), " refuted. Numbered rules: the state of the stack changed."),
+        ), class_="dim small",
+    )  # fmt: skip

@@ -1,0 +1,122 @@
+"""All that the pages show, worked out once: runs, matrix, nights and series, and which runs have a page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+
+from stackproof.drift.findings import Drift, examine
+from stackproof.drift.nights import by_place, nights
+from stackproof.drift.verdicts import Confirmed, Refuted, said
+from stackproof.history.timeline import Change, entries, histories
+from stackproof.record.store import MEASURING, Loaded
+from stackproof.site import curves, shelf
+from stackproof.site.curves import SeriesView
+from stackproof.site.matrix import CellState, StackMatrix, matrix
+from stackproof.site.shelf import Shelf, ShelvedRun
+
+_NEWEST = 7
+"""Runs of one verb at one place that have a page for being new; older ones have one if something points at them."""
+_LOUD = (CellState.FAILED, CellState.STALE)
+
+
+@dataclass(frozen=True)
+class SiteModel:
+    """What a site is about. `kept`: the runs that have a page, newest first; `before`: of each the one before it of the same kind."""
+
+    shelf: Shelf
+    folders: tuple[Path, ...]
+    matrix: StackMatrix
+    drift: Drift
+    flags: tuple[Change, ...]
+    views: tuple[SeriesView, ...]
+    kept: Mapping[Path, ShelvedRun]
+    before: Mapping[Path, ShelvedRun]
+
+    def shown(self, text: object) -> str:
+        """Return text without the folders of this machine."""
+        return shelf.shown(str(text), self.folders)
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What was wrong with the records."""
+        return tuple(self.shown(one) for one in dict.fromkeys((*self.shelf.problems, *self.drift.problems)))
+
+    @property
+    def sentence(self) -> str:
+        """What matters, in one sentence: slowdowns, what is red or old, and what nobody has ever seen on its card."""
+        slower = sum(len(one.slowdowns) for one in self.drift.places)
+        suspected = sum(len(one.suspicions) for one in self.drift.places)
+        told = [_count(slower, "confirmed slowdown"), f"{suspected or 'none'} unconfirmed"]
+        told += [f"{_count(number, 'suite')} {state.value}" for state in _LOUD if (number := self.matrix.count(state))]
+        never = self.matrix.never_on_card
+        card = f"{_count(len(never), 'stack')} never ran on {'its' if len(never) == 1 else 'their'} card"
+        told.append(f"{card} ({', '.join(never)})" if never else "every stack has run on its card")
+        sentence = ", ".join(told)
+        return f"{sentence[0].upper()}{sentence[1:]}."
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number or 'no'} {what}{'' if number == 1 else 's'}"
+
+
+def model(
+    found: Shelf, folders: Sequence[Path], stacks: Sequence[str], suites: Sequence[str], today: date, days: int
+) -> SiteModel:
+    """Return what a site of these runs shows as of a day."""
+    loaded = found.loaded()
+    drift = _drift(loaded)
+    measured = histories(entries({path: one for path, one in loaded.records.items() if one.verb in MEASURING}))
+    flags = sorted((step for one in measured for step in one.changes), key=lambda step: step.after.when, reverse=True)
+    views = [*(view for one in drift.places for view in curves.of_nights(one)), *curves.of_histories(measured)]
+    cells = matrix(found.runs, stacks, suites, today, days)
+    kept = _kept(found, cells, drift)
+    return SiteModel(found, tuple(folders), cells, drift, tuple(flags), tuple(views), kept, _before(found, kept))
+
+
+def _drift(loaded: Loaded) -> Drift:
+    found, problems = nights(loaded)
+    gates = said(loaded.records)
+    places = [examine(place, those, gates) for place, those in by_place(found).items()]
+    chains = [sentence for one in places for trend in one.trends for sentence in trend.problems]
+    return Drift(tuple(sorted(places, key=lambda one: one.place.label)), (*problems, *chains))
+
+
+def _kept(found: Shelf, cells: StackMatrix, drift: Drift) -> dict[Path, ShelvedRun]:
+    """Return the runs that have a page: the newest of each kind, those that prove a cell, and those that steps name."""
+    wanted = {cell.run.path for cell in cells.cells.values() if cell.run} | set(_named(drift))
+    seen: dict[tuple[str, str], int] = {}
+    for run in reversed(found.runs):
+        kind = _kind(run)
+        seen[kind] = seen.get(kind, 0) + 1
+        if seen[kind] <= _NEWEST:
+            wanted.add(run.path)
+    return {run.path: run for run in reversed(found.runs) if run.path in wanted}
+
+
+def _named(drift: Drift) -> Iterator[Path]:
+    for place in drift.places:
+        settled: list[Confirmed | Refuted] = [*place.confirmed, *place.refuted]
+        for one in settled:
+            yield from (one.gate.path, one.suspicion.before.path, one.suspicion.after.path)
+        for step in place.suspicions:
+            yield from (step.before.path, step.after.path)
+
+
+def _kind(run: ShelvedRun) -> tuple[str, str]:
+    return run.record.verb, run.place.digest
+
+
+def _before(found: Shelf, kept: Iterable[Path]) -> dict[Path, ShelvedRun]:
+    """Return of each run that has a page the newest one before it, of the same verb at the same place, that has one too."""
+    last: dict[tuple[str, str], ShelvedRun] = {}
+    before = {}
+    pages = set(kept)
+    for run in found.runs:
+        if run.path in pages:
+            if earlier := last.get(_kind(run)):
+                before[run.path] = earlier
+            last[_kind(run)] = run
+    return before
