@@ -93,6 +93,7 @@ VERBS: dict[str, tuple[Callable[[nox.Session, str, Any, Sequence[str]], None], s
     "rehearse": (_in_stack, "Run the software of {} on the CPU, with upstream builds of its versions"),
     "gate": (_in_judges, "Is this change of {} worse than its base: --base REF"),
     "sweep": (_in_judges, "Which setting of {} is faster than the defaults: --env NAME=V1,V2"),
+    "night": (_in_judges, "A runner's night of {}: prove it, measure it beside its anchor, confirm steps"),
     "asv": (_in_asv, "Keep the history of {} with asv: run|continuous|compare|publish|check ..."),
 }
 
@@ -201,7 +202,13 @@ def gate_tests(session: nox.Session) -> None:
     side = environments.prepare(stacks.load("cpu"), session.log)
     _install(session, "judges", "others", "test")
     tools = ["tests/tools/gate_calibration", "tests/tools/drift_calibration"]
-    words = session.posargs or ["tests/gate", *tools, "tests/commands/test_gate.py"]
+    words = session.posargs or [
+        "tests/gate",
+        "tests/night",
+        *tools,
+        "tests/commands/test_gate.py",
+        "tests/commands/test_night.py",
+    ]
     _call(session, "python", "pytest", "-p", "no:benchmark", *words, STACKPROOF_SIDE=str(side))
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from stackproof.base.errors import Refusal
-from stackproof.gate import variants
+from stackproof.gate import commits, variants
 from stackproof.gate.variants import Variant, assignments, sources
 from stackproof.project import projects
 from stackproof.stack import stacks
@@ -38,16 +38,16 @@ def test_a_source_must_be_a_project(tmp_path: Path) -> None:
 def test_an_unknown_commit_is_refused_by_name() -> None:
     """Before anything is built."""
     with pytest.raises(Refusal, match="'no-such-branch' is no commit"):
-        variants._resolved("no-such-branch")
+        commits.resolved("no-such-branch")
 
 
 def test_without_git_or_history_that_is_what_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A good branch is not blamed where git is absent, or where the checkout was unpacked from an archive."""
     with pytest.raises(Refusal, match=r"has no git history.*unpacked from an archive"):
-        variants._resolved("main", tmp_path)
+        commits.resolved("main", tmp_path)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(Refusal, match="git is not installed"):
-        variants._resolved("main", tmp_path)
+        commits.resolved("main", tmp_path)
 
 
 def test_a_side_is_built_with_the_uv_that_is_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,7 +75,7 @@ def test_a_tree_holds_this_harness_and_the_commits_tables(tmp_path: Path, monkey
     assert tree.parent == tmp_path
     harness = "src/stackproof/gate/side.py"
     assert (tree / harness).read_bytes() == (variants.ROOT / harness).read_bytes()
-    stack = variants._git_bytes("show", "HEAD:stacks/cpu/stack.toml")
+    stack = commits.git_bytes("show", "HEAD:stacks/cpu/stack.toml")
     assert (tree / "stacks/cpu/stack.toml").read_bytes() == stack
 
 

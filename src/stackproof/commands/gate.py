@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from stackproof.commands import arguments, gate_command, sign
 
 if TYPE_CHECKING:
     from stackproof.commands.arguments import Verbs
+    from stackproof.stack import stacks
 
 
 _GRID = "OMP_NUM_THREADS=1,2"
@@ -87,7 +89,7 @@ def _gate(options: argparse.Namespace) -> int:
 def _check(options: argparse.Namespace) -> None:
     """Refuse what is wrong with the words themselves, before anything is looked for or built."""
     from stackproof.bench.subjects import profile
-    from stackproof.gate import planted, variants
+    from stackproof.gate import commits, planted, variants
     from stackproof.record import records
     from stackproof.stack import stacks
 
@@ -100,8 +102,9 @@ def _check(options: argparse.Namespace) -> None:
         if lock and not options.unpinned and (why := files.why_unreadable(lock)):
             raise Refusal(f"--{side}-lock {lock}: {why}; name a file made by `nox -s lock -- NAME`")
         if commit := getattr(options, side):
-            variants.require_commit(commit)
-    _check_only(options)
+            commits.require_commit(commit)
+    if options.stack and not options.base_record and options.command is None:  # a stored base may have one of its own
+        check_subjects(options.only, stacks.load(options.stack))
     planted.read(options.head_drill)
     alone = not (options.base or options.base_lock or options.base_source or options.base_env)
     if options.base_record and alone:
@@ -110,16 +113,12 @@ def _check(options: argparse.Namespace) -> None:
         variants.require_interpreter(options.unpinned)
 
 
-def _check_only(options: argparse.Namespace) -> None:
-    """Refuse names of subjects that no profile has; a stored base may have one of its own."""
-    if not (options.only and options.stack) or options.base_record or options.command is not None:
-        return
+def check_subjects(only: Sequence[str], stack: stacks.Stack) -> None:
+    """Refuse names of subjects that no profile has."""
     from stackproof.bench.subjects import profiles, subjects
-    from stackproof.stack import stacks
 
-    stack = stacks.load(options.stack)
-    known = {one.name for profile in profiles() for one in subjects(profile.name, stack)}
-    for name in options.only:
+    known = {one.name for profile in profiles() for one in subjects(profile.name, stack)} if only else set()
+    for name in only:
         if name not in known:
             some = ", ".join([*sorted(known)[:_SHOWN], "..."])
             raise Refusal(f"--only '{name}' is no subject of any profile{suggestion(name, known)}; there are: {some}")

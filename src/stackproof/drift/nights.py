@@ -51,7 +51,7 @@ class FigureKey:
 
 @dataclass(frozen=True)
 class Night:
-    """One night at one place. `figures`: seconds per unit of work of each side, a sample a launch, in the order they were taken."""
+    """One night at one place. `figures`: seconds per unit of work of each side, a sample a round, in the order they were taken."""
 
     path: Path
     started: datetime
@@ -70,7 +70,7 @@ class Night:
 
 @dataclass(frozen=True)
 class NightSide:
-    """What a night measured of one side of one figure: seconds per unit of work, a sample a launch."""
+    """What a night measured of one side of one figure: seconds per unit of work, a sample a round of all sides."""
 
     key: FigureKey
     dtype: str

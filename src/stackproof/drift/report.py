@@ -43,9 +43,9 @@ def as_json(found: Drift) -> str:
 def _lines(found: Drift) -> Iterator[_Line]:
     yield 0, found.headline
     for one in found.places:
-        yield 0, f"{one.place.label}: {_counted(len(one.nights), 'night')} of {_counted(len(one.trends), 'figure')}"
+        yield 0, f"{one.place.label}: {counted(len(one.nights), 'night')} of {counted(len(one.trends), 'figure')}"
         if one.lacking:
-            yield 1, f"{_counted(one.lacking, 'more night')} needed before a step can be seen"
+            yield 1, f"{counted(one.lacking, 'more night')} needed before a step can be seen"
         yield from _section("confirmed slowdowns", one.slowdowns, _confirmed)
         yield from _section("suspected, not confirmed", one.suspicions, _suspected)
         others = [gate for gate in one.confirmed if gate not in one.slowdowns]
@@ -68,10 +68,16 @@ def _section(title: str, rows: Any, told: Callable[[Any], list[str]], depth: int
         yield from ((depth + 2, line) for line in rest)
 
 
-def _confirmed(one: Confirmed) -> list[str]:
+def confirmed_line(one: Confirmed) -> str:
+    """Say in a line what is confirmed: the figure, what the gate saw, and the likeliest cause."""
     step, how = one.suspicion, "" if one.suspicion.interleaved else ", not interleaved"
+    return f"{step.figure.label} {seen(one.gate)}{how}: {causes(step)}"
+
+
+def _confirmed(one: Confirmed) -> list[str]:
+    step = one.suspicion
     return [
-        f"{step.figure.label} {seen(one.gate)}{how}: {causes(step)}",
+        confirmed_line(one),
         when(step),
         *differences(step),
         f"gate: {one.gate.path}",
@@ -115,7 +121,7 @@ def when(step: Suspicion) -> str:
     """Return since when a series has stepped, and what else moved."""
     first, last = step.between
     span = "" if first == last else f", or any night from {first} to {last}"
-    return f"since {step.after.day}, {_counted(step.nights, 'night')}{span}; moved: {', '.join(kind.value for kind in step.moved)}"
+    return f"since {step.after.day}, {counted(step.nights, 'night')}{span}; moved: {', '.join(kind.value for kind in step.moved)}"
 
 
 def differences(step: Suspicion) -> list[str]:
@@ -124,7 +130,8 @@ def differences(step: Suspicion) -> list[str]:
     return [f"{group}: {phrase}" for group, phrases in found.items() for phrase in phrases]
 
 
-def _counted(count: int, what: str) -> str:
+def counted(count: int, what: str) -> str:
+    """Return `1 night`, `2 nights`."""
     return f"{count} {what}{'' if count == 1 else 's'}"
 
 

@@ -25,7 +25,7 @@ class Suspicion:
 
     `size`: log of after over before, with its 95 % interval `low` to `high`; above 0 is slower. `score`: in standard errors.
     `before` and `after`: the last night before the step and the first after it; `between`: the first nights that are about as likely.
-    `command`: the gate that confirms or refutes it; `interleaved`: whether both states run side by side in it.
+    `asks`: what the gate is asked that confirms or refutes it; `interleaved`: whether both states run side by side in it.
     """
 
     place: Place
@@ -43,13 +43,18 @@ class Suspicion:
     changed: tuple[Cause, ...]
     causes: tuple[Cause, ...]
     why: str
-    command: str
+    asks: tuple[str, ...]
     interleaved: bool
 
     @property
     def slower(self) -> bool:
         """Whether it is for the worse."""
         return self.size > 0
+
+    @property
+    def command(self) -> str:
+        """The gate, as people type it."""
+        return shlex.join(["nox", "-s", "gate", "--", self.place.stack, *self.asks])
 
 
 def suspect(trends: Sequence[Trend], values: Sequence[dict[SeriesKind, Values]]) -> list[Suspicion]:
@@ -109,10 +114,10 @@ def describe(
     moved = tuple(one for one in SeriesKind if one is kind or _moved(values[one], index))
     changed = _changed(trend.nights, span)
     row = rules().blame(moved, changed)
-    command, interleaved = confirming(trend, kind, before, after)
+    asks, interleaved = confirming(trend, kind, before, after)
     return Suspicion(
         trend.place, trend.figure, kind, size, size - _Z * error, size + _Z * error, score, before, after,
-        (earliest.day, span[1].day), len(trend.nights) - index, moved, changed, row.causes, row.why, command, interleaved,
+        (earliest.day, span[1].day), len(trend.nights) - index, moved, changed, row.causes, row.why, asks, interleaved,
     )  # fmt: skip
 
 
@@ -143,17 +148,16 @@ def _changed(nights: Sequence[Night], span: tuple[Night, Night]) -> tuple[Cause,
     return tuple(cause for cause in Cause if cause in seen)
 
 
-def confirming(trend: Trend, kind: SeriesKind, before: Night, after: Night) -> tuple[str, bool]:
-    """Return the command that measures both states, and whether side by side.
+def confirming(trend: Trend, kind: SeriesKind, before: Night, after: Night) -> tuple[tuple[str, ...], bool]:
+    """Return what a gate is asked that measures both states, and whether side by side.
 
     Two commits, with the locks that they hold, run interleaved. A driver or a machine of yesterday cannot: there today's state is held
     against the record of the night before, which shows whether it lasts.
     """
-    words = ["nox", "-s", "gate", "--", trend.place.stack]
     commits = before.state.commit, after.state.commit
     known = all(one != "unknown" and not one.endswith(_LOCAL_CHANGES) for one in commits)
     interleaved = kind is not SeriesKind.ANCHOR and known and commits[0] != commits[1]
-    words += (
-        ["--base", commits[0], "--head", commits[1]] if interleaved else ["--base-record", str(before.path), "--unlike"]
+    sides = (
+        ("--base", commits[0], "--head", commits[1]) if interleaved else ("--base-record", str(before.path), "--unlike")
     )
-    return shlex.join([*words, "--only", trend.figure.subject]), interleaved
+    return (*sides, "--only", trend.figure.subject), interleaved

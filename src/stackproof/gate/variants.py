@@ -24,9 +24,9 @@ from typing import Any
 
 from stackproof.base import files, places
 from stackproof.base.errors import EnvironmentMismatchError, Refusal, suggestion
-from stackproof.base.places import ROOT, require_checkout
+from stackproof.base.places import ROOT
 from stackproof.base.text import tail
-from stackproof.gate import plan
+from stackproof.gate import commits, plan
 from stackproof.gate.live import SideSpec
 from stackproof.project import projects
 from stackproof.runner.process import variables_of
@@ -66,10 +66,6 @@ class Variant:
         parts += [f"over {self.backend}"] if self.backend else []
         parts += [f"DRILL {self.drill}"] if self.drill else []
         return str(self.record) if self.record else ", ".join(parts)
-
-
-class GitMissingError(Refusal):
-    """There is no git, so that nothing is known of commits."""
 
 
 def assignments(
@@ -154,10 +150,10 @@ def _project(variant: Variant) -> dict[str, str]:
         return {}
     if not variant.commit:
         return {projects.VARIABLE: str(project.folder)}
-    revision = _resolved(variant.commit, project.folder)
+    revision = commits.resolved(variant.commit, project.folder)
     tree = HOME / f"{project.name}-{hashlib.sha256(str(project.folder).encode()).hexdigest()[:6]}-{revision[:10]}"
     if not tree.exists():
-        packed = _git_bytes("archive", "--format=tar", revision, folder=project.folder)  # of this folder alone
+        packed = commits.git_bytes("archive", "--format=tar", revision, folder=project.folder)  # of this folder alone
         with tempfile.TemporaryDirectory(prefix="project-", dir=_made(HOME)) as folder:
             with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
                 archive.extractall(Path(folder) / "tree", **_SAFE)  # noqa: S202 - git made it a moment ago
@@ -183,7 +179,7 @@ def _tree(variant: Variant, stack: stacks.Stack) -> Path:
     commit = "" if projects.current() else variant.commit
     if not (commit or variant.lock or variant.sources):
         return ROOT
-    digest = hashlib.sha256(f"{_resolved(commit)}|{variant.lock}|{variant.label}".encode()).hexdigest()[:10]
+    digest = hashlib.sha256(f"{commits.resolved(commit)}|{variant.lock}|{variant.label}".encode()).hexdigest()[:10]
     tree = HOME / f"{variant.name}-{digest}"
     _lay_harness(tree)
     if commit:
@@ -198,8 +194,8 @@ def _lay_harness(tree: Path) -> None:
     for old in tree.glob("*"):
         if old.name != ".nox":
             shutil.rmtree(old) if old.is_dir() else old.unlink()
-    _require_history(ROOT)
-    listed = _git("ls-files", "--cached", "--others", "--exclude-standard", "-z").split("\0")
+    commits.require_history(ROOT)
+    listed = commits.git("ls-files", "--cached", "--others", "--exclude-standard", "-z").split("\0")
     for name in filter(None, listed):
         if not name.startswith(_LEFT_OUT) and (ROOT / name).is_file():
             (tree / name).parent.mkdir(parents=True, exist_ok=True)
@@ -208,15 +204,15 @@ def _lay_harness(tree: Path) -> None:
 
 def _overlay(tree: Path, commit: str) -> None:
     """Replace what is compared by the commit's; what it did not have yet stays as it is here."""
-    revision = _resolved(commit)
+    revision = commits.resolved(commit)
     for place in plan.load().compared.paths:
-        names = list(filter(None, _git("ls-tree", "-r", "--name-only", "-z", revision, place).split("\0")))
+        names = list(filter(None, commits.git("ls-tree", "-r", "--name-only", "-z", revision, place).split("\0")))
         if not names:
             continue
         shutil.rmtree(tree / place, ignore_errors=True)
         for name in names:
             (tree / name).parent.mkdir(parents=True, exist_ok=True)
-            (tree / name).write_bytes(_git_bytes("show", f"{revision}:{name}"))
+            (tree / name).write_bytes(commits.git_bytes("show", f"{revision}:{name}"))
 
 
 def _replace_lock(tree: Path, stack: stacks.Stack, lock: Path) -> None:
@@ -300,56 +296,3 @@ def _lock_of(tree: Path, stack: stacks.Stack) -> Path:
     if not found.is_file():
         raise Refusal(f"{tree.name}: has no {_lock_in_tree(stack)}; that commit does not know the stack yet")
     return found
-
-
-def require_commit(commit: str) -> None:
-    """Refuse what names no commit, of a project where there is one, and where git cannot say."""
-    project = projects.current()
-    _resolved(commit, project.folder if project else ROOT)
-
-
-def _resolved(commit: str, folder: Path = ROOT) -> str:
-    if not commit:
-        return ""
-    _require_history(folder)
-    try:
-        return _git("rev-parse", "--verify", "--quiet", f"{commit}^{{commit}}", folder=folder).strip()
-    except GitMissingError:
-        raise
-    except Refusal:
-        raise Refusal(
-            f"'{commit}' is no commit, branch or tag of this repository; `git fetch` it, or check its name"
-        ) from None
-
-
-def _require_history(folder: Path) -> None:
-    """Refuse a folder that came without its commits, such as an unpacked archive; the sentence is not about the commit then."""
-    _git("--version", folder=folder)  # refuses where there is no git
-    try:
-        _git("rev-parse", "--git-dir", folder=folder)
-    except Refusal as refusal:
-        why = (
-            "is not owned by you; see git's safe.directory"
-            if "dubious ownership" in str(refusal)
-            else "has no git history"
-        )
-        raise Refusal(
-            f"{folder} {why}, so there are no commits to compare (was it unpacked from an archive?); clone the repository, or compare "
-            "variables (--head-env) or a stored record (--base-record)"
-        ) from None
-
-
-def _git(*arguments: str, folder: Path = ROOT) -> str:
-    return _git_bytes(*arguments, folder=folder).decode("utf-8", errors="surrogateescape")
-
-
-def _git_bytes(*arguments: str, folder: Path = ROOT) -> bytes:
-    if folder == ROOT:
-        require_checkout("comparing commits, locks or sources")
-    try:
-        command = ["git", "-C", str(folder), *arguments]
-        return subprocess.run(command, capture_output=True, check=True).stdout
-    except FileNotFoundError:
-        raise GitMissingError("git is not installed, and comparing commits needs it; install git") from None
-    except subprocess.CalledProcessError as error:
-        raise Refusal(f"git {arguments[0]} failed: {error.stderr.decode(errors='replace').strip()}") from error

@@ -1,0 +1,70 @@
+"""Commits of this repository or of a project's, asked of git; what git cannot say is refused in one sentence."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from stackproof.base.errors import Refusal
+from stackproof.base.places import ROOT, require_checkout
+from stackproof.project import projects
+
+
+class GitMissingError(Refusal):
+    """There is no git, so that nothing is known of commits."""
+
+
+def require_commit(commit: str) -> None:
+    """Refuse what names no commit, of a project where there is one, and where git cannot say."""
+    project = projects.current()
+    resolved(commit, project.folder if project else ROOT)
+
+
+def resolved(commit: str, folder: Path = ROOT) -> str:
+    """Return the whole hash of a revision; an empty one stays empty."""
+    if not commit:
+        return ""
+    require_history(folder)
+    try:
+        return git("rev-parse", "--verify", "--quiet", f"{commit}^{{commit}}", folder=folder).strip()
+    except GitMissingError:
+        raise
+    except Refusal:
+        raise Refusal(
+            f"'{commit}' is no commit, branch or tag of this repository; `git fetch` it, or check its name"
+        ) from None
+
+
+def require_history(folder: Path) -> None:
+    """Refuse a folder that came without its commits, such as an unpacked archive; the sentence is not about the commit then."""
+    git("--version", folder=folder)  # refuses where there is no git
+    try:
+        git("rev-parse", "--git-dir", folder=folder)
+    except Refusal as refusal:
+        why = (
+            "is not owned by you; see git's safe.directory"
+            if "dubious ownership" in str(refusal)
+            else "has no git history"
+        )
+        raise Refusal(
+            f"{folder} {why}, so there are no commits to compare (was it unpacked from an archive?); clone the repository, or compare "
+            "variables (--head-env) or a stored record (--base-record)"
+        ) from None
+
+
+def git(*arguments: str, folder: Path = ROOT) -> str:
+    """Return what git prints."""
+    return git_bytes(*arguments, folder=folder).decode("utf-8", errors="surrogateescape")
+
+
+def git_bytes(*arguments: str, folder: Path = ROOT) -> bytes:
+    """Return what git prints, as it is; a refusal says what went wrong."""
+    if folder == ROOT:
+        require_checkout("comparing commits, locks or sources")
+    try:
+        command = ["git", "-C", str(folder), *arguments]
+        return subprocess.run(command, capture_output=True, check=True).stdout
+    except FileNotFoundError:
+        raise GitMissingError("git is not installed, and comparing commits needs it; install git") from None
+    except subprocess.CalledProcessError as error:
+        raise Refusal(f"git {arguments[0]} failed: {error.stderr.decode(errors='replace').strip()}") from error

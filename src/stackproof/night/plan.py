@@ -1,0 +1,82 @@
+"""What a night does, and how much of it: `data/night.toml`, read strictly."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+
+from stackproof.base.places import DATA
+from stackproof.base.toml import Table, Wrong
+
+FILE = DATA / "night.toml"
+_OTHER = "other"
+ByDevice = Mapping[str, float]
+
+
+def of(values: ByDevice, kind: str) -> float:
+    """Return the value for a type of device."""
+    return values.get(kind, values[_OTHER])
+
+
+def _require_other(key: str, values: ByDevice) -> None:
+    if _OTHER not in values:
+        raise Wrong(key, f"needs '{_OTHER}', for devices that are not listed")
+
+
+@dataclass(frozen=True)
+class _Measure:
+    launches: Mapping[str, int]
+
+    def __post_init__(self) -> None:
+        _require_other("launches", self.launches)
+
+
+@dataclass(frozen=True)
+class _Verify:
+    minutes: ByDevice
+    deadline: float
+
+    def __post_init__(self) -> None:
+        _require_other("minutes", self.minutes)
+
+
+@dataclass(frozen=True)
+class AdmissionRules:
+    """What makes a night disturbed."""
+
+    load: ByDevice
+    throttled: tuple[str, ...]
+    others: bool
+    pause: float
+
+    def __post_init__(self) -> None:
+        _require_other("load", self.load)
+
+
+@dataclass(frozen=True)
+class _Confirm:
+    most: int
+    minutes: float
+
+
+@dataclass(frozen=True)
+class _Energy:
+    seconds: float
+
+
+@dataclass(frozen=True)
+class NightPlan:
+    """The whole table."""
+
+    measure: _Measure
+    verify: _Verify
+    admission: AdmissionRules
+    confirm: _Confirm
+    energy: _Energy
+
+
+@cache
+def load() -> NightPlan:
+    """Return the plan of the file; a slip in it is refused by key."""
+    return Table.load(FILE).row(NightPlan)

@@ -1,0 +1,102 @@
+"""Runs a verb as a night's stage: a process of its own that ends in its own time, or is ended and called hung."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from stackproof.base import processes
+from stackproof.base.errors import Refusal
+from stackproof.base.places import PACKAGE
+from stackproof.base.text import plain
+from stackproof.record import records
+from stackproof.record.records import NOT_EXECUTED, Figure, Record, Verdict
+
+_GRACE_S = 30.0
+"""A verb that is told to end writes its record first."""
+_VERDICTS = {
+    0: Verdict.PASSED, 1: Verdict.FAILED, 3: Verdict.UNAVAILABLE, 4: Verdict.MISMATCHED, 5: Verdict.HUNG, 6: Verdict.INCONCLUSIVE,
+    130: Verdict.INTERRUPTED,
+}  # fmt: skip
+_REFUSED = 2
+
+
+@dataclass(frozen=True)
+class StageOutcome:
+    """How a stage ended: in a word, in a sentence, and the figures that belong to it."""
+
+    verdict: Verdict
+    reason: str
+    figures: dict[str, Figure] = field(default_factory=dict)
+
+
+def call(words: Sequence[str], log: Path, deadline_s: float, python: Path = Path(sys.executable)) -> StageOutcome:
+    """Run `python -m stackproof WORDS` and return how it ended; what it prints goes to the log, its record beside that.
+
+    An interruption is handed on, and waited for.
+    """
+    kept = log.with_suffix(".json")
+    command = [str(python), "-m", "stackproof", *words, "--json", str(kept)]
+    code = run(command, log, deadline_s)
+    if code is None:
+        return StageOutcome(Verdict.HUNG, f"did not end in {deadline_s / 60:.0f} minutes, and was ended; {last(log)}")
+    figures: dict[str, Figure] = {"exit code": code}
+    verdict = _VERDICTS.get(code, Verdict.FAILED if code == _REFUSED else Verdict.CRASHED)
+    if verdict is Verdict.CRASHED:
+        return StageOutcome(verdict, f"ended with {processes.describe_exit(code)}; {last(log)}", figures)
+    said = _told(kept) if code != _REFUSED else ""
+    return StageOutcome(verdict, said or last(log), figures)
+
+
+def run(command: Sequence[str], log: Path, deadline_s: float) -> int | None:
+    """Run a command with its output in a file; return its exit code, None where it had to be ended."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    mark, path = processes.new_mark(), {"PYTHONPATH": _path()}
+    with log.open("wb") as output:
+        process = processes.start(list(command), output, path, mark)
+        try:
+            return process.wait(deadline_s)
+        except subprocess.TimeoutExpired:
+            return None
+        except KeyboardInterrupt:
+            process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(_GRACE_S)
+            raise
+        finally:
+            processes.end_tree(mark, process)
+
+
+def _path() -> str:
+    """Return what makes `import stackproof` find this very package."""
+    return os.pathsep.join(filter(None, (str(PACKAGE.parent), os.environ.get("PYTHONPATH", ""))))
+
+
+def _told(path: Path) -> str:
+    """Return what a record says in a sentence: how many checks ended how, and the first that is bad."""
+    try:
+        record = records.read(path)
+    except Refusal:  # the verb `doctor` writes an object of its own, and some verbs none
+        return ""
+    return summary(record)
+
+
+def summary(record: Record) -> str:
+    """Say how many checks ended how, and what the first bad one says."""
+    counts = Counter(check.verdict.value for check in record.checks)
+    said = ", ".join(f"{count} {word}" for word, count in counts.most_common())
+    bad = next((one for one in record.checks if one.verdict.exit_code and one.verdict not in NOT_EXECUTED), None)
+    first = f"; {bad.id}: {bad.reason}" if bad else ""
+    return f"{said} in {record.seconds:.0f} s{first}"
+
+
+def last(log: Path) -> str:
+    """Return the last line of a log, or that there is none."""
+    lines = processes.last_lines(log, 1)
+    return plain(lines[0], lines=False) if lines else "it printed nothing"
