@@ -1,7 +1,4 @@
-"""Environments only. A verb takes a stack: `nox -s smoke -- xpu`; without one it is the stack that this host has.
-
-More sessions: `nox -l -- xpu` (those of a stack, such as xpu-smoke), `nox -l -- long` (slow tests), `nox -l -- all`.
-"""
+"""Environments only. A verb takes a stack, as in `nox -s smoke -- xpu`, or this host's. `nox -l -- xpu`, `-- long` and `-- all`: more."""
 
 from __future__ import annotations
 
