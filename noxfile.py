@@ -150,6 +150,10 @@ _SUMMARY = "Score triage on logs of public threads, into docs/triage.md; --work 
 _add_tool("triage-score", _SUMMARY, "tools.triage_score", groups=["product"], tags=["laboratory"])
 
 
+_SUMMARY = "Write the documentation as a site that needs no network: [FOLDER]"
+_add_tool("docs", _SUMMARY, "tools.docs_site", groups=["docs"], tags=["laboratory"])
+
+
 @_session("drift-calibration", "laboratory")
 def drift_calibration(session: nox.Session) -> None:
     """How often nights alarm for nothing, what they find, and whether the cause is right: [--whole]."""
@@ -211,19 +215,7 @@ def gate_tests(session: nox.Session) -> None:
 
 @_session("lint")
 def lint(session: nox.Session) -> None:
-    """Check style, types, layers, workflows, and that the picture of the architecture is fresh."""
-    python = str(environments.prepare(stacks.load("cpu"), session.log))  # known issues ask it
+    """Check style, types, layers, workflows, images, links of pages, and that what is generated is fresh."""
+    stack_python = environments.prepare(stacks.load("cpu"), session.log)  # mypy and known issues ask it
     _install(session, "lint")
-    session.run("pre-commit", "run", "--all-files", "--show-diff-on-failure")
-    session.run("lint-imports", env={"PYTHONPATH": _PATH})
-    session.run(python, "-m", "stackproof.stack.known_issues", external=True)
-    _call(session, python, "stackproof", "expect", "--stack", "cpu", "--check")
-    _call(session, "python", "tools.wrong_imports")
-    _call(session, "python", "tools.architecture", "--check")
-    _call(session, "python", "tools.valid_sboms")
-    _call(session, python, "tools.random_page", "--check")
-    found = (ROOT.glob(f"{place}.github/workflows/*.yml") for place in ("", "examples/*/"))
-    workflows = sorted(str(path.relative_to(ROOT)) for paths in found for path in paths)
-    session.run("check-jsonschema", "--builtin-schema", "vendor.github-workflows", *workflows)
-    session.run("check-jsonschema", "--builtin-schema", "vendor.github-actions", "action.yml")
-    session.run("zizmor", "--offline", "--quiet", "action.yml", *workflows)
+    _call(session, "python", "tools.lint", str(stack_python))

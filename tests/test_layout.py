@@ -19,6 +19,7 @@ ELSEWHERE = {
     "gate/test_faults.py": "the rows of the drill that are planted in a side of the gate",
     "gate/test_action.py": "action.yml and the workflow of the example",
     "test_wheel.py": "the wheel, in an empty environment",
+    "test_containers.py": "the images in containers/ and the dev container",
     "test_slurm.py": "the batch templates in slurm/",
     "simulated/test_*.py": "the simulated accelerator in fixtures/simulated",
     "ranks/test_ccl.py": "one backend through the whole of ranks and the verbs, with a double of its library",
