@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import sysconfig
 import zipfile
 from pathlib import Path
 
@@ -13,6 +14,8 @@ import pytest
 
 from stackproof import ROOT
 from stackproof.stack import environments
+
+from . import fakes
 
 LOG = "RuntimeError: The NVIDIA driver on your system is too old (found version 11040).\n"
 
@@ -106,6 +109,87 @@ def test_the_wheel_runs_without_being_installed(wheel: Path, tmp_path: Path) -> 
     shown = run([str(environments.find_uv()), "tool", "run", "--from", str(wheel), "stackproof", "--help"], tmp_path)
     assert shown.returncode == 0, shown.stderr
     assert "init" in shown.stdout.split()
+
+
+def test_pipx_runs_the_wheel_too(wheel: Path, tmp_path: Path) -> None:
+    """As `pipx run --spec FILE` does it."""
+    homes = {name: str(tmp_path / name) for name in ("PIPX_HOME", "PIPX_BIN_DIR")}
+    command = [str(environments.find_uv()), "tool", "run", "pipx", "run", "--spec", str(wheel), "stackproof", "--help"]
+    shown = run(command, tmp_path, **homes)
+    assert shown.returncode == 0, shown.stderr
+    assert "init" in shown.stdout.split()
+
+
+HOUSE = """
+[build-system]
+requires = ["hatchling"]
+build-backend = "hatchling.build"
+[project]
+name = "house-models"
+version = "1.0"
+[project.entry-points."stackproof.workloads"]
+gru = "house_models.gru"
+[project.entry-points."stackproof.stacks"]
+house = "house_models.stacks"
+[tool.hatch.build.targets.wheel]
+packages = ["house_models"]
+"""
+
+
+@pytest.fixture(scope="session")
+def theirs(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Somebody's package that offers a workload and a stack, built and installed beside ours; return the command."""
+    root, uv = tmp_path_factory.mktemp("theirs"), str(environments.find_uv())
+    package = root / "house_models"
+    (root / "pyproject.toml").write_text(HOUSE, encoding="utf-8")
+    package.mkdir()
+    (package / "__init__.py").touch()
+    gru = (ROOT / "examples" / "project" / "workloads" / "gru.py").read_text(encoding="utf-8")
+    (package / "gru.py").write_text(gru.replace('name = "gru"', 'name = "house-gru"'), encoding="utf-8")
+    wheels = root / "wheels"
+    wrong = {**fakes.TORCH, "torch/version.py": "__version__ = '9.1.0'\ncuda = None\nhip = '6'\nxpu = None\n"}
+    fakes.lock(fakes.stack(package, "house"), fakes.pin(fakes.wheel(wheels, "torch", "9.1.0", wrong)))
+    install = [uv, "pip", "install", "--quiet", "--python", str(root / "env" / "bin" / "python")]
+    for command in (
+        [uv, "build", "--quiet", "--wheel", "--out-dir", str(root / "dist"), str(root)],
+        [uv, "venv", "--quiet", "--python", sys.executable, str(root / "env")],
+        [*install, str(wheel)],
+        [*install, "--no-index", "--find-links", str(root / "dist"), "house-models"],
+    ):
+        ended = run(command, root)
+        assert ended.returncode == 0, ended.stderr
+    return root / "env" / "bin" / "stackproof"
+
+
+def test_a_stack_of_a_package_is_found_and_goes_on_in_its_environment(theirs: Path, tmp_path: Path) -> None:
+    """The doctor lists it; `--locked` builds it where the package is not, finds it there, and says which workloads stay out."""
+    looked = run([str(theirs), "doctor", "--all"], tmp_path)
+    assert "house: present - Tiny: a stack for tests" in looked.stdout and "cpu: present" in looked.stdout
+    env = {"XDG_CACHE_HOME": str(tmp_path / "cache"), **fakes.offline(theirs.parents[2] / "wheels")}
+    borrowed = str(fakes.borrowed(tmp_path / "borrowed"))
+    ended = run([str(theirs), "smoke", "--stack", "house", "--locked"], tmp_path, PYTHONPATH=borrowed, **env)
+    assert ended.returncode == 4, ended.stdout + ended.stderr
+    assert "torch.version.hip is 6, the stack wants it unset" in ended.stdout
+    assert "so house_models.gru and its workloads take no part" in ended.stderr
+    (record,) = (tmp_path / "results" / "local" / "house").glob("*/record.json")
+    assert json.loads(record.read_text(encoding="utf-8"))["verdict"] == "mismatched"
+
+
+@pytest.mark.slow
+def test_a_workload_of_a_package_is_verified(theirs: Path, tmp_path: Path) -> None:
+    """Where torch is, it is held as ours are, and the record names its file."""
+    (site,) = theirs.parents[1].glob("lib/python3*/site-packages")
+    (site / "torch.pth").write_text(f"{sysconfig.get_path('purelib')}\n", encoding="utf-8")
+    try:
+        words = ["smoke", "--stack", "cpu", "--only", "smoke/workloads::float32[[]house-gru]", "--json", "out.json"]
+        ended = run([str(theirs), *words], tmp_path)
+    finally:
+        (site / "torch.pth").unlink()
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    found = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))
+    (check,) = [row for row in found["checks"] if "house-gru" in row["id"]]
+    assert check["verdict"] == "passed"
+    assert "house_models/gru.py" in found["provenance"]["workload.house-gru"]
 
 
 @pytest.mark.parametrize("words", [["lock", "cpu"], ["drill", "--fast"], ["asv", "run"]])

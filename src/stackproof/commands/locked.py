@@ -7,6 +7,8 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from stackproof.project import projects
+
 if TYPE_CHECKING:
     from stackproof.stack.stacks import Stack
 
@@ -25,6 +27,11 @@ def again(chosen: Sequence[Stack], given: Sequence[str]) -> int:
     from stackproof.stack import environments, hosts  # need packages that a bare Python lacks
 
     python, *_ = [str(environments.prepare(hosts.require(stack), _say)) for stack in chosen]
+    if behind := projects.carry():
+        said = (
+            f"the environment of a lock holds no package besides, so {', '.join(behind)} and its workloads take no part"
+        )
+        _say(f"{said}; a project's do (docs/your-project.md), or run without {FLAG} where the package is installed")
     sys.stderr.flush()
     os.execv(python, [python, "-m", "stackproof", *(word for word in given if word != FLAG)])  # noqa: S606 - no shell
 

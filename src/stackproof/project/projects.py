@@ -19,6 +19,8 @@ from stackproof.base.toml import Table, Wrong, read_toml
 
 VARIABLE = "STACKPROOF_PROJECT"
 """Names the folder to every process that a run starts; empty where there is none. Unset, it is looked for."""
+CARRIED = "STACKPROOF_STACKS"
+"""Folders of stacks that packages offer, for a process of an environment where those packages are not."""
 NAME = "stackproof.toml"
 _ALSO = "pyproject.toml"
 _TABLE = "tool.stackproof"
@@ -207,7 +209,16 @@ def stack_folders() -> tuple[Path, ...]:
     """Return the folders that hold stacks besides ours: the project's, and those of packages that offer some."""
     project = current()
     own = (project.stacks,) if project and project.stacks else ()
-    return (*own, *_offered())
+    carried = (Path(one) for one in os.environ.get(CARRIED, "").split(os.pathsep) if one)
+    return (*own, *dict.fromkeys((*_offered(), *(path for path in carried if path.is_dir()))))
+
+
+def carry() -> list[str]:
+    """Let the processes of another environment find the stacks that packages offer; return the modules of workloads that stay behind."""
+    folders = dict.fromkeys(map(str, stack_folders()))
+    project = current()
+    os.environ[CARRIED] = os.pathsep.join(one for one in folders if project is None or one != str(project.stacks))
+    return sorted(point.value for point in importlib.metadata.entry_points(group=WORKLOADS))
 
 
 @cache
