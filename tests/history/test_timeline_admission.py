@@ -38,7 +38,8 @@ def without_host() -> Record:
         (making.record(0, commit="unknown"), "which nobody can go back to"),
         (making.record(0, verdict=Verdict.MISMATCHED), "was not its lock"),
         (making.record(0, making.figure(version="")), "no figures with a version"),
-        (making.record(0, verb="smoke"), "publish records of `bench` or `asv`"),
+        (making.record(0, verb="triage"), "records of `triage` are not published; those of bench, asv, night"),
+        (making.record(0, verb="night", verdict=Verdict.INTERRUPTED), "go on with it"),
         (without_host(), "on which host"),
     ],
 )
@@ -50,6 +51,19 @@ def test_what_is_kept_out_says_why(tmp_path: Path, record: Record, sentence: str
         timeline.admit(path, tmp_path / "published")
     assert str(caught.value).startswith(f"{path}: is not admitted: ")
     assert not (tmp_path / "published").exists()
+
+
+@pytest.mark.parametrize("verb", ["night", "gate", "smoke"])
+def test_nights_and_what_proves_them_keep_the_name_of_their_run(tmp_path: Path, verb: str) -> None:
+    """A gate names a night by it, wherever the record lies by then; a second run of that name gets one of its own."""
+    path = tmp_path / "local" / f"20260101T020000-{verb}-x7" / "record.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(making.record(0, making.figure(version=""), verb=verb).as_json(), encoding="utf-8")
+    published = timeline.admit(path, tmp_path / "published")
+    assert published.name == f"20260101T020000-{verb}-x7.record.json" and store.run_of(published) == store.run_of(path)
+    assert timeline.admit(path, tmp_path / "published") == published
+    path.write_text(making.record(1, making.figure(version=""), verb=verb).as_json(), encoding="utf-8")
+    assert timeline.admit(path, tmp_path / "published").name != published.name
 
 
 def test_a_failed_neighbour_does_not_keep_figures_out(tmp_path: Path) -> None:

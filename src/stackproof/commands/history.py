@@ -93,7 +93,9 @@ def _require_folder(path: Path) -> None:
 
 
 def _add_admit(verbs: Verbs) -> None:
-    help_ = "put records of bench or asv among the published results, for a runner to commit"
+    help_ = (
+        "put records of figures, of nights and of what proves them among the published results, for a runner to commit"
+    )
     verb = arguments.add(verbs, "admit", help_, _admit)
     verb.add_argument("records", nargs="+", type=Path, metavar="RECORD", help="files of records")
     sign.require_signed(verb, "take only records")

@@ -21,7 +21,7 @@ from stackproof.drift.scan import Values, at_split
 from stackproof.drift.series import Trend
 from stackproof.drift.suspicions import Suspicion, describe
 from stackproof.record.records import Check, Kind, Record
-from stackproof.record.store import place
+from stackproof.record.store import place, run_of
 
 GATE, TIME = "gate", "time"
 _COMMITTED = (SeriesKind.RATIO, SeriesKind.RAW)
@@ -142,7 +142,7 @@ def _commit(label: str, night: Night) -> bool:
 
 def _same_file(one: Path, other: Path) -> bool:
     """Whether two names mean one record: records move between folders, with the name of their run."""
-    return one.parts[-2:] == other.parts[-2:] or (one.name == other.name != "record.json")
+    return run_of(one) == run_of(other)
 
 
 def _recalled(

@@ -45,8 +45,11 @@ class Entry:
     @property
     def commit(self) -> str:
         """The commit, or "" where the code had local changes or was of no repository: nobody can go back to that."""
-        commit = self.state.commit
-        return "" if commit == "unknown" or commit.endswith(_LOCAL_CHANGES) else commit
+        return self.state.commit if _is_commit(self.state.commit) else ""
+
+
+def _is_commit(said: str) -> bool:
+    return said != "unknown" and not said.endswith(_LOCAL_CHANGES)
 
 
 @dataclass(frozen=True)
@@ -352,8 +355,9 @@ def admit(path: Path, base: Path = store.PUBLISHED, key: Path | None = None) -> 
     if reason := objection(record):
         raise Refusal(f"{path}: is not admitted: {reason}")
     into = store.folder(record, base)
-    twin = next((old for old, same in store.load([into]).records.items() if same == record), None)
-    return twin or store.append(record, into, path if signing.beside(path).is_file() else None)
+    known = store.read(store.files([into], (record.verb,))).records
+    twin = next((old for old, same in known.items() if same == record), None)
+    return twin or store.append(record, into, path if signing.beside(path).is_file() else None, store.run_of(path))
 
 
 def objection(record: Record) -> str:
@@ -361,15 +365,17 @@ def objection(record: Record) -> str:
 
     A run in which some benchmarks failed may: the figures that it has were verified, and the failures belong to the history.
     """
-    found = entry(record)
-    if record.verb not in store.MEASURING or found is None:
+    if record.verb not in store.PUBLISHING:
+        return f"records of `{record.verb}` are not published; those of {', '.join(store.PUBLISHING)} are"
+    if record.verb in store.MEASURING and entry(record) is None:
         return "it holds no figures with a version; publish records of `bench` or `asv`"
     if record.verdict is Verdict.MISMATCHED:
         return "its environment was not its lock; build the environment again and measure again"
-    if not found.commit:
-        return (
-            f"its commit is '{found.state.commit}', which nobody can go back to; commit the changes and measure again"
-        )
+    if record.verdict is Verdict.INTERRUPTED and record.verb not in store.MEASURING:
+        return "it was interrupted; go on with it (--continue), or run it again"
+    commit = store.state(record.provenance).commit
+    if not _is_commit(commit):
+        return f"its commit is '{commit}', which nobody can go back to; commit the changes and measure again"
     if "host" not in record.provenance:
         return "it does not say on which host it was measured; measure again with this version"
     return ""

@@ -221,6 +221,9 @@ ASIDE = ".damaged"
 MEASURING = ("bench", "asv")
 """Verbs whose records have a history; those of other verbs lie beside them and can be large."""
 
+PUBLISHING = (*MEASURING, "night", "gate", "smoke", "verify", "ddp")
+"""Verbs whose records runners publish: figures, and what proves them."""
+
 _NAMED = re.compile(r"\d{8}T\d{6}-([a-z]+)-")
 
 
@@ -251,10 +254,16 @@ def folder(record: Record, base: Path = PUBLISHED) -> Path:
     return base / slug(record.stack) / slug(place(record.provenance).host)
 
 
-def append(record: Record, into: Path, signed: Path | None = None) -> Path:
+def run_of(path: Path) -> str:
+    """Return the name of the run that wrote a record: of its folder, or of the file among the published; it stays when records move."""
+    return path.parent.name if path.name == SUFFIX else path.name.removesuffix(f".{SUFFIX}")
+
+
+def append(record: Record, into: Path, signed: Path | None = None, run: str = "") -> Path:
     """Add a record to a folder under a name that is new, and return the file.
 
     `signed`: the file that it was read from, where that is signed; its very bytes are added, and the signature beside them.
+    `run`: the run that wrote it, whose name it keeps where nobody has that.
 
     It is written to a temporary file, flushed, and linked to a name that nobody has: a name is never written twice, and no reader sees
     half a file, however many processes and runners write at once.
@@ -264,8 +273,10 @@ def append(record: Record, into: Path, signed: Path | None = None) -> Path:
     """
     text = signed.read_text(encoding="utf-8") if signed else record.as_json()
     stamp = record.started[:19].replace("-", "").replace(":", "")
+    known = [run] if _NAMED.match(run) else []
     while True:
-        path = into / f"{stamp}-{slug(record.verb)}-{secrets.token_hex(4)}.{SUFFIX}"
+        name = known.pop() if known else f"{stamp}-{slug(record.verb)}-{secrets.token_hex(4)}"
+        path = into / f"{name}.{SUFFIX}"
         records.validate(json.loads(text), path)
         try:
             into.mkdir(parents=True, exist_ok=True)
