@@ -151,6 +151,29 @@ def test_pictures(order: str, device: Device, figures: dict[str, Figure]) -> Non
 
 
 @pytest.mark.deadline(60)
+@pytest.mark.parametrize("momentum", [0.3, None], ids=["running", "cumulative"])
+def test_statistics(momentum: float | None, device: Device, figures: dict[str, Figure]) -> None:
+    """Statistics of 1-d and 3-d layers run by the momentum, or without one are the mean of all batches; a frozen layer keeps them."""
+    for place, dtype in _places(device):
+        for layer, shape in ((nn.BatchNorm1d, (9, 5)), (nn.BatchNorm1d, (4, 5, 7)), (nn.BatchNorm3d, (2, 5, 3, 4, 2))):
+            norm = layer(5, eps=0.01, momentum=momentum).to(place, dtype)
+            mean, variance = np.zeros(5), np.ones(5)
+            for turn in range(1, 5):
+                x = _drawn(*shape, key=turn) * turn + turn
+                share = 1 / turn if momentum is None else momentum
+                axes = (0, *range(2, x.ndim))
+                mean = (1 - share) * mean + share * x.mean(axes)
+                variance = (1 - share) * variance + share * x.var(axes, ddof=1)
+                norm.train(turn < 4)(torch.tensor(x, dtype=dtype, device=place))
+                if turn < 4:
+                    kept = {"mean": mean, "variance": variance}
+            state = norm.state_dict()
+            found = {"mean": state["running_mean"], "variance": state["running_var"]}
+            figures[f"{dtype}, {len(shape)}-d"] = _hold(found, kept, dtype, f"{layer.__name__} after three batches")
+    figures["summary"] = "running statistics of three layers are their definition"
+
+
+@pytest.mark.deadline(60)
 def test_loss(device: Device, figures: dict[str, Figure]) -> None:
     """Cross entropy and its gradient, over a vocabulary's width, with scores far from 0."""
     scores, labels = _drawn(9, 1000) * 4 + 30, np.arange(9) * 97 % 1000

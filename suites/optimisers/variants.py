@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import torch
@@ -43,8 +45,9 @@ SETTINGS: Mapping[str, Mapping[str, Any]] = {
 _REFUSAL = "`fused=True` requires all the params to be"
 FUSED = ("SGD", "Adam", "AdamW", "Adagrad")
 
-# A scalar, one element, odd sizes around what a kernel takes at once, and kernels of a convolution.
-SHAPES = ((), (1,), (7,), (33, 5), (129, 31), (4, 3, 3, 3))
+# A scalar, one element, odd sizes around what a kernel takes at once, and kernels of a convolution; one longer than what a block of a
+# kernel over lists takes (2^16), and more small ones than such a kernel takes at once (110).
+SHAPES = ((), (1,), (7,), (33, 5), (129, 31), (4, 3, 3, 3), (70_001,), *[(3,)] * 112)
 
 
 @dataclass(frozen=True)
@@ -90,17 +93,19 @@ class Course:
 
 
 def parameters(device: torch.device, dtype: torch.dtype) -> list[torch.Tensor]:
-    """Return parameters of awkward shapes, the last in channels-last order, with values that every device makes alike."""
-    made = [_drawn(shape, 1000 + key).to(device, dtype) for key, shape in enumerate(SHAPES)]
-    made[-1] = made[-1].contiguous(memory_format=torch.channels_last)
-    return [tensor.requires_grad_() for tensor in made]
+    """Return parameters of awkward shapes, pictures in channels-last order, with values that every device makes alike."""
+    counts = [math.prod(shape) for shape in SHAPES]
+    drawn = zip(_numbers(sum(counts), 1000).split(counts), SHAPES, strict=True)
+    made = [values.reshape(shape).clone().to(device, dtype) for values, shape in drawn]
+    orders = [torch.channels_last if len(shape) == 4 else torch.contiguous_format for shape in SHAPES]
+    return [tensor.contiguous(memory_format=one).requires_grad_() for tensor, one in zip(made, orders, strict=True)]
 
 
 def give_gradients(tensors: Sequence[torch.Tensor], step: int) -> None:
     """Set the gradients of one step; the first parameter gets none, as an unused one does not."""
-    for key, tensor in enumerate(tensors[1:]):
-        drawn = _drawn(tuple(tensor.shape), 100 * step + key).to(tensor.device, tensor.dtype)
-        tensor.grad = torch.empty_like(tensor).copy_(drawn)
+    counts = [tensor.numel() for tensor in tensors[1:]]
+    for values, tensor in zip(_numbers(sum(counts), step).split(counts), tensors[1:], strict=True):
+        tensor.grad = torch.empty_like(tensor).copy_(values.reshape(tensor.shape))
 
 
 def run(case: Case) -> Course:
@@ -123,5 +128,6 @@ def left(optimiser: torch.optim.Optimizer, tensors: Sequence[torch.Tensor]) -> d
     return {name: value.detach().cpu().clone() for name, value in found.items()}
 
 
-def _drawn(shape: tuple[int, ...], key: int) -> torch.Tensor:
-    return hashed(0, max(1, torch.Size(shape).numel()), key, CPU).reshape(shape)
+@cache
+def _numbers(count: int, key: int) -> torch.Tensor:
+    return hashed(0, count, key, CPU)

@@ -1,0 +1,159 @@
+"""Every schedule of torch, and those of transformers that the workloads use: how it is made, and its rate by the formula."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from torch.optim import lr_scheduler
+
+from stackproof.record.checks import CapabilityMissing
+
+Make = Callable[[Any], Any]
+FIRST = 1.0
+"""The rate that the optimiser is made with."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How it is made of an optimiser whose rate is `FIRST`, the rate of each step, and what a step is told of the loss."""
+
+    make: Make
+    formula: Callable[[int], float]
+    loss: Callable[[int], float] | None = None
+    momentum: Callable[[int], float] | None = None
+
+
+def _cosine(step: int) -> float:
+    return 0.01 + (1 - 0.01) * (1 + math.cos(math.pi * step / 10)) / 2
+
+
+def _between(start: float, end: float, share: float) -> float:
+    """Return the point of half a cosine from start to end."""
+    return end + (start - end) * (1 + math.cos(math.pi * share)) / 2
+
+
+def _one_cycle(step: int) -> float:
+    """Rise for 0.4 of twelve steps from 2 / 8, then fall to that by 50 (Smith and Topin, 2018)."""
+    peak = 0.4 * 12 - 1
+    return _between(0.25, 2.0, step / peak) if step <= peak else _between(2.0, 0.25 / 50, (step - peak) / (11 - peak))
+
+
+def _one_cycle_momentum(step: int) -> float:
+    peak = 0.4 * 12 - 1
+    return _between(0.9, 0.7, step / peak) if step <= peak else _between(0.7, 0.9, (step - peak) / (11 - peak))
+
+
+def _restarted(step: int) -> float:
+    """Fall over 2, 4 and 8 steps (Loshchilov and Hutter, 2017)."""
+    length = 2
+    while step >= length:
+        step, length = step - length, length * 2
+    return 0.1 + (1 - 0.1) * (1 + math.cos(math.pi * step / length)) / 2
+
+
+def _cyclic(step: int) -> float:
+    """Rise over three steps and fall over two, half as high in each cycle (Smith, 2017)."""
+    cycle, within = divmod(step, 5)
+    share = within / 3 if within <= 3 else 1 - (within - 3) / 2
+    return 0.1 + (0.9 - 0.1) * share / math.pow(2, cycle)
+
+
+def _sequence(step: int) -> float:
+    return 0.25 if step < 3 else math.pow(0.5, step - 3)
+
+
+_LOSSES = (5.0, 4.0, 4.0, 4.0, 4.0, 3.9, 3.8, 3.8, 3.8, 3.8, 3.8)
+
+
+def _plateau(step: int) -> float:
+    """Halve after two losses in a row that are no better by a tenth, then wait a step."""
+    best, bad, wait, rate = math.inf, 0, 0, FIRST
+    for loss in _LOSSES[:step]:
+        best, bad = (loss, 0) if loss < best * 0.9 else (best, bad + 1)
+        wait, bad = (wait - 1, 0) if wait else (wait, bad)
+        if bad > 1:
+            rate, bad, wait = max(rate / 2, 0.3), 0, 1
+    return rate
+
+
+def _warmed(step: int) -> float:
+    """Rise over three of ten steps, then fall along half a cosine."""
+    return step / 3 if step < 3 else 0.5 * (1 + math.cos(math.pi * (step - 3) / 7))
+
+
+def _of_transformers(name: str, **given: Any) -> Make:
+    def make(optimiser: Any) -> Any:
+        try:
+            import transformers
+        except ImportError as error:
+            raise CapabilityMissing(
+                "data/workloads.toml: transformers is not installed, whose schedules these are"
+            ) from error
+        return getattr(transformers, name)(optimiser, **given)
+
+    return make
+
+
+SCHEDULES: Mapping[str, Schedule] = {
+    "StepLR": Schedule(lambda one: lr_scheduler.StepLR(one, 3, 0.5), lambda step: 0.5 ** (step // 3)),
+    "MultiStepLR": Schedule(
+        lambda one: lr_scheduler.MultiStepLR(one, [2, 5], 0.1), lambda step: 0.1 ** ((step >= 2) + (step >= 5))
+    ),
+    "ExponentialLR": Schedule(lambda one: lr_scheduler.ExponentialLR(one, 0.9), lambda step: 0.9**step),
+    "ConstantLR": Schedule(lambda one: lr_scheduler.ConstantLR(one, 0.25, 4), lambda step: 0.25 if step < 4 else 1.0),
+    "LinearLR": Schedule(
+        lambda one: lr_scheduler.LinearLR(one, 0.25, 1.0, 4), lambda step: 0.25 + 0.75 * min(step, 4) / 4
+    ),
+    "CosineAnnealingLR": Schedule(lambda one: lr_scheduler.CosineAnnealingLR(one, 10, 0.01), _cosine),
+    "CosineAnnealingWarmRestarts": Schedule(
+        lambda one: lr_scheduler.CosineAnnealingWarmRestarts(one, 2, 2, 0.1), _restarted
+    ),
+    "PolynomialLR": Schedule(
+        lambda one: lr_scheduler.PolynomialLR(one, 8, 2.0), lambda step: (1 - min(step, 8) / 8) ** 2
+    ),
+    "LambdaLR": Schedule(
+        lambda one: lr_scheduler.LambdaLR(one, lambda step: 1 / (1 + step)), lambda step: 1 / (1 + step)
+    ),
+    "MultiplicativeLR": Schedule(
+        lambda one: lr_scheduler.MultiplicativeLR(one, lambda step: step / (1 + step)), lambda step: 1 / (1 + step)
+    ),
+    "OneCycleLR": Schedule(
+        lambda one: lr_scheduler.OneCycleLR(
+            one, 2.0, 12, pct_start=0.4, base_momentum=0.7, max_momentum=0.9, div_factor=8.0, final_div_factor=50.0
+        ),
+        _one_cycle,
+        momentum=_one_cycle_momentum,
+    ),
+    "CyclicLR": Schedule(
+        lambda one: lr_scheduler.CyclicLR(one, 0.1, 0.9, 3, 2, mode="triangular2", cycle_momentum=False), _cyclic
+    ),
+    "SequentialLR": Schedule(
+        lambda one: lr_scheduler.SequentialLR(
+            one, [lr_scheduler.ConstantLR(one, 0.25, 100), lr_scheduler.ExponentialLR(one, 0.5)], [3]
+        ),
+        _sequence,
+    ),
+    "ChainedScheduler": Schedule(
+        lambda one: lr_scheduler.ChainedScheduler(
+            [lr_scheduler.ConstantLR(one, 0.25, 4), lr_scheduler.ExponentialLR(one, 0.9)]
+        ),
+        lambda step: (0.25 if step < 4 else 1.0) * 0.9**step,
+    ),
+    "ReduceLROnPlateau": Schedule(
+        lambda one: lr_scheduler.ReduceLROnPlateau(
+            one, factor=0.5, patience=1, threshold=0.1, cooldown=1, min_lr=0.3, eps=1e-3
+        ),
+        _plateau,
+        loss=_LOSSES.__getitem__,
+    ),
+    "cosine with warmup": Schedule(
+        _of_transformers("get_cosine_schedule_with_warmup", num_warmup_steps=3, num_training_steps=10), _warmed
+    ),
+    "linear with warmup": Schedule(
+        _of_transformers("get_linear_schedule_with_warmup", num_warmup_steps=3, num_training_steps=11),
+        lambda step: step / 3 if step < 3 else (11 - step) / 8,
+    ),
+}
