@@ -76,7 +76,7 @@ def test_forks_are_refused(fresh: Checkout) -> None:
 
 def test_what_a_benchmark_leaves_running_is_ended(fresh: Checkout, tmp_path: Path) -> None:
     """Also in a session of its own, as torch's elastic agent starts ranks."""
-    engine = fresh.root / "src" / "stackproof" / "measuring" / "engine.py"
+    engine = fresh.root / "src" / "stackproof" / "bench" / "engine.py"
     left = tmp_path / "left"
     start = f"""
     import subprocess

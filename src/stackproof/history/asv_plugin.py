@@ -17,9 +17,14 @@ from asv.util import UserError
 
 from stackproof import ROOT
 from stackproof.history import asv_view, leaf
+from stackproof.history.asv_environment import Refused, StackEnvironment
+from stackproof.history.asv_publishing import Branches, Rates
 from stackproof.record import store
 from stackproof.record.store import slug
 from stackproof.stack import provenance
+
+__all__ = ["Branches", "Rates", "Refused", "StackEnvironment", "setup"]
+"""What asv finds by its subclasses: without them it knows neither the stacks' environments nor a repository that is quick."""
 
 HOME = Path(".asv")
 """Below the folder of `asv.conf.json`, which asv makes the current one; the same as the file says."""
