@@ -43,7 +43,7 @@ def test_a_process_that_dies_is_told_with_its_operator(tmp_path: Path) -> None:
             parts._run([{**asked, "imports": ["deadly"], "names": ["exp"]}], tmp_path)
 
 
-@pytest.mark.parametrize(("cores", "expected"), [(1, 1), (2, 1), (4, 2), (16, 8), (128, 16)])
+@pytest.mark.parametrize(("cores", "expected"), [(1, 1), (2, 1), (4, 2), (16, 8), (128, 8)])
 def test_processes_have_two_cores_each(cores: int, expected: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """And on the host itself there is one."""
     monkeypatch.setattr(processes, "cores", lambda: cores)

@@ -85,6 +85,7 @@ def test_a_cause_goes_before_what_only_follows() -> None:
     assert "differ in size" in libraries.explain(both)
     assert not libraries.is_symptom(both)
     assert libraries.is_symptom("Connection closed by peer [127.0.0.1]:1")
+    assert libraries.is_symptom("DistNetworkError: Failed to recv, got 0 bytes. Connection was likely closed.")
     assert not libraries.is_symptom("ValueError: seven is missing")
 
 

@@ -18,9 +18,9 @@ def _table(folder: Path, *rows: tuple[str, int]) -> Path:
 
 
 def test_suites_run_in_the_order_of_the_table(tmp_path: Path) -> None:
-    """Listed suites come first in their order; neighbours with one worker share a process."""
-    found = stages(("a", "b", "c", "z"), _table(tmp_path, ("z", 1), ("b", 2), ("a", 1)))
-    assert [(stage.suites, stage.workers) for stage in found] == [(("z",), 1), (("b",), 2), (("a", "c"), 1)]
+    """Listed suites come first in their order; neighbours that want as many workers share their processes."""
+    found = stages(("a", "b", "c", "d", "z"), _table(tmp_path, ("z", 1), ("b", 2), ("d", 2), ("a", 1)))
+    assert [(stage.suites, stage.workers) for stage in found] == [(("z",), 1), (("b", "d"), 2), (("a", "c"), 1)]
 
 
 def test_a_few_checks_by_name_need_one_process(tmp_path: Path) -> None:

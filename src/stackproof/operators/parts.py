@@ -26,7 +26,7 @@ from stackproof.operators.database import load
 from stackproof.operators.sweep import Sweep, sweep
 from stackproof.record.checks import CheckCrashed
 
-_MOST, _CORES = 16, 2
+_MOST, _CORES = 8, 2
 """Processes at most, and the cores that each should have."""
 _TOLD = ("operator", "reason", "forward", "backward", "conditioned", "left_out", "why")
 

@@ -105,8 +105,8 @@ def launch(
         patience_s,
     )
     traces = Traces(folder, len(spec.cards))
-    status = _run_agent(spec, traces)
-    if status is None and not traces.raised():  # on a busy host the agent may not have seen it yet
+    status, raised = _run_agent(spec, traces)
+    if status is None and not raised:
         patience = within_s if within_s and traces.formed() else deadline_s
         raise _explained(CheckHung(who_hung(traces, patience)), traces)
     if status != 0:
@@ -126,15 +126,18 @@ def _threads(ranks: int) -> dict[str, str]:
     return {} if "OMP_NUM_THREADS" in os.environ else {"OMP_NUM_THREADS": str(max(1, processes.cores() // ranks))}
 
 
-def _run_agent(spec: Spec, traces: Traces) -> int | None:
-    """Return the agent's exit status, or None when it had to be ended; nothing that it started is left."""
+def _run_agent(spec: Spec, traces: Traces) -> tuple[int | None, bool]:
+    """Return the agent's exit status, or None when it had to be ended, and whether a rank had raised; nothing that it started is left.
+
+    On a busy host the agent may not have seen yet what a rank raised. What ranks raise while they are ended only follows.
+    """
     mark, path = processes.new_mark(), spec.save()
     (traces.folder / "mark").write_text(mark, encoding="ascii")
     with (traces.folder / "agent.log").open("wb") as output:
         command = [sys.executable, "-m", "stackproof.ranks.agent", str(path)]
         agent = processes.start(command, output, {**_threads(traces.world_size), **_early(spec)}, mark)
         try:
-            return _wait(agent, spec, traces)
+            return _wait(agent, spec, traces), bool(traces.raised())
         finally:
             processes.end_tree(mark, agent)
 

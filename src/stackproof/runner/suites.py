@@ -81,11 +81,11 @@ def _rows(folder: Path) -> dict[str, SuiteEntry]:
 
 
 def _merged(found: list[Stage]) -> tuple[Stage, ...]:
-    """Join neighbours that need one process each: starting one costs seconds of imports."""
+    """Join neighbours that want as many processes: starting one costs seconds of imports."""
     merged: list[Stage] = []
     for stage in found:
-        if merged and merged[-1].workers == stage.workers == 1:
-            merged[-1] = Stage(merged[-1].suites + stage.suites, 1)
+        if merged and merged[-1].workers == stage.workers:
+            merged[-1] = Stage(merged[-1].suites + stage.suites, stage.workers)
         else:
             merged.append(stage)
     return tuple(merged)
