@@ -149,7 +149,8 @@ def product(left: torch.Tensor, right: torch.Tensor, signs_of_row: Floats, stret
 
     def multiply(start: int, rows: Floats) -> Floats:
         sums[start : start + len(rows)] = rows @ projected
-        return (rows**2).sum(1)
+        squared: Floats = (rows**2).sum(1)
+        return squared
 
     squares = sum(_over_chunks(right, project))
     typical = np.sqrt(np.concatenate(_over_chunks(left, multiply)) * squares / (inner * width))
