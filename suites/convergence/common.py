@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -70,11 +70,16 @@ def agree(
     anchor: Mapping[str, torch.Tensor],
     figures: dict[str, Figure],
     dtype: torch.dtype = torch.float32,
+    lift: Callable[[Mapping[str, torch.Tensor]], Mapping[str, torch.Tensor]] = dict,
 ) -> Judgement:
-    """Judge every tensor that each rank kept against float64, anchored by one process on the CPU; return the worst."""
+    """Judge every tensor that each rank kept against float64, anchored by one process on the CPU; return the worst.
+
+    `lift`: what is done to all three first, where zero is a gradient's true value.
+    """
     found: dict[str, Judgement] = {}
+    exact, anchor = lift(exact), lift(anchor)
     for rank in range(world(group)):
-        own = tensors(group, case, rank)
+        own = lift(tensors(group, case, rank))
         require(own.keys() == exact.keys(), f"rank {rank} has other tensors than one process: {_apart(own, exact)}")
         found |= {f"rank {rank}, {name}": judge(own[name], exact[name], anchor[name], dtype) for name in own}
     worst = require_all(found, case)

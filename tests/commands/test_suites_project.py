@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -37,6 +39,49 @@ def test_four_kinds_of_models_pass(tmp_path: Path) -> None:
     facts = record["provenance"]
     assert facts["project.folder"] == str(EXAMPLE)
     assert facts["workload.vit"].startswith("workloads/vit.py ") and len(facts["workload.vit"].split()[1]) == 64
+
+
+@pytest.mark.slow
+def test_four_kinds_of_models_train_over_ranks(tmp_path: Path) -> None:
+    """A project's models that take part in `data-parallel`: gradients are those of one process, and ranks end bit-equal."""
+    shutil.copytree(EXAMPLE, tmp_path / "project")
+    for path in (tmp_path / "project" / "workloads").glob("*.py"):
+        text = path.read_text(encoding="utf-8") + "\nfrom dataclasses import replace\n"
+        text += "for one in WORKLOADS:\n    type(one).offer = replace(one.offer, parts=(*one.offer.parts, 'data-parallel'))\n"
+        path.write_text(text, encoding="utf-8")
+    kinds = ("gradients", "ranks_equal")
+    only = [word for name in FOUR for kind in kinds for word in ("--only", f"convergence/gradients::{kind}[[]{name}]")]
+    words = ["ddp", "--stack", "cpu", "--suite", "convergence", "--project", str(tmp_path / "project"), *only]
+    ended = run([*words, "--json", str(tmp_path / "record.json"), "--results", str(tmp_path)], tmp_path)
+    assert ended.returncode == 0, ended.stdout[-3000:] + ended.stderr
+    record = json.loads((tmp_path / "record.json").read_text(encoding="utf-8"))
+    passed = {check["id"] for check in record["checks"] if check["verdict"] == "passed"}
+    assert {f"convergence/gradients::{kind}[{name}]" for kind in kinds for name in FOUR} <= passed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FOUR)
+def test_the_presets_that_cards_run_can_be_built(name: str) -> None:
+    """In full, with as many numbers as its own users would train, and a loss of its batch that is a number."""
+    words = [sys.executable, "-c", BUILD, str(EXAMPLE), name]
+    ended = subprocess.run(words, env={**os.environ, "PYTHONPATH": str(ROOT / "src")}, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
+    tiny, full, loss = (float(word) for word in ended.stdout.split())
+    assert full > 20 * tiny
+    assert math.isfinite(loss)
+
+
+BUILD = """
+import sys, torch
+from stackproof.project import projects
+from stackproof.workloads import catalogue
+projects.choose(sys.argv[1])
+built = {preset: catalogue.get(sys.argv[2]).build(torch.device("cpu"), preset, seed=1) for preset in ("tiny", "full")}
+print(*(sum(one.numel() for one in job.model.parameters()) for job in built.values()))
+job = built["full"]
+small = {name: one[:2] for name, one in job.batches[0].items()}
+print(float(job.evaluate(job.model, small)[1]))
+"""
 
 
 @pytest.mark.slow

@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 
 from stackproof.base.errors import Refusal
-from stackproof.ddp.course import TABLE, plan
+from stackproof.base.places import EXAMPLE
+from stackproof.ddp.course import TABLE, others, plan, steps_of
+from stackproof.project import offers, projects
+from stackproof.workloads import catalogue
 from stackproof.workloads.catalogue import names
 
 
@@ -26,6 +29,24 @@ def test_the_table_names_workloads_that_exist() -> None:
     assert {course.workload for course in found.courses} | {found.trial.workload} <= set(names())
     assert found.course("classifier").whole_batch
     assert not found.course("yolov8n").whole_batch
+
+
+def test_workloads_of_others_have_a_course_where_they_ask_for_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that take part over ranks, in turn and without a loss that must fall; ours stay the table's."""
+    assert others.__wrapped__() == ()
+    monkeypatch.setenv(projects.VARIABLE, str(EXAMPLE))
+    projects.current.cache_clear()
+    catalogue._known.cache_clear()
+    known = catalogue.theirs()
+    asked = offers.Offer(parts=("data-parallel",))
+    monkeypatch.setattr(type(known["gru"].workload), "offer", asked)
+    monkeypatch.setattr("stackproof.ddp.course.theirs", lambda: known)
+    found = others.__wrapped__()
+    monkeypatch.setattr("stackproof.ddp.course.others", lambda: found)
+    assert [(course.workload, course.whole_batch) for course in found] == [("gru", False)]
+    assert steps_of("gru") == found[0].steps and steps_of("classifier") == plan().course("classifier").steps
+    projects.current.cache_clear()
+    catalogue._known.cache_clear()
 
 
 def test_too_few_seeds_are_refused(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from stackproof.device.numerics import Judgement, judge, shortened
 from stackproof.ranks.exact import digest, mean_loss
 from stackproof.ranks.rank import Rank
 from stackproof.workloads.base import Job, StepResult, Workload
-from stackproof.workloads.catalogue import get
+from stackproof.workloads.catalogue import get, theirs
 
 
 def cases(workloads: list[str]) -> dict[str, Case]:
@@ -82,6 +82,7 @@ def _whole(tensors: Mapping[str, Any]) -> dict[str, torch.Tensor]:
 
 
 TABLE = DATA / "convergence.toml"
+_PART = "data-parallel"
 
 
 @dataclass(frozen=True)
@@ -131,6 +132,26 @@ class CoursePlan:
 def plan(path: Path = TABLE) -> CoursePlan:
     """Load the table once; each row says why it is as it is."""
     return Table.load(path).row(CoursePlan)
+
+
+_STEPS_OF_THEIRS = 5
+
+
+@cache
+def others() -> tuple[Course, ...]:
+    """Return a course for each workload that is not ours and takes part in `data-parallel`.
+
+    What its normalisation and its loss's mean see is its own affair, so one process takes the ranks' parts in turn. No loss has to fall:
+    Adam's trajectories part by rounding alone.
+    """
+    reason = "a project's own; what its loss does is not known here"
+    names = [name for name, entry in theirs().items() if _PART in entry.workload.offer.parts]
+    return tuple(Course(name, _STEPS_OF_THEIRS, 1.0, False, reason) for name in names)
+
+
+def steps_of(workload: str) -> int:
+    """Return how many steps ranks train a workload."""
+    return next(course.steps for course in (*plan().courses, *others()) if course.workload == workload)
 
 
 PRESET: Literal["tiny"] = "tiny"
@@ -285,6 +306,6 @@ def _train_course(rank: Rank, name: str) -> dict[str, Any]:
     job.wrap(DistributedDataParallel)
     gradients = job.observe().gradients
     keep(rank, name, gradients)
-    losses = [mean_loss(rank, job.step()) for _ in range(plan().course(name).steps)]
+    losses = [mean_loss(rank, job.step()) for _ in range(steps_of(name))]
     ended = digest(dict(job.model.named_parameters()))
     return {"losses": losses, "gradients": digest(gradients), "parameters": ended}

@@ -30,7 +30,7 @@ PARTS: Mapping[str, str] = {
     "training": "a training step (bench and gate)",
     "optimiser": "the optimiser's step alone (bench and gate)",
     "capture": "graphs and breaks of torch.compile (gate)",
-    "data-parallel": "training over ranks (bench)",
+    "data-parallel": "training over ranks: gradients and bits (suite convergence), rates (bench)",
     "exchange": "what an all-reduce costs a step (suite collectives)",
     "sharded": "a step under fully_shard (suite convergence)",
 }

@@ -24,12 +24,14 @@ def vanishing(exact: StepResult) -> frozenset[str]:
 
 def lifted(outcome: StepResult, exact: StepResult) -> StepResult:
     """Return an outcome in which what vanishes stands on top of a gradient of usual size, so that its errors are relative to that."""
+    return StepResult(outcome.output, outcome.loss, on_top(outcome.gradients, exact))
+
+
+def on_top(gradients: Mapping[str, torch.Tensor], exact: StepResult) -> dict[str, torch.Tensor]:
+    """Return gradients of which those that vanish in `exact` stand on top of the usual size of its gradients."""
     gone = vanishing(exact)
-    if not gone:
-        return outcome
-    typical = _typical(exact)
-    gradients = {name: one.double() + typical if name in gone else one for name, one in outcome.gradients.items()}
-    return StepResult(outcome.output, outcome.loss, gradients)
+    typical = _typical(exact) if gone else 0.0
+    return {name: one.double() + typical if name in gone else one for name, one in gradients.items()}
 
 
 def _typical(exact: StepResult) -> float:
