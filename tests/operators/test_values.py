@@ -82,8 +82,13 @@ def _fmax(left: torch.Tensor, right: torch.Tensor, **_: object) -> torch.Tensor:
         (("unary", "near zero"), "log1p", lambda x, **_: (1 + x).log(), "log1p in"),
         (("shifts", "signs"), "bitwise_right_shift", lambda x, y, **_: x // (1 << y).clamp_min(1) + 1, "shift in"),
         (("choices", "special"), "amax", lambda x, d: x.nan_to_num(0).amax(d), "amax in"),
+        (("scans", "ties"), "cummax", lambda x, d: (x.cummax(d)[0], x.cummin(d)[1]), "cummax, at its positions"),
+        (("sorting", "ordinary"), "nanquantile", lambda x, q, d: x.quantile(q, d, interpolation="lower"), "nanquantile"),
+        (("products", "ties"), "addmm", lambda c, a, b, *, beta=1, alpha=1: c + alpha * (a @ b), "addmm, scaled in"),
+        (("sorting", "ties"), "mode", lambda x, d: (x.amax(d), x.argmax(d)), "mode, how often in"),
+        (("complex", "signs"), "angle", lambda x: -x.angle(), "angle of complex numbers in"),
     ],
-    ids=["NaN", "cancels", "shift", "row without NaN"],
+    ids=["NaN", "cancels", "shift", "row without NaN", "position", "between", "scaled", "commonest", "complex"],
 )  # fmt: skip
 def test_a_wrong_value_is_caught(
     monkeypatch: pytest.MonkeyPatch, cell: tuple[str, str], name: str, wrong: Callable[..., torch.Tensor], said: str

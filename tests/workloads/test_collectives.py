@@ -78,3 +78,31 @@ def test_repeated_sums_stay_finite() -> None:
     for _ in range(100):
         work.run()
     assert bool(torch.isfinite(work._long).all())
+
+
+def test_every_run_that_is_told_of_has_data_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that a call which leaves zeros, as an all-reduce of zeros would, shows after the timed runs."""
+    work = TimedCollective(setting(call="all-reduce", mib=0.01, dtype="float32"))
+    work.prove()
+    work.ready(3)
+    for _ in range(3):
+        work.run()
+    work.verify()
+    monkeypatch.setitem(collectives._CALLS, "all-reduce", lambda it: it._long.zero_())
+    work.ready(3)
+    for _ in range(3):
+        work.run()
+    with pytest.raises(CheckFailed, match="is wrong"):
+        work.verify()
+
+
+def test_where_there_is_no_room_runs_are_on_zeros(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a number that all ranks agree on, and sums of sums stay finite."""
+    work = TimedCollective(setting(call="all-reduce", mib=0.01, dtype="float32"))
+    work.prove()
+    monkeypatch.setattr(collectives, "_MOST_BYTES", 1)
+    work.ready(300)
+    for _ in range(300):
+        work.run()
+    work.verify()
+    assert len(work._longs) == 1

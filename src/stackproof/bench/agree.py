@@ -245,17 +245,19 @@ def program(rank: Rank) -> dict[str, Any]:
     work = TimedCollective(setting_of_rank(rank))
     reason = work.prove()
     rank.phase("taking turns")
-    sampler = Together(rank.device, work.run)
+    sampler = Together(rank.device, work.run, ready=work.ready)
     warm_up(sampler, 5.0)
     count = max(5, round(_REDUCTION_BLOCK_S / median(sampler.block(5))))
     sampler.number = 1
     turns = side_by_side(lambda: mean(sampler.block(count)), lambda: _bare(rank, work, count), rank.arguments["rounds"])
+    work.conclude()
     rest()
     return {"reason": reason, "ours": turns.ours, "theirs": turns.theirs}
 
 
 def _bare(rank: Rank, work: TimedCollective, count: int) -> float:
     """Call it so many times between two looks at the clock; return the slowest rank's seconds of one call."""
+    work.ready(count)
     dist.barrier()
     rank.device.synchronize()
     began = time.perf_counter()

@@ -57,7 +57,7 @@ class RankServer:
         device = self._rank.device
         freeze_collector()
         device.reset_peak()
-        sampler = Together(device, self._work.run)
+        sampler = Together(device, self._work.run, ready=self._work.ready)
         warmth = warm_up(sampler, seconds)
         took = min(sampler.block(3))
         return {"settled": warmth.settled, "seconds": took}
@@ -65,6 +65,7 @@ class RankServer:
     def block(self, runs: int) -> Answer:
         """Begin together and return this rank's mean seconds of a run."""
         watch = self._rank.device.stopwatch()
+        self._work.ready(runs)
         dist.barrier()
         self._rank.device.synchronize()
         watch.start()
@@ -79,6 +80,7 @@ class RankServer:
 
     def count(self) -> Answer:
         """Count what one run dispatches on this rank."""
+        self._work.ready(1)
         found = {"operators": counts.operators(self._work.run)}
         self._rank.device.synchronize()
         return {"counters": found}

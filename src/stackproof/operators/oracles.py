@@ -149,6 +149,10 @@ UNARY: dict[str, Oracle] = dict(
         _close("sigmoid", sigmoid, slack=_underflow),
         _exact("relu", lambda x: _quiet_max(x, 0.0)),
         ("clamp(-1, 2)", Oracle(lambda x: torch.clamp(x, -1, 2), _clip)),
+        (
+            "nan_to_num(1.5, 2.5, -3.5)",
+            Oracle(lambda x: torch.nan_to_num(x, 1.5, 2.5, -3.5), lambda x: np.nan_to_num(x, nan=1.5, posinf=2.5, neginf=-3.5)),
+        ),
         _layer("relu6", lambda x: np.where(np.isnan(x), x, np.clip(x, WIDE(0), WIDE(6)))),
         _layer("hardtanh", lambda x: np.where(np.isnan(x), x, np.clip(x, WIDE(-1), WIDE(1)))),
         _layer("leaky_relu", lambda x: np.where(x > 0, x, x / 8), negative_slope=0.125),
@@ -209,6 +213,7 @@ BINARY: dict[str, Oracle] = dict(
         _exact("copysign", np.copysign, zero_sign=True),
         _exact("atan2", np.arctan2, ulps=GOOD),
         _exact("hypot", np.hypot, ulps=GOOD),
+        ("lerp(0.25)", Oracle(lambda x, y: torch.lerp(x, y, 0.25), lambda x, y: x + (y - x) / 4, GOOD, _largest)),
         _exact("logaddexp", _logaddexp, ulps=GOOD, slack=_largest),
         *(_truth(name, getattr(np, numpy)) for name, numpy in {
             "eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal",

@@ -64,6 +64,8 @@ def products(regime: str, dtype: torch.dtype, device: torch.device) -> Iterator[
     if left is None or right is None:
         return
     yield from _multiplied(left, right, regime, dtype, device)
+    if regime in ("ordinary", "ties"):
+        yield from _larger(inner, regime, dtype, device)
     if dtype.is_floating_point and regime in ("ordinary", "ties"):
         yield from _backward(left[:, :_SHORT], right[:_SHORT], regime, dtype, device)
         yield from _convolved(regime, dtype, device)
@@ -104,6 +106,27 @@ def _multiplied(left: Array, right: Array, regime: str, dtype: torch.dtype, devi
     }
     for name, call in calls.items():
         yield Trial(name, call, others.get(name, wanted), dtype)
+
+
+def _larger(inner: int, regime: str, dtype: torch.dtype, device: torch.device) -> Iterator[Trial]:
+    """Return products of more rows and more matrices than one block of a kernel takes, in every order, and scaled ones."""
+    shapes = ((129, inner), (inner, 67), (33, 5, inner), (33, inner, 7), (129, 67))
+    drawn = [_factor(regime, dtype, shape, f"larger {place}") for place, shape in enumerate(shapes)]
+    left, right, lefts, rights, start = (one for one in drawn if one is not None)
+    a, b, many, others, added = (tensor(one, dtype, device) for one in (left, right, lefts, rights, start))
+    wanted = _expected(left, right, dtype, regime)
+    for order, factors in {
+        "larger": (a, b),
+        "of a transposed left, larger": (a.t().contiguous().t(), b),
+        "of a transposed right, larger": (a, b.t().contiguous().t()),
+    }.items():
+        yield Trial(f"mm {order}", partial(torch.mm, *factors), wanted, dtype)
+    yield Trial("bmm of many", partial(torch.bmm, many, others), _expected(lefts, rights, dtype, regime), dtype)
+    if dtype.is_floating_point:
+        room = wanted.slack + (0.0 if regime == "ties" else torch.finfo(dtype).eps * np.abs(start))
+        both = Expected(wanted.values / 2 - 2 * start.astype(WIDE), wanted.ulps, room)
+        if regime != "ties" or torch.finfo(dtype).bits > 16:  # halves round half of an odd number
+            yield Trial("addmm, scaled", partial(torch.addmm, added, a, b, beta=-2, alpha=0.5), both, dtype)
 
 
 def _backward(left: Array, right: Array, regime: str, dtype: torch.dtype, device: torch.device) -> Iterator[Trial]:

@@ -14,6 +14,7 @@ from stackproof.device.kinds import Device
 from stackproof.operators import oracles
 from stackproof.operators.arrays import fault
 from stackproof.operators.compare import word
+from stackproof.operators.complexes import complexes
 from stackproof.operators.database import preserved
 from stackproof.operators.gathered import GATHERED
 from stackproof.operators.products import products
@@ -23,7 +24,7 @@ from stackproof.record.checks import NotApplicable, require
 from stackproof.record.records import Figure
 from stackproof.stack.stacks import Stack
 
-CLASSES: dict[str, Class] = {**POINTWISE, **GATHERED, "products": products}
+CLASSES: dict[str, Class] = {**POINTWISE, **GATHERED, "products": products, "complex": complexes}
 _MOST_SAID = 4
 
 

@@ -22,6 +22,9 @@ _MIB = 1 << 20
 _PERIOD = 7
 """Values are small whole numbers, exact in every dtype and in every order of summing."""
 
+_MOST_BYTES = 1 << 30
+"""For the data of runs to come on a rank: a number that all ranks agree on."""
+
 _IN_PLACE = ("all-reduce", "reduce")
 """Calls whose result is the next call's data, and sums of sums would leave the range: a run that `ready` knew of has a tensor of its own
 with this rank's data, any other is on zeros."""
@@ -92,13 +95,17 @@ class TimedCollective(Work):
         _CALLS[self._call](self)
 
     def ready(self, runs: int) -> None:
-        """Give each of the coming runs this rank's data again, where the last ones wrote over them."""
+        """Give each of the coming runs this rank's data again, where the last ones wrote over them; zeros, where there is no room."""
         if self._call not in _IN_PLACE:
+            return
+        self._calls, self._zero = 0, runs * self._bytes > _MOST_BYTES
+        if self._zero:
+            for one in self._longs:
+                one.zero_()
             return
         self._longs += [torch.empty_like(self._mine) for _ in range(runs - len(self._longs))]
         for one in self._longs:
             one.copy_(self._mine)
-        self._calls, self._zero = 0, False
 
     def prove(self) -> str:
         """Every rank gets what the collective promises, computed without the backend."""
