@@ -174,7 +174,7 @@ MARKED = {
     "wheel-tests": ("wheel", "Prove the cpu stack with the wheel, installed into an empty environment."),
 }
 MARKED["tests"] = (
-    " and ".join(f"not {marker}" for marker, _ in MARKED.values()),
+    " and ".join(f"not {marker}" for marker in ("browser", *(marker for marker, _ in MARKED.values()))),
     "Test stackproof itself: [--all], slow tests too.",
 )
 
@@ -211,6 +211,13 @@ def gate_tests(session: nox.Session) -> None:
         "tests/commands/test_night.py",
     ]
     _call(session, "python", "pytest", "-p", "no:benchmark", *words, STACKPROOF_SIDE=str(side))
+
+
+@_session("site-tests", "long")
+def site_tests(session: nox.Session) -> None:
+    """Test the site in a real browser: the system's Chromium, which STACKPROOF_CHROMIUM may name."""
+    _install(session, "product", "nights", "test", "browser")
+    _call(session, "python", "pytest", "-p", "no:benchmark", "-m", "browser", "tests/site", *session.posargs)
 
 
 @_session("lint")

@@ -72,9 +72,16 @@ def test_every_stack_has_its_sessions() -> None:
     found = sessions(ROOT, "--", "all")
     generated = {f"{name}-{verb}" for name in stacks.names() for verb in VERBS}
     assert set(found) >= generated | MENU
-    assert {"asv-tests", "two-hosts", "slurm", "wheel-tests", "gate-tests", "gate-calibration", "triage-score"} <= set(
-        found
-    )
+    assert {
+        "asv-tests",
+        "two-hosts",
+        "slurm",
+        "wheel-tests",
+        "gate-tests",
+        "site-tests",
+        "gate-calibration",
+        "triage-score",
+    } <= set(found)
     assert [name for name, text in found.items() if text.startswith("*")] == ["smoke"]
     for name in stacks.names():
         assert stacks.load(name).title in found[f"{name}-smoke"]

@@ -1,4 +1,4 @@
-"""The verbs of the history on the command line: tables of rates, a page, admission, and asv's absence told."""
+"""The verbs of the history on the command line: tables of rates, admission, and asv's absence told."""
 
 from __future__ import annotations
 
@@ -13,13 +13,11 @@ from stackproof.record import store
 from ..history import making
 
 
-def test_history_prints_rates_and_writes_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_history_prints_rates(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Of the folders that are named, and of one stack if it is."""
     store.append(making.record(0), tmp_path / "records")
-    page = tmp_path / "rates.html"
-    assert cli.main(["history", "--results", str(tmp_path / "records"), "--html", str(page)]) == 0
+    assert cli.main(["history", "--results", str(tmp_path / "records")]) == 0
     assert "TFLOP/s" in capsys.readouterr().out
-    assert "TFLOP/s" in page.read_text(encoding="utf-8")
     assert cli.main(["history", "--results", str(tmp_path / "records"), "--stack", "cpu"]) == 0
     assert "there are no figures yet" in capsys.readouterr().out
 

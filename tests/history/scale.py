@@ -11,15 +11,15 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import TypeVar
 
 sys.path[:0] = [str(Path(__file__).resolve().parents[2]), str(Path(__file__).resolve().parents[2] / "src")]
 
-from stackproof.history import page  # noqa: E402
-from stackproof.history.timeline import entries, histories  # noqa: E402
 from stackproof.record import store  # noqa: E402
 from stackproof.record.records import Figure  # noqa: E402
+from stackproof.site import build  # noqa: E402
 from tests.history import making  # noqa: E402
 
 HOSTS = 5
@@ -81,13 +81,14 @@ def _ran(checkout: making.Checkout, *arguments: str) -> None:
 
 
 def scale(count: int, root: Path) -> None:
-    """Time writing and loading, the page of rates, and asv's commands on so many files."""
+    """Time writing and loading, the site, and asv's commands on so many files."""
     checkout = making.Checkout(root)
     timed("write", count, lambda: fill(checkout, count))
     loaded = timed("load", count, lambda: store.load([checkout.results]))
     assert len(loaded.records) == count, loaded.problems
-    target = root / "rates.html"
-    timed("page of rates", count, lambda: page.write(histories(entries(loaded.records)), [], target))
+    order = build.SiteOrder((checkout.results,), ("cuda",), (), datetime.now(timezone.utc).date())
+    timed("site", count, lambda: build.build(root / "site", order))
+    timed("site, nothing new", count, lambda: build.build(root / "site", order))
     timed("publish", count, lambda: _ran(checkout, "publish"))
     timed("publish, nothing new", count, lambda: _ran(checkout, "publish"))
     timed("compare", count, lambda: _ran(checkout, "compare", "HEAD~1", "HEAD", "--machine", "box0"))

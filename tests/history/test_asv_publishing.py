@@ -1,20 +1,10 @@
-"""Publishing: rates beside asv's seconds, reachable from asv's page, and branches that are looked up at once."""
+"""Publishing: branches in which commits are found at once."""
 
 from __future__ import annotations
 
 import subprocess
 
 from .making import Checkout, asv_python
-
-
-def test_plain_publish_writes_rates_and_links_them(checkout: Checkout) -> None:
-    """Whoever calls asv: rates.html stands beside asv's index, which links it, once."""
-    for _ in range(2):
-        assert checkout.plain_asv("publish").returncode == 0
-    html = checkout.root / ".asv" / "html"
-    assert "TFLOP/s" in (html / "rates.html").read_text(encoding="utf-8")
-    assert (html / "index.html").read_text(encoding="utf-8").count('href="rates.html"') == 1
-
 
 COMMITS = """
 from stackproof.history.asv_publishing import Commits

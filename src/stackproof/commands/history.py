@@ -56,7 +56,6 @@ def _add_history(verbs: Verbs) -> None:
     help_ = "what was measured, as rates: now, before, and which change made a difference"
     verb = arguments.add(verbs, "history", help_, _history)
     verb.add_argument("--stack", default="", metavar="NAME", help="only this stack")
-    verb.add_argument("--html", type=arguments.file, metavar="FILE", help="write the page of rates there")
     verb.add_argument(
         "--results", type=Path, action="append", metavar="DIR", help="read records there (may be repeated)"
     )
@@ -64,7 +63,7 @@ def _add_history(verbs: Verbs) -> None:
 
 
 def _history(options: argparse.Namespace) -> int:
-    from stackproof.history import page, terminal
+    from stackproof.history import terminal
     from stackproof.history.timeline import entries, histories
     from stackproof.record import signing, store
 
@@ -77,8 +76,6 @@ def _history(options: argparse.Namespace) -> int:
     loaded = store.load(options.results or store.folders(), options.require_signed)
     found = [one for one in histories(entries(loaded.records)) if options.stack in ("", one.place.stack)]
     terminal.show(found, loaded.problems)
-    if options.html:
-        page.write(found, loaded.problems, options.html)
     return 0
 
 

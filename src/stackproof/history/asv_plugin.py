@@ -18,12 +18,12 @@ from asv.util import UserError
 from stackproof import ROOT
 from stackproof.history import asv_view, leaf
 from stackproof.history.asv_environment import Refused, StackEnvironment
-from stackproof.history.asv_publishing import Branches, Rates
+from stackproof.history.asv_publishing import Branches
 from stackproof.record import store
 from stackproof.record.store import slug
 from stackproof.stack import provenance
 
-__all__ = ["Branches", "Rates", "Refused", "StackEnvironment", "setup"]
+__all__ = ["Branches", "Refused", "StackEnvironment", "setup"]
 """What asv finds by its subclasses: without them it knows neither the stacks' environments nor a repository that is quick."""
 
 HOME = Path(".asv")

@@ -13,7 +13,7 @@ import re
 import secrets
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from stackproof.base import places
@@ -178,13 +178,18 @@ def slug(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-").lower()
 
 
-def _grouped(facts: Mapping[str, Figure]) -> dict[str, dict[str, str]]:
+def _grouped(facts: Mapping[str, Figure]) -> Mapping[str, Mapping[str, str]]:
     """Return the facts of each group as text, those of several cards under one name."""
+    return _told(tuple((name, str(value)) for name, value in facts.items()))
+
+
+@lru_cache(maxsize=8)  # of one record the place and the state are asked for one after the other
+def _told(facts: tuple[tuple[str, str], ...]) -> Mapping[str, Mapping[str, str]]:
     values: dict[tuple[str, str], set[str]] = {}
-    for name, value in facts.items():
+    for name, value in facts:
         group, merged = _sorted_in(name)
         if group:
-            values.setdefault((group, merged), set()).add(str(value))
+            values.setdefault((group, merged), set()).add(value)
     found: dict[str, dict[str, str]] = {}
     for (group, name), told in sorted(values.items()):
         found.setdefault(group, {})[name] = " | ".join(sorted(told))

@@ -23,6 +23,8 @@ from stackproof.site.shelf import ShelvedRun
 
 _GROUPS = ("driver", "toolkit", "wheels", "settings", "code", "host", "place", "")
 """Facts in the order in which they explain most."""
+_MOST, _FEWEST = 250, 30
+"""Rows of a table at most; and of figures so many, though they differ by less than a gate would speak of."""
 _CAUTION = (
     "Two runs at two times: what differs may be the machine. A gate measures both in turn; figures are seconds, so above 1 is slower. "
     "A factor of 1 is the smallest change that the gate would speak of."
@@ -119,17 +121,25 @@ def _facts(rows: list[tuple[str, str, str, str]]) -> Markup:
 
 
 def _ratios(rows: list[FigureRatio]) -> Markup:
+    clear = [row for row in rows if row.factor >= 1]
+    listed = rows[: max(min(len(clear), _MOST), _FEWEST)]
     told = [
         [
             row.name, shown(row.before.seconds, row.before.unit), shown(row.after.seconds, row.after.unit),
             f"{row.ratio:.4f} [{row.low:.4f}, {row.high:.4f}]", _factor(row),
         ]
-        for row in rows
+        for row in listed
     ]  # fmt: skip
+    less = len(rows) - len(told)
+    note = (
+        el("p", f"and {less} figures that differ by less than a factor of 1, or within noise", class_="dim")
+        if less
+        else ""
+    )
     inner = table(
         "Ratios of figures", ("figure", "before", "after", "seconds, after over before", "factor"), told, (1, 2, 3, 4)
     )
-    return joined((el("h2", "Figures"), inner or el("p", "No figure is in both.")))
+    return joined((el("h2", "Figures"), inner or el("p", "No figure is in both."), note))
 
 
 def _factor(row: FigureRatio) -> object:
@@ -150,7 +160,7 @@ def _checks(one: Record, other: Record) -> Markup:
         for check in other.checks
         if check.id in before and before[check.id].verdict is not check.verdict
     ]
-    inner = table("Checks that ended differently", ("check", "before", "after", "what was seen"), rows[:250])
+    inner = table("Checks that ended differently", ("check", "before", "after", "what was seen"), rows[:_MOST])
     return joined((el("h2", "Checks"), inner or el("p", "Every check that both have ended the same way.")))
 
 
@@ -160,11 +170,15 @@ def data(run: ShelvedRun) -> str:
     told = {
         "id": run.id, "verb": record.verb, "stack": record.stack, "started": record.started, "effect": effect(record),
         "facts": {plain(name): [group_of(name) or "", plain(str(fact))] for name, fact in sorted(record.provenance.items())},
-        "figures": {plain(name): [one.unit, one.seconds, one.low, one.high] for name, one in figures(record).items()},
+        "figures": {plain(name): [one.unit, *map(_short, (one.seconds, one.low, one.high))] for name, one in figures(record).items()},
         "checks": {check.id: check.verdict.value for check in record.checks if check.verdict.exit_code},
     }  # fmt: skip
     text = json.dumps(told, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
     return f"stackproofData({text.replace('<', chr(92) + 'u003c')});\n"
+
+
+def _short(figure: float) -> float:
+    return float(f"{figure:.7g}")
 
 
 def chooser(site: SiteModel) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -59,9 +61,9 @@ def build(out: Path, order: SiteOrder) -> SiteBuilt:
     known: dict[str, str] = before.get("files", {})
     if before.get("inputs") == inputs and all((out / name).is_file() for name in known):
         return SiteBuilt(len(known))
-    found = model(
-        shelf.read(paths, order.folders, order.key), order.folders, order.stacks, order.suites, order.today, order.days
-    )
+    with _uncollected():
+        read = shelf.read(paths, order.folders, order.key)
+        found = model(read, order.folders, order.stacks, order.suites, order.today, order.days)
     try:
         made, written = _written(out, found, known)
         gone = [name for name in known if name not in made]
@@ -73,6 +75,18 @@ def build(out: Path, order: SiteOrder) -> SiteBuilt:
             raise
         raise refused from error
     return SiteBuilt(len(made), written, len(gone), found.sentence, found.problems)
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Let Python look for no cycles meanwhile: records have none, and of 50,000 the looking took a third of the time."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
 
 
 def _inputs(order: SiteOrder) -> tuple[str, list[Path]]:

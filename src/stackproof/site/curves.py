@@ -82,6 +82,7 @@ class SeriesView:
     place: Place
     name: str
     subject: str
+    preset: str
     unit: str
     times: tuple[datetime, ...]
     paths: tuple[Path | None, ...]
@@ -161,7 +162,7 @@ def _of_trend(trend: Trend, states: tuple[StateMark, ...], steps: tuple[ToldStep
         for kind in SeriesKind
     ]  # fmt: skip
     return SeriesView(
-        trend.place, key.label, key.subject, key.unit, tuple(night.started for night in nights),
+        trend.place, key.label, key.subject, key.preset, key.unit, tuple(night.started for night in nights),
         tuple(night.path for night in nights), tuple(_note(night) for night in nights),
         tuple(len(night.figures.get(key, {}).get(Measured.TODAY, ())) for night in nights), tuple(curves), states, steps,
         (*trend.problems, *(one.sentence for one in trend.links)),
@@ -223,9 +224,9 @@ def _of_series(place: Place, series: Series) -> SeriesView:
     ]  # fmt: skip
     curve = Curve("Runs of bench and asv: what users get", RATES.get(unit, unit), unit in RATES, values, tuple(marks))
     return SeriesView(
-        place, f"{series.key.subject} ({series.key.preset})", series.key.subject, unit, tuple(point.when for point in points),
-        tuple(None for _ in points), tuple(_told(point.commit, point.busy) for point in points), (0,) * len(points), (curve,),
-        tuple(states), nightly=False,
+        place, f"{series.key.subject} ({series.key.preset})", series.key.subject, series.key.preset, unit,
+        tuple(point.when for point in points), (None,) * len(points), tuple(_told(point.commit, point.busy) for point in points),
+        (0,) * len(points), (curve,), tuple(states), nightly=False,
     )  # fmt: skip
 
 

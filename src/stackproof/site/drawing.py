@@ -15,10 +15,13 @@ from stackproof.base.statistics import Interval
 from stackproof.site.curves import Curve, SeriesView
 from stackproof.site.html import Markup, el, joined
 
-TALL = 1000
+TALL = 400
+"""Steps of a plot's height: two a pixel, and short to write."""
 _HEIGHT = 200
 _MOST = 1800
 """Points that are drawn one by one; of more, the least and the greatest of each bin of a pixel's width."""
+_MOST_BANDS = 150
+"""Corners of a band; where there are more points, neighbours share one."""
 _LEAST_SPAN = 0.05
 """A plot shows this much on either side of the median at least, so that noise looks as small as it is."""
 _TICKS = 4
@@ -100,7 +103,8 @@ def _drawn(
 ) -> Iterator[Markup]:  # fmt: skip
     step = max(2 * median([after - before for before, after in pairwise(places)] or [1]), 2)
     runs = _unbroken(points, step)
-    yield el("path", class_="band", d=Markup("".join(_band(run, ends) for run in runs)))
+    together = -(-len(points) // _MOST_BANDS)
+    yield el("path", class_="band", d=Markup("".join(_band(_joined(run, together), ends) for run in runs)))
     for mark in view.states:
         yield el("path", class_="state", d=Markup(f"M{places[mark.at]} 0v{TALL}"))
     yield el("path", class_="line", d=Markup("".join(_line(run, ends) for run in runs)))
@@ -123,6 +127,14 @@ def _unbroken(points: Sequence[_Point], step: float) -> list[list[_Point]]:
             runs.append([])
         runs[-1].append(point)
     return runs
+
+
+def _joined(run: Sequence[_Point], together: int) -> list[_Point]:
+    """Return neighbours as one point each, from their least bound to their greatest; the ends of the stretch stay where they are."""
+    groups = [run[at : at + together] for at in range(0, len(run), together)]
+    found = [(one[len(one) // 2][0], 0.0, min(p[2] for p in one), max(p[3] for p in one)) for one in groups]
+    first, last = found[0], found[-1]
+    return [(run[0][0], *first[1:]), *found[1:-1], *([(run[-1][0], *last[1:])] if len(run) > 1 else [])]
 
 
 def _y(figure: float, ends: tuple[float, float]) -> int:
@@ -186,7 +198,7 @@ def spark(view: SeriesView, most: int = 60) -> Markup:
     if len(values) < 2:
         return Markup("")
     low, high = span([(0, one, one, one) for one in values])
-    corners = [(at, (_y(one, (low, high)) + 25) // 50) for at, one in enumerate(values)]
+    corners = [(at, _y(one, (low, high)) * 20 // TALL) for at, one in enumerate(values)]
     line = el("path", d=Markup(_path(corners)))
     return el(
         "svg",

@@ -124,7 +124,7 @@ def _place(views: Sequence[SeriesView]) -> Markup:
          f"{view.times[-1]:%Y-%m-%d}", f"{len(view.times)} {'nights' if view.nightly else 'states'}"]
         for view in views
     ]  # fmt: skip
-    heads = ("figure", "now", "", "against the anchor", "steps", "trend", "last", "of")
+    heads = ("figure", "now", "unit", "against the anchor", "steps", "trend", "last", "of")
     return table(f"Figures: {views[0].place.label}", heads, rows, (1, 3), class_="figures")
 
 

@@ -17,7 +17,7 @@ from stackproof.site.curves import SeriesView
 from stackproof.site.matrix import CellState, StackMatrix, matrix
 from stackproof.site.shelf import Shelf, ShelvedRun
 
-_NEWEST = 7
+_NEWEST = 5
 """Runs of one verb at one place that have a page for being new; older ones have one if something points at them."""
 _LOUD = (CellState.FAILED, CellState.STALE)
 
@@ -87,7 +87,7 @@ def _drift(loaded: Loaded) -> Drift:
 def _kept(found: Shelf, cells: StackMatrix, drift: Drift) -> dict[Path, ShelvedRun]:
     """Return the runs that have a page: the newest of each kind, those that prove a cell, and those that steps name."""
     wanted = {cell.run.path for cell in cells.cells.values() if cell.run} | set(_named(drift))
-    seen: dict[tuple[str, str], int] = {}
+    seen: dict[tuple[str, str, str], int] = {}
     for run in reversed(found.runs):
         kind = _kind(run)
         seen[kind] = seen.get(kind, 0) + 1
@@ -105,13 +105,14 @@ def _named(drift: Drift) -> Iterator[Path]:
             yield from (step.before.path, step.after.path)
 
 
-def _kind(run: ShelvedRun) -> tuple[str, str]:
-    return run.record.verb, run.place.digest
+def _kind(run: ShelvedRun) -> tuple[str, str, str]:
+    facts = run.record.provenance
+    return run.record.verb, run.record.stack, f"{facts.get('host')} {facts.get('rehearsed')} {facts.get('devices')}"
 
 
 def _before(found: Shelf, kept: Iterable[Path]) -> dict[Path, ShelvedRun]:
     """Return of each run that has a page the newest one before it, of the same verb at the same place, that has one too."""
-    last: dict[tuple[str, str], ShelvedRun] = {}
+    last: dict[tuple[str, str, str], ShelvedRun] = {}
     before = {}
     pages = set(kept)
     for run in found.runs:

@@ -19,7 +19,7 @@ from stackproof.site.shelf import ShelvedRun
 
 _MOST = 250
 """Rows of a table on the page; the JSON beside it has all."""
-_GATE = "gate"
+_GATE, _NIGHT = "gate", "night"
 
 
 def render(site: SiteModel, run: ShelvedRun) -> str:
@@ -69,14 +69,21 @@ def command(record: Record) -> str:
     """Return the command that makes such a record, as far as the record tells."""
     if record.verb in SUITE_VERBS:
         return console.again(record, Check("run", record.verdict, "", 0.0))
-    facts = record.provenance
-    words = ["nox", "-s", record.verb, "--", record.stack]
-    if record.verb == _GATE:
-        sides = {name: str(facts.get(name, "")).partition(",")[0] for name in ("base", "head")}
-        if not all(side.isalnum() for side in sides.values()):
-            return ""
-        words += [word for name, side in sides.items() for word in (f"--{name}", side)]
-    return shlex.join(words) if record.verb in (_GATE, "sweep", "asv") else ""
+    if record.verb == _NIGHT:
+        return shlex.join(["nox", "-s", f"{record.stack}-{_NIGHT}"])
+    sides = {name: str(record.provenance.get(name, "")).partition(",")[0] for name in ("base", "head")}
+    if record.verb != _GATE or not all(side.isalnum() for side in sides.values()):
+        return ""
+    return shlex.join(
+        [
+            "nox",
+            "-s",
+            _GATE,
+            "--",
+            record.stack,
+            *(word for name, side in sides.items() for word in (f"--{name}", side)),
+        ]
+    )
 
 
 def _bad(record: Record) -> Markup:

@@ -8,13 +8,15 @@ from itertools import groupby
 from statistics import median
 
 from stackproof.base.statistics import Interval
+from stackproof.base.units import shown
 from stackproof.drift import report
+from stackproof.record import reference
 from stackproof.site.curves import SeriesView, ToldStep
 from stackproof.site.drawing import legend, plot, resolution, value
 from stackproof.site.html import Markup, el, joined, link, page, table
 from stackproof.site.model import SiteModel
 
-_ROWS = 30
+_ROWS = 14
 """Points that have a row of their own at the end of a table; older ones share a row a month, but for those that say something."""
 _SCRIPTS = ("site.js",)
 
@@ -23,7 +25,7 @@ def render(site: SiteModel, view: SeriesView) -> str:
     """Return the page of one series."""
     curves = [joined((el("h2", curve.title), _unit(curve.unit, curve.up), plot(view, curve))) for curve in view.curves]
     return page(
-        view.name, el("p", view.place.label, class_="dim"), _now(view), *(_step(site, step) for step in view.steps),
+        view.name, el("p", view.place.label, class_="dim"), _now(view), *_references(view), *(_step(site, step) for step in view.steps),
         el("div", *curves, class_="curves", data_start=f"{view.times[0]:%Y-%m-%d}", data_seconds=resolution(view.times)),
         legend(), _states(view),
         *(el("p", sentence, class_="dim") for sentence in view.sentences), _table(site, view),
@@ -40,6 +42,14 @@ def _now(view: SeriesView) -> Markup:
     told = f"{value(view.now)} {view.curves[-1].unit}"
     what = f"{points} of {len(view.times)} {'nights' if view.nightly else 'states'} count"
     return el("p", el("strong", "Now: "), f"{told}; {what}, {view.times[0]:%Y-%m-%d} to {view.times[-1]:%Y-%m-%d}.")
+
+
+def _references(view: SeriesView) -> Iterator[Markup]:
+    """Yield what others measured of the same work: nobody verified it, so it is text beside the curves and no point of them."""
+    for row in reference.find(view.subject, view.preset, view.unit):
+        ranks = f" on {row.ranks} ranks" if row.ranks > 1 else ""
+        told = f"{shown(row.seconds, row.unit)}{ranks} on {row.device}, measured by others ({row.source})"
+        yield el("p", el("strong", "Reference: "), told, class_="dim")
 
 
 def _step(site: SiteModel, told: ToldStep) -> Markup:
@@ -108,9 +118,7 @@ def _table(site: SiteModel, view: SeriesView) -> Markup:
         "n",
         "what is said",
     ]
-    return table(
-        "The same as a table, newest first", heads, reversed(rows), range(1, len(view.curves) + 2), class_="points"
-    )
+    return table("The same as a table, newest first", heads, reversed(rows), class_="points")
 
 
 def _month(view: SeriesView, at: int) -> int:

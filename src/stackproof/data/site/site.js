@@ -74,6 +74,7 @@
     const unit = Number(box.dataset.seconds) * 1000;
     const whole = plots[0].viewBox.baseVal.width;
     const lines = plots.map((plot) => corners(plot.querySelector(".line")));
+    const tall = plots[0].viewBox.baseVal.height;
     let from = 0, to = whole;
 
     const bar = document.createElement("div");
@@ -99,7 +100,7 @@
       from = Math.min(Math.max(0, low), whole - width);
       to = from + width;
       for (const plot of plots) {
-        plot.setAttribute("viewBox", from + " 0 " + width + " 1000");
+        plot.setAttribute("viewBox", from + " 0 " + width + " " + tall);
         const chart = plot.parentNode;
         for (const text of chart.querySelectorAll(".number")) {
           text.setAttribute("x", (100 * (Number(text.dataset.x) - from) / width).toFixed(2) + "%");
@@ -123,7 +124,7 @@
       chart.addEventListener("pointermove", (event) => {
         const x = at(chart, event);
         const near = lines[number].reduce((best, one) => Math.abs(one[0] - x) < Math.abs(best[0] - x) ? one : best, lines[number][0]);
-        if (near) { read.textContent = day(near[0]) + ": about " + (low + (high - low) * (1 - near[1] / 1000)).toPrecision(4); }
+        if (near) { read.textContent = day(near[0]) + ": about " + (low + (high - low) * (1 - near[1] / tall)).toPrecision(4); }
       });
       chart.addEventListener("pointerdown", (event) => { began = event.pointerType === "mouse" ? at(chart, event) : null; });
       chart.addEventListener("pointerup", (event) => {
