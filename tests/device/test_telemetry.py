@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 from stackproof.device import telemetry
 from stackproof.device.kinds import Host
 from stackproof.device.telemetry import Query, Telemetry, physical_index
+from stackproof.record.records import Figure
 from stackproof.stack.stacks import Stack
 
 from ..bench.tools_data import NVIDIA_STATE
@@ -136,3 +138,41 @@ def test_this_host_tells_its_clock(cpu: Stack) -> None:
     found.read(lambda: None)
     facts = found.facts()
     assert facts["telemetry"] in ("/proc/cpuinfo", "/proc/cpuinfo gave no figure")
+
+
+class Meter:
+    """A counter of energy that grows by two joules a run, and whose tool reads it in the middle of the time that it takes."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, silent: bool = False) -> None:
+        self.used, self.silent = 0.0, silent
+        monkeypatch.setattr(telemetry, "ask", self.ask)
+
+    def run(self) -> None:
+        """Use two joules."""
+        self.used += 2.0
+
+    def ask(self, query: Query, card: str, work: Callable[[], object]) -> dict[str, Figure]:
+        """Let the card work, read, and let it work on until the tool has ended."""
+        for _ in range(3):
+            work()
+        read = 1e3 * self.used
+        for _ in range(4):
+            work()
+        return {} if self.silent else {"millijoules": read}
+
+
+def test_the_energy_of_a_run_is_free_of_the_tool_s_own_time(
+    tool: Path, cpu: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The card works all the while, and both readings take the same: what a run uses is exact."""
+    meter = Meter(monkeypatch)
+    assert Telemetry(CARD, cpu).joules(meter.run, 0.01) == pytest.approx(2.0)
+
+
+def test_a_tool_that_counts_no_energy_gives_none(tool: Path, cpu: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A figure of zero joules is none; a tool without the question is not asked."""
+    assert Telemetry(CARD, cpu).joules(Meter(monkeypatch, silent=True).run, 0.01) == 0.0
+    found, meter = Telemetry(CARD, cpu), Meter(monkeypatch)
+    assert found.tool is not None
+    found.tool = replace(found.tool, energy=None)
+    assert found.joules(meter.run, 0.01) == 0.0 and meter.used == 0.0

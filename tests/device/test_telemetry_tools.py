@@ -46,6 +46,25 @@ def test_reads_intel() -> None:
     assert (found["sm_mhz"], found["watts"], found["throttle_words"]) == (2400.0, 118.5, "None")
 
 
+@pytest.mark.parametrize(
+    ("name", "said", "found"),
+    [
+        ("nvidia-smi", "734512345\n", {"millijoules": 734512345.0}),
+        ("hy-smi", '{"card0": {"Energy counter": "7", "Accumulated Energy (uJ)": "1234.5"}}', {"microjoules": 1234.5}),
+        (
+            "xpu-smi",
+            "Timestamp, DeviceId, GPU Energy Consumed (J)\n06:14:46.000,    0, 40211.25\n",
+            {"joules": 40211.25},
+        ),
+        ("torch_sim.tool", "100.5", {"joules": 100.5}),
+    ],
+)
+def test_reads_energy(name: str, said: str, found: dict[str, float]) -> None:
+    """In the unit that each tool counts."""
+    query = tool(name).energy
+    assert query is not None and query.facts(said, "0") == found
+
+
 def test_reads_the_host() -> None:
     """The median clock of all cores."""
     said = "cpu MHz\t\t: 2000.0\nflags: x\ncpu MHz\t\t: 3000.0\ncpu MHz\t\t: 2500.0\n"

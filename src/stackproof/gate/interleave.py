@@ -34,6 +34,8 @@ class LaunchTerms:
     plan: GatePlan
     scale: float = 1.0
     """What deadlines are multiplied by."""
+    energy_seconds: float = 0.0
+    """For how long each side runs alone while its energy is counted; 0 asks for none."""
     run: str = field(default_factory=processes.new_mark)
 
 
@@ -52,6 +54,8 @@ class Observed:
     computed: Answer = field(default_factory=dict)
     """What it computes from equal seeds (`computed.fingerprint`); in the first launch only."""
     counters: dict[str, int] = field(default_factory=dict)
+    joules: float = 0.0
+    """Energy of one run; 0 where nobody counts it."""
     proved: str = ""
 
 
@@ -154,6 +158,7 @@ def _interleaved(
     blocks = _blocks(turns, rounds, runs, deadline)
     done = {side: side.ask("done", deadline) for side in sides}
     found.conditions.append(sides[0].ask("conditions", deadline + _LEAST_BLOCK_S))
+    energy = {side: _energy(side, terms.energy_seconds) for side in turns}
     counted = _at_once(sides, "count", _OPEN_S, captured=captured) if found.counted else dict.fromkeys(sides, nothing)
     _at_once(sides, "conclude", deadline)
     return {
@@ -165,10 +170,15 @@ def _interleaved(
             units=done[side].get("units", {}),
             computed=computed[side] if "groups" in computed[side] else {},
             counters=counted[side]["counters"],
+            joules=energy[side],
             proved=str(opened[side]["proved"]),
         )
         for side in sides
     }
+
+
+def _energy(side: LiveSide, seconds: float) -> float:
+    return float(side.ask("energy", _OPEN_S, seconds=seconds).get("joules", 0.0)) if seconds else 0.0
 
 
 def _quantities(plan: GatePlan, *told: Answer) -> dict[str, float]:

@@ -22,6 +22,7 @@ from stackproof import ROOT
 from stackproof.base.errors import Refusal
 from stackproof.bench.subjects import profile
 from stackproof.history import leaf
+from stackproof.history.freshness import Pages
 from stackproof.history.timeline import entries
 from stackproof.record import store
 from stackproof.record.store import rules, slug
@@ -67,8 +68,21 @@ def call(wish: Wish) -> int:
         )
     if wish.states:
         return _by_state(wish)
-    code = _asv(_completed(wish))
-    return _publish_states() if wish.command == "publish" and not code else code
+    return _publish(wish) if wish.command == "publish" else _asv(_completed(wish))
+
+
+def _publish(wish: Wish) -> int:
+    """Publish both histories, unless the pages are what they would become; flags of asv's may ask for others."""
+    pages, plain = Pages(ROOT, ROOT / ".asv"), wish.arguments == ("publish",)
+    if plain and pages.fresh():
+        print("Nothing is new since the pages were made.")  # noqa: T201
+        return 0
+    inputs = pages.inputs()
+    pages.forget()
+    code = _asv(_completed(wish)) or _publish_states()
+    if plain and not code:
+        pages.made(inputs)
+    return code
 
 
 def _completed(wish: Wish) -> list[str]:

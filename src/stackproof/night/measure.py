@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from stackproof.base.processes import HostLoad
@@ -146,6 +147,10 @@ def _row(name: str, side: Measured, seen: Sequence[Observed], told: Mapping[str,
     samples = tuple(seconds / amount for one in seen for seconds in _rounds(one.blocks))
     row = NightSide(FigureKey(name, preset, 1, unit, told["version"]), "", side, samples).row()
     row.figures |= {"verified": seen[0].proved, "launches": len(seen)}
+    if joules := [one.joules / amount for one in seen if one.joules > 0]:
+        what = f"J/{unit.removeprefix('s/')}"
+        row.figures[what] = median(joules)
+        row.note += f"; {median(joules):.3g} {what}"
     return row
 
 

@@ -108,7 +108,7 @@ def _admitted(run: NightRun, sides: dict[Measured, SideSpec]) -> tuple[MeasuredN
 def _measured(run: NightRun, sides: dict[Measured, SideSpec], folder: Path) -> MeasuredNight:
     """Measure; a frozen side that does not come up is left out, and the others are measured."""
     asked = run.asked
-    terms = LaunchTerms(profile(asked.profile).preset, gate_plan.load(), asked.scale)
+    terms = LaunchTerms(profile(asked.profile).preset, gate_plan.load(), asked.scale, asked.plan.energy.seconds)
     launches = asked.launches or int(of(asked.plan.measure.launches, asked.stack.device))
     try:
         return measure(Measuring(sides, terms, launches, asked.stack.device, asked.only), folder, run.ledger.say)
