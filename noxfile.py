@@ -171,6 +171,7 @@ MARKED = {
     "asv-tests": ("real_asv", "Test the history with asv itself: two drivers at one commit, a loss that is flagged."),
     "two-hosts": ("two_hosts", "Train on two hosts of network namespaces, delay and cut the wire (needs root)."),
     "slurm": ("slurm", "Run the batch templates of slurm/ on a real Slurm of this host (needs Slurm and root)."),
+    "vendor-container": ("vendor", "Type docs/start.md in a stand-in for a vendor's container, then rehearse dcu."),
     "wheel-tests": ("wheel", "Prove the cpu stack with the wheel, installed into an empty environment."),
 }
 MARKED["tests"] = (
