@@ -28,6 +28,7 @@ def test_the_trainer_really_trains(tmp_path: Path) -> None:
     assert 0 < seconds < time.perf_counter() - began
 
 
+@pytest.mark.slow
 def test_both_are_told_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
     """In turns, proved first; within an order of magnitude on any host."""
     monkeypatch.setattr(agree, "_TRAINER_BLOCK_S", 0.1)

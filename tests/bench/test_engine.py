@@ -111,6 +111,7 @@ def test_remarks_say_what_makes_samples_doubtful() -> None:
     assert noisy.startswith("noisy: known to within 50% only, 1.0% was wanted")
 
 
+@pytest.mark.slow
 def test_a_real_subject_from_the_file(cpu: Stack) -> None:
     """A matrix product: verified, settled or said not to be, with peak memory and a plausible number of samples."""
     (subject,) = [one for one in subjects("fast", cpu) if one.name == "gemm-float32"]

@@ -29,6 +29,7 @@ class Card(Host):
         return False
 
 
+@pytest.mark.slow
 def test_a_collective_is_verified_and_timed(spin: type[Spin], cpu: Stack) -> None:
     """Over gloo: algorithm and bus bandwidth of two ranks are the same, which is what 2 (n - 1) / n says."""
     subject = subject_of(cpu, "collective", "s/GB", call="all-reduce", mib=1.0, dtype="float32", ranks=2)

@@ -59,6 +59,7 @@ def test_a_process_that_hangs_is_ended(spin: type[Spin], cpu: Stack, monkeypatch
         measure(subject_of(cpu, "start-up", "s", phase="import", ranks=1), HOST, "tiny", FEW)
 
 
+@pytest.mark.slow
 def test_the_child_refuses_to_time_what_is_imported_already() -> None:
     """Two microseconds for `import torch` was once the figure."""
     main = "from stackproof.bench.startup_child import main"

@@ -138,6 +138,7 @@ def test_ranks_begin_a_row_together(alone: Rank) -> None:
         collectives.agree(lonely, "all_reduce-sum-float32", 0.1)
 
 
+@pytest.mark.slow
 def test_a_row_that_hangs_ends_its_process_and_names_itself(tmp_path: Path) -> None:
     """A collective that never returns cannot be interrupted from Python's main thread; another one ends it."""
     code = f"""

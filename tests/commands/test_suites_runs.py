@@ -44,6 +44,7 @@ def bench_record(tmp_path: Path) -> Path:
     return tmp_path / "record.json"
 
 
+@pytest.mark.slow
 def test_a_replayed_benchmark_shows_rates_draws_and_writes(
     bench_record: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

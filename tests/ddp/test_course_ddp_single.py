@@ -14,6 +14,7 @@ CPU = torch.device("cpu")
 SEED = 7
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("world", [2, 4])
 def test_shares_are_those_of_the_whole(world: int) -> None:
     """The ranks' parts, in order, are the pictures of the one process, and two at least are left for each rank."""
@@ -51,6 +52,7 @@ def test_the_curve_is_that_of_the_steps() -> None:
     assert torch.equal(found, curve(course, torch.float32, SEED, 2))
 
 
+@pytest.mark.slow
 def test_synchronised_statistics_are_those_of_the_global_batch() -> None:
     """The gradients are those of one forward over all pictures with the sum of the parts' losses, and not those of separate statistics."""
     course = plan().course("yolov8n")

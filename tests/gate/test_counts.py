@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
 from stackproof.device.devices import HOST
@@ -34,6 +35,7 @@ def test_backward_is_counted_too() -> None:
     assert both > forward
 
 
+@pytest.mark.slow
 def test_a_break_cuts_a_model_in_two() -> None:
     """What `torch.compile` cannot trace makes one graph two, and the job runs on as before."""
     job = get("classifier").build(torch.device("cpu"), "tiny", 1)

@@ -23,6 +23,7 @@ def _subject() -> Subject:
     return next(one for one in subjects("fast", stacks.load("cpu")) if one.name == SUBJECT)
 
 
+@pytest.mark.slow
 def test_ranks_prove_run_and_end() -> None:
     """From launch to the end of the processes; the slowest rank's time counts, and the whole tensor's bytes are its worth."""
     station = group.RankGroup(_subject(), "tiny", HOST, "")

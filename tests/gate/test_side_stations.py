@@ -56,6 +56,7 @@ def test_the_collector_leaves_alone_what_stood_before_the_blocks() -> None:
     assert gc.get_freeze_count() == 0
 
 
+@pytest.mark.slow
 def test_a_planted_gradient_does_not_pass_the_proof() -> None:
     """The proof is the one that every benchmark has; nothing is timed after it."""
     with pytest.raises(CheckFailed):
@@ -89,6 +90,7 @@ def test_what_a_device_cannot_spin_that_briefly_is_owed_to_later_runs(monkeypatc
     assert sum(spun) == pytest.approx(0.02)
 
 
+@pytest.mark.slow
 def test_held_memory_shows_in_the_peak() -> None:
     """As much again as the process has."""
     station = _station("gemm-float32", "memory=1.0")

@@ -25,6 +25,7 @@ def test_the_facts_are_those_of_the_interpreter() -> None:
     assert {"torch", "lock", "devices", "cpu.name", "commit", "kernel"} <= set(facts)
 
 
+@pytest.mark.slow
 def test_defaults_of_the_stack_are_told_from_what_the_user_set(monkeypatch: pytest.MonkeyPatch) -> None:
     """As every other verb tells them, so that a run of bench and one of asv are in the same state; they hold for torch."""
     stack = replace(stacks.load("cpu"), environment={"CCL_ATL_TRANSPORT": "ofi", "CCL_WORKER_COUNT": "1"})

@@ -115,6 +115,7 @@ def test_slips_are_one_sentence(flags: tuple[str, ...], code: int, sentence: str
     assert "INTERNALERROR" not in ended.stdout + ended.stderr
 
 
+@pytest.mark.slow
 def test_what_pytest_is_told_holds_there_too(tmp_path: Path) -> None:
     """Selection, the first failure that ends it, collection alone."""
     assert "2 passed, 6 deselected" in _pytest(tmp_path, "--stack", "cpu", "-k", "after").stdout
@@ -125,6 +126,7 @@ def test_what_pytest_is_told_holds_there_too(tmp_path: Path) -> None:
     assert broken.returncode == 2 and "nothing_like_it" in broken.stdout
 
 
+@pytest.mark.slow
 def test_a_stack_that_cannot_be_imported_ends_the_run_at_once(tmp_path: Path) -> None:
     """One sentence, and not a failure for each test."""
     ended = _pytest(tmp_path, "--stack", "cpu", torch="raise ImportError('libsycl.so.8: cannot open')\n")

@@ -114,6 +114,7 @@ def test_a_record_that_cannot_be_kept_costs_the_job_nothing(tmp_path: Path) -> N
     assert "no record will be kept" in ended.stderr
 
 
+@pytest.mark.slow
 def test_a_reader_who_goes_away_ends_the_job_as_ever(tmp_path: Path) -> None:
     """`watch -- yes | head -1` is no endless job."""
     command = [sys.executable, "-m", "stackproof", "watch", "--results", str(tmp_path / "results"), "--", "yes"]

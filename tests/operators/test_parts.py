@@ -19,6 +19,7 @@ NAMES = ["add", "exp", "mul", "special.erfcx", "sub"]
 CPU = torch.device("cpu")
 
 
+@pytest.mark.slow
 def test_parts_give_what_one_process_gives() -> None:
     """Outcomes, counts and their order; two processes for an odd number of operators."""
     alone = sweep(CPU, torch.float32, samples=1, names=NAMES)
@@ -29,6 +30,7 @@ def test_parts_give_what_one_process_gives() -> None:
     assert [one.reason for one in found.results] == [one.reason for one in alone.results]
 
 
+@pytest.mark.slow
 def test_a_process_that_dies_is_told_with_its_operator(tmp_path: Path) -> None:
     """No answer is no pass; the others are ended."""
     asked: dict[str, Any] = {"device": "cpu", "dtype": "float32", "samples": 1, "imports": ["torch"]}

@@ -72,6 +72,7 @@ def test_no_summary_no_pass(silent_suite: dict[str, tuple[Verdict, str]], name: 
     assert silent_suite["own/says::says"] == (Verdict.PASSED, "seen")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "hook",
     [
@@ -91,6 +92,7 @@ def test_nobody_answers_for_a_check(run_suite: RunSuite, hook: str) -> None:
     assert _ended(record)["own/own::wrong"][0] is Verdict.FAILED
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", ["--setup-plan", "--collect-only", "-k right", "--deselect own/test_1_own.py"])
 def test_options_of_pytest_are_switched_off(
     run_suite: RunSuite, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, options: str
@@ -136,6 +138,7 @@ def test_a_plugin_is_pytests_own_by_the_file_of_its_code(tmp_path: Path, plugin:
     assert bool(evidence.foreign_plugins(config, ())) is foreign
 
 
+@pytest.mark.slow
 def test_provenance_tells_who_had_a_say(run_suite: RunSuite) -> None:
     """Each conftest is there with the digest of its text, which an edit changes, and so is our plugin."""
     text = "def test_says() -> None:\n    pass\n"

@@ -56,7 +56,7 @@ class Ledger:
     def keep(self, verdict: Verdict = Verdict.INTERRUPTED) -> None:
         """Write the record as it stands; it is an interrupted one until its verdict is known."""
         self.record.seconds = self._before + time.monotonic() - self._began
-        records.write(replace(self.record, verdict=verdict, digests={}), self.path)
+        writer.checkpoint(replace(self.record, verdict=verdict, digests={}), self.path)
 
     def close(self, verdict: Verdict, outputs: Outputs, page: Callable[[Record], str]) -> Path:
         """Give the record its verdict and keep it with the digests of the logs."""

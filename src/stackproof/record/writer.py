@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -62,6 +63,12 @@ def begin(verb: str, stack: str, provenance: Mapping[str, Figure] | None = None)
     """Return the record of a run that starts now, with the facts that are known by then."""
     started = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
     return Record(verb, stack, started, provenance=dict(provenance or {}))
+
+
+def checkpoint(record: Record, path: Path) -> None:
+    """Keep a record as it stands while its run goes on; if that fails now, the end of the run will say so."""
+    with contextlib.suppress(Refusal):
+        records.write(record, path)
 
 
 def keep(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from datetime import datetime, timezone
 from pathlib import Path
@@ -39,7 +38,9 @@ def conduct(request: Request, outputs: Outputs, observer: Observer, resume: bool
         record.checks.append(Check("environment", Verdict.INTERRUPTED, "interrupted from outside", 0.0))
         record.verdict = Verdict.INTERRUPTED
     else:
-        supervise.run(request, record, observer, folder, lambda current: _checkpoint(current, folder / "record.json"))
+        supervise.run(
+            request, record, observer, folder, lambda current: writer.checkpoint(current, folder / "record.json")
+        )
     record.logs = [os.path.relpath(log, folder) for log in record.logs]
     return record, writer.keep(record, folder / "record.json", outputs, page.markdown)
 
@@ -105,12 +106,6 @@ def _take_over(request: Request, record: Record, outputs: Outputs) -> None:
     record.measurements += earlier.measurements
     record.seconds += earlier.seconds
     record.provenance["continues"] = str(folders[-1].parent.name)
-
-
-def _checkpoint(record: Record, path: Path) -> None:
-    """Keep the record as it stands; if that fails now, the end of the run will say so."""
-    with contextlib.suppress(Refusal):
-        records.write(record, path)
 
 
 def _torch_sees(stack: Stack, found: hosts.Availability) -> str:
