@@ -16,8 +16,12 @@ from stackproof.device.kinds import Device
 from stackproof.operators import forms
 from stackproof.record.checks import CapabilityMissing, require
 from stackproof.record.records import Figure
+from stackproof.workloads.catalogue import taking_part
+from suites.common import SEED, possible
 
 _ALLOWED = {torch.float32: 1e-5, torch.float64: 1e-12}
+_TURNED = 2e-3
+"""Angles of 8191 in float32 are 5e-4 off at most; what a place turns by is 1."""
 Floats = npt.NDArray[np.float64]
 ORDERS = {"contiguous": torch.contiguous_format, "channels-last": torch.channels_last}
 
@@ -68,18 +72,18 @@ def test_lora(device: Device, figures: dict[str, Figure]) -> None:
         from peft import LoraConfig, get_peft_model
     except ImportError as error:
         raise CapabilityMissing("data/workloads.toml: peft is not installed, whose layers these are") from error
-    for inner, outer in ((64, 40), (1024, 96), (3072, 64)):
-        scaling = 2.0
+    for inner, outer, rank, scaling in ((64, 40, 8, 2.0), (1024, 96, 8, 2.0), (3072, 64, 8, 2.0), (129, 64, 33, 0.5)):
         x, w, dy = _drawn(3, inner), _drawn(outer, inner, key=1), _drawn(3, outer, key=2)
-        a, b = _drawn(8, inner, key=3), _drawn(outer, 8, key=4)
+        a, b = _drawn(rank, inner, key=3), _drawn(outer, rank, key=4)
         exact = {
             "output": x @ w.T + scaling * (x @ a.T) @ b.T,
             "A": scaling * (dy @ b).T @ x,
             "B": scaling * dy.T @ (x @ a.T),
             "input": dy @ w + scaling * (dy @ b) @ a,
         }
+        exact["merged"] = exact["output"]
         for place, dtype in _places(device):
-            settings = LoraConfig(r=8, lora_alpha=int(8 * scaling), lora_dropout=0.0, target_modules=["0"])
+            settings = LoraConfig(r=rank, lora_alpha=rank * scaling, lora_dropout=0.0, target_modules=["0"])
             model: Any = get_peft_model(nn.Sequential(nn.Linear(inner, outer, bias=False)), settings).to(place, dtype)
             layer = model.base_model.model[0]
             down, up = layer.lora_A["default"].weight, layer.lora_B["default"].weight
@@ -90,8 +94,36 @@ def test_lora(device: Device, figures: dict[str, Figure]) -> None:
             output = layer(given)
             output.backward(torch.tensor(dy, dtype=dtype, device=place))
             found = {"output": output, "A": down.grad, "B": up.grad, "input": given.grad}
+            found["merged"] = model.merge_and_unload()(given)
             figures[f"{inner} inputs, {dtype}"] = _hold(found, exact, dtype, f"LoRA of {inner} inputs")
-    figures["summary"] = "a LoRA layer, with the gradients of A and B, is its definition for 64 to 3072 inputs"
+    figures["summary"] = (
+        "a LoRA layer, with the gradients of A and B, is its definition for 64 to 3072 inputs, and merged"
+    )
+
+
+@pytest.mark.deadline(60)
+@pytest.mark.parametrize("name", taking_part("closed-form"))
+def test_rotary(name: str, device: Device, figures: dict[str, Figure]) -> None:
+    """The embedding of places of the full configuration turns as its paper writes it, up to the 8191st place."""
+    places = np.array([0, 1, 154, 1023, 1024, 2048, 4097, 8191])
+    workload: Any = possible(name)
+    config, model = (
+        workload.setting("full").config,
+        workload.build(torch.device("cpu"), "tiny", SEED, torch.float32).model,
+    )
+    width = config.get("head_dim", config["hidden_size"] // config["num_attention_heads"])
+    angle = places[:, None] * config["rope_theta"] ** (-2.0 * np.arange(width // 2) / width)
+    exact = {"cosine": np.cos(angle), "sine": np.sin(angle)}
+    (small,) = [one for one in model.modules() if any(key == "inv_freq" for key, _ in one.named_buffers(recurse=False))]
+    turn = type(small)(config=type(model.config)(**config)).to(device.torch)
+    given = torch.tensor(places, device=device.torch)[None]
+    found = dict(zip(exact, turn(torch.ones(1, device=device.torch), given), strict=True))
+    for what, values in exact.items():
+        both = found[what][0].cpu().double().numpy()
+        off = max(float(np.abs(half - values).max()) for half in np.split(both, 2, -1))
+        require(off <= _TURNED, f"{name}: the {what} of a place is {off:.2g} off, {_TURNED} is allowed")
+        figures[what] = off
+    figures["summary"] = f"places up to {places[-1]} turn by their angles"
 
 
 @pytest.mark.deadline(60)
