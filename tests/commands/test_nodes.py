@@ -40,3 +40,12 @@ def test_nothing_to_show_is_refused(tmp_path: Path, capsys: pytest.CaptureFixtur
     """An empty folder is no fleet that is well."""
     assert cli.main(["nodes", str(tmp_path)]) == 2
     assert "no record and no answer of the doctor" in capsys.readouterr().err
+
+
+def test_a_full_disk_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What cannot be written is named, and nothing else is printed."""
+    look(tmp_path)
+    assert cli.main(["nodes", str(tmp_path), "--prometheus", "/dev/full"]) == 2
+    said = capsys.readouterr()
+    assert said.err == "stackproof: /dev/full: cannot be written (No space left on device); name another file\n"
+    assert said.out == ""
