@@ -317,6 +317,7 @@ def test_another_python_and_another_release_of_the_vendors(tmp_path: Path) -> No
     packages = of_the_lock("dcu") | {"flash-attn": "2.0.4+das.opt1.dtk2504"}
     (finding,) = beside(tmp_path, packages, version="3.12")
     assert "Python 3.12 (the stack is for 3.10)" in finding.sentence
+    assert "nox -s dcu-smoke" in finding.remedy
     assert "flash-attn 2.0.4+das.opt1.dtk2504 (locked 2.6.1+das.opt4.dtk2504)" in finding.sentence
 
 
@@ -325,3 +326,13 @@ def test_the_nearest_stack_is_meant(tmp_path: Path) -> None:
     found = own(Box(tmp_path / "box"), of_the_lock("xpu"), torch="xpu = '20250101'\n")
     (finding,) = installed.examine_companions(found, None, [stacks.load(name) for name in ("xpu-native", "xpu")])
     assert "stack xpu asks for are its lock's" in finding.sentence
+
+
+def test_an_environment_of_somebodys_own_is_for_no_stack(tmp_path: Path) -> None:
+    """Its torch is of no stack's release: nothing is said of it until a stack is named, and then that another one is needed."""
+    found = own(Box(tmp_path / "box"), {"torch": "2.4.1", "numpy": "1.26.4"}, torch="cuda = '12.1'\n")
+    cpu = stacks.load("cpu")
+    assert list(installed.examine_companions(found, None, [cpu, stacks.load("cpu-ipex")])) == []
+    first, *_ = installed.examine_companions(found, cpu, [cpu])
+    assert first.level is Level.WARNING and f"torch 2.4.1 (locked {of_the_lock('cpu')['torch']}" in first.sentence
+    assert "nox -s cpu-smoke" in first.remedy and "pip install" not in first.remedy

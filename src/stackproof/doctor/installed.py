@@ -102,18 +102,26 @@ def examine_own(found: Installed, wanted: Stack | None, present: list[Stack]) ->
 
 
 def examine_companions(found: Installed, wanted: Stack | None, present: list[Stack]) -> Iterator[Finding]:
-    """Hold what stands beside torch, in an environment that is not ours, against the stack that it is for, or is nearest to."""
+    """Hold what stands beside torch, in an environment that is not ours, against the stack that it is for.
+
+    Without a name that is the nearest of those whose release of torch it has; somebody's own environment is for none.
+    """
     fitting = [stack for stack in ([wanted] if wanted else present) if not found.lacks(stack)]
     try:
         others = {stack.name: list(companions.other(stack, found.facts, found.facts["python"])) for stack in fitting}
     except Refusal as refusal:
         yield Finding("environment", Level.WARNING, f"{found.label}: {refusal}")
         return
-    if not fitting:
+    meant = [stack for stack in fitting if wanted or _has_torch(others[stack.name])]
+    if not meant:
         return
-    stack = min(fitting, key=lambda one: len(_outside(found, one, others[one.name])))
+    stack = min(meant, key=lambda one: len(_outside(found, one, others[one.name])))
     level = Level.WARNING if wanted or _accelerated(stack) else Level.NOTE
     yield from _unlike(found, stack, others[stack.name], level)
+
+
+def _has_torch(others: list[companions.Companion]) -> bool:
+    return all(one.fits for one in others if one.name == "torch")
 
 
 def _outside(found: Installed, stack: Stack, others: list[companions.Companion]) -> list[str]:
@@ -125,27 +133,35 @@ def _outside(found: Installed, stack: Stack, others: list[companions.Companion])
 def _unlike(found: Installed, stack: Stack, others: list[companions.Companion], level: Level) -> Iterator[Finding]:
     """Yield what is out of range, what is absent, and what is another version than the lock's; else that all is as locked."""
     outside = _outside(found, stack, others)
-    absent = [one.name for one in others if not one.here]
+    absent = [one for one in others if not one.here]
     close = [f"{one.name} {one.here} (locked {one.locked})" for one in others if one.here and one.fits]
-    remedy = _by_constraints(stack, others)
     if outside:
         said = f"{found.label}: not what stack {stack.name} asks for: {', '.join(outside)}"
+        wrong = [one for one in others if one.here and not one.fits]
+        remedy = (
+            _by_constraints(stack, wrong) if _has_torch(others) and len(wrong) == len(outside) else _build_of(stack)
+        )
         yield Finding("environment", level, said, remedy)
     if absent:
-        said = f"{found.label}: of stack {stack.name} {', '.join(absent)} {'is' if len(absent) == 1 else 'are'} not installed"
-        yield Finding("environment", Level.NOTE, f"{said}; a workload that needs one is skipped", remedy)
+        names = ", ".join(one.name for one in absent)
+        said = f"{found.label}: of stack {stack.name} {names} {'is' if len(absent) == 1 else 'are'} not installed"
+        yield Finding("environment", Level.NOTE, f"{said}; what needs it is skipped", _by_constraints(stack, absent))
     if close:
         said = f"{found.label}: in the ranges of stack {stack.name}, but not its lock's versions: {', '.join(close)}"
         yield Finding("environment", Level.NOTE, said)
-    if not outside + absent + close:
+    if not outside and not absent and not close:
         yield ok("environment", f"{found.label}: the companions that stack {stack.name} asks for are its lock's")
 
 
-def _by_constraints(stack: Stack, others: list[companions.Companion]) -> str:
+def _by_constraints(stack: Stack, wrong: list[companions.Companion]) -> str:
     """Return the commands that bring the lock's versions, and leave what the vendor built as it is."""
-    names = " ".join(one.name for one in others if not one.vendors and not (one.here and one.fits))
+    names = " ".join(one.name for one in wrong if not one.vendors)
     commands = f"python -m stackproof constraints {stack.name} > constraints.txt && python -m pip install -c constraints.txt {names}"
     return commands if names else stack.install_hint
+
+
+def _build_of(stack: Stack) -> str:
+    return f"nox -s {stack.name}-smoke (or `stackproof smoke --stack {stack.name} --locked`) builds an environment that is its lock"
 
 
 def doubled(found: Installed) -> Iterator[Finding]:
