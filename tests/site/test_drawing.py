@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import random
 import re
 from collections.abc import Sequence
 from datetime import timedelta
+from itertools import pairwise
 
 import pytest
 
@@ -91,6 +93,25 @@ def test_the_band_of_many_points_is_never_narrower() -> None:
     few = corners(path(drawn([1.0 + 0.001 * (number % 2) for number in range(100)]), "band"))
     assert len(wide) < 320
     assert min(y for _, y in wide) <= min(y for _, y in few) and max(y for _, y in wide) >= max(y for _, y in few)
+
+
+@pytest.mark.parametrize("count", [1, 2, 149, 151, 400, 1799])
+def test_a_point_lies_in_its_band(count: int) -> None:
+    """Wherever corners are shared, the band between them holds the line."""
+    dice = random.Random(count)
+    told = drawn([100 + dice.gauss(0, 2) for _ in range(count)])
+    line, band = corners(path(told, "line")), corners(path(told, "band"))
+    half = len(band) // 2
+    for x, y in line:
+        assert at(band[:half], x) <= y + 1 and at(band[half:][::-1], x) >= y - 1
+
+
+def at(edge: Sequence[tuple[int, int]], x: int) -> float:
+    """Return how high an edge is at a place."""
+    for (left, one), (right, other) in pairwise(edge):
+        if left <= x <= right and right > left:
+            return one + (other - one) * (x - left) / (right - left)
+    return edge[0][1]
 
 
 def test_noise_looks_small() -> None:

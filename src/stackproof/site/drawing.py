@@ -22,6 +22,8 @@ _MOST = 1800
 """Points that are drawn one by one; of more, the least and the greatest of each bin of a pixel's width."""
 _MOST_BANDS = 150
 """Corners of a band; where there are more points, neighbours share one."""
+_FEW = 40
+"""So few points have a dot each: a line alone says little of three nights, and nothing of one."""
 _LEAST_SPAN = 0.05
 """A plot shows this much on either side of the median at least, so that noise looks as small as it is."""
 _TICKS = 4
@@ -53,13 +55,13 @@ def plot(view: SeriesView, curve: Curve) -> Markup:
     low, high = span(points)
     wide = max(1, places[-1])
     told = f"{curve.title}: {len(points)} points from {_number(low)} to {_number(high)} {curve.unit}, the last {value(curve.newest)}"
+    box = f"0 0 {wide} {TALL}" if places[-1] else f"-1 0 2 {TALL}"  # a point alone stands in the middle
     inner = el(
-        "svg", *_drawn(view, curve, places, _binned(points, wide), (low, high)),
-        viewBox=f"0 0 {wide} {TALL}", preserveAspectRatio="none", width="100%", height=_HEIGHT, class_="plot",
-        data_low=f"{low:.6g}", data_high=f"{high:.6g}",
+        "svg", *_drawn(view, curve, places, _binned(points, wide), (low, high)), viewBox=box, preserveAspectRatio="none",
+        width="100%", height=_HEIGHT, class_="plot", data_low=f"{low:.6g}", data_high=f"{high:.6g}",
     )  # fmt: skip
-    return el("svg", inner, *_labels(view, places, (low, high)), width="100%", height=_HEIGHT + 22, role="img",
-              aria_label=told, class_="chart")  # fmt: skip
+    labels = _labels(view, places, (low, high))
+    return el("svg", inner, *labels, width="100%", height=_HEIGHT + 22, role="img", aria_label=told, class_="chart")
 
 
 def value(one: Interval) -> str:
@@ -108,6 +110,8 @@ def _drawn(
     for mark in view.states:
         yield el("path", class_="state", d=Markup(f"M{places[mark.at]} 0v{TALL}"))
     yield el("path", class_="line", d=Markup("".join(_line(run, ends) for run in runs)))
+    if len(points) <= _FEW:
+        yield el("path", class_="dots", d=Markup("".join(f"M{x} {_y(figure, ends)}h0" for x, figure, _, _ in points)))
     for step_ in curve.marks:
         point = curve.values[step_.at].median
         y = _y(point, ends) if not math.isnan(point) else TALL // 2
@@ -130,11 +134,16 @@ def _unbroken(points: Sequence[_Point], step: float) -> list[list[_Point]]:
 
 
 def _joined(run: Sequence[_Point], together: int) -> list[_Point]:
-    """Return neighbours as one point each, from their least bound to their greatest; the ends of the stretch stay where they are."""
+    """Return so many neighbours as one corner each, at the last of them; between two corners the band holds every bound that is there."""
     groups = [run[at : at + together] for at in range(0, len(run), together)]
-    found = [(one[len(one) // 2][0], 0.0, min(p[2] for p in one), max(p[3] for p in one)) for one in groups]
-    first, last = found[0], found[-1]
-    return [(run[0][0], *first[1:]), *found[1:-1], *([(run[-1][0], *last[1:])] if len(run) > 1 else [])]
+    found = [_corner(run[0][0], groups[0])]
+    for group, after in pairwise([*groups, []]):
+        found.append(_corner(group[-1][0], [*group, *after[:-1]]))
+    return found if together > 1 else list(run)
+
+
+def _corner(x: int, those: Sequence[_Point]) -> _Point:
+    return x, 0.0, min(one[2] for one in those), max(one[3] for one in those)
 
 
 def _y(figure: float, ends: tuple[float, float]) -> int:
@@ -213,7 +222,7 @@ def spark(view: SeriesView, most: int = 60) -> Markup:
 def legend() -> Markup:
     """Return what the shapes of a plot mean."""
     return el(
-        "p", "The band is the 95 % interval of each median. ", joined(
+        "p", "The band holds the 95 % interval of each median. ", joined(
             (el("span", "●", class_="mark-worse"), " confirmed or flagged step for the worse, ",
              el("span", "●", class_="mark-better"), " for the better, ", el("span", "○", class_="mark-open"),
              " suspected, ", el("span", "○", class_="dim"), " refuted. Numbered rules: the state of the stack changed."),

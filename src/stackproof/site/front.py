@@ -14,6 +14,7 @@ from stackproof.site.drawing import spark, value
 from stackproof.site.html import Markup, el, joined, link, page, table
 from stackproof.site.matrix import CellState, MatrixCell
 from stackproof.site.model import SiteModel
+from stackproof.site.series import counted
 
 SCHEMA = "stackproof.site/1"
 _SHAPES = {
@@ -48,7 +49,7 @@ def _problems(site: SiteModel) -> Markup:
     more = el("p", f"and {len(site.problems) - 50} more") if len(site.problems) > 50 else ""
     return el(
         "details",
-        el("summary", f"{len(site.problems)} problems with records"),
+        el("summary", f"{counted(len(site.problems), 'problem')} with records"),
         el("ul", *rows),
         more,
         open=True,
@@ -121,7 +122,7 @@ def _figures(views: Sequence[SeriesView]) -> Markup:
 def _place(views: Sequence[SeriesView]) -> Markup:
     rows = [
         [link(view.page, view.name), value(view.now), view.curves[-1].unit, _against(view), _said(view), spark(view),
-         f"{view.times[-1]:%Y-%m-%d}", f"{len(view.times)} {'nights' if view.nightly else 'states'}"]
+         f"{view.times[-1]:%Y-%m-%d}", counted(len(view.times), "night" if view.nightly else "state")]
         for view in views
     ]  # fmt: skip
     heads = ("figure", "now", "unit", "against the anchor", "steps", "trend", "last", "of")

@@ -37,10 +37,15 @@ def _unit(unit: str, up: bool) -> Markup:
     return el("p", f"{unit}, {'higher' if up else 'lower'} is better", class_="dim small")
 
 
+def counted(number: int, what: str) -> str:
+    """Return a number of things."""
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
 def _now(view: SeriesView) -> Markup:
     points = sum(not math.isnan(one.median) for one in view.curves[-1].values)
     told = f"{value(view.now)} {view.curves[-1].unit}"
-    what = f"{points} of {len(view.times)} {'nights' if view.nightly else 'states'} count"
+    what = f"{points} of {counted(len(view.times), 'night' if view.nightly else 'state')} count"
     return el("p", el("strong", "Now: "), f"{told}; {what}, {view.times[0]:%Y-%m-%d} to {view.times[-1]:%Y-%m-%d}.")
 
 
@@ -54,7 +59,7 @@ def _references(view: SeriesView) -> Iterator[Markup]:
 
 def _step(site: SiteModel, told: ToldStep) -> Markup:
     step = told.step
-    kind = "worse" if step.slower else "better"
+    kind = "unverified" if told.word == "suspected" else "worse" if step.slower else "better"
     size = f"{report.seen(told.gate)}, by the gate" if told.gate else report.size(step)
     return el(
         "section", el("h2", el("span", told.word, class_=f"word {kind if told.word != 'refuted' else 'dim'}"), f" {size}"),
@@ -146,7 +151,5 @@ def _months(view: SeriesView, those: Sequence[int]) -> Sequence[object]:
         found = [curve.values[at].median for at in those if not math.isnan(curve.values[at].median)]
         cells.append(value(Interval(median(found), min(found), max(found))) if found else "")
     odd = sum(bool(view.notes[at]) for at in those) if view.nightly else 0
-    note = (
-        f"{len(those)} {'nights' if view.nightly else 'states'}, median and range{f', {odd} left out' if odd else ''}"
-    )
+    note = f"{counted(len(those), 'night' if view.nightly else 'state')}, median and range{f', {odd} left out' if odd else ''}"
     return [f"{view.times[those[0]]:%Y-%m}", *cells, "", note]

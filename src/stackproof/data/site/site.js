@@ -73,6 +73,7 @@
     const start = Date.parse(box.dataset.start);
     const unit = Number(box.dataset.seconds) * 1000;
     const whole = plots[0].viewBox.baseVal.width;
+    if (whole < 4) { return; }
     const lines = plots.map((plot) => corners(plot.querySelector(".line")));
     const tall = plots[0].viewBox.baseVal.height;
     let from = 0, to = whole;
