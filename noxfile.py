@@ -153,6 +153,12 @@ _add_tool("triage-score", _SUMMARY, "tools.triage_score", groups=["product"], ta
 _SUMMARY = "Write the documentation as a site that needs no network: [FOLDER]"
 _add_tool("docs", _SUMMARY, "tools.docs_site", groups=["docs"], tags=["laboratory"])
 
+_SUMMARY = (
+    "Hold real nights on this CPU with planted steps, minutes each, and show what is found (needs root): [--nights N]"
+)
+_WORDS = ("tools.night_demonstration", "--page", "docs/nights.md")
+_add_tool("night-demonstration", _SUMMARY, *_WORDS, groups=["judges", "nights"], tags=["laboratory"])
+
 
 @_session("drift-calibration", "laboratory")
 def drift_calibration(session: nox.Session) -> None:
@@ -203,7 +209,7 @@ def gate_tests(session: nox.Session) -> None:
     """Test the gate where its statistics are, with live sides in the cpu stack's environment, each fault planted."""
     side = environments.prepare(stacks.load("cpu"), session.log)
     _install(session, "judges", "others", "test")
-    tools = ["tests/tools/gate_calibration", "tests/tools/drift_calibration"]
+    tools = ["tests/tools/gate_calibration", "tests/tools/drift_calibration", "tests/tools/night_demonstration"]
     words = session.posargs or [
         "tests/gate",
         "tests/night",
