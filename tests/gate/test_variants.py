@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,12 @@ def test_a_side_is_built_with_the_uv_that_is_here(tmp_path: Path, monkeypatch: p
     variant = Variant("head", sources={"numpy": tmp_path})
     assert variants._prepare(tmp_path, variant, stack, lambda _: None) == Path("/a/python")
     assert asked == [str(uv.parent)]
+
+
+def test_what_a_tree_runs_stands_in_the_tree(tmp_path: Path) -> None:
+    """Python looks first where it stands: another checkout's suites would be taken for the environment's."""
+    ended = variants._python([sys.executable, "-c", "import os; print(os.getcwd())"], tmp_path)
+    assert Path(ended.stdout.strip()) == tmp_path.resolve()
 
 
 def test_a_tree_holds_this_harness_and_the_commits_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

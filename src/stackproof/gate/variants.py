@@ -251,9 +251,9 @@ def _words(stack: stacks.Stack) -> list[str]:
 
 
 def _python(command: list[str], tree: Path, more: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    """Run one of the tree's own modules."""
+    """Run one of the tree's own modules, in the tree: Python looks where it stands first, and another checkout's suites would shadow."""
     env = {**os.environ, **(more or {}), "PYTHONPATH": str(tree / "src")}
-    return subprocess.run(command, env=env, capture_output=True, text=True, errors="replace", check=False)
+    return subprocess.run(command, env=env, cwd=tree, capture_output=True, text=True, errors="replace", check=False)
 
 
 def _override(python: Path, tree: Path, stack: stacks.Stack, package: str, path: Path, say: environments.Say) -> None:
