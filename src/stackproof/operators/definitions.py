@@ -45,7 +45,7 @@ _MOVED = ("numbers", "positive", "shares")
 
 
 @dataclass(frozen=True)
-class Given:
+class Argument:
     """One argument: what its numbers are, how many, and for whole ones what they are below."""
 
     kind: str
@@ -64,22 +64,22 @@ class Given:
         return np.asarray(np.float32(_KINDS[self.kind](draw, self.shape)), dtype=np.float64)
 
 
-def _argument(text: str) -> Given:
+def _argument(text: str) -> Argument:
     """Read `numbers 6 5` or `classes<5 6`."""
     kind, *sizes = text.split()
     kind, _, below = kind.partition("<")
     if kind not in (*_KINDS, "classes", "truths") or not all(one.isdigit() for one in (*sizes, below or "1")):
         kinds = ", ".join((*_KINDS, "classes<N", "truths"))
         raise ValueError(f"is {text!r}; it must be a kind of numbers and a shape, such as 'numbers 6 5' ({kinds})")
-    return Given(kind, tuple(map(int, sizes)), int(below or 0))
+    return Argument(kind, tuple(map(int, sizes)), int(below or 0))
 
 
 @dataclass(frozen=True)
-class Form:
+class HeldCall:
     """One call of one function."""
 
     function: Annotated[str, OneOf(tuple(DEFINITIONS))]
-    given: Mapping[str, Annotated[Given, Parsed(_argument)]]
+    given: Mapping[str, Annotated[Argument, Parsed(_argument)]]
     options: Annotated[Mapping[str, Any], Key("with")] = field(default_factory=dict)
     still: Mapping[str, int] = field(default_factory=dict)
     """Rows of arguments whose gradient is zero by definition, such as the padding's."""
@@ -102,16 +102,16 @@ class Form:
 
 
 @cache
-def forms() -> Mapping[str, tuple[Form, ...]]:
+def forms() -> Mapping[str, tuple[HeldCall, ...]]:
     """Return the calls of each function that this torch takes."""
     here = Version(Version(torch.__version__).base_version)
-    rows = [row for row in Table.load(DATA / "forms.toml").rows("form", Form) if here >= Version(row.since or "0")]
+    rows = [row for row in Table.load(DATA / "forms.toml").rows("form", HeldCall) if here >= Version(row.since or "0")]
     return {
         name: tuple(row for row in rows if row.function == name) for name in dict.fromkeys(r.function for r in rows)
     }
 
 
-def hold(form: Form, places: list[tuple[torch.device, torch.dtype]]) -> float:
+def hold(form: HeldCall, places: list[tuple[torch.device, torch.dtype]]) -> float:
     """Hold a call on each device and dtype, in each layout, against the definition; return the worst share of what is allowed.
 
     Raises:
@@ -119,7 +119,7 @@ def hold(form: Form, places: list[tuple[torch.device, torch.dtype]]) -> float:
     """
     arrays = {name: one.draw(zlib.crc32(f"{form.said}{name}".encode())) for name, one in form.given.items()}
     exact = _defined(form, arrays)
-    weights = Given("fixed", exact["output"].shape).draw(1)
+    weights = Argument("fixed", exact["output"].shape).draw(1)
     slopes = {name: tuple(_slopes(form, arrays, weights, name)) for name in _moved(form)}
     worst = 0.0
     for place, dtype in places:
@@ -138,17 +138,17 @@ def hold(form: Form, places: list[tuple[torch.device, torch.dtype]]) -> float:
     return worst
 
 
-def _moved(form: Form) -> list[str]:
+def _moved(form: HeldCall) -> list[str]:
     return [name for name, one in form.given.items() if one.kind in _MOVED]
 
 
-def _defined(form: Form, arrays: Mapping[str, Array]) -> Mapping[str, Array]:
+def _defined(form: HeldCall, arrays: Mapping[str, Array]) -> Mapping[str, Array]:
     renamed = {"given" if name == "input" else name: one for name, one in arrays.items()}
     found = DEFINITIONS[form.function](**renamed, **form.keywords)
     return found if isinstance(found, Mapping) else {"output": np.asarray(found)}
 
 
-def _slopes(form: Form, arrays: Mapping[str, Array], weights: Array, name: str) -> Iterator[tuple[Array, float]]:
+def _slopes(form: HeldCall, arrays: Mapping[str, Array], weights: Array, name: str) -> Iterator[tuple[Array, float]]:
     """Yield directions, and by how much the weighed result changes along each."""
     for draw in range(_DRAWS):
         way = np.random.default_rng(draw).choice((-1.0, 1.0), arrays[name].shape)
