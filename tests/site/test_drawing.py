@@ -6,6 +6,7 @@ import math
 import random
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
 
@@ -14,7 +15,7 @@ import pytest
 from stackproof.base.statistics import Interval
 from stackproof.record.store import place
 from stackproof.site.curves import Curve, CurveMark, SeriesView, StateMark
-from stackproof.site.drawing import TALL, plot, span, steps_of, ticks, value
+from stackproof.site.drawing import TALL, plot, span, stamp, steps_of, ticks, value
 from tests.drift.nightly import BEGAN, FACTS
 
 MISSING = Interval(math.nan, math.nan, math.nan)
@@ -70,6 +71,13 @@ def test_what_is_missing_is_not_drawn() -> None:
     told = drawn([1.0, 1.0, None, None, None, 1.0, None, None, None, 1.0, 1.0])
     assert path(told, "line").count("M") == 3 and path(told, "band").count("z") == 3
     assert "h0" in path(told, "line")
+
+
+def test_runs_at_any_time_are_one_line() -> None:
+    """Nobody measures by the clock: only a long pause, or what was left out, breaks a line."""
+    one = view([1.0, 1.1, 1.0, 1.1])
+    times = tuple(BEGAN + timedelta(days=day) for day in (0, 1, 4, 30))
+    assert path(plot(replace(one, times=times), one.curves[0]), "line").count("M") == 2
 
 
 def test_without_a_value_there_is_a_sentence() -> None:
@@ -147,7 +155,9 @@ def test_ticks_are_round_and_inside(low: float, high: float) -> None:
 def test_several_points_a_day_stand_apart() -> None:
     """The axis counts hours where a day has more than one point."""
     times = [BEGAN, BEGAN + timedelta(hours=5), BEGAN + timedelta(days=1)]
-    assert steps_of(times) == [2, 7, 26] and steps_of(times[::2]) == [0, 1]
+    assert steps_of(times) == [0, 5, 24] and steps_of(times[::2]) == [0, 1]
+    near = [BEGAN, BEGAN + timedelta(seconds=70), BEGAN + timedelta(seconds=130)]
+    assert steps_of(near) == [0, 1, 2] and stamp(near, 1).endswith("02:01") and stamp(times[::2], 0) == "2026-01-01"
 
 
 def test_a_value_stands_between_its_bounds() -> None:

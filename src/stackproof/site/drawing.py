@@ -6,8 +6,9 @@ The plot has whole numbers as coordinates and stretches with the window; what is
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from datetime import datetime
+from datetime import datetime, timezone
 from itertools import pairwise
 from statistics import median
 
@@ -23,25 +24,39 @@ _MOST = 1800
 _MOST_BANDS = 150
 """Corners of a band; where there are more points, neighbours share one."""
 _FEW = 40
-"""So few points have a dot each: a line alone says little of three nights, and nothing of one."""
+"""So few points have a dot each, as every point that stands alone: a line says little of three nights, and nothing of one."""
 _LEAST_SPAN = 0.05
 """A plot shows this much on either side of the median at least, so that noise looks as small as it is."""
 _TICKS = 4
+_PAUSE = 5
+"""A pause of more than so many usual steps breaks the line."""
+_STEPS = (86400, 3600, 60, 1)
 _OPEN = ("suspected", "refuted")
 """What is not settled, or settled as nothing, has an open mark."""
 _Point = tuple[int, float, float, float]
 
 
 def resolution(times: Sequence[datetime]) -> int:
-    """Return how many seconds a step of the time axis has: a day where each point has a day of its own, else an hour."""
-    return 86400 if len({one.date() for one in times}) == len(times) else 3600
+    """Return how many seconds a step of the time axis has: a day where each point has its own, else an hour, a minute, a second."""
+    steps = (seconds for seconds in _STEPS if len({int(one.timestamp()) // seconds for one in times}) == len(times))
+    return next(steps, 1)
+
+
+def start_of(times: Sequence[datetime]) -> datetime:
+    """Return where the time axis begins: at the first point's day, hour, minute or second."""
+    seconds = resolution(times)
+    return datetime.fromtimestamp(int(times[0].timestamp()) // seconds * seconds, timezone.utc)
 
 
 def steps_of(times: Sequence[datetime]) -> list[int]:
-    """Return where points stand: steps of the time axis since the beginning of the first one's day."""
-    seconds = resolution(times)
-    start = times[0].replace(hour=0, minute=0, second=0, microsecond=0)
+    """Return where points stand, in steps of the time axis."""
+    seconds, start = resolution(times), start_of(times)
     return [int((one - start).total_seconds() // seconds) for one in times]
+
+
+def stamp(times: Sequence[datetime], at: int) -> str:
+    """Return when a point was: the day, and the time where a day has several."""
+    return f"{times[at]:%Y-%m-%d}" if resolution(times) == _STEPS[0] else f"{times[at]:%Y-%m-%d %H:%M}"
 
 
 def plot(view: SeriesView, curve: Curve) -> Markup:
@@ -103,15 +118,17 @@ def _binned(points: list[_Point], wide: int) -> list[_Point]:
 def _drawn(
     view: SeriesView, curve: Curve, places: Sequence[int], points: Sequence[_Point], ends: tuple[float, float]
 ) -> Iterator[Markup]:  # fmt: skip
-    step = max(2 * median([after - before for before, after in pairwise(places)] or [1]), 2)
-    runs = _unbroken(points, step)
+    left_out = [x for x, one in zip(places, curve.values, strict=True) if math.isnan(one.median)]
+    step = _PAUSE * max(median([after - before for before, after in pairwise(places)] or [1]), 1)
+    runs = _unbroken(points, left_out, step)
     together = -(-len(points) // _MOST_BANDS)
     yield el("path", class_="band", d=Markup("".join(_band(_joined(run, together), ends) for run in runs)))
     for mark in view.states:
         yield el("path", class_="state", d=Markup(f"M{places[mark.at]} 0v{TALL}"))
     yield el("path", class_="line", d=Markup("".join(_line(run, ends) for run in runs)))
-    if len(points) <= _FEW:
-        yield el("path", class_="dots", d=Markup("".join(f"M{x} {_y(figure, ends)}h0" for x, figure, _, _ in points)))
+    dots = points if len(points) <= _FEW else [run[0] for run in runs if len(run) == 1]
+    if dots:
+        yield el("path", class_="dots", d=Markup("".join(f"M{x} {_y(figure, ends)}h0" for x, figure, _, _ in dots)))
     for step_ in curve.marks:
         point = curve.values[step_.at].median
         y = _y(point, ends) if not math.isnan(point) else TALL // 2
@@ -123,11 +140,12 @@ def _drawn(
             yield el("path", class_="hole", d=spot)
 
 
-def _unbroken(points: Sequence[_Point], step: float) -> list[list[_Point]]:
-    """Return the stretches between which nights are missing: nothing was measured there, so nothing is drawn."""
+def _unbroken(points: Sequence[_Point], left_out: Sequence[int], step: float) -> list[list[_Point]]:
+    """Return the stretches between which points are left out, or long missing: nothing was measured there, so nothing is drawn."""
     runs = list[list[_Point]]()
     for point in points:
-        if not runs or point[0] - runs[-1][-1][0] > step:
+        last = runs[-1][-1][0] if runs else 0
+        if not runs or point[0] - last > step or bisect_left(left_out, last) < bisect_left(left_out, point[0]):
             runs.append([])
         runs[-1].append(point)
     return runs
@@ -195,9 +213,9 @@ def _labels(view: SeriesView, places: Sequence[int], ends: tuple[float, float]) 
     for number, mark in enumerate(view.states, 1):
         share = 100 * places[mark.at] / wide
         yield el("text", number, x=f"{share:.2f}%", y=11, class_="number", data_x=places[mark.at])
-    yield el("text", f"{view.times[0]:%Y-%m-%d}", x=0, y=_HEIGHT + 16, class_="date")
+    yield el("text", stamp(view.times, 0), x=0, y=_HEIGHT + 16, class_="date")
     if len(view.times) > 1:
-        yield el("text", f"{view.times[-1]:%Y-%m-%d}", x="100%", y=_HEIGHT + 16, class_="date last")
+        yield el("text", stamp(view.times, -1), x="100%", y=_HEIGHT + 16, class_="date last")
 
 
 def spark(view: SeriesView, most: int = 60) -> Markup:

@@ -12,7 +12,7 @@ from stackproof.base.units import shown
 from stackproof.drift import report
 from stackproof.record import reference
 from stackproof.site.curves import SeriesView, ToldStep
-from stackproof.site.drawing import legend, plot, resolution, value
+from stackproof.site.drawing import legend, plot, resolution, stamp, start_of, value
 from stackproof.site.html import Markup, el, joined, link, page, table
 from stackproof.site.model import SiteModel
 
@@ -26,7 +26,7 @@ def render(site: SiteModel, view: SeriesView) -> str:
     curves = [joined((el("h2", curve.title), _unit(curve.unit, curve.up), plot(view, curve))) for curve in view.curves]
     return page(
         view.name, el("p", view.place.label, class_="dim"), _now(view), *_references(view), *(_step(site, step) for step in view.steps),
-        el("div", *curves, class_="curves", data_start=f"{view.times[0]:%Y-%m-%d}", data_seconds=resolution(view.times)),
+        el("div", *curves, class_="curves", data_start=f"{start_of(view.times):%Y-%m-%dT%H:%M:%SZ}", data_seconds=resolution(view.times)),
         legend(), _states(view),
         *(el("p", sentence, class_="dim") for sentence in view.sentences), _table(site, view),
         name=view.page, scripts=_SCRIPTS,
@@ -46,7 +46,7 @@ def _now(view: SeriesView) -> Markup:
     points = sum(not math.isnan(one.median) for one in view.curves[-1].values)
     told = f"{value(view.now)} {view.curves[-1].unit}"
     what = f"{points} of {counted(len(view.times), 'night' if view.nightly else 'state')} count"
-    return el("p", el("strong", "Now: "), f"{told}; {what}, {view.times[0]:%Y-%m-%d} to {view.times[-1]:%Y-%m-%d}.")
+    return el("p", el("strong", "Now: "), f"{told}; {what}, {stamp(view.times, 0)} to {stamp(view.times, -1)}.")
 
 
 def _references(view: SeriesView) -> Iterator[Markup]:
@@ -102,9 +102,7 @@ def _run(site: SiteModel, path: object, text: str) -> object:
 def _states(view: SeriesView) -> Markup:
     if not view.states:
         return Markup("")
-    rows = [
-        el("li", el("strong", f"{view.times[mark.at]:%Y-%m-%d}"), f" {'; '.join(mark.phrases)}") for mark in view.states
-    ]
+    rows = [el("li", el("strong", stamp(view.times, mark.at)), f" {'; '.join(mark.phrases)}") for mark in view.states]
     return joined((el("h2", "When the state of the stack changed"), el("ol", *rows)))
 
 
@@ -131,7 +129,7 @@ def _month(view: SeriesView, at: int) -> int:
 
 
 def _row(site: SiteModel, view: SeriesView, at: int) -> Sequence[object]:
-    day = f"{view.times[at]:%Y-%m-%d}"
+    day = stamp(view.times, at)
     path = view.paths[at]
     said = [mark.word for curve in view.curves for mark in curve.marks if mark.at == at]
     said += [f"state {number}" for number, mark in enumerate(view.states, 1) if mark.at == at]

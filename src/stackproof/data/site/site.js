@@ -92,7 +92,7 @@
     const read = made("span", "Drag over a chart to zoom.", bar);
     read.className = "read";
 
-    const day = (x) => new Date(start + x * unit).toISOString().slice(0, 10);
+    const day = (x) => { const iso = new Date(start + x * unit).toISOString(); return unit < DAY ? iso.slice(0, 16) + "Z" : iso.slice(0, 10); };
     function zoom(factor) { const half = (to - from) * factor / 2, middle = (from + to) / 2; show(middle - half, middle + half); }
     function move(share) { const by = (to - from) * share; show(from + by, to + by); }
 
