@@ -81,18 +81,9 @@ def _in_asv(session: nox.Session, verb: str, stack: stacks.Stack | None, words: 
     _call(session, str(environments.prepare_asv(session.log)), "stackproof", verb, *words)
 
 
-VERBS: dict[str, tuple[Callable[[nox.Session, str, Any, Sequence[str]], None], str]] = {
-    "smoke": (_in_stack, "Is {} alive: devices, operators, real models, two ranks"),
-    "verify": (_in_stack, "Does {} compute right: every suite"),
-    "ddp": (_in_stack, "Do ranks of {} work together, and fail in time"),
-    "bench": (_in_stack, "How fast is {}, everything verified before it is timed: --profile fast|regular|full"),
-    "agree": (_in_stack, "Do figures of {} agree with other people's tools, side by side"),
-    "rehearse": (_in_stack, "Run the software of {} on the CPU, with upstream builds of its versions"),
-    "gate": (_in_judges, "Is this change of {} worse than its base: --base REF"),
-    "sweep": (_in_judges, "Which setting of {} is faster than the defaults: --env NAME=V1,V2"),
-    "night": (_in_judges, "A runner's night of {}: prove it, measure it beside its anchor, confirm steps"),
-    "asv": (_in_asv, "Keep the history of {} with asv: run|continuous|compare|publish|check ..."),
-}
+_RUNS = {"stack": _in_stack, "judges": _in_judges, "asv": _in_asv}
+_ROWS: dict[str, list[dict[str, Any]]] = nox.project.load_toml(ROOT / "tools" / "sessions.toml")
+VERBS = {row["name"]: (_RUNS[row["runs"]], row["summary"]) for row in _ROWS["verb"]}
 
 
 def _asked(session: nox.Session, verb: str) -> tuple[stacks.Stack | None, Sequence[str]]:
@@ -136,28 +127,8 @@ def _add_tool(name: str, summary: str, *words: str, groups: Sequence[str] = (), 
     _session(name, *tags, **({} if groups else {"python": False}))(session_of_tool)
 
 
-_add_tool("doctor", "What is this box, and what is wrong with it", "stackproof", "doctor")
-_add_tool("triage", "What is wrong with a run, from its logs: LOG ...", "stackproof", "triage", groups=["product"])
-_add_tool("drift", "Did a figure step in the last nights, and why", "stackproof", "drift", groups=["product", "nights"])
-_SUMMARY = "What is proved, and what changed, as a folder of pages: OUT"
-_add_tool("site", _SUMMARY, "stackproof", "site", groups=["product", "nights"])
-_add_tool("lock", "Pin stacks anew from their requirements.in: NAME ... [--upgrade]", "stackproof", "lock")
-_add_tool("drill", "See every planted fault caught by name: --fast | --only ID", "stackproof", "drill", "--locked")
-_SUMMARY = "How often the gate cries for nothing, and what it finds: [--gates 5] [--continue] (a quiet night)"
-_WORDS = ("tools.gate_calibration", "--stack", "cpu", "--page", "docs/gate.md")
-_add_tool("gate-calibration", _SUMMARY, *_WORDS, groups=["judges", "others"], tags=["laboratory"])
-_SUMMARY = "Score triage on logs of public threads, into docs/triage.md; --work prints the half that may be looked at"
-_add_tool("triage-score", _SUMMARY, "tools.triage_score", groups=["product"], tags=["laboratory"])
-
-
-_SUMMARY = "Write the documentation as a site that needs no network: [FOLDER]"
-_add_tool("docs", _SUMMARY, "tools.docs_site", groups=["docs"], tags=["laboratory"])
-
-_SUMMARY = (
-    "Hold real nights on this CPU with planted steps, minutes each, and show what is found (needs root): [--nights N]"
-)
-_WORDS = ("tools.night_demonstration", "--page", "docs/nights.md")
-_add_tool("night-demonstration", _SUMMARY, *_WORDS, groups=["judges", "nights"], tags=["laboratory"])
+for _row in _ROWS["tool"]:
+    _add_tool(_row["name"], _row["summary"], *_row["words"], groups=_row.get("groups", ()), tags=_row.get("tags", ()))
 
 
 @_session("drift-calibration", "laboratory")
@@ -171,19 +142,6 @@ def drift_calibration(session: nox.Session) -> None:
         session.run(str(python), "-m", "pip", "install", "--quiet", "apache-otava==0.8.0", external=True)
     words = ("--otava", str(python), "--page", "docs/drift.md", *session.posargs)
     _call(session, "python", "tools.drift_calibration", *words)
-
-
-MARKED = {
-    "asv-tests": ("real_asv", "Test the history with asv itself: two drivers at one commit, a loss that is flagged."),
-    "two-hosts": ("two_hosts", "Train on two hosts of network namespaces, delay and cut the wire (needs root)."),
-    "slurm": ("slurm", "Run the batch templates of slurm/ on a real Slurm of this host (needs Slurm and root)."),
-    "vendor-container": ("vendor", "Type docs/start.md in a stand-in for a vendor's container, then rehearse dcu."),
-    "wheel-tests": ("wheel", "Prove the cpu stack with the wheel, installed into an empty environment."),
-}
-MARKED["tests"] = (
-    " and ".join(f"not {marker}" for marker in ("browser", *(marker for marker, _ in MARKED.values()))),
-    "Test stackproof itself: [--all], slow tests too.",
-)
 
 
 def _add_tests(name: str, marker: str, summary: str) -> None:
@@ -200,8 +158,8 @@ def _add_tests(name: str, marker: str, summary: str) -> None:
     _session(name, *(() if name == "tests" else ("long",)), python=False)(session_of_tests)
 
 
-for _name, _told in MARKED.items():
-    _add_tests(_name, *_told)
+for _row in _ROWS["test"]:
+    _add_tests(_row["name"], _row["marker"], _row["summary"])
 
 
 @_session("gate-tests", "long")
@@ -210,13 +168,8 @@ def gate_tests(session: nox.Session) -> None:
     side = environments.prepare(stacks.load("cpu"), session.log)
     _install(session, "judges", "others", "test")
     tools = ["tests/tools/gate_calibration", "tests/tools/drift_calibration", "tests/tools/night_demonstration"]
-    words = session.posargs or [
-        "tests/gate",
-        "tests/night",
-        *tools,
-        "tests/commands/test_gate.py",
-        "tests/commands/test_night.py",
-    ]
+    verbs = ["tests/commands/test_gate.py", "tests/commands/test_night.py"]
+    words = session.posargs or ["tests/gate", "tests/night", *tools, *verbs]
     _call(session, "python", "pytest", "-p", "no:benchmark", *words, STACKPROOF_SIDE=str(side))
 
 

@@ -111,8 +111,9 @@ def checkout(root: Path, *stacks: str) -> Path:
     shutil.copytree(ROOT / "src", root / "src", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copytree(ROOT / "suites", root / "suites", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copytree(ROOT / "fixtures", root / "fixtures", ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("noxfile.py", "pyproject.toml"):
-        shutil.copy(ROOT / name, root)
+    (root / "tools").mkdir()
+    for name in ("noxfile.py", "pyproject.toml", "tools/sessions.toml"):
+        shutil.copy(ROOT / name, root / name)
     (root / "stacks").mkdir(exist_ok=True)
     for name in stacks:
         shutil.copytree(ROOT / "stacks" / name, root / "stacks" / name)
