@@ -52,7 +52,7 @@ def test_a_night_that_ended_is_not_continued(tmp_path: Path) -> None:
     with pytest.raises(Refusal, match="there is no earlier night of cpu"):
         resumed(tmp_path)
     begun(tmp_path, "doctor").close(Verdict.PASSED, Outputs(tmp_path), page.markdown)
-    with pytest.raises(Refusal, match="was not stopped, it passed"):
+    with pytest.raises(Refusal, match="was not stopped, it ended as 'passed'"):
         resumed(tmp_path)
 
 

@@ -82,7 +82,7 @@ def resumed(stack: str, facts: Mapping[str, Figure], outputs: Outputs, say: Call
         raise Refusal(f"there is no earlier night of {stack} under {outputs.results}; run without --continue")
     record = records.read(found)
     if record.verdict is not Verdict.INTERRUPTED:
-        raise Refusal(f"{found} was not stopped, it {record.verdict.value}; run without --continue")
+        raise Refusal(f"{found} was not stopped, it ended as '{record.verdict.value}'; run without --continue")
     for fact in SAME:
         if record.provenance.get(fact, "") != facts.get(fact, ""):
             values = f"{record.provenance.get(fact, '')!r} then, {facts.get(fact, '')!r} now"
