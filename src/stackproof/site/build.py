@@ -92,7 +92,7 @@ def _uncollected() -> Iterator[None]:
 def _inputs(order: SiteOrder) -> tuple[str, list[Path]]:
     """Return the digest of all that decides what is written, and the files of records."""
     paths = shelf.files(order.folders)
-    code = sorted(path for path in PACKAGE.rglob("*") if path.suffix in (".py", ".toml", ".css", ".js"))
+    code = sorted(path for path in PACKAGE.rglob("*") if path.suffix in (".py", ".toml", ".css", ".js", ".svg"))
     told = [
         __version__,
         order.stacks,

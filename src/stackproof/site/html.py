@@ -85,6 +85,7 @@ def page(title: str, *body: object, name: str, scripts: Sequence[str] = (), head
             "head", el("meta", charset="utf-8"), el("title", f"{title} - stackproof"),
             el("meta", name="viewport", content="width=device-width, initial-scale=1"),
             el("meta", http_equiv="Content-Security-Policy", content=Markup(_POLICY)),
+            el("link", rel="icon", href=f"{up}icon.svg"),  # else browsers ask the server for one that is not there
             el("link", rel="stylesheet", href=f"{up}site.css"),
             el("link", rel="alternate", type="application/atom+xml", title="Confirmed changes", href=f"{up}feed.xml"),
             head, *(el("script", src=up + script, defer=True) for script in scripts),
