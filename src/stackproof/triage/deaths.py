@@ -138,7 +138,7 @@ def _exit(hit: Hit, who: Who) -> Death:
 
 def _signal(groups: Groups) -> int | None:
     """Return the number of the signal that a launcher reports in one of several ways."""
-    if name := groups.get("signal") or _WORDS.get(groups.get("what", "")):
+    if name := groups.get("signal") or rules.words().get(groups.get("what", "")):
         return int(getattr(signal, name, 0)) or None
     if "number" in groups:
         return int(groups["number"])
@@ -158,18 +158,7 @@ def _spoken(ending: rules.Ending, hit: Hit, who: Who) -> Death:
     said = f": {hit.groups['said']}" if hit.groups.get("said") else ""
     if ending.role == rules.HANG:
         return Death(who, Weight.SIGNAL, "hung until its deadline (a dump of its stack follows in the log)", hit)
-    weight = Weight.HINT if ending.role == rules.HINT else Weight.EXIT if ending.weak else Weight.SIGNAL
-    name = _WORDS.get(what)
+    name = rules.words().get(what)
+    weak = ending.weak or name == signal.SIGABRT.name  # a process that aborts has said why
+    weight = Weight.HINT if ending.role == rules.HINT else Weight.EXIT if weak else Weight.SIGNAL
     return Death(who, weight, f"was ended by {name}" if name else f"said {what}{said}", hit)
-
-
-_WORDS = {
-    "Segmentation fault": "SIGSEGV",
-    "Aborted": "SIGABRT",
-    "Bus error": "SIGBUS",
-    "Killed": "SIGKILL",
-    "Illegal instruction": "SIGILL",
-    "Floating point exception": "SIGFPE",
-    "Terminated": "SIGTERM",
-    "Out Of Memory": "SIGKILL",
-}

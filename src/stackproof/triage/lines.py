@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import html
+import json
 import re
 import string
 from collections.abc import Iterable
@@ -16,9 +17,12 @@ LONGEST = 4096
 
 _ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)?|\x1b[@-_]|[\x00\x07\x08]")
 _ENTITY = re.compile(r"&(?:quot|lt|gt|amp|nbsp|apos|#\d{1,4}|#x[0-9a-fA-F]{1,4});")
+_DOCKER = re.compile(r'\{"log":("(?:[^"\\]|\\.)*")')
 _TAGS = re.compile(r"</?(?:pre|code|span|div|p|br|li|td|tr|b|i|font|samp|blockquote)\b[^<>]{0,200}>")
 _LEVEL = r"(?:DEBUG|INFO|WARN|WARNING|ERROR|CRITICAL|FATAL)"
 _TIME = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?"
+
+_SPOKEN = r"\[rank\d|\[default\d|Traceback \(most| +File \"|(?:[a-z]\w*\.)*[A-Z]\w*(?:Error|Exception):"
 
 # What stands before a line. Ranks: torch's own, `torchrun --tee`, Open MPI `--tag-output`, `srun -l`, `mpirun -l`, a driver's "r0"; a
 # process: Ray; neither: quotes, progress bars that something was written behind, seconds since the start, the columns of containers,
@@ -48,7 +52,13 @@ _PREFIXES = tuple(
         ("DIWECF", rf"{_LEVEL} {{3,}}(?=\S)"),
         ("[", r"\[[EWID] \d{6} [\d:]+ [\w.]+:\d+\] ?"),
         ("#", r"##\[(?:error|debug|command)\]"),
-        (_LOWER, r"[a-z][a-z0-9]*(?:-[a-z0-9]+)+: (?=\S| )"),
+        (
+            _LOWER,
+            r"[a-z][a-z0-9]*(?:-[a-z0-9]+)+: (?=\S| )(?!(?:\w+ )?(?:error|fatal): |command not found|can(?:not|'t) )",
+        ),
+        (_LOWER, rf"[a-z][a-z0-9.-]{{0,60}}(?:: | [a-z][a-z0-9-]{{0,60}} )(?={_SPOKEN})"),
+        (_LOWER, r"[a-z][a-z0-9.-]{0,60} [\w./-]{1,60}\[\d+\]: "),
+        ("[", r"\[(?:pod|job|deploy(?:ment)?)/[\w./-]+\] ?"),
     )
 )
 _BEGINNING = {
@@ -133,10 +143,19 @@ def _bar(text: str) -> re.Match[str] | None:
 
 def _plain(raw: str) -> str:
     """Return the line without escape sequences, and without a web page's marks."""
-    text = _ESCAPES.sub("", raw)
+    text = _ESCAPES.sub("", _unwrapped(raw) if raw.startswith('{"log":"') else raw)
     if "<" in text and _TAGS.search(text):
         text = _TAGS.sub("", text)
     return html.unescape(text) if "&" in text and _ENTITY.search(text) else text
+
+
+def _unwrapped(raw: str) -> str:
+    """Return the line of which Docker's driver `json-file` made an object."""
+    found = _DOCKER.match(raw)
+    try:
+        return str(json.loads(found[1], strict=False)) if found else raw
+    except ValueError:
+        return raw
 
 
 def _from_traceback(text: str) -> str:

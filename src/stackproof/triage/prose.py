@@ -32,8 +32,9 @@ _WIDE = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uff00-\uffef]")
 _MACHINE = re.compile(
     r"Traceback \(most|\s*File \"[^\"]+\", line \d|\[rank\d+\]|\d\d:\d\d:\d\d|(?:^|\] |:\d+ )NCCL (?:INFO|WARN)|\|CCL_|\d+%\||it/s\]"
     r"|(?:srun|slurmstepd): |\w+Warning: |\[[EWIF] ?\w|^\S{0,30}[\w/]\.?[\w./-]* ?: (?=\S)|(?<!=)(?:DEBUG|INFO|WARNING|ERROR)[ :|!]|\x1b\["
-    r"|\*{5}|={10}|-{10}"
+    r"|# +(?:nThread|Using devices|Rank +\d|size +count|Out of bounds|Avg bus)|\*{5}|={10}|-{10}"
 )
+_TABLE = re.compile(r"\s*(?:\|.*\||\+[-=+]{10,}\+)\s*$")
 _RAISED = re.compile(r"[\s>#]*(?:\w+\.)*\w*(?:Error|Exception):(?:\s|$)")
 _CODE = re.compile(
     r"\s*(?:def|class|import|from|return|raise|try|except|if|elif|else|for|while|with|pass|assert|@\w+|#include|using|throw|template)\b"
@@ -44,6 +45,8 @@ _RAN = re.compile(
 )
 _QUOTED = re.compile(r"\"[^\"]*\"|`[^`]*`")
 _FRAME = re.compile(r"File \"[^\"]+\", line \d")
+_SECTION = re.compile(rb'"(outputs|source|metadata)": ?\[?')
+_OUTPUTS = {b"outputs": "output", b"source": "prose", b"metadata": "prose"}
 _FEWEST_CODE = 4
 _FEWEST_WORDS = 5
 _FEWEST = 25  # words of sentences make a document
@@ -78,6 +81,8 @@ def read(data: bytes) -> Document | None:
     """Return what of a text is output, if it is a document; None for a log."""
     if len(data) > LARGEST:
         return None
+    if data.lstrip().startswith(b"{") and b'"cell_type":' in data:
+        return _notebook(data)
     parts = list(_parts(data))
     if _is_source([text for part in parts for text in part.texts]):
         return Document((0,), ("prose",))
@@ -90,6 +95,12 @@ def read(data: bytes) -> Document | None:
     if words < _FEWEST or prose < _SHARE * open_:
         return None
     return Document(tuple(part.begin for part in parts), tuple(kinds))
+
+
+def _notebook(data: bytes) -> Document:
+    """Of a notebook's file only the outputs of its cells were printed."""
+    found = [(0, "prose"), *((hit.start(), _OUTPUTS[hit[1]]) for hit in _SECTION.finditer(data))]
+    return Document(tuple(begin for begin, _ in found), tuple(kind for _, kind in found))
 
 
 def _parts(data: bytes) -> Iterator[_Part]:
@@ -129,6 +140,8 @@ def quotes(text: str, begin: int) -> bool:
 
 def _kind(part: _Part) -> str:
     recipe = sum(bool(_RECIPE.match(text)) for text in part.texts) >= len(part.texts) / 2
+    if all(_TABLE.match(text) for text in part.texts) and not any(_RAN.search(text) for text in part.texts):
+        return "prose"
     if any(_MACHINE.match(text) or _MACHINE.search(text[:120]) for text in part.texts):
         return "fenced" if part.fenced else "output"
     if recipe:

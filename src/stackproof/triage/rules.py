@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Annotated, Any
@@ -267,6 +267,7 @@ class Contradiction:
 class _Endings:
     wrappers: tuple[Annotated[re.Pattern[str], Parsed(_wrapper)], ...]
     ending: tuple[Ending, ...]
+    words: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -293,6 +294,12 @@ def _expectations() -> _Expectations:
 def endings() -> tuple[Ending, ...]:
     """Return how processes end."""
     return _endings().ending
+
+
+@cache
+def words() -> dict[str, str]:
+    """Return which signal is meant by the words of shells and launchers."""
+    return {word: name for name, said in _endings().words.items() for word in said}
 
 
 def wrappers() -> tuple[re.Pattern[str], ...]:
