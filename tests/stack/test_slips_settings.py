@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,6 +86,14 @@ def test_what_is_right_is_left_in_peace(row: Setting) -> None:
     for host in (HOST, None):
         found: list[Any] = [slip for slip in slips.examine(row.set, host=host) if slip.level is not Level.NOTE]
         assert found == []
+
+
+def test_dots_for_commas_between_three_cards() -> None:
+    """What could name a part of a sub-device is said to, with the list of cards that was likely meant."""
+    host = dataclasses.replace(HOST, cards={"xpu": 3})
+    (slip,) = slips.examine({"ZE_AFFINITY_MASK": "1.0.2"}, host=host)
+    assert (slip.level, slip.remedy.split("   ")[0]) == (Level.WARNING, "export ZE_AFFINITY_MASK=1,0,2")
+    assert slips.examine({"ZE_AFFINITY_MASK": "1,0,2"}, host=host) == []
 
 
 def test_every_remedy_mends() -> None:
