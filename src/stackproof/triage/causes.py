@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from stackproof.triage import rules
-from stackproof.triage.deaths import CUT, Death, People, Weight, deaths, of_role
+from stackproof.triage.deaths import ABORTED, CUT, Death, People, Weight, deaths, of_role
 from stackproof.triage.incidents import UNKNOWN, Diagnosis, Incident
 from stackproof.triage.probes import Hit, Position, Who
 from stackproof.triage.rules import CERTAIN, CONSEQUENCE, FAULT, NOISE, Signature
@@ -188,6 +188,8 @@ def _decisive(ended: list[Death], followed: Position | None) -> Death | None:
         return None
     weight = min(death.weight for death in found)
     chosen = [death for death in found if death.weight is weight]
+    if chosen[0].what == ABORTED:  # a process that aborts has said why
+        chosen = [replace(death, weight=weight) for death in found if death.hit.groups.get("said")] or chosen
     whole = [death for death in chosen if CUT not in death.what] or chosen
     return whole[-1] if weight is Weight.EXCEPTION else chosen[0]
 

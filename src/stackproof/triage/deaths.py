@@ -12,6 +12,7 @@ from stackproof.triage import rules
 from stackproof.triage.probes import Groups, Hit, Who
 from stackproof.triage.scan import Evidence
 
+ABORTED = f"was ended by {signal.SIGABRT.name}"
 CUT = "an exception whose text the log does not hold"
 _FRAME = re.compile(r"\s*File \"")
 _LAUNCHER_ENDS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -159,6 +160,5 @@ def _spoken(ending: rules.Ending, hit: Hit, who: Who) -> Death:
     if ending.role == rules.HANG:
         return Death(who, Weight.SIGNAL, "hung until its deadline (a dump of its stack follows in the log)", hit)
     name = rules.words().get(what)
-    weak = ending.weak or name == signal.SIGABRT.name  # a process that aborts has said why
-    weight = Weight.HINT if ending.role == rules.HINT else Weight.EXIT if weak else Weight.SIGNAL
+    weight = Weight.HINT if ending.role == rules.HINT else Weight.EXIT if ending.weak else Weight.SIGNAL
     return Death(who, weight, f"was ended by {name}" if name else f"said {what}{said}", hit)
