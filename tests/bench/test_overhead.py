@@ -28,11 +28,11 @@ def test_the_ratio_is_of_the_same_step(spin: type[Spin], cpu: Stack) -> None:
 
 
 def test_a_slow_engine_is_seen(spin: type[Spin], cpu: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A fifth of a second a block beside five steps of two milliseconds is far more than the noise of a busy host."""
+    """A twentieth of a second a block beside five steps of two milliseconds is far more than the noise of a busy host."""
     block = Sampler.block
 
     def slow(self: Sampler, count: int) -> list[float]:
-        time.sleep(0.2)
+        time.sleep(0.05)
         return block(self, count)
 
     monkeypatch.setattr(overhead.Sampler, "block", slow)

@@ -9,12 +9,14 @@ from __future__ import annotations
 import importlib.util
 import json
 import marshal
+import resource
 import struct
 import sys
 import warnings
 from pathlib import Path
 
 _HEADER = 16
+_MOST_BYTES = 2 << 30  # four bytes can ask marshal for 16 GiB; compiling torch's largest source took 83 MiB
 _BY_HASH, _CHECKED = 0b01, 0b10
 
 
@@ -59,6 +61,8 @@ def _same(body: bytes, text: bytes, path: Path, source: Path) -> bool:
 
 def main() -> int:
     """Answer each path on stdin, as JSON, with what is wrong with it, as JSON."""
+    _, most = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (_MOST_BYTES if most < 0 else min(_MOST_BYTES, most), most))
     for line in sys.stdin:
         sys.stdout.write(f"{json.dumps(fault(Path(json.loads(line))))}\n")
         sys.stdout.flush()
