@@ -93,7 +93,7 @@ def test_dots_for_commas_between_three_cards() -> None:
     host = dataclasses.replace(HOST, cards={"xpu": 3})
     (slip,) = slips.examine({"ZE_AFFINITY_MASK": "0.1.2"}, host=host)
     assert (slip.level, slip.remedy.split("   ")[0]) == (Level.WARNING, "export ZE_AFFINITY_MASK=0,1,2")
-    assert slips.examine({"ZE_AFFINITY_MASK": "0.1.2"}, host=host) == []
+    assert slips.examine({"ZE_AFFINITY_MASK": "0,1,2"}, host=host) == []
 
 
 def test_every_remedy_mends() -> None:
