@@ -127,15 +127,18 @@ def _wide(tensor: Any) -> Any:
 @pytest.mark.deadline(60)
 @pytest.mark.parametrize("name", SETTINGS)
 def test_resume(name: str, device: Device, figures: dict[str, Figure]) -> None:
-    """Three steps, saved and loaded into a new optimiser, and two more are five steps, bit for bit, for every tensor of its state."""
+    """Three steps, saved and loaded into a new optimiser, and two more are five steps, bit for bit, for every tensor of its state.
+
+    The second group has a rate of its own, which the new optimiser knows only from what was saved.
+    """
     case = Case(name, "foreach", device.torch, torch.float32)
     tensors = parameters(device.torch, torch.float32)
-    optimiser = case.build(tensors)
+    optimiser = _grouped(case, tensors, 0.5)
     _train(optimiser, tensors, range(3))
     saved, kept = copy.deepcopy(optimiser.state_dict()), [one.detach().clone() for one in tensors]
     _train(optimiser, tensors, range(3, 5))
     others = [one.requires_grad_() for one in kept]
-    resumed = case.build(others)
+    resumed = _grouped(case, others, 1.0)
     resumed.load_state_dict(saved)
     _train(resumed, others, range(3, 5))
     on, again = left(optimiser, tensors), left(resumed, others)
@@ -146,6 +149,13 @@ def test_resume(name: str, device: Device, figures: dict[str, Figure]) -> None:
     require(not apart, f"{name}: resumed, {len(apart)} of {len(on)} tensors differ from going on, such as {apart[:1]}")
     figures["compared"] = len(on)
     figures["summary"] = f"{len(on)} tensors are bit-equal after a resume"
+
+
+def _grouped(case: Case, tensors: Sequence[torch.Tensor], share: float) -> torch.optim.Optimizer:
+    """Return the optimiser over two groups, the second at this share of the rate."""
+    optimiser = case.build(tensors[:5])
+    optimiser.add_param_group({"params": tensors[5:], "lr": share * optimiser.defaults["lr"]})
+    return optimiser
 
 
 def _train(optimiser: torch.optim.Optimizer, tensors: list[torch.Tensor], turns: range) -> None:
