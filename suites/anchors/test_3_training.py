@@ -153,9 +153,8 @@ def test_resume(name: str, device: Device, figures: dict[str, Figure]) -> None:
 
 def _grouped(case: Case, tensors: Sequence[torch.Tensor], share: float) -> torch.optim.Optimizer:
     """Return the optimiser over two groups, the second at this share of the rate."""
-    optimiser = case.build(tensors[:5])
-    optimiser.add_param_group({"params": tensors[5:], "lr": share * optimiser.defaults["lr"]})
-    return optimiser
+    rate = share * SETTINGS[case.optimiser]["lr"]
+    return case.build([{"params": tensors[:5]}, {"params": tensors[5:], "lr": rate}])
 
 
 def _train(optimiser: torch.optim.Optimizer, tensors: list[torch.Tensor], turns: range) -> None:

@@ -59,8 +59,8 @@ class Case:
     device: torch.device
     dtype: torch.dtype
 
-    def build(self, parameters: Sequence[torch.Tensor]) -> torch.optim.Optimizer:
-        """Return the optimiser; end the check as skipped if torch refuses the variant here."""
+    def build(self, parameters: Sequence[torch.Tensor] | Sequence[Mapping[str, Any]]) -> torch.optim.Optimizer:
+        """Return the optimiser of tensors, or of groups of them; end the check as skipped if torch refuses the variant here."""
         make: Callable[..., torch.optim.Optimizer] = getattr(torch.optim, self.optimiser)
         try:
             return make(parameters, **SETTINGS[self.optimiser], **VARIANTS[self.variant])
