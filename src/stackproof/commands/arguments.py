@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -64,6 +65,11 @@ def add_deadline_scale(verb: argparse.ArgumentParser) -> None:
 def add_list(verb: argparse.ArgumentParser, flag: str, metavar: str, help_: str) -> None:
     """Add an option that may be repeated."""
     verb.add_argument(flag, action="append", default=[], metavar=metavar, help=help_)
+
+
+def add_unpinned(verb: argparse.ArgumentParser, help_: str) -> None:
+    """Add the interpreter of an environment that is not ours; without a path it is this one."""
+    verb.add_argument("--unpinned", nargs="?", type=Path, const=Path(sys.executable), metavar="PYTHON", help=help_)
 
 
 def seconds(text: str) -> float:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -172,13 +171,9 @@ def add_common(verb: argparse.ArgumentParser) -> None:
     verb.add_argument(
         "--rehearsed", action="store_true", help="on the CPU, with upstream builds of the stack's versions"
     )
-    verb.add_argument(
-        "--unpinned",
-        nargs="?",
-        type=Path,
-        const=Path(sys.executable),
-        metavar="PYTHON",
-        help="both sides in an environment that is not ours, such as a vendor's container (default: this interpreter's)",
+    arguments.add_unpinned(
+        verb,
+        "both sides in an environment that is not ours, such as a vendor's container (default: this interpreter's)",
     )
     verb.add_argument(
         "--profile",

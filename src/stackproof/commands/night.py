@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stackproof.base.errors import Refusal
@@ -82,13 +80,9 @@ def _add_amount(verb: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         help="before a disturbed night is measured again (default: likewise)",
     )
-    verb.add_argument(
-        "--unpinned",
-        nargs="?",
-        type=Path,
-        const=Path(sys.executable),
-        metavar="PYTHON",
-        help="in an environment that is not ours, such as a vendor's container; the anchor's wheels are not frozen then",
+    arguments.add_unpinned(
+        verb,
+        "in an environment that is not ours, such as a vendor's container; the anchor's wheels are not frozen then",
     )
 
 

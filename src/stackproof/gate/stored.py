@@ -15,6 +15,8 @@ from stackproof.record.records import Figure, Measurement, Record
 METRIC = "gate"
 """What marks the rows that a gate stores of a side; a benchmark's are named after the kind of work."""
 COUNTER = "counter "
+_BY_ROW = ("gate", "night")
+"""Verbs whose record may be bad by another row than the one that is compared."""
 
 
 @dataclass(frozen=True)
@@ -47,10 +49,7 @@ class Stored:
 def load(path: Path, preset: str) -> Stored:
     """Read a record of `gate` or `bench`; one without figures of this preset is refused."""
     record = records.read(path)
-    if record.verdict.exit_code not in (0, 6) and record.verb not in (
-        "gate",
-        "night",
-    ):  # of both, some other row may be bad
+    if record.verdict.exit_code not in (0, 6) and record.verb not in _BY_ROW:
         raise Refusal(
             f"{path}: that run ended as '{record.verdict.value}'; take a record of a run that passed as the base"
         )

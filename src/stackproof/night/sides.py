@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from stackproof.base.errors import EnvironmentMismatchError, Refusal, StackUnavailableError
 from stackproof.bench.subjects import profile
-from stackproof.drift.nights import ANCHOR, DISTURBED, FORMER, Measured, nights
+from stackproof.drift.nights import ANCHOR, DISTURBED, FORMER, VERB, Measured, nights
 from stackproof.drift.report import counted
 from stackproof.gate import plan as gate_plan
 from stackproof.gate import variants
@@ -35,7 +35,7 @@ def frozen(asked: NightRequest) -> dict[Measured, FrozenSide]:
     """Return the frozen sides of tonight: the anchor, and the former one for as long as it is being chained."""
     found = {Measured.ANCHOR: asked.anchors.anchor}
     if asked.anchors.former:
-        earlier, _ = nights(store.read(store.files(asked.tops, ("night",))))
+        earlier, _ = nights(store.read(store.files(asked.tops, (VERB,))))
         if former := asked.anchors.beside(one for one in earlier if one.place.stack == asked.stack.name):
             found[Measured.FORMER] = former
     return found
