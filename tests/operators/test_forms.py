@@ -42,14 +42,6 @@ def test_a_convolution_by_hand() -> None:
     assert found[0, 0].tolist() == [[4, 6, 4], [6, 9, 6], [4, 6, 4]]
 
 
-def test_batch_statistics_by_hand() -> None:
-    """0 and 2: mean 1, biased variance 1, unbiased 2."""
-    pictures = np.array([0.0, 2.0]).reshape(2, 1, 1, 1)
-    normal, mean, variance = forms.batch_norm(pictures, np.ones(1), np.zeros(1), 0.0, np.zeros(1), np.ones(1), 0.1)
-    assert normal.reshape(-1).tolist() == [-1, 1]
-    assert (mean[0], variance[0]) == pytest.approx((0.1, 1.1))
-
-
 def test_cross_entropy_by_hand() -> None:
     """Equal scores lose log n."""
     value, slope = forms.cross_entropy(np.full((1, 4), 30.0), np.array([2]))

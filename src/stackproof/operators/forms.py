@@ -100,16 +100,15 @@ STEPS = {"SGD": sgd, "Adam": adam, "AdamW": adamw}
 # ---- layers
 
 
-def rms_norm(values: Floats, weight: Floats, small: float) -> Floats:
-    """Divide rows by their root mean square (Zhang and Sennrich, 2019)."""
-    found: Floats = values / np.sqrt((values**2).mean(-1, keepdims=True) + small) * weight
+def rms_norm(values: Floats, weight: Any, small: float, axes: int | tuple[int, ...] = -1) -> Floats:
+    """Divide rows, or what `axes` span, by their root mean square (Zhang and Sennrich, 2019)."""
+    found: Floats = values / np.sqrt((values**2).mean(axes, keepdims=True) + small) * weight
     return found
 
 
-def layer_norm(values: Floats, weight: Floats, bias: Floats, small: float) -> Floats:
-    """Take from rows their mean and divide by their deviation (Ba et al., 2016)."""
-    centred = values - values.mean(-1, keepdims=True)
-    found: Floats = centred / np.sqrt((centred**2).mean(-1, keepdims=True) + small) * weight + bias
+def layer_norm(values: Floats, weight: Any, bias: Any, small: float, axes: int | tuple[int, ...] = -1) -> Floats:
+    """Take from rows, or what `axes` span, their mean and divide by their deviation (Ba et al., 2016)."""
+    found: Floats = rms_norm(values - values.mean(axes, keepdims=True), weight, small, axes) + bias
     return found
 
 
@@ -139,25 +138,6 @@ def convolve(pictures: Floats, kernels: Floats, stride: int, padding: int) -> Fl
     windows = np.lib.stride_tricks.sliding_window_view(padded, kernels.shape[2:], (2, 3))[:, :, ::stride, ::stride]
     found: Floats = np.einsum("nchwij,kcij->nkhw", windows, kernels, optimize=True)
     return found
-
-
-def batch_norm(
-    pictures: Floats, weight: Floats, bias: Floats, small: float, mean: Floats, variance: Floats, momentum: float
-) -> tuple[Floats, Floats, Floats]:
-    """Normalise channels of (N, C, H, W) by the batch (Ioffe and Szegedy, 2015); return them and the new running statistics.
-
-    The batch is normalised by the biased variance, and the running one takes the unbiased.
-    """
-    axes, count = (0, 2, 3), pictures.size // pictures.shape[1]
-    centre, spread = pictures.mean(axes), pictures.var(axes)
-    shaped = (None, slice(None), None, None)
-    normal = (pictures - centre[shaped]) / np.sqrt(spread[shaped] + small)
-    unbiased = spread * count / (count - 1)
-    return (
-        normal * weight[shaped] + bias[shaped],
-        (1 - momentum) * mean + momentum * centre,
-        (1 - momentum) * variance + momentum * unbiased,
-    )
 
 
 def cross_entropy(scores: Floats, labels: npt.NDArray[np.int64]) -> tuple[float, Floats]:

@@ -25,6 +25,14 @@ def _scaled(values: Floats, weight: Any, bias: Any) -> Floats:
     return found if bias is None else found + _shaped(bias, values.ndim)
 
 
+def _ran(mean: Floats, variance: Floats, seen: Floats, spread: Floats, share: float) -> Mapping[str, Floats]:
+    """Return the running statistics after a batch whose mean and unbiased variance were seen; `share` of them is taken."""
+    return {
+        "running_mean": (1 - share) * mean + share * seen,
+        "running_var": (1 - share) * variance + share * spread,
+    }
+
+
 def batch_norm(
     given: Floats,
     running_mean: Floats,
@@ -39,12 +47,8 @@ def batch_norm(
     axes, count = (0, *range(2, given.ndim)), given.size // given.shape[1]
     mean, spread = (given.mean(axes), given.var(axes)) if training else (running_mean, running_var)
     normal = (given - _shaped(mean, given.ndim)) / np.sqrt(_shaped(spread, given.ndim) + eps)
-    share = momentum if training else 0.0
-    return {
-        "output": _scaled(normal, weight, bias),
-        "running_mean": (1 - share) * running_mean + share * mean,
-        "running_var": (1 - share) * running_var + share * spread * count / (count - 1),
-    }
+    ran = _ran(running_mean, running_var, mean, spread * count / (count - 1), momentum if training else 0.0)
+    return {"output": _scaled(normal, weight, bias), **ran}
 
 
 def instance_norm(
@@ -62,13 +66,10 @@ def instance_norm(
     count = math.prod(given.shape[2:])
     own = (given.mean(axes, keepdims=True), given.var(axes, keepdims=True))
     mean, spread = own if use_input_stats else (_shaped(running_mean, given.ndim), _shaped(running_var, given.ndim))
-    share = momentum if use_input_stats else 0.0
     seen = [one.mean(0).reshape(-1) for one in own]
-    return {
-        "output": _scaled((given - mean) / np.sqrt(spread + eps), weight, bias),
-        "running_mean": (1 - share) * running_mean + share * seen[0],
-        "running_var": (1 - share) * running_var + share * seen[1] * count / (count - 1),
-    }
+    share = momentum if use_input_stats else 0.0
+    ran = _ran(running_mean, running_var, seen[0], seen[1] * count / (count - 1), share)
+    return {"output": _scaled((given - mean) / np.sqrt(spread + eps), weight, bias), **ran}
 
 
 def group_norm(given: Floats, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Floats:
@@ -82,18 +83,12 @@ def layer_norm(
     given: Floats, normalized_shape: tuple[int, ...], weight: Any = 1.0, bias: Any = 0.0, eps: float = 1e-5
 ) -> Floats:
     """By the mean and the variance of the last dimensions."""
-    axes = tuple(range(-len(normalized_shape), 0))
-    centred = given - given.mean(axes, keepdims=True)
-    found: Floats = centred / np.sqrt((centred**2).mean(axes, keepdims=True) + eps) * weight + bias
-    return found
+    return forms.layer_norm(given, weight, bias, eps, tuple(range(-len(normalized_shape), 0)))
 
 
 def rms_norm(given: Floats, normalized_shape: tuple[int, ...], weight: Any = 1.0, eps: float = 1e-5) -> Floats:
     """By the root mean square of the last dimensions."""
-    found: Floats = (
-        given / np.sqrt((given**2).mean(tuple(range(-len(normalized_shape), 0)), keepdims=True) + eps) * weight
-    )
-    return found
+    return forms.rms_norm(given, weight, eps, tuple(range(-len(normalized_shape), 0)))
 
 
 def local_response_norm(given: Floats, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Floats:
