@@ -81,7 +81,14 @@ def _in_asv(session: nox.Session, verb: str, stack: stacks.Stack | None, words: 
     _call(session, str(environments.prepare_asv(session.log)), "stackproof", verb, *words)
 
 
-_RUNS = {"stack": _in_stack, "judges": _in_judges, "asv": _in_asv}
+def _in_fleet(session: nox.Session, verb: str, stack: stacks.Stack, words: Sequence[str]) -> None:
+    """Plan, judge and duel where the judges are, on a host without cards too; a card's own work goes on in the stack's environment."""
+    python, locked = environments.prepare_judges(session.log), ["--locked"] if words[:1] == ["card"] else []
+    step = [*words[:1], "--stack", stack.name, *locked, *words[1:]] if words else []
+    _call(session, str(python), "stackproof", verb, *step)
+
+
+_RUNS = {"stack": _in_stack, "judges": _in_judges, "asv": _in_asv, "fleet": _in_fleet}
 _ROWS: dict[str, list[dict[str, Any]]] = nox.project.load_toml(ROOT / "tools" / "sessions.toml")
 VERBS = {row["name"]: (_RUNS[row["runs"]], row["summary"]) for row in _ROWS["verb"]}
 
@@ -89,7 +96,7 @@ VERBS = {row["name"]: (_RUNS[row["runs"]], row["summary"]) for row in _ROWS["ver
 def _asked(session: nox.Session, verb: str) -> tuple[stacks.Stack | None, Sequence[str]]:
     """Return the stack that a session of the menu is asked for, and the other words."""
     words = list(session.posargs)
-    if words and (words[0] in stacks.names() if verb == "asv" else not words[0].startswith("-")):
+    if words and (words[0] in stacks.names() if verb in ("asv", "fleet") else not words[0].startswith("-")):
         return stacks.load(words[0]), words[1:]
     if verb == "asv":
         return None, words

@@ -132,9 +132,12 @@ class Commands:
 
 def _things(folder: Path) -> dict[str, Path]:
     """Make one of every kind of file that there is."""
-    found = {name: folder / name for name in ("folder", "fifo", "socket", "loop", "empty", "records", "missing", "new")}
-    for name in ("folder", "records"):
-        found[name].mkdir()
+    found = {
+        name: folder / name
+        for name in ("folder", "fifo", "socket", "loop", "empty", "records", "missing", "new", "sweep")
+    }
+    for name in ("folder", "records", "sweep", "sweep/records"):
+        (folder / name).mkdir()
     os.mkfifo(found["fifo"])
     with socket.socket(socket.AF_UNIX) as unix:
         unix.bind(str(found["socket"]))

@@ -43,7 +43,7 @@ def said(ended: subprocess.CompletedProcess[str]) -> str:
     return ended.stdout + ended.stderr
 
 
-VERBS = ("smoke", "verify", "ddp", "bench", "agree", "rehearse", "asv", "gate", "sweep", "night")
+VERBS = ("smoke", "verify", "ddp", "bench", "agree", "rehearse", "asv", "gate", "sweep", "night", "fleet")
 
 
 def sessions(root: Path, *asked: str) -> dict[str, str]:

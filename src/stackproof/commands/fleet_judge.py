@@ -1,0 +1,98 @@
+"""The step `fleet judge`: what the records of a folder say of every host; needs neither a card nor torch."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stackproof.base import files
+from stackproof.base.errors import Refusal
+from stackproof.commands import arguments
+
+if TYPE_CHECKING:
+    from stackproof.commands.arguments import Verbs
+    from stackproof.fleet.judgement import FleetJudgement
+
+_STDOUT = Path("-")
+_TEXTS = {
+    "json": "one JSON object",
+    "markdown": "a page",
+    "prometheus": "Prometheus's text format",
+    "picture": "the fleet as an SVG picture",
+}
+
+
+def add(steps: Verbs) -> None:
+    """Add it to the parser of `fleet`."""
+    help_ = "say of every host of a sweep whether it is proved, slow, wrong, unlike or not reached, from records alone"
+    step = arguments.add(steps, "judge", help_, _run)
+    step.add_argument(
+        "folder", type=Path, metavar="FOLDER", help="the folder of the sweep, in which hosts have left their records"
+    )
+    step.add_argument(
+        "--hosts", metavar="LIST", help="who was to answer, where the folder holds no plan, such as 'node[01-16]'"
+    )
+    for name, what in _TEXTS.items():
+        help_ = f"write {what} there; without FILE, instead of text"
+        step.add_argument(f"--{name}", nargs="?", const=_STDOUT, type=arguments.file, metavar="FILE", help=help_)
+    help_ = "pseudonyms in place of hosts, which stay the same from sweep to sweep; no users, homes and addresses"
+    step.add_argument("--redact", action="store_true", help=help_)
+    step.add_argument(
+        "--key",
+        type=Path,
+        metavar="FILE",
+        help="the key of the pseudonyms, made if it is not there (default: in our cache)",
+    )
+    step.add_argument("--stack", metavar="NAME", help="for which stack the session was called; records say their own")
+
+
+def _run(options: argparse.Namespace) -> int:
+    from stackproof.fleet import sweep
+
+    wanted = {name: getattr(options, name) for name in _TEXTS if getattr(options, name)}
+    if list(wanted.values()).count(_STDOUT) > 1:
+        raise Refusal(
+            "two of --json, --markdown, --prometheus and --picture want the terminal; name a file for one of them"
+        )
+    if not options.folder.is_dir():
+        raise Refusal(
+            f"{options.folder}: {files.why_no_such(options.folder)}; name the folder of a sweep, which `fleet plan` makes"
+        )
+    found = sweep.judged(options.folder, options.hosts)
+    if problem := sweep.keep(found, options.folder):
+        print(f"stackproof: {problem}")  # noqa: T201
+    shown = _redacted(options, found) if options.redact else found
+    folder = "FOLDER" if options.redact else str(options.folder)
+    for name, path in wanted.items():
+        _write(path, _text(name, shown, folder))
+    if _STDOUT not in wanted.values():
+        print(_text("terminal", shown, folder))  # noqa: T201
+    return found.exit_code
+
+
+def _redacted(options: argparse.Namespace, found: FleetJudgement) -> FleetJudgement:
+    from stackproof.fleet import redact
+
+    return redact.redacted(found, redact.key(options.key or redact.key_file()))
+
+
+def _text(name: str, found: FleetJudgement, folder: str) -> str:
+    from stackproof.fleet import judgement, picture, prometheus, report
+
+    if name in ("terminal", "markdown"):
+        told: str = getattr(report, name)(found, folder)
+        return told
+    return {"json": judgement.as_json, "prometheus": prometheus.text, "picture": picture.svg}[name](found)
+
+
+def _write(path: Path, text: str) -> None:
+    from stackproof.record.records import write_atomically
+
+    if path == _STDOUT:
+        print(text, end="")  # noqa: T201
+        return
+    try:
+        write_atomically(path, text)
+    except OSError as error:
+        raise Refusal(f"{path}: cannot be written ({error.strerror}); free space or name another file") from error

@@ -1,0 +1,205 @@
+"""What hosts have left in a folder, as untrusted input: sizes, schema, whose it is; what is not believed is a sentence, never fatal."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from stackproof.base import files
+from stackproof.base.errors import Refusal
+from stackproof.base.text import matches, plain
+from stackproof.fleet import rules
+from stackproof.record import records, store
+from stackproof.record.records import Check, Figure, Measurement, Record, Verdict
+
+RECORDS = "records"
+"""The folder, below that of a sweep, in which each host leaves its record."""
+REPLAY = "replay"
+"""The group of a record's checks that hold digests."""
+_STARTED, _ENDED = ".started", ".json"
+_DIGEST = frozenset("0123456789abcdef")
+
+
+class SubjectKey(NamedTuple):
+    """What was measured; figures of other versions or presets are not comparable."""
+
+    name: str
+    preset: str
+    version: str
+    unit: str
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """The same products again and again: the digest of what they gave, how many there were, and how many gave something else."""
+
+    digest: str
+    products: int
+    odd: int
+
+
+@dataclass
+class CardAnswer:
+    """One card of a host, by its number."""
+
+    host: str
+    number: str
+    seconds: dict[SubjectKey, float] = field(default_factory=dict)
+    replayed: dict[str, Replayed] = field(default_factory=dict)
+    """By kernel and pattern of values."""
+
+
+@dataclass(frozen=True)
+class HostAnswer:
+    """What one host has left: its cards, its state, and how it ended."""
+
+    host: str
+    architecture: str
+    state: store.State
+    verdict: Verdict
+    reason: str
+    began: str
+    took: float
+    cards: tuple[CardAnswer, ...]
+
+
+@dataclass
+class FleetAnswers:
+    """All that a folder holds: the answers by host, hosts that began and never ended, and a sentence for each file that is not believed."""
+
+    hosts: dict[str, HostAnswer] = field(default_factory=dict)
+    begun: set[str] = field(default_factory=set)
+    refused: dict[str, str] = field(default_factory=dict)
+
+
+def gather(folder: Path) -> FleetAnswers:
+    """Read what hosts have left below the folder of a sweep.
+
+    Raises:
+        Refusal: there is no such folder, or it cannot be listed.
+    """
+    found, limits = FleetAnswers(), rules.load().limits
+    for number, path in enumerate(_listed(folder)):
+        if number >= limits.records:
+            raise Refusal(f"{folder}: holds more than {limits.records} records; judge the hosts in several folders")
+        host = path.name.removesuffix(_ENDED)
+        if not rules.is_host(host):
+            found.refused[plain(host, 80, lines=False)] = (
+                f"{plain(path.name, 80, lines=False)}: is named after no host; passed over"
+            )
+            continue
+        try:
+            found.hosts[host] = read(path, host)
+        except Refusal as refusal:
+            found.refused[host] = plain(str(refusal).replace(str(folder), folder.name), 400, lines=False)
+    found.begun = {name for name in _begun(folder) if name not in found.hosts}
+    return found
+
+
+def _listed(folder: Path) -> list[Path]:
+    place = folder / RECORDS
+    try:
+        return sorted(path for path in place.iterdir() if path.name.endswith(_ENDED) and not path.name.startswith("."))
+    except OSError as error:
+        remedy = "name the folder of a sweep, which `stackproof fleet plan` makes"
+        raise Refusal(f"{place}: {files.why_no_such(place) or error.strerror}; {remedy}") from error
+
+
+def _begun(folder: Path) -> Iterator[str]:
+    with contextlib.suppress(OSError):
+        for path in (folder / RECORDS).iterdir():
+            if path.name.endswith(_STARTED) and rules.is_host(name := path.name.removesuffix(_STARTED)):
+                yield name
+
+
+def record_path(folder: Path, host: str) -> Path:
+    """Return where a host leaves its record."""
+    return folder / RECORDS / f"{rules.host(host)}{_ENDED}"
+
+
+def marker_path(folder: Path, host: str) -> Path:
+    """Return what says that a host has begun."""
+    return folder / RECORDS / f"{rules.host(host)}{_STARTED}"
+
+
+def read(path: Path, host: str) -> HostAnswer:
+    """Read the record of a host, which must say that it is of this one.
+
+    Raises:
+        Refusal: it is no such record; the sentence says why.
+    """
+    limits = rules.load().limits
+    if path.is_symlink():
+        raise Refusal(f"{path}: is a link, and a host leaves a file; copy it there")
+    if why := files.why_unreadable(path, limits.mib << 20):
+        raise Refusal(f"{path}: {why}; let the host run again")
+    record = records.read(path)
+    if record.verb != rules.VERB:
+        raise Refusal(
+            f"{path}: is a record of '{plain(record.verb, 40)}', not of a fleet's host; let the host run again"
+        )
+    if (own := str(record.provenance.get("host", ""))) != host:
+        raise Refusal(
+            f"{path}: says that it is of '{plain(own, 80, lines=False)}'; one host does not answer for another"
+        )
+    if len(record.measurements) > limits.rows * limits.cards or len(record.checks) > limits.rows * limits.cards:
+        raise Refusal(f"{path}: holds more rows than {limits.cards} cards have; let the host run again")
+    return _answer(record, host)
+
+
+def _answer(record: Record, host: str) -> HostAnswer:
+    facts, place = _facts(record.provenance), store.place(record.provenance)
+    cards: dict[str, CardAnswer] = {}
+    for row in record.measurements:
+        if row.version and math.isfinite(row.value) and row.value > 0:
+            card = _card(cards, host, row.figures)
+            card.seconds[_key(row)] = row.value
+    for check in record.checks:
+        if check.group == REPLAY and (seen := _replayed(check)):
+            _card(cards, host, check.figures).replayed[f"{check.subject} {check.aspect}"] = seen
+    rehearsed = " (rehearsed)" if place.rehearsed else ""
+    return HostAnswer(
+        host, f"{place.stack}{rehearsed} on {place.devices}", store.state(facts), record.verdict, _reason(record), record.started,
+        record.seconds, tuple(cards[number] for number in sorted(cards)),
+    )  # fmt: skip
+
+
+def _facts(facts: Mapping[str, Figure]) -> dict[str, Figure]:
+    """Return what may make hosts unlike; set clocks and limits count as the driver's."""
+    chosen = rules.load().state
+    kept = {name: value for name, value in facts.items() if not matches(name, chosen.ignored)}
+    return {f"driver.{name}" if matches(name, chosen.clocks) else name: value for name, value in kept.items()}
+
+
+def _card(cards: dict[str, CardAnswer], host: str, figures: Mapping[str, Figure]) -> CardAnswer:
+    number = plain(str(figures.get("card", "0")), 8, lines=False)
+    if number not in cards and len(cards) >= rules.load().limits.cards:
+        number = next(iter(cards))  # what names more cards than a host can have is no evidence of them
+    return cards.setdefault(number, CardAnswer(host, number))
+
+
+def _key(row: Measurement) -> SubjectKey:
+    return SubjectKey(*(plain(word, 80, lines=False) for word in (row.workload, row.preset, row.version, row.unit)))
+
+
+def _replayed(check: Check) -> Replayed | None:
+    digest, figures = str(check.figures.get("digest", "")), check.figures
+    products, odd = figures.get("products"), figures.get("odd")
+    if len(digest) != 16 or not set(digest) <= _DIGEST or not isinstance(products, (int, float)):
+        return None
+    return Replayed(digest, int(products), int(odd) if isinstance(odd, (int, float)) else 0)
+
+
+def _reason(record: Record) -> str:
+    """Return the first bad check in a sentence; replays speak through their digests."""
+    bad = next((one for one in record.checks if one.verdict is record.verdict and record.verdict.exit_code), None)
+    return plain(f"{bad.id}: {bad.reason}", 300, lines=False) if bad else ""
+
+
+def subjects(cards: Sequence[CardAnswer]) -> list[SubjectKey]:
+    """Return every subject that one of these cards has."""
+    return sorted({key for card in cards for key in card.seconds})

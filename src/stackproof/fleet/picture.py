@@ -1,0 +1,81 @@
+"""The fleet as a picture: a strip for each subject, hosts in place, the same in each; outliers stand out and are named. Plain SVG."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from stackproof.base.text import in_html, plain
+from stackproof.fleet.judgement import BAD, FleetJudgement, GroupTold, Standing, Strip
+
+_WIDTH, _LEFT, _STRIP, _HEAD = 960, 170, 66, 34
+_SPAN = 0.10
+"""A strip shows this much above and below the median; what is beyond stands at its edge."""
+_MOST_NAMED = 6
+_COLOURS = {"plain": "#57606a", "odd": "#b3261e", "split": "#8a5a00", "ink": "#1f2328", "line": "#d1d9e0"}
+
+
+def svg(found: FleetJudgement) -> str:
+    """Return the picture of all groups, one below the other; a title says what is to be seen, to those who hear it too."""
+    body, y = list[str](), 10
+    marked = {host.host for host in found.hosts if host.standing in (*BAD, Standing.SUSPECTED)}
+    for group in found.groups:
+        body.append(
+            _text(0, y + 18, f"group {group.name}: {group.hosts} hosts, {group.architecture}", "ink", bold=True)
+        )
+        y += _HEAD
+        for strip in group.strips:
+            body += _strip(group, strip, y, marked)
+            y += _STRIP
+    height = max(y + 10, 40)
+    title = in_html(found.headline)
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="{title}" class="fleet">'
+    return "\n".join([head, f"<title>{title}</title>", *body, "</svg>", ""])
+
+
+def _strip(group: GroupTold, strip: Strip, y: int, marked: set[str]) -> Iterator[str]:
+    """Yield the middle line, a dot for each card, the outliers last and named."""
+    middle, place = y + _STRIP // 2, _places(len(strip.ratios))
+    yield _text(0, middle + 4, plain(strip.subject, 26, lines=False), "ink")
+    yield f'<path d="M{_LEFT} {middle}H{_WIDTH}" stroke="{_COLOURS["line"]}"/>'
+    odd = _outliers(group, strip, marked)
+    dots = [f"M{place[at]} {_y(ratio, middle)}h0" for at, ratio in enumerate(strip.ratios) if ratio and at not in odd]
+    if dots:
+        yield f'<path d="{"".join(dots)}" stroke="{_COLOURS["plain"]}" stroke-width="3" stroke-linecap="round" fill="none"/>'
+    for number, at in enumerate(odd):
+        name = f"{plain(group.cards[at], 40, lines=False)} {100 * (strip.ratios[at] - 1):+.1f} %"
+        yield from _outlier(
+            place[at], _y(strip.ratios[at], middle), name, "split" if strip.split else "odd", number < _MOST_NAMED
+        )
+
+
+def _outliers(group: GroupTold, strip: Strip, marked: set[str]) -> list[int]:
+    """Return the places of marked hosts that are slow in this subject, the slowest first."""
+    least = 1 + 2 * strip.spread
+    found = [
+        at for at, ratio in enumerate(strip.ratios) if ratio > least and group.cards[at].partition(":")[0] in marked
+    ]
+    return sorted(found, key=lambda at: -strip.ratios[at])
+
+
+def _outlier(x: float, y: float, name: str, colour: str, named: bool) -> Iterator[str]:
+    yield f'<circle cx="{x}" cy="{y}" r="4" fill="{_COLOURS[colour]}"><title>{in_html(name)}</title></circle>'
+    if named:
+        left = x < _WIDTH - 180
+        yield _text(x + 7 if left else x - 7, y + 4, name, colour, end=not left)
+
+
+def _places(count: int) -> Sequence[float]:
+    step = (_WIDTH - _LEFT - 20) / max(count, 1)
+    return [round(_LEFT + 10 + step * (at + 0.5), 1) for at in range(count)]
+
+
+def _y(ratio: float, middle: int) -> float:
+    """Slower stands higher."""
+    share = min(max((ratio - 1) / _SPAN, -1.0), 1.0)
+    return round(middle - share * (_STRIP / 2 - 8), 1)
+
+
+def _text(x: float, y: float, words: str, colour: str, *, bold: bool = False, end: bool = False) -> str:
+    more = (' font-weight="600"' if bold else "") + (' text-anchor="end"' if end else "")
+    dress = f'font-size="12" font-family="sans-serif" fill="{_COLOURS[colour]}"{more}'
+    return f'<text x="{x}" y="{y}" {dress}>{in_html(words)}</text>'

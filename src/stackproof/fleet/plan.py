@@ -1,0 +1,154 @@
+"""The plan of a sweep: which hosts, which stack, how much; one file in the folder that all hosts share, and the only source of commands."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+import random
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from stackproof.base import files
+from stackproof.base.errors import Refusal
+from stackproof.base.toml import OneOf, Table, Wrong
+from stackproof.fleet import rules
+from stackproof.fleet.answers import RECORDS
+from stackproof.record.records import write_atomically
+
+SCHEMA = "stackproof.fleet-plan/1"
+NAME = "plan.json"
+PROFILES = ("tiny", "full")
+_MOST_BYTES = 64 << 20
+_RANGE = re.compile(r"(\d+)(?:-(\d+))?")
+_BRACKETS = re.compile(r"\[([0-9,-]+)\]")
+
+
+@dataclass(frozen=True)
+class FleetPlan:
+    """Hosts in the order in which they are asked, which is drawn: a sweep in the order of racks would take heat for slowness."""
+
+    schema: Annotated[str, OneOf((SCHEMA,))]
+    fleet: str
+    stack: str
+    profile: Annotated[str, OneOf(PROFILES)]
+    hosts: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if bad := next((name for name in self.hosts if not rules.is_host(name)), None):
+            raise Wrong("hosts", f"holds {bad[:80]!r}, which is no name of a host")
+        if len(set(self.hosts)) < len(self.hosts):
+            raise Wrong("hosts", "holds a host twice")
+
+    def keep(self, folder: Path) -> Path:
+        """Write the plan into a folder, with the folders that hosts write to.
+
+        Raises:
+            Refusal: there is a plan of other hosts, or it cannot be written.
+        """
+        path = folder / NAME
+        if path.exists() and set(load(folder).hosts) != set(self.hosts):
+            raise Refusal(f"{path}: is the plan of other hosts; name a new folder, one for each sweep")
+        try:
+            (folder / RECORDS).mkdir(parents=True, exist_ok=True)
+            write_atomically(path, json.dumps(dataclasses.asdict(self), indent=1) + "\n")
+        except OSError as error:
+            raise Refusal(
+                f"{path}: cannot be written ({error.strerror}); name a folder that all hosts can write to"
+            ) from error
+        return path
+
+
+def load(folder: Path) -> FleetPlan:
+    """Read the plan of a sweep.
+
+    Raises:
+        Refusal: there is none, or it is damaged.
+    """
+    path, remedy = folder / NAME, "make one with `stackproof fleet plan`"
+    if why := files.why_unreadable(path, _MOST_BYTES):
+        raise Refusal(f"{path}: {why}; {remedy}")
+    try:
+        found: Any = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise Refusal(f"{path}: is damaged or cut short; {remedy}") from error
+    if not isinstance(found, dict):
+        raise Refusal(f"{path}: is no plan; {remedy}")
+    return Table(path, found).row(FleetPlan)
+
+
+def make(fleet: str, stack: str, profile: str, hosts: Iterable[str], seed: int | None = None) -> FleetPlan:
+    """Return a plan whose hosts stand in an order that is drawn.
+
+    Raises:
+        Refusal: there is no host, or a name that can be none.
+    """
+    named = list(dict.fromkeys(rules.host(name) for name in hosts))
+    if not named:
+        raise Refusal("no host is named; write --hosts 'node[01-16]', or --hosts-file FILE with a name a line")
+    random.Random(seed).shuffle(named)
+    return FleetPlan(SCHEMA, fleet, stack, profile, tuple(named))
+
+
+def expanded(text: str) -> list[str]:
+    """Return the hosts of a list as schedulers write it: `node[01-03,7],login1`.
+
+    Raises:
+        Refusal: brackets or ranges are wrong, or there are too many.
+    """
+    most, found = rules.load().limits.records, list[str]()
+    for piece in _pieces(text):
+        for name in _expanded(piece):
+            found.append(rules.host(name))
+            if len(found) > most:
+                raise Refusal(f"--hosts names more than {most} hosts; sweep them in several folders")
+    return found
+
+
+def _pieces(text: str) -> list[str]:
+    """Split at commas and blanks outside of brackets."""
+    return [piece for piece in re.split(r"[,\s]+(?![^\[]*\])", text.strip()) if piece]
+
+
+def _expanded(piece: str) -> Iterator[str]:
+    plain = _BRACKETS.split(piece)
+    names, ranges = plain[::2], plain[1::2]
+    if "[" in "".join(names) or "]" in "".join(names):
+        raise Refusal(f"'{piece[:80]}' is no list of hosts; write it as node[01-16,20]")
+    for chosen in itertools.product(*(_numbers(one, piece) for one in ranges)):
+        yield "".join(itertools.chain(*itertools.zip_longest(names, chosen, fillvalue="")))
+
+
+def _numbers(ranges: str, piece: str) -> list[str]:
+    found, most = list[str](), rules.load().limits.records
+    for one in ranges.split(","):
+        matched = _RANGE.fullmatch(one)
+        first, last = (matched[1], matched[2] or matched[1]) if matched else ("1", "0")
+        if not matched or int(last) < int(first) or int(last) - int(first) >= most:
+            raise Refusal(f"'{piece[:80]}' holds the range '{one[:40]}', which is none; write it as node[01-16,20]")
+        found += [str(number).zfill(len(first)) for number in range(int(first), int(last) + 1)]
+    return found
+
+
+def rounds(hosts: Sequence[str], count: int, seed: int | None = None) -> list[list[tuple[str, str]]]:
+    """Return rounds of pairs: in each every host has one partner (with an odd number one rests), and no pair comes twice.
+
+    The first hosts are drawn anew, and then turn by the circle method, so that N - 1 rounds are all pairs.
+    """
+    order: list[str | None] = [*hosts]
+    random.Random(seed).shuffle(order)
+    if len(order) % 2:
+        order.append(None)
+    turns = list(range(max(len(order) - 1, 0)))
+    random.Random(seed).shuffle(turns)
+    return [_round(order, turn) for turn in turns[:count]]
+
+
+def _round(order: Sequence[str | None], turn: int) -> list[tuple[str, str]]:
+    first, rest = order[0], [*order[1:]]
+    turned = [first, *rest[turn:], *rest[:turn]]
+    pairs = zip(turned[: len(turned) // 2], reversed(turned), strict=False)
+    return [(one, other) for one, other in pairs if one is not None and other is not None]

@@ -1,0 +1,93 @@
+"""A judged fleet for people: lines of a terminal and a page of Markdown; what is confirmed and what is not never in one list."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from stackproof.base.text import in_markdown, plain
+from stackproof.base.units import shown
+from stackproof.fleet import draining
+from stackproof.fleet.judgement import FleetJudgement, GroupTold, HostStanding, Standing
+
+_MOST = 60
+_WIDE = 24
+_TITLES = {
+    Standing.WRONG: "compute wrong", Standing.SLOW: "slow", Standing.SUSPECTED: "suspected, and not confirmed",
+    Standing.UNLIKE: "unlike, and not compared", Standing.NOT_REACHED: "not reached",
+}  # fmt: skip
+_Line = tuple[int, str]
+
+
+def terminal(found: FleetJudgement, folder: str = "FOLDER") -> str:
+    """Return the lines of a terminal, the gravest first."""
+    return "\n".join(f"{'  ' * depth}{plain(text, lines=False)}" for depth, text in _lines(found, folder))
+
+
+def markdown(found: FleetJudgement, folder: str = "FOLDER") -> str:
+    """Return the same as a page."""
+    lines = [f"# {in_markdown(found.headline)}", ""]
+    for depth, text in list(_lines(found, folder))[1:]:
+        lines.append(f"\n## {in_markdown(text)}\n" if depth == 0 else f"{'  ' * (depth - 1)}- {in_markdown(text)}")
+    return "\n".join(lines) + "\n"
+
+
+def _lines(found: FleetJudgement, folder: str) -> Iterator[_Line]:
+    yield 0, found.headline
+    cost = f"it cost a host {found.minutes:.1f} minutes (median; the longest {found.longest:.1f})"
+    yield from _section("the sweep", [cost, *found.notes], lambda one: [one])
+    by_word = {word: [host for host in found.hosts if host.standing is word] for word in _TITLES}
+    for word in (Standing.WRONG, Standing.SLOW):
+        confirmed = [host for host in by_word[word] if host.confirmed]
+        open_ = [host for host in by_word[word] if not host.confirmed]
+        yield from _section(f"{_TITLES[word]}, confirmed beside a healthy host", confirmed, _host)
+        yield from _section(f"{_TITLES[word]} by the records, not confirmed yet", open_, _host)
+    for word in (Standing.NOT_REACHED, Standing.UNLIKE, Standing.SUSPECTED):
+        yield from _section(_TITLES[word], by_word[word], _host)
+    for group in found.groups:
+        yield from _group(group)
+    yield from _section("to take the confirmed out of service", list(draining.lines(found)), lambda line: [line])
+    if open_suspects(found):
+        line = f"stackproof fleet duel {folder} --stack NAME --launch 'srun --nodes=1 --exclusive --nodelist={{host}}'"
+        yield from _section("to confirm, before anybody is drained", [line], lambda one: [one])
+
+
+def open_suspects(found: FleetJudgement) -> list[HostStanding]:
+    """Return the hosts with something odd that no duel has settled, the oddest first."""
+    hosts = [host for host in found.hosts if any(one.duel == "open" for one in host.findings)]
+    return sorted(hosts, key=_oddness)
+
+
+def _oddness(host: HostStanding) -> tuple[bool, int, float, str]:
+    """Rank by being wrong, then by how many subjects agree, then by how odd the oddest is."""
+    wrong = any(one.standing is Standing.WRONG for one in host.findings)
+    return not wrong, -len(host.findings), -max((one.z for one in host.findings), default=0.0), host.host
+
+
+def _section(title: str, rows: Sequence[object], told: Callable[..., Iterable[str]]) -> Iterator[_Line]:
+    if rows:
+        yield 0, f"{title} ({len(rows)})" if len(rows) > 1 else title
+    for row in rows[:_MOST]:
+        first, *rest = told(row)
+        yield 1, first
+        yield from ((2, line) for line in rest)
+    if len(rows) > _MOST:
+        yield 1, f"and {len(rows) - _MOST} more, which the JSON and the page have"
+
+
+def _host(host: HostStanding) -> list[str]:
+    return [f"{host.host}: {host.reason}", *(f"{one.subject}: {one.sentence}" for one in host.findings[1:])]
+
+
+def _group(group: GroupTold) -> Iterator[_Line]:
+    yield 0, f"group {group.name}: {group.hosts} hosts, {len(group.cards)} cards, {group.architecture}"
+    if group.differs:
+        yield 1, f"differs: {group.differs}"
+    yield (
+        1,
+        f"replayed: {group.products:,} products of {group.kernels} kernels; beyond z {group.limit:.1f} by chance in 1 % of sweeps",
+    )
+    for strip in group.strips:
+        slowest = max(strip.ratios, default=1.0)
+        known = [ratio for ratio in strip.ratios if ratio]
+        said = f"{shown(strip.median, strip.unit)}, hosts differ by {strip.spread:.2%}, slowest {100 * (slowest - 1):+.1f} %"
+        yield 1, f"{strip.subject.ljust(_WIDE)} {said}, {len(known)} cards"

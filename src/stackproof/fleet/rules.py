@@ -1,0 +1,110 @@
+"""What a fleet is judged by: `data/fleet.toml`, read strictly; needs no torch."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from functools import cache
+
+from stackproof.base.errors import Refusal
+from stackproof.base.places import DATA
+from stackproof.base.text import plain
+from stackproof.base.toml import Table, Wrong
+
+FILE = DATA / "fleet.toml"
+VERB = "fleet"
+"""The verb of a host's record."""
+_HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9])?")
+
+
+@dataclass(frozen=True)
+class Judging:
+    """When a host is suspected; shares are of its group's median."""
+
+    suspect: float
+    effect: float
+    family: float
+    floor: float
+    least: int
+    share: float
+    plenty: int
+    split: float
+
+    def __post_init__(self) -> None:
+        if not 0 < self.family < 1:
+            raise Wrong("family", f"is {self.family}; it must be between 0 and 1")
+        if self.least < 3:
+            raise Wrong(
+                "least", f"is {self.least}; of two hosts nobody can say which one is odd, so it must be 3 or more"
+            )
+
+    def enough(self, hosts: int) -> int:
+        """Return how many equal hosts make a group, of so many of their architecture."""
+        return max(self.least, min(self.plenty, math.ceil(self.share * hosts)))
+
+
+@dataclass(frozen=True)
+class DuelRules:
+    """How long a duel takes, and what confirms."""
+
+    looks: tuple[int, ...]
+    alpha: float
+    effect: float
+    block: float
+    products: int
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What is read of a host's record at most."""
+
+    mib: int
+    records: int
+    cards: int
+    rows: int
+
+
+@dataclass(frozen=True)
+class StateRules:
+    """Which facts make hosts unlike: patterns, and what `card` writes down for them."""
+
+    ignored: tuple[str, ...]
+    clocks: tuple[str, ...]
+    files: tuple[str, ...]
+    telemetry: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class FleetRules:
+    """The whole table."""
+
+    judging: Judging
+    duel: DuelRules
+    limits: Limits
+    state: StateRules
+
+
+@cache
+def load() -> FleetRules:
+    """Read the table."""
+    return Table.load(FILE).row(FleetRules)
+
+
+def is_host(name: str) -> bool:
+    """Whether a name can be a host's: letters, digits, dots, hyphens; so never an option, a path or a command."""
+    return bool(_HOST.fullmatch(name)) and ".." not in name
+
+
+def host(name: str) -> str:
+    """Return the name of a host.
+
+    Raises:
+        Refusal: it cannot be one.
+    """
+    if not is_host(name):
+        said = plain(name, 80, lines=False)
+        raise Refusal(
+            f"'{said}' is no name of a host; write letters, digits, dots and hyphens, beginning with a letter or a digit"
+        )
+    return name

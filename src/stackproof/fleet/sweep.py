@@ -1,0 +1,48 @@
+"""The folder of a sweep: its plan, what hosts left, what duels said, and the judgement of it all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from stackproof.base.text import plain
+from stackproof.fleet import answers, duels, judgement, plan
+from stackproof.fleet.judge import FleetCourt
+from stackproof.fleet.judgement import FleetJudgement
+from stackproof.record.records import write_atomically
+
+_MOST_PROBLEMS = 20
+
+
+def judged(folder: Path, hosts: str | None = None) -> FleetJudgement:
+    """Judge what a folder holds now; `hosts`: who was to answer, besides those of the plan.
+
+    Raises:
+        Refusal: it is no folder of a sweep, or its plan is damaged.
+    """
+    expected = plan.expanded(hosts) if hosts else []
+    if (folder / plan.NAME).exists() or (folder / plan.NAME).is_symlink():
+        expected += plan.load(folder).hosts
+    found = answers.gather(folder)
+    said, damaged = duels.gather(folder)
+    name = plain(folder.absolute().name, 80, lines=False)
+    return FleetCourt(name, found, expected, said, _problems(found, damaged, expected)).judge()
+
+
+def _problems(found: answers.FleetAnswers, damaged: Sequence[str], expected: Sequence[str]) -> list[str]:
+    strangers = sorted(set(found.hosts) - set(expected)) if expected else []
+    told = [f"not in the plan, and judged all the same: {', '.join(strangers[:5])}"] if strangers else []
+    told += [f"no plan says who was to answer, so nobody is missed; {len(found.hosts)} did"] if not expected else []
+    told += damaged
+    more = [f"and {len(told) - _MOST_PROBLEMS} more"] if len(told) > _MOST_PROBLEMS else []
+    return told[:_MOST_PROBLEMS] + more
+
+
+def keep(found: FleetJudgement, folder: Path) -> str:
+    """Keep a judgement beside its records, for the site and for duels; return why that cannot be, which spoils nothing."""
+    path = folder / judgement.NAME
+    try:
+        write_atomically(path, judgement.as_json(found))
+    except OSError as error:
+        return f"{path}: the judgement cannot be kept ({error.strerror}); it is shown all the same"
+    return ""
