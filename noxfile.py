@@ -174,9 +174,12 @@ def gate_tests(session: nox.Session) -> None:
     """Test the gate where its statistics are, with live sides in the cpu stack's environment, each fault planted."""
     side = environments.prepare(stacks.load("cpu"), session.log)
     _install(session, "judges", "others", "test")
-    tools = ["tests/tools/gate_calibration", "tests/tools/drift_calibration", "tests/tools/night_demonstration"]
+    tools = [
+        f"tests/tools/{name}"
+        for name in ("bisect_calibration", "drift_calibration", "gate_calibration", "night_demonstration")
+    ]
     verbs = ["tests/commands/test_gate.py", "tests/commands/test_night.py"]
-    words = session.posargs or ["tests/gate", "tests/night", *tools, *verbs]
+    words = session.posargs or ["tests/bisect", "tests/gate", "tests/night", *tools, *verbs]
     _call(session, "python", "pytest", "-p", "no:benchmark", *words, STACKPROOF_SIDE=str(side))
 
 

@@ -1,0 +1,98 @@
+"""The journal of a bisection: JSON lines, one for each thing that was found out, so that a killed one goes on where it was.
+
+Nothing else is kept: who goes on asks the same questions in the same order, and those that were answered are read and not run.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from stackproof.base import files
+from stackproof.base.errors import Refusal
+
+NAME = "journal.jsonl"
+SCHEMA = "stackproof-bisect-1"
+Told = dict[str, Any]
+"""What JSON can say."""
+
+
+class Journal:
+    """What is known, by key, and the file that it is appended to."""
+
+    def __init__(self, path: Path, about: Mapping[str, str]) -> None:
+        """Open a journal, or begin it.
+
+        Args:
+            path: the file.
+            about: what is being searched; a journal of something else is refused.
+
+        Raises:
+            Refusal: the file cannot be used, is damaged, or is of another search.
+        """
+        self.path = path
+        self.known: dict[str, Told] = {}
+        self.resumed = path.exists() and path.stat().st_size > 0
+        if self.resumed:
+            self.known = _read(path, about)
+        else:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._append({"schema": SCHEMA, **about})
+
+    def once(self, key: str, find_out: Callable[[], Told]) -> Told:
+        """Return what is known under a key, or find it out and keep it."""
+        if key not in self.known:
+            found = find_out()
+            self._append({"key": key, "told": found})
+            self.known[key] = found
+        return self.known[key]
+
+    def _append(self, row: Told) -> None:
+        try:
+            with self.path.open("a", encoding="utf-8") as stream:
+                stream.write(json.dumps(row, sort_keys=True) + "\n")
+                stream.flush()
+                os.fsync(stream.fileno())
+        except OSError as error:
+            raise Refusal(
+                f"{self.path}: cannot be written ({error.strerror}); make room, then go on with --continue {self.path}"
+            ) from error
+
+
+def _read(path: Path, about: Mapping[str, str]) -> dict[str, Told]:
+    """Return what a journal holds; a last line that was cut short by a kill, or by a full disk, is taken off the file."""
+    data = files.read_bytes(path, "name a journal that `bisect` has written")
+    whole, _, torn = data.rpartition(b"\n")
+    rows = [_row(path, number, line) for number, line in enumerate(whole.splitlines(), 1)]
+    begun = rows[0] if rows else {}
+    if begun.get("schema") != SCHEMA:
+        raise Refusal(f"{path}: is no journal of `bisect`; name the journal.jsonl of the run to go on with")
+    if other := next((name for name, value in about.items() if begun.get(name) != value), ""):
+        raise Refusal(
+            f"{path}: is of another search: its {other} is '{begun.get(other, '')}', here it is '{about[other]}'; "
+            "repeat its command, or begin anew without --continue"
+        )
+    if torn:
+        _cut(path, len(data) - len(torn))
+    try:
+        return {str(row["key"]): dict(row["told"]) for row in rows[1:]}
+    except (KeyError, TypeError, ValueError) as error:
+        raise Refusal(f"{path}: is damaged (a row has no {error}); begin anew without --continue") from error
+
+
+def _row(path: Path, number: int, line: bytes) -> Told:
+    try:
+        found = json.loads(line)
+    except ValueError as error:
+        raise Refusal(f"{path}:{number}: is damaged ({error}); begin anew without --continue") from error
+    return found if isinstance(found, dict) else {}
+
+
+def _cut(path: Path, size: int) -> None:
+    try:
+        os.truncate(path, size)
+    except OSError as error:
+        raise Refusal(f"{path}: cannot be written ({error.strerror}); make it writable to go on with it") from error

@@ -1,0 +1,82 @@
+"""What a bisection promises and how much it spends: `data/bisect.toml`, read strictly."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+from stackproof.base.places import DATA
+from stackproof.base.toml import Table, Wrong
+
+FILE = DATA / "bisect.toml"
+
+
+@dataclass(frozen=True)
+class ConfirmRules:
+    """When the ends are judged, and the error of all looks together."""
+
+    looks: tuple[int, ...]
+    alpha: float
+
+    def __post_init__(self) -> None:
+        if list(self.looks) != sorted(set(self.looks)) or not self.looks or self.looks[0] < 3:
+            raise Wrong("looks", "must rise from 3 or more launches")
+
+
+@dataclass(frozen=True)
+class SearchRules:
+    """The error of all steps, launches of one set, when a commit is named, and how many commits run side by side."""
+
+    error: float
+    most: int
+    sure: float
+    beside: int
+
+
+@dataclass(frozen=True)
+class FailureRules:
+    """How often an end is run that fails, and where it does not always, how often its rate is learnt from and looked for."""
+
+    repeats: int
+    learnt: int
+    most: int
+
+
+@dataclass(frozen=True)
+class RoomRules:
+    """How much disk the environments of tests may take."""
+
+    gib: float
+
+
+@dataclass(frozen=True)
+class HangRules:
+    """When a side hangs: times what the good side took, and seconds."""
+
+    times: float
+    least: float
+
+
+@dataclass(frozen=True)
+class CacheRules:
+    """The variables that name folders of compilers."""
+
+    variables: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class BisectPlan:
+    """The whole table."""
+
+    confirm: ConfirmRules
+    search: SearchRules
+    failure: FailureRules
+    room: RoomRules
+    hang: HangRules
+    caches: CacheRules
+
+
+@cache
+def load() -> BisectPlan:
+    """Return the plan of the file; a slip in it is refused by key."""
+    return Table.load(FILE).row(BisectPlan)
