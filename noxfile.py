@@ -176,7 +176,13 @@ def gate_tests(session: nox.Session) -> None:
     _install(session, "judges", "others", "test")
     tools = [
         f"tests/tools/{name}"
-        for name in ("bisect_calibration", "drift_calibration", "gate_calibration", "night_demonstration")
+        for name in (
+            "bisect_calibration",
+            "drift_calibration",
+            "fleet_calibration",
+            "gate_calibration",
+            "night_demonstration",
+        )
     ]
     verbs = ["tests/commands/test_gate.py", "tests/commands/test_night.py"]
     words = session.posargs or ["tests/bisect", "tests/gate", "tests/night", *tools, *verbs]

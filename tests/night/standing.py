@@ -10,9 +10,9 @@ from stackproof.night import ledger, plan
 from stackproof.night.anchors import Anchors, FrozenSide
 from stackproof.night.ledger import Ledger
 from stackproof.night.night import NightRequest
-from stackproof.night.verbs import StageOutcome
 from stackproof.record.records import Verdict
 from stackproof.record.writer import Outputs
+from stackproof.runner.verbs import StageOutcome
 from stackproof.stack import stacks
 from tests.drift.nightly import FACTS
 

@@ -9,8 +9,8 @@ import pytest
 
 from stackproof.drift.findings import PlaceDrift
 from stackproof.night import confirm
-from stackproof.night.verbs import StageOutcome
 from stackproof.record.records import Verdict
+from stackproof.runner.verbs import StageOutcome
 from tests.drift.nightly import BEGAN, Story, commit, gate, judged, kept, told
 
 STEP = Story(code=(50, 0.1), count=52)

@@ -9,9 +9,9 @@ import pytest
 from stackproof.night import confirm, night, sides, suites
 from stackproof.night.ledger import resumed
 from stackproof.night.night import NightRun
-from stackproof.night.verbs import StageOutcome
 from stackproof.record.records import Check, Measurement, Verdict
 from stackproof.record.writer import Outputs
+from stackproof.runner.verbs import StageOutcome
 from tests.drift.nightly import Story, judged, told
 
 from .standing import ledger_in, request

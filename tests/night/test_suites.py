@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from stackproof.night import suites
-from stackproof.night.verbs import StageOutcome
 from stackproof.record import page
 from stackproof.record.records import Check, Verdict
 from stackproof.record.writer import Outputs
+from stackproof.runner.verbs import StageOutcome
 
 from .standing import Night, ledger_in
 

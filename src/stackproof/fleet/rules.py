@@ -48,9 +48,12 @@ class Judging:
 class DuelRules:
     """How long a duel takes, and what confirms."""
 
-    looks: tuple[int, ...]
-    alpha: float
+    turns: int
+    """With each partner."""
+    partners: int
     effect: float
+    early: float
+    """Beyond this share the first partner is enough: healthy hosts differ by no such share."""
     block: float
     products: int
 

@@ -11,9 +11,9 @@ from stackproof.drift import findings, report
 from stackproof.drift.findings import PlaceDrift
 from stackproof.drift.suspicions import Suspicion
 from stackproof.drift.verdicts import Confirmed, Refuted
-from stackproof.night.verbs import StageOutcome
 from stackproof.record import store
 from stackproof.record.records import Figure, Verdict
+from stackproof.runner.verbs import StageOutcome
 
 
 def look(tops: Sequence[Path], stack: str, facts: Mapping[str, Figure]) -> PlaceDrift | None:

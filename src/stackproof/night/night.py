@@ -9,13 +9,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from stackproof.doctor import checkup, machine
-from stackproof.night import confirm, sides, suites, verbs
+from stackproof.night import confirm, sides, suites
 from stackproof.night.anchors import Anchors
 from stackproof.night.ledger import Ledger
 from stackproof.night.plan import NightPlan
-from stackproof.night.verbs import StageOutcome
 from stackproof.record import store
 from stackproof.record.records import Check, Figure, Verdict, overall
+from stackproof.runner import verbs
+from stackproof.runner.verbs import StageOutcome
 from stackproof.stack.stacks import Stack
 from stackproof.stack.variables import Level
 

@@ -19,9 +19,9 @@ from stackproof.night.admission import disturbances
 from stackproof.night.anchors import FrozenSide
 from stackproof.night.measure import MeasuredNight, Measuring, measure
 from stackproof.night.plan import of
-from stackproof.night.verbs import StageOutcome
 from stackproof.record import store
 from stackproof.record.records import NOT_EXECUTED, Check, Verdict
+from stackproof.runner.verbs import StageOutcome
 
 if TYPE_CHECKING:
     from stackproof.night.night import NightRequest, NightRun

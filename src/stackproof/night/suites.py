@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from stackproof.base.errors import Refusal
 from stackproof.night.ledger import last
 from stackproof.night.plan import of
-from stackproof.night.verbs import StageOutcome
 from stackproof.record import records
 from stackproof.record.records import Verdict
 from stackproof.runner import suites
+from stackproof.runner.verbs import StageOutcome
 
 if TYPE_CHECKING:
     from stackproof.night.night import NightRun

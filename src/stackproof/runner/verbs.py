@@ -1,4 +1,4 @@
-"""Runs a verb as a night's stage: a process of its own that ends in its own time, or is ended and called hung."""
+"""Runs a verb as a stage of a night or a sweep: a process of its own that ends in its own time, or is ended and called hung."""
 
 from __future__ import annotations
 
