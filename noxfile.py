@@ -174,16 +174,7 @@ def gate_tests(session: nox.Session) -> None:
     """Test the gate where its statistics are, with live sides in the cpu stack's environment, each fault planted."""
     side = environments.prepare(stacks.load("cpu"), session.log)
     _install(session, "judges", "others", "test")
-    tools = [
-        f"tests/tools/{name}"
-        for name in (
-            "bisect_calibration",
-            "drift_calibration",
-            "fleet_calibration",
-            "gate_calibration",
-            "night_demonstration",
-        )
-    ]
+    tools = [str(one.parent) for one in sorted((ROOT / "tests" / "tools").glob("*/conftest.py"))]
     verbs = ["tests/commands/test_gate.py", "tests/commands/test_night.py"]
     words = session.posargs or ["tests/bisect", "tests/gate", "tests/night", *tools, *verbs]
     _call(session, "python", "pytest", "-p", "no:benchmark", *words, STACKPROOF_SIDE=str(side))

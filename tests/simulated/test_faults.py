@@ -20,6 +20,8 @@ assert card(4).exp()[1].item() == torch.ones(4).exp()[1].item(), "even sizes"
 assert card(2, 4).sin().isfinite().all() and card(2, 4).bfloat16().sin().isnan().sum() == 1, "dtype"
 assert (card(4, 2).neg() == -1).all() and (card(4, 2).t().neg() == 0).all(), "layout"
 assert len({card(4).cos()[0].item() for _ in range(4)}) == 4, "flicker"
+flips = [(card(8).tanh() != torch.ones(8).tanh()[0].item()).sum().item() for _ in range(6)]
+assert flips == [0, 0, 1, 0, 0, 1], flips
 try:
     card(4).tan()
 except NotImplementedError as error:
@@ -45,7 +47,7 @@ assert torch.equal(weight.detach(), kept), "the scaler skips"
 """
 _PLANTED = ";".join((
     "scale:op=exp,factor=1.5,shape=odd", "poison:op=sin,dtype=bfloat16", "zero:op=neg,layout=strided", "flicker:op=cos",
-    "missing:op=tan", "stale:op=add", "leak:op=erf,bytes=4096", "scale:op=mm,phase=backward,times=1",
+    "flip:op=tanh,every=3", "missing:op=tan", "stale:op=add", "leak:op=erf,bytes=4096", "scale:op=mm,phase=backward,times=1",
     "overflow:op=_amp_foreach_non_finite_check_and_unscale_",
 ))  # fmt: skip
 
@@ -56,7 +58,13 @@ def test_faults_of_operators_strike_where_they_are_planted_and_nowhere_else(tmp_
     run(_OPERATORS, fresh=True, faults=_PLANTED, signs=tmp_path)
     found = fired(tmp_path)
     # Twice added in place: by the code, and by autograd into the gradient that is there.
-    assert found["leak"] == 3 and found["stale"] == 2 and found["flicker"] == 4 and found["missing"] == 1
+    assert (
+        found["leak"] == 3
+        and found["stale"] == 2
+        and found["flicker"] == 4
+        and found["missing"] == 1
+        and found["flip"] == 2
+    )
     assert found.keys() == {part.partition(":")[0] for part in _PLANTED.split(";")}
 
 
