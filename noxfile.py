@@ -175,7 +175,7 @@ def gate_tests(session: nox.Session) -> None:
     side = environments.prepare(stacks.load("cpu"), session.log)
     _install(session, "judges", "others", "test")
     tools = [str(one.parent) for one in sorted((ROOT / "tests" / "tools").glob("*/conftest.py"))]
-    verbs = ["tests/commands/test_gate.py", "tests/commands/test_night.py"]
+    verbs = [f"tests/commands/test_{name}.py" for name in ("gate", "gate_command", "night")]
     words = session.posargs or ["tests/bisect", "tests/gate", "tests/night", *tools, *verbs]
     _call(session, "python", "pytest", "-p", "no:benchmark", *words, STACKPROOF_SIDE=str(side))
 
