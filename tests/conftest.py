@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -23,6 +24,9 @@ from . import warm
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # two cores for two workers: a second thread would only spin
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # under nohup or a shell's `&`: jobs of tests would inherit it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 mount_suites()  # some tests look into the suites' own helpers
 
