@@ -236,3 +236,11 @@ def test_signatures_lie_beside_the_copies(tmp_path: Path) -> None:
     build.build(tmp_path / "out", making.order(folder))
     (copy,) = (path for path in (tmp_path / "out" / "record").glob("*smoke*.json") if ".dsse" not in path.name)
     assert build.signing.beside(copy).read_text(encoding="utf-8") == "{}"
+
+
+def test_a_double_is_not_waited_for(tmp_path: Path) -> None:
+    """A stack that has no card is not among those that never ran on theirs."""
+    order = replace(making.order(tmp_path / "none"), stacks=("cuda", "sim"), doubles=("sim",))
+    (tmp_path / "none").mkdir()
+    sentence = build.build(tmp_path / "out", order).sentence
+    assert sentence and sentence.endswith("1 stack never ran on its card (cuda).")

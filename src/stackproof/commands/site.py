@@ -60,7 +60,9 @@ def _run(options: argparse.Namespace) -> int:
             raise Refusal(f"--results {folder}: {files.why_no_such(folder)}; name a folder of records")
     today = options.today or datetime.now(timezone.utc).date()
     folders = build.default(options.results or ())
-    order = build.SiteOrder(folders, stacks.names(), stacks.suites(), today, options.days, options.require_signed)
+    order = build.SiteOrder(
+        folders, stacks.names(), stacks.suites(), today, options.days, options.require_signed, stacks.doubles()
+    )
     done = build.build(options.out, order)
     for line in _told(options.out, done):
         print(plain(line, lines=False))  # noqa: T201

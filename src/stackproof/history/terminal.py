@@ -35,7 +35,7 @@ def show(histories: Sequence[History], problems: Sequence[str], console: Console
 
 
 def _place(history: History) -> Table:
-    title = Text(plain(f"{history.place.label}: {len(history.stays)} states"))
+    title = Text(plain(f"{history.place.label}: {len(history.stays)} state{'s' * (len(history.stays) != 1)}"))
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
     for name in ("what", "preset"):
         table.add_column(name, overflow="fold")

@@ -37,6 +37,8 @@ class SiteOrder:
     today: date
     days: int = DAYS
     key: Path | None = None
+    doubles: tuple[str, ...] = ()
+    """Stacks that have no card to run on, so that nobody waits for it."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,7 @@ def build(out: Path, order: SiteOrder) -> SiteBuilt:
         return SiteBuilt(len(known))
     with _uncollected():
         read = shelf.read(paths, order.folders, order.key)
-        found = model(read, order.folders, order.stacks, order.suites, order.today, order.days)
+        found = model(read, order.folders, order.stacks, order.suites, order.today, order.days, order.doubles)
     try:
         made, written = _written(out, found, known)
         gone = [name for name in known if name not in made]
@@ -99,6 +101,7 @@ def _inputs(order: SiteOrder) -> tuple[str, list[Path]]:
         order.suites,
         str(order.today),
         order.days,
+        order.doubles,
         str(order.key),
         [str(one) for one in order.folders],
     ]

@@ -34,6 +34,7 @@ class SiteModel:
     views: tuple[SeriesView, ...]
     kept: Mapping[Path, ShelvedRun]
     before: Mapping[Path, ShelvedRun]
+    doubles: tuple[str, ...] = ()
 
     def shown(self, text: object) -> str:
         """Return text without the folders of this machine."""
@@ -51,7 +52,7 @@ class SiteModel:
         suspected = sum(len(one.suspicions) for one in self.drift.places)
         told = [_count(slower, "confirmed slowdown"), f"{suspected or 'none'} unconfirmed"]
         told += [f"{_count(number, 'suite')} {state.value}" for state in _LOUD if (number := self.matrix.count(state))]
-        never = self.matrix.never_on_card
+        never = [name for name in self.matrix.never_on_card if name not in self.doubles]
         card = f"{_count(len(never), 'stack')} never ran on {'its' if len(never) == 1 else 'their'} card"
         told.append(f"{card} ({', '.join(never)})" if never else "every stack has run on its card")
         sentence = ", ".join(told)
@@ -63,7 +64,13 @@ def _count(number: int, what: str) -> str:
 
 
 def model(
-    found: Shelf, folders: Sequence[Path], stacks: Sequence[str], suites: Sequence[str], today: date, days: int
+    found: Shelf,
+    folders: Sequence[Path],
+    stacks: Sequence[str],
+    suites: Sequence[str],
+    today: date,
+    days: int,
+    doubles: Sequence[str] = (),
 ) -> SiteModel:
     """Return what a site of these runs shows as of a day."""
     loaded = found.loaded()
@@ -73,7 +80,8 @@ def model(
     views = [*(view for one in drift.places for view in curves.of_nights(one)), *curves.of_histories(measured)]
     cells = matrix(found.runs, stacks, suites, today, days)
     kept = _kept(found, cells, drift)
-    return SiteModel(found, tuple(folders), cells, drift, tuple(flags), tuple(views), kept, _before(found, kept))
+    before = _before(found, kept)
+    return SiteModel(found, tuple(folders), cells, drift, tuple(flags), tuple(views), kept, before, tuple(doubles))
 
 
 def _drift(loaded: Loaded) -> Drift:

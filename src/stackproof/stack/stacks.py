@@ -270,6 +270,11 @@ def load_all(folder: Path = STACKS) -> tuple[Stack, ...]:
     )
 
 
+def doubles() -> tuple[str, ...]:
+    """Return the stacks that are test doubles, whose priority is below zero: what passes there says nothing of hardware."""
+    return tuple(stack.name for stack in load_all() if stack.priority < 0)
+
+
 def title(name: str) -> str:
     """Return the title of a stack, or what is wrong with its definition: a menu shows both."""
     try:
