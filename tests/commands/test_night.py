@@ -41,6 +41,14 @@ def test_the_menu_of_stages_is_the_night_s() -> None:
     assert verb._STAGES == night.STAGES
 
 
+def test_the_page_of_nights_names_the_stages() -> None:
+    """The table under `--without` has the words that it takes, in their order."""
+    lines = (ROOT / "docs" / "nights.md").read_text(encoding="utf-8").splitlines()
+    rows = lines[lines.index("| stage | what it does | fails the night |") + 2 :]
+    assert tuple(row.split("`")[1] for row in rows[: len(night.STAGES)]) == night.STAGES
+    assert not rows[len(night.STAGES)].startswith("|")
+
+
 def test_without_numpy_it_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
