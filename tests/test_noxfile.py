@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -85,6 +86,37 @@ def test_every_stack_has_its_sessions() -> None:
     assert [name for name, text in found.items() if text.startswith("*")] == ["smoke"]
     for name in stacks.names():
         assert stacks.load(name).title in found[f"{name}-smoke"]
+
+
+def test_what_every_change_runs_is_one_list_of_sessions() -> None:
+    """`.ci/run` and the workflow read it, and name none themselves; each line is a session that nox has."""
+    lines = (ROOT / ".ci" / "sessions").read_text(encoding="utf-8").splitlines()
+    asked = [line.split()[0] for line in lines if not line.startswith("#")]
+    assert len(asked) == len(set(asked)) and set(asked) <= set(sessions(ROOT, "--", "all"))
+    for path in (ROOT / ".ci" / "run", ROOT / ".github" / "workflows" / "test.yml"):
+        text = path.read_text(encoding="utf-8")
+        assert ".ci/sessions" in text and not re.search(r"\b(smoke|rehearse|drill|gate-tests)\b", text), path
+
+
+def _program(path: Path, lines: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{lines}\n", encoding="utf-8")
+    path.chmod(0o755)
+
+
+def test_a_change_runs_the_sessions_in_turn_until_one_fails(tmp_path: Path) -> None:
+    """Their words arrive whole; one that is named runs alone."""
+    _program(tmp_path / ".nox" / "ci" / "bin" / "nox", 'printf "<%s>" "$@"; echo; test "$2" != bad')
+    _program(tmp_path / ".nox" / "ci" / "bin" / "python", "exit 0")
+    _program(tmp_path / "bin" / "python3", "exit 0")
+    (tmp_path / ".ci").mkdir()
+    shutil.copy(ROOT / ".ci" / "run", tmp_path / ".ci")
+    (tmp_path / ".ci" / "sessions").write_text('# all\none -- -m "not two"\nbad\nbad-last\n', encoding="utf-8")
+    env = {"PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}"}
+    ended = fakes.attempt([str(tmp_path / ".ci" / "run")], env=env)
+    assert (ended.stdout, ended.returncode != 0) == ("<-s><one><--><-m><not two>\n<-s><bad>\n", True)
+    ended = fakes.attempt([str(tmp_path / ".ci" / "run"), "bad-last"], env=env)
+    assert (ended.stdout, ended.returncode) == ("<-s><bad-last>\n", 0)
 
 
 @pytest.mark.parametrize("asked", [("--", "xpu"), ("-t", "xpu")])
