@@ -22,6 +22,7 @@ from stackproof.record.records import write_atomically
 SCHEMA = "stackproof.fleet-plan/1"
 NAME = "plan.json"
 PROFILES = ("tiny", "full")
+PARTS = ("doctor", "smoke")
 _MOST_BYTES = 64 << 20
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?")
 _BRACKETS = re.compile(r"\[([0-9,-]+)\]")
@@ -36,6 +37,8 @@ class FleetPlan:
     stack: str
     profile: Annotated[str, OneOf(PROFILES)]
     hosts: tuple[str, ...]
+    without: tuple[Annotated[str, OneOf(PARTS)], ...] = ()
+    """What no host does; the judgement says so."""
 
     def __post_init__(self) -> None:
         if bad := next((name for name in self.hosts if not rules.is_host(name)), None):
@@ -80,7 +83,9 @@ def load(folder: Path) -> FleetPlan:
     return Table(path, found).row(FleetPlan)
 
 
-def make(fleet: str, stack: str, profile: str, hosts: Iterable[str], seed: int | None = None) -> FleetPlan:
+def make(
+    fleet: str, stack: str, profile: str, hosts: Iterable[str], seed: int | None = None, without: Sequence[str] = ()
+) -> FleetPlan:
     """Return a plan whose hosts stand in an order that is drawn.
 
     Raises:
@@ -90,7 +95,7 @@ def make(fleet: str, stack: str, profile: str, hosts: Iterable[str], seed: int |
     if not named:
         raise Refusal("no host is named; write --hosts 'node[01-16]', or --hosts-file FILE with a name a line")
     random.Random(seed).shuffle(named)
-    return FleetPlan(SCHEMA, fleet, stack, profile, tuple(named))
+    return FleetPlan(SCHEMA, fleet, stack, profile, tuple(named), tuple(without))
 
 
 def expanded(text: str) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
@@ -79,6 +80,40 @@ class StateRules:
 
 
 @dataclass(frozen=True)
+class CardProfile:
+    """What a host does: subjects of the benchmarks with when sampling ends, and seconds of each row of the replay, twice."""
+
+    name: str
+    benchmarks: str
+    subjects: tuple[str, ...]
+    together: tuple[str, ...]
+    noise: float
+    seconds: float
+    least: int
+    most: int
+    replay: float
+    deadline: float
+
+
+@dataclass(frozen=True)
+class ReplaySize:
+    """How many products at once, and how large."""
+
+    batch: int
+    size: int
+
+
+@dataclass(frozen=True)
+class ReplayRow:
+    """One kernel in several dtypes."""
+
+    kernel: str
+    dtypes: tuple[str, ...]
+    tiny: ReplaySize
+    full: ReplaySize
+
+
+@dataclass(frozen=True)
 class FleetRules:
     """The whole table."""
 
@@ -86,12 +121,20 @@ class FleetRules:
     duel: DuelRules
     limits: Limits
     state: StateRules
+    profile: tuple[CardProfile, ...]
+    replay: tuple[ReplayRow, ...]
+    environment: Mapping[str, str]
 
 
 @cache
 def load() -> FleetRules:
     """Read the table."""
     return Table.load(FILE).row(FleetRules)
+
+
+def profile(name: str) -> CardProfile:
+    """Return what a host does in a profile of the plan."""
+    return next(one for one in load().profile if one.name == name)
 
 
 def is_host(name: str) -> bool:

@@ -21,12 +21,22 @@ def judged(folder: Path, hosts: str | None = None) -> FleetJudgement:
         Refusal: it is no folder of a sweep, or its plan is damaged.
     """
     expected = plan.expanded(hosts) if hosts else []
+    left_out: tuple[str, ...] = ()
     if (folder / plan.NAME).exists() or (folder / plan.NAME).is_symlink():
-        expected += plan.load(folder).hosts
+        chosen = plan.load(folder)
+        expected, left_out = [*expected, *chosen.hosts], chosen.without
     found = answers.gather(folder)
     said, damaged = duels.gather(folder)
     name = plain(folder.absolute().name, 80, lines=False)
-    return FleetCourt(name, found, expected, said, _problems(found, damaged, expected)).judge()
+    return FleetCourt(name, found, expected, said, [*_left_out(left_out), *_problems(found, damaged, expected)]).judge()
+
+
+def _left_out(parts: Sequence[str]) -> list[str]:
+    return (
+        [f"the plan leaves out {' and '.join(parts)}, so nothing is proved by {'it' if len(parts) == 1 else 'them'}"]
+        if parts
+        else []
+    )
 
 
 def _problems(found: answers.FleetAnswers, damaged: Sequence[str], expected: Sequence[str]) -> list[str]:
