@@ -155,7 +155,7 @@ def _add_tests(name: str, marker: str, summary: str) -> None:
     """Register our own tests that carry a marker; they run in the cpu stack's environment and start uv, nox and asv."""
 
     def session_of_tests(session: nox.Session) -> None:
-        python = environments.prepare(stacks.load("cpu"), session.log)
+        python = environments.prepare(stacks.load(stacks.DEVELOPMENT), session.log)
         path = os.pathsep.join((str(environments.find_uv(session.log).parent), os.environ.get("PATH", os.defpath)))
         env = {"STACKPROOF_NOX": sys.executable, "STACKPROOF_ASV": str(environments.prepare_asv(session.log))}
         words = ["-p", "no:benchmark", "-n", "2" if name == "tests" else "0", "-m", marker]
@@ -172,7 +172,7 @@ for _row in _ROWS["test"]:
 @_session("gate-tests", "long")
 def gate_tests(session: nox.Session) -> None:
     """Test the gate where its statistics are, with live sides in the cpu stack's environment, each fault planted."""
-    side = environments.prepare(stacks.load("cpu"), session.log)
+    side = environments.prepare(stacks.load(stacks.DEVELOPMENT), session.log)
     _install(session, "judges", "others", "test")
     tools = [str(one.parent) for one in sorted((ROOT / "tests" / "tools").glob("*/conftest.py"))]
     verbs = [f"tests/commands/test_{name}.py" for name in ("gate", "gate_command", "night")]
@@ -190,6 +190,6 @@ def site_tests(session: nox.Session) -> None:
 @_session("lint")
 def lint(session: nox.Session) -> None:
     """Check style, types, layers, workflows, images, links of pages, and that what is generated is fresh."""
-    stack_python = environments.prepare(stacks.load("cpu"), session.log)  # mypy and known issues ask it
+    stack_python = environments.prepare(stacks.load(stacks.DEVELOPMENT), session.log)  # mypy and known issues ask it
     _install(session, "lint")
     _call(session, "python", "tools.lint", str(stack_python))

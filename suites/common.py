@@ -11,6 +11,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from stackproof.device.devices import HOST
 from stackproof.record.checks import CapabilityMissing
 from stackproof.stack.stacks import Stack
 from stackproof.workloads.base import Job, Preset, StepResult, Workload
@@ -28,7 +29,7 @@ def reference(name: str, preset: Preset) -> StepResult:
 @cache
 def anchor(name: str, preset: Preset, autocast: torch.dtype | None) -> StepResult:
     """Return the workload's outcome on the CPU in float32 or under autocast: what the device is allowed to err by."""
-    return get(name).build(torch.device("cpu"), preset, SEED, torch.float32, autocast).observe()
+    return get(name).build(HOST.torch, preset, SEED, torch.float32, autocast).observe()
 
 
 def possible(name: str) -> Workload:

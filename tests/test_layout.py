@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from stackproof import ROOT
+from stackproof.stack import stacks
 
 SOURCE, TESTS = ROOT / "src" / "stackproof", ROOT / "tests"
 
@@ -87,3 +88,18 @@ def test_each_module_is_one_idea_that_fits_a_few_sentences(tmp_path: Path) -> No
     assert "one idea" in told(pasted)
     pasted.write_text('"""One."""\n' + "x = 1\n" * 400, encoding="utf-8")
     assert "over 400 lines" in told(pasted)
+
+
+def branches(source: str) -> list[str]:
+    """Return the comparisons with a word that names a type of device or a stack."""
+    compared = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Compare)]
+    words = [(node, one.value) for node in compared for one in ast.walk(node) if isinstance(one, ast.Constant)]
+    return [ast.unparse(node) for node, word in words if word in {*stacks.names(), *stacks.TOOLKITS, "cpu"}]
+
+
+def test_nothing_branches_on_a_device_or_a_stack() -> None:
+    """What differs is asked of the device, or is a row of data; the device room too has a class where others have an `if`."""
+    files = [path for top in ("src", "suites", "tools") for path in (ROOT / top).rglob("*.py")] + [ROOT / "noxfile.py"]
+    found = {str(path.relative_to(ROOT)): branches(path.read_text(encoding="utf-8")) for path in files}
+    assert {name: told for name, told in found.items() if told} == {}
+    assert branches("if stack.name in ('xpu', other): pass") == ["stack.name in ('xpu', other)"]

@@ -1,18 +1,21 @@
 """Draw the rooms of the house from its imports: `python -m tools.architecture` writes them into docs/architecture.md.
 
 A room is a package of `stackproof`, or a module beside them. The picture leaves out an arrow that a longer way implies; the table
-says what each room is for, in the words of its docstring. `--check` writes nothing and says whether the page is fresh.
+says what each room is for, in the words of its docstring, whose sentence "May import" is held against the imports. `--check` writes
+nothing and says whether the page is fresh.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from stackproof import ROOT
 from stackproof.base.places import PACKAGE
+from stackproof.base.toml import read_toml
 from stackproof.record.records import write_atomically
 
 PAGE = ROOT / "docs" / "architecture.md"
@@ -25,8 +28,8 @@ Arrows = Mapping[str, frozenset[str]]
 
 def order() -> list[str]:
     """Return the rooms from the highest layer to the lowest, as the contract in pyproject.toml has them."""
-    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-    listed = ast.literal_eval(text.partition("layers = ")[2].partition("]")[0] + "]")
+    contracts = read_toml(ROOT / "pyproject.toml")["tool"]["importlinter"]["contracts"]
+    listed = next(contract["layers"] for contract in contracts if contract["type"] == "layers")
     return [room.strip() for layer in listed for room in layer.split("|")]
 
 
@@ -90,8 +93,28 @@ def table(rooms: list[str], found: Arrows) -> list[str]:
 
 
 def _purpose(room: str) -> str:
+    return _docstring(room).partition("\n")[0].replace("|", "\\|")
+
+
+def _docstring(room: str) -> str:
     path = next(path for path in (PACKAGE / room / "__init__.py", PACKAGE / f"{room}.py") if path.exists())
-    return (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").partition("\n")[0].replace("|", "\\|")
+    return ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+
+
+def untrue(rooms: list[str], found: Arrows) -> Iterator[str]:
+    """Yield a sentence for each room that imports what its docstring does not allow; a module beside the rooms has no such words."""
+    for room in rooms:
+        words = re.search(r"^May import: (.*?)(?:[.;]|$)", _docstring(room), re.MULTILINE)
+        if words and (more := found[room] - allowed(words[1], rooms)):
+            yield f"{room}: imports {', '.join(sorted(more))}, and its docstring says 'May import: {words[1]}'"
+
+
+def allowed(words: str, rooms: list[str]) -> frozenset[str]:
+    """Return the rooms that such words mean: every room, or those between backticks, with all that lie lower than the highest of them."""
+    named = [room for room in re.findall(r"`(\w+)`", words) if room in rooms]
+    if words == "every room":
+        return frozenset(rooms)
+    return frozenset(rooms[min(map(rooms.index, named)) :] if " below" in words else named)
 
 
 def fresh(page: str, made: str) -> str:
@@ -111,12 +134,13 @@ def main(words: list[str]) -> int:
     """Write the page or check it; return 1 if it was to be checked and is not fresh."""
     rooms, found, page = order(), arrows(), PAGE.read_text(encoding="utf-8")
     made = fresh(page, "\n".join([*picture(rooms, found), "", *table(rooms, found)]))
+    wrong = list(untrue(rooms, found))
     if "--check" not in words:
         write_atomically(PAGE, made)
     elif made != page:
-        print(f"{PAGE}: the rooms have changed; run `python -m tools.architecture`", file=sys.stderr)  # noqa: T201
-        return 1
-    return 0
+        wrong.append(f"{PAGE}: the rooms have changed; run `python -m tools.architecture`")
+    print("".join(f"{one}\n" for one in wrong), end="", file=sys.stderr)  # noqa: T201
+    return int(bool(wrong))
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from stackproof.base.places import ROOT
+from stackproof.stack.stacks import DEVELOPMENT
 
 Commands = Iterator[list[str]]
 
@@ -21,7 +22,7 @@ def of_code(python: str) -> Commands:
     yield [_program("pre-commit"), "run", "--all-files", "--show-diff-on-failure"]
     yield [_program("lint-imports")]
     yield [python, "-m", "stackproof.stack.known_issues"]
-    yield [python, "-m", "stackproof", "expect", "--stack", "cpu", "--check"]
+    yield [python, "-m", "stackproof", "expect", "--stack", DEVELOPMENT, "--check"]
     yield [sys.executable, "-m", "tools.wrong_imports"]
     yield [sys.executable, "-m", "tools.architecture", "--check"]
     yield [sys.executable, "-m", "tools.named_paths"]

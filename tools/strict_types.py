@@ -13,7 +13,7 @@ from stackproof.stack import environments, stacks
 
 def main(words: list[str]) -> int:
     """Run mypy of this Python against the environment of `cpu`, which is built where it is not there."""
-    python = environments.prepare(stacks.load("cpu"), lambda said: print(said, file=sys.stderr))  # noqa: T201
+    python = environments.prepare(stacks.load(stacks.DEVELOPMENT), lambda said: print(said, file=sys.stderr))  # noqa: T201
     return subprocess.run([sys.executable, "-m", "mypy", "--python-executable", str(python), *words]).returncode
 
 

@@ -12,6 +12,7 @@ import torch
 
 from stackproof import DATA
 from stackproof.base.toml import read_toml
+from stackproof.device.devices import HOST
 from stackproof.record.checks import require
 from stackproof.record.records import Figure
 from stackproof.workloads.base import Job
@@ -19,7 +20,7 @@ from stackproof.workloads.catalogue import taking_part
 from stackproof.workloads.vanishing import living
 from suites.common import SEED, possible, reference
 
-CPU = torch.device("cpu")
+CPU = HOST.torch
 
 _EXACT = 1e-6
 """How closely two ways through float64 agree. Seen: 1.2e-7, because transformers keeps the rotary embedding's frequencies in float32."""

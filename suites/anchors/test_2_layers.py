@@ -12,6 +12,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from stackproof.device.devices import HOST
 from stackproof.device.kinds import Device
 from stackproof.operators import forms, layers
 from stackproof.record.checks import CapabilityMissing, require
@@ -27,7 +28,7 @@ ORDERS = {"contiguous": torch.contiguous_format, "channels-last": torch.channels
 
 
 def _places(device: Device) -> list[tuple[torch.device, torch.dtype]]:
-    return [(torch.device("cpu"), torch.float64), (device.torch, torch.float32)]
+    return [(HOST.torch, torch.float64), (device.torch, torch.float32)]
 
 
 def _drawn(*shape: int, key: int = 0) -> Floats:
@@ -109,7 +110,7 @@ def test_rotary(name: str, device: Device, figures: dict[str, Figure]) -> None:
     workload: Any = possible(name)
     config, model = (
         workload.setting("full").config,
-        workload.build(torch.device("cpu"), "tiny", SEED, torch.float32).model,
+        workload.build(HOST.torch, "tiny", SEED, torch.float32).model,
     )
     width = config.get("head_dim", config["hidden_size"] // config["num_attention_heads"])
     angle = places[:, None] * config["rope_theta"] ** (-2.0 * np.arange(width // 2) / width)

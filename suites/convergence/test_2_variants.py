@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from stackproof.ddp.course import outcome, plan, shard, synchronised
+from stackproof.device.devices import HOST
 from stackproof.device.numerics import relative_error, rule
 from stackproof.project.offers import playing
 from stackproof.record.checks import CapabilityMissing, require
@@ -33,7 +34,7 @@ from suites.ranks import Group, Launches
 NEEDS = {"synchronised-norm": "synchronised-batch-norm"}
 PLAIN, SHARDED = playing("plain"), taking_part("sharded")
 SHARDING = ("fully-shard", "sharded-mean")
-_CPU = torch.device("cpu")
+_CPU = HOST.torch
 
 
 def _offered(stack: Stack, capability: str) -> bool:

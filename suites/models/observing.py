@@ -10,6 +10,7 @@ from typing import Any, Final
 import torch
 from torch.utils._pytree import tree_map
 
+from stackproof.device.devices import HOST
 from stackproof.device.numerics import Judgement, relative_error, rule
 from stackproof.record.checks import require
 from stackproof.workloads.base import Job, StepResult
@@ -21,7 +22,7 @@ from suites.common import SEED
 PRESET: Final = "tiny"
 _PICTURES = 4
 """Dimensions of a batch of pictures."""
-CPU = torch.device("cpu")
+CPU = HOST.torch
 
 Tensors = dict[str, torch.Tensor]
 

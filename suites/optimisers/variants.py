@@ -10,12 +10,13 @@ from typing import Any
 
 import torch
 
+from stackproof.device.devices import HOST
 from stackproof.device.dispatch import Operators
 from stackproof.record.checks import CapabilityMissing
 from stackproof.workloads.weights import hashed
 
 STEPS = 5
-CPU = torch.device("cpu")
+CPU = HOST.torch
 VARIANTS: Mapping[str, Mapping[str, bool]] = {
     "single": {"foreach": False},
     "foreach": {"foreach": True},

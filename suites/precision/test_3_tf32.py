@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch.nn import functional
 
+from stackproof.device.devices import HOST
 from stackproof.device.kinds import Device
 from stackproof.device.numerics import Judgement, judge, shortened
 from stackproof.record.checks import CapabilityMissing, CheckInconclusive, require
@@ -103,4 +104,4 @@ def _three(compute: Compute, factors: list[torch.Tensor]) -> dict[str, torch.Ten
 
 
 def _drawn(shape: tuple[int, ...], key: int) -> torch.Tensor:
-    return hashed(0, torch.Size(shape).numel(), key, torch.device("cpu")).view(shape)
+    return hashed(0, torch.Size(shape).numel(), key, HOST.torch).view(shape)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from stackproof.device.devices import HOST
 from stackproof.device.kinds import Device
 from stackproof.record.checks import require
 from stackproof.record.records import Figure
@@ -58,4 +59,4 @@ def _all(compute: Compute, given: list[torch.Tensor], dtype: torch.dtype) -> lis
 
 def _drawn(shape: tuple[int, ...], key: int, dtype: torch.dtype) -> torch.Tensor:
     """Return numbers of both signs that the dtype holds, in float64."""
-    return hashed(0, torch.Size(shape).numel(), key, torch.device("cpu")).view(shape).to(dtype).double()
+    return hashed(0, torch.Size(shape).numel(), key, HOST.torch).view(shape).to(dtype).double()

@@ -50,6 +50,37 @@ def test_every_room_has_a_layer_and_a_purpose() -> None:
     assert all(row.split("|")[2].strip() for row in architecture.table(rooms, found)[2:])
 
 
+ROOMS = ["top", "middle", "side", "low"]
+
+
+@pytest.mark.parametrize(
+    ("words", "rooms"),
+    [
+        ("every room", set(ROOMS)),
+        ("nothing of house", set()),
+        ("`side`, `low`", {"side", "low"}),
+        ("`side` and below, without torch", {"side", "low"}),
+        ("`side`, `middle` and what lies below them", {"middle", "side", "low"}),
+    ],
+)
+def test_what_a_docstring_allows(words: str, rooms: set[str]) -> None:
+    """All, none, a list, or from the highest that is named downwards."""
+    assert architecture.allowed(words, ROOMS) == rooms
+
+
+def test_a_docstring_that_forbids_what_is_imported_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the room, what it imports and what it says; those of this house are true."""
+    assert list(architecture.untrue(architecture.order(), architecture.arrows())) == []
+    monkeypatch.setattr(architecture, "_docstring", lambda room: "One.\n\nMay import: `low`.\nRuns in: any.")
+    found = {
+        "top": frozenset({"low", "side"}),
+        "middle": frozenset({"low"}),
+        "side": frozenset[str](),
+        "low": frozenset[str](),
+    }
+    assert list(architecture.untrue(ROOMS, found)) == ["top: imports side, and its docstring says 'May import: `low`'"]
+
+
 def test_a_stale_page_is_told_and_written_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -25,6 +25,7 @@ from stackproof.bench.rows import Sampled
 from stackproof.bench.sampling import Sampler, Warmth, sample, warm_up
 from stackproof.bench.subjects import FILE, Budget, Subject
 from stackproof.device import devices
+from stackproof.device.devices import HOST
 from stackproof.device.kinds import Device
 from stackproof.ranks.exact import digest, require_exact
 from stackproof.ranks.launch import Arrangement, arrange, launch
@@ -170,7 +171,7 @@ class Parallel(TrainingSteps):
             twin.wrap(DistributedDataParallel)
         world, recipe = self.rank.world_size, twin.recipe
         exact = self.workload.reference("tiny", recipe.seed, scale=world)
-        own = self.workload.build(torch.device("cpu"), "tiny", recipe.seed, recipe.dtype, recipe.autocast, scale=world)
+        own = self.workload.build(HOST.torch, "tiny", recipe.seed, recipe.dtype, recipe.autocast, scale=world)
         actual, expected = twin.observe(), own.observe()
         worst = judged(self.workload, recipe.autocast, actual, exact, expected)
         name = f"{self.workload.name} {self.preset} on {world} ranks"

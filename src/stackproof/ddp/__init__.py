@@ -1,5 +1,5 @@
 """Data-parallel training: does it converge as one process does, bit for bit where it must?
 
-May import: `ranks` and below.
+May import: `collectives` and below.
 Runs in: the stack's environment, one process a rank.
 """

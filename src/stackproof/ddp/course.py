@@ -21,6 +21,7 @@ from torch.nn.parallel import DistributedDataParallel
 from stackproof import DATA
 from stackproof.base.text import error_line
 from stackproof.base.toml import Key, Table, Wrong
+from stackproof.device.devices import HOST
 from stackproof.device.numerics import Judgement, judge, shortened
 from stackproof.ranks.exact import digest, mean_loss
 from stackproof.ranks.rank import Rank
@@ -155,7 +156,7 @@ def steps_of(workload: str) -> int:
 
 
 PRESET: Literal["tiny"] = "tiny"
-_HOST = torch.device("cpu")
+_HOST = HOST.torch
 
 
 def scale_of(world: int) -> int:

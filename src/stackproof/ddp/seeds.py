@@ -13,6 +13,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DistributedSampler
 
 from stackproof.ddp.course import PRESET, conduct, plan, scale_of
+from stackproof.device.devices import HOST
 from stackproof.device.kinds import Device
 from stackproof.device.numerics import shortened
 from stackproof.ranks.exact import digest
@@ -99,7 +100,7 @@ def of_one(world: int, seed: int) -> Iterator[list[int]]:
 @cache
 def pictures(world: int) -> int:
     """Return how many pictures the pool has."""
-    return len(_job(torch.device("cpu"), 0, world).batches[0]["labels"])
+    return len(_job(HOST.torch, 0, world).batches[0]["labels"])
 
 
 def _job(device: torch.device, seed: int, world: int) -> Job:

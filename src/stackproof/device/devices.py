@@ -1,6 +1,6 @@
 """The one seam over torch's devices: cpu, cuda (NVIDIA and HIP), xpu, and whatever registers itself with torch.
 
-Which there are, and which one a word means. With `device_types` this is all that names a device type.
+Which there are, and which one a word means. With `kinds` this is all that asks which type a device is of.
 """
 
 from __future__ import annotations

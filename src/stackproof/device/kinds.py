@@ -18,6 +18,8 @@ from typing import Any
 
 import torch
 
+from stackproof.stack.stacks import TOOLKITS
+
 
 class Stopwatch(ABC):
     """Times work on a device: seconds between `start` and `stop`, read after the device has finished."""
@@ -313,7 +315,7 @@ class Accelerator(Device):
         """Return every version that torch or the device's properties give for driver and toolkit."""
         properties = self.module.get_device_properties(self.index)
         facts = {f"properties.{key}": getattr(properties, key, None) for key in _DRIVER_PROPERTIES}
-        facts |= {f"torch.version.{key}": getattr(torch.version, key, None) for key in ("cuda", "hip", "xpu")}
+        facts |= {f"torch.version.{key}": getattr(torch.version, key, None) for key in TOOLKITS}
         facts |= {name: quietly(partial(read, self.index)) for name, read in _DRIVER_CALLS.get(self.kind, {}).items()}
         return {name: str(value) for name, value in facts.items() if value not in (None, "")}
 

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from stackproof.base.rpc import Message
+from stackproof.device.devices import HOST
 from stackproof.workloads.base import Job
 from stackproof.workloads.work import Work
 
@@ -43,9 +44,7 @@ def fingerprint(work: Work) -> Message:
         "dtype": work.dtype,
     }
     workload = getattr(work, "workload", None)
-    groups = (
-        in_float64(workload.build(torch.device("cpu"), "tiny", _SEED, torch.float64)) if workload is not None else {}
-    )
+    groups = in_float64(workload.build(HOST.torch, "tiny", _SEED, torch.float64)) if workload is not None else {}
     return {**found, "groups": {**groups, **_timed(work)}}
 
 

@@ -20,11 +20,12 @@ from typing import Any, TypeAlias
 import torch
 
 from stackproof.base.errors import Refusal
+from stackproof.device.devices import HOST
 
 OpInfo: TypeAlias = Any
 SampleInput: TypeAlias = Any
 
-REFERENCE = torch.device("cpu")
+REFERENCE = HOST.torch
 """Where samples are made and where float64 and the anchor are computed, whatever the device."""
 
 SEED = 20240229

@@ -16,6 +16,7 @@ import numpy.typing as npt
 import torch
 
 from stackproof.base.processes import cores
+from stackproof.device.devices import HOST
 from stackproof.record.checks import CheckFailed, require
 
 Floats = npt.NDArray[np.float64]
@@ -103,7 +104,7 @@ def fold(result: torch.Tensor, signs_of_row: Floats, stretch: int = STRETCH) -> 
     """
     width = result.shape[-1]
     rows = result.detach().reshape(-1, width)
-    place = result.device if has_float64(str(result.device)) else torch.device("cpu")
+    place = result.device if has_float64(str(result.device)) else HOST.torch
     weights = torch.from_numpy(signs_of_row).to(place)
     step = max(1, _CHUNK // width)
     return np.concatenate(

@@ -75,7 +75,7 @@ _STEPS = 20
 
 
 def prove(rank: Rank) -> dict[str, Any]:
-    """Return this rank's evidence: `bringup.report`, exact collectives by name, own seconds per step, and `ddp.train`.
+    """Return this rank's evidence: `report`, exact collectives by name, own seconds per step, and what training told.
 
     Raises:
         RuntimeError: a collective of known whole numbers is wrong.

@@ -22,7 +22,7 @@ from packaging.version import InvalidVersion, Version
 from stackproof.base.errors import EnvironmentMismatchError, Refusal, StackUnavailableError
 from stackproof.stack import companions, compiled, environments, installed_files, lockfile, shared_hashes, startup
 from stackproof.stack.installed_files import Coverage
-from stackproof.stack.stacks import SUITES, Flavour, Stack
+from stackproof.stack.stacks import SUITES, TOOLKITS, Flavour, Stack
 
 _MOST_SHOWN = 12
 _REBUILD = "delete that folder and run the session again, it is rebuilt from the lock"
@@ -124,7 +124,7 @@ def read_flavour(path: Path) -> tuple[str, dict[str, str]]:
             f"{path}: cannot be read ({error}), so torch is damaged; install it again"
         ) from error
     values = dict(pair for node in tree.body for pair in _assigned(node))
-    return values.get("__version__", "unknown"), {key: values[key] for key in ("cuda", "hip", "xpu") if values.get(key)}
+    return values.get("__version__", "unknown"), {key: values[key] for key in TOOLKITS if values.get(key)}
 
 
 def _assigned(node: ast.stmt) -> list[tuple[str, str]]:

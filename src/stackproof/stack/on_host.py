@@ -9,6 +9,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from stackproof.stack.stacks import TOOLKITS
+
 _BRIDGES = ("docker", "br-", "virbr", "veth", "cni", "flannel", "lxcbr", "lxdbr", "ifb", "lo")
 
 
@@ -200,9 +202,7 @@ KINDS: Mapping[str, Callable[[str, Inventory], Absence | None]] = {
     "interfaces by prefix": _by_prefix,
     "interfaces": _by_name,
     "adapters": _adapters,
-    "cuda": _cards("cuda"),
-    "hip": _cards("hip"),
-    "xpu": _cards("xpu"),
+    **{toolkit: _cards(toolkit) for toolkit in TOOLKITS},
     "cores": _cores,
     "count of cores": _count_of_cores,
     "NUMA nodes": _nodes,

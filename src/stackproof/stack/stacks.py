@@ -17,6 +17,9 @@ from stackproof.project import projects
 
 PRECISIONS = ("float64", "float32", "bfloat16", "float16")
 TOOLKITS = ("cuda", "hip", "xpu")
+"""What `torch/version.py` can say that torch was built for."""
+DEVELOPMENT = "cpu"
+"""The stack that every host has, in whose environment our own tests and tools run."""
 _A_GROUP = 2
 
 

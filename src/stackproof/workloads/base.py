@@ -14,6 +14,7 @@ from packaging.requirements import Requirement
 from torch import nn
 
 from stackproof.base.errors import Refusal
+from stackproof.device.devices import HOST
 from stackproof.project import offers
 from stackproof.project.offers import Offer
 from stackproof.record.checks import CapabilityMissing
@@ -244,7 +245,7 @@ class Workload(ABC):
 
     def reference(self, preset: Preset, seed: int, shard: tuple[int, int] = (0, 1), scale: int = 1) -> StepResult:
         """Return the float64 outcome on the CPU, from the same weights and data."""
-        return self.build(torch.device("cpu"), preset, seed, torch.float64, shard=shard, scale=scale).observe()
+        return self.build(HOST.torch, preset, seed, torch.float64, shard=shard, scale=scale).observe()
 
     def require(self) -> None:
         """End a check with the rule that says why this environment cannot run it."""

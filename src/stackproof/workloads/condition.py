@@ -11,6 +11,7 @@ from functools import cache
 
 import torch
 
+from stackproof.device.devices import HOST
 from stackproof.device.numerics import MIXED, Judgement, relative_error, rule
 from stackproof.workloads.base import Job, StepResult, Workload
 from stackproof.workloads.vanishing import lifted
@@ -57,7 +58,7 @@ def lost(workload: Workload, dtype: torch.dtype) -> frozenset[str]:
     """Return the parameters whose gradient one unit in the last place of `dtype` in the weights moves by more than a sixth."""
 
     def build() -> Job:
-        return workload.build(torch.device("cpu"), "tiny", _SEED, torch.float64)
+        return workload.build(HOST.torch, "tiny", _SEED, torch.float64)
 
     exact = build().observe().gradients
     moved = [_moved(build(), number, torch.finfo(dtype).eps).gradients for number in range(_RUNS)]
@@ -70,7 +71,7 @@ def spread(workload: Workload) -> float:
     """Return the largest relative change of any result of a workload's tiny job when its weights move; computed once."""
 
     def build() -> Job:
-        return workload.build(torch.device("cpu"), "tiny", _SEED, torch.float64)
+        return workload.build(HOST.torch, "tiny", _SEED, torch.float64)
 
     exact = build().observe()
     step = _ULPS * torch.finfo(torch.float32).eps

@@ -18,13 +18,14 @@ from torch import nn
 
 from stackproof.base.errors import Refusal
 from stackproof.base.text import error_line
+from stackproof.device.devices import HOST
 from stackproof.device.numerics import relative_error
 from stackproof.project import offers
 from stackproof.project.offers import Offer
 from stackproof.workloads.base import Job, Units, Workload
 
 T = TypeVar("T")
-_CPU = torch.device("cpu")
+_CPU = HOST.torch
 _SEED = 7
 _NAME = re.compile(r"[a-z0-9]+([.-][a-z0-9]+)*")
 _SHARED = ("data-parallel", "exchange", "sharded")

@@ -18,6 +18,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from stackproof.base.text import first_line
 from stackproof.base.toml import OneOf
+from stackproof.device.devices import HOST
 from stackproof.operators import forms
 from stackproof.operators.projection import Deviation, ExpectedSums, Floats, fold, has_float64, signs, unit
 from stackproof.probes import attention
@@ -173,7 +174,7 @@ def _reference(inputs: Tensors, backward: bool, signs_of_row: Floats) -> dict[st
     count, length, _ = heads["query"].shape
     if count * length**2 <= _ON_HOST:
         return _folded([_host_form(heads, slice(None), backward)], signs_of_row)
-    place = heads["query"].device if has_float64(str(heads["query"].device)) else torch.device("cpu")
+    place = heads["query"].device if has_float64(str(heads["query"].device)) else HOST.torch
     parts = [_device_form(heads, index, backward, place) for index in range(count)]
     checked = _host_form(heads, slice(count - 1, count), backward)
     for name, (one, _) in checked.items():

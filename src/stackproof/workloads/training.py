@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from stackproof.device.devices import HOST
 from stackproof.device.kinds import Device
 from stackproof.device.numerics import Judgement, judge, judge_mixed, relative_error, shortened
 from stackproof.operators import forms
@@ -95,9 +96,7 @@ def against_float64(workload: Workload, job: Job, device: Device) -> tuple[str, 
     """
     recipe = job.recipe
     exact = workload.reference("tiny", recipe.seed, recipe.shard, recipe.scale)
-    own = workload.build(
-        torch.device("cpu"), "tiny", recipe.seed, recipe.dtype, recipe.autocast, recipe.shard, recipe.scale
-    )
+    own = workload.build(HOST.torch, "tiny", recipe.seed, recipe.dtype, recipe.autocast, recipe.shard, recipe.scale)
     with shortened(False):
         expected = own.observe()
     proved = Proved(f"{workload.name} tiny", lambda actual: judged(workload, recipe.autocast, actual, exact, expected))
