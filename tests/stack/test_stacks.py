@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+import re
 from pathlib import Path
 
 import pytest
 
+from stackproof import ROOT
 from stackproof.base.errors import Refusal
+from stackproof.base.places import STACKS
 from stackproof.stack import stacks
 
 from .. import fakes
@@ -190,3 +194,22 @@ def test_vendor_wheels_come_from_somewhere() -> None:
     sources = [row.index or row.file for stack in stacks.load_all() for row in stack.vendor]
     assert sources
     assert [source for source in sources if not source.startswith("https://")] == []
+
+
+PAGE = ROOT / "docs" / "adding-a-stack.md"
+GIVEN = {"name", "folder", "hardware", "rehearsed"}
+"""Fields of a stack that its file does not have."""
+
+
+def test_the_page_has_a_row_for_every_key() -> None:
+    """What `stack.toml` may say, and nothing else."""
+    table = PAGE.read_text(encoding="utf-8").partition("| key | meaning |")[2].partition("\n\n")[0]
+    keys = {key for row in table.splitlines() for key in re.findall(r"`\[*(\w+)\]*`", row.partition(" | ")[0])}
+    fields = {field.name for field in dataclasses.fields(stacks.Stack)} - GIVEN
+    assert keys == fields - {"pythons"} | {"python"}
+
+
+def test_the_page_has_a_line_for_every_file() -> None:
+    """Of a stack's folder; what its own stacks have is what it names."""
+    named = set(re.findall(r"^stacks/NAME/(\S+) ", PAGE.read_text(encoding="utf-8"), re.MULTILINE))
+    assert named == {path.name for path in STACKS.glob("*/*.*")}
