@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -30,7 +31,7 @@ def test_a_row_says_what_caught_the_fault() -> None:
     row = next(line for line in text.splitlines() if line.startswith("| `some-fault`"))
     assert "something that goes wrong (user report A7)" in row
     assert f"| {CAUGHT} | bits differ | 1 | 1 |" in row
-    assert "Of 1 faults 1 were caught, and 1 runs without a fault raised 0 alarms" in text
+    assert "Of 1 faults of the last whole run 1 were caught, and 1 runs without a fault raised 0 alarms" in text
     assert "| `soak/*` | too long |" in text
 
 
@@ -38,7 +39,7 @@ def test_a_fault_that_was_not_caught_stands_out() -> None:
     """With why."""
     text = report.markdown(recorded(compare.judge(fault(), ended(fired=0)), CLEAN))
     assert "| **failed** | the fault never fired" in text
-    assert "Of 1 faults 0 were caught" in text
+    assert "Of 1 faults of the last whole run 0 were caught" in text
 
 
 def test_words_mean_nothing_to_markdown_and_folders_are_left_out() -> None:
@@ -57,8 +58,23 @@ def test_a_part_of_the_drill_is_no_page(tmp_path: Path) -> None:
     assert report.write(recorded(CLEAN), tmp_path / "drill.md").exists()
 
 
-def test_the_page_of_this_checkout_has_every_fault() -> None:
-    """A row that was added is shown: `nox -s drill -- --write-page` writes the page again."""
-    text = (ROOT / "docs" / "drill.md").read_text(encoding="utf-8")
-    missing = [row.id for row in table.load().rows if f"| `{row.id}` |" not in text]
-    assert missing == []
+def test_rows_that_no_whole_run_saw_are_listed(tmp_path: Path) -> None:
+    """Under a heading of their own, which goes when a whole run has seen them."""
+    path = report.write(recorded(compare.judge(fault(), ended()), CLEAN), tmp_path / "drill.md")
+    before = path.read_text(encoding="utf-8")
+    new = replace(fault(), id="a-new-one", imitates="another | thing")
+    assert report.list_new([fault(), new], path) == 1
+    listed = path.read_text(encoding="utf-8")
+    assert rf"| `a-new-one` | another \| thing (user report A7) | {CAUGHT} |" in listed
+    assert listed.index("Since the last whole run") < listed.index("## Without a fault")
+    assert report.list_new([fault(), new], path) == 1 and path.read_text(encoding="utf-8") == listed
+    assert report.list_new([fault()], path) == 0 and path.read_text(encoding="utf-8") == before
+
+
+def test_the_page_of_this_checkout_has_every_fault(tmp_path: Path) -> None:
+    """A row that was added is listed: `nox -s drill -- --list-new` writes it there."""
+    page = (ROOT / "docs" / "drill.md").read_text(encoding="utf-8")
+    copy = tmp_path / "drill.md"
+    copy.write_text(page, encoding="utf-8")
+    report.list_new(table.load().rows, copy)
+    assert copy.read_text(encoding="utf-8") == page

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from stackproof.base.errors import Refusal
 from stackproof.base.places import require_checkout
 from stackproof.commands import arguments, locked
+from stackproof.record.console import plain_console
 
 if TYPE_CHECKING:
     from stackproof.commands.arguments import Verbs
@@ -37,6 +38,9 @@ def add(verbs: Verbs) -> None:
     )
     arguments.add_outputs(verb, junit=False)
     verb.add_argument("--write-page", action="store_true", help="write docs/drill.md from the record")
+    verb.add_argument(
+        "--list-new", action="store_true", help="list the rows in docs/drill.md that no whole run has seen; run nothing"
+    )
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -45,6 +49,8 @@ def _run(options: argparse.Namespace) -> int:
 
     require_checkout("drill")
     loaded = table.load()
+    if options.list_new:
+        return _list_new(loaded)
     if options.locked:
         from stackproof.stack import hosts, stacks
 
@@ -53,11 +59,17 @@ def _run(options: argparse.Namespace) -> int:
     return _drill(options, loaded)
 
 
+def _list_new(loaded: Faults) -> int:
+    from stackproof.drill import report
+
+    plain_console().print(f"{report.PAGE}: {report.list_new(loaded.rows)} rows that no whole run has seen")
+    return 0
+
+
 def _drill(options: argparse.Namespace, loaded: Faults) -> int:
     """Run what is chosen, in the environment that the drill needs."""
     from stackproof.drill import drill, report
     from stackproof.record import writer
-    from stackproof.record.console import plain_console
 
     outputs = writer.Outputs(options.results or writer.LOCAL, options.json)
     outputs.prepare()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -14,15 +14,24 @@ from stackproof import ROOT
 from stackproof.base.errors import Refusal
 from stackproof.base.text import in_markdown, plain
 from stackproof.drill.compare import NAME
-from stackproof.drill.table import AREAS
+from stackproof.drill.table import AREAS, Fault
 from stackproof.record.records import Check, Figure, Kind, Record, Verdict, write_atomically
 
 PAGE = ROOT / "docs" / "drill.md"
 _MOST_SAID = 160
 _BEFORE = 40
+_SINCE = "## Since the last whole run"
+_SINCE_HEAD = f"""{_SINCE}
+
+Rows that no whole run of the drill has seen yet; each was seen caught alone. `nox -s drill -- --only ID` runs one;
+the next whole run moves them up.
+
+| fault | imitates | must be caught by |
+|---|---|---|
+"""
 
 _HEAD = """# The drill: every check is seen to fail
-<!-- Written by `nox -s drill -- --write-page` from the record of a run; edit data/faults.toml instead. -->
+<!-- Written by `nox -s drill -- --write-page` from the record of a whole run; `-- --list-new` adds the rows that came later. -->
 
 Each row is a fault that was injected into a run of a public verb, on {hardware}, and the check that went red for it. The drill holds the
 row against the record of the run: the fault fired, the check failed for the reason that is named and with the exit code, and every
@@ -41,6 +50,28 @@ def write(record: Record, path: Path = PAGE) -> Path:
     return path
 
 
+def list_new(rows: Sequence[Fault], path: Path = PAGE) -> int:
+    """Write the rows that the page's record lacks under a heading of their own; return how many there are."""
+    whole, found, rest = _without_new(path.read_text(encoding="utf-8"))
+    new = [row for row in rows if f"| `{row.id}` |" not in whole + rest]
+    section = _SINCE_HEAD + "".join(f"{_new(row)}\n" for row in new) + "\n" if new else ""
+    write_atomically(path, f"{whole}{section}{found}{rest}")
+    return len(new)
+
+
+def _without_new(page: str) -> tuple[str, str, str]:
+    """Return what stands before the new rows, the heading after them, and the rest."""
+    whole, _, after = page.partition(f"{_SINCE}\n")
+    if not after:
+        return page.partition("## Without a fault\n")
+    return whole, *after[after.index("## Without a fault\n") :].partition("## Without a fault\n")[1:]
+
+
+def _new(row: Fault) -> str:
+    caught = ", ".join(_cell(name) for name in (*row.expected.red, *row.expected.noted))
+    return f"| `{row.id}` | {_cell(row.imitates)} ({_source(row.source)}) | {caught} |"
+
+
 def markdown(record: Record) -> str:
     """Return the page's text."""
     return "\n".join(_lines(record)) + "\n"
@@ -53,7 +84,7 @@ def _lines(record: Record) -> Iterator[str]:
     facts = record.provenance
     yield _HEAD.format(hardware="the CPU and the simulated accelerator")
     yield (
-        f"Of {len(faults)} faults {caught} were caught, and {len(clean)} runs without a fault raised "
+        f"Of {len(faults)} faults of the last whole run {caught} were caught, and {len(clean)} runs without a fault raised "
         f"{sum(check.verdict is not Verdict.PASSED for check in clean)} alarms"
         f" (Python {facts['python']}, {facts['cpus']} CPUs, {record.seconds:.0f} s)."
     )
