@@ -44,7 +44,7 @@ def said(ended: subprocess.CompletedProcess[str]) -> str:
     return ended.stdout + ended.stderr
 
 
-VERBS = ("smoke", "verify", "ddp", "bench", "agree", "rehearse", "asv", "gate", "sweep", "night", "fleet")
+VERBS = ("smoke", "verify", "ddp", "bench", "agree", "rehearse", "asv", "gate", "sweep", "bisect", "night", "fleet")
 
 
 def sessions(root: Path, *asked: str) -> dict[str, str]:
@@ -55,7 +55,7 @@ def sessions(root: Path, *asked: str) -> dict[str, str]:
     return {name: f"{mark} {text}" for mark, name, text in rows}
 
 
-MENU = {*VERBS, "doctor", "triage", "lock", "tests", "drift", "site", "drill", "lint"}
+MENU = {*VERBS, "doctor", "triage", "lock", "tests", "site", "drill", "lint"}
 
 
 def test_menu_fits_a_screen() -> None:

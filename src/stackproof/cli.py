@@ -16,6 +16,7 @@ from stackproof.base.outlet import ended, outlets
 from stackproof.base.text import plain
 from stackproof.commands import (
     arguments,
+    bisect,
     constraints,
     doctor,
     drift,
@@ -129,6 +130,7 @@ def _parser() -> argparse.ArgumentParser:
         init,
         sign,
         gate,
+        bisect,
         drill,
     ):
         module.add(added)

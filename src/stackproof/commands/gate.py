@@ -36,9 +36,9 @@ def _add_gate(verbs: Verbs) -> None:
     )
     verb = arguments.add(verbs, "gate", help_, _gate)
     for side in ("base", "head"):
-        _add_side(verb, side)
+        add_side(verb, side, f"{side}: a commit, branch or tag (default: this checkout as it is)")
     add_common(verb)
-    _add_outputs(verb)
+    add_outputs(verb)
     verb.add_argument(
         "--base-record",
         type=Path,
@@ -75,7 +75,7 @@ def _gate(options: argparse.Namespace) -> int:
     gate_command.check(options)
     if options.command is None:  # a command's commits are of its own repository
         _check(options)
-    _need_statistics("gate")
+    need_statistics("gate")
     if options.command is not None:
         from stackproof.gate.command_run import run_command_gate
 
@@ -112,7 +112,7 @@ def _check(options: argparse.Namespace) -> None:
         variants.require_interpreter(options.unpinned)
 
 
-def check_subjects(only: Sequence[str], stack: stacks.Stack) -> None:
+def check_subjects(only: Sequence[str], stack: stacks.Stack, flag: str = "--only") -> None:
     """Refuse names of subjects that no profile has."""
     from stackproof.bench.subjects import profiles, subjects
 
@@ -120,14 +120,14 @@ def check_subjects(only: Sequence[str], stack: stacks.Stack) -> None:
     for name in only:
         if name not in known:
             some = ", ".join([*sorted(known)[:_SHOWN], "..."])
-            raise Refusal(f"--only '{name}' is no subject of any profile{suggestion(name, known)}; there are: {some}")
+            raise Refusal(f"{flag} '{name}' is no subject of any profile{suggestion(name, known)}; there are: {some}")
 
 
 def _add_sweep(verbs: Verbs) -> None:
     help_ = "which setting is faster than the defaults: a grid of variables and backends, each interleaved with the defaults"
     verb = arguments.add(verbs, "sweep", help_, _sweep)
     add_common(verb)
-    _add_outputs(verb)
+    add_outputs(verb)
     arguments.add_list(verb, "--env", "NAME=V1,V2", "a variable and its values; may be repeated")
     arguments.add_list(verb, "--backend", "B1,B2", "what ranks talk over, such as gloo,nccl")
 
@@ -140,13 +140,13 @@ def _sweep(options: argparse.Namespace) -> int:
     require_interpreter(options.unpinned) if options.unpinned else None
     if empty := next((name for name, told in assignments(options.env, "--env", _GRID, _GRID).items() if not told), ""):
         raise Refusal(f"--env {empty}= names no value; write for instance --env {_GRID}")
-    _need_statistics("sweep")
+    need_statistics("sweep")
     from stackproof.gate.run import run_sweep
 
     return run_sweep(options)
 
 
-def _need_statistics(verb: str) -> None:
+def need_statistics(verb: str) -> None:
     """Refuse where scipy is not installed, before anything is built."""
     if importlib.util.find_spec("scipy") is None:
         raise Refusal(
@@ -155,10 +155,9 @@ def _need_statistics(verb: str) -> None:
         )
 
 
-def _add_side(verb: argparse.ArgumentParser, side: str) -> None:
-    verb.add_argument(
-        f"--{side}", metavar="REF", help=f"{side}: a commit, branch or tag (default: this checkout as it is)"
-    )
+def add_side(verb: argparse.ArgumentParser, side: str, help_: str) -> None:
+    """Add how a side of a comparison is named."""
+    verb.add_argument(f"--{side}", metavar="REF", help=help_)
     verb.add_argument(f"--{side}-lock", type=Path, metavar="FILE", help=f"{side}: this lock in place of the stack's")
     source = f"{side}: a checkout of a package, installed over the lock"
     arguments.add_list(verb, f"--{side}-source", "PACKAGE=PATH", source)
@@ -192,7 +191,7 @@ def add_common(verb: argparse.ArgumentParser) -> None:
     arguments.add_deadline_scale(verb)
 
 
-def _add_outputs(verb: argparse.ArgumentParser) -> None:
+def add_outputs(verb: argparse.ArgumentParser) -> None:
     """Add where the verdict is written to."""
     arguments.add_markdown(verb)
     arguments.add_outputs(verb)

@@ -68,3 +68,14 @@ def git_bytes(*arguments: str, folder: Path = ROOT) -> bytes:
         raise GitMissingError("git is not installed, and comparing commits needs it; install git") from None
     except subprocess.CalledProcessError as error:
         raise Refusal(f"git {arguments[0]} failed: {error.stderr.decode(errors='replace').strip()}") from error
+
+
+def clean_head() -> str:
+    """Return the commit of this checkout, or of the project; empty where something is changed in it, or it has no history."""
+    project = projects.current()
+    folder = project.folder if project else ROOT
+    try:
+        dirty = git("status", "--porcelain", "--untracked-files=no", folder=folder)
+        return "" if dirty else resolved("HEAD", folder)
+    except Refusal:
+        return ""

@@ -1,0 +1,282 @@
+"""The verb `bisect`: from flags to two ends and a list of changes, then confirm, search, prove; whatever ends it, a record is kept."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from rich.text import Text
+
+from stackproof.base.errors import Refusal
+from stackproof.bench.subjects import profile as profile_named
+from stackproof.bisect import between, ends, needs, programs, remedies, report
+from stackproof.bisect.atoms import Atom, AtomKind, End, differences
+from stackproof.bisect.duels import Duels, NotReproducedError
+from stackproof.bisect.evidence import Slowdown
+from stackproof.bisect.journal import NAME, Journal
+from stackproof.bisect.outcome import BisectOutcome, BisectWord, Culprit
+from stackproof.bisect.programs import Programs
+from stackproof.bisect.search import Bisection, GuiltyCommits
+from stackproof.bisect.splits import Blame
+from stackproof.bisect.symptoms import GoodTurnedBadError
+from stackproof.bisect.workshop import Workshop
+from stackproof.gate import commits
+from stackproof.gate import plan as gate_plan
+from stackproof.gate.cells import BASE, HEAD
+from stackproof.gate.gate import Comparison
+from stackproof.gate.live import SideSpec
+from stackproof.gate.run import GateProgress, chosen_stack, opened
+from stackproof.record import writer
+from stackproof.record.records import Record
+from stackproof.record.writer import LOCAL, Outputs
+from stackproof.stack import environments, provenance
+from stackproof.stack.stacks import Stack
+
+
+@dataclass
+class Searching:
+    """One bisection: its ends, its changes, and where it keeps what it finds."""
+
+    options: argparse.Namespace
+    stack: Stack
+    good: ends.NamedEnd
+    bad: ends.NamedEnd
+    atoms: Sequence[Atom]
+    line: Sequence[str]
+    folder: Path
+    journal: Journal
+    progress: GateProgress
+    workshop: Workshop
+    outcome: BisectOutcome
+    bisection: Bisection | None = None
+
+    def run(self) -> None:
+        """Confirm, search, prove; the outcome is told in `outcome`."""
+        sides = (self.workshop.end(BASE, ()), self.workshop.end(HEAD, self.atoms))
+        instrument, confirmed = self._confirmed(sides)
+        units = (
+            needs.units(self.atoms, *map(_asked, sides))
+            if not self.options.unpinned
+            else needs.units(self.atoms, {}, {})
+        )
+        self.progress.say(f"confirmed: {self.outcome.symptom}")
+        self.progress.say(f"{len(self.atoms)} changes in {len(units)} units that move together")
+        self.bisection = Bisection(self.workshop, instrument, units, confirmed, self.progress.say)
+        blames = self.bisection.blame()
+        guilty = {blame: self._descended(blame) for blame in blames}
+        if isinstance(instrument, Programs):
+            instrument.recheck()
+        self._conclude(blames, guilty, instrument)
+
+    def _confirmed(self, sides: tuple[SideSpec, SideSpec]) -> tuple[Duels | Programs, Sequence[float]]:
+        if attempt := _attempt(self.options):
+            found = Programs(
+                *sides, attempt, self.options.what or "the command", self.journal, self.folder, self.progress.say,
+                self.workshop.with_caches,
+            )  # fmt: skip
+            found.confirm()
+            failed, runs = found.rate
+            self.outcome.symptom = (
+                f"{found.what} {found.word} in {failed} of {runs} runs of the bad side: {found.reason}"
+            )
+            return found, [1.0] * runs
+        duels = Duels(self._comparison(sides), self.journal, self.folder, self.progress.say, self.workshop.with_caches)
+        symptom = duels.confirm(self.options.what or "")
+        self.outcome.symptom = f"{symptom.name} {symptom.kind.value}: {symptom.words}"
+        return duels, symptom.ratios
+
+    def _comparison(self, sides: tuple[SideSpec, SideSpec]) -> Comparison:
+        options = self.options
+        return Comparison(
+            specs=sides, preset=profile_named(options.profile).preset, kind=self.stack.device, plan=gate_plan.load(),
+            minutes=options.minutes, only=tuple(options.only), unlike=options.unlike, scale=options.deadline_scale,
+            host_facts=provenance.host_facts(self.stack),
+        )  # fmt: skip
+
+    def _descended(self, blame: Blame) -> GuiltyCommits | None:
+        assert self.bisection is not None
+        if not self.line or not any(atom.kind is AtomKind.COMMITS for atom in self.bisection.atoms(blame.units)):
+            return None
+        return self.bisection.descend(blame, self.line)
+
+    def _conclude(
+        self, blames: Sequence[Blame], guilty: Mapping[Blame, GuiltyCommits | None], instrument: Duels | Programs
+    ) -> None:
+        outcome = self.outcome
+        outcome.culprits = [self._culprit(blame, guilty[blame], instrument) for blame in blames]
+        last = blames[-1]
+        proved = all(one.proved or one.blame.without is not last.without for one in outcome.culprits)
+        named = all(one.blame.alone.value == "bad" for one in outcome.culprits) and last.proved
+        outcome.word = BisectWord.FOUND if named and proved else BisectWord.UNPROVED
+        outcome.reason = (
+            "every culprit is proved" if outcome.word is BisectWord.FOUND else "not all of it could be proved"
+        )
+        if isinstance(instrument, Duels) and (moved := _moved(instrument.levels)):
+            outcome.notes.append(moved)
+
+    def _culprit(self, blame: Blame, guilty: GuiltyCommits | None, instrument: Duels | Programs) -> Culprit:
+        assert self.bisection is not None
+        found = self.bisection
+        units = [unit for unit in found.units if unit.name in blame.units]
+        own, good, bad = found.atoms(blame.units), self.good.end, self.bad.end
+        rest = [
+            atom
+            for unit in found.units
+            if not found.splitting.closed((unit.name,)) & set(blame.units)
+            for atom in unit.atoms
+        ]
+        tested, weigher = found.of(blame.units), instrument.weigher()
+        timed = isinstance(weigher, Slowdown)
+        subject = instrument.symptom.subject if isinstance(instrument, Duels) and instrument.symptom else ""
+        taken_back = [remedies.revert(guilty)] if guilty else []
+        others = [atom for atom in own if not (guilty and atom.kind is AtomKind.COMMITS)]
+        taken_back += [remedies.remedy(others, rest, good, bad, self.folder)] if others else []
+        moved = found.atoms(found.splitting.closed(blame.units))
+        return Culprit(
+            " + ".join(unit.label for unit in units), blame, "; ".join(taken_back),
+            remedies.command(self.stack.name, moved, good, bad, subject, self.folder),
+            (tested.seen if tested else found.confirmed) if timed else (), weigher.noise if isinstance(weigher, Slowdown) else 0.0,
+            guilty, between.subjects(guilty.commits) if guilty else {},
+        )  # fmt: skip
+
+
+def run_bisect(options: argparse.Namespace) -> int:
+    """Search, and return the exit code: 0 where a culprit is named and proved, 7 where nothing was reproduced."""
+    stack = chosen_stack(options)
+    options.profile = options.profile or gate_plan.load().profile(stack.device)
+    good, bad = _ends(options, stack)
+    atoms, held = differences(good.end, bad.end), ends.held(good, bad, stack)
+    if not atoms and not held:
+        raise Refusal(
+            f"both ends are the same ({good.words}): there is no change to search; name what differs, such as --bad-env NAME=VALUE, "
+            "--bad-lock FILE or another commit"
+        )
+    line = _line(good.end, bad.end)
+    record, folder, progress = opened(
+        "bisect", stack, options, f"{bad.words} against {good.words}, {len(atoms)} changes"
+    )
+    journal = _journal(options, stack, good, bad, folder)
+    workshop = Workshop(
+        stack, good.end, bad.end, options.profile, options.device, options.unpinned, folder / "sides", progress.say
+    )
+    outcome = BisectOutcome(
+        BisectWord.INTERRUPTED, "interrupted from outside", changes=[atom.label for atom in atoms], held=held,
+        journal=str(journal.path),
+    )  # fmt: skip
+    searching = Searching(options, stack, good, bad, atoms, line, folder, journal, progress, workshop, outcome)
+    began = time.monotonic()
+    _guarded(searching)
+    outcome.tests = searching.bisection.tests if searching.bisection else ()
+    outcome.into(record, time.monotonic() - began)
+    return _finish(record, searching)
+
+
+def _ends(options: argparse.Namespace, stack: Stack) -> tuple[ends.NamedEnd, ends.NamedEnd]:
+    """Return both ends; a clean checkout beside a commit is its own commit, so that there is a line between them."""
+    good, bad = (ends.named(options, name, stack) for name in ends.SIDES)
+    if good.end.commit and not bad.end.commit and (head := commits.clean_head()):
+        bad = replace(bad, end=replace(bad.end, commit=head))
+    return good, bad
+
+
+def _line(good: End, bad: End) -> list[str]:
+    return between.between(good.commit, bad.commit) if good.commit != bad.commit else []
+
+
+def _guarded(searching: Searching) -> None:
+    """Run, and take for an answer what is one; a refusal on the way says how to go on."""
+    outcome = searching.outcome
+    try:
+        if not searching.atoms:
+            raise NotReproducedError("nothing that differs can be moved here")
+        searching.run()
+    except NotReproducedError as told:
+        outcome.word, outcome.reason = BisectWord.NOT_REPRODUCED, str(told)
+        if outcome.held:
+            outcome.notes.append(f"by elimination it is what cannot be moved here: {'; '.join(outcome.held)}")
+    except GoodTurnedBadError as told:
+        outcome.word, outcome.symptom = BisectWord.GOOD_TURNED_BAD, ""
+        outcome.reason = f"{told}; nothing can be blamed on the change while the good side fails: mend that first"
+    except KeyboardInterrupt:
+        suspects = (
+            searching.bisection.splitting.suspects if searching.bisection else [atom.name for atom in searching.atoms]
+        )
+        outcome.suspects = list(suspects)
+        outcome.reason = f"interrupted from outside; still suspected: {', '.join(suspects)}; go on with --continue {searching.journal.path}"
+    except Refusal as refusal:
+        if not searching.journal.known or "--continue" in str(refusal):
+            raise
+        raise type(refusal)(
+            f"{refusal}; what is known is kept: go on with --continue {searching.journal.path}"
+        ) from refusal
+    finally:
+        searching.workshop.sweep_caches()
+
+
+def _attempt(options: argparse.Namespace) -> programs.Attempt | None:
+    """Return what runs a side as a program: a command, or a check of a suite."""
+    if options.command:
+        return programs.of_command(options.command, options.deadline)
+    if options.what and "/" in options.what:
+        flags = ["--device", options.device] if options.device else []
+        return programs.of_check(options.what, options.deadline, flags)
+    return None
+
+
+def _journal(
+    options: argparse.Namespace, stack: Stack, good: ends.NamedEnd, bad: ends.NamedEnd, folder: Path
+) -> Journal:
+    about = {
+        "stack": stack.name, "good side": _fingerprint(good.end), "bad side": _fingerprint(bad.end),
+        "what": " ".join(options.command or [options.what or ""]), "profile": options.profile,
+    }  # fmt: skip
+    if options.go_on is None:
+        return Journal(folder / NAME, about)
+    return Journal(
+        options.go_on if str(options.go_on) != "." else _newest(options.results or LOCAL, stack, folder), about
+    )
+
+
+def _newest(results: Path, stack: Stack, own: Path) -> Path:
+    found = sorted(one for one in (results / stack.name).glob(f"*-bisect-*/{NAME}") if one.parent != own)
+    if not found:
+        raise Refusal(f"there is no earlier bisect of {stack.name} under {results}; run without --continue")
+    return found[-1]
+
+
+def _fingerprint(end: End) -> str:
+    told = (end.commit, end.lock.digest, sorted(end.environment.items()), sorted(map(str, end.sources.values())))
+    return hashlib.sha256(repr(told).encode()).hexdigest()[:16]
+
+
+def _asked(side: SideSpec) -> needs.Asked:
+    return needs.asked_by(environments.site_packages(side.python.parent.parent))
+
+
+def _moved(levels: Sequence[float]) -> str:
+    """Say where the good side's own time moved while it was searched; it cancels in every duel, and is worth a word."""
+    third = len(levels) // 3
+    if not third:
+        return ""
+    before, after = (sum(part) / third for part in (levels[:third], levels[-third:]))
+    if abs(after - before) < _DRIFT:
+        return ""
+    return f"the good side itself became {100 * (after - before):+.0f} % slower during the search, which cancels"
+
+
+_DRIFT = 0.05
+
+
+def _finish(record: Record, searching: Searching) -> int:
+    options, outcome = searching.options, searching.outcome
+    outputs = Outputs(options.results or LOCAL, options.json, options.junit, options.markdown)
+    path = writer.keep(record, searching.folder / "record.json", outputs, report.markdown)
+    report.show(record, searching.progress.console)
+    searching.progress.console.print(
+        Text(f"record: {path}; journal: {searching.journal.path}", style="dim"), soft_wrap=True
+    )
+    return outcome.exit_code if outcome.word is BisectWord.NOT_REPRODUCED else record.verdict.exit_code

@@ -1,0 +1,167 @@
+"""The search of a bisection: units by splits, each test a sequence of duels; inside the range of commits, the first bad one."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from stackproof.bisect import plan
+from stackproof.bisect.atoms import Atom, AtomKind
+from stackproof.bisect.duels import Build, Duels
+from stackproof.bisect.evidence import NoAnswer, Settled, SetWord, Weigher, bound, settle
+from stackproof.bisect.lineage import GOOD, Levels, Lineage, Signs
+from stackproof.bisect.needs import MovingUnit
+from stackproof.bisect.splits import Blame, Splitting, tests_of
+from stackproof.bisect.workshop import Workshop
+from stackproof.gate.cells import HEAD
+from stackproof.stack.environments import Say
+
+_ENDLESS = 400
+
+
+class Instrument(Protocol):
+    """What tells of a candidate: live sides, or programs."""
+
+    def weigher(self) -> Weigher:
+        """Return how runs of a candidate are weighed."""
+
+    def duel(self, key: str, build: Build, number: int) -> float | NoAnswer:
+        """Run a candidate once."""
+
+
+@dataclass(frozen=True)
+class SetTest:
+    """One test: which units were moved, what was said of them, each run's figure, and how long it took."""
+
+    units: frozenset[str]
+    settled: Settled
+    seen: tuple[float, ...]
+    seconds: float
+
+
+@dataclass(frozen=True)
+class GuiltyCommits:
+    """The first bad commit, or those that cannot be told apart, oldest first; how likely that is, and what could not be run."""
+
+    commits: tuple[str, ...]
+    sure: float
+    launches: int
+    among: int
+    unresolved: Mapping[str, str]
+
+
+@dataclass
+class Bisection:
+    """A search in progress; `tests` is what was asked until now."""
+
+    workshop: Workshop
+    instrument: Instrument
+    units: Sequence[MovingUnit]
+    confirmed: Sequence[float]
+    """What the launches of the bad end said."""
+    say: Say
+    tests: list[SetTest] = field(default_factory=list)
+    splitting: Splitting = field(init=False)
+
+    def __post_init__(self) -> None:
+        needs = {unit.name: unit.needs for unit in self.units}
+        self.splitting = Splitting([unit.name for unit in self.units], self._test, needs.__getitem__)
+        self.splitting.suspects = [unit.name for unit in self.units]
+
+    def blame(self) -> list[Blame]:
+        """Return the culprits among the units."""
+        return self.splitting.blame()
+
+    def atoms(self, names: Collection[str]) -> list[Atom]:
+        """Return the changes of these units."""
+        return [atom for unit in self.units if unit.name in names for atom in unit.atoms]
+
+    def of(self, names: Collection[str]) -> SetTest | None:
+        """Return the test of a set; none where it was not tested because it is an end."""
+        whole = self.splitting.closed(names)
+        return next((one for one in self.tests if one.units == whole), None)
+
+    def _test(self, names: frozenset[str]) -> SetWord:
+        rules, weigher, failure = plan.load().search, self.instrument.weigher(), plan.load().failure
+        limit = bound(rules.error, tests_of(len(self.units)))
+        moved, seen, began = self.atoms(names), list[float](), time.monotonic()
+        self.say(self._telling(names))
+
+        def run(number: int) -> float | NoAnswer:
+            one = self.instrument.duel(
+                f"set {_digest(names)} {number}", lambda: self.workshop.candidate(HEAD, moved), number
+            )
+            seen.extend([] if isinstance(one, NoAnswer) else [one])
+            return one
+
+        settled = settle(weigher, run, limit, max(rules.most, failure.most if weigher.fewest == 1 else 0))
+        self.tests.append(SetTest(names, settled, tuple(seen), time.monotonic() - began))
+        self.say(f"  {settled.word.value} after {settled.runs} runs{': ' + settled.reason if settled.reason else ''}")
+        self.workshop.sweep_caches()
+        return settled.word
+
+    def _telling(self, names: frozenset[str]) -> str:
+        """Say what is tried, what remains, and how long that will take if tests go on taking what they took."""
+        left = tests_of(len(self.splitting.suspects))
+        took = [one.seconds for one in self.tests]
+        about = f", about {left * sum(took) / len(took) / 60:.0f} min" if took else ""
+        shown = ", ".join(sorted(names)[:3]) + (", ..." if len(names) > 3 else "")
+        return (
+            f"test {len(self.tests) + 1}: {len(names)} of {len(self.units)} changes ({shown}); "
+            f"{len(self.splitting.suspects)} suspects, {left} tests or so to go{about}"
+        )
+
+    def descend(self, blame: Blame, line: Sequence[str]) -> GuiltyCommits:
+        """Return the first bad commit of a line, with the other changes of a blame in place."""
+        duels = self.instrument if isinstance(self.instrument, Duels) else None
+        timed = duels is not None and duels.symptom is not None and duels.symptom.timed
+        tested = self.of(blame.units)
+        known = tested.seen if tested else self.confirmed
+        last = len(line) - 1
+        told = Levels([{GOOD: 0.0, last: one} for one in known]) if timed else Signs(self.instrument.weigher())
+        lineage = Lineage([1.0] * len(line), told, plan.load().search.sure)
+        launches = 0
+        while (asked := lineage.ask(plan.load().search.beside if timed else 1)) and launches < _ENDLESS:
+            self._say_line(lineage, line, asked, launches)
+            builds = {at: self._build(blame, line[at]) for at in asked}
+            key = f"commits {_digest(blame.units)} {launches}"
+            if timed and duels is not None and isinstance(told, Levels):
+                _take_levels(lineage, told, duels.line_up(key, builds, launches))
+            elif isinstance(told, Signs):
+                _take_sign(lineage, told, asked[0], self.instrument.duel(key, builds[asked[0]], launches))
+            launches += 1
+        block, sure = lineage.likeliest()
+        names = {line[at]: why for at, why in lineage.unresolved.items()}
+        return GuiltyCommits(tuple(line[at] for at in block), sure, launches, len(line), names)
+
+    def _build(self, blame: Blame, commit: str) -> Build:
+        moved = [atom for atom in self.atoms(self.splitting.closed(blame.units)) if atom.kind is not AtomKind.COMMITS]
+        return lambda: self.workshop.candidate(HEAD, moved, commit)
+
+    def _say_line(self, lineage: Lineage, line: Sequence[str], asked: Sequence[int], launches: int) -> None:
+        likely, sure = lineage.likeliest()
+        tried = ", ".join(line[at][:10] for at in asked)
+        self.say(
+            f"commits, launch {launches + 1}: {tried}; likeliest of {len(line)} is {line[likely[0]][:10]} ({sure:.0%})"
+        )
+
+
+def _take_levels(lineage: Lineage, told: Levels, seen: Mapping[int, float | NoAnswer]) -> None:
+    lineage.unresolved.update({at: one.reason for at, one in seen.items() if isinstance(one, NoAnswer)})
+    levels = {at: one for at, one in seen.items() if not isinstance(one, NoAnswer)}
+    if len(levels) > 1:
+        told.launches.append(levels)
+
+
+def _take_sign(lineage: Lineage, told: Signs, at: int, seen: float | NoAnswer) -> None:
+    if isinstance(seen, NoAnswer):
+        lineage.unresolved[at] = seen.reason
+    else:
+        told.seen.setdefault(at, []).append(seen)
+
+
+def _digest(names: Collection[str]) -> str:
+    return hashlib.sha256("\n".join(sorted(names)).encode()).hexdigest()[:10]

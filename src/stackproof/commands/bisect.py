@@ -1,0 +1,132 @@
+"""The verb `bisect`: which part of the change between two sides made something worse."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stackproof.base import files
+from stackproof.base.errors import Refusal
+from stackproof.commands import arguments, gate
+
+if TYPE_CHECKING:
+    from stackproof.commands.arguments import Verbs
+
+_SIDE = "a commit, a lock or a record (default: this checkout as it is)"
+
+
+def add(verbs: Verbs) -> None:
+    """Add it to the parser of the command line."""
+    help_ = (
+        "which part of a change made something worse: a package, a variable, a commit, or several that must meet; "
+        "every test runs beside the good side"
+    )
+    verb = arguments.add(verbs, "bisect", help_, _bisect)
+    verb.epilog = f"{arguments.EPILOG}, 7 not reproduced: both ends are alike"
+    for side in ("good", "bad"):
+        gate.add_side(verb, side, f"{side}: {_SIDE}")
+    verb.add_argument(
+        "--what",
+        metavar="SUBJECT|CHECK|COUNTER",
+        help="what is worse: a subject such as gemm-float32, a cell such as gemm-float32::time, a counter such as operators, or a check "
+        "such as smoke/ddp::ranks_equal (default: whatever is, what is exact first)",
+    )
+    verb.add_argument(
+        "--deadline",
+        type=arguments.seconds,
+        default=600.0,
+        metavar="S",
+        help="a check or a command hangs after so long",
+    )
+    gate.add_common(verb)
+    gate.add_outputs(verb)
+    verb.add_argument("--unlike", action="store_true", help="search although the devices or drivers differ")
+    verb.add_argument(
+        "--continue",
+        dest="go_on",
+        nargs="?",
+        type=Path,
+        const=Path(),
+        metavar="JOURNAL",
+        help="go on where a search of the same ends was stopped (default: the newest)",
+    )
+    verb.add_argument(
+        "--command",
+        metavar="'WORDS'",
+        help="a command that tells, such as 'python train.py'; as for `git bisect run`, 0 is good, 125 says nothing, any other exit code "
+        "is bad; no shell is used",
+    )
+
+
+def _bisect(options: argparse.Namespace) -> int:
+    _check(options)
+    gate.need_statistics("bisect")
+    from stackproof.bisect.run import run_bisect
+
+    return run_bisect(options)
+
+
+def _check(options: argparse.Namespace) -> None:
+    """Refuse what is wrong with the words themselves, before anything is looked for or built."""
+    from stackproof.bench.subjects import profile
+    from stackproof.bisect import ends
+    from stackproof.gate import variants
+    from stackproof.jobs import words
+    from stackproof.stack import stacks
+
+    stack = stacks.load(options.stack) if options.stack else None
+    profile(options.profile) if options.profile else None
+    if options.command is not None and options.what:
+        raise Refusal("--command says what is worse, and so does --what; leave one out")
+    options.command = words.split(options.command) if options.command is not None else None
+    for side in ("good", "bad"):
+        variants.assignments(getattr(options, f"{side}_env"), f"--{side}-env")
+        variants.sources(getattr(options, f"{side}_source"), f"--{side}-source")
+        ends.check(word, side) if (word := getattr(options, side)) else None
+        lock = getattr(options, f"{side}_lock")
+        if lock and (why := files.why_unreadable(lock)):
+            raise Refusal(f"--{side}-lock {lock}: {why}; name a file made by `nox -s lock -- NAME`")
+    same = [
+        getattr(options, f"good{part}") == getattr(options, f"bad{part}") for part in ("", "_lock", "_env", "_source")
+    ]
+    if all(same):
+        raise Refusal(
+            "both ends are this checkout as it is; name what differs: --good REF, --bad-env NAME=VALUE, --bad-lock FILE, "
+            "--bad-source PACKAGE=PATH, or a record for --good or --bad"
+            if not options.good
+            else f"both ends are {options.good}; name what differs, such as another --good"
+        )
+    if options.go_on is not None and str(options.go_on) != "." and (why := files.why_unreadable(options.go_on)):
+        raise Refusal(f"--continue {options.go_on}: {why}; name the journal.jsonl of an earlier bisect")
+    if stack and options.what:
+        check_what(options.what, stack)
+    if stack:
+        gate.check_subjects(options.only, stack)
+    if options.unpinned:
+        variants.require_interpreter(options.unpinned)
+
+
+def check_what(what: str, stack: object) -> None:
+    """Refuse what is no check, no counter and no subject of any profile."""
+    from stackproof.gate import plan
+    from stackproof.runner import suites
+    from stackproof.stack.stacks import Stack
+
+    assert isinstance(stack, Stack)
+    if "/" in what:
+        suite, known = what.partition("/")[0], [*suites.of_verb("verify"), *suites.of_verb("ddp")]
+        if suite not in known or "::" not in what:
+            raise Refusal(
+                f"--what {what}: is no check; write one such as smoke/ddp::ranks_equal, of the suites {', '.join(known)}"
+            )
+        return
+    subject, _, aspect = what.partition("::")
+    found = plan.load()
+    if not aspect and subject in found.counters:
+        return
+    told = ("time", "runs", "computed", *found.counters, *found.quantities)
+    if aspect and aspect not in told:
+        raise Refusal(f"--what {what}: '{aspect}' is nothing that is compared; there are: {', '.join(told)}")
+    if subject != "process":
+        gate.check_subjects([subject], stack, "--what")
