@@ -14,9 +14,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from stackproof import ROOT
+from stackproof.base.files import write_atomically
 from stackproof.base.places import PACKAGE
 from stackproof.base.toml import read_toml
-from stackproof.record.records import write_atomically
 
 PAGE = ROOT / "docs" / "architecture.md"
 BEGIN, END = "<!-- made by `python -m tools.architecture` -->", "<!-- end of what is made -->"

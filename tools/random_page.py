@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import torch
 
 from stackproof import ROOT
+from stackproof.base.files import write_atomically
 from stackproof.operators.distributions import Draw
 from stackproof.operators.draws import DRAWS
-from stackproof.record.records import write_atomically
 
 PAGE = ROOT / "docs" / "random-operators.md"
 BEGIN = "<!-- made by `python -m tools.random_page` -->\n"

@@ -227,7 +227,7 @@ def test_full_disk_leaves_the_old_record(tmp_path: Path, monkeypatch: pytest.Mon
     """Old record whole, no litter, one sentence."""
     path = tmp_path / "r.json"
     records.write(whole(), path)
-    monkeypatch.setattr(records.os if where == "fsync" else records.Path, where, full)
+    monkeypatch.setattr(os if where == "fsync" else Path, where, full)
     with pytest.raises(Refusal, match=r"the record cannot be written \(No space left on device\)"):
         records.write(Record("smoke", "cpu", STARTED), path)
     monkeypatch.undo()
@@ -275,7 +275,7 @@ def test_interrupted_write_leaves_the_old_record(tmp_path: Path, monkeypatch: py
     def interrupt(handle: int) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(records.os, "fsync", interrupt)
+    monkeypatch.setattr(os, "fsync", interrupt)
     with pytest.raises(KeyboardInterrupt):
         records.write(Record("smoke", "cpu", STARTED), path)
     monkeypatch.undo()

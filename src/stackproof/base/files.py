@@ -162,3 +162,27 @@ def _why_unheard(path: Path) -> str:
     except OSError as error:
         return "is a pipe that nobody reads" if error.errno == errno.ENXIO else f"cannot be written ({error.strerror})"
     return ""
+
+
+def write_atomically(path: Path, text: str, mode: int = 0o644, *, durably: bool = True) -> None:
+    """Replace `path` in one step, so that a killed run leaves either the old file or the new one.
+
+    A link stays and what it names is replaced; a pipe or a device (`/dev/stdout`) is written to, never replaced. `mode`: for everyone,
+    if it says no other. `durably`: on the disk when this returns, so that a host that loses power keeps it too.
+    """
+    if path.exists() and not path.is_file():
+        path.write_text(text, encoding="utf-8")
+        return
+    path = path.resolve()
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            stream.write(text)
+            stream.flush()
+            if durably:
+                os.fsync(stream.fileno())
+        Path(temporary).chmod(mode)
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise

@@ -71,9 +71,9 @@ class Channel:
         return data
 
 
-def say(stream: IO[str], message: Message) -> None:
-    """Write one message and see it off."""
-    stream.write(json.dumps(message) + "\n")
+def say(stream: IO[str], message: Message, default: Callable[[Any], Any] | None = None) -> None:
+    """Write one message and see it off; `default` makes what JSON can say of what it cannot."""
+    stream.write(json.dumps(message, default=default) + "\n")
     stream.flush()
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
-import json
 import os
 import sys
 import threading
@@ -19,10 +18,11 @@ from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, TextIO
+from typing import Any
 
 import torch.distributed as dist
 
+from stackproof.base import rpc
 from stackproof.base.text import error_line
 from stackproof.collectives import objects
 from stackproof.collectives.calls import COLLECTIVES, fold
@@ -201,18 +201,13 @@ def check(rank: Rank) -> dict[str, Any]:
     """
     groups: Groups = {(tuple(range(rank.world_size)), False): None}
     with (Path(rank.arguments["outcomes"]) / f"rank{rank.rank}.outcomes").open("a", encoding="utf-8") as stream:
-        _leave(stream, {"row": "", "backend": rank.backend, "implementation": implementation(rank)})
+        rpc.say(stream, {"row": "", "backend": rank.backend, "implementation": implementation(rank)})
         for name in rank.arguments["rows"]:
             rank.phase(name)
             with deadline(rank, name, rank.arguments["row_s"]):
-                _leave(stream, {"row": name, **examine(rank, Row.of(name), groups)})
+                rpc.say(stream, {"row": name, **examine(rank, Row.of(name), groups)})
                 agree(rank, name, rank.arguments["row_s"])
     return {"rank": rank.rank}
-
-
-def _leave(stream: TextIO, outcome: dict[str, Any]) -> None:
-    stream.write(json.dumps(outcome) + "\n")
-    stream.flush()
 
 
 def examine(rank: Rank, row: Row, groups: Groups) -> dict[str, Any]:

@@ -87,7 +87,7 @@ def _text(name: str, found: FleetJudgement, folder: str) -> str:
 
 
 def _write(path: Path, text: str) -> None:
-    from stackproof.record.records import write_atomically
+    from stackproof.base.files import write_atomically
 
     if path == _STDOUT:
         print(text, end="")  # noqa: T201

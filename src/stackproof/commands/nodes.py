@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stackproof.base.errors import Refusal
+from stackproof.base.files import write_atomically
 from stackproof.commands import arguments
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def add(verbs: Verbs) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     from stackproof.nodes import prometheus, reading, table
-    from stackproof.record import records, store
+    from stackproof.record import store
 
     places = options.places or [folder for folder in store.folders() if folder.is_dir()]
     found = reading.gather(places)
@@ -38,7 +39,7 @@ def _run(options: argparse.Namespace) -> int:
         raise Refusal(f"{where}: no record and no answer of the doctor; `stackproof doctor --json FILE` writes one")
     if options.prometheus:
         try:
-            records.write_atomically(options.prometheus, prometheus.text(found))
+            write_atomically(options.prometheus, prometheus.text(found))
         except OSError as error:
             raise Refusal(f"{options.prometheus}: cannot be written ({error.strerror}); name another file") from error
     for line in table.lines(found):

@@ -259,8 +259,8 @@ def _looking(folder: Path | None, page: Path | None) -> Look:
 
 
 def _write_page(record: Record, path: Path) -> None:
+    from stackproof.base.files import write_atomically
     from stackproof.bench.agree_report import markdown
-    from stackproof.record.records import write_atomically
 
     try:
         write_atomically(path, markdown(record))

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from stackproof import DATA
 from stackproof.base.errors import Refusal
-from stackproof.record.records import write_atomically
+from stackproof.base.files import write_atomically
 from stackproof.stack.stacks import Stack
 
 FOLDER = DATA / "goldens"

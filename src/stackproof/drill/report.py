@@ -12,10 +12,11 @@ from rich.text import Text
 
 from stackproof import ROOT
 from stackproof.base.errors import Refusal
+from stackproof.base.files import write_atomically
 from stackproof.base.text import in_markdown, plain
 from stackproof.drill.compare import NAME
 from stackproof.drill.table import AREAS, Fault
-from stackproof.record.records import Check, Figure, Kind, Record, Verdict, write_atomically
+from stackproof.record.records import Check, Figure, Kind, Record, Verdict
 
 PAGE = ROOT / "docs" / "drill.md"
 _MOST_SAID = 160

@@ -14,10 +14,10 @@ from typing import Annotated, Any
 
 from stackproof.base import files
 from stackproof.base.errors import Refusal
+from stackproof.base.files import write_atomically
 from stackproof.base.toml import OneOf, Table, Wrong
 from stackproof.fleet import rules
 from stackproof.fleet.answers import RECORDS
-from stackproof.record.records import write_atomically
 
 SCHEMA = "stackproof.fleet-plan/1"
 NAME = "plan.json"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from stackproof.base.files import write_atomically
 from stackproof.base.text import plain
 from stackproof.fleet import answers, duels, judgement, plan
 from stackproof.fleet.judge import FleetCourt
 from stackproof.fleet.judgement import FleetJudgement
-from stackproof.record.records import write_atomically
 
 _MOST_PROBLEMS = 20
 

@@ -21,8 +21,9 @@ from asv.environment import Environment, EnvironmentUnavailable
 
 from stackproof.base import processes
 from stackproof.base.errors import Refusal
+from stackproof.base.files import write_atomically
 from stackproof.history import asv_names, leaf, probe
-from stackproof.record.records import Figure, write_atomically
+from stackproof.record.records import Figure
 from stackproof.record.store import place, state
 from stackproof.runner.process import variables_of
 from stackproof.stack import environments, hosts, stacks

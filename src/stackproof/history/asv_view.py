@@ -23,10 +23,11 @@ from asv.machine import Machine
 from asv.runner import BenchmarkResult
 from asv.util import UserError
 
+from stackproof.base.files import write_atomically
 from stackproof.history import asv_names, timeline
 from stackproof.history.timeline import Entry, Pooled, entries, pooled
 from stackproof.record import store
-from stackproof.record.records import Record, write_atomically
+from stackproof.record.records import Record
 
 INDEX = "view.index"
 """Which records each file of the view was made from; not `.json`, which asv would take for results."""

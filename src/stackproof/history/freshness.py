@@ -9,9 +9,9 @@ import subprocess
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from stackproof.base.files import write_atomically
 from stackproof.base.places import DATA, PACKAGE
 from stackproof.record import store
-from stackproof.record.records import write_atomically
 
 _INDEX = "index.html"
 _MARK = "published.json"

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from stackproof.base import rpc
 from stackproof.base.errors import Refusal, StackUnavailableError
 from stackproof.base.processes import die_with_parent
 from stackproof.jobs.pytest_entry import CHILD
@@ -40,8 +41,7 @@ class Child:
                 raise StackUnavailableError(f"stack.toml, imports: '{name}' cannot be imported: {error}") from error
 
     def _tell(self, event: str, **values: Any) -> None:
-        self._events.write(json.dumps({"event": event, **values}, default=str) + "\n")
-        self._events.flush()
+        rpc.say(self._events, {"event": event, **values}, default=str)
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:

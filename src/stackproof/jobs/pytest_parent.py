@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import sys
 import tempfile
 import time
@@ -14,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from stackproof.base import processes
+from stackproof.base import processes, rpc
 from stackproof.base.errors import Refusal
 from stackproof.base.text import first_line, plain
 from stackproof.jobs.pytest_entry import CHILD
@@ -158,7 +157,8 @@ class _Process:
     def __init__(self, config: pytest.Config, home: Path, tests: list[str]) -> None:
         self._folder = Path(tempfile.mkdtemp(dir=home))
         self._reading, writing = os.pipe()
-        self._mark, self._rest, self._wait = processes.new_mark(), b"", _START_S
+        self._told = rpc.Channel(self._reading, -1)  # it is told, and asks nothing
+        self._mark, self._wait = processes.new_mark(), _START_S
         self._traces, self._log = self._folder / "traces", self._folder / "log"
         request = self._folder / "request.json"
         request.write_text(json.dumps({"tests": tests, "pipe": writing, "traces": str(self._traces)}), encoding="utf-8")
@@ -179,8 +179,7 @@ class _Process:
         """
         running = False
         until = time.monotonic() + _START_S
-        while line := self._line(until, running):
-            told: dict[str, Any] = json.loads(line)
+        while told := self._next(until, running):
             running = told["event"] == "begins" or (running and told["event"] != "ended")
             if told["event"] == "begins":
                 self._wait = float(told["deadline"])
@@ -194,19 +193,15 @@ class _Process:
             reason = f"the process ended with {processes.describe_exit(status)}; it printed last: {plain(said, 600)}"
             raise Gone(Verdict.CRASHED, reason, status)
 
-    def _line(self, until: float, running: bool) -> bytes:
-        """Return the next line, empty at the end."""
-        while b"\n" not in self._rest:
-            ready, _, _ = select.select([self._reading], [], [], max(0.0, until - time.monotonic()))
-            if not ready:
-                after = f"no end after {self._wait:g} s" if running else f"no test began for {_START_S:g} s"
-                raise Gone(Verdict.HUNG, f"{after}{self._frame()}")
-            chunk = os.read(self._reading, 1 << 16)
-            if not chunk:
-                return b""
-            self._rest += chunk
-        line, _, self._rest = self._rest.partition(b"\n")
-        return line
+    def _next(self, until: float, running: bool) -> rpc.Message | None:
+        """Return what it tells next, nothing at the end."""
+        try:
+            return self._told.receive(until - time.monotonic())
+        except rpc.ClosedError:
+            return None
+        except rpc.SilentError:
+            after = f"no end after {self._wait:g} s" if running else f"no test began for {_START_S:g} s"
+            raise Gone(Verdict.HUNG, f"{after}{self._frame()}") from None
 
     def _frame(self) -> str:
         """Say in which line of a test it was: the innermost that is not Python's or a package's own."""

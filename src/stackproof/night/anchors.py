@@ -12,13 +12,13 @@ from datetime import date
 from pathlib import Path
 
 from stackproof.base.errors import Refusal
+from stackproof.base.files import write_atomically
 from stackproof.base.places import ROOT
 from stackproof.base.toml import Table
 from stackproof.drift import rules
 from stackproof.drift.nights import Night
 from stackproof.gate import commits, plan
 from stackproof.project import projects
-from stackproof.record.records import write_atomically
 from stackproof.stack.stacks import Stack
 
 NAME = "anchor.toml"

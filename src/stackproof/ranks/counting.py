@@ -17,6 +17,7 @@ from typing import Any
 import torch.distributed as dist
 from torch.distributed import distributed_c10d
 
+from stackproof.base.files import write_atomically
 from stackproof.ranks.entered import Counts, path
 
 _EVERY_S = 0.2
@@ -47,9 +48,7 @@ def _follow(folder: Path, rank: int, count: Callable[[], Counts], ended: threadi
         over = ended.wait(_EVERY_S)
         with contextlib.suppress(RuntimeError, OSError):  # a group is formed or ended in this moment; a full disk
             if (now := count()) != last:
-                beside = path(folder, rank).with_suffix(".counting")
-                beside.write_text(json.dumps(now), encoding="utf-8")
-                beside.replace(path(folder, rank))
+                write_atomically(path(folder, rank), json.dumps(now), durably=False)
                 last = now
         if over:
             return

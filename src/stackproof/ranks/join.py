@@ -21,9 +21,10 @@ from typing import Any
 
 from stackproof.base import processes
 from stackproof.base.errors import Refusal
+from stackproof.base.files import write_atomically
 from stackproof.ranks import launchers
 from stackproof.ranks.launchers import Invitation, Placement, Spec
-from stackproof.record import records, writer
+from stackproof.record import writer
 from stackproof.record.records import Check, Figure, Record, Verdict, overall
 from stackproof.runner.process import variables_of
 from stackproof.stack import environment_proof, hosts, provenance
@@ -260,13 +261,13 @@ def _await_others(folder: Path, place: Placement) -> None:
 
 def _note_failure(folder: Path, rank: int, status: int | None) -> None:
     failure = [{"rank": rank, "exitcode": -9 if status is None else status, "time": time.time()}]
-    records.write_atomically(folder / f"rank{rank}.failure", json.dumps(failure))
+    write_atomically(folder / f"rank{rank}.failure", json.dumps(failure))
 
 
 def _note_alive(folder: Path, rank: int, child: int) -> None:
     """Say where this rank and its supervisor live: of one that is killed together with its supervisor nothing else is left."""
     living = {"host": socket.gethostname(), "processes": [os.getpid(), child]}
-    records.write_atomically(folder / f"rank{rank}.alive", json.dumps(living))
+    write_atomically(folder / f"rank{rank}.alive", json.dumps(living))
 
 
 def _gone(folder: Path, world_size: int) -> list[int]:

@@ -20,6 +20,7 @@ from typing import Any, NoReturn
 import torch.distributed as dist
 from torch._C._distributed_c10d import Store, TCPStore
 
+from stackproof.base.files import write_atomically
 from stackproof.base.places import mount_suites
 from stackproof.base.processes import die_with_parent
 from stackproof.device.devices import HOST, visible
@@ -28,7 +29,6 @@ from stackproof.ranks import libraries
 from stackproof.ranks.blame import FORMED, LEAVING
 from stackproof.ranks.counting import told
 from stackproof.ranks.launchers import Spec
-from stackproof.record.records import write_atomically
 from stackproof.stack import stacks
 
 # The launcher's deadline comes first: a peer that gave up waiting would be blamed for the rank that hangs.

@@ -7,8 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from stackproof.base.errors import Refusal
+from stackproof.base.files import write_atomically
 from stackproof.base.text import plain
-from stackproof.record.records import Check, Record, Verdict, write_atomically
+from stackproof.record.records import Check, Record, Verdict
 
 _ELEMENTS = {
     Verdict.PASSED: "",

@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
-import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from enum import Enum
@@ -16,6 +14,7 @@ from typing import Any
 
 from stackproof.base import files
 from stackproof.base.errors import Refusal
+from stackproof.base.files import write_atomically
 
 SCHEMA = Path(__file__).with_name("record.schema.json")
 SCHEMA_NAME = "stackproof-record-2"
@@ -220,28 +219,6 @@ def write(record: Record, path: Path) -> None:
         raise Refusal(
             f"{path}: the record cannot be written ({error.strerror}); free space or choose another file with --json"
         ) from error
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Replace `path` in one step, so that a killed run leaves either the old file or the new one.
-
-    A link stays and what it names is replaced; a pipe or a device (`/dev/stdout`) is written to, never replaced.
-    """
-    if path.exists() and not path.is_file():
-        path.write_text(text, encoding="utf-8")
-        return
-    path = path.resolve()
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            stream.write(text)
-            stream.flush()
-            os.fsync(stream.fileno())
-        Path(temporary).chmod(0o644)  # mkstemp makes it private, a record is for everyone
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 def read(path: Path) -> Record:

@@ -22,6 +22,7 @@ from typing import Any
 
 from stackproof.base import files
 from stackproof.base.errors import Refusal
+from stackproof.base.files import write_atomically
 from stackproof.record import chain, records
 from stackproof.record.records import Record
 
@@ -85,7 +86,7 @@ def sign(path: Path, key: KeyFile) -> Path:
     told = {"keyid": key.identity, "sig": base64.b64encode(signature).decode()}
     envelope = {"payload": base64.b64encode(payload).decode(), "payloadType": PAYLOAD_TYPE, "signatures": [told]}
     try:
-        records.write_atomically(beside(path), json.dumps(envelope, indent=1) + "\n")
+        write_atomically(beside(path), json.dumps(envelope, indent=1) + "\n")
     except OSError as error:
         raise Refusal(f"{beside(path)}: the signature cannot be written ({error.strerror})") from error
     return beside(path)

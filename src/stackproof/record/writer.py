@@ -11,6 +11,7 @@ from itertools import combinations
 from pathlib import Path
 
 from stackproof.base.errors import Refusal
+from stackproof.base.files import write_atomically
 from stackproof.base.places import RESULTS
 from stackproof.record import chain, junit, records
 from stackproof.record.records import Figure, Record
@@ -98,7 +99,7 @@ def write_asked(record: Record, outputs: Outputs, page: Callable[[Record], str] 
     if outputs.markdown and page:
         try:
             outputs.markdown.parent.mkdir(parents=True, exist_ok=True)
-            records.write_atomically(outputs.markdown, page(record))
+            write_atomically(outputs.markdown, page(record))
         except OSError as error:
             raise Refusal(
                 f"{outputs.markdown}: the page cannot be written ({error.strerror}); "

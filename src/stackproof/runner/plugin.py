@@ -9,7 +9,6 @@ from __future__ import annotations
 import faulthandler
 import importlib
 import itertools
-import json
 import random
 import re
 import time
@@ -21,6 +20,7 @@ from typing import Any
 
 import pytest
 
+from stackproof.base import rpc
 from stackproof.base.errors import Refusal
 from stackproof.base.places import SUITES, mount_suites
 from stackproof.base.processes import die_with_parent
@@ -77,8 +77,7 @@ class Reporter:
 
     def emit(self, event: str, **values: Any) -> None:
         """Append one event; a line is written at once."""
-        self._events.write(json.dumps({"event": event, **values}) + "\n")
-        self._events.flush()
+        rpc.say(self._events, {"event": event, **values})
 
     def conclude(
         self, identifier: str, verdict: Verdict, reason: str, seconds: float, figures: dict[str, Figure] | None = None

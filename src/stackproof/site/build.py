@@ -15,9 +15,9 @@ from typing import Any
 from stackproof import __version__
 from stackproof.base import files
 from stackproof.base.errors import Refusal
+from stackproof.base.files import write_atomically
 from stackproof.base.places import DATA, PACKAGE
 from stackproof.record import signing
-from stackproof.record.records import write_atomically
 from stackproof.site import beside, drilled, front, runs, series, shelf, told
 from stackproof.site.matrix import DAYS
 from stackproof.site.model import SiteModel, model

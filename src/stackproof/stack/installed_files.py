@@ -6,6 +6,7 @@ Source: https://packaging.python.org/en/latest/specifications/recording-installe
 from __future__ import annotations
 
 import base64
+import contextlib
 import csv
 import hashlib
 import importlib.machinery
@@ -17,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stackproof.base import processes
+from stackproof.base.files import write_atomically
 from stackproof.stack.shared_hashes import SharedHashes
 
 CACHE = "stackproof.files.json"
@@ -241,9 +243,5 @@ def remember(cache: Path, marks: dict[str, str], known: dict[str, str]) -> None:
     """Keep what was seen; where nothing can be written, the next run reads every file again."""
     if marks == known:
         return
-    beside = cache.with_name(f"{cache.name}.{os.getpid()}")
-    try:
-        beside.write_text(json.dumps(marks), encoding="utf-8")
-        beside.replace(cache)
-    except OSError:
-        beside.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        write_atomically(cache, json.dumps(marks), durably=False)

@@ -21,6 +21,7 @@ from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel
 from packaging.version import InvalidVersion
 
 from stackproof.base.errors import Refusal
+from stackproof.base.files import write_atomically
 from stackproof.stack import lockfile
 from stackproof.stack.lockfile import is_vendor_build, overrides, requirements
 from stackproof.stack.stacks import Stack, Vendor
@@ -342,15 +343,7 @@ def _slug(url: str) -> str:
 
 def _replace(path: Path, text: str) -> None:
     """Write beside and rename: whatever happens, the old lock or the new one is there, whole."""
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
-        with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as handle:
-            handle.write(text)
-            handle.flush()
-            os.fsync(handle.fileno())
-        Path(name).chmod(0o644)
-        Path(name).replace(path)
+        write_atomically(path, text)
     except OSError as error:
         raise Refusal(f"{path}: cannot be written ({error.strerror}); the old lock is unchanged") from error
-    finally:
-        Path(name).unlink(missing_ok=True)

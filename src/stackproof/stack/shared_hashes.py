@@ -12,9 +12,10 @@ import contextlib
 import json
 import os
 import stat
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
+
+from stackproof.base.files import write_atomically
 
 NAME = "stackproof.hashes.json"
 _MOST = 1 << 19
@@ -54,7 +55,7 @@ class SharedHashes:
             return
         merged = {**_read(self._store), **self._learnt}
         with contextlib.suppress(OSError):
-            _replace(self._store, json.dumps(merged if len(merged) <= _MOST else self._learnt))
+            write_atomically(self._store, json.dumps(merged if len(merged) <= _MOST else self._learnt), 0o600)
 
 
 def beside(prefix: Path) -> Path:
@@ -84,11 +85,3 @@ def _ours(path: Path, kind: Callable[[int], bool]) -> bool:
     except OSError:
         return False
     return kind(seen.st_mode) and seen.st_uid == os.getuid() and not seen.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-
-
-def _replace(store: Path, text: str) -> None:
-    """Write it in one move, readable and writable by this user alone."""
-    handle, name = tempfile.mkstemp(dir=store.parent, prefix=f".{store.name}.")
-    with os.fdopen(handle, "w", encoding="utf-8") as stream:
-        stream.write(text)
-    Path(name).replace(store)
