@@ -174,6 +174,6 @@ def test_what_is_replayed_is_told_how_to_choose_kernels(monkeypatch: pytest.Monk
     """Where the user has set nothing; what the user has set stays."""
     monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)
     monkeypatch.setenv("ROCBLAS_DEFAULT_ATOMICS_MODE", "1")
-    found = card._defaults(stacks.load("cpu"))
+    found = card.defaults(stacks.load("cpu"))
     assert found["CUBLAS_WORKSPACE_CONFIG"] == ":4096:8" and "ROCBLAS_DEFAULT_ATOMICS_MODE" not in found
     assert "CUBLAS_WORKSPACE_CONFIG" not in os.environ

@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from stackproof.base.errors import Refusal
-from stackproof.commands import arguments, fleet_card, fleet_judge
+from stackproof.commands import arguments, fleet_card, fleet_duel, fleet_judge, fleet_plan
 
 if TYPE_CHECKING:
     from stackproof.commands.arguments import Verbs
@@ -18,7 +18,7 @@ def add(verbs: Verbs) -> None:
     """Add it and its steps to the parser of the command line."""
     verb = arguments.add(verbs, "fleet", _HELP, _run)
     steps = verb.add_subparsers(title="steps", metavar="STEP")
-    for module in (fleet_card, fleet_judge):
+    for module in (fleet_plan, fleet_card, fleet_judge, fleet_duel):
         module.add(steps)
 
 

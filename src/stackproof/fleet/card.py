@@ -67,7 +67,7 @@ class HostWork:
     _home: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="stackproof-fleet-")))
 
     def __post_init__(self) -> None:
-        os.environ.update(_defaults(self.order.stack))
+        os.environ.update(defaults(self.order.stack))
         self.record = writer.begin(rules.VERB, self.order.stack.name)
 
     def take(self) -> Record:
@@ -161,7 +161,7 @@ class HostWork:
         return StageOutcome(Verdict.PASSED, said, {"card": str(card)})
 
 
-def _defaults(stack: Stack) -> dict[str, str]:
+def defaults(stack: Stack) -> dict[str, str]:
     """Return what processes of the stack are started with, where the user has set nothing."""
     own = {name: value for name, value in rules.load().environment.items() if name not in os.environ}
     return {**own, **variables_of(stack)}

@@ -142,7 +142,7 @@ class _Told:
     def _strip(self, key: SubjectKey, cards: Sequence[CardAnswer]) -> Strip:
         spread = outliers.spread([card.seconds[key] for card in cards if key in card.seconds], self._rules.floor)
         slow = [card for card in cards if key in card.seconds and self._odd(spread, card.seconds[key])]
-        split = len(slow) >= max(2, self._rules.split * len(cards)) and len(cards) > 2 * self._rules.least
+        split = len(slow) >= max(3, self._rules.split * len(cards)) and len(cards) > 2 * self._rules.least
         for card in slow:
             self._add(card.host, self._slow(key, card, spread, split))
         ratios = tuple(round(spread.ratio(card.seconds[key]), 5) if key in card.seconds else 0.0 for card in cards)

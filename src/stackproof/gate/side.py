@@ -295,7 +295,7 @@ def _held(device: Device) -> int:
 
 
 @contextmanager
-def _within(ask: str, arguments: Answer) -> Iterator[None]:
+def within(ask: str, arguments: Answer) -> Iterator[None]:
     """Write down where this process is when the deadline of a request passes; and in its log how long the request took."""
     faulthandler.dump_traceback_later(float(arguments.pop("deadline_s")))
     subject, began = arguments.get("subject", ""), time.monotonic()
@@ -304,7 +304,7 @@ def _within(ask: str, arguments: Answer) -> Iterator[None]:
     sys.stderr.write(f"{ask} {subject}: {time.monotonic() - began:.2f} s\n")
 
 
-def _failed(error: Exception) -> Answer:
+def failed(error: Exception) -> Answer:
     """What goes wrong with a request is its answer, with the verdict that it means."""
     if isinstance(error, CheckEnded):
         return {"verdict": error.verdict.value, "reason": str(error)}
@@ -327,7 +327,7 @@ def main(arguments: list[str]) -> int:
             rpc.say(answers, {"refused": str(refusal), "exit_code": refusal.exit_code})
             return refusal.exit_code
         rpc.say(answers, hello)
-        rpc.serve(side, sys.stdin, answers, _failed, _within)
+        rpc.serve(side, sys.stdin, answers, failed, within)
     return 0
 
 

@@ -1,0 +1,109 @@
+"""The steps `fleet duel`, which confirms or refutes, and `fleet side`, which it starts on each of two hosts."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stackproof.base.errors import Refusal
+from stackproof.base.text import plain
+from stackproof.commands import arguments, fleet_plan
+from stackproof.stack import stacks
+
+if TYPE_CHECKING:
+    from stackproof.commands.arguments import Verbs
+    from stackproof.fleet.judgement import FleetJudgement
+
+_SLURM = "srun --nodes=1 --ntasks=1 --exclusive --unbuffered --nodelist={host}"
+
+
+def add(steps: Verbs) -> None:
+    """Add them to the parser of `fleet`."""
+    help_ = "put each suspect beside healthy hosts, turn by turn, and list those that are confirmed with what would drain them"
+    step = arguments.add(steps, "duel", help_, _duel)
+    step.add_argument(
+        "folder", type=Path, metavar="FOLDER", help="the folder of the sweep, with its plan and its records"
+    )
+    arguments.add_stack(step)
+    help_ = f"how a command is run on a host, {{host}} in its place (default: '{_SLURM}')"
+    step.add_argument("--launch", default=_SLURM, metavar="WORDS", help=help_)
+    step.add_argument("--python", metavar="PATH", help="the interpreter on the hosts (default: as `fleet run` has it)")
+    arguments.add_list(step, "--host", "NAME", "only this suspect; may be repeated")
+    step.add_argument(
+        "--most",
+        type=arguments.count,
+        default=16,
+        metavar="N",
+        help="suspects at most, the oddest first (default: 16)",
+    )
+    step.add_argument(
+        "--start",
+        type=arguments.seconds,
+        default=300.0,
+        metavar="SECONDS",
+        help="what a host may take to come up (default: 300)",
+    )
+    step.add_argument("--drain", action="store_true", help="also take the confirmed out of service, by scontrol")
+    arguments.add_deadline_scale(step)
+    _add_side(steps)
+
+
+def _add_side(steps: Verbs) -> None:
+    step = arguments.add(steps, "side", "what `duel` starts on a host; it answers on its standard output", _side)
+    arguments.add_stack(step, required=True)
+    step.add_argument("--profile", choices=("tiny", "full"), required=True, help="as the plan has it")
+    step.add_argument("--host", required=True, metavar="NAME", help="who this is")
+    step.add_argument("--card", type=arguments.seed, default=0, metavar="N", help="which card")
+
+
+def _duel(options: argparse.Namespace) -> int:
+    from stackproof.fleet import duel, plan, report, sweep
+    from stackproof.fleet.far import Launcher
+
+    folder = options.folder.absolute()
+    made = plan.load(folder)
+    options.container = ""
+    python = str(fleet_plan.python_of(options, made.stack))
+    launcher = Launcher.of(options.launch, python, made.stack, made.profile, options.deadline_scale, options.start)
+    before = sweep.judged(folder)
+    suspects = [one for one in report.open_suspects(before) if not options.host or one.host in options.host]
+    for challenge in duel.challenges(before, made.hosts, suspects[: options.most]):
+        record = duel.Duel(challenge, launcher, _say).fight()
+        duel.keep(record, folder)
+    found = sweep.judged(folder)
+    sweep.keep(found, folder)
+    print(report.terminal(found, str(folder)))  # noqa: T201
+    if options.drain:
+        _drain(found)
+    return found.exit_code
+
+
+def _drain(found: FleetJudgement) -> None:
+    from stackproof.fleet import draining, slurm
+
+    for host in draining.drained(found):
+        slurm.call(*draining.command(host))
+        _say(f"drained: {host.host}")
+
+
+def _side(options: argparse.Namespace) -> int:
+    from stackproof.fleet import card, rules
+
+    stack = stacks.load(options.stack)
+    device = f"{stack.device}:{options.card}" if options.card else ""
+    told = {"stack": stack.name, "profile": options.profile, "device": device, "host": rules.host(options.host)}
+    os.environ.update(card.defaults(stack))
+    sys.stdout.flush()
+    command = [sys.executable, "-m", "stackproof.fleet.side", json.dumps(told)]
+    try:
+        os.execv(sys.executable, command)  # noqa: S606 - no shell; torch is to be imported under the stack's variables
+    except OSError as error:
+        raise Refusal(f"{sys.executable}: cannot be started ({error.strerror})") from error
+
+
+def _say(sentence: str) -> None:
+    print(plain(sentence, lines=False), flush=True)  # noqa: T201

@@ -1,0 +1,181 @@
+"""The steps `fleet plan` and `fleet run`: who is asked, by which engine; and under Slurm, asking them."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stackproof.base.errors import Refusal
+from stackproof.base.text import plain
+from stackproof.commands import arguments
+from stackproof.stack import environments, stacks
+
+if TYPE_CHECKING:
+    from stackproof.commands.arguments import Verbs
+    from stackproof.fleet.engines import PodTerms
+    from stackproof.fleet.plan import FleetPlan
+
+_PROFILES, _PARTS, _ENGINES = ("tiny", "full"), ("doctor", "smoke"), ("slurm", "ssh", "kubernetes")
+
+
+def add(steps: Verbs) -> None:
+    """Add them to the parser of `fleet`."""
+    help_ = "say which hosts are swept, and write that into a folder that they share; no host is asked yet"
+    step = arguments.add(steps, "plan", help_, _plan)
+    step.add_argument(
+        "folder", type=arguments.folder, metavar="FOLDER", help="a new folder on a disk that all hosts share"
+    )
+    arguments.add_stack(step, required=True)
+    step.add_argument("--hosts", metavar="LIST", help="who, as schedulers write it: 'node[01-16],login1'")
+    step.add_argument("--hosts-file", type=Path, metavar="FILE", help="who, a name a line")
+    step.add_argument("--profile", choices=_PROFILES, help="how much (default: tiny on a CPU, else full)")
+    step.add_argument(
+        "--without", action="append", default=[], choices=_PARTS, help="leave this out on every host; may be repeated"
+    )
+    step.add_argument(
+        "--engine",
+        choices=_ENGINES,
+        default="slurm",
+        help="who starts it: slurm (default), or lines and files for others",
+    )
+    _add_pod(step)
+    _add_python(step)
+    _add_run(steps)
+
+
+def _add_pod(step: argparse.ArgumentParser) -> None:
+    """Add what only Kubernetes wants to know."""
+    step.add_argument("--image", default="", help="kubernetes: the image, which holds the stack and stackproof")
+    step.add_argument("--claim", default="stackproof-sweeps", help="kubernetes: the volume claim that all pods share")
+    step.add_argument("--namespace", default="", help="kubernetes: where the job goes")
+    arguments.add_list(
+        step, "--resource", "NAME=COUNT", "kubernetes: what a pod asks of its node, such as nvidia.com/gpu=8"
+    )
+
+
+def _add_python(step: argparse.ArgumentParser) -> None:
+    help_ = (
+        "the interpreter on the hosts (default: this one where torch is, else that of the stack's lock, which is built)"
+    )
+    step.add_argument("--python", metavar="PATH", help=help_)
+
+
+def _add_run(steps: Verbs) -> None:
+    step = arguments.add(
+        steps, "run", "ask the hosts of a plan, under Slurm: an array with a task pinned to each host", _run
+    )
+    step.add_argument("folder", type=Path, metavar="FOLDER", help="the folder of the plan")
+    arguments.add_stack(step)
+    _add_python(step)
+    step.add_argument(
+        "--container",
+        default="",
+        metavar="WORDS",
+        help="runs a command in an image, such as 'apptainer exec --nv stack.sif'",
+    )
+    arguments.add_list(
+        step, "--sbatch", "OPTION", "an option for sbatch, such as --sbatch=--partition=gpu; may be repeated"
+    )
+    help_ = "wait for so long, cancel what then still waits for a dead host, and judge"
+    step.add_argument("--wait", type=arguments.minutes, default=0.0, metavar="MINUTES", help=help_)
+    arguments.add_deadline_scale(step)
+
+
+def _plan(options: argparse.Namespace) -> int:
+    from stackproof.fleet import plan
+
+    stack = stacks.load(options.stack)
+    profile = options.profile or ("tiny" if stack.device == stacks.load("cpu").device else "full")
+    made = plan.make(options.folder.absolute().name, stack.name, profile, _hosts(options), without=options.without)
+    pod = _pod(options) if options.engine == "kubernetes" else None
+    path = made.keep(options.folder.absolute())
+    print(f"{len(made.hosts)} hosts, profile {profile}: {path}")  # noqa: T201
+    for line in _next(options, made, pod):
+        print(line)  # noqa: T201
+    return 0
+
+
+def _hosts(options: argparse.Namespace) -> list[str]:
+    from stackproof.base import files
+    from stackproof.fleet import plan
+
+    found = plan.expanded(options.hosts) if options.hosts else []
+    if options.hosts_file:
+        text = files.read_bytes(options.hosts_file, "name a file with a host a line").decode("utf-8", errors="replace")
+        found += [name for line in text.splitlines() for name in plan.expanded(line.partition("#")[0])]
+    return found
+
+
+def _next(options: argparse.Namespace, made: FleetPlan, pod: PodTerms | None) -> list[str]:
+    """Return what to type next, after the files of the engine are written."""
+    from stackproof.fleet import engines
+    from stackproof.record.records import write_atomically
+
+    folder = options.folder.absolute()
+    judged = f"then, at any time: stackproof fleet judge {folder}"
+    if pod:
+        write_atomically(folder / engines.MANIFEST, engines.manifest(made, pod))
+        return [f"next: kubectl apply -f {folder / engines.MANIFEST}", judged]
+    if options.engine == "ssh":
+        write_atomically(folder / engines.HOSTS, engines.hosts_file(made))
+        python = options.python or sys.executable
+        return ["next, one of:", *(f"  {line}" for line in engines.ssh_lines(made, folder, python)), judged]
+    return [f"next: stackproof fleet run {folder}", judged]
+
+
+def _pod(options: argparse.Namespace) -> PodTerms:
+    from stackproof.fleet.engines import PodTerms
+
+    if not options.image:
+        raise Refusal(
+            "a pod needs an image: add --image NAME, one that holds the stack and stackproof (containers/README.md)"
+        )
+    resources = {}
+    for text in options.resource:
+        name, _, count = text.partition("=")
+        if not name or not count.isdecimal():
+            raise Refusal(f"--resource '{plain(text, 80)}' is not NAME=COUNT; write it as nvidia.com/gpu=8")
+        resources[name] = count
+    return PodTerms(options.image, options.claim, resources, options.namespace)
+
+
+def _run(options: argparse.Namespace) -> int:
+    from stackproof.fleet import plan, slurm, sweep
+
+    folder = options.folder.absolute()
+    made = plan.load(folder)
+    slurm.require()
+    terms = slurm.SlurmTerms(
+        python_of(options, made.stack), options.container, tuple(options.sbatch), options.deadline_scale
+    )
+    jobs = slurm.submit(made, folder, terms, _say)
+    if not options.wait:
+        print(f"nothing waits for them here; at any time: stackproof fleet judge {folder}")  # noqa: T201
+        return 0
+    if not slurm.finished(jobs, options.wait, _say):
+        _say("the time is over; what still waits is cancelled")
+        slurm.cancel(jobs)
+    from stackproof.fleet import report
+
+    found = sweep.judged(folder)
+    sweep.keep(found, folder)
+    print(report.terminal(found, str(folder)))  # noqa: T201
+    return found.exit_code
+
+
+def python_of(options: argparse.Namespace, stack: str) -> Path:
+    """Return the interpreter of the hosts: what was named, this one in a vendor's container, or the lock's, which is built here once."""
+    if options.python:
+        return Path(options.python)
+    if options.container:
+        return Path("python3")
+    if importlib.util.find_spec("torch"):
+        return Path(sys.executable)
+    return environments.prepare(stacks.load(stack), _say)
+
+
+def _say(sentence: str) -> None:
+    print(plain(sentence, lines=False), flush=True)  # noqa: T201
