@@ -50,15 +50,8 @@ def test_reframe_lets_a_host_answer(python: Path, tmp_path: Path) -> None:
     plan.make("monday", "cpu", "tiny", ["n1"], without=["doctor", "smoke"]).keep(tmp_path / "sweep")
     check = ROOT / "fleet" / "reframe" / "fleet_check.py"
     chosen = ["-S", f"sweep={tmp_path / 'sweep'}", "-S", f"python={sys.executable}", "-S", "host=n1"]
-    words = [
-        python.parent / "reframe",
-        "-c",
-        check,
-        *chosen,
-        "-r",
-        f"--prefix={tmp_path}",
-        f"--report-file={tmp_path / 'report.json'}",
-    ]
+    own = ["-r", f"--prefix={tmp_path}", f"--report-file={tmp_path / 'report.json'}"]
+    words = [str(python.parent / "reframe"), "-c", str(check), *chosen, *own]
     ended = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, check=False)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     (card,) = answers.gather(tmp_path / "sweep").hosts["n1"].cards
