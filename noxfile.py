@@ -174,7 +174,7 @@ def gate_tests(session: nox.Session) -> None:
     """Test the gate where its statistics are, with live sides in the cpu stack's environment, each fault planted."""
     side = environments.prepare(stacks.load(stacks.DEVELOPMENT), session.log)
     _install(session, "judges", "others", "test")
-    tools = [str(one.parent) for one in sorted((ROOT / "tests" / "tools").glob("*/conftest.py"))]
+    tools = sorted({str(one.parent) for one in (ROOT / "tests" / "tools").glob("*/test_*.py")})
     verbs = [f"tests/commands/test_{name}.py" for name in ("gate", "gate_command", "night")]
     words = session.posargs or ["tests/bisect", "tests/gate", "tests/night", *tools, *verbs]
     _call(session, "python", "pytest", "-p", "no:benchmark", *words, STACKPROOF_SIDE=str(side))

@@ -2,15 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from suites.plain import plain_float32
 
-import pytest
-
-from stackproof.device.numerics import shortened
-
-
-@pytest.fixture(autouse=True)
-def plain_float32() -> Iterator[None]:
-    """Keep every product and convolution of a check in full float32."""
-    with shortened(False):
-        yield
+__all__ = ["plain_float32"]

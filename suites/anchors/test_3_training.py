@@ -19,6 +19,7 @@ from stackproof.operators import forms
 from stackproof.operators.recurrences import RECURRENCES, quasi_newton
 from stackproof.record.checks import CapabilityMissing, require
 from stackproof.record.records import Figure
+from stackproof.workloads.updates import in_float64
 from suites.anchors.schedules import FIRST, SCHEDULES, Schedule
 from suites.optimisers.variants import CPU, SETTINGS, Case, give_gradients, left, parameters
 
@@ -55,12 +56,12 @@ def test_optimiser(name: str, kind: str, device: Device, figures: dict[str, Figu
         tensors = parameters(place, dtype)[1:]
         optimiser = _made(name, tensors, foreach=kind == "foreach")
         groups = {id(one): group for group in optimiser.param_groups for one in group["params"]}
-        states: list[forms.State] = [{"parameter": _wide(one)} for one in tensors]
+        states: list[forms.State] = [{"parameter": in_float64(one)} for one in tensors]
         sizes: list[dict[str, float]] = [{} for _ in tensors]
         worst, allowed = 0.0, max(_ALLOWED[dtype], _OPTIONS[name].get("allowed", 0.0))
         for step in range(_STEPS):
             give_gradients([torch.empty(0), *tensors], step)
-            gradients = [_wide(one.grad) for one in tensors]
+            gradients = [in_float64(one.grad) for one in tensors]
             optimiser.step()
             for number, (tensor, slope) in enumerate(zip(tensors, gradients, strict=True)):
                 options = groups[id(tensor)]
@@ -81,8 +82,8 @@ def _held(
     said: str,
 ) -> float:
     """Hold a parameter and what the optimiser keeps of it, in parts of the largest size that each had; return the worst."""
-    found = {key: _wide(one) for key, one in optimiser.state[tensor].items() if torch.is_tensor(one)}
-    found["parameter"] = _wide(tensor)
+    found = {key: in_float64(one) for key, one in optimiser.state[tensor].items() if torch.is_tensor(one)}
+    found["parameter"] = in_float64(tensor)
     require(found.keys() == exact.keys(), f"{said} it keeps {sorted(found)}, its closed form {sorted(exact)}")
     worst = 0.0
     for what, value in exact.items():
@@ -112,16 +113,12 @@ def test_quasi_newton(device: Device, figures: dict[str, Figure]) -> None:
             return float(leaf.detach() @ leaf.grad) / 2
 
         optimiser.step(loss)
-        off = float(np.linalg.norm(_wide(leaf) - exact) / np.linalg.norm(exact))
+        off = float(np.linalg.norm(in_float64(leaf) - exact) / np.linalg.norm(exact))
         require(
             off <= allowed, f"L-BFGS in {dtype} is {off:.2g} from its recursion after 8 steps, {allowed} is allowed"
         )
         figures[f"{dtype}"] = off
     figures["summary"] = "eight steps of L-BFGS are its recursion"
-
-
-def _wide(tensor: Any) -> Any:
-    return tensor.detach().cpu().double().numpy().copy()
 
 
 @pytest.mark.deadline(60)
@@ -200,7 +197,7 @@ def test_clipping(norm: float, device: Device, figures: dict[str, Figure]) -> No
     """Gradients come out times bound / (norm + 1e-6) where that is under 1, and untouched where it is not; the norm is returned."""
     tensors = parameters(device.torch, torch.float32)[1:]
     give_gradients([torch.empty(0), *tensors], 1)
-    before = [_wide(one.grad) for one in tensors]
+    before = [in_float64(one.grad) for one in tensors]
     joined = np.concatenate([one.reshape(-1) for one in before])
     total = float(np.linalg.norm(joined, norm))
     for bound in (total * 4, total / 3):
@@ -213,7 +210,7 @@ def test_clipping(norm: float, device: Device, figures: dict[str, Figure]) -> No
         )
         factor = min(1.0, bound / (total + 1e-6))
         for tensor, gradient in zip(tensors, before, strict=True):
-            off = np.abs(_wide(tensor.grad) - factor * gradient).max() / np.abs(gradient).max()
+            off = np.abs(in_float64(tensor.grad) - factor * gradient).max() / np.abs(gradient).max()
             require(
                 off <= 1e-5, f"clipped to {bound / total:.3g} of the norm, a gradient is {off:.2g} off, 1e-5 is allowed"
             )
@@ -225,12 +222,12 @@ def test_clipping_values(device: Device, figures: dict[str, Figure]) -> None:
     """Each number of a gradient is cut at the bound, to the bit, and no other is touched."""
     tensors = parameters(device.torch, torch.float32)[1:]
     give_gradients([torch.empty(0), *tensors], 2)
-    before = [_wide(one.grad) for one in tensors]
+    before = [in_float64(one.grad) for one in tensors]
     torch.nn.utils.clip_grad_value_(tensors, 0.375)
     wrong = [
         number
         for number, (one, gradient) in enumerate(zip(tensors, before, strict=True))
-        if not np.array_equal(_wide(one.grad), np.clip(gradient, -0.375, 0.375))
+        if not np.array_equal(in_float64(one.grad), np.clip(gradient, -0.375, 0.375))
     ]
     require(not wrong, f"clipped by value, {len(wrong)} of {len(tensors)} gradients are not what lies within 0.375")
     figures["summary"] = f"{len(tensors)} gradients clipped by value to the bit"
@@ -255,9 +252,9 @@ def test_averages(device: Device, figures: dict[str, Figure]) -> None:
                     one.copy_(one.grad if one.grad is not None else one)
             kept.update_parameters(model)
             for key, value in model.state_dict().items():
-                exact[key] = exact.get(key, 0.0) + share(turn) * (_wide(value) - exact.get(key, 0.0))
+                exact[key] = exact.get(key, 0.0) + share(turn) * (in_float64(value) - exact.get(key, 0.0))
         found = kept.module.state_dict()
-        off = max(float(np.abs(_wide(found[key]) - exact[key]).max()) for key in exact)
+        off = max(float(np.abs(in_float64(found[key]) - exact[key]).max()) for key in exact)
         require(off <= 1e-6, f"the {name} average of four models is {off:.2g} off")
         require(int(kept.n_averaged) == 4, f"the {name} average counted {int(kept.n_averaged)} models, not 4")
         figures[name] = off
@@ -275,7 +272,7 @@ def test_scaled_clipping(device: Device, figures: dict[str, Figure]) -> None:
     weights = [torch.ones(3, device=device.torch, requires_grad=True) for _ in range(2)]
     optimisers = [torch.optim.SGD([one], lr=0.5) for one in weights]
     for bad in (None, 1, 0):
-        before = [_wide(one) for one in weights]
+        before = [in_float64(one) for one in weights]
         slopes = [np.array([3.0, 4.0, 12.0]), np.array([1.0, 2.0, 2.0])]
         given = [torch.tensor(one, dtype=torch.float32, device=device.torch) for one in slopes]
         if bad is not None:
@@ -291,7 +288,7 @@ def test_scaled_clipping(device: Device, figures: dict[str, Figure]) -> None:
         scaling.update()
         for number, slope in enumerate(slopes):
             moved = 0.0 if number == bad else 0.5 * slope * min(1.0, 2.0 / (float(np.linalg.norm(slope)) + 1e-6))
-            off = float(np.abs(_wide(weights[number]) - (before[number] - moved)).max())
+            off = float(np.abs(in_float64(weights[number]) - (before[number] - moved)).max())
             require(
                 off <= 1e-6,
                 f"of two optimisers, {'neither' if bad is None else f'number {bad}'} with an infinite gradient: "
@@ -326,8 +323,8 @@ def test_scaling(device: Device, figures: dict[str, Figure]) -> None:
             scaling.get_scale() == scale, f"turn {turn}: the scale is {scaling.get_scale()}, by its definition {scale}"
         )
         require(
-            np.array_equal(_wide(weight), expected),
-            f"turn {turn}: a scaled step led to {_wide(weight)}, a plain one to {expected}",
+            np.array_equal(in_float64(weight), expected),
+            f"turn {turn}: a scaled step led to {in_float64(weight)}, a plain one to {expected}",
         )
         if turn == 2:
             state, scaling = scaling.state_dict(), scaler()

@@ -14,7 +14,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.nn.parallel import DistributedDataParallel
 
 from stackproof.ddp import course
-from stackproof.ddp.course import Case, conduct, keep, shard
+from stackproof.ddp.course import Case, conduct, job_of, keep
 from stackproof.project.offers import playing
 from stackproof.ranks.exact import digest
 from stackproof.ranks.rank import Rank
@@ -108,14 +108,10 @@ def run(rank: Rank) -> dict[str, Any]:
     return conduct(rank, {**cases, **also, **course.cases(rank.arguments["sharded"]), **odd})
 
 
-def _job(rank: Rank, workload: str) -> Job:
-    return shard(workload, rank.device.torch, torch.float32, rank.arguments["seed"], rank.rank, rank.world_size)
-
-
 def _observe(rank: Rank, variant: Variant) -> dict[str, Any]:
     """Keep the gradients of the second backward: DDP rebuilds its buckets after the first, and a static graph is known by then."""
     counter: list[int] = []
-    job = _job(rank, variant.workload)
+    job = job_of(rank, variant.workload)
     variant.prepare(job)
     job.wrap(partial(variant.wrap, counter))
     job.observe()
@@ -127,7 +123,7 @@ def _observe(rank: Rank, variant: Variant) -> dict[str, Any]:
 
 def _uneven(rank: Rank) -> dict[str, Any]:
     """Train with a last batch that only rank 0 has, under `join`; keep what the training changed."""
-    job = _job(rank, _PLAIN)
+    job = job_of(rank, _PLAIN)
     before = {name: parameter.detach().clone() for name, parameter in job.model.named_parameters()}
     wrapped = DistributedDataParallel(job.model)
     job.wrap(lambda _: wrapped)

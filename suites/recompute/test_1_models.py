@@ -12,6 +12,7 @@ from stackproof.record.records import Figure
 from stackproof.stack.stacks import Stack
 from stackproof.workloads.base import Job, StepResult
 from stackproof.workloads.catalogue import get, taking_part
+from stackproof.workloads.training import joined
 from suites.common import SEED, possible, reference, supported
 from suites.recompute.checkpointing import MODES, PRESET, outcome, watching
 
@@ -48,7 +49,7 @@ def _within(what: str, name: str, autocast: torch.dtype | None, kept: StepResult
     """Judge what is not bit-equal: recomputing may err by what keeping errs by on the same device."""
     dtype = autocast or torch.float32
     cap = get(name).offer.mixed.get(str(autocast).removeprefix("torch."), MIXED) if autocast else None
-    judged = judge(_joined(recomputed), _joined(reference(name, PRESET)), _joined(kept), dtype, cap)
+    judged = judge(joined(recomputed), joined(reference(name, PRESET)), joined(kept), dtype, cap)
     require(judged.ok, judged.sentence(what))
     return f"not bit-equal; {judged.sentence(what)}"
 
@@ -92,7 +93,3 @@ def _job(name: str, precision: str, stack: Stack, device: Device) -> Job:
     autocast = PRECISIONS[precision]
     supported(stack, autocast or torch.float32)
     return possible(name).build(device.torch, PRESET, SEED, torch.float32, autocast)
-
-
-def _joined(outcome: StepResult) -> torch.Tensor:
-    return torch.cat([gradient.double().flatten() for _, gradient in sorted(outcome.gradients.items())])

@@ -16,6 +16,7 @@ from stackproof.stack.stacks import Stack
 from stackproof.workloads.base import Job, Preset, StepResult
 from stackproof.workloads.catalogue import get, taking_part
 from stackproof.workloads.condition import conditioned, kept
+from stackproof.workloads.training import joined
 from stackproof.workloads.vanishing import lifted, living
 from suites.common import SEED, anchor, possible, reference, supported, watch_layers
 
@@ -64,7 +65,7 @@ def test_autocast(name: str, dtype: torch.dtype, stack: Stack, device: Device, f
     expected = anchor(name, PRESET, dtype)
     found = {
         "loss": judge(actual.loss, exact.loss, expected.loss, dtype),
-        "gradient": judge_mixed(_joined(actual), _joined(exact), _joined(expected), dtype, workload.offer.mixed),
+        "gradient": judge_mixed(joined(actual), joined(exact), joined(expected), dtype, workload.offer.mixed),
     }
     wanted = living(exact.gradients, exact)
     found |= kept(judge_each(name, actual.gradients, wanted, expected.gradients, dtype), workload, dtype)
@@ -95,11 +96,6 @@ def _judgements(actual: StepResult, exact: StepResult, expected: StepResult) -> 
         "loss": (actual.loss, exact.loss, expected.loss),
     }
     return {what: judge(*values, torch.float32) for what, values in pairs.items()}
-
-
-def _joined(outcome: StepResult) -> torch.Tensor:
-    """All gradients as one vector: rounding in half precision may drown a small one, not the step as a whole."""
-    return torch.cat([gradient.double().flatten() for _, gradient in sorted(outcome.gradients.items())])
 
 
 def _loss_is_one(outcome: StepResult) -> None:

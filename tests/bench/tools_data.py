@@ -1,7 +1,6 @@
 """Outputs of the vendors' tools as their documentation and collectors show them."""
 
 NVIDIA_STATE = "1980, 3201, 43, 512.30, 700.00, 100, 0x0000000000000004\n"
-NVIDIA_COUNTERS = "1000000, 0, 0, 0\n"
 NVIDIA_PROCESSES = "4711, /usr/bin/miner --fast\n815, python\n"
 HYGON_STATE = """{"card0": {"Device ID": "0x6320", "Temperature (Sensor junction) (C)": "40", "Temperature (Sensor mem) (C)": "30",
  "HCU use (%)": "10", "Voltage (mV)": "800"}}"""

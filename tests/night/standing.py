@@ -52,4 +52,4 @@ class Night:
 
     def add(self, name: str, began: float, ended: StageOutcome) -> None:
         """Take over how a stage ended."""
-        self.ledger.add(ledger.Check(name, ended.verdict, ended.reason, 1.0))
+        self.ledger.add(ledger.Check(name, ended.verdict, ended.reason, 1.0, dict(ended.figures)))

@@ -137,7 +137,7 @@ def test_its_digest_and_commit_are_facts(folder: Path) -> None:
     commit = found.facts()["project.commit"]
     assert len(commit) == 12
     (folder / "workloads" / "one.py").write_text("B = 1\n", encoding="utf-8")
-    assert found.facts()["project.commit"] == f"{commit} with local changes"
+    assert found.facts()["project.commit"] == f"{commit} (with local changes)"
 
 
 def test_its_stacks_stand_beside_ours(folder: Path) -> None:

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from stackproof import ROOT
 from stackproof.ranks import blame
 from stackproof.ranks.blame import Traces
 from stackproof.ranks.libraries import serving
 
-OK = (Path(__file__).parent / "logs" / "ccl-ofi-ok.log").read_text(encoding="utf-8")
+OK = (ROOT / "fixtures" / "logs" / "oneccl-ofi-ok.log").read_text(encoding="utf-8")
 
 # NCCL 2.21.5 with EFA: https://github.com/aws/aws-ofi-nccl/issues/889; 2.26 on H200: https://github.com/NVIDIA/nccl/issues/1597; the
 # channel and algorithm lines: format strings of NCCL 2.20.5, 2.27.3 and 2.30.7.

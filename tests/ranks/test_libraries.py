@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from stackproof import ROOT
 from stackproof.base.errors import Refusal
 from stackproof.ranks import libraries
 from stackproof.stack import stacks
 
-LOGS = Path(__file__).parent / "logs"
+LOGS = ROOT / "fixtures" / "logs"
 
 
 def test_every_backend_of_every_stack_has_a_library() -> None:
@@ -29,12 +30,12 @@ def test_a_backend_that_no_row_knows_is_refused_with_the_nearest() -> None:
 @pytest.mark.parametrize(
     ("log", "words"),
     [
-        ("ccl-mpi-nested-launch-sigsegv.log", "torchrun ran inside mpirun"),
-        ("ccl-mpi-under-torchrun-hang.log", "CCL_ATL_TRANSPORT=mpi without an MPI launcher hangs"),
-        ("ccl-provider-missing.log", "no libfabric provider of that name is installed"),
-        ("ccl-transport-bogus.log", "unexpected value: bogus, expected values: ofi, mpi"),
-        ("ccl-peer-killed-no-agent.log", "a peer's process died"),
-        ("ccl-peer-killed-under-torchrun.log", "a peer's process died"),
+        ("oneccl-mpi-nested-launch-sigsegv.log", "torchrun ran inside mpirun"),
+        ("oneccl-mpi-under-torchrun-hang.log", "CCL_ATL_TRANSPORT=mpi without an MPI launcher hangs"),
+        ("oneccl-provider-missing.log", "no libfabric provider of that name is installed"),
+        ("oneccl-transport-bogus.log", "unexpected value: bogus, expected values: ofi, mpi"),
+        ("oneccl-peer-killed-no-agent.log", "a peer's process died"),
+        ("oneccl-peer-killed-under-torchrun.log", "a peer's process died"),
     ],
 )
 def test_real_logs_of_oneccl_are_explained(log: str, words: str) -> None:
@@ -44,7 +45,7 @@ def test_real_logs_of_oneccl_are_explained(log: str, words: str) -> None:
 
 def test_a_log_of_a_run_that_worked_is_not_explained() -> None:
     """No row finds an error where there was none."""
-    assert libraries.explain((LOGS / "ccl-ofi-ok.log").read_text(encoding="utf-8")) == ""
+    assert libraries.explain((LOGS / "oneccl-ofi-ok.log").read_text(encoding="utf-8")) == ""
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from statistics import median
 from stackproof.drift.nights import VERB, Night, nights
 from stackproof.drift.rules import SeriesKind
 from stackproof.drift.series import Trend, trends
+from stackproof.gate.plan import of
 from stackproof.night import plan
 from stackproof.record import store
 from stackproof.record.records import Check, Record
@@ -51,7 +52,7 @@ def told(folder: Path, story: NightStory) -> str:
 
 def _first(held: Sequence[Held], trend: Trend, found: Sequence[Night]) -> str:
     loads = sorted(one.load for one in held)
-    limit = plan.of(plan.load().admission.load, "cpu")
+    limit = of(plan.load().admission.load, "cpu")
     out = sum(load > limit for load in loads)
     seconds = median(one.record.seconds for one in held)
     noise = {

@@ -84,6 +84,14 @@ def read_bytes(path: Path, remedy: str = "name a file that can be read") -> byte
         raise Refusal(f"{path}: cannot be read ({error.strerror}); {remedy}") from error
 
 
+def kernel_says(path: Path) -> str:
+    """Return what a small file of the kernel says, without the blanks around it; nothing where it cannot be read."""
+    try:
+        return path.read_text(encoding="ascii", errors="replace").strip()
+    except OSError:
+        return ""
+
+
 @contextmanager
 def opened(path: Path) -> Iterator[BinaryIO]:
     """Open a file of any size, or a pipe, which may take its time but must have a writer.

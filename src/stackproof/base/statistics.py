@@ -122,3 +122,8 @@ def rhythm(samples: Sequence[float]) -> tuple[int, float] | None:
     if gap < 2 or gaps.count(gap) < _REGULAR * len(gaps):
         return None
     return gap, median([samples[number] for number in slow]) / usual
+
+
+def percent(logarithm: float) -> str:
+    """Return a logarithm of a ratio as people read it, such as `+2.1 %`; of seconds, above 0 is slower."""
+    return f"{100 * math.expm1(min(logarithm, 50.0)):+.1f} %"

@@ -56,6 +56,11 @@ def tail(text: str, lines: int = 1, most: int = 300) -> str:
     return " / ".join(said[-lines:])[:most] or "it printed nothing"
 
 
+def counted(number: int, what: str) -> str:
+    """Return a number of things: `1 night`, `2 nights`."""
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
 def matches(word: str, patterns: Iterable[str]) -> bool:
     """Whether a word is one of the patterns itself, which may hold brackets, or matches one of them (fnmatch, with case)."""
     return any(word == pattern or fnmatchcase(word, pattern) for pattern in patterns)

@@ -35,11 +35,11 @@ def cases(workloads: list[str]) -> dict[str, Case]:
 
 
 def _both(rank: Rank, name: str) -> dict[str, Any]:
-    job = _job(rank, name)
+    job = job_of(rank, name)
     job.wrap(DistributedDataParallel)
     job.step()
     keep(rank, f"ddp-step-{name}", _whole(_trainable(job)))
-    job = _job(rank, name)
+    job = job_of(rank, name)
     share = _shard(rank, job)
     job.step()
     keep(rank, f"sharded-step-{name}", _whole(_trainable(job)))
@@ -48,7 +48,8 @@ def _both(rank: Rank, name: str) -> dict[str, Any]:
     return {"share": share}
 
 
-def _job(rank: Rank, name: str) -> Job:
+def job_of(rank: Rank, name: str) -> Job:
+    """Return a rank's share of a workload."""
     return shard(name, rank.device.torch, torch.float32, rank.arguments["seed"], rank.rank, rank.world_size)
 
 

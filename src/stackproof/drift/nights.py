@@ -6,7 +6,6 @@ that the record serves as `gate --base-record` too. Its provenance says which an
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -98,7 +97,7 @@ def night(path: Path, record: Record) -> Night | str:
         return f"{path}: names no anchor in its provenance, so that its figures compare with nothing; it was skipped"
     figures: dict[FigureKey, dict[Measured, tuple[float, ...]]] = {}
     for row in record.measurements:
-        if (side := _side(row)) and _usable(row):
+        if (side := _side(row)) and row.countable:
             version = str(row.figures.get(VERSION, row.version))
             key = FigureKey(row.workload, row.preset, row.world_size, row.unit, version)
             figures.setdefault(key, {})[side] = tuple(row.samples)
@@ -128,7 +127,3 @@ def by_place(found: Iterable[Night]) -> dict[Place, list[Night]]:
 def _side(row: Measurement) -> Measured | None:
     word = row.figures.get(SIDE)
     return next((side for side in Measured if side.value == word), None)
-
-
-def _usable(row: Measurement) -> bool:
-    return all(math.isfinite(sample) and sample > 0 for sample in row.samples)

@@ -7,7 +7,8 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from stackproof.base.text import in_markdown, plain
+from stackproof.base.statistics import percent
+from stackproof.base.text import counted, in_markdown, plain
 from stackproof.drift.findings import Drift, PlaceDrift
 from stackproof.drift.suspicions import Suspicion
 from stackproof.drift.verdicts import Confirmed, GateSaid, Refuted
@@ -107,11 +108,6 @@ def seen(gate: GateSaid) -> str:
     return f"{percent(gate.ratio)} [{percent(gate.low)}, {percent(gate.high)}]"
 
 
-def percent(logarithm: float) -> str:
-    """Return a logarithm of a ratio of seconds as a change: above 0 is slower."""
-    return f"{100 * math.expm1(min(logarithm, 50.0)):+.1f} %"
-
-
 def causes(step: Suspicion) -> str:
     """Return who is the likeliest cause, and why."""
     return f"{' and '.join(cause.value for cause in step.causes)} ({step.why})"
@@ -128,11 +124,6 @@ def differences(step: Suspicion) -> list[str]:
     """Return what differs between the states before and after a step."""
     found = changes(step.before.state, step.after.state)
     return [f"{group}: {phrase}" for group, phrases in found.items() for phrase in phrases]
-
-
-def counted(count: int, what: str) -> str:
-    """Return `1 night`, `2 nights`."""
-    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def _place(one: PlaceDrift) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from stackproof.base import commits
 from stackproof.drift.nights import FigureKey, Night
 from stackproof.drift.rules import Cause, SeriesKind, rules
 from stackproof.drift.scan import Steps, Values, at_split, scan
@@ -16,7 +17,6 @@ from stackproof.drift.series import Trend
 from stackproof.record.store import Place
 
 _Z = 1.959964
-_LOCAL_CHANGES = " (with local changes)"
 
 
 @dataclass(frozen=True)
@@ -154,10 +154,8 @@ def confirming(trend: Trend, kind: SeriesKind, before: Night, after: Night) -> t
     Two commits, with the locks that they hold, run interleaved. A driver or a machine of yesterday cannot: there today's state is held
     against the record of the night before, which shows whether it lasts.
     """
-    commits = before.state.commit, after.state.commit
-    known = all(one != "unknown" and not one.endswith(_LOCAL_CHANGES) for one in commits)
-    interleaved = kind is not SeriesKind.ANCHOR and known and commits[0] != commits[1]
-    sides = (
-        ("--base", commits[0], "--head", commits[1]) if interleaved else ("--base-record", str(before.path), "--unlike")
-    )
+    base, head = before.state.commit, after.state.commit
+    known = commits.can_be_had(base) and commits.can_be_had(head)
+    interleaved = kind is not SeriesKind.ANCHOR and known and base != head
+    sides = ("--base", base, "--head", head) if interleaved else ("--base-record", str(before.path), "--unlike")
     return (*sides, "--only", trend.figure.subject), interleaved

@@ -20,12 +20,13 @@ CAPTURE = "capture"
 ByDevice = Mapping[str, float]
 
 
-def _of(values: Mapping[str, Value], kind: str) -> Value:
+def of(values: Mapping[str, Value], kind: str) -> Value:
     """Return the value for a type of device."""
     return values.get(kind, values[_OTHER])
 
 
-def _require_other(key: str, values: Mapping[str, object]) -> None:
+def require_other(key: str, values: Mapping[str, object]) -> None:
+    """Refuse a table that says nothing of the devices that it does not list."""
     if _OTHER not in values:
         raise Wrong(key, f"needs '{_OTHER}', for devices that are not listed")
 
@@ -43,11 +44,11 @@ class Quantity:
     """Whether it is judged by the launches that other cells need, and asks for none of its own."""
 
     def __post_init__(self) -> None:
-        _require_other("effect", self.effects)
+        require_other("effect", self.effects)
 
     def effect(self, kind: str) -> float:
         """Return the minimum effect on a type of device, as a fraction."""
-        return _of(self.effects, kind)
+        return of(self.effects, kind)
 
 
 @dataclass(frozen=True)
@@ -116,8 +117,8 @@ class GatePlan:
     """What subjects ask of the gate, by name, as a side says it: `effect`, `captured`, `spared`."""
 
     def __post_init__(self) -> None:
-        _require_other("effect", self.effects)
-        _require_other("profile", self.profiles)
+        require_other("effect", self.effects)
+        require_other("profile", self.profiles)
 
     @cached_property
     def quantities(self) -> Mapping[str, Quantity]:
@@ -137,7 +138,7 @@ class GatePlan:
 
     def effect(self, subject: str, kind: str) -> float:
         """Return the minimum effect of a subject's time on a type of device, as a fraction."""
-        return float(self.asked.get(subject, {}).get("effect") or _of(self.effects, kind))
+        return float(self.asked.get(subject, {}).get("effect") or of(self.effects, kind))
 
     def captures(self, subject: str, launch: int) -> bool:
         """Whether a subject's model is handed to `torch.compile` in the launch of this number."""
@@ -149,7 +150,7 @@ class GatePlan:
 
     def profile(self, kind: str) -> str:
         """Return the profile that suits a type of device."""
-        return _of(self.profiles, kind)
+        return of(self.profiles, kind)
 
 
 @cache

@@ -14,6 +14,8 @@ from statistics import median
 
 from scipy import stats
 
+from stackproof.base.statistics import percent
+
 _TRIM = 0.15
 _POWER = 0.8
 _FEWEST = 3
@@ -190,11 +192,6 @@ def _why_not(found: Estimate, effect: float) -> str:
     if found.visible > effect:
         return f"the noise of {found.launches} launches hides less than {percent(found.visible).lstrip('+')}"
     return f"too near to the minimum effect of {percent(effect).lstrip('+')} to say"
-
-
-def percent(logarithm: float) -> str:
-    """Return a log-ratio as people read it: `+2.1 %`."""
-    return f"{100 * math.expm1(min(logarithm, 50.0)):+.1f} %"
 
 
 def _controlled(values: dict[str, float]) -> dict[str, float]:

@@ -22,14 +22,13 @@ from stackproof import ROOT
 from stackproof.base.errors import Refusal
 from stackproof.bench.subjects import profile
 from stackproof.history import leaf
-from stackproof.history.freshness import Pages
+from stackproof.history.freshness import CONFIGURATION, Pages
 from stackproof.history.timeline import entries
 from stackproof.record import store
 from stackproof.record.store import rules, slug
 from stackproof.stack import provenance, stacks
 
 STATES = Path(".asv") / "states"
-_CONFIGURATION = "asv.conf.json"
 _MEASURING = ("run", "continuous")
 _IN_STACK = (*_MEASURING, "check", "setup")
 _BY_STATE = ("compare", "publish", "show", "preview")
@@ -110,14 +109,14 @@ def _by_state(wish: Wish) -> int:
         raise Refusal(f"states are made from the records of other runs; with --states there are: {known}")
     show_states()
     given = [*wish.arguments, *_this_host(wish)]
-    return _asv(["--config", str(STATES / _CONFIGURATION), *given])
+    return _asv(["--config", str(STATES / CONFIGURATION), *given])
 
 
 def _publish_states() -> int:
     """Publish the history of states below the code's pages, which asv has just made anew."""
     if not show_states():
         return 0
-    command = [sys.executable, "-m", "asv", "--config", str(STATES / _CONFIGURATION), "publish"]
+    command = [sys.executable, "-m", "asv", "--config", str(STATES / CONFIGURATION), "publish"]
     return 1 if subprocess.run(command, check=False).returncode else 0
 
 
@@ -142,7 +141,7 @@ def show_states() -> int:
         "html_dir": str(ROOT / ".asv" / "html" / "states"),
         "regressions_thresholds": {".*": rules().share},
     }
-    (STATES / _CONFIGURATION).write_text(json.dumps(configuration, indent=1), encoding="utf-8")
+    (STATES / CONFIGURATION).write_text(json.dumps(configuration, indent=1), encoding="utf-8")
     return len(chains)
 
 

@@ -15,7 +15,7 @@ from stackproof.record import store
 
 _INDEX = "index.html"
 _MARK = "published.json"
-_CONFIGURATION = "asv.conf.json"
+CONFIGURATION = "asv.conf.json"
 
 
 class Pages:
@@ -50,7 +50,7 @@ class Pages:
             *sorted((PACKAGE / "record").glob("*.py")),
             DATA / "history.toml",
         ]
-        files = [*store.files(store.folders()), self._root / _CONFIGURATION, *makers]
+        files = [*store.files(store.folders()), self._root / CONFIGURATION, *makers]
         return _digest([*_stats(files), *map(str, store.folders()), self._commits()])
 
     def _results(self) -> str:

@@ -5,7 +5,6 @@ Nothing of this is stored: it is made from the records. Stored are seconds, show
 
 from __future__ import annotations
 
-import math
 import shutil
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,14 +13,13 @@ from datetime import datetime
 from pathlib import Path
 from statistics import median
 
+from stackproof.base import commits
 from stackproof.base.errors import Refusal
 from stackproof.base.processes import BUSY
 from stackproof.base.statistics import Interval, median_interval
 from stackproof.record import records, signing, store
 from stackproof.record.records import Measurement, Record, Verdict
 from stackproof.record.store import Place, State, changes, place, rules, state
-
-_LOCAL_CHANGES = " (with local changes)"
 
 
 @dataclass(frozen=True)
@@ -45,11 +43,7 @@ class Entry:
     @property
     def commit(self) -> str:
         """The commit, or "" where the code had local changes or was of no repository: nobody can go back to that."""
-        return self.state.commit if _is_commit(self.state.commit) else ""
-
-
-def _is_commit(said: str) -> bool:
-    return said != "unknown" and not said.endswith(_LOCAL_CHANGES)
+        return self.state.commit if commits.can_be_had(self.state.commit) else ""
 
 
 @dataclass(frozen=True)
@@ -72,7 +66,7 @@ def entry(record: Record) -> Entry | None:
     figures: dict[SeriesKey, Measurement] = {}
     seen = set()
     for row in record.measurements:
-        if row.version and (row.workload, row.preset) not in seen and _usable(row):
+        if row.version and (row.workload, row.preset) not in seen and row.countable:
             seen.add((row.workload, row.preset))
             figures[SeriesKey(row.workload, row.preset, row.unit)] = row
     if not figures:
@@ -106,11 +100,6 @@ def _pool(key: SeriesKey, found: list[tuple[datetime, Measurement]]) -> Pooled:
     quiet = [row for row in rows if BUSY not in row.note]
     samples = tuple(sample for row in quiet or rows for sample in row.samples)
     return Pooled(key, version, samples, found[-1][0], busy=not quiet)
-
-
-def _usable(row: Measurement) -> bool:
-    """A word for a number (nan, inf) is a finding of its run, no point of a history."""
-    return all(math.isfinite(sample) and sample > 0 for sample in row.samples)
 
 
 _GIT = shutil.which("git") or "git"
@@ -374,7 +363,7 @@ def objection(record: Record) -> str:
     if record.verdict is Verdict.INTERRUPTED and record.verb not in store.MEASURING:
         return "it was interrupted; go on with it (--continue), or run it again"
     commit = store.state(record.provenance).commit
-    if not _is_commit(commit):
+    if not commits.can_be_had(commit):
         return f"its commit is '{commit}', which nobody can go back to; commit the changes and measure again"
     if "host" not in record.provenance:
         return "it does not say on which host it was measured; measure again with this version"

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from stackproof.base.text import matches
 from stackproof.gate.conditions import Conditions
-from stackproof.night.plan import AdmissionRules, of
+from stackproof.gate.plan import of
+from stackproof.night.plan import AdmissionRules
 
 
 def disturbances(seen: Conditions, rules: AdmissionRules, kind: str) -> list[str]:

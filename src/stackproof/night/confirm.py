@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
+from stackproof.base.statistics import percent
 from stackproof.drift import findings, report
 from stackproof.drift.findings import PlaceDrift
 from stackproof.drift.suspicions import Suspicion
@@ -38,7 +38,7 @@ def scanned(found: PlaceDrift | None) -> StageOutcome:
 
 
 def _suspected(one: Suspicion) -> str:
-    return f"{one.figure.label} {one.kind.value} {_percent(one.size)} since {one.after.day} ({_causes(one)})"
+    return f"{one.figure.label} {one.kind.value} {percent(one.size)} since {one.after.day} ({_causes(one)})"
 
 
 def surest(found: PlaceDrift | None, most: int) -> list[Suspicion]:
@@ -59,7 +59,7 @@ def became(one: Suspicion, ended: StageOutcome, after: PlaceDrift | None) -> Sta
     said = next((it for it in _verdicts(after) if _same(it.suspicion, one)), None)
     if said is None:
         return StageOutcome(Verdict.SKIPPED, f"stays open{how}: {_suspected(one)}; the gate: {ended.reason}")
-    seen = f"{_percent(said.gate.ratio)} [{_percent(said.gate.low)}, {_percent(said.gate.high)}]{how}"
+    seen = f"{percent(said.gate.ratio)} [{percent(said.gate.low)}, {percent(said.gate.high)}]{how}"
     if isinstance(said, Refuted):
         return StageOutcome(Verdict.PASSED, f"refuted: {_suspected(one)}; the gate saw {seen}")
     verdict = Verdict.FAILED if one.slower else Verdict.PASSED
@@ -90,10 +90,6 @@ def told(found: PlaceDrift | None, tonight: str) -> StageOutcome:
     return StageOutcome(
         Verdict.KNOWN_ISSUE, f"{len(slower)} confirmed on an earlier night, and no gate has seen faster since: {words}"
     )
-
-
-def _percent(logarithm: float) -> str:
-    return f"{100 * math.expm1(min(logarithm, 50.0)):+.1f} %"
 
 
 def _causes(one: Suspicion) -> str:

@@ -7,21 +7,10 @@ from dataclasses import dataclass
 from functools import cache
 
 from stackproof.base.places import DATA
-from stackproof.base.toml import Table, Wrong
+from stackproof.base.toml import Table
+from stackproof.gate.plan import ByDevice, require_other
 
 FILE = DATA / "night.toml"
-_OTHER = "other"
-ByDevice = Mapping[str, float]
-
-
-def of(values: ByDevice, kind: str) -> float:
-    """Return the value for a type of device."""
-    return values.get(kind, values[_OTHER])
-
-
-def _require_other(key: str, values: ByDevice) -> None:
-    if _OTHER not in values:
-        raise Wrong(key, f"needs '{_OTHER}', for devices that are not listed")
 
 
 @dataclass(frozen=True)
@@ -29,7 +18,7 @@ class _Measure:
     launches: Mapping[str, int]
 
     def __post_init__(self) -> None:
-        _require_other("launches", self.launches)
+        require_other("launches", self.launches)
 
 
 @dataclass(frozen=True)
@@ -38,7 +27,7 @@ class _Verify:
     deadline: float
 
     def __post_init__(self) -> None:
-        _require_other("minutes", self.minutes)
+        require_other("minutes", self.minutes)
 
 
 @dataclass(frozen=True)
@@ -51,7 +40,7 @@ class AdmissionRules:
     pause: float
 
     def __post_init__(self) -> None:
-        _require_other("load", self.load)
+        require_other("load", self.load)
 
 
 @dataclass(frozen=True)

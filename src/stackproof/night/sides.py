@@ -7,18 +7,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stackproof.base.errors import EnvironmentMismatchError, Refusal, StackUnavailableError
+from stackproof.base.text import counted
 from stackproof.bench.subjects import profile
 from stackproof.drift.nights import ANCHOR, DISTURBED, FORMER, VERB, Measured, nights
-from stackproof.drift.report import counted
 from stackproof.gate import plan as gate_plan
 from stackproof.gate import variants
 from stackproof.gate.interleave import LaunchTerms
 from stackproof.gate.live import SideEndedError, SideSpec
+from stackproof.gate.plan import of
 from stackproof.gate.variants import Variant
 from stackproof.night.admission import disturbances
 from stackproof.night.anchors import FrozenSide
 from stackproof.night.measure import MeasuredNight, Measuring, measure
-from stackproof.night.plan import of
 from stackproof.record import store
 from stackproof.record.records import NOT_EXECUTED, Check, Verdict
 from stackproof.runner.verbs import StageOutcome

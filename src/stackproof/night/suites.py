@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stackproof.base.errors import Refusal
+from stackproof.gate.plan import of
 from stackproof.night.ledger import last
-from stackproof.night.plan import of
 from stackproof.record import records
 from stackproof.record.records import Verdict
 from stackproof.runner import suites
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _STAGE = "verify::"
 _LEFT_OUT = "left out for time"
+"""The figure of a suite that had to wait; a record that was written before there was one lets none wait."""
 
 
 def verify(run: NightRun) -> None:
@@ -35,7 +36,11 @@ def verify(run: NightRun) -> None:
             run.add(
                 name,
                 began,
-                StageOutcome(Verdict.SKIPPED, f"{_LEFT_OUT}: {minutes:g} minutes were over; it comes first tomorrow"),
+                StageOutcome(
+                    Verdict.SKIPPED,
+                    f"left out for time: {minutes:g} minutes were over; it comes first tomorrow",
+                    {_LEFT_OUT: True},
+                ),
             )
         else:
             run.ledger.say(f"{name} ...")
@@ -58,5 +63,5 @@ def _waiting(results: Path, stack: str, tonight: Path) -> Iterator[str]:
     except Refusal:  # it will be said where nights are looked at
         return
     for check in record.checks:
-        if check.id.startswith(_STAGE) and check.verdict is Verdict.SKIPPED and check.reason.startswith(_LEFT_OUT):
+        if check.id.startswith(_STAGE) and check.figures.get(_LEFT_OUT):
             yield check.id.removeprefix(_STAGE)

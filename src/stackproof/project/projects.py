@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from stackproof.base import files
+from stackproof.base import commits, files
 from stackproof.base.errors import Refusal
 from stackproof.base.toml import Table, Wrong, read_toml
 
@@ -254,4 +254,4 @@ def _commit(folder: Path) -> str:
             asked[what] = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
         except (OSError, subprocess.SubprocessError):
             return ""
-    return asked["commit"][:12] + (" with local changes" if asked["changes"] else "")
+    return commits.told(asked["commit"][:12], bool(asked["changes"]))

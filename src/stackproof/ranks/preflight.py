@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 
 from stackproof import DATA
 from stackproof.base.errors import Refusal
+from stackproof.base.files import kernel_says
 from stackproof.base.toml import Key, Table
 from stackproof.ranks.libraries import serving
 from stackproof.stack import slips, variables
@@ -33,7 +34,7 @@ class Interface:
 def interfaces() -> tuple[Interface, ...]:
     """Return this host's interfaces by name; none where there is no sysfs."""
     return tuple(
-        Interface(path.name, _text(path / "operstate") != "down", (path / "bridge").is_dir())
+        Interface(path.name, kernel_says(path / "operstate") != "down", (path / "bridge").is_dir())
         for path in sorted(SYSFS.glob("*"))
         if path.is_dir()
     )
@@ -53,13 +54,6 @@ def installed(folder: str) -> list[str]:
 def bridges(found: Iterable[Interface], beginnings: Collection[str]) -> list[str]:
     """Return the names of those that belong to containers: bridges, and what begins like one."""
     return [one.name for one in found if one.bridge or one.name.startswith(tuple(beginnings))]
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="ascii", errors="replace").strip()
-    except OSError:
-        return ""
 
 
 TABLE = DATA / "preflight.toml"

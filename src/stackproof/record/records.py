@@ -158,6 +158,11 @@ class Measurement:
     version: str = ""
     figures: dict[str, Figure] = field(default_factory=dict)
 
+    @property
+    def countable(self) -> bool:
+        """Whether every sample is a number above 0: a word for one (nan, inf) is a finding of its run, no point of a history."""
+        return all(math.isfinite(sample) and sample > 0 for sample in self.samples)
+
 
 @dataclass
 class Record:

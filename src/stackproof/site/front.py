@@ -7,14 +7,13 @@ import math
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from stackproof.base.text import plain
+from stackproof.base.text import counted, plain
 from stackproof.site import told
 from stackproof.site.curves import SeriesView
 from stackproof.site.drawing import spark, value
 from stackproof.site.html import Markup, el, joined, link, page, table
 from stackproof.site.matrix import CellState, MatrixCell
 from stackproof.site.model import SiteModel
-from stackproof.site.series import counted
 
 SCHEMA = "stackproof.site/1"
 _SHAPES = {

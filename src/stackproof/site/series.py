@@ -8,6 +8,7 @@ from itertools import groupby
 from statistics import median
 
 from stackproof.base.statistics import Interval
+from stackproof.base.text import counted
 from stackproof.base.units import shown
 from stackproof.drift import report
 from stackproof.record import reference
@@ -35,11 +36,6 @@ def render(site: SiteModel, view: SeriesView) -> str:
 
 def _unit(unit: str, up: bool) -> Markup:
     return el("p", f"{unit}, {'higher' if up else 'lower'} is better", class_="dim small")
-
-
-def counted(number: int, what: str) -> str:
-    """Return a number of things."""
-    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _now(view: SeriesView) -> Markup:

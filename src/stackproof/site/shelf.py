@@ -63,11 +63,6 @@ class Shelf:
     runs: tuple[ShelvedRun, ...]
     problems: tuple[str, ...]
 
-    @cached_property
-    def by_path(self) -> dict[Path, ShelvedRun]:
-        """Return the runs by their files."""
-        return {run.path: run for run in self.runs}
-
     def loaded(self) -> store.Loaded:
         """Return the records as other rooms read them."""
         return store.Loaded({run.path: run.record for run in self.runs}, list(self.problems))

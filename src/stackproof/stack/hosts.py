@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stackproof.base.errors import Refusal, StackUnavailableError
+from stackproof.base.files import kernel_says
 from stackproof.stack.stacks import HostRequirement, Stack, load_all
 
 PCI_DEVICES = Path("/sys/bus/pci/devices")
@@ -76,7 +77,7 @@ def cards(vendors: tuple[str, ...], skip: tuple[str, ...] = (), root: str = "") 
     """Return the makers' cards on the PCI bus that compute: address to vendor; bridges and network cards are none."""
     found = {}
     for card in sorted(Path(f"{root}{PCI_DEVICES}").glob("*")) if vendors else []:
-        vendor, kind = _read(card / "vendor"), _read(card / "class")
+        vendor, kind = kernel_says(card / "vendor"), kernel_says(card / "class")
         if vendor in vendors and kind.startswith(_COMPUTE_CLASSES) and card.name not in skip:
             found[card.name] = vendor
     return found
@@ -101,10 +102,3 @@ def _tools(names: tuple[str, ...], root: str) -> list[str]:
     if root:
         return _existing(tuple(name if "/" in name else f"/usr/bin/{name}" for name in names), root)
     return [path for name in names if (path := shutil.which(name))]
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="ascii", errors="replace").strip()
-    except OSError:
-        return ""

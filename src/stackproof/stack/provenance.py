@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stackproof import __version__
+from stackproof.base import commits
 from stackproof.base.places import INSTALLED, ROOT
 from stackproof.base.processes import cores
 from stackproof.record.records import Figure
@@ -157,8 +158,8 @@ def _commit() -> str:
         return f"version {__version__}"
     commit = _say(["git", "-C", str(ROOT), "rev-parse", "HEAD"])
     if not commit:
-        return "unknown"
-    return f"{commit} (with local changes)" if _say(["git", "-C", str(ROOT), "status", "--porcelain"]) else commit
+        return commits.UNKNOWN
+    return commits.told(commit, bool(_say(["git", "-C", str(ROOT), "status", "--porcelain"])))
 
 
 def _say(command: list[str]) -> str:

@@ -123,7 +123,7 @@ def judged(
 
 
 def joined(outcome: StepResult) -> torch.Tensor:
-    """Return all gradients as one vector, in float64."""
+    """Return all gradients as one vector, in float64: rounding in half precision may drown a small one, not the step as a whole."""
     return torch.cat([gradient.double().flatten() for _, gradient in sorted(outcome.gradients.items())])
 
 

@@ -59,14 +59,14 @@ class Update:
         """Return a parameter and what the optimiser keeps of it, on the host in float64."""
         kept = self.optimiser.state.get(parameter, {})
         tensors = {name: value for name, value in kept.items() if torch.is_tensor(value)}
-        return {name: _wide(value) for name, value in {"parameter": parameter, **tensors}.items()}
+        return {name: in_float64(value) for name, value in {"parameter": parameter, **tensors}.items()}
 
     def _judged(self, parameter: torch.Tensor) -> float:
         (options,) = [
             group for group in self.optimiser.param_groups if any(one is parameter for one in group["params"])
         ]
         before, after = self._before[id(parameter)], self._state(parameter)
-        exact, sizes = forms.STEPS[self.name](before, _wide(parameter.grad), options)
+        exact, sizes = forms.STEPS[self.name](before, in_float64(parameter.grad), options)
         require(
             after.keys() == exact.keys(),
             f"{self.name} keeps {', '.join(sorted(after))}, not {', '.join(sorted(exact))}",
@@ -89,12 +89,12 @@ class Update:
         twin.state = defaultdict(dict)
         for one in given:
             twin.state[wide[id(one)]] = self._kept(one)
-            wide[id(one)].grad = torch.from_numpy(_wide(one.grad))
+            wide[id(one)].grad = torch.from_numpy(in_float64(one.grad))
         twin.step()
         worst = 0.0
         for one in given:
-            before, after = self._before[id(one)]["parameter"], _wide(one)
-            exact = _wide(wide[id(one)])
+            before, after = self._before[id(one)]["parameter"], in_float64(one)
+            exact = in_float64(wide[id(one)])
             # Terms may cancel in one number; how large they are shows in the others.
             size = np.abs(before) + np.abs(exact) + np.abs(exact - before).max()
             share = _share(after, exact, size, before, _SHARE_TWIN)
@@ -128,5 +128,6 @@ def _share(found: Any, exact: Any, size: Any, before: Any, change: float) -> flo
     return float((np.abs(found - exact) / bound).max())
 
 
-def _wide(tensor: Any) -> Any:
+def in_float64(tensor: Any) -> Any:
+    """Return a copy of a tensor as a NumPy array in float64."""
     return tensor.detach().cpu().double().numpy().copy()
