@@ -14,7 +14,8 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 from stackproof.base.errors import Refusal
-from stackproof.record.records import Verdict
+from stackproof.record import records as records_module
+from stackproof.record.records import Check, Record, Verdict
 from stackproof.site import build
 
 from . import making
@@ -244,3 +245,21 @@ def test_a_double_is_not_waited_for(tmp_path: Path) -> None:
     (tmp_path / "none").mkdir()
     sentence = build.build(tmp_path / "out", order).sentence
     assert sentence and sentence.endswith("1 stack never ran on its card (cuda).")
+
+
+def test_a_search_that_named_a_culprit_stands_with_the_change(tmp_path: Path) -> None:
+    """Of the same figure at the same place, after the step; one that named nothing does not."""
+    folder = making.store(tmp_path / "records", 60)
+    night = records_module.read(sorted(folder.iterdir())[-2])
+    facts = {**night.provenance, "subject": night.measurements[0].workload, "bisect": "FOUND"}
+    named = Check("bisect/culprit::numpy 2.1 -> 2.2", Verdict.PASSED, "it is", 0.0, subject="numpy 2.1 -> 2.2")
+    search = Record("bisect", night.stack, "2026-08-01T09:00:00.000+00:00", 1.0, Verdict.PASSED, facts, [named])
+    open_ = replace(
+        search, verdict=Verdict.INCONCLUSIVE, checks=[replace(named, verdict=Verdict.INCONCLUSIVE, subject="torch")]
+    )
+    other = replace(search, provenance={**facts, "subject": "another"}, checks=[replace(named, subject="scipy")])
+    making.kept(folder, [search, open_, other])
+    build.build(tmp_path / "site", making.order(folder))
+    page = (tmp_path / "site" / "changes.html").read_text(encoding="utf-8")
+    assert "this search</a>: numpy 2.1 -&gt; 2.2" in page and "torch" not in page.partition("found by")[2][:300]
+    assert "scipy" not in page

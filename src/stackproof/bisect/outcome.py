@@ -110,6 +110,8 @@ class BisectOutcome:
     """What differs too, and cannot be moved here."""
     notes: list[str] = field(default_factory=list)
     journal: str = ""
+    subject: str = ""
+    """Of what the symptom was: a subject of the gate, a check, or a command."""
 
     @property
     def exit_code(self) -> int:
@@ -159,6 +161,7 @@ class BisectOutcome:
             + sum(one.guilty.launches for one in self.culprits if one.guilty),
             "unresolved": sum(one.settled.word is SetWord.UNRESOLVED for one in self.tests),
             "journal": self.journal,
+            "subject": self.subject,
         }
         facts |= {"held": "; ".join(self.held)} if self.held else {}
         facts |= {"notes": "; ".join(self.notes)} if self.notes else {}

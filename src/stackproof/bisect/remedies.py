@@ -49,6 +49,12 @@ def command(stack: str, moved: Collection[Atom], good: End, bad: End, subject: s
     return shlex.join([*words, *(["--only", subject] if subject else [])])
 
 
+def program(words: Sequence[str], moved: Mixture) -> str:
+    """Return the command with the variables of a mixture; what else it moves is not in it."""
+    told = [f"{name}={value}" for name, value in sorted(moved.environment.items())]
+    return shlex.join([*(["env", *told] if told else []), *words])
+
+
 def _side(side: str, mixture: Mixture, good: End, folder: Path | None) -> list[str]:
     words = [f"--{side}", mixture.commit] if mixture.commit else []
     if folder:

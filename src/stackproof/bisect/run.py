@@ -14,7 +14,7 @@ from rich.text import Text
 from stackproof.base.errors import Refusal
 from stackproof.bench.subjects import profile as profile_named
 from stackproof.bisect import between, ends, needs, programs, remedies, report
-from stackproof.bisect.atoms import Atom, AtomKind, End, differences
+from stackproof.bisect.atoms import Atom, AtomKind, End, differences, mixed
 from stackproof.bisect.duels import Duels, NotReproducedError
 from stackproof.bisect.evidence import Slowdown
 from stackproof.bisect.journal import NAME, Journal
@@ -80,12 +80,14 @@ class Searching:
             )  # fmt: skip
             found.confirm()
             failed, runs = found.rate
+            self.outcome.subject = found.what
             self.outcome.symptom = (
                 f"{found.what} {found.word} in {failed} of {runs} runs of the bad side: {found.reason}"
             )
             return found, [1.0] * runs
         duels = Duels(self._comparison(sides), self.journal, self.folder, self.progress.say, self.workshop.with_caches)
         symptom = duels.confirm(self.options.what or "")
+        self.outcome.subject = symptom.subject
         self.outcome.symptom = f"{symptom.name} {symptom.kind.value}: {symptom.words}"
         return duels, symptom.ratios
 
@@ -138,10 +140,17 @@ class Searching:
         moved = found.atoms(found.splitting.closed(blame.units))
         return Culprit(
             " + ".join(unit.label for unit in units), blame, "; ".join(taken_back),
-            remedies.command(self.stack.name, moved, good, bad, subject, self.folder),
+            self._again(moved, subject),
             (tested.seen if tested else found.confirmed) if timed else (), weigher.noise if isinstance(weigher, Slowdown) else 0.0,
             guilty, between.subjects(guilty.commits) if guilty else {},
         )  # fmt: skip
+
+    def _again(self, moved: Sequence[Atom], subject: str) -> str:
+        """Return what shows the culprit again: a gate, or the command itself."""
+        good, bad = self.good.end, self.bad.end
+        if self.options.command:
+            return remedies.program(self.options.command, mixed(good, bad, moved))
+        return remedies.command(self.stack.name, moved, good, bad, subject, self.folder)
 
 
 def run_bisect(options: argparse.Namespace) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import hashlib
 import os
@@ -9,7 +10,6 @@ import shutil
 import tempfile
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
-from functools import cache
 from pathlib import Path
 
 from stackproof.base import places
@@ -94,10 +94,10 @@ class Workshop:
         return replace(side, environment={**side.environment, **wanted.environment})
 
     def _prepared(self, wanted: Mixture) -> SideSpec:
-        make_room(int(plan.load().room.gib * _GIB), {side.source for side in self._built.values()}, self.say)
         variant = Variant(TREE, wanted.commit, self._lock(wanted), wanted.sources)
         if self.unpinned:
             return variants.unpinned(variant, self.stack, self.profile, self.device, self.unpinned)
+        make_room(int(plan.load().room.gib * _GIB), {side.source for side in self._built.values()}, self.say)
         return variants.prepared(variant, self.stack, self.profile, self.device, self.say)
 
     def _lock(self, wanted: Mixture) -> Path | None:
@@ -145,16 +145,17 @@ def make_room(limit: int, kept: Collection[Path], say: environments.Say, home: P
     trees = sorted(home.glob(f"{TREE}-*"), key=lambda tree: tree.stat().st_mtime, reverse=True)
     total = 0
     for tree in trees:
-        total += _own_bytes(tree, tree.stat().st_mtime_ns)
+        total += _own_bytes(tree)
         if total > limit and tree / "src" not in kept:
             say(f"more than {limit / _GIB:.0f} GiB of trees are kept: {tree.name} is taken away")
             shutil.rmtree(tree, ignore_errors=True)
 
 
-@cache
-def _own_bytes(tree: Path, _: int) -> int:
+def _own_bytes(tree: Path) -> int:
     """Return the bytes that nothing else holds: files of an environment are links into the installer's cache. A tree is read once."""
-    total = 0
+    kept, total = tree / ".nox" / "own-bytes", 0
+    with contextlib.suppress(OSError, ValueError):
+        return int(kept.read_text(encoding="ascii"))
     for folder, _folders, names in os.walk(tree):
         for name in names:
             try:
@@ -162,4 +163,6 @@ def _own_bytes(tree: Path, _: int) -> int:
             except OSError:
                 continue
             total += found.st_size if found.st_nlink == 1 else 0
+    if (tree / ".nox").is_dir():
+        kept.write_text(str(total), encoding="ascii")
     return total

@@ -12,6 +12,7 @@ from stackproof.base.text import counted
 from stackproof.base.units import shown
 from stackproof.drift import report
 from stackproof.record import reference
+from stackproof.record.records import Verdict
 from stackproof.site.curves import SeriesView, ToldStep
 from stackproof.site.drawing import legend, plot, resolution, stamp, start_of, value
 from stackproof.site.html import Markup, el, joined, link, page, table
@@ -20,6 +21,7 @@ from stackproof.site.model import SiteModel
 _ROWS = 14
 """Points that have a row of their own at the end of a table; older ones share a row a month, but for those that say something."""
 _SCRIPTS = ("site.js",)
+_BISECT, _CULPRIT = "bisect", "bisect/culprit::"
 
 
 def render(site: SiteModel, view: SeriesView) -> str:
@@ -87,7 +89,24 @@ def facts_of(site: SiteModel, told: ToldStep) -> Iterator[Markup]:
     rows.append(
         ("repeat it" if told.gate else "confirm it", el("pre", el("code", site.shown(step.command)), tabindex=0))
     )
+    rows += [("found by", one) for one in _blamed(site, told)]
     yield el("dl", *(joined((el("dt", name), el("dd", content))) for name, content in rows))
+
+
+def _blamed(site: SiteModel, told: ToldStep) -> Iterator[Markup]:
+    """Yield what searches of this figure at this place have named since, each with its page, newest first."""
+    step = told.step
+    for run in site.kept.values():
+        record = run.record
+        about = (record.verb, record.verdict, record.provenance.get("subject"), run.place.stack, run.place.host)
+        place = step.place
+        if (
+            about != (_BISECT, Verdict.PASSED, step.figure.subject, place.stack, place.host)
+            or run.started < step.after.started
+        ):
+            continue
+        culprits = ", ".join(check.subject for check in record.checks if check.id.startswith(_CULPRIT))
+        yield joined((_run(site, run.path, "this search"), f": {culprits}"))
 
 
 def _run(site: SiteModel, path: object, text: str) -> object:

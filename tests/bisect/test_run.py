@@ -1,0 +1,144 @@
+"""The verb from its flags to its record, with commands that take no time: what it finds, what it refuses, and what is left after a stop."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stackproof import ROOT
+
+pytestmark = pytest.mark.slow  # seconds each: Python and its statistics are started
+
+_PAIR = "import os, sys\nsys.exit(os.environ.get('A') == os.environ.get('C') == '1')\n"
+_FIVE = [word for name in "ABCDE" for word in ("--good-env", f"{name}=0", "--bad-env", f"{name}=1")]
+
+
+class Run:
+    """One call of the verb in a folder of its own, with the environment of this Python."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.script = folder, folder / "tells.py"
+
+    def __call__(self, program: str, *words: str, flags: Sequence[str] = _FIVE) -> subprocess.CompletedProcess[str]:
+        """Run it with a program that tells good from bad."""
+        self.script.write_text(program)
+        command = [sys.executable, "-m", "stackproof", "bisect", "--stack", "cpu", "--unpinned", sys.executable]
+        command += ["--results", str(self.folder / "results"), "--json", str(self.folder / "told.json")]
+        command += [*flags, "--command", f"{sys.executable} {self.script}", *words]
+        env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+        return subprocess.run(
+            command, cwd=self.folder, env=env, capture_output=True, text=True, timeout=120, check=False
+        )
+
+    def record(self) -> dict[str, Any]:
+        """Return the record of the last call."""
+        found: dict[str, Any] = json.loads((self.folder / "told.json").read_text())
+        return found
+
+    def journals(self) -> list[Path]:
+        """Return the journals, oldest first."""
+        return sorted((self.folder / "results").glob("cpu/*/journal.jsonl"))
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """Return the verb in a folder."""
+    return Run(tmp_path)
+
+
+def test_a_pair_of_variables_is_named_and_proved(run: Run) -> None:
+    """Exit code 0; the record says both, what to do, and how to see it again."""
+    ended = run(_PAIR, "--markdown", str(run.folder / "page.md"), "--junit", str(run.folder / "j.xml"))
+    assert ended.returncode == 0, ended.stderr
+    assert "FOUND: A=0 -> 1 + C=0 -> 1" in ended.stdout and "an interaction" in ended.stdout
+    record = run.record()
+    assert record["verdict"] == "passed" and record["provenance"]["remedy"] == "set A=0; set C=0"
+    assert record["provenance"]["repeat"].startswith("env A=1 B=0 C=1 D=0 E=0 ")
+    assert "FOUND" in (run.folder / "page.md").read_text() and (run.folder / "j.xml").exists()
+
+
+def test_ends_that_are_alike_have_an_exit_code_of_their_own(run: Run) -> None:
+    """Nothing is searched."""
+    ended = run("raise SystemExit(0)\n")
+    assert ended.returncode == 7 and "NOT REPRODUCED" in ended.stdout
+    assert "does not fail in 3 runs of the bad side" in ended.stdout and run.record()["verdict"] == "inconclusive"
+
+
+def test_ends_that_are_swapped_show_as_a_good_side_that_fails(run: Run) -> None:
+    """In one sentence, without a culprit."""
+    ended = run(_PAIR.replace("== '1'", "== '0'"))
+    assert ended.returncode == 6 and "GOOD SIDE TURNED BAD: the good side failed" in ended.stdout
+
+
+def test_a_good_side_that_turns_bad_ends_it_without_blame(run: Run) -> None:
+    """From the fourth run on everything fails."""
+    count = "import os, pathlib\npath = pathlib.Path('count'); path.write_text(path.read_text() + '.' if path.exists() else '.')\n"
+    ended = run(count + "raise SystemExit(os.environ['A'] == '1' or len(path.read_text()) > 4)\n")
+    assert ended.returncode == 6 and "the good side fails now too" in ended.stdout
+    assert not [check for check in run.record()["checks"] if "culprit" in check["id"]]
+
+
+def test_a_hang_is_found_within_the_deadline(run: Run) -> None:
+    """And a crash on the way to it is no answer."""
+    program = "import os, time\nos.environ['B'] == '1' and time.sleep(60)\nos.environ['D'] == '1' and os.abort()\n"
+    ended = run(program, "--deadline", "1")
+    assert ended.returncode in (0, 6), ended.stderr
+    assert "B=0 -> 1: on the good side it is bad" in ended.stdout and "hung in 3 of 3 runs" in ended.stdout
+
+
+@pytest.mark.parametrize("at", [1, 2, 6])
+def test_ctrl_c_in_any_phase_loses_nothing(run: Run, at: int) -> None:
+    """The record says what is still suspected, and --continue asks only for what is not known."""
+    stop = "import os, pathlib, signal\npath = pathlib.Path('count'); path.write_text(path.read_text() + '.' if path.exists() else '.')\n"
+    stop += f"len(path.read_text()) == {at} and os.kill(os.getppid(), signal.SIGINT)\n"
+    ended = run(stop + _PAIR)
+    assert ended.returncode == 130 and "INTERRUPTED" in ended.stdout and "--continue" in ended.stdout
+    assert run.record()["verdict"] == "interrupted"
+    (journal,) = run.journals()
+    known = len(journal.read_text().splitlines()) - 1
+    assert known == at - 1
+    runs = len((run.folder / "count").read_text())
+    again = run(stop + _PAIR, "--continue")
+    assert again.returncode == 0 and "FOUND: A=0 -> 1 + C=0 -> 1" in again.stdout
+    whole = len(run.journals()[0].read_text().splitlines()) - 1
+    assert len((run.folder / "count").read_text()) == runs + whole - known + 1  # the good side at the end is always run
+
+
+def test_the_journal_of_another_search_is_refused(run: Run) -> None:
+    """Exit code 2, and what differs."""
+    run(_PAIR)
+    ended = run(_PAIR, "--continue", str(run.journals()[0]), flags=[*_FIVE, "--bad-env", "F=1"])
+    assert ended.returncode == 2 and "is of another search: its bad side" in ended.stderr
+
+
+def test_commits_of_a_project_are_searched_by_first_parent(run: Run) -> None:
+    """Eight commits; the sixth is bad, the third cannot be tested, and one does not change the project's files at all."""
+    project = run.folder / "project"
+    project.mkdir()
+    git = ["git", "-C", str(project), "-c", "user.name=me", "-c", "user.email=me@example.org"]
+    subprocess.run([*git, "init", "-q"], check=True)
+    for number in range(1, 10):
+        (project / "stackproof.toml").write_text('name = "mine"\n')
+        (project / "state.py").write_text(f"code = {125 if number == 3 else int(number > 5)}\nnumber = {number}\n")
+        subprocess.run([*git, "add", "-A"], check=True)
+        subprocess.run([*git, "commit", "-q", "-m", f"Step {number}"], check=True)
+    program = "import os, runpy\nplace = os.environ['STACKPROOF_PROJECT']\n"
+    program += "raise SystemExit(runpy.run_path(os.path.join(place, 'state.py'))['code'])\n"
+    ended = run(program, "--project", str(project), flags=["--good", "HEAD~8", "--bad", "HEAD"])
+    assert ended.returncode == 0, ended.stderr + ended.stdout
+    assert "(Step 6), 100.0% sure among 8" in ended.stdout and "git revert" in ended.stdout
+    swapped = run(program, "--project", str(project), flags=["--good", "HEAD", "--bad", "HEAD~8"])
+    assert swapped.returncode == 2 and "comes before the good one" in swapped.stderr
+
+
+def test_a_command_that_is_not_there_is_refused(run: Run) -> None:
+    """With its name."""
+    ended = run(_PAIR, "--command", "no-such-program")
+    assert ended.returncode == 2 and "'no-such-program' cannot be started" in ended.stderr
