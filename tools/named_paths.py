@@ -1,6 +1,7 @@
 """Paths of this repository that texts name and nothing links: `python -m tools.named_paths`, which `nox -s lint` runs.
 
-Looked at are code spans of pages, and in tables (TOML) the reasons and the comments. A word in capitals stands for any name.
+Looked at are code spans of pages, and in tables (TOML) the reasons and the comments. A word in capitals stands for any name;
+a path with dots for what lies between is nobody's.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ def _stands(name: str, root: Path, beside: Path) -> bool:
     """Return whether it is no path of ours, or is there: from the root, in the package, or beside the page."""
     pattern = _ANY.sub("*", name)
     ours = (root / name.partition("/")[0]).is_dir() or name.endswith(_OURS)
-    if not ours or ELSEWHERE.match(name):
+    if not ours or "..." in name or ELSEWHERE.match(name):
         return True
     return any(next(place.glob(pattern), None) for place in (root, root / "src" / "stackproof", beside))
 

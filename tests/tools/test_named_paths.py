@@ -34,7 +34,7 @@ def test_a_lost_path_of_a_page_is_told(root: Path, name: str) -> None:
     [
         "`room/module.py`, `tests/there.py`, `stacks/NAME/stack.toml` and `tests/*.py`",
         "`src/stackproof/PACKAGE/MODULE[_TOPIC].py`",
-        "`torch/version.py`, `results/local/STACK/x/record.json`, `./setup.py`, `out/results.json`",
+        "`torch/version.py`, `results/local/STACK/x/record.json`, `./setup.py`, `out/results.json`, `tests/.../lost.py`",
         "https://example.org/docs/lost.md and `pip/uv`",
         "```\npython tests/lost.py\n```",
     ],
