@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from stackproof.base.errors import Refusal
-from stackproof.fleet import plan
+from stackproof.fleet import plan, rules
 
 
 @pytest.mark.parametrize(
@@ -33,6 +33,12 @@ def test_what_is_no_list_is_refused(text: str) -> None:
     """In a sentence, before anything is started."""
     with pytest.raises(Refusal):
         plan.expanded(text)
+
+
+@pytest.mark.parametrize(("kind", "profile"), [("cpu", "tiny"), ("cuda", "full"), ("of tomorrow", "full")])
+def test_what_nobody_names_follows_from_the_device(kind: str, profile: str) -> None:
+    """A CPU takes the small profile, every card the whole one."""
+    assert rules.usual(kind) == profile
 
 
 def test_the_order_is_drawn_and_kept(tmp_path: Path) -> None:

@@ -112,7 +112,7 @@ def _beside_a_real_card(longer: float) -> CellOutcome:
     for noise in (-0.003, -0.001, 0.0, 0.001, 0.002, 0.003):
         head = Observed([seen.blocks[0] * (1 + longer) * (1 + noise)] * 4, worth)
         results.add(Launch({name: {"head": head}}), [])
-    results.cells.look(Design(results.plan.design.looks, results.plan.design.alpha))
+    results.cells.look(Design.declared(results.plan))
     (cell,) = results.cells.values()
     assert cell.ruling is not None
     return cell.ruling.outcome

@@ -62,7 +62,7 @@ def draw(launches: Sequence[Launch], worse: float, plan: GatePlan, kind: str, ga
 
 def _gate(launches: Sequence[Launch], loss: float, plan: GatePlan, kind: str) -> list[CellOutcome]:
     """Return what is said of each subject's time at the last look that it needs."""
-    design, results, seen = Design(plan.design.looks, plan.design.alpha), Results(plan, kind), 0
+    design, results, seen = Design.declared(plan), Results(plan, kind), 0
     cells = {subject: Cell(subject, TIME, plan.effect(subject, kind)) for subject in launches[0]}
     results.cells |= {cell.name: cell for cell in cells.values()}
     while (look := design.next_look(seen)) is not None and results.undecided():

@@ -85,10 +85,10 @@ def _add_run(steps: Verbs) -> None:
 
 
 def _plan(options: argparse.Namespace) -> int:
-    from stackproof.fleet import plan
+    from stackproof.fleet import plan, rules
 
     stack = stacks.load(options.stack)
-    profile = options.profile or ("tiny" if stack.device == stacks.load("cpu").device else "full")
+    profile = options.profile or rules.usual(stack.device)
     made = plan.make(options.folder.absolute().name, stack.name, profile, _hosts(options), without=options.without)
     pod = _pod(options) if options.engine == "kubernetes" else None
     path = made.keep(options.folder.absolute())

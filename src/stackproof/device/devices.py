@@ -11,11 +11,12 @@ import torch
 
 from stackproof.base.errors import Refusal, StackUnavailableError, suggestion
 from stackproof.device.kinds import Accelerator, Device, Host, quietly
+from stackproof.stack import stacks
 
 _FULL_WIDTH_COLON = "\uff1a"
 
-_KINDS: dict[str, type[Device]] = {"cpu": Host, "cuda": Accelerator, "xpu": Accelerator}
-HOST: Device = Host("cpu", 0)
+_KINDS: dict[str, type[Device]] = {stacks.HOST: Host, "cuda": Accelerator, "xpu": Accelerator}
+HOST: Device = Host(stacks.HOST, 0)
 
 
 def kinds() -> dict[str, type[Device]]:

@@ -93,6 +93,8 @@ class CardProfile:
     most: int
     replay: float
     deadline: float
+    devices: tuple[str, ...] = ()
+    """The types of device for which a plan takes it, if nobody says which; the last profile is that of all others."""
 
 
 @dataclass(frozen=True)
@@ -135,6 +137,12 @@ def load() -> FleetRules:
 def profile(name: str) -> CardProfile:
     """Return what a host does in a profile of the plan."""
     return next(one for one in load().profile if one.name == name)
+
+
+def usual(kind: str) -> str:
+    """Return the profile of a plan for a type of device."""
+    rows = load().profile
+    return next((one.name for one in rows if kind in one.devices), rows[-1].name)
 
 
 def is_host(name: str) -> bool:

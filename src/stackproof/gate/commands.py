@@ -26,6 +26,7 @@ from stackproof.jobs import launch
 from stackproof.jobs.metrics import STEPS_FILE, Metric, MetricMissing, Output
 from stackproof.jobs.words import PythonCall
 from stackproof.record.records import Verdict
+from stackproof.stack.stacks import HOST
 
 SUBJECT = "command"
 MEMORY = "peak-memory"
@@ -65,7 +66,7 @@ class CommandPlan:
     @property
     def design(self) -> Design:
         """The promise, as declared."""
-        return Design(self.plan.design.looks, self.plan.design.alpha)
+        return Design.declared(self.plan)
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,7 @@ class CommandRun:
             self.cells.add(Cell(SUBJECT, metric.name, self.plan.effect), ratio)
         base, head = (float(pair[side].peak) for side in (BASE, HEAD))
         if min(base, head) > 0 and not any(metric.name == MEMORY for metric in self.plan.metrics):
-            effect = self.plan.plan.quantities[MEMORY].effect("cpu")
+            effect = self.plan.plan.quantities[MEMORY].effect(HOST)
             self.cells.add(Cell(SUBJECT, MEMORY, effect, aside=True), math.log(head / base))
 
 

@@ -42,7 +42,7 @@ class Comparison:
     @property
     def design(self) -> Design:
         """The promise, as declared."""
-        return Design(self.plan.design.looks, self.plan.design.alpha)
+        return Design.declared(self.plan)
 
 
 @dataclass

@@ -15,6 +15,7 @@ from statistics import median
 from scipy import stats
 
 from stackproof.base.statistics import percent
+from stackproof.gate.plan import GatePlan
 
 _TRIM = 0.15
 _POWER = 0.8
@@ -40,6 +41,11 @@ class Design:
 
     looks: tuple[int, ...] = (6, 10, 14)
     alpha: float = 0.01
+
+    @classmethod
+    def declared(cls, plan: GatePlan) -> Design:
+        """Return the promise of a plan."""
+        return cls(plan.design.looks, plan.design.alpha)
 
     @property
     def per_look(self) -> float:

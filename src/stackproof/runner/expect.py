@@ -21,7 +21,7 @@ from stackproof.runner.request import REQUEST, Request
 from stackproof.runner.suites import DEFAULT_PROFILE
 from stackproof.stack import capabilities, environments, lockfile, manifest, startup
 from stackproof.stack.manifest import FileRow
-from stackproof.stack.stacks import PRECISIONS, Stack, own_suites, suites
+from stackproof.stack.stacks import HOST, PRECISIONS, Stack, own_suites, suites
 
 _SECONDS = 300.0
 _PRECISION = re.compile(rf"(?:\[|-)({'|'.join(PRECISIONS)})(?=-|\])")
@@ -136,7 +136,7 @@ def _supported(operator: Any, device: str) -> set[Any]:
     try:
         found: set[Any] = operator.supported_dtypes(device)
     except RuntimeError:
-        found = operator.supported_dtypes("cpu")
+        found = operator.supported_dtypes(HOST)
     return found
 
 

@@ -18,6 +18,8 @@ from stackproof.project import projects
 PRECISIONS = ("float64", "float32", "bfloat16", "float16")
 TOOLKITS = ("cuda", "hip", "xpu")
 """What `torch/version.py` can say that torch was built for."""
+HOST = "cpu"
+"""What torch calls the host, for those who ask without torch; who has torch asks `device.devices.HOST`."""
 DEVELOPMENT = "cpu"
 """The stack that every host has, in whose environment our own tests and tools run."""
 _A_GROUP = 2
