@@ -14,9 +14,8 @@ from stackproof.record import records
 from stackproof.record.records import CellWord, Check, Figure, Kind, Record, Verdict, overall
 
 STARTED = "2026-01-02T03:04:05.678+00:00"
-OLD = sorted((ROOT / "results").glob("records/**/*.json")) + sorted(
-    (ROOT / "results").glob("published/**/*.record.json")
-)
+_KEPT = [*(ROOT / "results").glob("records/**/*.json"), *(ROOT / "results").glob("published/**/*.record.json")]
+OLD = sorted(path for path in _KEPT if records.FIRST_SCHEMA in path.read_text(encoding="utf-8"))
 
 
 def read(folder: Path, verb: str, *checks: Check, schema: str = records.FIRST_SCHEMA) -> Record:

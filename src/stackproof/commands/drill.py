@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from stackproof.base.errors import Refusal
 from stackproof.base.places import require_checkout
 from stackproof.commands import arguments, locked
-from stackproof.record.console import plain_console
 
 if TYPE_CHECKING:
     from stackproof.commands.arguments import Verbs
@@ -61,6 +60,7 @@ def _run(options: argparse.Namespace) -> int:
 
 def _list_new(loaded: Faults) -> int:
     from stackproof.drill import report
+    from stackproof.record.console import plain_console
 
     plain_console().print(f"{report.PAGE}: {report.list_new(loaded.rows)} rows that no whole run has seen")
     return 0
@@ -70,6 +70,7 @@ def _drill(options: argparse.Namespace, loaded: Faults) -> int:
     """Run what is chosen, in the environment that the drill needs."""
     from stackproof.drill import drill, report
     from stackproof.record import writer
+    from stackproof.record.console import plain_console
 
     outputs = writer.Outputs(options.results or writer.LOCAL, options.json)
     outputs.prepare()

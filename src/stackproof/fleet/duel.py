@@ -200,5 +200,4 @@ def keep(record: Record, folder: Path) -> Path:
     began = datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%S")
     path = folder / duels.FOLDER / f"{began}-{record.provenance['host']}.json"
     path.parent.mkdir(exist_ok=True)
-    records.write(record, path)
-    return path
+    return writer.keep(record, path)

@@ -119,7 +119,7 @@ def main(words: list[str], say: Callable[[str], None] = lambda _: None) -> int:
     record = writer.begin(rules.VERB, stack.name)
     CardWork(stack, told["card"], rules.profile(told["profile"]), record).take(told["together"])
     record.verdict = records.overall(check.verdict for check in record.checks)
-    records.write(record, Path(told["out"]))
+    writer.keep(record, Path(told["out"]))
     say(f"card {told['card']}: {record.verdict.value}")
     return 0
 
