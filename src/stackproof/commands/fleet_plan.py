@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from stackproof.base.errors import Refusal
 from stackproof.base.text import plain
 from stackproof.commands import arguments
-from stackproof.stack import environments, stacks
+from stackproof.stack import stacks
 
 if TYPE_CHECKING:
     from stackproof.commands.arguments import Verbs
@@ -174,6 +174,8 @@ def python_of(options: argparse.Namespace, stack: str) -> Path:
         return Path("python3")
     if importlib.util.find_spec("torch"):
         return Path(sys.executable)
+    from stackproof.stack import environments
+
     return environments.prepare(stacks.load(stack), _say)
 
 
