@@ -11,7 +11,7 @@ from rich.console import Console
 from stackproof.bisect import report
 from stackproof.bisect.evidence import Settled, SetWord
 from stackproof.bisect.outcome import NOT_REPRODUCED, BisectOutcome, BisectWord, Culprit
-from stackproof.bisect.search import GuiltyCommits, SetTest
+from stackproof.bisect.search import FirstBad, SetTest
 from stackproof.bisect.splits import Blame
 from stackproof.record import junit, records
 from stackproof.record.records import Record, Verdict
@@ -19,7 +19,7 @@ from stackproof.record.records import Record, Verdict
 ALONE = Blame(("numpy",), SetWord.BAD, SetWord.GOOD)
 
 
-def culprit(blame: Blame = ALONE, guilty: GuiltyCommits | None = None) -> Culprit:
+def culprit(blame: Blame = ALONE, guilty: FirstBad | None = None) -> Culprit:
     """Return a culprit with an effect of 5 %."""
     return Culprit("numpy 2.1 -> 2.2", blame, "hold numpy 2.1", "nox -s cpu-gate -- ...", (0.05, 0.05), 0.01, guilty)
 
@@ -70,13 +70,10 @@ def test_what_was_proved_of_a_culprit_is_said(blame: Blame, words: str) -> None:
 
 def test_commits_that_cannot_be_told_apart_are_not_proved() -> None:
     """Both are named, and what could not be run is counted."""
-    guilty = GuiltyCommits(("a" * 40, "b" * 40), 0.991, 7, 20, {"a" * 40: "does not build"})
+    guilty = FirstBad("commit", ("a" * 40, "b" * 40), 0.991, 7, 20, {"a" * 40: "does not build"})
     one = culprit(guilty=guilty)
-    assert not one.proved and culprit(guilty=GuiltyCommits(("a" * 40,), 0.99, 7, 20, {})).proved
-    assert (
-        "one of aaaaaaaaaa (), bbbbbbbbbb (), 99.1% sure among 20 after 7 launches; 1 could not be run"
-        in one.sentence()
-    )
+    assert not one.proved and culprit(guilty=FirstBad("commit", ("a" * 40,), 0.99, 7, 20, {})).proved
+    assert f"one of {'a' * 40}, {'b' * 40}, 99.1% sure among 20 after 7 launches; 1 could not be run" in one.sentence()
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from stackproof.bisect.needs import MovingUnit
 from stackproof.bisect.search import Bisection
 from stackproof.bisect.workshop import Workshop
 from stackproof.gate.live import SideSpec
+from stackproof.stack.lockfile import Pin
 
 LINE = [f"{number:040x}" for number in range(1, 11)]
 
@@ -24,11 +25,15 @@ class Workbench:
     def __init__(self, broken: tuple[str, ...] = ()) -> None:
         self.broken = broken
 
-    def candidate(self, name: str, moved: list[Atom], commit: str = "") -> SideSpec | NoAnswer:
+    def candidate(self, name: str, moved: list[Atom], commit: str = "", pin: Pin | None = None) -> SideSpec | NoAnswer:
         """Return a side whose environment says what was moved."""
         if commit in self.broken:
             return NoAnswer("cannot be built")
-        told = {"MOVED": ",".join(sorted(atom.name for atom in moved)), "COMMIT": commit}
+        told = {
+            "MOVED": ",".join(sorted(atom.name for atom in moved)),
+            "COMMIT": commit,
+            "PIN": pin.version if pin else "",
+        }
         return SideSpec(name, Path(), Path(), told, "cpu", False, "fast", "")
 
     def sweep_caches(self) -> None:
@@ -52,6 +57,8 @@ class Truth:
         if isinstance(side, NoAnswer):
             return side
         moved = set(side.environment["MOVED"].split(","))
+        if version := side.environment["PIN"]:
+            return float(version >= self.first)
         if commit := side.environment["COMMIT"]:
             return float(commit >= self.first and self.culprits - {"commits"} <= moved)
         return float(self.culprits <= moved)
@@ -82,15 +89,15 @@ def test_inside_the_commits_the_first_bad_one_is_named(first: int) -> None:
     truth = Truth({"commits"}, LINE[first])
     found, _ = bisection(truth)
     (blame,) = found.blame()
-    guilty = found.descend(blame, LINE)
-    assert blame.units == ("commits",) and guilty.commits == (LINE[first],) and guilty.launches <= 5
+    guilty = found.commits(blame, LINE)
+    assert blame.units == ("commits",) and guilty.names == (LINE[first],) and guilty.launches <= 5
 
 
 def test_a_commit_that_does_not_build_is_stepped_over() -> None:
     """Next to the first bad one it is an answer too, because nothing tells them apart."""
     found, _ = bisection(Truth({"commits"}, LINE[5]), broken=(LINE[4], LINE[2]))
-    guilty = found.descend(found.blame()[0], LINE)
-    assert guilty.commits == (LINE[4], LINE[5]) and guilty.unresolved[LINE[4]] == "cannot be built"
+    guilty = found.commits(found.blame()[0], LINE)
+    assert guilty.names == (LINE[4], LINE[5]) and guilty.unresolved[LINE[4]] == "cannot be built"
 
 
 def test_commits_are_searched_with_what_they_must_meet_in_place() -> None:
@@ -98,7 +105,16 @@ def test_commits_are_searched_with_what_they_must_meet_in_place() -> None:
     found, _ = bisection(Truth({"commits", "V"}, LINE[7]))
     (blame,) = found.blame()
     assert set(blame.units) == {"commits", "V"}
-    assert found.descend(blame, LINE).commits == (LINE[7],)
+    assert found.commits(blame, LINE).names == (LINE[7],)
+
+
+@pytest.mark.parametrize(("first", "named"), [("1.5", "1.5"), ("1.1", "1.1"), ("2", "2")])
+def test_inside_a_package_the_first_bad_release_is_named(first: str, named: str) -> None:
+    """Of those between and the bad end's own."""
+    found, _ = bisection(Truth({"p2"}, first))
+    pins = [Pin("p2", f"1.{number}", "", ("sha256:" + "a" * 64,), "", "") for number in range(1, 9)]
+    bad = found.releases(found.blame()[0], pins)
+    assert (bad.what, bad.names, bad.among) == ("release", (named,), 9) and bad.launches <= 5
 
 
 def test_equal_searches_ask_under_equal_keys() -> None:

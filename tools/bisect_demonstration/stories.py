@@ -14,7 +14,7 @@ from stackproof.base.places import ROOT
 from stackproof.stack import environments, stacks
 from tools.bisect_demonstration import rebuild
 
-STACK = "cpu"
+STACK = stacks.DEVELOPMENT
 _IDENTITY = ("-c", "user.name=demonstration", "-c", "user.email=demonstration@localhost")
 _PLANTS = """import os, signal, threading
 

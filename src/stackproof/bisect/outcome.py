@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from stackproof.bisect.evidence import SetWord
-from stackproof.bisect.search import GuiltyCommits, SetTest
+from stackproof.bisect.search import FirstBad, SetTest
 from stackproof.bisect.splits import Blame
 from stackproof.gate.statistics import percent
 from stackproof.record.records import Check, Figure, Record, Verdict, overall
@@ -38,14 +38,15 @@ class Culprit:
     command: str
     ratios: Sequence[float] = ()
     noise: float = 0.0
-    guilty: GuiltyCommits | None = None
+    guilty: FirstBad | None = None
     subjects: Mapping[str, str] = field(default_factory=dict)
     """The subject lines of commits."""
 
     @property
     def proved(self) -> bool:
         """Whether it alone is bad, all without it is good, and a commit is named alone."""
-        return self.blame.proved and (self.guilty is None or len(self.guilty.commits) == 1)
+        several = self.guilty is not None and self.guilty.what == "commit" and len(self.guilty.names) > 1
+        return self.blame.proved and not several
 
     def sentence(self) -> str:
         """Say what was proved, and how large it is."""
@@ -80,8 +81,8 @@ class Culprit:
         if self.guilty is None:
             return []
         found = self.guilty
-        names = ", ".join(f"{one[:10]} ({self.subjects.get(one, '')})" for one in found.commits)
-        which = "the first bad commit is" if len(found.commits) == 1 else "the first bad commit is one of"
+        names = ", ".join(f"{one[:10]} ({self.subjects[one]})" if one in self.subjects else one for one in found.names)
+        which = f"the first bad {found.what} is" + ("" if len(found.names) == 1 else " one of")
         skipped = f"; {len(found.unresolved)} could not be run" if found.unresolved else ""
         return [f"{which} {names}, {found.sure:.1%} sure among {found.among} after {found.launches} launches{skipped}"]
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from stackproof.bisect.atoms import ABSENT, Atom, AtomKind, End, Mixture, lock_text, mixed
-from stackproof.bisect.search import GuiltyCommits
+from stackproof.bisect.search import FirstBad
 from stackproof.record.records import write_atomically
 
 
@@ -32,11 +32,11 @@ def _of(atom: Atom) -> str:
     return f"look at {atom.label}"
 
 
-def revert(guilty: GuiltyCommits) -> str:
+def revert(guilty: FirstBad) -> str:
     """Say what takes a commit back."""
-    if len(guilty.commits) == 1:
-        return f"git revert {guilty.commits[0][:12]}"
-    return f"one of {', '.join(one[:12] for one in guilty.commits)}: they could not be told apart"
+    if len(guilty.names) == 1:
+        return f"git revert {guilty.names[0][:12]}"
+    return f"one of {', '.join(one[:12] for one in guilty.names)}: they could not be told apart"
 
 
 def command(stack: str, moved: Collection[Atom], good: End, bad: End, subject: str, folder: Path) -> str:

@@ -13,14 +13,14 @@ from rich.text import Text
 
 from stackproof.base.errors import Refusal
 from stackproof.bench.subjects import profile as profile_named
-from stackproof.bisect import between, ends, needs, programs, remedies, report
+from stackproof.bisect import between, ends, needs, programs, releases, remedies, report
 from stackproof.bisect.atoms import Atom, AtomKind, End, differences, mixed
 from stackproof.bisect.duels import Duels, NotReproducedError
-from stackproof.bisect.evidence import Slowdown
+from stackproof.bisect.evidence import SetWord, Slowdown
 from stackproof.bisect.journal import NAME, Journal
 from stackproof.bisect.outcome import BisectOutcome, BisectWord, Culprit
 from stackproof.bisect.programs import Programs
-from stackproof.bisect.search import Bisection, GuiltyCommits
+from stackproof.bisect.search import Bisection, FirstBad
 from stackproof.bisect.splits import Blame
 from stackproof.bisect.symptoms import GoodTurnedBadError
 from stackproof.bisect.workshop import Workshop
@@ -99,14 +99,19 @@ class Searching:
             host_facts=provenance.host_facts(self.stack),
         )  # fmt: skip
 
-    def _descended(self, blame: Blame) -> GuiltyCommits | None:
+    def _descended(self, blame: Blame) -> FirstBad | None:
         assert self.bisection is not None
-        if not self.line or not any(atom.kind is AtomKind.COMMITS for atom in self.bisection.atoms(blame.units)):
+        own = self.bisection.atoms(blame.units)
+        if self.line and any(atom.kind is AtomKind.COMMITS for atom in own):
+            return self.bisection.commits(blame, self.line)
+        package = None if self.options.unpinned else releases.searchable(own)
+        if package is None or blame.alone is not SetWord.BAD:
             return None
-        return self.bisection.descend(blame, self.line)
+        pins = releases.between(package, environments.find_uv(self.progress.say), self.stack.pythons[0])
+        return self.bisection.releases(blame, pins) if pins else None
 
     def _conclude(
-        self, blames: Sequence[Blame], guilty: Mapping[Blame, GuiltyCommits | None], instrument: Duels | Programs
+        self, blames: Sequence[Blame], guilty: Mapping[Blame, FirstBad | None], instrument: Duels | Programs
     ) -> None:
         outcome = self.outcome
         outcome.culprits = [self._culprit(blame, guilty[blame], instrument) for blame in blames]
@@ -120,7 +125,7 @@ class Searching:
         if isinstance(instrument, Duels) and (moved := _moved(instrument.levels)):
             outcome.notes.append(moved)
 
-    def _culprit(self, blame: Blame, guilty: GuiltyCommits | None, instrument: Duels | Programs) -> Culprit:
+    def _culprit(self, blame: Blame, guilty: FirstBad | None, instrument: Duels | Programs) -> Culprit:
         assert self.bisection is not None
         found = self.bisection
         units = [unit for unit in found.units if unit.name in blame.units]
@@ -134,15 +139,16 @@ class Searching:
         tested, weigher = found.of(blame.units), instrument.weigher()
         timed = isinstance(weigher, Slowdown)
         subject = instrument.symptom.subject if isinstance(instrument, Duels) and instrument.symptom else ""
-        taken_back = [remedies.revert(guilty)] if guilty else []
-        others = [atom for atom in own if not (guilty and atom.kind is AtomKind.COMMITS)]
+        commit = guilty if guilty and guilty.what == "commit" else None
+        taken_back = [remedies.revert(commit)] if commit else []
+        others = [atom for atom in own if not (commit and atom.kind is AtomKind.COMMITS)]
         taken_back += [remedies.remedy(others, rest, good, bad, self.folder)] if others else []
         moved = found.atoms(found.splitting.closed(blame.units))
         return Culprit(
             " + ".join(unit.label for unit in units), blame, "; ".join(taken_back),
             self._again(moved, subject),
             (tested.seen if tested else found.confirmed) if timed else (), weigher.noise if isinstance(weigher, Slowdown) else 0.0,
-            guilty, between.subjects(guilty.commits) if guilty else {},
+            guilty, between.subjects(commit.names) if commit else {},
         )  # fmt: skip
 
     def _again(self, moved: Sequence[Atom], subject: str) -> str:

@@ -6,6 +6,7 @@ import hashlib
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
 from stackproof.bisect import plan
@@ -18,6 +19,7 @@ from stackproof.bisect.splits import Blame, Splitting, tests_of
 from stackproof.bisect.workshop import Workshop
 from stackproof.gate.cells import HEAD
 from stackproof.stack.environments import Say
+from stackproof.stack.lockfile import Pin
 
 _ENDLESS = 400
 
@@ -43,10 +45,11 @@ class SetTest:
 
 
 @dataclass(frozen=True)
-class GuiltyCommits:
-    """The first bad commit, or those that cannot be told apart, oldest first; how likely that is, and what could not be run."""
+class FirstBad:
+    """The first bad commit or release, or those that cannot be told apart, oldest first; how likely that is, and what could not be run."""
 
-    commits: tuple[str, ...]
+    what: str
+    names: tuple[str, ...]
     sure: float
     launches: int
     among: int
@@ -114,8 +117,24 @@ class Bisection:
             f"{len(self.splitting.suspects)} suspects, {left} tests or so to go{about}"
         )
 
-    def descend(self, blame: Blame, line: Sequence[str]) -> GuiltyCommits:
+    def commits(self, blame: Blame, line: Sequence[str]) -> FirstBad:
         """Return the first bad commit of a line, with the other changes of a blame in place."""
+        moved = [atom for atom in self._whole(blame) if atom.kind is not AtomKind.COMMITS]
+        return self._first("commit", blame, {one: partial(self.workshop.candidate, HEAD, moved, one) for one in line})
+
+    def releases(self, blame: Blame, pins: Sequence[Pin]) -> FirstBad:
+        """Return the first bad release of a package, of those between and the bad end's."""
+        moved = self._whole(blame)
+        line: dict[str, Build] = {pin.version: partial(self.workshop.candidate, HEAD, moved, pin=pin) for pin in pins}
+        last = next(atom.after for atom in self.atoms(blame.units))
+        return self._first("release", blame, {**line, last: partial(self.workshop.candidate, HEAD, moved)})
+
+    def _whole(self, blame: Blame) -> list[Atom]:
+        return self.atoms(self.splitting.closed(blame.units))
+
+    def _first(self, what: str, blame: Blame, places: Mapping[str, Build]) -> FirstBad:
+        """Return the first bad one of a line, of which the last is known to be bad."""
+        line = list(places)
         duels = self.instrument if isinstance(self.instrument, Duels) else None
         timed = duels is not None and duels.symptom is not None and duels.symptom.timed
         tested = self.of(blame.units)
@@ -126,8 +145,8 @@ class Bisection:
         launches = 0
         while (asked := lineage.ask(plan.load().search.beside if timed else 1)) and launches < _ENDLESS:
             self._say_line(lineage, line, asked, launches)
-            builds = {at: self._build(blame, line[at]) for at in asked}
-            key = f"commits {_digest(blame.units)} {launches}"
+            builds = {at: places[line[at]] for at in asked}
+            key = f"{what}s {_digest(blame.units)} {launches}"
             if timed and duels is not None and isinstance(told, Levels):
                 _take_levels(lineage, told, duels.line_up(key, builds, launches))
             elif isinstance(told, Signs):
@@ -135,17 +154,13 @@ class Bisection:
             launches += 1
         block, sure = lineage.likeliest()
         names = {line[at]: why for at, why in lineage.unresolved.items()}
-        return GuiltyCommits(tuple(line[at] for at in block), sure, launches, len(line), names)
-
-    def _build(self, blame: Blame, commit: str) -> Build:
-        moved = [atom for atom in self.atoms(self.splitting.closed(blame.units)) if atom.kind is not AtomKind.COMMITS]
-        return lambda: self.workshop.candidate(HEAD, moved, commit)
+        return FirstBad(what, tuple(line[at] for at in block), sure, launches, len(line), names)
 
     def _say_line(self, lineage: Lineage, line: Sequence[str], asked: Sequence[int], launches: int) -> None:
         likely, sure = lineage.likeliest()
         tried = ", ".join(line[at][:10] for at in asked)
         self.say(
-            f"commits, launch {launches + 1}: {tried}; likeliest of {len(line)} is {line[likely[0]][:10]} ({sure:.0%})"
+            f"inside it, launch {launches + 1}: {tried}; likeliest of {len(line)} is {line[likely[0]][:10]} ({sure:.0%})"
         )
 
 

@@ -55,14 +55,17 @@ class Workshop:
         """
         return replace(self._build(mixed(self.good, self.bad, moved)), name=name)
 
-    def candidate(self, name: str, moved: Collection[Atom], commit: str = "") -> SideSpec | NoAnswer:
-        """Return the good side with some of the changes, at a commit of its own where one is named; or why there is none.
+    def candidate(
+        self, name: str, moved: Collection[Atom], commit: str = "", pin: Pin | None = None
+    ) -> SideSpec | NoAnswer:
+        """Return the good side with some of the changes, at a commit or with a release of its own where one is named; or why there is none.
 
         Raises:
             Refusal: the disk is full, which is no answer about a candidate.
         """
         wanted = mixed(self.good, self.bad, moved)
         wanted = replace(wanted, commit=commit) if commit else wanted
+        wanted = replace(wanted, pins=_with(wanted.pins, pin)) if pin else wanted
         found = self._attempt(wanted)
         return found if isinstance(found, NoAnswer) else replace(found, name=name)
 
@@ -126,6 +129,10 @@ class Workshop:
         """Take all those folders away."""
         for place in self.folder.glob("caches-*"):
             shutil.rmtree(place, ignore_errors=True)
+
+
+def _with(pins: Collection[Pin], pin: Pin) -> tuple[Pin, ...]:
+    return tuple(sorted([one for one in pins if one.name != pin.name] + [pin], key=lambda one: (one.name, one.marker)))
 
 
 def _digest(pins: Collection[Pin]) -> str:

@@ -1,0 +1,62 @@
+"""The releases of one package between two of its versions, as the index has them today, each as a pin with its hashes."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tempfile
+from pathlib import Path
+
+from packaging.version import InvalidVersion, Version
+
+from stackproof.bisect.atoms import Atom, AtomKind
+from stackproof.stack.lockfile import Pin
+
+_MOST = 60
+_ASK_S = 60.0
+_PIN = re.compile(r"^([A-Za-z0-9._-]+)==([^\s\\;]+)", re.MULTILINE)
+_HASH = re.compile(r"--hash=(sha256:[0-9a-f]{64})")
+
+
+def searchable(atoms: list[Atom]) -> Atom | None:
+    """Return the package whose releases can be tried one by one: one that moves alone, from a version to a later one."""
+    if len(atoms) != 1 or atoms[0].kind is not AtomKind.PACKAGE:
+        return None
+    try:
+        return atoms[0] if Version(atoms[0].before) < Version(atoms[0].after) else None
+    except InvalidVersion:  # several versions for several Pythons, or none at one end
+        return None
+
+
+def between(atom: Atom, uv: Path, python: str) -> list[Pin]:
+    """Return the releases after the good version and before the bad one, oldest first; none where the index cannot be asked.
+
+    The index is asked for the newest one below the last that it gave, which works with every index that the installer knows.
+    """
+    found: list[Pin] = []
+    upper = atom.after
+    while len(found) < _MOST and (pin := _newest(f"{atom.name}>{atom.before},<{upper}", atom, uv, python)):
+        found.append(pin)
+        upper = pin.version
+    return found[::-1]
+
+
+def _newest(wanted: str, atom: Atom, uv: Path, python: str) -> Pin | None:
+    early = any(Version(one).is_prerelease for one in (atom.before, atom.after))
+    command = [str(uv), "pip", "compile", "--quiet", "--no-header", "--no-annotate", "--no-deps", "--generate-hashes"]
+    command += ["--only-binary", ":all:", "--python-version", python, "--prerelease", "allow" if early else "disallow"]
+    with tempfile.TemporaryDirectory(prefix="stackproof-releases-") as folder:
+        source = Path(folder) / "wanted.in"
+        source.write_text(f"{wanted}\n", encoding="utf-8")
+        try:
+            ended = subprocess.run(
+                [*command, str(source)], capture_output=True, text=True, errors="replace", timeout=_ASK_S, check=False
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return None
+    head = _PIN.search(ended.stdout)
+    hashes = tuple(_HASH.findall(ended.stdout))
+    if ended.returncode or head is None or not hashes:
+        return None
+    lines = [f"{atom.name}=={head[2]}", *(f"    --hash={one}" for one in hashes)]
+    return Pin(atom.name, head[2], "", hashes, "", " \\\n".join(lines) + "\n")
