@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,15 @@ def test_commits_that_cannot_be_told_apart_are_not_proved() -> None:
     one = culprit(guilty=guilty)
     assert not one.proved and culprit(guilty=FirstBad("commit", ("a" * 40,), 0.99, 7, 20, {})).proved
     assert f"one of {'a' * 40}, {'b' * 40}, 99.1% sure among 20 after 7 launches; 1 could not be run" in one.sentence()
+
+
+def test_what_is_named_is_the_commit_or_the_release_inside_the_change() -> None:
+    """As long as there is one."""
+    release = FirstBad("release", ("2.1.3",), 0.99, 4, 6, {})
+    assert culprit(guilty=release).name == "numpy 2.1 -> 2.2, since 2.1.3"
+    assert culprit(guilty=replace(release, names=("2.1.3", "2.1.4"))).name == "numpy 2.1 -> 2.2"
+    commit = replace(culprit(guilty=FirstBad("commit", ("a" * 40,), 0.99, 4, 6, {})), subjects={"a" * 40: "Step 7"})
+    assert commit.name == "commit aaaaaaaaaa (Step 7) of numpy 2.1 -> 2.2"
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,16 @@ class Culprit:
         several = self.guilty is not None and self.guilty.what == "commit" and len(self.guilty.names) > 1
         return self.blame.proved and not several
 
+    @property
+    def name(self) -> str:
+        """What is named: the change, and inside it the commit or the release."""
+        if self.guilty is None or len(self.guilty.names) > 1:
+            return self.label
+        (first,) = self.guilty.names
+        if self.guilty.what == "commit":
+            return f"commit {first[:10]} ({self.subjects.get(first, '')}) of {self.label}"
+        return f"{self.label}, since {first}"
+
     def sentence(self) -> str:
         """Say what was proved, and how large it is."""
         several = len(self.blame.units) > 1
@@ -127,7 +137,7 @@ class BisectOutcome:
         for one in self.culprits:
             named = Verdict.PASSED if one.proved else Verdict.INCONCLUSIVE
             record.checks.append(
-                Check(f"bisect/culprit::{one.label}", named, one.sentence(), 0.0, one.figures(), subject=one.label)
+                Check(f"bisect/culprit::{one.name}", named, one.sentence(), 0.0, one.figures(), subject=one.name)
             )
         if not any(check.verdict is verdict for check in record.checks):
             record.checks.append(Check("bisect/run::search", verdict, self.reason, seconds))
