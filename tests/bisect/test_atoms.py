@@ -64,3 +64,12 @@ def test_kinds_are_told_apart(ends: tuple[End, End]) -> None:
     """A package and a variable of one name would be two atoms."""
     kinds = [atom.kind for atom in differences(*ends)]
     assert kinds.count(AtomKind.PACKAGE) == 4 and kinds.count(AtomKind.VARIABLE) == 2
+
+
+def test_a_pin_for_another_python_is_no_change(tmp_path: Path) -> None:
+    """A lock for several Pythons may hold two versions of a package, of which one is installed here."""
+    both = [pin("alpha", "1.0").replace(" \\", " ; python_full_version < '3.12' \\", 1)]
+    both.append(pin("alpha", "2.0").replace(" \\", " ; python_full_version >= '3.12' \\", 1))
+    good, bad = End("", lock(tmp_path / "good.lock", pin("alpha", "1.0"))), End("", lock(tmp_path / "bad.lock", *both))
+    assert differences(good, bad, lockfile.environment_of("3.11")) == []
+    assert [one.label for one in differences(good, bad, lockfile.environment_of("3.12"))] == ["alpha 1.0 -> 2.0"]

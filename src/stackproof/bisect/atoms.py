@@ -63,9 +63,9 @@ class Mixture:
     sources: Mapping[str, Path]
 
 
-def differences(good: End, bad: End) -> list[Atom]:
-    """Return every change between two ends that can be moved here."""
-    found = [*_packages(good.lock, bad.lock)]
+def differences(good: End, bad: End, described: Mapping[str, str] | None = None) -> list[Atom]:
+    """Return every change between two ends that can be moved here; `described`: the markers of the Python that both run on."""
+    found = [*_packages(good.lock, bad.lock, described)]
     found += _values(AtomKind.VARIABLE, good.environment, bad.environment)
     found += _values(AtomKind.SOURCE, _texts(good.sources), _texts(bad.sources))
     if good.commit != bad.commit:
@@ -97,8 +97,10 @@ def lock_text(like: Lock, pins: Iterable[Pin]) -> str:
     return "".join(f"# {line}\n" for line in lines) + body
 
 
-def _packages(good: Lock, bad: Lock) -> Iterator[Atom]:
-    before, after = _by_name(good.pins), _by_name(bad.pins)
+def _packages(good: Lock, bad: Lock, described: Mapping[str, str] | None) -> Iterator[Atom]:
+    before, after = (
+        _by_name(pin for pin in lock.pins if described is None or pin.applies(described)) for lock in (good, bad)
+    )
     for name in sorted({*before, *after}):
         old, new = before.get(name, []), after.get(name, [])
         if _versions(old) != _versions(new):

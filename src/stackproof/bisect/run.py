@@ -33,7 +33,7 @@ from stackproof.gate.run import GateProgress, chosen_stack, opened
 from stackproof.record import writer
 from stackproof.record.records import Record
 from stackproof.record.writer import LOCAL, Outputs
-from stackproof.stack import environments, provenance
+from stackproof.stack import environments, lockfile, provenance
 from stackproof.stack.stacks import Stack
 
 
@@ -56,7 +56,7 @@ class Searching:
 
     def run(self) -> None:
         """Confirm, search, prove; the outcome is told in `outcome`."""
-        sides = (self.workshop.end(BASE, ()), self.workshop.end(HEAD, self.atoms))
+        sides = (self._end(self.good, BASE, ()), self._end(self.bad, HEAD, self.atoms))
         instrument, confirmed = self._confirmed(sides)
         units = (
             needs.units(self.atoms, *map(_asked, sides))
@@ -71,6 +71,12 @@ class Searching:
         if isinstance(instrument, Programs):
             instrument.recheck()
         self._conclude(blames, guilty, instrument)
+
+    def _end(self, end: ends.NamedEnd, name: str, moved: Sequence[Atom]) -> SideSpec:
+        try:
+            return self.workshop.end(name, moved)
+        except Refusal as refusal:
+            raise type(refusal)(f"the {end.name} side ({end.words}): {refusal}") from refusal
 
     def _confirmed(self, sides: tuple[SideSpec, SideSpec]) -> tuple[Duels | Programs, Sequence[float]]:
         if attempt := _attempt(self.options):
@@ -107,7 +113,7 @@ class Searching:
         package = None if self.options.unpinned else releases.searchable(own)
         if package is None or blame.alone is not SetWord.BAD:
             return None
-        pins = releases.between(package, environments.find_uv(self.progress.say), self.stack.pythons[0])
+        pins = releases.between(package, environments.find_uv(self.progress.say), environments.version_of(self.stack))
         return self.bisection.releases(blame, pins) if pins else None
 
     def _conclude(
@@ -164,7 +170,8 @@ def run_bisect(options: argparse.Namespace) -> int:
     stack = chosen_stack(options)
     options.profile = options.profile or gate_plan.load().profile(stack.device)
     good, bad = _ends(options, stack)
-    atoms, held = differences(good.end, bad.end), ends.held(good, bad, stack)
+    described = None if options.unpinned else lockfile.environment_of(environments.version_of(stack))
+    atoms, held = differences(good.end, bad.end, described), ends.held(good, bad, stack)
     if not atoms and not held:
         raise Refusal(
             f"both ends are the same ({good.words}): there is no change to search; name what differs, such as --bad-env NAME=VALUE, "

@@ -94,6 +94,12 @@ def find_interpreter(stack: Stack) -> Path:
     )
 
 
+def version_of(stack: Stack) -> str:
+    """Return the version of the Python that the stack's environment is built with, such as 3.12."""
+    found = find_interpreter(stack)
+    return next(version for version in stack.pythons if _is_python(found, version))
+
+
 def find_uv(say: Say = print) -> Path:
     """Return uv: on PATH, beside this Python, or from an environment of our own that is made once."""
     beside = Path(sys.executable).parent / "uv"
