@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from stackproof.base.errors import Refusal
-from stackproof.commands import arguments, fleet_card, fleet_duel, fleet_judge, fleet_plan
+from stackproof.commands import arguments, fleet_card, fleet_duel, fleet_judge, fleet_pairs, fleet_plan
 
 if TYPE_CHECKING:
     from stackproof.commands.arguments import Verbs
@@ -18,11 +18,11 @@ def add(verbs: Verbs) -> None:
     """Add it and its steps to the parser of the command line."""
     verb = arguments.add(verbs, "fleet", _HELP, _run)
     steps = verb.add_subparsers(title="steps", metavar="STEP")
-    for module in (fleet_plan, fleet_card, fleet_judge, fleet_duel):
+    for module in (fleet_plan, fleet_card, fleet_judge, fleet_duel, fleet_pairs):
         module.add(steps)
 
 
 def _run(options: argparse.Namespace) -> int:  # noqa: ARG001
     raise Refusal(
-        "which step? `stackproof fleet plan`, `run`, `card`, `judge` or `duel`; `stackproof fleet --help` says more"
+        "which step? `stackproof fleet plan`, `run`, `card`, `judge`, `duel` or `pairs`; `stackproof fleet --help` says more"
     )

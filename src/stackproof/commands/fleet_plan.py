@@ -79,6 +79,8 @@ def _add_run(steps: Verbs) -> None:
     arguments.add_list(
         step, "--sbatch", "OPTION", "an option for sbatch, such as --sbatch=--partition=gpu; may be repeated"
     )
+    help_ = "so many hosts at the same time, where they share a file server or a fuse (default: all)"
+    step.add_argument("--at-once", type=arguments.count, default=0, metavar="N", help=help_)
     help_ = "wait for so long, cancel what then still waits for a dead host, and judge"
     step.add_argument("--wait", type=arguments.minutes, default=0.0, metavar="MINUTES", help=help_)
     arguments.add_deadline_scale(step)
@@ -149,7 +151,11 @@ def _run(options: argparse.Namespace) -> int:
     made = plan.load(folder)
     slurm.require()
     terms = slurm.SlurmTerms(
-        python_of(options, made.stack), options.container, tuple(options.sbatch), options.deadline_scale
+        python_of(options, made.stack),
+        options.container,
+        tuple(options.sbatch),
+        options.deadline_scale,
+        options.at_once,
     )
     jobs = slurm.submit(made, folder, terms, _say)
     if not options.wait:

@@ -80,6 +80,22 @@ class Strip:
 
 
 @dataclass(frozen=True)
+class LinkStanding:
+    """A slow link between two hosts; or, without a second, a host that is slow with every partner."""
+
+    first: str
+    second: str
+    ratio: float
+    z: float
+    why: str
+
+    @property
+    def said(self) -> str:
+        """Say it in a line."""
+        return f"{self.first}{f' - {self.second}' if self.second else ''}: {self.ratio:.2f} times as long, z {self.z:.1f}: {self.why}"
+
+
+@dataclass(frozen=True)
 class GroupTold:
     """Hosts of one state, which are compared with each other only."""
 
@@ -109,6 +125,7 @@ class FleetJudgement:
     hosts: tuple[HostStanding, ...]
     groups: tuple[GroupTold, ...]
     notes: tuple[str, ...]
+    links: tuple[LinkStanding, ...] = ()
 
     @property
     def counts(self) -> dict[Standing, int]:
@@ -118,8 +135,8 @@ class FleetJudgement:
 
     @property
     def exit_code(self) -> int:
-        """1 where a host is slow or wrong, 6 where any is not proved or there is none, 0 where all are."""
-        if any(one in self.counts for one in BAD):
+        """1 where a host is slow or wrong, or a link slow, 6 where any is not proved or there is none, 0 where all are."""
+        if self.links or any(one in self.counts for one in BAD):
             return 1
         return 0 if list(self.counts) == [Standing.PROVED] else 6
 
@@ -127,7 +144,8 @@ class FleetJudgement:
     def headline(self) -> str:
         """Return one sentence of all."""
         said = ", ".join(f"{count} {word.value}" for word, count in self.counts.items())
-        return f"{self.fleet}: {len(self.hosts)} host{'' if len(self.hosts) == 1 else 's'}: {said or 'none'}"
+        links = f"; {len(self.links)} slow in pairs" if self.links else ""
+        return f"{self.fleet}: {len(self.hosts)} host{'' if len(self.hosts) == 1 else 's'}: {said or 'none'}{links}"
 
 
 def as_json(found: FleetJudgement) -> str:

@@ -6,6 +6,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist, median
+from typing import TypeVar
+
+Key = TypeVar("Key")
 
 _CONSISTENT = 1.4826022
 """Times this the median absolute deviation of normal numbers is their standard deviation."""

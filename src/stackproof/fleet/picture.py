@@ -11,7 +11,7 @@ _WIDTH, _LEFT, _STRIP, _HEAD = 960, 170, 66, 34
 _SPAN = 0.10
 """A strip shows this much above and below the median; what is beyond stands at its edge."""
 _MOST_NAMED = 6
-_COLOURS = {"plain": "#57606a", "odd": "#b3261e", "split": "#8a5a00", "ink": "#1f2328", "line": "#d1d9e0"}
+_COLOURS = {"plain": "#7d8590", "odd": "#d1242f", "split": "#9a6700", "ink": "currentColor", "line": "#8c959f"}
 
 
 def svg(found: FleetJudgement) -> str:

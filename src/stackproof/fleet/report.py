@@ -43,6 +43,7 @@ def _lines(found: FleetJudgement, folder: str) -> Iterator[_Line]:
         yield from _section(f"{_TITLES[word]} by the records, not confirmed yet", open_, _host)
     for word in (Standing.NOT_REACHED, Standing.UNLIKE, Standing.SUSPECTED):
         yield from _section(_TITLES[word], by_word[word], _host)
+    yield from _section("links and hosts that are slow in pairs", found.links, lambda one: [one.said])
     for group in found.groups:
         yield from _group(group)
     yield from _section("to take the confirmed out of service", list(draining.lines(found)), lambda line: [line])

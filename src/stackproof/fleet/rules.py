@@ -116,6 +116,20 @@ class ReplayRow:
 
 
 @dataclass(frozen=True)
+class PairRules:
+    """What two hosts do together, and when a host or a link is slow."""
+
+    mib: Mapping[str, float]
+    dtype: str
+    noise: float
+    seconds: float
+    suspect: float
+    effect: float
+    floor: float
+    least: int
+
+
+@dataclass(frozen=True)
 class FleetRules:
     """The whole table."""
 
@@ -126,6 +140,7 @@ class FleetRules:
     profile: tuple[CardProfile, ...]
     replay: tuple[ReplayRow, ...]
     environment: Mapping[str, str]
+    pairs: PairRules
 
 
 @cache

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,11 @@ _ARRAY = 1000
 """Slurm's own default for the longest array (MaxArraySize 1001)."""
 _CALL_S = 120.0
 _POLL_S = 2.0
+_DEAD = ("ReqNodeNotAvail", "DOWN", "DRAINED")
+"""In the reason for which a task waits: its host is none that could run it."""
+_WAITS = "waiting for a host that is down"
+_PATIENT = 5
+"""So many looks in a row at which nothing but such tasks is left."""
 Say = Callable[[str], None]
 
 
@@ -33,6 +39,8 @@ class SlurmTerms:
     container: str = ""
     options: tuple[str, ...] = ()
     scale: float = 1.0
+    at_once: int = 0
+    """So many hosts at the same time, where they share a file server or a fuse; 0 is all."""
 
 
 def require() -> None:
@@ -70,7 +78,8 @@ def _array(plan: FleetPlan, folder: Path, terms: SlurmTerms, count: int) -> str:
     }  # fmt: skip
     logs = folder / "logs"
     logs.mkdir(parents=True, exist_ok=True)
-    own = [f"--array=0-{count - 1}", f"--output={logs}/%A_%a.out", "--hold", "--parsable"]
+    most = f"%{terms.at_once}" if terms.at_once else ""
+    own = [f"--array=0-{count - 1}{most}", f"--output={logs}/%A_%a.out", "--hold", "--parsable"]
     said = call("sbatch", *own, *terms.options, str(TEMPLATE), environment=carried)
     return said.splitlines()[-1].partition(";")[0]
 
@@ -88,34 +97,30 @@ def _pin(job: str, hosts: Sequence[str]) -> None:
 
 
 def finished(jobs: Sequence[str], minutes: float, say: Say) -> bool:
-    """Wait until no task is left, or for so long; a task whose host is down would wait for ever."""
-    until, before = time.monotonic() + 60 * minutes, ""
-    while left := _left(jobs):
+    """Wait until no task is left, or none but those of hosts that are down, or for so long."""
+    until, before, dead = time.monotonic() + 60 * minutes, "", 0
+    while left := Counter(_states(jobs)):
         told = ", ".join(f"{count} {state}" for state, count in sorted(left.items()))
         if told != before:
             say(told)
             before = told
-        if time.monotonic() > until:
+        dead = dead + 1 if set(left) == {_WAITS} else 0
+        if dead >= _PATIENT or time.monotonic() > until:
             return False
         time.sleep(_POLL_S)
     return True
 
 
-def _left(jobs: Sequence[str]) -> Mapping[str, int]:
-    found: dict[str, int] = {}
-    for state in _states(jobs):
-        found[state] = found.get(state, 0) + 1
-    return found
-
-
 def _states(jobs: Sequence[str]) -> Iterator[str]:
     try:
-        said = call("squeue", "--noheader", "--array", f"--jobs={','.join(jobs)}", "--format=%T")
+        said = call("squeue", "--noheader", "--array", f"--jobs={','.join(jobs)}", "--format=%T|%r")
     except Refusal as refusal:
         if "Invalid job id" in str(refusal):  # all have ended, and were forgotten
             return
         raise
-    yield from (plain(line.strip().lower(), 40, lines=False) for line in said.splitlines() if line.strip())
+    for line in filter(None, map(str.strip, said.splitlines())):
+        state, _, why = line.partition("|")
+        yield _WAITS if any(word in why for word in _DEAD) else plain(state.lower(), 40, lines=False)
 
 
 def cancel(jobs: Sequence[str]) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from stackproof.base.files import write_atomically
 from stackproof.base.text import plain
-from stackproof.fleet import answers, duels, judgement, plan
+from stackproof.fleet import answers, duels, judgement, links, plan
 from stackproof.fleet.judge import FleetCourt
 from stackproof.fleet.judgement import FleetJudgement
 
@@ -27,8 +28,10 @@ def judged(folder: Path, hosts: str | None = None) -> FleetJudgement:
         expected, left_out = [*expected, *chosen.hosts], chosen.without
     found = answers.gather(folder)
     said, damaged = duels.gather(folder)
+    slow, told = links.told(folder)
     name = plain(folder.absolute().name, 80, lines=False)
-    return FleetCourt(name, found, expected, said, [*_left_out(left_out), *_problems(found, damaged, expected)]).judge()
+    problems = [*_left_out(left_out), *_problems(found, damaged, expected), *told]
+    return replace(FleetCourt(name, found, expected, said, problems).judge(), links=slow)
 
 
 def _left_out(parts: Sequence[str]) -> list[str]:

@@ -18,7 +18,7 @@ from stackproof.base.errors import Refusal
 from stackproof.base.files import write_atomically
 from stackproof.base.places import DATA, PACKAGE
 from stackproof.record import signing
-from stackproof.site import beside, drilled, front, runs, series, shelf, told
+from stackproof.site import beside, drilled, fleets, front, runs, series, shelf, told
 from stackproof.site.matrix import DAYS
 from stackproof.site.model import SiteModel, model
 
@@ -108,6 +108,7 @@ def _inputs(order: SiteOrder) -> tuple[str, list[Path]]:
     marks = [
         shelf.fingerprint(code),
         shelf.fingerprint(paths),
+        shelf.fingerprint(fleets.files(order.folders)),
         shelf.fingerprint(filter(Path.is_file, map(signing.beside, paths))),
     ]
     return hashlib.sha256(json.dumps([told, marks]).encode()).hexdigest(), paths
@@ -169,6 +170,7 @@ def _pages(site: SiteModel) -> Iterator[tuple[str, str]]:
     yield "runs.html", runs.listing(site)
     yield "compare.html", beside.chooser(site)
     yield "drill.html", drilled.render(site)
+    yield fleets.NAME, fleets.render(*fleets.read(fleets.files(site.folders)))
     yield "feed.xml", told.feed(site)
     yield "data.json", front.as_json(site)
     yield from front.badges(site)

@@ -13,7 +13,7 @@ _POLICY = "default-src 'none'; script-src 'self' file:; style-src 'self' file:; 
 """Nothing is fetched from elsewhere, nothing inline runs; `file:` because browsers differ in what 'self' is of a file."""
 _MENU = (
     ("index.html", "Overview"), ("changes.html", "Changes"), ("runs.html", "Runs"), ("compare.html", "Compare"),
-    ("drill.html", "Drill"),
+    ("drill.html", "Drill"), ("fleets.html", "Fleets"),
 )  # fmt: skip
 
 

@@ -1,0 +1,89 @@
+"""Rounds of pairs: in each every host has one partner, all pairs at once; the next round begins when all have ended, or their time has."""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from stackproof.base import processes
+from stackproof.base.errors import Refusal
+from stackproof.fleet import links, plan, rules
+from stackproof.fleet.plan import FleetPlan
+
+PLACES = ("{first}", "{second}")
+_POLL_S = 0.5
+_GRACE_S = 5.0
+
+
+@dataclass(frozen=True)
+class PairLauncher:
+    """How two ranks are started on two hosts: words of the user's, in which {first} and {second} are the hosts."""
+
+    words: tuple[str, ...]
+    python: str
+    minutes: float
+
+    @classmethod
+    def of(cls, text: str, python: str, minutes: float) -> PairLauncher:
+        """Read the words.
+
+        Raises:
+            Refusal: they are no words, or do not say where.
+        """
+        try:
+            words = tuple(shlex.split(text))
+        except ValueError as error:
+            raise Refusal(f"--launch: {error}; write words as a shell takes them") from error
+        if missing := [one for one in PLACES if not any(one in word for word in words)]:
+            raise Refusal(f"--launch '{text[:80]}' does not say where; write {missing[0]} where that host goes")
+        return cls(words, python, minutes)
+
+    def command(self, made: FleetPlan, folder: Path, first: str, second: str) -> list[str]:
+        """Return the command of a pair; both hosts are of the plan."""
+        named = dict(zip(PLACES, (rules.host(first), rules.host(second)), strict=True))
+        launch = [
+            word.replace("{first}", named["{first}"]).replace("{second}", named["{second}"]) for word in self.words
+        ]
+        rendezvous = f"file://{folder}"
+        program = f"stackproof.fleet.pair:{made.profile}"
+        own = ["--stack", made.stack, "--folder", str(folder), "--rendezvous", rendezvous, "--program", program]
+        return [*launch, self.python, "-m", "stackproof", "ranks", *own]
+
+
+def measure(made: FleetPlan, folder: Path, count: int, launcher: PairLauncher, say: Callable[[str], None]) -> None:
+    """Measure so many rounds."""
+    for number, pairs in enumerate(plan.rounds(made.hosts, count)):
+        say(f"round {number + 1} of {count}: {len(pairs)} pairs")
+        _round(made, folder, number, pairs, launcher)
+
+
+def _round(
+    made: FleetPlan, folder: Path, number: int, pairs: Sequence[tuple[str, str]], launcher: PairLauncher
+) -> None:
+    mark, started, until = (
+        processes.new_mark(),
+        list[subprocess.Popen[bytes]](),
+        time.monotonic() + 60 * launcher.minutes,
+    )
+    try:
+        for first, second in pairs:
+            place = links.place(folder, number, first, second)
+            place.mkdir(parents=True, exist_ok=True)
+            with (place / "launch.log").open("wb") as output:
+                started.append(processes.start(launcher.command(made, place, first, second), output, {}, mark))
+        while any(one.poll() is None for one in started) and time.monotonic() < until:
+            time.sleep(_POLL_S)
+    except OSError as error:
+        raise Refusal(f"a pair cannot be started: {error.strerror}; is '{launcher.words[0]}' here?") from error
+    finally:
+        for one in started:
+            one.terminate()
+        processes.end_tree(mark)
+        for one in started:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                one.wait(_GRACE_S)
