@@ -111,6 +111,16 @@ def test_ctrl_c_in_any_phase_loses_nothing(run: Run, at: int) -> None:
     assert len((run.folder / "count").read_text()) == runs + whole - known + 1  # the good side at the end is always run
 
 
+def test_a_kill_that_nobody_can_answer_loses_one_run(run: Run) -> None:
+    """SIGKILL in the sixth run: no record, and --continue goes on from the fifth."""
+    stop = "import os, pathlib, signal\npath = pathlib.Path('count'); path.write_text(path.read_text() + '.' if path.exists() else '.')\n"
+    stop += "len(path.read_text()) == 6 and os.kill(os.getppid(), signal.SIGKILL)\n"
+    assert run(stop + _PAIR).returncode == -9 and not (run.folder / "told.json").exists()
+    assert len(run.journals()[0].read_text().splitlines()) == 6
+    again = run(stop + _PAIR, "--continue")
+    assert again.returncode == 0 and "FOUND: A=0 -> 1 + C=0 -> 1" in again.stdout
+
+
 def test_the_journal_of_another_search_is_refused(run: Run) -> None:
     """Exit code 2, and what differs."""
     run(_PAIR)

@@ -25,7 +25,7 @@ def add(verbs: Verbs) -> None:
     verb = arguments.add(verbs, "bisect", help_, _bisect)
     verb.epilog = f"{arguments.EPILOG}, 7 not reproduced: both ends are alike"
     for side in ("good", "bad"):
-        gate.add_side(verb, side, f"{side}: {_SIDE}")
+        gate.add_side(verb, side, f"{side}: {_SIDE}", "SIDE")
     verb.add_argument(
         "--what",
         metavar="SUBJECT|CHECK|COUNTER",

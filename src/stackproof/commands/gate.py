@@ -155,9 +155,9 @@ def need_statistics(verb: str) -> None:
         )
 
 
-def add_side(verb: argparse.ArgumentParser, side: str, help_: str) -> None:
+def add_side(verb: argparse.ArgumentParser, side: str, help_: str, metavar: str = "REF") -> None:
     """Add how a side of a comparison is named."""
-    verb.add_argument(f"--{side}", metavar="REF", help=help_)
+    verb.add_argument(f"--{side}", metavar=metavar, help=help_)
     verb.add_argument(f"--{side}-lock", type=Path, metavar="FILE", help=f"{side}: this lock in place of the stack's")
     source = f"{side}: a checkout of a package, installed over the lock"
     arguments.add_list(verb, f"--{side}-source", "PACKAGE=PATH", source)
