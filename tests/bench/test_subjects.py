@@ -94,6 +94,35 @@ def test_a_listing_imports_no_torch() -> None:
     assert done.stdout.strip() == "False"
 
 
+def test_names_are_refused_without_torch_also_in_a_project(tmp_path: Path) -> None:
+    """The judging side has no torch: what others' workloads are called is left to the sides, all else is refused at once."""
+    (tmp_path / "workloads").mkdir()
+    (tmp_path / "workloads" / "mine.py").write_text("import torch\n", encoding="utf-8")
+    (tmp_path / "stackproof.toml").write_text("", encoding="utf-8")
+    blocked = "import sys; sys.modules['torch'] = None; from stackproof import cli; sys.exit(cli.main(sys.argv[1:]))"
+    for verb in (["gate", "--same"], ["bench"], ["bisect", "--bad-env", "A=1"], ["night"]):
+        words = [
+            *verb,
+            "--stack",
+            "cpu",
+            "--project",
+            str(tmp_path),
+            "--only",
+            "training-mine",
+            "--only",
+            "gemm-flat32",
+        ]
+        done = subprocess.run([sys.executable, "-c", blocked, *words], capture_output=True, text=True, check=False)
+        assert done.returncode == 2, done.stderr
+        assert "--only 'gemm-flat32' is no subject of any profile (did you mean 'gemm-float32'?)" in done.stderr
+
+
+def test_without_a_project_no_other_workload_is_waited_for() -> None:
+    """A misspelt workload is refused at once too."""
+    with pytest.raises(Refusal, match="'training-nothing' is no subject"):
+        subjects.require_named(["training-yolov8n", "training-nothing"])
+
+
 def test_each_makes_one_subject_of_each_combination(table: Path, cpu: Stack) -> None:
     """Names tell the values, parameters hold them beside the preset's own."""
     found = {subject.name: subject for subject in subjects.subjects("fast", cpu)}

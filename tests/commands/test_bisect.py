@@ -41,9 +41,8 @@ def test_slips_are_refused_in_one_sentence(
 def test_what_may_be_searched(word: str) -> None:
     """Counters, subjects, cells, and what belongs to the process itself."""
     from stackproof.commands.bisect import check_what
-    from stackproof.stack import stacks
 
-    check_what(word, stacks.load("cpu"))
+    check_what(word)
 
 
 def test_the_help_says_what_ends_it(capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,6 +13,7 @@ import pytest
 from rich.console import Console
 
 from stackproof import ROOT
+from stackproof.base import places
 from stackproof.record.console import show
 from stackproof.record.records import Check, Measurement, Record, Verdict
 from stackproof.stack import provenance, stacks
@@ -79,6 +80,22 @@ def test_repeat_command_outside_nox() -> None:
     said = shown(record(FAILED, provenance={"pinned": False}))
     assert "python -m stackproof smoke --stack cpu --only 'smoke/ddp::loss_falls[x]'" in said
     assert "nox -s cpu-smoke" not in said
+
+
+def test_repeat_command_where_there_is_no_noxfile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An installed package prints its own verb; a checkout names the project that was run."""
+    project = record(FAILED, provenance={"project.folder": "/a/mine"})
+    assert "nox -s cpu-smoke -- --project /a/mine --only" in shown(project)
+    monkeypatch.setattr(places, "INSTALLED", True)
+    said = shown(project)
+    assert "repeat just this: stackproof smoke --stack cpu --locked --only 'smoke/ddp::loss_falls[x]'" in said
+    assert "nox" not in said
+
+
+def test_what_was_chosen_is_told_by_its_name() -> None:
+    """Not by the pattern that it became."""
+    said = shown(record(PASSED, provenance={"only": "*[[]training-mixer] smoke/x::y[[]z]"}))
+    assert "[only: training-mixer smoke/x::y[z]]" in said
 
 
 def test_repeat_command_names_the_training_set_that_was_handed_in() -> None:

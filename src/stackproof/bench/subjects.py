@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -18,6 +18,7 @@ from stackproof.stack.stacks import Stack
 
 FILE = DATA / "benchmarks.toml"
 PRESETS = ("tiny", "full")
+_SHOWN = 12
 _WORKLOAD = "workload"
 """The parameter that names a workload."""
 
@@ -72,14 +73,29 @@ class _Row:
                     f"has {key} = {values!r}{near}; it must be a list, or for '{_WORKLOAD}' a part that workloads take",
                 )
 
+    def names(self) -> set[str]:
+        """Return the names of its subjects, of our own workloads where it stands for all that take part."""
+        return {self._named(chosen) for chosen in self._choices(_ours_in)}
+
+    @property
+    def open(self) -> bool:
+        """Whether workloads that others offer take part."""
+        return any(isinstance(values, str) for values in self.each.values())
+
+    def _choices(self, of_part: Callable[[str], tuple[str, ...]]) -> Iterator[dict[str, Any]]:
+        listed = (of_part(values) if isinstance(values, str) else values for values in self.each.values())
+        return (dict(zip(self.each, values, strict=True)) for values in itertools.product(*listed))
+
+    def _named(self, chosen: Mapping[str, Any]) -> str:
+        return "-".join([self.name, *map(_word, chosen.items())])
+
     def subjects(self) -> Iterator[dict[str, Any]]:
         """Yield one subject for each combination of what stands under `each`."""
         shared = ("version", "kind", "unit", "profiles", "needs")
-        for values in itertools.product(*(_listed(values) for values in self.each.values())):
-            chosen = dict(zip(self.each, values, strict=True))
+        for chosen in self._choices(taking_part):
             offer = _offer(chosen.get(_WORKLOAD))
             yield {
-                "name": "-".join([self.name, *map(_word, chosen.items())]),
+                "name": self._named(chosen),
                 **{key: getattr(self, key) for key in shared},
                 "title": self.title.replace("{title}", offer.title or str(chosen.get(_WORKLOAD, ""))),
                 "full_seconds": max(self.full_seconds, offer.full_seconds),
@@ -90,18 +106,23 @@ class _Row:
             }
 
 
-def _listed(values: Any) -> Any:
-    return taking_part(values) if isinstance(values, str) else values
-
-
 def taking_part(part: str) -> tuple[str, ...]:
     """Return the workloads that take part in something; a project's own are asked only where there is a project."""
-    project = projects.current()
-    if not (project and project.workloads) and not projects.packaged():
-        return tuple(name for name, offer in offers.ours().items() if part in offer.parts)
+    if not _others_offer():
+        return _ours_in(part)
     from stackproof.workloads import catalogue  # needs torch
 
     return catalogue.taking_part(part)
+
+
+def _others_offer() -> bool:
+    """Whether a project or a package may have workloads of its own; what they are is known where torch is."""
+    project = projects.current()
+    return bool(project and project.workloads) or bool(projects.packaged())
+
+
+def _ours_in(part: str) -> tuple[str, ...]:
+    return tuple(name for name, offer in offers.ours().items() if part in offer.parts)
 
 
 def _offer(name: str | None) -> Offer:
@@ -188,6 +209,20 @@ def subjects(chosen: str, stack: Stack) -> tuple[Subject, ...]:
             raise Refusal(f"{path}: there are two subjects '{name}'{where}; give one another name")
         found[name] = path, each
     return tuple(Subject(**row, stack=stack) for _, row in found.values() if chosen in row["profiles"])
+
+
+def require_named(only: Iterable[str], flag: str = "--only") -> None:
+    """Refuse names of subjects that no profile has; no workload is asked, so that it needs no torch.
+
+    What others' workloads are called is known only in the environment that runs them, which refuses the rest.
+    """
+    rows = [row for _, row in _read()[1]]
+    known = {name for row in rows for name in row.names()}
+    open_ = tuple(f"{row.name}-" for row in rows if row.open and _others_offer())
+    for name in only:
+        if name not in known and not name.startswith(open_):
+            some = ", ".join([*sorted(known)[:_SHOWN], "..."])
+            raise Refusal(f"{flag} '{name}' is no subject of any profile{suggestion(name, known)}; there are: {some}")
 
 
 def kinds_of(chosen: str) -> frozenset[str]:

@@ -69,7 +69,7 @@ def _bisect(options: argparse.Namespace) -> int:
 
 def _check(options: argparse.Namespace) -> None:
     """Refuse what is wrong with the words themselves, before anything is looked for or built."""
-    from stackproof.bench.subjects import profile
+    from stackproof.bench.subjects import profile, require_named
     from stackproof.bisect import ends
     from stackproof.gate import variants
     from stackproof.jobs import words
@@ -100,20 +100,19 @@ def _check(options: argparse.Namespace) -> None:
     if options.go_on is not None and str(options.go_on) != "." and (why := files.why_unreadable(options.go_on)):
         raise Refusal(f"--continue {options.go_on}: {why}; name the journal.jsonl of an earlier bisect")
     if stack and options.what:
-        check_what(options.what, stack)
+        check_what(options.what)
     if stack:
-        gate.check_subjects(options.only, stack)
+        require_named(options.only)
     if options.unpinned:
         variants.require_interpreter(options.unpinned)
 
 
-def check_what(what: str, stack: object) -> None:
+def check_what(what: str) -> None:
     """Refuse what is no check, no counter and no subject of any profile."""
+    from stackproof.bench.subjects import require_named
     from stackproof.gate import plan
     from stackproof.runner import suites
-    from stackproof.stack.stacks import Stack
 
-    assert isinstance(stack, Stack)
     if "/" in what:
         suite, known = what.partition("/")[0], [*suites.of_verb("verify"), *suites.of_verb("ddp")]
         if suite not in known or "::" not in what:
@@ -129,4 +128,4 @@ def check_what(what: str, stack: object) -> None:
     if aspect and aspect not in told:
         raise Refusal(f"--what {what}: '{aspect}' is nothing that is compared; there are: {', '.join(told)}")
     if subject != "process":
-        gate.check_subjects([subject], stack, "--what")
+        require_named([subject], "--what")

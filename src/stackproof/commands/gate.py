@@ -7,21 +7,17 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stackproof.base import files
-from stackproof.base.errors import Refusal, suggestion
+from stackproof.base.errors import Refusal
 from stackproof.commands import arguments, gate_command, sign
 
 if TYPE_CHECKING:
     from stackproof.commands.arguments import Verbs
-    from stackproof.stack import stacks
-
 
 _GRID = "OMP_NUM_THREADS=1,2"
-_SHOWN = 12
 
 
 def add(verbs: Verbs) -> None:
@@ -87,7 +83,7 @@ def _gate(options: argparse.Namespace) -> int:
 
 def _check(options: argparse.Namespace) -> None:
     """Refuse what is wrong with the words themselves, before anything is looked for or built."""
-    from stackproof.bench.subjects import profile
+    from stackproof.bench.subjects import profile, require_named
     from stackproof.gate import commits, planted, variants
     from stackproof.record import records
     from stackproof.stack import stacks
@@ -103,24 +99,13 @@ def _check(options: argparse.Namespace) -> None:
         if commit := getattr(options, side):
             commits.require_commit(commit)
     if options.stack and not options.base_record and options.command is None:  # a stored base may have one of its own
-        check_subjects(options.only, stacks.load(options.stack))
+        require_named(options.only)
     planted.read(options.head_drill)
     alone = not (options.base or options.base_lock or options.base_source or options.base_env)
     if options.base_record and alone:
         records.read(options.base_record)
     if options.unpinned:
         variants.require_interpreter(options.unpinned)
-
-
-def check_subjects(only: Sequence[str], stack: stacks.Stack, flag: str = "--only") -> None:
-    """Refuse names of subjects that no profile has."""
-    from stackproof.bench.subjects import profiles, subjects
-
-    known = {one.name for profile in profiles() for one in subjects(profile.name, stack)} if only else set()
-    for name in only:
-        if name not in known:
-            some = ", ".join([*sorted(known)[:_SHOWN], "..."])
-            raise Refusal(f"{flag} '{name}' is no subject of any profile{suggestion(name, known)}; there are: {some}")
 
 
 def _add_sweep(verbs: Verbs) -> None:

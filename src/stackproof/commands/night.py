@@ -7,7 +7,7 @@ import importlib.util
 from typing import TYPE_CHECKING
 
 from stackproof.base.errors import Refusal
-from stackproof.commands import arguments, gate
+from stackproof.commands import arguments
 from stackproof.stack import hosts, stacks
 
 if TYPE_CHECKING:
@@ -97,11 +97,12 @@ def _pause(text: str) -> float:
 
 
 def _run(options: argparse.Namespace) -> int:
+    from stackproof.bench.subjects import require_named
     from stackproof.gate.variants import require_interpreter
 
     stack = stacks.load(options.stack)
     options.profile = _profile(options.profile, stack)
-    gate.check_subjects(options.only, stack)
+    require_named(options.only)
     if options.unpinned:
         require_interpreter(options.unpinned)
     for name in _NEEDED:

@@ -24,6 +24,8 @@ Look = Callable[["Record"], None]
 
 ALL = "all"
 _LARGEST_DATASET = 1 << 50
+_PATTERN = set("*?[:")
+"""What tells a pattern or a check from the name of a subject."""
 
 
 def run(options: argparse.Namespace, rehearsed: bool = False, look: Look | None = None) -> int:
@@ -231,9 +233,11 @@ def _add_bench(verbs: Verbs) -> None:
 
 
 def _bench(options: argparse.Namespace) -> int:
-    from stackproof.bench.subjects import profile
+    from stackproof.bench.subjects import profile, require_named
 
     chosen = profile(options.profile)
+    if options.verb == "bench":
+        require_named(one for one in options.only if not set(one) & _PATTERN)
     options.preset = options.preset or chosen.preset
     options.only = [one if "::" in one else options.named.format(one) for one in options.only]
     options.told = {"profile": chosen.name, **({"allow_foreign": "yes"} if options.allow_foreign else {})}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -31,6 +30,7 @@ from stackproof.base.text import plain
 from stackproof.base.units import shown
 from stackproof.record import reference
 from stackproof.record.records import Check, Measurement, Record, Verdict
+from stackproof.record.repeat import again
 
 _LOG_WIDTH = 150
 _SENTENCE = 24
@@ -351,36 +351,14 @@ def _code(repro: str) -> Text:
     return Text("\n".join(lines), style="dim")
 
 
-def again(record: Record, check: Check) -> str:
-    """Return the command that repeats one check; it is never broken into lines, so that it can be copied."""
-    pinned = record.provenance.get("pinned", True)
-    session = ["nox", "-s", f"{record.stack}-{record.verb}", "--"]
-    direct = ["python", "-m", "stackproof", record.verb, "--stack", record.stack]
-    if "::" not in check.id or check.id.startswith(("guard: ", "known issue ")):  # of the whole run, not of one check
-        suites = [word for suite in str(record.provenance.get("suites", "")).split() for word in ("--suite", suite)]
-        whole = suites if record.verb not in ("smoke", "rehearse") else []
-        return shlex.join([*(session if pinned else direct), *whole, *_flags(record, "")])
-    suite = check.id.split("/", 1)[0]
-    chosen = [] if record.verb == "smoke" or (record.verb == "rehearse" and suite == "smoke") else ["--suite", suite]
-    words = [*(session if pinned else direct), *chosen, *_flags(record, suite), "--only", check.id]
-    return shlex.join([plain(word, lines=False) for word in words])
-
-
-def _flags(record: Record, suite: str) -> list[str]:
-    """Return the flags of the run that change what a check of the suite does."""
-    facts = record.provenance
-    usual: dict[str, object] = {"device": "the first", "preset": "tiny", "deadline_scale": 1.0, "profile": "fast"}
-    usual |= {"dataset": "none"} if suite == "data" else {}
-    given = {name: facts[name] for name, value in usual.items() if facts.get(name, value) != value}
-    flags = [word for name, value in given.items() for word in (f"--{name.replace('_', '-')}", str(value))]
-    return flags if facts.get("preflight", True) else [*flags, "--no-preflight"]
-
-
 def verdict_line(record: Record) -> str:
     """Return the line that decides: the verdict, how many checks ended how, and what limits it."""
     counts = Counter(check.verdict for check in record.checks)
     said = ", ".join(f"{counts[verdict]} {verdict.value}" for verdict in Verdict if counts[verdict])
-    only = record.provenance.get("only", "")
+    only = " ".join(
+        word.removeprefix("*[[]").removesuffix("]") if word.startswith("*[[]") else word.replace("[[]", "[")
+        for word in str(record.provenance.get("only", "")).split()
+    )
     warnings = f" [only: {only}]" if only else ""
     warnings += "" if record.provenance.get("pinned", True) else " [unpinned environment]"
     missing = record.provenance.get("unhashed", 0)

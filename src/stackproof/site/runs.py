@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from stackproof.base.statistics import Interval, median_interval
 from stackproof.base.units import shown
-from stackproof.record import console
+from stackproof.record import console, repeat
 from stackproof.record.records import SUITE_VERBS, Check, Kind, Measurement, Record, Verdict
 from stackproof.record.store import group_of
 from stackproof.site.drawing import value
@@ -68,7 +68,7 @@ def _ways(site: SiteModel, run: ShelvedRun) -> Markup:
 def command(record: Record) -> str:
     """Return the command that makes such a record, as far as the record tells."""
     if record.verb in SUITE_VERBS:
-        return console.again(record, Check("run", record.verdict, "", 0.0))
+        return repeat.again(record, Check("run", record.verdict, "", 0.0))
     if record.verb == _NIGHT:
         return shlex.join(["nox", "-s", f"{record.stack}-{_NIGHT}"])
     sides = {name: str(record.provenance.get(name, "")).partition(",")[0] for name in ("base", "head")}
