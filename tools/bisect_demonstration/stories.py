@@ -16,7 +16,7 @@ from tools.bisect_demonstration import rebuild
 
 STACK = stacks.DEVELOPMENT
 _IDENTITY = ("-c", "user.name=demonstration", "-c", "user.email=demonstration@localhost")
-_PLANTS = """import os, signal, threading
+_PLANTS = """import os, sys, threading, time
 
 def burn():
     while True:
@@ -24,10 +24,13 @@ def burn():
 
 if os.environ.get("PLANT_ONE") == os.environ.get("PLANT_OTHER") == "1":
     threading.Thread(target=burn, daemon=True).start()
+def block():
+    while not hasattr(sys.modules.get("torch"), "mm"):
+        time.sleep(0.01)
+    sys.modules["torch"].mm = lambda *_, **__: time.sleep(3600)
+
 if os.environ.get("PLANT_HANG") == "1":
-    stop = threading.Timer(12, os.kill, (os.getpid(), signal.SIGSTOP))
-    stop.daemon = True
-    stop.start()
+    threading.Thread(target=block, daemon=True).start()
 """
 _MULTIPLIED = "        return torch.mm(*self.factors, out=self.result)\n"
 _LONGER = "        torch.mm(self.factors[0][: self._size // 3], self.factors[1])\n"
@@ -55,8 +58,8 @@ def pair(work: Path) -> BisectStory:
 
 
 def hang(work: Path) -> BisectStory:
-    """A variable that stops the process after twelve seconds, among four."""
-    words = [*_NEUTRAL, "--bad-env", "PLANT_HANG=1", "--what", "gemm-float32", "--deadline-scale", "0.3"]
+    """A variable with which a product never ends, among four."""
+    words = [*_NEUTRAL, "--bad-env", "PLANT_HANG=1", "--what", "gemm-float32", "--deadline-scale", "0.15"]
     return BisectStory(words, "PLANT_HANG=none -> 1", environment=_plants(work))
 
 
