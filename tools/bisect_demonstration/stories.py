@@ -25,7 +25,7 @@ def burn():
 if os.environ.get("PLANT_ONE") == os.environ.get("PLANT_OTHER") == "1":
     threading.Thread(target=burn, daemon=True).start()
 def block():
-    while not hasattr(sys.modules.get("torch"), "mm"):
+    while "stackproof.workloads.gemm" not in sys.modules:
         time.sleep(0.01)
     sys.modules["torch"].mm = lambda *_, **__: time.sleep(3600)
 

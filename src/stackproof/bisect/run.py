@@ -28,6 +28,7 @@ from stackproof.gate import commits
 from stackproof.gate import plan as gate_plan
 from stackproof.gate.cells import BASE, HEAD
 from stackproof.gate.gate import Comparison
+from stackproof.gate.interleave import PROCESS
 from stackproof.gate.live import SideSpec
 from stackproof.gate.run import GateProgress, chosen_stack, opened
 from stackproof.record import writer
@@ -162,7 +163,7 @@ class Searching:
         good, bad = self.good.end, self.bad.end
         if self.options.command:
             return remedies.program(self.options.command, mixed(good, bad, moved))
-        return remedies.command(self.stack.name, moved, good, bad, subject, self.folder)
+        return remedies.command(self.stack.name, moved, good, bad, "" if subject == PROCESS else subject, self.folder)
 
 
 def run_bisect(options: argparse.Namespace) -> int:
