@@ -65,6 +65,14 @@ def test_a_host_whose_own_checks_end_badly_is_not_green(tmp_path: Path, verdict:
     assert "a reason" in of(found, "ill").reason
 
 
+def test_a_failed_check_is_graver_than_a_slow_subject(tmp_path: Path) -> None:
+    """A host whose smoke run failed is not called slow for what it measured besides; that is kept."""
+    ill = MadeHost("ill", verdict=Verdict.FAILED, slow={SUBJECTS[0]: 1.5})
+    found = of(sweep.judged(fleet(tmp_path, 8, ill)), "ill")
+    assert found.standing is Standing.WRONG and "a reason" in found.reason
+    assert [one.subject for one in found.findings] == [SUBJECTS[0]]
+
+
 def test_a_host_that_lacks_what_its_group_has_is_not_green(tmp_path: Path) -> None:
     """A subject that one host alone did not measure is named."""
     found = sweep.judged(fleet(tmp_path, 5, MadeHost("part", lacks=(SUBJECTS[3],))))

@@ -96,7 +96,7 @@ def test_what_is_no_result_is_said_to_be_missing(tmp_path: Path, text: str) -> N
     place = links.place(tmp_path, 0, "n01", "n02")
     place.mkdir(parents=True)
     (place / links.RESULT).write_text(text, encoding="utf-8")
-    assert links.told(tmp_path) == ((), ["1 pairs left nothing, such as n01 with n02"])
+    assert links.told(tmp_path) == ((), ["pairs of hosts that left nothing: 1, such as n01 with n02"])
 
 
 @pytest.mark.parametrize("text", ["srun", "srun {first}", "srun '{first},{second}", "ssh {second}"])

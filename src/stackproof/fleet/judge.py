@@ -112,7 +112,8 @@ def _name(number: int) -> str:
 def _differs(first: HostAnswer, other: HostAnswer) -> str:
     """Say what sets a host apart from one of the largest group."""
     found = [f"{first.architecture} -> {other.architecture}"] if first.architecture != other.architecture else []
-    found += [phrase for phrases in store.changes(first.state, other.state).values() for phrase in phrases]
+    changed = store.changes(first.state, other.state)
+    found += [phrase for group, phrases in changed.items() if group != store.CODE for phrase in phrases]
     more = f" and {len(found) - _MOST_TOLD} more" if len(found) > _MOST_TOLD else ""
     return "; ".join(found[:_MOST_TOLD]) + more
 
@@ -182,10 +183,11 @@ class _Told:
     def _host(self, host: HostAnswer, most: int, rows: set[str]) -> HostStanding:
         findings = sorted(self.found.get(host.host, []), key=lambda one: (GRAVEST.index(one.standing), -one.z))
         standing = [one for one in findings if one.duel != "refuted"]
-        if standing:
+        own = _ENDED.get(host.verdict, Standing.NOT_REACHED) if host.verdict.exit_code else Standing.PROVED
+        if standing and GRAVEST.index(standing[0].standing) <= GRAVEST.index(own):
             return HostStanding(host.host, standing[0].standing, self.group.name, _agreeing(standing), tuple(findings))
-        if host.verdict.exit_code:
-            return HostStanding(host.host, _ENDED.get(host.verdict, Standing.NOT_REACHED), self.group.name, host.reason)
+        if own is not Standing.PROVED:
+            return HostStanding(host.host, own, self.group.name, host.reason, tuple(findings))
         if lacks := self._lacks(host, most, rows):
             return HostStanding(host.host, Standing.NOT_REACHED, self.group.name, lacks, tuple(findings))
         said = f"; {len(findings)} suspicions refuted beside a healthy host" if findings else ""

@@ -120,6 +120,6 @@ def _slow(values: Mapping[outliers.Key, float], chosen: rules.PairRules) -> Iter
 def told(folder: Path) -> tuple[tuple[LinkStanding, ...], list[str]]:
     """Return what the pairs of a sweep amount to, and a sentence for what is not known."""
     times, lost = gather(folder)
-    notes = [f"{len(times)} pairs of hosts were measured"] if times else []
-    notes += [f"{len(lost)} pairs left nothing, such as {lost[0][0]} with {lost[0][1]}"] if lost else []
+    notes = [f"pairs of hosts that were measured: {len(times)}"] if times else []
+    notes += [f"pairs of hosts that left nothing: {len(lost)}, such as {lost[0][0]} with {lost[0][1]}"] if lost else []
     return tuple(judge(times)), notes

@@ -34,7 +34,7 @@ def markdown(found: FleetJudgement, folder: str = "FOLDER") -> str:
 def _lines(found: FleetJudgement, folder: str) -> Iterator[_Line]:
     yield 0, found.headline
     cost = f"it cost a host {found.minutes:.1f} minutes (median; the longest {found.longest:.1f})"
-    yield from _section("the sweep", [cost, *found.notes], lambda one: [one])
+    yield from _section("the sweep", [*([cost] if found.longest else []), *found.notes], lambda one: [one])
     by_word = {word: [host for host in found.hosts if host.standing is word] for word in _TITLES}
     for word in (Standing.WRONG, Standing.SLOW):
         confirmed = [host for host in by_word[word] if host.confirmed]
