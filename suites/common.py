@@ -12,9 +12,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from stackproof.device.devices import HOST
-from stackproof.record.checks import CapabilityMissing
+from stackproof.record.checks import CapabilityMissing, NotApplicable
 from stackproof.stack.stacks import Stack
-from stackproof.workloads.base import Job, Preset, StepResult, Workload
+from stackproof.workloads.base import Evaluation, Job, Preset, StepResult, Workload
 from stackproof.workloads.catalogue import get
 
 SEED = 7
@@ -44,19 +44,6 @@ def supported(stack: Stack, dtype: torch.dtype) -> None:
     word = str(dtype).removeprefix("torch.")
     if word not in stack.precisions:
         raise CapabilityMissing(f"stacks/{stack.name}/stack.toml: precisions has no {word}")
-
-
-def watch_layers(job: Job) -> dict[str, torch.dtype]:
-    """Note the dtype that each matrix layer gives; what a model returns may have been cast back (transformers 4.45)."""
-    seen: dict[str, torch.dtype] = {}
-
-    def note(name: str) -> Callable[..., None]:
-        return lambda _module, _inputs, output: seen.__setitem__(name, output.dtype)
-
-    for name, module in job.model.named_modules():
-        if isinstance(module, (torch.nn.Linear, torch.nn.Conv2d)):
-            module.register_forward_hook(note(name))
-    return seen
 
 
 class MatrixKernels(TorchDispatchMode):
@@ -106,6 +93,62 @@ class MatrixKernels(TorchDispatchMode):
     def told(self) -> str:
         """Say what ran."""
         return ", ".join(f"{count} {name} in {dtype}" for (name, dtype), count in self.seen.items()) or "no product"
+
+
+class ForwardProducts:
+    """What a model multiplies in forward: by its matrix layers, or where it calls none by its products, as of `F.linear`."""
+
+    def __init__(self) -> None:
+        self.layers: dict[str, torch.dtype] = {}
+        self.kernels = MatrixKernels()
+
+    def note(self, name: str) -> Callable[..., None]:
+        """Return a hook that keeps the dtype that a layer gives; what a model returns may have been cast back (transformers 4.45)."""
+        return lambda _module, _inputs, output: self.layers.__setitem__(name, output.dtype)
+
+    @property
+    def count(self) -> int:
+        """How many there were; none where all are in kernels that are not counted, such as cuDNN's recurrent ones."""
+        return len(self.layers) or self.kernels.count
+
+    def cast(self, dtype: torch.dtype) -> int:
+        """Return how many computed in a dtype."""
+        if self.layers:
+            return sum(seen is dtype for seen in self.layers.values())
+        return self.count - self.kernels.others(dtype, attention=True)
+
+    def all_in(self, dtype: torch.dtype) -> bool:
+        """Whether all computed in a dtype; of products, those of attention's slow path are spared."""
+        return self.cast(dtype) == self.count if self.layers else not self.kernels.others(dtype, attention=False)
+
+    def told(self, dtype: torch.dtype) -> str:
+        """Say how many computed in a dtype, and in what the others did."""
+        what = "matrix layers" if self.layers else "matrix products"
+        seen = self.layers.values() if self.layers else [used for _, used in self.kernels.seen]
+        others = sorted({str(one) for one in seen} - {str(dtype)})
+        words = f"{self.cast(dtype) or 'none'} of {self.count} {what} computed in {dtype}"
+        return words + (f", others in {', '.join(others)}" if others else "")
+
+
+def watch_forward(job: Job) -> ForwardProducts:
+    """Note what the next forward passes of a job multiply."""
+    found, plain = ForwardProducts(), job.forward
+    for name, module in job.model.named_modules():
+        if isinstance(module, (torch.nn.Linear, torch.nn.Conv2d)):
+            module.register_forward_hook(found.note(name))
+
+    def watched(index: int = 0) -> Evaluation:
+        with found.kernels:
+            return plain(index)
+
+    job.forward = watched  # type: ignore[method-assign]
+    return found
+
+
+def require_counted(name: str, products: ForwardProducts) -> None:
+    """End a check whose other rules all held, where nothing was seen that autocast could have cast."""
+    if not products.count:
+        raise NotApplicable(f"{name} calls no matrix layer and no product that is counted, so that casting is not seen")
 
 
 def watch_backward(job: Job) -> MatrixKernels:

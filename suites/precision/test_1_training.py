@@ -19,7 +19,7 @@ from stackproof.stack.stacks import Stack
 from stackproof.workloads.base import Job
 from stackproof.workloads.catalogue import taking_part
 from stackproof.workloads.vanishing import living
-from suites.common import SEED, possible, reference, supported, watch_backward, watch_layers
+from suites.common import SEED, possible, reference, require_counted, supported, watch_backward, watch_forward
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 _PRESET: Final = "tiny"
@@ -47,29 +47,29 @@ def test_training(name: str, precision: str, stack: Stack, device: Device, figur
     supported(stack, dtype)
     autocast = None if dtype is torch.float32 else dtype
     job = possible(name).build(device.torch, _PRESET, SEED, torch.float32, autocast)
-    layers, backward = watch_layers(job), watch_backward(job)
+    forward, backward = watch_forward(job), watch_backward(job)
     course = _train(name, job)
-    cast = sum(seen is dtype for seen in layers.values())
     figures |= {
         "first loss": course.losses[0],
         "last loss": course.losses[-1],
         "scale": course.scales[-1],
         "skipped steps": course.skipped,
         "lowest learning rate": min(course.rates),
-        "layers": len(layers),
-        "layers cast": cast,
+        "layers": forward.count,
+        "layers cast": forward.cast(dtype),
         "products in backward": backward.count,
     }
     what = f"{name} in {precision}"
-    _cast(what, dtype, layers)
+    require(forward.all_in(dtype), f"{what}: autocast did not cast: {forward.told(dtype)}")
     require(
-        backward.count > 0 == backward.others(dtype, attention=False),
+        (backward.count > 0 or not forward.count) and not backward.others(dtype, attention=False),
         f"{what}: autocast did not cast the backward pass: {backward.told}",
     )
     _alive(what, course)
+    require_counted(name, forward)
     figures["summary"] = (
         f"loss {course.losses[0]:.3f} to {course.losses[-1]:.3f} in {_STEPS} steps, {course.skipped} skipped, scale "
-        f"{course.scales[-1]:g}, {cast} of {len(layers)} layers and "
+        f"{course.scales[-1]:g}, {forward.told(dtype)}; "
         f"{backward.count - backward.others(dtype, attention=True)} of {backward.count} products of backward in {precision}"
     )
 
@@ -97,15 +97,6 @@ def _rate(step: int) -> float:
     if step < _WARM_UP:
         return (step + 1) / (_WARM_UP + 1)
     return (1 + math.cos(math.pi * (step - _WARM_UP) / _STEPS)) / 2
-
-
-def _cast(what: str, dtype: torch.dtype, layers: dict[str, torch.dtype]) -> None:
-    others = {str(seen) for seen in layers.values()} - {str(dtype)}
-    cast = sum(seen is dtype for seen in layers.values())
-    require(
-        0 < len(layers) == cast,
-        f"{what}: autocast did not cast: {cast} of {len(layers)} matrix layers computed in {dtype}, others in {sorted(others)}",
-    )
 
 
 def _alive(what: str, course: Course) -> None:

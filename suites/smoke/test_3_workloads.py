@@ -18,7 +18,7 @@ from stackproof.workloads.catalogue import get, taking_part
 from stackproof.workloads.condition import conditioned, kept
 from stackproof.workloads.training import joined
 from stackproof.workloads.vanishing import lifted, living
-from suites.common import SEED, anchor, possible, reference, supported, watch_layers
+from suites.common import SEED, anchor, possible, reference, require_counted, supported, watch_forward
 
 # What is compared with float64; `full` is for rates: its float64 reference would take tens of GiB and minutes on a host.
 PRESET: Preset = "tiny"
@@ -54,14 +54,11 @@ def test_autocast(name: str, dtype: torch.dtype, stack: Stack, device: Device, f
     supported(stack, dtype)
     workload = possible(name)
     job = workload.build(device.torch, PRESET, SEED, torch.float32, dtype)
-    layers = watch_layers(job)
+    products = watch_forward(job)
     actual, exact = job.observe(), reference(name, PRESET)
     _loss_is_one(actual)
-    cast = sum(found is dtype for found in layers.values())
-    require(
-        cast > 0,
-        f"autocast did not cast: none of {len(layers)} matrix layers computed in {dtype}, they gave {set(layers.values())}",
-    )
+    cast, count = products.cast(dtype), products.count
+    require(cast > 0 or not count, f"autocast did not cast: {products.told(dtype)}")
     expected = anchor(name, PRESET, dtype)
     found = {
         "loss": judge(actual.loss, exact.loss, expected.loss, dtype),
@@ -71,7 +68,7 @@ def test_autocast(name: str, dtype: torch.dtype, stack: Stack, device: Device, f
     found |= kept(judge_each(name, actual.gradients, wanted, expected.gradients, dtype), workload, dtype)
     require_all(found, name)
     figures |= {
-        "layers": len(layers),
+        "layers": count,
         "layers cast": cast,
         "loss error": found["loss"].error,
         "gradient error": found["gradient"].error,
@@ -79,9 +76,10 @@ def test_autocast(name: str, dtype: torch.dtype, stack: Stack, device: Device, f
     }
     figures["summary"] = (
         f"loss {float(actual.loss):.4f}, gradient error {found['gradient'].error:.1e} of "
-        f"{found['gradient'].bound:.1e} allowed, {cast} of {len(layers)} layers cast"
+        f"{found['gradient'].bound:.1e} allowed, {products.told(dtype)}"
     )
     _one_step(name, job)
+    require_counted(name, products)
 
 
 def _judgements(actual: StepResult, exact: StepResult, expected: StepResult) -> dict[str, Judgement]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -82,6 +83,65 @@ job = built["full"]
 small = {name: one[:2] for name, one in job.batches[0].items()}
 print(float(job.evaluate(job.model, small)[1]))
 """
+
+
+TIED = """
+import torch
+from torch import nn
+from torch.nn import functional
+from stackproof.workloads.base import Job, Units, Workload
+
+
+class Speller(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table, self.memory = nn.Embedding(30, 24), nn.GRU(24, 24, batch_first=True)
+
+    def forward(self, text):
+        return functional.linear(self.memory(self.table(text))[0], self.table.weight)
+
+
+class Tied(Job):
+    def evaluate(self, model, batch):
+        logits = model(batch["text"][:, :-1])
+        return logits, functional.cross_entropy(logits.flatten(0, 1), batch["text"][:, 1:].flatten())
+
+    units = Units(8, 0, 1000)
+
+
+class Letters(Workload):
+    name = "tied"
+
+    def assemble(self, recipe):
+        model = Speller().to(recipe.device, recipe.dtype)
+        text = torch.randint(30, (8 * recipe.scale, 16), generator=torch.Generator().manual_seed(recipe.seed))
+        return Tied(recipe, model, torch.optim.Adam(model.parameters(), lr=3e-3), [{"text": recipe.share(text)}])
+
+
+WORKLOADS = (Letters(),)
+"""
+
+
+@pytest.mark.slow
+def test_a_model_without_layers_is_judged_by_its_products(tmp_path: Path) -> None:
+    """An embedding, recurrent layers and `F.linear`: autocast is seen where no nn.Linear tells it, and seen to be off."""
+    (tmp_path / "workloads").mkdir()
+    (tmp_path / "workloads" / "tied.py").write_text(TIED, encoding="utf-8")
+    (tmp_path / "stackproof.toml").write_text("", encoding="utf-8")
+    check = "smoke/workloads::autocast[[]tied-bfloat16]"
+    words = ["verify", "--stack", "cpu", "--suite", "smoke", "--suite", "precision", "--results", str(tmp_path)]
+    words += ["--json", str(tmp_path / "record.json")]
+    found = run([*words, "--only", check, "--only", "precision/training::training[[]tied-*"], tmp_path)
+    assert found.returncode == 0, found.stdout
+    assert "matrix products computed in torch.bfloat16" in (tmp_path / "record.json").read_text(encoding="utf-8")
+    off = "\nimport contextlib\ntorch.autocast = lambda *_, **__: contextlib.nullcontext()\n"
+    (tmp_path / "workloads" / "tied.py").write_text(TIED + off, encoding="utf-8")
+    broken = run(["smoke", "--stack", "cpu", "--only", check, "--results", str(tmp_path)], tmp_path)
+    assert broken.returncode == 1
+    said = " ".join(broken.stdout.split())
+    assert re.search(
+        r"did not cast: none of \d+ matrix products computed in torch.bfloat16, others in torch.float32", said
+    )
 
 
 @pytest.mark.slow
