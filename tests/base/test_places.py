@@ -47,3 +47,14 @@ def test_an_environment_gets_our_source_and_nothing_beside_it(tmp_path: Path, mo
         folder = places.source_for(tmp_path)
         assert [path.name for path in folder.iterdir()] == ["stackproof"]
         assert (folder / "stackproof").resolve() == places.PACKAGE
+
+
+def test_two_installations_never_change_each_others_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder each: what one has started goes on with the code that it began with."""
+    monkeypatch.setattr(places, "INSTALLED", True)
+    found = []
+    for name in ("one", "two"):
+        monkeypatch.setattr(places, "PACKAGE", tmp_path / name / "stackproof")
+        found.append(places.source_for(tmp_path / "environment"))
+    for name, folder in zip(("one", "two"), found, strict=True):
+        assert (folder / "stackproof").readlink() == tmp_path / name / "stackproof"

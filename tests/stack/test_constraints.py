@@ -51,3 +51,11 @@ def test_what_weakens_them_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "has no torch" in torch
     monkeypatch.setattr(constraints.platform, "python_version_tuple", lambda: ("3", "10", "4"))
     assert list(constraints.notes(lock, {"torch": "2.4.1+das"})) == []
+
+
+def test_every_python_of_a_lock_is_one_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lock may be for several; another one is still told."""
+    lock = lockfile.read(stacks.load("cpu").lock)
+    for python, said in (("3.11", 0), ("3.12", 0), ("3.13", 0), ("3.1", 1), ("3.14", 1)):
+        monkeypatch.setattr(constraints.platform, "python_version_tuple", lambda given=python: (*given.split("."), "1"))
+        assert len(list(constraints.notes(lock, {"torch": "2.9.0"}))) == said, python

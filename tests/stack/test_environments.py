@@ -145,6 +145,30 @@ def test_environment_of_another_checkout_is_rebuilt(sandbox: Sandbox, wheels: Pa
     assert len(said) == 1
 
 
+def test_installations_share_an_environment_and_run_their_own_code(
+    sandbox: Sandbox, wheels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second builds nothing; each starts its own package there. One whose builder is gone is built again."""
+    stack = sandbox(fakes.pin(fakes.wheel(wheels, "torch", "9.1.0", fakes.TORCH)))
+    monkeypatch.setattr(places, "INSTALLED", True)
+    monkeypatch.setenv(places.SOURCE, "")
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    said: list[str] = []
+    for name in ("one", "two", "one"):
+        package = tmp_path / name / "stackproof"
+        package.mkdir(parents=True, exist_ok=True)
+        (package / "__init__.py").write_text(f"NAME = {name!r}\n", encoding="utf-8")
+        monkeypatch.setattr(places, "PACKAGE", package)
+        monkeypatch.setattr(environments, "ROOT", package)
+        python = environments.prepare(stack, said.append)
+        assert fakes.run([str(python), "-c", "import stackproof; print(stackproof.NAME)"]).stdout.strip() == name
+    assert len(said) == 1
+    monkeypatch.setattr(environments, "ROOT", tmp_path / "two")
+    (tmp_path / "one").rename(tmp_path / "gone")
+    environments.prepare(stack, said.append)
+    assert len(said) == 2
+
+
 BUILD = """
 import sys, time
 from pathlib import Path

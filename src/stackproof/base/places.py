@@ -6,9 +6,11 @@ the package itself (`_shipped`, see pyproject.toml); what is written then goes t
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from stackproof.base.errors import Refusal
@@ -41,6 +43,10 @@ HOME = _CACHE / "stackproof" if INSTALLED else ROOT / ".nox"
 """What we build and may be deleted: environments of stacks, tools, the trees of a gate."""
 
 
+SOURCE = "STACKPROOF_SOURCE"
+"""Names, to the processes of an environment that several installations share, the folder of the one that started them."""
+
+
 def require_checkout(what: str) -> None:
     """Refuse what only makes sense beside the sources and their history."""
     if INSTALLED:
@@ -65,13 +71,14 @@ def source_for(environment: Path) -> Path:
     """Return the folder that makes `import stackproof` work in an environment, and nothing else with it.
 
     In a checkout that is `src/`. An installed package lies among others that are not the environment's own, so a
-    folder with a link to it alone is made.
+    folder with a link to it alone is made, one for each installation that uses the environment.
     """
     if not INSTALLED:
         return PACKAGE.parent
-    folder = environment / "stackproof-source"
-    folder.mkdir(exist_ok=True)
+    folder = environment / "stackproof-source" / hashlib.sha256(str(PACKAGE).encode()).hexdigest()[:12]
     link = folder / PACKAGE.name
-    link.unlink(missing_ok=True)
-    link.symlink_to(PACKAGE)
+    if not link.is_symlink():
+        folder.mkdir(parents=True, exist_ok=True)
+        with suppress(FileExistsError):  # made by a process beside this one
+            link.symlink_to(PACKAGE)
     return folder

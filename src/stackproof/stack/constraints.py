@@ -41,7 +41,7 @@ def lines(lock: Lock, there: Mapping[str, str]) -> Iterator[str]:
 def notes(lock: Lock, there: Mapping[str, str]) -> Iterator[str]:
     """Yield what makes these constraints weaker than they look."""
     python = ".".join(platform.python_version_tuple()[:2])
-    if python != lock.header["python"]:
+    if python not in lock.header["python"].split(", "):
         yield f"the lock is for Python {lock.header['python']} and this is {python}; not every version may exist for it"
     if "torch" not in there:
         yield "this Python has no torch; run it with the Python of the container, so that the vendor's builds are held as they are"

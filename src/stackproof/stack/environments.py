@@ -62,14 +62,20 @@ def prepare(stack: Stack, say: Say = print) -> Path:
             raise Refusal(
                 f"{environment}: cannot be built ({error.strerror}); free space or make the folder writable"
             ) from error
+    if places.INSTALLED:
+        os.environ[places.SOURCE] = str(source_for(environment))
     return python_of(environment)
 
 
 def _built(environment: Path, lock: lockfile.Lock) -> bool:
-    """Whether it was built from this lock for this checkout: a copied one would run the other's code."""
+    """Whether it was built from this lock for this checkout: a copied one would run the other's code.
+
+    Installations share what one of them built, and name their own code to what they start.
+    """
     left = stamp(environment)
-    ours = left.get("lock_digest") == lock.digest and left.get("checkout") == str(ROOT)
-    return ours and python_of(environment).exists()
+    whose = str(left.get("checkout", ""))
+    shared = places.INSTALLED and bool(left.get("shared")) and Path(whose).is_dir()
+    return left.get("lock_digest") == lock.digest and (whose == str(ROOT) or shared) and python_of(environment).exists()
 
 
 def stamp(environment: Path) -> dict[str, object]:
@@ -147,6 +153,7 @@ def _build(stack: Stack, lock: lockfile.Lock, environment: Path, interpreter: Pa
         "lock": stack.lock.name,
         "lock_digest": lock.digest,
         "checkout": str(ROOT),
+        "shared": places.INSTALLED,
         "uv": _version(uv),
         **installed_files.seals(site_packages(environment), shared_hashes.beside(environment)),
     }
@@ -199,7 +206,10 @@ def _where_from(stack: Stack) -> str:
 
 def link_checkout(environment: Path) -> None:
     """Make `python -m stackproof` work there without installing anything that the lock does not name."""
-    (site_packages(environment) / "stackproof.pth").write_text(f"{source_for(environment)}\n", encoding="utf-8")
+    source = str(source_for(environment))
+    if places.INSTALLED:
+        source = f"import os, sys; sys.path.append(os.environ.get({places.SOURCE!r}) or {source!r})"
+    (site_packages(environment) / "stackproof.pth").write_text(f"{source}\n", encoding="utf-8")
 
 
 def site_packages(environment: Path) -> Path:
