@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from stackproof import cli
-from stackproof.record import records
-from stackproof.record.records import Check, Record
+from stackproof.record import junit, records
+from stackproof.record.records import Check, Record, Verdict
 
 _PROGRAM = "import sys\n{}\nfor step in range(3):\n    print('loss:', 3 - step)\nprint('speed: {} x/s')\n"
 _SPEED = ("--metric", "x/s")
@@ -52,6 +53,8 @@ def test_a_rate_is_judged_over_launches(
     got, record = _gate(tmp_path, *_SPEED, "--junit", str(tmp_path / "j.xml"), "--markdown", str(tmp_path / "m.md"))
     assert got == code
     assert _check(record, "x/s").outcome == word
+    change = float(re.search(r"([+-][0-9.]+) % \[", _check(record, "x/s").reason).group(1))  # type: ignore[union-attr]
+    assert (change > 0) == (speed > 10) or word == "SAME"
     assert len([name for name in _check(record, "x/s").figures if name.startswith("launch ")]) == 6
     assert "NOTHING WAS VERIFIED" in _said(capsys)
     for page in ("j.xml", "m.md", "gate.json"):
@@ -68,8 +71,10 @@ def test_named_figures_are_compared_and_then_something_was_looked_at(
     code, record = _gate(tmp_path, *_SPEED, "--figure", r"loss: (\S+)")
     assert code == 0
     assert _check(record, "loss").outcome == "SAME"
-    assert "only loss of both sides were compared" in _said(capsys)
-    assert not str(record.provenance["verified"]).startswith("nothing")
+    said = _said(capsys)
+    assert "only loss of both sides were compared" in said and "NOTHING WAS VERIFIED" in said
+    assert _check(record, "verified").verdict is Verdict.NOT_APPLICABLE
+    assert '<skipped message="nothing was verified: only loss' in junit.render(record)
 
 
 @pytest.mark.slow

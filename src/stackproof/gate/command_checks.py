@@ -52,6 +52,8 @@ def _metrics(found: CommandRun) -> Iterator[Check]:
         if metric := by_name.get(cell.what):
             better = "higher" if metric.higher else "lower"
             values = f"{middle(found, BASE, metric):.6g} -> {middle(found, HEAD, metric):.6g}"
+            if metric.higher and cell.ruling:
+                check.reason = check.reason.replace(cell.ruling.estimate.shown, cell.ruling.estimate.turned, 1)
             check.reason += f"; {metric.name} {values} ({better} is better)"
         yield check
 
@@ -111,12 +113,11 @@ def _judged(name: str, one: Compared, accepted: bool) -> Check:
 
 
 def _verified(known: dict[str, Compared]) -> Check:
-    """Return the check that says what this gate does not: whether the command computes right."""
-    same = [name for name, one in known.items() if one.word is CellWord.SAME]
+    """Return the check that says what this gate does not: whether the command computes right; no output takes it for a pass."""
     judged = [name for name, one in known.items() if one.word is not CellWord.NOT_JUDGED]
     if judged:
-        words = f"only {', '.join(judged)} of both sides were compared; that either is right was not verified"
-        return compared("run", VERIFIED, Verdict.PASSED if same else Verdict.NOT_APPLICABLE, words, CellWord.NOT_JUDGED)
+        words = f"{UNVERIFIED}: only {', '.join(judged)} of both sides were compared, not whether either is right"
+        return compared("run", VERIFIED, Verdict.NOT_APPLICABLE, words)
     more = (
         "; its figures vary by themselves"
         if known

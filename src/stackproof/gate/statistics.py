@@ -71,6 +71,16 @@ class Estimate:
     """The smallest effect that would be found with a power of 0.8 (minimum detectable effect)."""
     launches: int
 
+    @property
+    def shown(self) -> str:
+        """The change and its interval in per cent."""
+        return f"{percent(self.centre)} [{percent(self.low)}, {percent(self.high)}]"
+
+    @property
+    def turned(self) -> str:
+        """The same of the inverse, where more is better: a rate that falls by 40 % is no change of +71 %."""
+        return f"{percent(-self.centre)} [{percent(-self.high)}, {percent(-self.low)}]"
+
 
 @dataclass(frozen=True)
 class Ruling:
@@ -183,7 +193,7 @@ def rule(found: Mapping[str, Estimate], effects: Mapping[str, float], design: De
 
 
 def _ruling(found: Estimate, effect: float, worse: bool, better: bool) -> Ruling:
-    shown = f"{percent(found.centre)} [{percent(found.low)}, {percent(found.high)}]"
+    shown = found.shown
     least = percent(effect).lstrip("+")
     if worse and found.low > 0 and found.centre >= effect:
         return Ruling(CellOutcome.SLOWER, found, effect, f"{shown}: surely worse, and by at least {least}")
