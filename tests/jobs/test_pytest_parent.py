@@ -105,6 +105,9 @@ def test_nothing(request):
         (("--stack", "cup"), 2, "there is no stack 'cup'"),
         (("--stack", "xpu"), 3, "this host has no stack 'xpu'"),
         (("--stack", "cpu", "--pdb"), 2, "leave one of them out"),
+        (("--stack", "cpu", "--stack-deadline=-3"), 2, "--stack-deadline: -3.0 must be a number of seconds above 0"),
+        (("--stack", "cpu", "--stack-deadline=nan"), 2, "--stack-deadline: nan must be"),
+        (("--stack-device", "cuda:9"), 2, "--stack-device says how tests run on a stack; name one with --stack"),
     ],
 )
 def test_slips_are_one_sentence(flags: tuple[str, ...], code: int, sentence: str, tmp_path: Path) -> None:
@@ -113,6 +116,18 @@ def test_slips_are_one_sentence(flags: tuple[str, ...], code: int, sentence: str
     assert ended.returncode == code
     assert sentence in ended.stdout + ended.stderr
     assert "INTERNALERROR" not in ended.stdout + ended.stderr
+
+
+def test_slips_that_the_other_process_sees_end_the_run(tmp_path: Path) -> None:
+    """A device that is none, though no test uses it, and a deadline that no clock can wait for."""
+    if importlib.util.find_spec("torch") is None:
+        pytest.skip("needs torch")
+    device = _pytest(tmp_path, "--stack", "cpu", "--stack-device", "cuda:9", text="def test(): pass\n", torch=_REAL)
+    assert device.returncode == 2 and "is not of this stack, which uses 'cpu'" in device.stdout + device.stderr
+    marked = "import pytest\n@pytest.mark.deadline('soon')\ndef test(): pass\n"
+    deadline = _pytest(tmp_path, "--stack", "cpu", text=marked)
+    assert deadline.returncode == 2 and "its mark deadline: 'soon' must be" in deadline.stdout + deadline.stderr
+    assert "INTERNALERROR" not in deadline.stdout + device.stdout
 
 
 @pytest.mark.slow

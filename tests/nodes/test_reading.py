@@ -44,6 +44,15 @@ def test_a_gate_says_nothing_against_its_host(tmp_path: Path) -> None:
     assert reading.gather([run(tmp_path, verb="watch", verdict=Verdict.FAILED)]).nodes["gpu1"].well
 
 
+def test_what_processes_of_a_run_leave_is_not_looked_at(tmp_path: Path) -> None:
+    """A benchmark's file that is still empty is no damage."""
+    record = run(tmp_path)
+    left = tmp_path / "cpu" / "a-run" / "stage-0" / "worker-0" / "benchmark.json"
+    left.parent.mkdir(parents=True)
+    left.touch()
+    assert record.exists() and reading.gather([tmp_path]).damaged == []
+
+
 def test_what_is_not_ours_and_what_is_damaged(tmp_path: Path) -> None:
     """In a folder the one is passed over, the other told; a file that is named is refused for either."""
     run(tmp_path)

@@ -15,7 +15,7 @@ import pytest
 from stackproof.base import rpc
 from stackproof.base.errors import Refusal, StackUnavailableError
 from stackproof.base.processes import die_with_parent
-from stackproof.jobs.pytest_entry import CHILD
+from stackproof.jobs.pytest_entry import CHILD, seconds
 from stackproof.record.records import Figure
 from stackproof.stack import stacks
 
@@ -38,7 +38,16 @@ class Child:
             try:
                 importlib.import_module(name)
             except ImportError as error:
-                raise StackUnavailableError(f"stack.toml, imports: '{name}' cannot be imported: {error}") from error
+                raise StackUnavailableError(
+                    f"stack.toml, imports: '{name}' cannot be imported: {error}; run the pytest of an environment that has it"
+                ) from error
+        self._device = self._choose(config.getoption("--stack-device"))
+
+    def _choose(self, asked: str) -> Any:
+        """Return the device that is asked for, also where no test uses it: a slip must not go unseen; None leaves the choice."""
+        from stackproof.device import devices
+
+        return devices.parse(asked, self._stack.device) if asked else None
 
     def _tell(self, event: str, **values: Any) -> None:
         rpc.say(self._events, {"event": event, **values}, default=str)
@@ -47,12 +56,16 @@ class Child:
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Keep what this process is asked for."""
         items[:] = [item for item in items if item.nodeid in self._asked]
+        try:
+            for item in items:
+                _marked(item)
+        except Refusal as refusal:
+            pytest.exit(f"stackproof: {refusal}", returncode=refusal.exit_code)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
         """Tell that a test begins and until when it must have ended; leave a trace of where it is when that passes."""
-        mark = item.get_closest_marker("deadline")
-        deadline = float(mark.args[0]) if mark and mark.args else self._deadline
+        deadline = _marked(item) or self._deadline
         faulthandler.dump_traceback_later(deadline, file=self._traces)
         self._tell("begins", test=item.nodeid, deadline=deadline)
         try:
@@ -84,9 +97,8 @@ class Child:
         """The device with all that stackproof can do with it: a stopwatch in its own time, memory, its name."""
         from stackproof.device import devices
 
-        asked = self._config.getoption("--stack-device")
         try:
-            return devices.parse(asked, self._stack.device) if asked else devices.default(self._stack.device)
+            return self._device or devices.default(self._stack.device)
         except Refusal as refusal:
             pytest.exit(f"stackproof: {refusal}", returncode=refusal.exit_code)
 
@@ -100,3 +112,9 @@ class Child:
         """What this test saw: numbers and words by name, for the record and JUnit."""
         node: pytest.Item = request.node
         return node.stash.setdefault(_FIGURES, {})
+
+
+def _marked(item: pytest.Item) -> float | None:
+    """Return the deadline that a test is marked with."""
+    mark = item.get_closest_marker("deadline")
+    return seconds(mark.args[0], f"{item.nodeid}, its mark deadline") if mark and mark.args else None

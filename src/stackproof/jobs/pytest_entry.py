@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 CHILD = "STACKPROOF_PYTEST"
 """The variable by which a pytest process knows that it is the one that runs the tests, and where its request is."""
+_BESIDE = ("--stack-device", "--stack-json")
+_LONGEST = 86400.0
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -29,11 +31,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Be what this process is: the one that runs the tests, or the one that watches it."""
     if not config.getoption("--stack", default=None):
+        if alone := next((flag for flag in _BESIDE if config.getoption(flag)), ""):
+            pytest.exit(f"stackproof: {alone} says how tests run on a stack; name one with --stack", returncode=2)
         return
     config.addinivalue_line("markers", "deadline(seconds): the test is ended and fails as hung after this time")
     from stackproof.base.errors import Refusal
 
     try:
+        seconds(config.getoption("--stack-deadline"), "--stack-deadline")
         if os.environ.get(CHILD):
             from stackproof.jobs.pytest_child import Child
 
@@ -44,6 +49,16 @@ def pytest_configure(config: pytest.Config) -> None:
             config.pluginmanager.register(Parent(config), "stackproof-parent")
     except Refusal as refusal:
         _refuse(refusal)
+
+
+def seconds(given: object, what: str) -> float:
+    """Return a deadline, or refuse what no clock can wait for."""
+    from stackproof.base.errors import Refusal
+
+    value = float(given) if isinstance(given, (int, float)) else 0.0
+    if not 0 < value <= _LONGEST:  # neither is "nan"
+        raise Refusal(f"{what}: {given!r} must be a number of seconds above 0, up to {_LONGEST:g}")
+    return value
 
 
 def _refuse(refusal: Refusal) -> None:

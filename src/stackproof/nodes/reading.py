@@ -16,6 +16,8 @@ from stackproof.record.records import SUITE_VERBS, Record
 
 LEVELS = ("problem", "warning", "note")
 _DOCTOR, _RECORD = "stackproof.doctor/", "stackproof-record-"
+_OF_PROCESSES = "stage-"
+"""How the folders of a run's processes begin."""
 _MOST_BYTES = 64 << 20
 _NEVER = datetime.min.replace(tzinfo=timezone.utc)
 
@@ -116,7 +118,11 @@ class _ForeignError(Refusal):
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    yield from sorted(path for path in folder.rglob("*.json") if path.is_file() and not path.is_symlink())
+    """Yield what may be a record or an answer: not what the processes of a run leave beside its record, empty or half written."""
+    for path in sorted(folder.rglob("*.json")):
+        inside = any(part.startswith(_OF_PROCESSES) for part in path.relative_to(folder).parts[:-1])
+        if path.is_file() and not path.is_symlink() and not inside:
+            yield path
 
 
 def _read(path: Path) -> Look | Ran:
