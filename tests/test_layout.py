@@ -22,7 +22,7 @@ ELSEWHERE = {
     "test_wheel.py": "the wheel, in an empty environment",
     "test_containers.py": "the images in containers/ and the dev container",
     "test_vendor_container.py": "the words of docs/start.md for a vendor's container",
-    "test_slurm.py": "the batch templates in slurm/",
+    "test_slurm*.py": "the batch templates in slurm/, and a fleet under them",
     "simulated/test_*.py": "the simulated accelerator in fixtures/simulated",
     "ranks/test_ccl.py": "one backend through the whole of ranks and the verbs, with a double of its library",
     "triage/test_fuzz.py": "every reader of triage, on logs that are damaged",
