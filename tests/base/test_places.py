@@ -18,11 +18,15 @@ def test_what_is_read_at_run_time_is_there() -> None:
     assert list(places.DATA.glob("*.toml")) and list(places.REFERENCE.iterdir())
 
 
-def test_a_checkout_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_checkout_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beside the sources nothing is refused; an installed package says what needs them, and the remedy."""
     places.require_checkout("a gate")
     monkeypatch.setattr(places, "INSTALLED", True)
+    monkeypatch.chdir(tmp_path)
     with pytest.raises(Refusal, match="a gate needs a checkout of stackproof.*clone it"):
+        places.require_checkout("a gate")
+    monkeypatch.chdir(places.ROOT / "docs")
+    with pytest.raises(Refusal, match="you are in one: type `PYTHONPATH=src python -m stackproof"):
         places.require_checkout("a gate")
 
 

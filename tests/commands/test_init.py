@@ -17,6 +17,27 @@ def test_it_writes_what_the_example_has(tmp_path: Path, capsys: pytest.CaptureFi
     for name in FILES:
         assert (tmp_path / "new" / "mine" / name).read_bytes() == (EXAMPLE / name).read_bytes()
     assert "next: cd " in capsys.readouterr().out
+    assert "results/local/" in (tmp_path / "new" / "mine" / ".gitignore").read_text(encoding="utf-8").splitlines()
+
+
+def test_what_git_ignores_already_is_left(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A folder may be a repository; what belongs into its file is said."""
+    (tmp_path / ".gitignore").write_text("data/\n", encoding="utf-8")
+    assert cli.main(["init", str(tmp_path)]) == 0
+    assert (tmp_path / ".gitignore").read_text(encoding="utf-8") == "data/\n"
+    assert "results/local/ belongs into it" in capsys.readouterr().out
+
+
+def test_no_name_is_no_folder(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An empty variable of a script must not fill the folder that it stands in."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("", " "):
+        with pytest.raises(SystemExit) as ended:
+            cli.main(["init", name])
+        assert ended.value.code == 2 and "names no folder" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -73,3 +73,14 @@ def test_packages_by_licence(made: dict[str, Any], tmp_path: Path) -> None:
     found = sbom.summary(lock, KNOWN)
     assert found == {"BSD-3-Clause": ["numpy"], "MIT License / Other": ["tomli"], "unknown": ["torch"]}
     assert list(found)[-1] == "unknown"
+
+
+def test_of_two_versions_the_installed_one_speaks(tmp_path: Path) -> None:
+    """A lock for several Pythons has versions that no environment of one Python can hold."""
+    folder = fakes.stack(tmp_path)
+    other = PINNED.replace("1.26.4", "2.2.6 ; python_version < '3.11'")
+    fakes.lock(folder, LOCK.replace("numpy==1.26.4", "numpy==1.26.4 ; python_version >= '3.11'") + other)
+    lock = lockfile.read(folder / "requirements.lock")
+    assert [pin.version for pin in lock.pins if pin.name == "numpy"] == ["1.26.4", "2.2.6"]
+    assert sbom.summary(lock, KNOWN)["unknown"] == ["torch"]
+    assert sbom.summary(lock, {})["unknown"].count("numpy") == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,12 +33,19 @@ def add(verbs: Verbs) -> None:
     arguments.add_stack(verb)
     for flag, metavar, help_ in _OUTPUTS:  # what cannot be written is said, and the job runs: it is not refused here
         verb.add_argument(flag, type=Path, metavar=metavar, help=help_)
-    verb.add_argument("words", nargs="*", metavar="-- COMMAND", help="the job, as you would type it; no shell is used")
+    verb.add_argument(
+        "words", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="the job, as you would type it; no shell is used"
+    )
 
 
 def _run(options: argparse.Namespace) -> int:
     given = list(options.given)
     line = given[given.index("--") + 1 :] if "--" in given else options.words  # a second one is the job's
+    if "--" not in given and any(word.startswith("-") for word in line):
+        raise Refusal(
+            f"whose is {next(word for word in line if word.startswith('-'))}? write the job behind --, "
+            f"such as: stackproof watch -- {shlex.join(line)}"
+        )
     if not line:
         raise Refusal("what is watched? write the job behind --, such as: stackproof watch -- python train.py")
     from stackproof.jobs.watch import Watched, watch

@@ -116,7 +116,8 @@ def _side(options: argparse.Namespace, name: str, home: Path, trees: list[Path])
     else:
         folder = (given or Path.cwd()).resolve()
         if not folder.is_dir():
-            raise Refusal(f"--{name}-dir {folder}: there is no such folder")
+            why = "is a file; name the folder that holds it" if folder.is_file() else "there is no such folder"
+            raise Refusal(f"--{name}-dir {folder}: {why}")
     own = assignments(getattr(options, f"{name}_env"), f"--{name}-env")
     label = ", ".join((commit or str(folder), *(f"{key}={value}" for key, value in own.items())))
     return CommandSide(name, folder, own, label)

@@ -250,7 +250,10 @@ def _judge(error: BaseException) -> tuple[Verdict, str]:
     if isinstance(error, CheckEnded):
         return error.verdict, first_line(error, _MOST)
     if isinstance(error, pytest.skip.Exception):
-        return Verdict.FAILED, f"was skipped without a rule from data ({error}); a capability rule must say why"
+        return (
+            Verdict.FAILED,
+            f"was skipped without a rule from data ({error}); raise stackproof.record.checks.CapabilityMissing",
+        )
     if isinstance(error, Refusal):
         return Verdict.FAILED, first_line(error, _MOST)
     return Verdict.FAILED, error_line(error, _MOST)

@@ -92,8 +92,12 @@ def _properties(facts: Mapping[str, str]) -> list[dict[str, str]]:
 
 
 def summary(lock: Lock, licences: Licences) -> dict[str, list[str]]:
-    """Return the packages of each licence, the commonest first; those whose licence is not known come last."""
+    """Return the packages of each licence, the commonest first; those whose licence is not known come last.
+
+    Of a package that the lock has in several versions, one for each Python, the one that is installed speaks.
+    """
     found: dict[str, list[str]] = {}
-    for pin in lock.pins:
+    told = {pin.name for pin in lock.pins if (pin.name, pin.version) in licences}
+    for pin in (pin for pin in lock.pins if (pin.name, pin.version) in licences or pin.name not in told):
         found.setdefault(str(licences.get((pin.name, pin.version)) or UNKNOWN), []).append(pin.name)
     return dict(sorted(found.items(), key=lambda row: (row[0] == UNKNOWN, -len(row[1]), row[0])))
