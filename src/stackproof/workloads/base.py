@@ -89,6 +89,7 @@ class Job(ABC):
         self, recipe: Recipe, model: nn.Module, optimiser: torch.optim.Optimizer, batches: Sequence[Batch]
     ) -> None:
         self.recipe, self.model, self.optimiser = recipe, model, optimiser
+        _require_batches(batches)
         self.batches = [{name: tensor.to(recipe.device) for name, tensor in batch.items()} for batch in batches]
         # float16 gradients underflow without it; in other dtypes a disabled scaler passes everything through.
         self.scaler = torch.amp.GradScaler(
@@ -260,6 +261,18 @@ class Workload(ABC):
                 have = "it is not installed" if found is None else f"{found} is installed"
                 return f"{self.name} needs {need}, {have}: {self.offer.reason or 'its file says so'}"
         return None
+
+
+def _require_batches(batches: object) -> None:
+    """Refuse what is no list of mappings from names to tensors, before an attribute of it is missed."""
+    if isinstance(batches, (Mapping, torch.Tensor)) or not isinstance(batches, Sequence):
+        raise TypeError(f"the batches are of type {type(batches).__name__}; write a list, [{{'images': images}}]")
+    for batch in batches:
+        if not isinstance(batch, Mapping):
+            raise TypeError(f"a batch is of type {type(batch).__name__}; write a mapping, {{'images': images}}")
+        for name, one in batch.items():
+            if not isinstance(one, torch.Tensor):
+                raise TypeError(f"'{name}' of a batch is of type {type(one).__name__}; it must be a tensor")
 
 
 @contextmanager

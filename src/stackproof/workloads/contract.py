@@ -17,7 +17,7 @@ import torch
 from torch import nn
 
 from stackproof.base.errors import Refusal
-from stackproof.base.text import error_line
+from stackproof.base.text import error_line, plain
 from stackproof.device.devices import HOST
 from stackproof.device.numerics import relative_error
 from stackproof.project import offers
@@ -28,6 +28,8 @@ T = TypeVar("T")
 _CPU = HOST.torch
 _SEED = 7
 _NAME = re.compile(r"[a-z0-9]+([.-][a-z0-9]+)*")
+_LONGEST = 60
+"""Characters of a name: it stands in the names of checks, files and columns."""
 _SHARED = ("data-parallel", "exchange", "sharded")
 _WIDE = 1e-3
 """How far the loss in float32 may be from that in float64: further than rounding, nearer than other weights."""
@@ -49,9 +51,10 @@ def declared(module: ModuleType, file: str) -> tuple[Workload, ...]:
             hint = "make an object of it" if isinstance(one, type) else "extend stackproof.workloads.base.Workload"
             raise Refusal(f"{file}: WORKLOADS holds {one!r}, which is no Workload; {hint}")
         name = getattr(one, "name", None)
-        if not isinstance(name, str) or not _NAME.fullmatch(name):
+        if not isinstance(name, str) or not _NAME.fullmatch(name) or len(name) > _LONGEST:
             raise Refusal(
-                f"{file}: {type(one).__name__}.name is {name!r}; it must be a word in lower case, such as 'my-vit'"
+                f"{file}: {type(one).__name__}.name is {plain(repr(name), 80)}; "
+                f"it must be a word in lower case of at most {_LONGEST} characters, such as 'my-vit'"
             )
         if not isinstance(one.offer, Offer):
             raise Refusal(
@@ -186,7 +189,10 @@ class _Held:
         if not (
             isinstance(found, Sequence) and len(found) == 2 and all(isinstance(one, torch.Tensor) for one in found)
         ):
-            raise self._lacks(f"evaluate() returns {type(found).__name__}; it must return two tensors, (output, loss)")
+            what = type(found).__name__
+            if isinstance(found, Sequence) and not isinstance(found, str):
+                what += f" of ({', '.join(type(one).__name__ for one in found)})"
+            raise self._lacks(f"evaluate() returns {what}; it must return two tensors, (output, loss)")
         output, loss = found
         if loss.dim() or not loss.requires_grad:
             raise self._lacks(
