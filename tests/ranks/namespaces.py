@@ -43,8 +43,8 @@ class Host:
     holder: subprocess.Popen[str]
 
     def inside(self, command: Sequence[str]) -> list[str]:
-        """Return the command that runs a command in there."""
-        return ["nsenter", f"--target={self.holder.pid}", *_OWN, "--", *command]
+        """Return the command that runs a command in there, from this folder: a namespace of mounts begins at its root."""
+        return ["nsenter", f"--target={self.holder.pid}", *_OWN, f"--wd={Path.cwd()}", "--", *command]
 
     def run(self, *command: str) -> None:
         """Run a short command in there, which must succeed."""
