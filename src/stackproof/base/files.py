@@ -65,7 +65,8 @@ def said_no(error: OSError) -> Refusal | None:
 def why_no_such(folder: Path) -> str:
     """Return what stands where a folder was expected, or why nothing does."""
     try:
-        return _kind(folder) or "is no folder"
+        pipe = "is a pipe, and no folder" if stat.S_ISFIFO(folder.stat().st_mode) else ""
+        return pipe or _kind(folder) or "is no folder"
     except OSError as error:
         return f"does not exist ({error.strerror})"
 

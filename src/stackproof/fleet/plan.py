@@ -133,7 +133,7 @@ def _numbers(ranges: str, piece: str) -> list[str]:
         matched = _RANGE.fullmatch(one)
         first, last = (matched[1], matched[2] or matched[1]) if matched else ("1", "0")
         if not matched or int(last) < int(first) or int(last) - int(first) >= most:
-            raise Refusal(f"'{piece[:80]}' holds the range '{one[:40]}', which is none; write it as node[01-16,20]")
+            raise Refusal(f"'{piece[:80]}' holds the range '{one[:40]}', which is none; write hosts as node[01-16,20]")
         found += [str(number).zfill(len(first)) for number in range(int(first), int(last) + 1)]
     return found
 
