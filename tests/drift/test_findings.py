@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -52,6 +54,15 @@ def test_bad_records_are_skipped_and_named(tmp_path: Path) -> None:
     assert [word in " ".join(found.problems) for word in ("half.record", "other.record", "names no anchor")] == [
         True
     ] * 3
+
+
+def test_a_night_that_was_published_counts_once(tmp_path: Path) -> None:
+    """The copy is no second night, and its gate judges nothing a second time."""
+    records = [*told(Story(code=(50, 0.05), count=53)), gate(52, commit(49), commit(50), 1.05)]
+    kept(tmp_path / "local", [replace(one, digests={"record": "0" * 64}) for one in records])
+    shutil.copytree(tmp_path / "local", tmp_path / "published")
+    (found,) = look([tmp_path]).places
+    assert len(found.nights) == 53 and len(found.confirmed) == 1
 
 
 def test_only_the_stack_that_is_asked_for(tmp_path: Path) -> None:

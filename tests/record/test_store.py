@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -100,6 +101,33 @@ def test_a_damaged_file_is_set_aside_and_named(tmp_path: Path, content: bytes) -
     assert found.problems[0].startswith(f"{bad}: is damaged or cut short; it was set aside as {bad.name}.damaged")
     assert bad.with_name(f"{bad.name}.damaged").read_bytes() == content
     assert store.load([tmp_path]).problems == []
+
+
+def test_who_only_reads_renames_nothing_and_names_it_each_time(tmp_path: Path) -> None:
+    """A folder of somebody else's stays as it is, a number that no float can hold included."""
+    good = store.append(making.record(0), tmp_path)
+    bad = tmp_path / "20260102T000000-asv-00000000.record.json"
+    bad.write_text(good.read_text(encoding="utf-8").replace('"seconds": ', f'"seconds": {"9" * 400}'), encoding="utf-8")
+    for _ in range(2):
+        found = store.read([good, bad])
+        assert list(found.records) == [good]
+        assert found.problems == [f"{bad}: is damaged or cut short; it was left where it is, the others were read"]
+
+
+def test_a_key_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+    """It is nothing that is wrong with each record, and refused where there is no record too."""
+    with pytest.raises(Refusal, match="nope"):
+        store.read([], tmp_path / "nope")
+
+
+def test_a_record_that_was_copied_is_one(tmp_path: Path) -> None:
+    """The copy among the published has the digest of the one that was written; records without a digest are as many as files."""
+    sealed = replace(making.record(0), digests={"record": "a" * 64})
+    found = {
+        tmp_path / name: one
+        for name, one in (("a", sealed), ("b", sealed), ("c", making.record(1)), ("d", making.record(1)))
+    }
+    assert [path.name for path in store.distinct(found)] == ["a", "c", "d"]
 
 
 def test_a_record_of_another_schema_is_left_and_named(tmp_path: Path) -> None:

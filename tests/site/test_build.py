@@ -217,7 +217,16 @@ def test_a_damaged_record_is_named_and_costs_only_itself(records: Path, tmp_path
     assert len(done.problems) == 1 and done.problems[0].startswith("store/0009.record.json: is damaged")
     front = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
     assert "is damaged or cut short" in front and str(tmp_path) not in front
-    assert build.build(tmp_path / "out", making.order(folder)).sentence is None, "it was set aside, which is no news"
+    again = build.build(tmp_path / "out", making.order(folder))
+    assert again.sentence is None and again.problems == done.problems and (folder / "0009.record.json").exists()
+
+
+def test_a_key_that_cannot_be_read_writes_nothing(tmp_path: Path) -> None:
+    """An empty site would look like one that nobody has signed for."""
+    folder = making.kept(tmp_path / "store", [making.suites("cpu", TODAY)])
+    with pytest.raises(Refusal, match="nope"):
+        build.build(tmp_path / "out", replace(making.order(folder), key=tmp_path / "nope"))
+    assert not (tmp_path / "out").exists()
 
 
 def test_links_survive_new_nights(records: Path, site: Path, tmp_path: Path) -> None:

@@ -65,15 +65,14 @@ def _add_history(verbs: Verbs) -> None:
 def _history(options: argparse.Namespace) -> int:
     from stackproof.history import terminal
     from stackproof.history.timeline import entries, histories
-    from stackproof.record import signing, store
+    from stackproof.record import store
 
     if options.stack:
         stacks.load(options.stack)
-    if options.require_signed:
-        signing.KeyFile.load(options.require_signed)
     for folder in options.results or ():
         _require_folder(folder)
-    loaded = store.load(options.results or store.folders(), options.require_signed)
+    key = options.require_signed
+    loaded = store.read(store.files(options.results), key) if options.results else store.load(store.folders(), key)
     found = [one for one in histories(entries(loaded.records)) if options.stack in ("", one.place.stack)]
     terminal.show(found, loaded.problems)
     return 0

@@ -70,7 +70,8 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _told(out: Path, done: SiteBuilt) -> list[str]:
+    skipped = [f"skipped: {one}" for one in done.problems]
     if done.sentence is None:
-        return [f"{out / 'index.html'}: nothing is new, {done.files} files"]
+        return [*skipped, f"{out / 'index.html'}: nothing is new, {done.files} files"]
     count = f"{done.files} files, {done.written} written, {done.removed} removed"
-    return [*(f"skipped: {one}" for one in done.problems), done.sentence, f"{out / 'index.html'}: {count}"]
+    return [*skipped, done.sentence, f"{out / 'index.html'}: {count}"]

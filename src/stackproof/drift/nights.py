@@ -15,7 +15,7 @@ from statistics import median
 from typing import Any
 
 from stackproof.record.records import Measurement, Record
-from stackproof.record.store import Loaded, Place, State, place, state
+from stackproof.record.store import Loaded, Place, State, distinct, place, state
 
 VERB = "night"
 ANCHOR, FORMER, DISTURBED = "anchor", "anchor.former", "disturbed"
@@ -110,8 +110,8 @@ def night(path: Path, record: Record) -> Night | str:
 
 
 def nights(loaded: Loaded) -> tuple[list[Night], list[str]]:
-    """Return the nights of a store, oldest first, and a sentence for each record that is none."""
-    told = [night(path, record) for path, record in loaded.records.items() if record.verb == VERB]
+    """Return the nights of a store, oldest first and each once, and a sentence for each record that is none."""
+    told = [night(path, record) for path, record in distinct(loaded.records).items() if record.verb == VERB]
     found = [one for one in told if isinstance(one, Night)]
     return sorted(found, key=lambda one: one.started), [one for one in told if isinstance(one, str)]
 

@@ -21,7 +21,7 @@ from stackproof.drift.scan import Values, at_split
 from stackproof.drift.series import Trend
 from stackproof.drift.suspicions import Suspicion, describe
 from stackproof.record.records import Check, Kind, Record
-from stackproof.record.store import place, run_of
+from stackproof.record.store import distinct, place, run_of
 
 GATE, TIME = "gate", "time"
 _COMMITTED = (SeriesKind.RATIO, SeriesKind.RAW)
@@ -62,7 +62,7 @@ class Refuted:
 
 def said(records: Mapping[Path, Record]) -> list[GateSaid]:
     """Return what gates say of times, oldest first."""
-    found = [one for path, record in records.items() if record.verb == GATE for one in _of(path, record)]
+    found = [one for path, record in distinct(records).items() if record.verb == GATE for one in _of(path, record)]
     return sorted(found, key=lambda one: one.started)
 
 

@@ -88,7 +88,7 @@ def _update(
     index: _Index, results: Path, repository: Path, present: Mapping[str, Path], new: list[Path], gone: set[str]
 ) -> list[str]:
     """Make the files again that new records belong to, or that records are gone from."""
-    loaded = store.read(new)
+    loaded = store.read(new, aside=True)
     added = _entries(loaded.records)
     touched = {_file(one) for one in added.values()} | {index.files.pop(name) for name in gone}
     again = [present[name] for name, file in index.files.items() if file in touched and file]

@@ -231,7 +231,13 @@ def read(path: Path) -> Record:
     data = files.read_bytes(path, "name a record that a run has written")
     try:
         text = data.decode("utf-8")
-        found = json.loads(text, parse_constant=_no_number, parse_float=_finite_number, object_pairs_hook=_once)
+        found = json.loads(
+            text,
+            parse_constant=_no_number,
+            parse_float=_finite_number,
+            parse_int=_whole_number,
+            object_pairs_hook=_once,
+        )
     except (ValueError, RecursionError) as error:
         raise DamagedRecordError(
             f"{path}: is not a record: it is damaged or cut short ({error}); set it aside and run again"
@@ -265,6 +271,12 @@ def _no_number(word: str) -> float:
 def _finite_number(word: str) -> float:
     number = float(word)
     return number if math.isfinite(number) else _no_number(word)
+
+
+def _whole_number(word: str) -> int:
+    """Return a whole number; one that no float can hold is none that anything measured."""
+    _finite_number(word)
+    return int(word)
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -335,23 +335,40 @@ def _measures(name: str, verbs: tuple[str, ...]) -> bool:
 
 
 def load(tops: Iterable[Path], key: Path | None = None) -> Loaded:
-    """Read every record of a measuring verb below these folders; with a key, those only that its holder has signed."""
-    return read(files(tops), key)
+    """Read every measuring verb's record below folders of this checkout's own, where a damaged one is set aside; `key` as in `read`."""
+    return read(files(tops), key, aside=True)
 
 
-def read(paths: Iterable[Path], key: Path | None = None) -> Loaded:
-    """Read these files; a damaged one is set aside, one of another schema or without the signature stays, and all are told."""
+def read(paths: Iterable[Path], key: Path | None = None, aside: bool = False) -> Loaded:
+    """Read these files; what cannot be read is told each time, and stays where it is unless a damaged one is to be set aside.
+
+    `key`: take only what the holder of this key has signed.
+
+    Raises:
+        Refusal: the key cannot be read.
+    """
     found = Loaded()
+    if key:
+        signing.KeyFile.load(key)
     for path in paths:
         try:
             signing.require(path, key)
             found.records[path] = records.read(path)
         except DamagedRecordError:
-            found.problems += _set_aside(path)
+            left = [f"{path}: is damaged or cut short; it was left where it is, the others were read"]
+            found.problems += _set_aside(path) if aside else left
         except Refusal as refusal:
             if path.exists():  # else another process has set it aside meanwhile
                 found.problems.append(f"{refusal}; it was left where it is")
     return found
+
+
+def distinct(found: Mapping[Path, Record]) -> dict[Path, Record]:
+    """Return one file of each record: one that was published still lies where it was written."""
+    firsts: dict[object, Path] = {}
+    for path, record in found.items():
+        firsts.setdefault(record.digests.get("record", path), path)
+    return {path: found[path] for path in firsts.values()}
 
 
 def _set_aside(path: Path) -> list[str]:

@@ -56,13 +56,15 @@ def build(out: Path, order: SiteOrder) -> SiteBuilt:
     """Write the site into a folder, which is new, empty, or a site.
 
     Raises:
-        Refusal: the folder holds something else, or cannot be written.
+        Refusal: the folder holds something else, or cannot be written; or the key cannot be read.
     """
+    if order.key:
+        signing.KeyFile.load(order.key)
     before = _manifest(out)
     inputs, paths = _inputs(order)
     known: dict[str, str] = before.get("files", {})
     if before.get("inputs") == inputs and all((out / name).is_file() for name in known):
-        return SiteBuilt(len(known))
+        return SiteBuilt(len(known), problems=tuple(before["problems"]))
     with _uncollected():
         read = shelf.read(paths, order.folders, order.key)
         found = model(read, order.folders, order.stacks, order.suites, order.today, order.days, order.doubles)
@@ -71,7 +73,7 @@ def build(out: Path, order: SiteOrder) -> SiteBuilt:
         gone = [name for name in known if name not in made]
         for name in gone:
             (out / name).unlink(missing_ok=True)
-        _keep(out, {"inputs": _inputs(order)[0] if found.shelf.problems else inputs, "files": made})
+        _keep(out, {"inputs": inputs, "files": made, "problems": found.problems})
     except OSError as error:
         if (refused := files.said_no(error)) is None:
             raise
@@ -125,7 +127,11 @@ def _manifest(out: Path) -> dict[str, Any]:
         found = json.loads(path.read_text(encoding="utf-8"))
         names = found["files"]
         if all(isinstance(name, str) and _inside(name) for name in names):
-            return {"inputs": found["inputs"], "files": dict(names)}
+            return {
+                "inputs": found["inputs"],
+                "files": dict(names),
+                "problems": list(map(str, found.get("problems", ()))),
+            }
     except (ValueError, KeyError, TypeError) as error:
         raise Refusal(f"{path}: is damaged ({error}); remove the folder, and the site is made anew") from error
     raise Refusal(f"{path}: names files outside of the site; remove the folder, and the site is made anew")
