@@ -62,6 +62,34 @@ def test_a_machine_is_confirmed_by_the_record_of_the_night_before() -> None:
     ]
 
 
+def both_moved() -> list[Record]:
+    """Return nights in which code and driver got slower on the same one, so that the curves blame the driver."""
+    return told(Story(code=(50, 0.05), driver=(50, 0.05), count=53))
+
+
+def test_the_driver_is_put_to_a_gate_of_two_states() -> None:
+    """A gate of two commits runs both on one driver, and cannot see it."""
+    (step,) = judged(both_moved()).suspicions
+    assert (step.kind.value, step.causes[0].value, step.interleaved) == ("ratio", "driver", False)
+    assert "--base-record n049.record.json --unlike" in step.command
+
+
+def test_two_commits_refute_no_driver() -> None:
+    """Equal commits on one driver say nothing of the driver; today's state against the night before does."""
+    nights = both_moved()
+    found = judged(nights, [gate(52, commit(49), commit(50), 1.0)])
+    assert not found.refuted and not found.confirmed and len(found.suspicions) == 1
+    lasting = judged(nights, [gate(52, "/runs/n049.record.json", "this checkout", 1.1)])
+    assert [one.suspicion.causes[0].value for one in lasting.slowdowns] == ["driver"] and not lasting.suspicions
+
+
+def test_what_two_commits_confirm_is_the_codes() -> None:
+    """Whatever the curves suggest: both ran on one driver, and the command is that of the gate."""
+    (found,) = judged(both_moved(), [gate(52, commit(49), commit(50), 1.05)]).slowdowns
+    assert [cause.value for cause in found.suspicion.causes] == ["code"] and "side by side" in found.suspicion.why
+    assert found.suspicion.interleaved and f"--base {commit(49)} --head {commit(50)}" in found.suspicion.command
+
+
 def test_a_confirmed_step_is_the_new_level() -> None:
     """Later nights are held against those after it; a second step on top is found again."""
     nights = told(Story(code=(30, 0.04), lock=(55, 0.05), count=58))

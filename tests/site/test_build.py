@@ -13,10 +13,12 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
+from stackproof import ROOT
 from stackproof.base.errors import Refusal
 from stackproof.record import records as records_module
 from stackproof.record.records import Check, Record, Verdict
-from stackproof.site import build
+from stackproof.site import build, shelf
+from tests.drift import nightly
 
 from . import making
 from .making import TODAY
@@ -227,6 +229,35 @@ def test_a_key_that_cannot_be_read_writes_nothing(tmp_path: Path) -> None:
     with pytest.raises(Refusal, match="nope"):
         build.build(tmp_path / "out", replace(making.order(folder), key=tmp_path / "nope"))
     assert not (tmp_path / "out").exists()
+
+
+def test_each_change_has_an_id_of_its_own(tmp_path: Path) -> None:
+    """One figure stepped on one night in two series, and a gate of its own confirmed each: two entries, two anchors."""
+    story = nightly.Story(53, code=(50, 0.05), driver=(50, 0.05))
+    gates = [
+        nightly.gate(52, nightly.commit(49), nightly.commit(50), 1.05),
+        nightly.gate(52, "0049.record.json", "now", 1.05),
+    ]
+    folder = making.kept(tmp_path / "store", [*nightly.told(story), gates[0], later(gates[1])])
+    build.build(tmp_path / "out", making.order(folder))
+    atom = "{http://www.w3.org/2005/Atom}"
+    found = [entry.findtext(f"{atom}id") for entry in ET.parse(tmp_path / "out" / "feed.xml").iter(f"{atom}entry")]
+    assert len(found) == 2 and len(set(found)) == 2
+    page = (tmp_path / "out" / "changes.html").read_text(encoding="utf-8")
+    assert all(page.count(f'id="{str(one).rpartition(":")[2]}"') == 1 for one in found)
+
+
+def later(record: Record) -> Record:
+    """Return a record of some minutes later."""
+    return making.later(record, timedelta(minutes=5))
+
+
+def test_a_file_below_the_checkout_is_named_from_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So the command that a page shows works from the checkout, however the folder was named."""
+    monkeypatch.chdir(ROOT)
+    name = "results/demonstration/cpu/night.record.json"
+    for folder in (Path("results/demonstration"), ROOT / "results" / "demonstration"):
+        assert shelf.shown(f"--base-record {folder / 'cpu' / 'night.record.json'}", [folder]) == f"--base-record {name}"
 
 
 def test_links_survive_new_nights(records: Path, site: Path, tmp_path: Path) -> None:

@@ -59,6 +59,15 @@ def test_a_suite_of_which_nothing_ran_is_unverified(tmp_path: Path) -> None:
     assert "cuda" in found.never_on_card
 
 
+@pytest.mark.parametrize("verdict", [Verdict.PASSED, Verdict.KNOWN_ISSUE])
+def test_a_record_of_a_day_to_come_is_never_green(tmp_path: Path, verdict: Verdict) -> None:
+    """The cell names the day, and what it said before it counts for nothing; a failure stays one."""
+    tomorrow = TODAY + timedelta(1)
+    cell = models(tmp_path, making.suites("cuda", TODAY), making.suites("cuda", tomorrow, verdict))
+    assert cell.state is CellState.UNVERIFIED and f"began on {tomorrow}, which is after {TODAY}" in cell.why
+    assert models(tmp_path / "bad", making.suites("cuda", tomorrow, Verdict.FAILED)).state is CellState.FAILED
+
+
 @pytest.mark.parametrize(("age", "state"), [(0, CellState.PASSED), (14, CellState.PASSED), (15, CellState.STALE)])
 def test_a_record_proves_for_so_many_days(tmp_path: Path, age: int, state: CellState) -> None:
     """The day after the last one the cell is stale, and says what it was."""

@@ -114,7 +114,7 @@ def describe(
     moved = tuple(one for one in SeriesKind if one is kind or _moved(values[one], index))
     changed = _changed(trend.nights, span)
     row = rules().blame(moved, changed)
-    asks, interleaved = confirming(trend, kind, before, after)
+    asks, interleaved = confirming(trend, kind, row.causes, before, after)
     return Suspicion(
         trend.place, trend.figure, kind, size, size - _Z * error, size + _Z * error, score, before, after,
         (earliest.day, span[1].day), len(trend.nights) - index, moved, changed, row.causes, row.why, asks, interleaved,
@@ -148,14 +148,21 @@ def _changed(nights: Sequence[Night], span: tuple[Night, Night]) -> tuple[Cause,
     return tuple(cause for cause in Cause if cause in seen)
 
 
-def confirming(trend: Trend, kind: SeriesKind, before: Night, after: Night) -> tuple[tuple[str, ...], bool]:
+def confirming(
+    trend: Trend, kind: SeriesKind, causes: Sequence[Cause], before: Night, after: Night
+) -> tuple[tuple[str, ...], bool]:
     """Return what a gate is asked that measures both states, and whether side by side.
 
     Two commits, with the locks that they hold, run interleaved. A driver or a machine of yesterday cannot: there today's state is held
     against the record of the night before, which shows whether it lasts.
     """
     base, head = before.state.commit, after.state.commit
-    known = commits.can_be_had(base) and commits.can_be_had(head)
-    interleaved = kind is not SeriesKind.ANCHOR and known and base != head
+    known = commits.can_be_had(base) and commits.can_be_had(head) and base != head
+    interleaved = known and kind is not SeriesKind.ANCHOR and causes[0] not in (Cause.DRIVER, Cause.MACHINE)
     sides = ("--base", base, "--head", head) if interleaved else ("--base-record", str(before.path), "--unlike")
     return (*sides, "--only", trend.figure.subject), interleaved
+
+
+def side_by_side(step: Suspicion) -> tuple[str, ...]:
+    """Return what a gate is asked that runs both commits of a step in turns."""
+    return "--base", step.before.state.commit, "--head", step.after.state.commit, "--only", step.figure.subject

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
@@ -16,16 +16,16 @@ from pathlib import Path
 import numpy as np
 
 from stackproof.drift.nights import Night
-from stackproof.drift.rules import SeriesKind, rules
+from stackproof.drift.rules import Cause, SeriesKind, rules
 from stackproof.drift.scan import Values, at_split
 from stackproof.drift.series import Trend
-from stackproof.drift.suspicions import Suspicion, describe
+from stackproof.drift.suspicions import Suspicion, describe, side_by_side
 from stackproof.record.records import Check, Kind, Record
 from stackproof.record.store import distinct, place, run_of
 
 GATE, TIME = "gate", "time"
 _COMMITTED = (SeriesKind.RATIO, SeriesKind.RAW)
-_RECORDED = (SeriesKind.ANCHOR, SeriesKind.RAW)
+_SEEN = "a gate ran both commits side by side, on one driver and machine"
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,11 @@ class GateSaid:
     ratio: float
     low: float
     high: float
+
+    @property
+    def interleaved(self) -> bool:
+        """Whether it ran two commits side by side; else it held today's state against a record."""
+        return not self.base.endswith(".json")
 
 
 @dataclass(frozen=True)
@@ -86,13 +91,24 @@ def judged(suspicion: Suspicion, gate: GateSaid) -> Confirmed | Refuted | None:
     """Return what a gate makes of a suspicion; nothing where its interval allows both.
 
     Confirmed: the gate's interval excludes no change, on the suspicion's side. Refuted: it excludes half of what was suspected.
+    What two commits on one driver and machine show is the code's, or the wheels'; of driver and machine they refute nothing.
     """
     side = 1 if suspicion.slower else -1
     nearest = gate.low if side > 0 else -gate.high
     farthest = gate.high if side > 0 else -gate.low
     if nearest > 0:
-        return Confirmed(suspicion, gate)
-    return Refuted(suspicion, gate) if farthest < abs(suspicion.size) / 2 else None
+        return Confirmed(_of_commits(suspicion) if gate.interleaved else suspicion, gate)
+    speaks = suspicion.interleaved or not gate.interleaved
+    return Refuted(suspicion, gate) if speaks and farthest < abs(suspicion.size) / 2 else None
+
+
+def _of_commits(suspicion: Suspicion) -> Suspicion:
+    """Return what two commits side by side confirm: whatever the curves suggest, neither driver nor machine."""
+    own = (Cause.WHEELS, Cause.CODE)
+    if set(suspicion.causes) <= set(own):
+        return suspicion
+    causes = tuple(cause for cause in own if cause in suspicion.changed) or (Cause.CODE,)
+    return replace(suspicion, causes=causes, why=_SEEN, asks=side_by_side(suspicion), interleaved=True)
 
 
 def settle(trend: Trend, gates: Iterable[GateSaid]) -> tuple[dict[SeriesKind, Values], list[Confirmed | Refuted]]:
@@ -108,6 +124,8 @@ def settle(trend: Trend, gates: Iterable[GateSaid]) -> tuple[dict[SeriesKind, Va
             split = _split(trend, gate, kind)
             if not split or not (suspicion := _recalled(trend, values, gate, kind, split)):
                 continue
+            if kind is SeriesKind.RATIO and suspicion.interleaved and not gate.interleaved:
+                continue  # it was asked of the other series, which moved by something else
             if verdict := judged(suspicion, gate):
                 found.append(verdict)
                 _leave_out(values, trend, split, verdict, kind)
@@ -119,7 +137,7 @@ def _kinds(trend: Trend, gate: GateSaid) -> Sequence[SeriesKind]:
     """Return the series that a gate can speak of; none where it was of another place or subject."""
     if (gate.stack, gate.host, gate.subject) != (trend.place.stack, trend.place.host, trend.figure.subject):
         return ()
-    return _RECORDED if gate.base.endswith(".json") else _COMMITTED
+    return _COMMITTED if gate.interleaved else tuple(SeriesKind)
 
 
 def _split(trend: Trend, gate: GateSaid, kind: SeriesKind) -> int:
@@ -128,7 +146,7 @@ def _split(trend: Trend, gate: GateSaid, kind: SeriesKind) -> int:
         int(one) for one in np.flatnonzero(~np.isnan(trend.values[kind])) if trend.nights[one].started <= gate.started
     ]
     for before, after in reversed(list(pairwise(there))):
-        if gate.base.endswith(".json"):
+        if not gate.interleaved:
             if _same_file(Path(gate.base), trend.nights[before].path):
                 return after
         elif _commit(gate.base, trend.nights[before]) and _commit(gate.head, trend.nights[after]):
@@ -169,7 +187,8 @@ def _leave_out(
     values: dict[SeriesKind, Values], trend: Trend, split: int, verdict: Confirmed | Refuted, kind: SeriesKind
 ) -> None:
     until = sum(night.started <= verdict.gate.started for night in trend.nights)
-    for one in {kind, SeriesKind.RAW}:
+    both = kind is SeriesKind.RATIO and not verdict.gate.interleaved
+    for one in {kind, SeriesKind.RAW, *(verdict.suspicion.moved if both else ())}:
         row, whole = values[one], trend.values[one]
         if isinstance(verdict, Confirmed):
             row[:split] = np.nan

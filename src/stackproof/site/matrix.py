@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import date
+from dataclasses import dataclass, replace
+from datetime import date, timezone
 from enum import Enum
 
 from stackproof.base.text import first_line
@@ -139,7 +139,7 @@ def _state(run: ShelvedRun, bad: Sequence[Check], ran: Sequence[Check]) -> CellS
 def _cell(stack: str, suite: str, proofs: Sequence[_Proof], today: date, days: int) -> MatrixCell:
     if not proofs:
         return MatrixCell(stack, suite, CellState.UNVERIFIED, "never ran here")
-    aged = [(proof, (today - proof.run.started.date()).days) for proof in proofs]
+    aged = [(_not_ahead(proof, today), (today - proof.run.started.date()).days) for proof in proofs]
     fresh = [proof for proof, age in aged if age <= days]
     if any(proof.state is CellState.FAILED for proof in fresh):
         fresh = [proof for proof in fresh if proof.state is CellState.FAILED]
@@ -153,6 +153,14 @@ def _cell(stack: str, suite: str, proofs: Sequence[_Proof], today: date, days: i
     return MatrixCell(
         stack, suite, CellState.STALE, f"no record for {age} days; then {last.state.value}: {last.why}", last.run
     )  # fmt: skip
+
+
+def _not_ahead(proof: _Proof, today: date) -> _Proof:
+    """Return a proof as it stands, or as none where its record began after today, which may be on any day."""
+    if proof.state is CellState.FAILED or proof.run.started.astimezone(timezone.utc).date() <= today:
+        return proof
+    why = f"its record began on {proof.run.day}, which is after {today}; set the clock of its host and run again"
+    return replace(proof, state=CellState.UNVERIFIED, why=why)
 
 
 def _rehearsed(run: ShelvedRun) -> bool:

@@ -117,10 +117,11 @@ def _dated(record: Record) -> bool:
 
 def shown(text: str, folders: Iterable[Path]) -> str:
     """Return text that names files without the folders of one machine: below the checkout, or below what was named."""
+    others = [folder for folder in folders if not folder.absolute().is_relative_to(RESULTS.parent)]
     for start in (
         RESULTS.parent,
-        *(folder.absolute().parent for folder in folders),
-        *(folder.parent for folder in folders),
+        *(folder.absolute().parent for folder in others),
+        *(folder.parent for folder in others),
     ):
         if str(start) not in ("/", "."):
             text = text.replace(f"{start}/", "")

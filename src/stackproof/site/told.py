@@ -64,11 +64,13 @@ def _article(site: SiteModel, view: SeriesView, told: ToldStep) -> Markup:
     )
     facts = Markup("".join(facts_of(site, told)).replace('href="../', 'href="'))
     where = el("p", f"{told.step.after.day}, {view.place.label}", class_="dim")
-    return el("article", head, where, facts, class_="step", id=_anchor(view, told))
+    return el("article", head, where, facts, class_="step", id=_anchor(site, view, told))
 
 
-def _anchor(view: SeriesView, told: ToldStep) -> str:
-    return f"{view.id}-{told.step.after.day}"
+def _anchor(site: SiteModel, view: SeriesView, told: ToldStep) -> str:
+    """Return the name of one change: two series can step on a day, and two gates can judge one step."""
+    gate = site.kept[told.gate.path].id.rpartition("-")[2] if told.gate else "open"
+    return f"{view.id}-{told.step.after.day}-{told.step.kind.value}-{gate}"
 
 
 def _section(site: SiteModel, title: str, word: str) -> Markup:
@@ -127,8 +129,8 @@ def _entry(site: SiteModel, view: SeriesView, told: ToldStep) -> Markup:
     what = "\n".join(_lines(site, told))
     when = told.gate.started if told.gate else told.step.after.started
     return el(
-        "entry", el("title", title_of(view, told)), el("id", f"urn:stackproof:{_anchor(view, told)}"), el("updated", _stamp(when)),
-        _link(f"changes.html#{_anchor(view, told)}", "alternate"), el("summary", what),
+        "entry", el("title", title_of(view, told)), el("id", f"urn:stackproof:{_anchor(site, view, told)}"), el("updated", _stamp(when)),
+        _link(f"changes.html#{_anchor(site, view, told)}", "alternate"), el("summary", what),
     )  # fmt: skip
 
 
