@@ -116,17 +116,19 @@ def test_the_one_before_is_kept_and_chained(stack: Stack, tmp_path: Path) -> Non
     assert anchors.load(stack).former == before
 
 
-def test_a_third_has_to_wait_for_the_chain(stack: Stack, tmp_path: Path) -> None:
+@pytest.mark.parametrize("count", [0, 3])
+def test_a_third_has_to_wait_for_the_chain(stack: Stack, tmp_path: Path, count: int) -> None:
     """While nights measure both, no link of the chain may be broken."""
     for _ in range(2):
         commit(tmp_path / "root")
         anchors.renew(stack, [], date(2026, 11, 22))
     now = anchors.load(stack)
     assert now.former is not None
-    both = nights(3, now.anchor.digest, now.former.digest)
+    both = nights(count, now.anchor.digest, now.former.digest)
     commit(tmp_path / "root")
-    with pytest.raises(Refusal, match="still being chained .3 of 10"):
+    with pytest.raises(Refusal, match=f"still being chained .{count} of 10"):
         anchors.renew(stack, both, date(2026, 11, 23))
+    anchors.renew(stack, nights(10, now.anchor.digest, now.former.digest), date(2026, 11, 23))
 
 
 def test_the_former_is_measured_until_ten_undisturbed_nights_have_both() -> None:

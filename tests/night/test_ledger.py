@@ -56,6 +56,16 @@ def test_a_night_that_ended_is_not_continued(tmp_path: Path) -> None:
         resumed(tmp_path)
 
 
+def test_a_night_killed_while_its_pages_were_built_goes_on(tmp_path: Path) -> None:
+    """The pages need its verdict before it is closed; until then it was stopped, whatever it says."""
+    first = begun(tmp_path, "doctor")
+    first.keep(Verdict.PASSED)
+    again = resumed(tmp_path)
+    assert again.folder == first.folder and not again.ended("site")
+    again.add(Check("site", Verdict.PASSED, "seen", 1.0))
+    assert records.read(again.path).verdict is Verdict.INTERRUPTED
+
+
 @pytest.mark.parametrize("fact", ledger.SAME)
 def test_another_state_is_another_night(tmp_path: Path, fact: str) -> None:
     """Each fact that explains the figures has to be what it was."""

@@ -138,9 +138,10 @@ def renew(stack: Stack, nights: Iterable[Night], today: date) -> str:
         needed = rules.rules().chain.nights
         if before.commit == fresh.commit:
             raise Refusal(f"{path}: {fresh.commit[:12]} is the anchor already; check another commit out to freeze that")
-        if 0 < count < needed:
+        if known.former and count < needed:
             raise Refusal(
-                f"{path}: the former anchor is still being chained ({count} of {needed} nights have measured both); wait for the others"
+                f"{path}: the former anchor is still being chained ({count} of {needed} undisturbed nights have measured both); wait "
+                "for the others, or take the file back from git and choose again"
             )
     write_atomically(path, _text(stack, fresh, before))
     return _told(path, fresh, before)

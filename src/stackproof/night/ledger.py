@@ -81,7 +81,9 @@ def resumed(stack: str, facts: Mapping[str, Figure], outputs: Outputs, say: Call
     if found is None:
         raise Refusal(f"there is no earlier night of {stack} under {outputs.results}; run without --continue")
     record = records.read(found)
-    if record.verdict is not Verdict.INTERRUPTED:
+    if (
+        record.verdict is not Verdict.INTERRUPTED and record.digests
+    ):  # only `close` gives it digests, after the last stage
         raise Refusal(f"{found} was not stopped, it ended as '{record.verdict.value}'; run without --continue")
     for fact in SAME:
         if record.provenance.get(fact, "") != facts.get(fact, ""):
