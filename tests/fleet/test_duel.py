@@ -97,6 +97,18 @@ def test_a_suspect_that_dies_in_its_duel_is_confirmed(tmp_path: Path) -> None:
     assert record.verdict is Verdict.FAILED and "out of memory" in record.checks[0].reason
 
 
+@pytest.mark.parametrize("words", ["false {host}", "true {host}", "echo {host}"])
+def test_a_launcher_that_starts_nothing_confirms_nobody(tmp_path: Path, words: str) -> None:
+    """What starts the sides may be what fails: nothing is known of the host, and nobody is drained."""
+    folder = fleet(tmp_path / "s", 6, MadeHost("slow", slow={SUBJECTS[0]: 1.2}))
+    found, made = sweep.judged(folder), plan.load(folder)
+    (challenge,) = duel.challenges(found, made.hosts, report.open_suspects(found))
+    record = duel.Duel(challenge, Launcher.of(words, "python", "cpu", "tiny", 1.0, 5.0), lambda _: None).fight()
+    duel.keep(record, folder)
+    assert record.verdict is Verdict.INCONCLUSIVE
+    assert not any(one.confirmed for one in sweep.judged(folder).hosts)
+
+
 def test_nobody_healthy_is_nobody_to_stand_beside(tmp_path: Path) -> None:
     """The sentence names the suspect."""
     hosts = [MadeHost(f"w{number}", odd=1) for number in range(5)]

@@ -11,7 +11,7 @@ from stackproof.fleet.judgement import FleetJudgement, HostStanding, Standing
 from stackproof.record import records
 from stackproof.record.records import Check, Record, Verdict
 
-from .making import KERNELS, START, SUBJECTS, MadeHost, fleet, leave
+from .making import KERNELS, START, SUBJECTS, MadeHost, fleet, leave, record
 
 
 def of(found: FleetJudgement, host: str) -> HostStanding:
@@ -78,6 +78,24 @@ def test_a_host_that_lacks_what_its_group_has_is_not_green(tmp_path: Path) -> No
     found = sweep.judged(fleet(tmp_path, 5, MadeHost("part", lacks=(SUBJECTS[3],))))
     assert of(found, "part").standing is Standing.NOT_REACHED
     assert f"lacks {SUBJECTS[3]}" in of(found, "part").reason
+
+
+def test_a_host_that_replayed_nothing_is_not_green(tmp_path: Path) -> None:
+    """It lacks all of what others lack a part of."""
+    folder = fleet(tmp_path, 6)
+    idle = record(MadeHost("n06"))
+    idle.checks = [check for check in idle.checks if check.group != answers.REPLAY]
+    records.write(idle, answers.record_path(folder, "n06"))
+    found = sweep.judged(folder)
+    assert of(found, "n06").standing is Standing.NOT_REACHED and "lacks" in of(found, "n06").reason
+    assert of(found, "n01").standing is Standing.PROVED
+
+
+def test_what_one_host_did_beyond_the_others_takes_nothing_from_them(tmp_path: Path) -> None:
+    """They are not called incomplete for it."""
+    others = tuple(MadeHost(f"m{number}", lacks=(SUBJECTS[3],)) for number in range(6))
+    found = sweep.judged(fleet(tmp_path, 1, *others))
+    assert {one.standing for one in found.hosts} == {Standing.PROVED}
 
 
 def test_seven_of_eight_cards_are_another_host(tmp_path: Path) -> None:

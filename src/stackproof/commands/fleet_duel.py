@@ -71,6 +71,10 @@ def _duel(options: argparse.Namespace) -> int:
     launcher = Launcher.of(options.launch, python, made.stack, made.profile, options.deadline_scale, options.start)
     before = sweep.judged(folder)
     suspects = [one for one in report.open_suspects(before) if not options.host or one.host in options.host]
+    if strangers := sorted(set(options.host or ()) - {one.host for one in suspects}):
+        raise Refusal(
+            f"--host {plain(strangers[0], 60)}: is no suspect of this sweep; `fleet judge {folder.name}` lists them"
+        )
     for challenge in duel.challenges(before, made.hosts, suspects[: options.most]):
         record = duel.Duel(challenge, launcher, _say).fight()
         duel.keep(record, folder)

@@ -74,6 +74,7 @@ class Duel:
     record: Record = field(init=False)
     _ratios: dict[str, list[float]] = field(default_factory=dict)
     _pending: list[FleetFinding] = field(init=False)
+    _both_up: bool = False
 
     def __post_init__(self) -> None:
         self.record = writer.begin(duels.VERB, self.launcher.stack, {"host": self.challenge.host.host})
@@ -104,22 +105,26 @@ class Duel:
                     return
 
     def _ended(self, ended: SideEndedError, mine: Sequence[FleetFinding]) -> bool:
-        """Take it for a verdict if the suspect itself computes wrong or dies; a partner that fails is not healthy, and is left."""
+        """Take it for a verdict if the suspect itself computes wrong or dies; a partner that fails is not healthy, and is left.
+
+        Before both have come up it says nothing of the host: whatever starts them may be what fails.
+        """
         self.say(str(ended))
         if ended.side != self.challenge.host.host:
             return False
+        failed = self._both_up and ended.verdict is not Verdict.INCONCLUSIVE
         for finding in mine:
-            self._settle(
-                finding, Verdict.FAILED if ended.verdict is not Verdict.INCONCLUSIVE else ended.verdict, str(ended)
-            )
+            self._settle(finding, Verdict.FAILED if failed else Verdict.INCONCLUSIVE, str(ended))
         return True
 
     def _beside(self, partner: str, card: str, mine: Sequence[FleetFinding], last: bool, logs: Path) -> None:
+        self._both_up = False
         with contextlib.ExitStack() as stack:
             suspect = stack.enter_context(FarSide(self.launcher, self.challenge.host.host, card, logs / "suspect.log"))
             healthy = stack.enter_context(FarSide(self.launcher, partner, "0", logs / "partner.log"))
             for side in (suspect, healthy):
                 side.hello()
+            self._both_up = True
             for finding in mine:
                 if finding.standing is Standing.WRONG:
                     self._compute(finding, suspect, healthy)

@@ -176,7 +176,8 @@ class _Told:
     def hosts(self) -> Iterator[HostStanding]:
         """Yield the word on each host."""
         most = max((len(host.cards) for host in self.group.hosts), default=0)
-        rows = {one.row for one in self.votes}
+        cards = [card for host in self.group.hosts for card in host.cards]
+        rows = {one.row for one in self.votes if 2 * sum(one.row in card.replayed for card in cards) >= len(cards)}
         for host in self.group.hosts:
             yield self._host(host, most, rows)
 
@@ -194,15 +195,20 @@ class _Told:
         return HostStanding(host.host, Standing.PROVED, self.group.name, f"as its group{said}", tuple(findings))
 
     def _lacks(self, host: HostAnswer, most: int, rows: set[str]) -> str:
-        """Say what a host has not done that others of its group have; what nobody replayed proves nobody."""
+        """Say what a host has not done that half of its group's cards have; what nobody replayed proves nobody."""
         if not rows:
             return "nothing was replayed, so nothing is known of what it computes"
         if len(host.cards) < most:
             return f"{len(host.cards)} of {most} cards answered"
         told = {key.name for card in host.cards for key in card.seconds}
-        lacking = sorted({key.name for key in self.subjects} - told)
-        lacking += sorted(row for row in rows if not all(row in card.replayed for card in host.cards if card.replayed))
+        lacking = sorted({key.name for key in self.subjects if self._usual(key)} - told)
+        lacking += sorted(row for row in rows if not all(row in card.replayed for card in host.cards))
         return f"lacks {', '.join(lacking[:_MOST_TOLD])}, which its group has" if lacking else ""
+
+    def _usual(self, key: SubjectKey) -> bool:
+        """Whether half of the hosts have it: what one host did beyond the others makes nobody less than proved."""
+        having = sum(any(key in card.seconds for card in host.cards) for host in self.group.hosts)
+        return 2 * having >= len(self.group.hosts)
 
     def told(self) -> GroupTold:
         """Return it as it is kept."""
