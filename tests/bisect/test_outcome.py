@@ -115,3 +115,18 @@ def test_an_unproved_culprit_is_inconclusive(tmp_path: Path) -> None:
     record = told(outcome, tmp_path)
     assert record.verdict is Verdict.INCONCLUSIVE and outcome.exit_code == 6
     assert report.headline(record) == "UNPROVED: numpy 2.1 -> 2.2"
+
+
+def test_two_culprits_are_proved_together(tmp_path: Path) -> None:
+    """The bad side without the first is still bad, because there is the second; found is found, in each output."""
+    first = culprit(Blame(("a",), SetWord.BAD, SetWord.BAD))
+    record = told(BisectOutcome(BisectWord.FOUND, "every culprit is proved", "slower", [first, culprit()]), tmp_path)
+    assert record.verdict is Verdict.PASSED
+
+
+def test_an_interaction_is_not_claimed_where_parts_could_not_be_tested() -> None:
+    """Then it is open whether all of it is needed, and it is not proved."""
+    several = replace(culprit(Blame(("a", "b"), SetWord.BAD, SetWord.GOOD)), open_parts=2)
+    assert not several.proved
+    assert "2 sets of some of them could not be tested" in several.sentence()
+    assert "an interaction" not in several.sentence()

@@ -41,12 +41,14 @@ class Culprit:
     guilty: FirstBad | None = None
     subjects: Mapping[str, str] = field(default_factory=dict)
     """The subject lines of commits."""
+    open_parts: int = 0
+    """How many sets of some of its changes could not be tested, so that not all of them may be needed."""
 
     @property
     def proved(self) -> bool:
         """Whether it alone is bad, all without it is good, and a commit is named alone."""
         several = self.guilty is not None and self.guilty.what == "commit" and len(self.guilty.names) > 1
-        return self.blame.proved and not several
+        return self.blame.proved and not several and not self.open_parts
 
     @property
     def name(self) -> str:
@@ -66,7 +68,11 @@ class Culprit:
             f"{alone} {self.blame.alone.value}{self._effect()}",
             f"the bad side without {'them' if several else 'it'} is {self.blame.without.value}",
         ]
-        if several:
+        if several and self.open_parts:
+            told.append(
+                f"whether all of them are needed is open: {self.open_parts} sets of some of them could not be tested"
+            )
+        elif several:
             told.append("none of them is bad without the others: an interaction")
         if self.blame.without is SetWord.BAD:
             told[1] += ", because there is another"
@@ -135,7 +141,8 @@ class BisectOutcome:
         verdict = _VERDICTS[self.word]
         record.checks.append(Check("bisect/run::ends", self._of_ends(), self.symptom or self.reason, 0.0))
         for one in self.culprits:
-            named = Verdict.PASSED if one.proved else Verdict.INCONCLUSIVE
+            proved = one.proved or self.word is BisectWord.FOUND  # of several culprits all together are proved
+            named = Verdict.PASSED if proved else Verdict.INCONCLUSIVE
             record.checks.append(
                 Check(f"bisect/culprit::{one.name}", named, one.sentence(), 0.0, one.figures(), subject=one.name)
             )

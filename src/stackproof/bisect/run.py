@@ -124,7 +124,7 @@ class Searching:
         outcome.culprits = [self._culprit(blame, guilty[blame], instrument) for blame in blames]
         last = blames[-1]
         proved = all(one.proved or one.blame.without is not last.without for one in outcome.culprits)
-        named = all(one.blame.alone.value == "bad" for one in outcome.culprits) and last.proved
+        named = all(one.blame.alone is SetWord.BAD and not one.open_parts for one in outcome.culprits) and last.proved
         outcome.word = BisectWord.FOUND if named and proved else BisectWord.UNPROVED
         outcome.reason = (
             "every culprit is proved" if outcome.word is BisectWord.FOUND else "not all of it could be proved"
@@ -155,7 +155,7 @@ class Searching:
             " + ".join(unit.label for unit in units), blame, "; ".join(taken_back),
             self._again(moved, subject),
             (tested.seen if tested else found.confirmed) if timed else (), weigher.noise if isinstance(weigher, Slowdown) else 0.0,
-            guilty, between.subjects(commit.names) if commit else {},
+            guilty, between.subjects(commit.names) if commit else {}, found.open_parts(blame) if len(blame.units) > 1 else 0,
         )  # fmt: skip
 
     def _again(self, moved: Sequence[Atom], subject: str) -> str:

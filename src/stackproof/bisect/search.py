@@ -87,6 +87,11 @@ class Bisection:
         whole = self.splitting.closed(names)
         return next((one for one in self.tests if one.units == whole), None)
 
+    def open_parts(self, blame: Blame) -> int:
+        """Return how many sets of some of a blame's units could not be tested."""
+        whole = self.splitting.closed(blame.units)
+        return sum(one.units < whole and one.settled.word is SetWord.UNRESOLVED for one in self.tests)
+
     def _test(self, names: frozenset[str]) -> SetWord:
         rules, weigher, failure = plan.load().search, self.instrument.weigher(), plan.load().failure
         limit = bound(rules.error, tests_of(len(self.units)))
