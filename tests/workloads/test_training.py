@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import pytest
 import torch
 
 from stackproof.record.checks import CapabilityMissing, CheckFailed
-from stackproof.workloads.base import Workload
+from stackproof.workloads.base import Job, Workload
 from stackproof.workloads.training import TrainingSteps
 
 from .working import setting
@@ -51,6 +52,45 @@ def test_convolutions_of_float32_are_held_against_tf32_where_it_is_allowed(monke
     assert TrainingSteps(setting(workload="classifier")).arithmetic == "tf32"
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
     assert TrainingSteps(setting(workload="classifier")).arithmetic == "float32"
+
+
+def _larger(job: Job, monkeypatch: pytest.MonkeyPatch, factor: float, *, when: Callable[[], bool]) -> None:
+    """Let backward give gradients that are larger by `factor` whenever `when` says so."""
+    right = job.differentiate
+    monkeypatch.setattr(job, "differentiate", lambda loss: right(loss * factor if when() else loss))
+
+
+@pytest.mark.parametrize("factor", [1.2, 1.7])
+def test_gradients_of_the_precision_that_was_timed_are_held_too(monkeypatch: pytest.MonkeyPatch, factor: float) -> None:
+    """What tf32 does to a network is no fault, and half of the gradient is."""
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", True)
+    work = TrainingSteps(setting(workload="classifier"))
+    work.prove()
+    work.run()
+    _larger(work.job, monkeypatch, factor, when=lambda: torch.backends.cudnn.allow_tf32)
+    if factor < 1.5:
+        work.conclude()
+        return
+    with pytest.raises(CheckFailed, match=r"in the precision that was timed gradients are 0\.7 of their length"):
+        work.conclude()
+
+
+def test_a_step_takes_the_gradients_that_were_proved(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fifth more in the step alone is a failure, in whatever precision."""
+    work = TrainingSteps(setting(workload="classifier"))
+    work.prove()
+    work.run()
+    stepping: list[bool] = []
+    right = work.job.step
+
+    def step() -> torch.Tensor:
+        stepping.append(True)
+        return right()
+
+    monkeypatch.setattr(work.job, "step", step)
+    _larger(work.job, monkeypatch, 1.2, when=lambda: bool(stepping))
+    with pytest.raises(CheckFailed, match=r"in a step gradients are 0\.2 of their length"):
+        work.conclude()
 
 
 def test_what_is_not_installed_is_skipped_with_its_rule(monkeypatch: pytest.MonkeyPatch) -> None:
