@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from stackproof import __version__
-from stackproof.base import files
+from stackproof.base import files, typed
 from stackproof.base.errors import Refusal
 from stackproof.base.outlet import ended, outlets
 from stackproof.base.text import plain
@@ -67,7 +67,8 @@ def _call(given: Sequence[str]) -> int:
     try:
         projects.choose(_project(given))  # what verbs offer depends on it
         options = _parser().parse_args(given, argparse.Namespace(given=given))
-        code: int = options.run(options)
+        with typed.kept(given):
+            code: int = options.run(options)
     except Refusal as refusal:
         print(f"stackproof: {plain(str(refusal))}", file=sys.stderr)  # noqa: T201
         return refusal.exit_code

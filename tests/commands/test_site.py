@@ -17,7 +17,7 @@ def test_it_writes_a_folder_and_then_nothing(tmp_path: Path, capsys: pytest.Capt
     words = ["site", str(tmp_path / "out"), "--results", str(tmp_path / "r"), "--today", str(making.TODAY)]
     assert main(words) == 0
     said = capsys.readouterr().out
-    assert "No confirmed slowdowns" in said and f"{tmp_path / 'out' / 'index.html'}: " in said
+    assert "No night has been measured yet" in said and f"{tmp_path / 'out' / 'index.html'}: " in said
     assert "passed" in (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
     assert main(words) == 0
     assert "nothing is new" in capsys.readouterr().out

@@ -16,8 +16,8 @@ import pytest
 from stackproof import ROOT
 from stackproof.base.errors import Refusal
 from stackproof.record import records as records_module
-from stackproof.record.records import Check, Record, Verdict
-from stackproof.site import build, shelf
+from stackproof.record.records import Check, Figure, Record, Verdict
+from stackproof.site import build, runs, shelf
 from tests.drift import nightly
 
 from . import making
@@ -127,7 +127,7 @@ def test_records_lie_beside_their_pages_as_they_were_written(records: Path, site
 
 def test_what_is_confirmed_is_on_every_page_that_tells_of_it(site: Path) -> None:
     """Changes, feed, data and the series name it with the gate's interval, the cause and the command."""
-    told = "+6.0 % [+5.0 %, +7.0 %]"
+    told = "+6.0 % [+5.0 %, +7.0 %] slower"
     assert told in (site / "changes.html").read_text(encoding="utf-8")
     entries = ET.parse(site / "feed.xml").getroot().findall("{http://www.w3.org/2005/Atom}entry")
     assert len(entries) == 1 and told in "".join(entries[0].itertext())
@@ -138,19 +138,28 @@ def test_what_is_confirmed_is_on_every_page_that_tells_of_it(site: Path) -> None
 
 
 def test_badges_are_pictures_with_word_and_day(site: Path) -> None:
-    """A badge says the worst word of a stack and the newest day; a stack without records is unverified."""
+    """A badge says how many suites of a stack ended how and the day; one without records never ran; green is for whole stacks."""
     badge = ET.parse(site / "badge" / "cuda.svg").getroot()
-    assert badge.attrib["aria-label"] == f"cuda: failed {TODAY}"
-    assert "unverified" in ET.parse(site / "badge" / "dcu.svg").getroot().attrib["aria-label"]
+    assert badge.attrib["aria-label"] == f"cuda: 1 suite failed, {TODAY}"
+    assert ET.parse(site / "badge" / "xpu.svg").getroot().attrib["aria-label"].startswith("xpu: ")
+    green = {path.stem for path in (site / "badge").iterdir() if "#1a7f37" in path.read_text(encoding="utf-8")}
+    assert green == {
+        path.stem
+        for path in (site / "badge").iterdir()
+        if f"4 of 4 suites passed, {TODAY}" in path.read_text(encoding="utf-8")
+    }
 
 
-@pytest.mark.parametrize("count", [0, 1])
-def test_few_nights_make_a_site_that_says_so(tmp_path: Path, count: int) -> None:
-    """Without a night, or with one, every page is there and says what is missing."""
+@pytest.mark.parametrize(
+    ("count", "said"),
+    [(0, "No night has been measured yet, so nothing is known of slowdowns"), (1, "10 more nights needed before a slowdown can be seen")],
+)  # fmt: skip
+def test_few_nights_make_a_site_that_says_so(tmp_path: Path, count: int, said: str) -> None:
+    """Without a night, or with one, every page is there and says what is missing; "no slowdown" would be a claim."""
     making.store(tmp_path / "store", count)
     (tmp_path / "store").mkdir(exist_ok=True)
     done = build.build(tmp_path / "out", making.order(tmp_path / "store"))
-    assert done.sentence and done.sentence.startswith("No confirmed slowdowns, none unconfirmed")
+    assert done.sentence and done.sentence.startswith(said) and "o confirmed" not in done.sentence
     front = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
     assert ("There are no figures yet" in front) is (count == 0)
     assert {"changes.html", "runs.html", "compare.html", "drill.html", "feed.xml"} <= set(contents(tmp_path / "out"))
@@ -284,7 +293,30 @@ def test_a_double_is_not_waited_for(tmp_path: Path) -> None:
     order = replace(making.order(tmp_path / "none"), stacks=("cuda", "sim"), doubles=("sim",))
     (tmp_path / "none").mkdir()
     sentence = build.build(tmp_path / "out", order).sentence
-    assert sentence and sentence.endswith("1 stack never ran on its card (cuda).")
+    assert sentence and sentence.endswith("1 stack never ran on its device (cuda).")
+
+
+def test_old_nights_claim_nothing_of_today(tmp_path: Path) -> None:
+    """Where the last night is older than a proof may be, the sentence says since when there is none."""
+    making.store(tmp_path / "store", 20, until=TODAY - timedelta(40))
+    sentence = build.build(tmp_path / "out", making.order(tmp_path / "store")).sentence
+    assert sentence and f"no night since {TODAY - timedelta(40)}" in sentence
+
+
+@pytest.mark.parametrize(
+    ("verb", "facts", "command"),
+    [
+        ("verify", {"typed": "verify --stack cuda --preset full"}, "nox -s cuda-verify -- --preset full"),
+        ("night", {"only": "gemm-float32", "without": "doctor site", "profile": "regular"},
+         "nox -s cuda-night -- --profile regular --only gemm-float32 --without doctor --without site"),
+        ("gate", {"base": "a" * 12, "head": "b" * 12}, f"nox -s cuda-gate -- --base {'a' * 12} --head {'b' * 12}"),
+    ],
+)  # fmt: skip
+def test_a_record_says_how_it_is_made_again(verb: str, facts: dict[str, Figure], command: str) -> None:
+    """With the flags that were typed, or that the facts of an older record name."""
+    run = making.suites("cuda", TODAY)
+    run = replace(run, verb=verb, provenance={**run.provenance, **facts})
+    assert runs.command(run) == command
 
 
 def test_a_search_that_named_a_culprit_stands_with_the_change(tmp_path: Path) -> None:

@@ -152,6 +152,41 @@ def test_400_pixels_are_enough(browser: Browser, site: Path) -> None:
         page.context.close()
 
 
+def test_the_first_screen_says_how_each_stack_stands(browser: Browser, site: Path) -> None:
+    """A card for each stack with its word and its scope, all of them visible before anybody scrolls."""
+    page, _ = opened(browser, f"{site.as_uri()}/index.html", viewport={"width": 1280, "height": 800})
+    told = {}
+    for card in page.locator(".card").all():
+        box = card.bounding_box()
+        assert box and box["y"] + box["height"] <= 800
+        told[card.locator(".name").inner_text()] = card.inner_text()
+    words = {"cpu": "passed", "cuda": "failed", "dcu": "rehearsed", "xpu": "stale", "sim": "known issue"}
+    assert {stack: word for stack, word in words.items() if word in told[stack]} == words
+    assert "4 of 4 suites passed" in told["cpu"] and "models" in told["cuda"]
+
+
+def test_what_goes_on_to_the_right_is_hinted_at(browser: Browser, site: Path) -> None:
+    """At 400 pixels a sentence says that the matrix scrolls; on a desk nobody needs it."""
+    for width, shown in ((400, True), (1280, False)):
+        page, _ = opened(browser, f"{site.as_uri()}/index.html", viewport={"width": width, "height": 800})
+        assert page.locator(".sideways").is_visible() is shown
+
+
+def test_commands_and_axes_are_whole(browser: Browser, site: Path) -> None:
+    """No command is cut off at the edge of its box, and the numbers of an axis stand beside the curve."""
+    steps = next(path for path in (site / "series").glob("*.html") if "confirmed" in path.read_text(encoding="utf-8"))
+    for width in (1280, 400):
+        page, _ = opened(browser, steps.as_uri(), viewport={"width": width, "height": 800})
+        cut = page.evaluate(
+            "[...document.querySelectorAll('pre')].filter((one) => one.scrollWidth > one.clientWidth).length"
+        )
+        assert page.locator("pre").count() > 0 and cut == 0
+        field = page.locator(".field").first.bounding_box()
+        assert field
+        boxes = [one.bounding_box() for one in page.locator(".chart").first.locator(".tick").all()]
+        assert len(boxes) > 1 and all(box and box["x"] + box["width"] <= field["x"] for box in boxes)
+
+
 def test_keyboard_reaches_each_cell(browser: Browser, site: Path) -> None:
     """Tab goes through every cell that has a record, and Enter opens it."""
     page, _ = opened(browser, f"{site.as_uri()}/index.html")
@@ -179,7 +214,7 @@ def test_without_scripts_every_verdict_is_there(browser: Browser, site: Path) ->
         "known issue",
         "unverified",
         "suspected",
-        "never ran on its card",
+        "never ran on its device",
     ):
         assert word in text, word
     page.goto(f"{site.as_uri()}/{every_kind(site)[-1]}")
@@ -204,9 +239,9 @@ def test_zoom_is_in_the_address(browser: Browser, site: Path, root: str) -> None
     assert len(parts) == 1 and parts != {whole} and "from=" in page.url
     again, _ = opened(browser, page.url)
     assert float((again.locator(".plot").first.get_attribute("viewBox") or "").split()[0]) == pytest.approx(149, abs=2)
-    page.locator(".chart").first.dblclick()
+    page.locator(".field").first.dblclick()
     assert page.locator(".plot").first.get_attribute("viewBox") == whole and "from=" not in page.url
-    box = page.locator(".chart").first.bounding_box()
+    box = page.locator(".field").first.bounding_box()
     assert box
     page.mouse.move(box["x"] + box["width"] * 0.25, box["y"] + 50)
     page.mouse.down()

@@ -53,6 +53,7 @@ def _run(options: argparse.Namespace) -> int:
         raise Refusal(
             "`site` looks for steps with numpy, which is not installed here; use `nox -s site`, or `python -m pip install numpy`"
         )
+    from stackproof.runner import suites
     from stackproof.site import build
 
     for folder in options.results or ():
@@ -61,7 +62,14 @@ def _run(options: argparse.Namespace) -> int:
     today = options.today or datetime.now(timezone.utc).date()
     folders = build.default(options.results or ())
     order = build.SiteOrder(
-        folders, stacks.names(), stacks.suites(), today, options.days, options.require_signed, stacks.doubles()
+        folders,
+        stacks.names(),
+        stacks.suites(),
+        today,
+        options.days,
+        options.require_signed,
+        stacks.doubles(),
+        suites.of_verb("verify"),
     )
     done = build.build(options.out, order)
     for line in _told(options.out, done):

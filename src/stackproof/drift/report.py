@@ -104,8 +104,13 @@ def size(step: Suspicion) -> str:
 
 
 def seen(gate: GateSaid) -> str:
-    """Return what a gate has measured of a step."""
-    return f"{percent(gate.ratio)} [{percent(gate.low)}, {percent(gate.high)}]"
+    """Return what a gate has measured of a step, and in which direction."""
+    return f"{percent(gate.ratio)} [{percent(gate.low)}, {percent(gate.high)}] {direction(gate)}"
+
+
+def direction(gate: GateSaid) -> str:
+    """Return what a gate's interval says in a word: a percentage alone could be of seconds or of speed."""
+    return "slower" if gate.low > 0 else "faster" if gate.high < 0 else "neither slower nor faster"
 
 
 def causes(step: Suspicion) -> str:

@@ -38,7 +38,8 @@ def scanned(found: PlaceDrift | None) -> StageOutcome:
 
 
 def _suspected(one: Suspicion) -> str:
-    return f"{one.figure.label} {one.kind.value} {percent(one.size)} since {one.after.day} ({_causes(one)})"
+    way = "slower" if one.slower else "faster"
+    return f"{one.figure.label} {one.kind.value} {percent(one.size)} {way} since {one.after.day} ({_causes(one)})"
 
 
 def surest(found: PlaceDrift | None, most: int) -> list[Suspicion]:
@@ -59,7 +60,7 @@ def became(one: Suspicion, ended: StageOutcome, after: PlaceDrift | None) -> Sta
     said = next((it for it in _verdicts(after) if _same(it.suspicion, one)), None)
     if said is None:
         return StageOutcome(Verdict.SKIPPED, f"stays open{how}: {_suspected(one)}; the gate: {ended.reason}")
-    seen = f"{percent(said.gate.ratio)} [{percent(said.gate.low)}, {percent(said.gate.high)}]{how}"
+    seen = f"{report.seen(said.gate)}{how}"
     if isinstance(said, Refuted):
         return StageOutcome(Verdict.PASSED, f"refuted: {_suspected(one)}; the gate saw {seen}")
     verdict = Verdict.FAILED if one.slower else Verdict.PASSED

@@ -170,7 +170,7 @@ def _begin(wanted: Wanted, place: Placement) -> Record:
         raise found.refusal()
     record = writer.begin("ranks", wanted.stack.name)
     proved = environment_proof.prove(wanted.stack)
-    record.provenance = provenance.host_facts(wanted.stack) | provenance.proof_facts(proved)
+    record.provenance |= provenance.host_facts(wanted.stack) | provenance.proof_facts(proved)
     record.provenance |= {"launcher": place.launcher, "world_size": place.world_size, "preflight": wanted.checked}
     record.checks.append(Check("environment", Verdict.PASSED, proved.sentence(wanted.stack), 0.0))
     return record

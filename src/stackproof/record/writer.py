@@ -10,6 +10,7 @@ from datetime import datetime, timezone
 from itertools import combinations
 from pathlib import Path
 
+from stackproof.base import typed
 from stackproof.base.errors import Refusal
 from stackproof.base.files import write_atomically
 from stackproof.base.places import RESULTS
@@ -17,6 +18,8 @@ from stackproof.record import chain, junit, records
 from stackproof.record.records import Figure, Record
 
 LOCAL = RESULTS / "local"
+TYPED = "typed"
+"""The fact of a record that says with which words it was asked for."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,8 @@ class Outputs:
 def begin(verb: str, stack: str, provenance: Mapping[str, Figure] | None = None) -> Record:
     """Return the record of a run that starts now, with the facts that are known by then."""
     started = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
-    return Record(verb, stack, started, provenance=dict(provenance or {}))
+    told: dict[str, Figure] = {TYPED: words} if (words := typed.words()) else {}
+    return Record(verb, stack, started, provenance={**told, **(provenance or {})})
 
 
 def checkpoint(record: Record, path: Path) -> None:

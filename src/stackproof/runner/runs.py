@@ -27,7 +27,7 @@ def conduct(request: Request, outputs: Outputs, observer: Observer, resume: bool
     record = writer.begin(request.verb, request.stack.name)
     folder = outputs.folder(record)
     try:
-        record.provenance = provenance.host_facts(request.stack)
+        record.provenance |= provenance.host_facts(request.stack)
         record.provenance |= request.facts()
         _establish(request, record, observer)
         if resume:

@@ -18,7 +18,7 @@ from stackproof.base.errors import Refusal
 from stackproof.base.files import write_atomically
 from stackproof.base.places import DATA, PACKAGE
 from stackproof.record import signing
-from stackproof.site import beside, drilled, fleets, front, runs, series, shelf, told
+from stackproof.site import beside, cards, drilled, fleets, front, runs, series, shelf, told
 from stackproof.site.matrix import DAYS
 from stackproof.site.model import SiteModel, model
 
@@ -39,6 +39,8 @@ class SiteOrder:
     key: Path | None = None
     doubles: tuple[str, ...] = ()
     """Stacks that have no card to run on, so that nobody waits for it."""
+    nightly: tuple[str, ...] = ()
+    """Suites that a night runs; none: all of them are."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,9 @@ def build(out: Path, order: SiteOrder) -> SiteBuilt:
         return SiteBuilt(len(known), problems=tuple(before["problems"]))
     with _uncollected():
         read = shelf.read(paths, order.folders, order.key)
-        found = model(read, order.folders, order.stacks, order.suites, order.today, order.days, order.doubles)
+        found = model(
+            read, order.folders, order.stacks, order.suites, order.today, order.days, order.doubles, order.nightly
+        )
     try:
         made, written = _written(out, found, known)
         gone = [name for name in known if name not in made]
@@ -104,6 +108,7 @@ def _inputs(order: SiteOrder) -> tuple[str, list[Path]]:
         str(order.today),
         order.days,
         order.doubles,
+        order.nightly,
         str(order.key),
         [str(one) for one in order.folders],
     ]
@@ -179,7 +184,7 @@ def _pages(site: SiteModel) -> Iterator[tuple[str, str]]:
     yield fleets.NAME, fleets.render(*fleets.read(fleets.files(site.folders)))
     yield "feed.xml", told.feed(site)
     yield "data.json", front.as_json(site)
-    yield from front.badges(site)
+    yield from cards.badges(site)
     for view in site.views:
         yield view.page, series.render(site, view)
     for run in site.kept.values():

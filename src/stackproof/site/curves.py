@@ -148,7 +148,7 @@ def _steps(found: PlaceDrift, trend: Trend) -> Iterator[ToldStep]:
 def _word(one: Confirmed | Refuted, told: bool) -> str:
     if isinstance(one, Refuted):
         return "refuted"
-    return "confirmed slower" if told else "confirmed earlier" if one.suspicion.slower else "confirmed faster"
+    return "confirmed slower" if told else "confirmed slower before" if one.suspicion.slower else "confirmed faster"
 
 
 def _of_trend(trend: Trend, states: tuple[StateMark, ...], steps: tuple[ToldStep, ...]) -> SeriesView:

@@ -18,7 +18,7 @@ from stackproof.site.html import Markup, el, joined
 
 TALL = 400
 """Steps of a plot's height: two a pixel, and short to write."""
-_HEIGHT = 200
+_HEIGHT, _BELOW = 200, 22
 _MOST = 1800
 """Points that are drawn one by one; of more, the least and the greatest of each bin of a pixel's width."""
 _MOST_BANDS = 150
@@ -75,8 +75,8 @@ def plot(view: SeriesView, curve: Curve) -> Markup:
         "svg", *_drawn(view, curve, places, _binned(points, wide), (low, high)), viewBox=box, preserveAspectRatio="none",
         width="100%", height=_HEIGHT, class_="plot", data_low=f"{low:.6g}", data_high=f"{high:.6g}",
     )  # fmt: skip
-    labels = _labels(view, places, (low, high))
-    return el("svg", inner, *labels, width="100%", height=_HEIGHT + 22, role="img", aria_label=told, class_="chart")
+    field = el("svg", inner, *_labels(view, places), width="100%", height=_HEIGHT + _BELOW, class_="field")
+    return el("div", _scale((low, high)), field, role="img", aria_label=told, class_="chart")
 
 
 def value(one: Interval) -> str:
@@ -122,6 +122,8 @@ def _drawn(
     step = _PAUSE * max(median([after - before for before, after in pairwise(places)] or [1]), 1)
     runs = _unbroken(points, left_out, step)
     together = -(-len(points) // _MOST_BANDS)
+    across = "".join(f"M-1 {_y(tick, ends)}h{places[-1] + 2}" for tick in ticks(*ends))
+    yield el("path", class_="grid", d=Markup(across))
     yield el("path", class_="band", d=Markup("".join(_band(_joined(run, together), ends) for run in runs)))
     for mark in view.states:
         yield el("path", class_="state", d=Markup(f"M{places[mark.at]} 0v{TALL}"))
@@ -205,10 +207,23 @@ def ticks(low: float, high: float) -> list[float]:
     return [number * step for number in range(first, math.floor(high / step) + 1)]
 
 
-def _labels(view: SeriesView, places: Sequence[int], ends: tuple[float, float]) -> Iterator[Markup]:
-    for tick in ticks(*ends):
-        y = _y(tick, ends) * _HEIGHT // TALL
-        yield el("text", _number(tick), x=4, y=max(11, y - 3), class_="tick")
+def _scale(ends: tuple[float, float]) -> Markup:
+    """Return the numbers of the lines that lie across a plot, beside it and not under its curve."""
+    words = [
+        el(
+            "text",
+            _number(tick),
+            x="100%",
+            dx=-8,
+            y=min(max(_y(tick, ends) * _HEIGHT // TALL, 6), _HEIGHT - 4),
+            class_="tick",
+        )
+        for tick in ticks(*ends)
+    ]
+    return el("svg", *words, height=_HEIGHT + _BELOW, class_="scale")
+
+
+def _labels(view: SeriesView, places: Sequence[int]) -> Iterator[Markup]:
     wide = max(1, places[-1])
     for number, mark in enumerate(view.states, 1):
         share = 100 * places[mark.at] / wide

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 
-from stackproof.base.text import counted, plain
+from stackproof.base.statistics import percent
+from stackproof.base.text import counted
 from stackproof.site import told
+from stackproof.site.cards import SHAPES, badge_names, cards
 from stackproof.site.curves import SeriesView
 from stackproof.site.drawing import spark, value
 from stackproof.site.html import Markup, el, joined, link, page, table
 from stackproof.site.matrix import CellState, MatrixCell
 from stackproof.site.model import SiteModel
+from stackproof.site.standing import standings
 
 SCHEMA = "stackproof.site/1"
-_SHAPES = {
-    CellState.PASSED: "✓", CellState.KNOWN_ISSUE: "◆", CellState.REHEARSED: "◐", CellState.UNVERIFIED: "○", CellState.FAILED: "✕",
-    CellState.STALE: "◌",
-}  # fmt: skip
+_NARROW = 3
+"""So many stacks fit beside each other on a telephone."""
 _MEANING = {
     CellState.PASSED: "every check of the suite that ran on the card passed",
     CellState.KNOWN_ISSUE: "so, but for failures that are excused until a day",
@@ -27,7 +28,6 @@ _MEANING = {
     CellState.FAILED: "a check failed, crashed or hung",
     CellState.STALE: "no record within {days} days, whatever the last one said",
 }  # fmt: skip
-_COLOURS = {"passed": "#1a7f37", "known issue": "#8a5a00", "failed": "#b42318"}
 
 
 def index(site: SiteModel) -> str:
@@ -36,7 +36,7 @@ def index(site: SiteModel) -> str:
     return page(
         "What is proved, and what changed", el("p", site.sentence, class_="sentence"),
         el("p", f"As of {cells.today}.", id="as-of", class_="dim", data_day=str(cells.today), data_days=cells.days),
-        _problems(site), el("h2", "Stack by suite"), _matrix(site), _key(site), _changes(site),
+        cards(site), _problems(site), _changes(site), el("h2", "Stack by suite"), _matrix(site), _key(site),
         el("h2", "Figures"), _figures(site.views), name="index.html", scripts=("site.js",),
     )  # fmt: skip
 
@@ -58,19 +58,26 @@ def _problems(site: SiteModel) -> Markup:
 
 def _matrix(site: SiteModel) -> Markup:
     cells = site.matrix
-    heads = ["suite", *cells.stacks]
+    stacks = [one.stack for one in standings(cells, site.doubles)]
+    heads = ["suite", *stacks]
     rows = [
-        [suite, *(_cell(cells.cells[stack, suite], str(cells.today.year)) for stack in cells.stacks)]
+        [suite, *(_cell(cells.cells[stack, suite], str(cells.today.year)) for stack in stacks)]
         for suite in cells.suites
     ]
-    return table("Each cell links to the record that proves it", heads, rows, class_="matrix")
+    hint = el(
+        "p",
+        f"{len(cells.stacks)} stacks, more to the right: scroll sideways \N{RIGHTWARDS ARROW}",
+        class_="sideways small",
+    )
+    told = table("Each cell links to the record that proves it", heads, rows, class_="matrix")
+    return joined((hint, told)) if len(cells.stacks) > _NARROW else told
 
 
 def _cell(cell: MatrixCell, year: str) -> Markup:
     kind = cell.state.value.replace(" ", "-")
-    inner = (el("span", _SHAPES[cell.state], aria_hidden="true"), f" {cell.state.value}")
+    inner = (el("span", SHAPES[cell.state.value], aria_hidden="true"), f" {cell.state.value}")
     if cell.run is None:
-        return el("td", el("span", *inner, class_="cell", title=cell.why), class_=kind)
+        return el("td", el("span", *inner, class_="cell", title=cell.why), class_="never")
     unpinned = el("span", " unpinned", class_="dim") if cell.run.record.provenance.get("pinned") is False else ""
     day = el("span", cell.run.day[5:] if cell.run.day[:4] == year else cell.run.day, class_="day")
     told_ = f"{cell.stack} {cell.suite}: {cell.state.value}, {cell.run.day}, host {cell.run.place.host}: {cell.why}"
@@ -84,7 +91,7 @@ def _key(site: SiteModel) -> Markup:
 
 
 def _word(state: CellState) -> Markup:
-    return el("span", f"{_SHAPES[state]} {state.value}", class_=f"word {state.value.split(' ')[0]}")
+    return el("span", f"{SHAPES[state.value]} {state.value}", class_=f"word {state.value.split(' ')[0]}")
 
 
 def _changes(site: SiteModel) -> Markup:
@@ -99,7 +106,7 @@ def _changes(site: SiteModel) -> Markup:
     return joined(
         (
             el("h2", "Changes"),
-            el("ul", *rows, *suspected),
+            el("ul", *rows, *suspected, class_="changes"),
             el("p", link("changes.html", "All changes, with causes and commands")),
         )
     )
@@ -129,8 +136,11 @@ def _place(views: Sequence[SeriesView]) -> Markup:
 
 
 def _against(view: SeriesView) -> str:
+    """Return how much more time today takes than the anchor does; its curve shows the speed."""
     newest = view.curves[0].newest.median
-    return f"{newest - 1:+.1%}" if view.nightly and not math.isnan(newest) else ""
+    if not view.nightly or math.isnan(newest):
+        return ""
+    return f"{percent(-math.log(newest))} {'slower' if newest < 1 else 'faster'}"
 
 
 def _said(view: SeriesView) -> object:
@@ -138,44 +148,6 @@ def _said(view: SeriesView) -> object:
         flagged = view.curves[-1].marks[-1:] if not view.nightly else ()
         return f"flagged {len(view.curves[-1].marks)} times" if flagged else ""
     return el("span", view.word, class_=f"word {'failed' if view.word == 'confirmed slower' else 'unverified'}")
-
-
-def badge_names(site: SiteModel) -> dict[str, str]:
-    """Return the stacks by the name of their badge's file."""
-    found: dict[str, str] = {}
-    for stack in site.matrix.stacks:
-        name = (
-            "".join(one if one.isascii() and (one.isalnum() or one in "-_") else "-" for one in stack)[:60] or "stack"
-        )
-        found[name if name not in found else f"{name}-{len(found)}"] = stack
-    return found
-
-
-def badges(site: SiteModel) -> Iterator[tuple[str, str]]:
-    """Yield the file and the SVG of each stack's badge: its worst word, and the day of the newest proof; grey when stale."""
-    for name, stack in badge_names(site).items():
-        cells = [cell for cell in site.matrix.of(stack) if cell.run]
-        state = min((cell.state for cell in cells), key=list(CellState).index, default=CellState.UNVERIFIED)
-        day = max((cell.run.day for cell in cells if cell.run), default="")
-        yield (
-            f"badge/{name}.svg",
-            _badge(
-                plain(stack, most=40, lines=False), f"{state.value} {day}".strip(), _COLOURS.get(state.value, "#57606a")
-            ),
-        )
-
-
-def _badge(left: str, right: str, colour: str) -> str:
-    first, second = (8 * len(text) + 14 for text in (left, right))
-    words = el(
-        "g", el("text", left, x=first // 2, y=15), el("text", right, x=first + second // 2, y=15), fill="#fff", text_anchor="middle",
-        font_family="Verdana,DejaVu Sans,sans-serif", font_size="12",
-    )  # fmt: skip
-    return el(
-        "svg", el("title", f"{left}: {right}"), el("rect", width=first + second, height=22, rx=4, fill="#333"),
-        el("rect", x=first, width=second, height=22, rx=4, fill=colour), words, xmlns="http://www.w3.org/2000/svg",
-        width=first + second, height=22, role="img", aria_label=f"{left}: {right}",
-    ) + "\n"  # fmt: skip
 
 
 def as_json(site: SiteModel) -> str:

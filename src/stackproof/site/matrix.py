@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date, timezone
 from enum import Enum
 
@@ -47,6 +47,10 @@ class StackMatrix:
     cells: Mapping[tuple[str, str], MatrixCell]
     today: date
     days: int
+    nightly: tuple[str, ...] = ()
+    """The suites that a night runs: a stack is proved by all of them."""
+    measured: Mapping[str, ShelvedRun] = field(default_factory=dict)
+    """Of each stack the newest run that measured something on its device without verifying a suite, such as a night's."""
 
     def of(self, stack: str) -> list[MatrixCell]:
         """Return the cells of a stack."""
@@ -59,7 +63,8 @@ class StackMatrix:
     @property
     def never_on_card(self) -> list[str]:
         """Return the stacks of which no record was made on the device that they are for."""
-        return [name for name in self.stacks if not any(_on_card(cell) for cell in self.of(name))]
+        known = [name for name in self.stacks if name not in self.measured]
+        return [name for name in known if not any(_on_card(cell) for cell in self.of(name))]
 
 
 @dataclass(frozen=True)
@@ -71,26 +76,31 @@ class _Proof:
 
 
 def matrix(
-    runs: Iterable[ShelvedRun], stacks: Sequence[str], suites: Sequence[str], today: date, days: int = DAYS
-) -> StackMatrix:
+    runs: Iterable[ShelvedRun], stacks: Sequence[str], suites: Sequence[str], today: date, days: int = DAYS,
+    nightly: Sequence[str] = (),
+) -> StackMatrix:  # fmt: skip
     """Return the matrix as of a day.
 
     A cell is the worst of what the newest record of each host says, records of the last `days` first, those of the card before
-    rehearsals. A run of single checks, or one that was interrupted, proves nothing and has no cell.
+    rehearsals. A run of single checks, or one that was interrupted, proves nothing and has no cell. `nightly` suites stand first;
+    without any, all of `suites` are of a night.
     """
     newest: dict[tuple[str, str, str], _Proof] = {}
+    measured: dict[str, ShelvedRun] = {}
     for run in runs:  # oldest first
+        if run.record.verb not in SUITE_VERBS and run.record.measurements and not _rehearsed(run):
+            measured[run.record.stack] = run
         for suite, proof in _proofs(run):
             newest[run.record.stack, suite, run.place.digest] = proof
     found: dict[tuple[str, str], list[_Proof]] = {}
     for (stack, suite, _), proof in newest.items():
         found.setdefault((stack, suite), []).append(proof)
     rows = tuple(dict.fromkeys((*stacks, *sorted({stack for stack, _ in found}))))
-    columns = tuple(dict.fromkeys((*suites, *sorted({suite for _, suite in found}))))
+    columns = tuple(dict.fromkeys((*nightly, *suites, *sorted({suite for _, suite in found}))))
     cells = {
         (stack, suite): _cell(stack, suite, found.get((stack, suite), []), today, days) for stack in rows for suite in columns
     }  # fmt: skip
-    return StackMatrix(rows, columns, cells, today, days)
+    return StackMatrix(rows, columns, cells, today, days, tuple(nightly or suites), measured)
 
 
 def _proofs(run: ShelvedRun) -> Iterator[tuple[str, _Proof]]:

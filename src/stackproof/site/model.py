@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
+from stackproof.base.text import counted
 from stackproof.drift.findings import Drift, examine
 from stackproof.drift.nights import by_place, nights
 from stackproof.drift.verdicts import Confirmed, Refuted, said
@@ -48,15 +49,30 @@ class SiteModel:
     @property
     def sentence(self) -> str:
         """What matters, in one sentence: slowdowns, what is red or old, and what nobody has ever seen on its card."""
-        slower = sum(len(one.slowdowns) for one in self.drift.places)
-        suspected = sum(len(one.suspicions) for one in self.drift.places)
-        told = [_count(slower, "confirmed slowdown"), f"{suspected or 'none'} unconfirmed"]
+        told = [", ".join(self._steps())]
         told += [f"{_count(number, 'suite')} {state.value}" for state in _LOUD if (number := self.matrix.count(state))]
         never = [name for name in self.matrix.never_on_card if name not in self.doubles]
-        card = f"{_count(len(never), 'stack')} never ran on {'its' if len(never) == 1 else 'their'} card"
-        told.append(f"{card} ({', '.join(never)})" if never else "every stack has run on its card")
-        sentence = ", ".join(told)
+        device = f"{_count(len(never), 'stack')} never ran on {'its' if len(never) == 1 else 'their'} device"
+        told.append(f"{device} ({', '.join(never)})" if never else "every stack has run on its device")
+        sentence = "; ".join(told)
         return f"{sentence[0].upper()}{sentence[1:]}."
+
+    def _steps(self) -> Iterator[str]:
+        """Yield what nights tell; that no slowdown is confirmed is said only where nights of these days could have shown one."""
+        slower = sum(len(one.slowdowns) for one in self.drift.places)
+        suspected = sum(len(one.suspicions) for one in self.drift.places)
+        newest = max((one.nights[-1].started.date() for one in self.drift.places), default=None)
+        if newest is None:
+            yield "no night has been measured yet, so nothing is known of slowdowns"
+            return
+        lacking = min(one.lacking for one in self.drift.places)
+        if lacking:
+            yield f"{counted(lacking, 'more night')} needed before a slowdown can be seen"
+        else:
+            yield _count(slower, "confirmed slowdown")
+            yield f"{suspected or 'none'} suspected"
+        if (self.matrix.today - newest).days > self.matrix.days:
+            yield f"no night since {newest}"
 
 
 def _count(number: int, what: str) -> str:
@@ -71,6 +87,7 @@ def model(
     today: date,
     days: int,
     doubles: Sequence[str] = (),
+    nightly: Sequence[str] = (),
 ) -> SiteModel:
     """Return what a site of these runs shows as of a day."""
     loaded = found.loaded()
@@ -78,7 +95,7 @@ def model(
     measured = histories(entries({path: one for path, one in loaded.records.items() if one.verb in MEASURING}))
     flags = sorted((step for one in measured for step in one.changes), key=lambda step: step.after.when, reverse=True)
     views = [*(view for one in drift.places for view in curves.of_nights(one)), *curves.of_histories(measured)]
-    cells = matrix(found.runs, stacks, suites, today, days)
+    cells = matrix(found.runs, stacks, suites, today, days, nightly)
     kept = _kept(found, cells, drift)
     before = _before(found, kept)
     return SiteModel(found, tuple(folders), cells, drift, tuple(flags), tuple(views), kept, before, tuple(doubles))

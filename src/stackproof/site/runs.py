@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import shlex
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from stackproof.base.statistics import Interval, median_interval
 from stackproof.base.units import shown
+from stackproof.gate import plan as gate_plan
 from stackproof.record import console, repeat
 from stackproof.record.records import SUITE_VERBS, Check, Kind, Measurement, Record, Verdict
 from stackproof.record.store import group_of
@@ -66,24 +67,35 @@ def _ways(site: SiteModel, run: ShelvedRun) -> Markup:
 
 
 def command(record: Record) -> str:
-    """Return the command that makes such a record, as far as the record tells."""
+    """Return the command that makes such a record: as it was typed, else as far as the record tells."""
+    if typed := repeat.whole(record):
+        return typed
     if record.verb in SUITE_VERBS:
         return repeat.again(record, Check("run", record.verdict, "", 0.0))
+    begin = ["nox", "-s", f"{record.stack}-{record.verb}"]
     if record.verb == _NIGHT:
-        return shlex.join(["nox", "-s", f"{record.stack}-{_NIGHT}"])
+        return _flagged(begin, _night(record))
     sides = {name: str(record.provenance.get(name, "")).partition(",")[0] for name in ("base", "head")}
     if record.verb != _GATE or not all(side.isalnum() for side in sides.values()):
         return ""
-    return shlex.join(
-        [
-            "nox",
-            "-s",
-            _GATE,
-            "--",
-            record.stack,
-            *(word for name, side in sides.items() for word in (f"--{name}", side)),
-        ]
-    )
+    return _flagged(begin, [word for name, side in sides.items() for word in (f"--{name}", side)])
+
+
+def _night(record: Record) -> Iterator[str]:
+    """Yield the flags of a night that its facts name; an older record keeps no others."""
+    usual = {"profile": gate_plan.load().profile(str(record.provenance.get("verified on", ""))), "device": "the first"}
+    for name in ("profile", "device"):
+        if (fact := str(record.provenance.get(name, usual[name]))) != usual[name]:
+            yield from (f"--{name}", fact)
+    for name, flag in (("only", "--only"), ("without", "--without")):
+        yield from (word for one in str(record.provenance.get(name, "")).split() for word in (flag, one))
+    if record.provenance.get("pinned") is False:
+        yield "--unpinned"
+
+
+def _flagged(begin: list[str], flags: Iterable[str]) -> str:
+    words = list(flags)
+    return shlex.join([*begin, *(["--", *words] if words else [])])
 
 
 def _bad(record: Record) -> Markup:

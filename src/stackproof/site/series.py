@@ -28,9 +28,9 @@ def render(site: SiteModel, view: SeriesView) -> str:
     """Return the page of one series."""
     curves = [joined((el("h2", curve.title), _unit(curve.unit, curve.up), plot(view, curve))) for curve in view.curves]
     return page(
-        view.name, el("p", view.place.label, class_="dim"), _now(view), *_references(view), *(_step(site, step) for step in view.steps),
+        view.name, el("p", view.place.label, class_="dim"), _now(view), *_references(view),
         el("div", *curves, class_="curves", data_start=f"{start_of(view.times):%Y-%m-%dT%H:%M:%SZ}", data_seconds=resolution(view.times)),
-        legend(), _states(view),
+        legend(), _states(view), *(_step(site, step) for step in view.steps),
         *(el("p", sentence, class_="dim") for sentence in view.sentences), _table(site, view),
         name=view.page, scripts=_SCRIPTS,
     )  # fmt: skip
@@ -68,14 +68,13 @@ def _step(site: SiteModel, told: ToldStep) -> Markup:
 def facts_of(site: SiteModel, told: ToldStep) -> Iterator[Markup]:
     """Yield what is known of a step: cause, nights, states, the gate that judged it, and the command that repeats that."""
     step = told.step
+    first, last = (stamp((step.before.started, step.after.started), at) for at in range(2))
     rows: list[tuple[str, object]] = [("likeliest cause", report.causes(step)), ("when", report.when(step))]
     rows += [("what changed", el("ul", *(el("li", one) for one in report.differences(step))))]
     rows += [
         (
             "nights",
-            joined(
-                (_run(site, step.before.path, step.before.day), " and ", _run(site, step.after.path, step.after.day))
-            ),
+            joined((_run(site, step.before.path, first), " and ", _run(site, step.after.path, last))),
         )
     ]
     if told.gate:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timezone
 
+from stackproof.base.statistics import percent
 from stackproof.drift import report
 from stackproof.history.timeline import Change
 from stackproof.site.curves import SeriesView, ToldStep
@@ -79,7 +81,7 @@ def _section(site: SiteModel, title: str, word: str) -> Markup:
          report.causes(step.step), el("code", site.shown(step.step.command))]
         for view, step in others(site, word)[:_MOST]
     ]  # fmt: skip
-    heads = ("figure", "where", "series", "slower by", "since", "likeliest cause", "what judges it")
+    heads = ("figure", "where", "series", "time", "since", "likeliest cause", "what judges it")
     inner = table(title, heads, rows)
     return joined((el("h2", title), inner or el("p", "None.")))
 
@@ -97,14 +99,14 @@ def _flags(steps: Sequence[Change]) -> Markup:
         ]
         for step in steps[:_MOST]
     ]
-    heads = ("figure", "day", "speed", "where", "what changed")
+    heads = ("figure", "day", "time", "where", "what changed")
     return joined(
         (el("h2", "Flagged in histories, not confirmed"), el("p", _HINT, class_="dim"), table("Flags", heads, rows))
     )
 
 
 def _speed(step: Change) -> Markup:
-    told = f"{step.ratio - 1:+.1%} {'worse' if step.worse else 'better'}"
+    told = f"{percent(-math.log(step.ratio))} {'slower' if step.worse else 'faster'}"
     return el("span", told, class_=f"word {'failed' if step.worse else 'passed'}")
 
 
