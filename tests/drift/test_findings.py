@@ -10,7 +10,7 @@ import pytest
 
 from stackproof.drift.findings import PASSED, SLOWER, TOO_FEW, look
 from stackproof.drift.rules import rules
-from tests.drift.nightly import Story, commit, gate, kept, record, told
+from tests.drift.nightly import Story, commit, gate, kept, on, record, told
 
 FEWEST = rules().scan.fewest
 
@@ -30,6 +30,21 @@ def test_disturbed_nights_do_not_count(tmp_path: Path) -> None:
     found = look([kept(tmp_path, nights)])
     assert found.exit_code == TOO_FEW and "1 more night " in found.headline
     assert [one.disturbed for one in found.places[0].disturbed] == ["foreign load"]
+
+
+def test_nights_and_gates_of_days_to_come_are_left_out_and_named(tmp_path: Path) -> None:
+    """A clock that was ahead makes no step, no baseline and no confirmation; one that went back neither."""
+    kept(tmp_path, told(Story(code=(50, 0.05), count=53)))
+    quiet = [(one.day, one.state) for one in look([tmp_path]).places[0].nights]
+    kept(tmp_path / "ahead", [on(40_000, one) for one in told(Story(count=3, seed=9))])
+    late = gate(40_000, commit(49), commit(50), 1.05)
+    kept(tmp_path / "gates", [late])
+    back = on(-20_000, record(0, [9.0], [9.0], {"commit.date": "2026-01-01T00:00:00+00:00"}))
+    kept(tmp_path / "back", [back])
+    found = look([tmp_path])
+    assert [(one.day, one.state) for one in found.places[0].nights] == quiet
+    assert found.exit_code == PASSED and not found.places[0].confirmed
+    assert sum("is left out" in one and "set the clock" in one for one in found.problems) == 5
 
 
 def test_suspected_is_not_told_and_confirmed_is(tmp_path: Path) -> None:

@@ -65,14 +65,16 @@ def _add_history(verbs: Verbs) -> None:
 def _history(options: argparse.Namespace) -> int:
     from stackproof.history import terminal
     from stackproof.history.timeline import entries, histories
-    from stackproof.record import store
+    from stackproof.record import dated, store
 
     if options.stack:
         stacks.load(options.stack)
     for folder in options.results or ():
         _require_folder(folder)
     key = options.require_signed
-    loaded = store.read(store.files(options.results), key) if options.results else store.load(store.folders(), key)
+    loaded = dated.true(
+        store.read(store.files(options.results), key) if options.results else store.load(store.folders(), key)
+    )
     found = [one for one in histories(entries(loaded.records)) if options.stack in ("", one.place.stack)]
     terminal.show(found, loaded.problems)
     return 0

@@ -127,11 +127,11 @@ def _renew(options: argparse.Namespace, stack: stacks.Stack) -> int:
 
     from stackproof.drift.nights import VERB, nights
     from stackproof.night import anchors
-    from stackproof.record import store
+    from stackproof.record import dated, store
 
     anchors.require_ours(stack)
     tops = [options.results] if options.results else store.folders()
-    known, _ = nights(store.read(store.files(tops, (VERB,))))
+    known, _ = nights(dated.true(store.read(store.files(tops, (VERB,)))))
     print(anchors.renew(stack, known, datetime.now(timezone.utc).date()))  # noqa: T201
     return 0
 

@@ -6,12 +6,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from stackproof.drift.longterm import LongTerm, long_term
 from stackproof.drift.nights import VERB, Night, by_place, nights
 from stackproof.drift.rules import rules
 from stackproof.drift.series import Trend, trends
 from stackproof.drift.suspicions import Suspicion, suspect
 from stackproof.drift.verdicts import GATE, Confirmed, GateSaid, Refuted, said, settle
-from stackproof.record import store
+from stackproof.record import dated, store
 from stackproof.record.store import Place
 
 PASSED, SLOWER, TOO_FEW = 0, 1, 6
@@ -40,6 +41,12 @@ class PlaceDrift:
     def lacking(self) -> int:
         """How many more nights are needed before any figure can be looked at; 0 if one can."""
         return max(0, rules().scan.fewest + 1 - max((one.usable for one in self.trends), default=0))
+
+    @property
+    def long_terms(self) -> list[LongTerm]:
+        """Return how far each figure has come since the first anchor, the greatest loss first."""
+        found = [one for trend in self.trends if (one := long_term(trend))]
+        return sorted(found, key=lambda one: -one.size)
 
     @property
     def disturbed(self) -> list[Night]:
@@ -78,9 +85,10 @@ class Drift:
 def look(tops: Iterable[Path], stack: str = "", key: Path | None = None) -> Drift:
     """Read the records of nights and gates below these folders and return what they tell; a bad one is skipped and named.
 
-    `stack`: of this stack alone. `key`: take only what the holder of this key has signed.
+    So is one whose day cannot be true (`record.dated`). `stack`: of this stack alone.
+    `key`: take only what its holder has signed.
     """
-    loaded = store.read(store.files(tops, (VERB, GATE)), key)
+    loaded = dated.true(store.read(store.files(tops, (VERB, GATE)), key))
     found, problems = nights(loaded)
     gates = said(loaded.records)
     groups = by_place(one for one in found if stack in ("", one.place.stack))

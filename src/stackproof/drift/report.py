@@ -10,6 +10,7 @@ from typing import Any
 from stackproof.base.statistics import percent
 from stackproof.base.text import counted, in_markdown, plain
 from stackproof.drift.findings import Drift, PlaceDrift
+from stackproof.drift.longterm import LongTerm
 from stackproof.drift.suspicions import Suspicion
 from stackproof.drift.verdicts import Confirmed, GateSaid, Refuted
 from stackproof.record.store import changes
@@ -52,12 +53,20 @@ def _lines(found: Drift) -> Iterator[_Line]:
         others = [gate for gate in one.confirmed if gate not in one.slowdowns]
         yield from _section("confirmed before, or for the better", others, _confirmed)
         yield from _section("refuted, and left out", one.refuted, _refuted)
+        yield from _section("since the first anchor, whatever its steps", _came(one), lambda sentence: [sentence])
         yield from _section("disturbed, and left out", one.disturbed, lambda night: [f"{night.day}: {night.disturbed}"])
         chained = dict.fromkeys(
             f"{trend.figure.label}: {link.sentence}" for trend in one.trends for link in trend.links
         )
         yield from _section("anchors", list(chained), lambda sentence: [sentence])
     yield from _section("problems", found.problems, lambda sentence: [sentence], 0)
+
+
+def _came(one: PlaceDrift) -> list[str]:
+    """Return a line for each figure that has come far, and one for all others."""
+    clear = [f"{far.figure.label}: users get {far.sentence}" for far in one.long_terms if far.clear]
+    quiet = len(one.long_terms) - len(clear)
+    return [*clear, *([f"{counted(quiet, 'figure')}: no change beyond noise"] if quiet else [])]
 
 
 def _section(title: str, rows: Any, told: Callable[[Any], list[str]], depth: int = 1) -> Iterator[_Line]:
@@ -138,7 +147,16 @@ def _place(one: PlaceDrift) -> dict[str, Any]:
         "confirmed": [_verdict(gate) | {"told": gate in one.slowdowns} for gate in one.confirmed],
         "suspicions": [_suspicion(step) for step in one.suspicions],
         "refuted": [_verdict(gate) for gate in one.refuted],
+        "long term": [_far(far) for far in one.long_terms],
         "links": [vars(link) | {"figure": trend.figure.label} for trend in one.trends for link in trend.links],
+    }  # fmt: skip
+
+
+def _far(far: LongTerm) -> dict[str, Any]:
+    return {
+        "figure": vars(far.figure), "since": far.since, "nights": far.nights, "ratio": math.exp(far.size),
+        "low": math.exp(far.low), "high": math.exp(far.high), "clear": far.clear,
+        "parts": {kind.value: math.exp(part) for kind, part in far.parts.items()},
     }  # fmt: skip
 
 

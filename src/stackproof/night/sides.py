@@ -19,7 +19,7 @@ from stackproof.gate.variants import Variant
 from stackproof.night.admission import disturbances
 from stackproof.night.anchors import FrozenSide
 from stackproof.night.measure import MeasuredNight, Measuring, measure
-from stackproof.record import store
+from stackproof.record import dated, store
 from stackproof.record.records import NOT_EXECUTED, Check, Verdict
 from stackproof.runner.verbs import StageOutcome
 
@@ -35,7 +35,7 @@ def frozen(asked: NightRequest) -> dict[Measured, FrozenSide]:
     """Return the frozen sides of tonight: the anchor, and the former one for as long as it is being chained."""
     found = {Measured.ANCHOR: asked.anchors.anchor}
     if asked.anchors.former:
-        earlier, _ = nights(store.read(store.files(asked.tops, (VERB,))))
+        earlier, _ = nights(dated.true(store.read(store.files(asked.tops, (VERB,)))))
         if former := asked.anchors.beside(one for one in earlier if one.place.stack == asked.stack.name):
             found[Measured.FORMER] = former
     return found

@@ -17,6 +17,7 @@ from pathlib import Path
 from stackproof.base.statistics import Interval, median_interval
 from stackproof.base.units import RATES, rate
 from stackproof.drift.findings import PlaceDrift
+from stackproof.drift.longterm import LongTerm, long_term
 from stackproof.drift.nights import Measured, Night
 from stackproof.drift.rules import SeriesKind
 from stackproof.drift.series import Trend
@@ -92,6 +93,7 @@ class SeriesView:
     states: tuple[StateMark, ...]
     steps: tuple[ToldStep, ...] = ()
     sentences: tuple[str, ...] = ()
+    far: LongTerm | None = None
     nightly: bool = True
 
     @property
@@ -165,7 +167,7 @@ def _of_trend(trend: Trend, states: tuple[StateMark, ...], steps: tuple[ToldStep
         trend.place, key.label, key.subject, key.preset, key.unit, tuple(night.started for night in nights),
         tuple(night.path for night in nights), tuple(_note(night) for night in nights),
         tuple(len(night.figures.get(key, {}).get(Measured.TODAY, ())) for night in nights), tuple(curves), states, steps,
-        (*trend.problems, *(one.sentence for one in trend.links)),
+        (*trend.problems, *(one.sentence for one in trend.links)), long_term(trend),
     )  # fmt: skip
 
 

@@ -127,12 +127,12 @@ def _figures(views: Sequence[SeriesView]) -> Markup:
 
 def _place(views: Sequence[SeriesView]) -> Markup:
     rows = [
-        [link(view.page, view.name), value(view.now), view.curves[-1].unit, _against(view), _said(view), spark(view),
+        [link(view.page, view.name), value(view.now), view.curves[-1].unit, _against(view), _far(view), _said(view), spark(view),
          f"{view.times[-1]:%Y-%m-%d}", counted(len(view.times), "night" if view.nightly else "state")]
         for view in views
     ]  # fmt: skip
-    heads = ("figure", "now", "unit", "against the anchor", "steps", "trend", "last", "of")
-    return table(f"Figures: {views[0].place.label}", heads, rows, (1, 3), class_="figures")
+    heads = ("figure", "now", "unit", "against the anchor", "since the first", "steps", "trend", "last", "of")
+    return table(f"Figures: {views[0].place.label}", heads, rows, (1, 3, 4), class_="figures")
 
 
 def _against(view: SeriesView) -> str:
@@ -141,6 +141,13 @@ def _against(view: SeriesView) -> str:
     if not view.nightly or math.isnan(newest):
         return ""
     return f"{percent(-math.log(newest))} {'slower' if newest < 1 else 'faster'}"
+
+
+def _far(view: SeriesView) -> str:
+    """Return how much more time users give than the first anchor took; a new anchor hides none of it."""
+    if not view.far:
+        return ""
+    return f"{percent(view.far.size)} {'slower' if view.far.size > 0 else 'faster'}" if view.far.clear else "as then"
 
 
 def _said(view: SeriesView) -> object:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date, timezone
+from datetime import date
 from enum import Enum
 
 from stackproof.base.text import first_line
+from stackproof.record import dated
 from stackproof.record.records import NOT_EXECUTED, SUITE_VERBS, Check, Kind, Verdict
 from stackproof.site.shelf import ShelvedRun
 
@@ -149,7 +150,7 @@ def _state(run: ShelvedRun, bad: Sequence[Check], ran: Sequence[Check]) -> CellS
 def _cell(stack: str, suite: str, proofs: Sequence[_Proof], today: date, days: int) -> MatrixCell:
     if not proofs:
         return MatrixCell(stack, suite, CellState.UNVERIFIED, "never ran here")
-    aged = [(_not_ahead(proof, today), (today - proof.run.started.date()).days) for proof in proofs]
+    aged = [(_true(proof, today), (today - proof.run.started.date()).days) for proof in proofs]
     fresh = [proof for proof, age in aged if age <= days]
     if any(proof.state is CellState.FAILED for proof in fresh):
         fresh = [proof for proof in fresh if proof.state is CellState.FAILED]
@@ -165,12 +166,10 @@ def _cell(stack: str, suite: str, proofs: Sequence[_Proof], today: date, days: i
     )  # fmt: skip
 
 
-def _not_ahead(proof: _Proof, today: date) -> _Proof:
-    """Return a proof as it stands, or as none where its record began after today, which may be on any day."""
-    if proof.state is CellState.FAILED or proof.run.started.astimezone(timezone.utc).date() <= today:
-        return proof
-    why = f"its record began on {proof.run.day}, which is after {today}; set the clock of its host and run again"
-    return replace(proof, state=CellState.UNVERIFIED, why=why)
+def _true(proof: _Proof, today: date) -> _Proof:
+    """Return a proof as it stands, or as none where the day of its record cannot be true."""
+    doubt = "" if proof.state is CellState.FAILED else dated.doubt(proof.run.record, today)
+    return replace(proof, state=CellState.UNVERIFIED, why=f"its record {doubt}") if doubt else proof
 
 
 def _rehearsed(run: ShelvedRun) -> bool:

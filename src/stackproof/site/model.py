@@ -12,6 +12,7 @@ from stackproof.drift.findings import Drift, examine
 from stackproof.drift.nights import by_place, nights
 from stackproof.drift.verdicts import Confirmed, Refuted, said
 from stackproof.history.timeline import Change, entries, histories
+from stackproof.record import dated
 from stackproof.record.store import MEASURING, Loaded
 from stackproof.site import curves, shelf
 from stackproof.site.curves import SeriesView
@@ -90,7 +91,7 @@ def model(
     nightly: Sequence[str] = (),
 ) -> SiteModel:
     """Return what a site of these runs shows as of a day."""
-    loaded = found.loaded()
+    loaded = dated.true(found.loaded(), today)
     drift = _drift(loaded)
     measured = histories(entries({path: one for path, one in loaded.records.items() if one.verb in MEASURING}))
     flags = sorted((step for one in measured for step in one.changes), key=lambda step: step.after.when, reverse=True)
@@ -106,7 +107,7 @@ def _drift(loaded: Loaded) -> Drift:
     gates = said(loaded.records)
     places = [examine(place, those, gates) for place, those in by_place(found).items()]
     chains = [sentence for one in places for trend in one.trends for sentence in trend.problems]
-    return Drift(tuple(sorted(places, key=lambda one: one.place.label)), (*problems, *chains))
+    return Drift(tuple(sorted(places, key=lambda one: one.place.label)), (*loaded.problems, *problems, *chains))
 
 
 def _kept(found: Shelf, cells: StackMatrix, drift: Drift) -> dict[Path, ShelvedRun]:

@@ -44,7 +44,9 @@ def _now(view: SeriesView) -> Markup:
     points = sum(not math.isnan(one.median) for one in view.curves[-1].values)
     told = f"{value(view.now)} {view.curves[-1].unit}"
     what = f"{points} of {counted(len(view.times), 'night' if view.nightly else 'state')} count"
-    return el("p", el("strong", "Now: "), f"{told}; {what}, {stamp(view.times, 0)} to {stamp(view.times, -1)}.")
+    now = el("p", el("strong", "Now: "), f"{told}; {what}, {stamp(view.times, 0)} to {stamp(view.times, -1)}.")
+    far = el("p", el("strong", "Since the first anchor: "), f"users get {view.far.sentence}.") if view.far else ""
+    return joined((now, far))
 
 
 def _references(view: SeriesView) -> Iterator[Markup]:

@@ -12,6 +12,7 @@ from stackproof import __version__
 from stackproof.base import commits
 from stackproof.base.places import INSTALLED, ROOT
 from stackproof.base.processes import cores
+from stackproof.record import dated
 from stackproof.record.records import Figure
 from stackproof.stack import slips, startup
 
@@ -74,6 +75,7 @@ def host_facts(stack: Stack) -> dict[str, Figure]:
         "stackproof": __version__,
         "host": host_name(),
         "commit": _commit(),
+        **_committed(),
         "stack": stack.name,
         "rehearsed": stack.rehearsed,
         "hardware": stack.hardware,
@@ -160,6 +162,12 @@ def _commit() -> str:
     if not commit:
         return commits.UNKNOWN
     return commits.told(commit, bool(_say(["git", "-C", str(ROOT), "status", "--porcelain"])))
+
+
+def _committed() -> dict[str, Figure]:
+    """Return when the commit was made, which says of a record that is older that its clock had gone back."""
+    made = "" if INSTALLED else _say(["git", "-C", str(ROOT), "show", "--no-patch", "--format=%cI", "HEAD"])
+    return {dated.COMMITTED: made} if made else {}
 
 
 def _say(command: list[str]) -> str:
