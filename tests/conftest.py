@@ -13,7 +13,6 @@ import pytest
 
 from stackproof.base import processes
 from stackproof.base.places import mount_suites
-from stackproof.project import projects
 from stackproof.record.records import Check, Record
 from stackproof.runner import supervise
 from stackproof.runner.request import Request
@@ -73,15 +72,18 @@ class Silent:
 
 
 @pytest.fixture(autouse=True)
-def no_project_stays() -> Iterator[None]:
-    """A verb fixes its project for the processes that it starts; the next test is none of them."""
-    before = os.environ.get(projects.VARIABLE)
+def environment_goes_back() -> Iterator[None]:
+    """A verb sets variables for the processes that it starts (its project, what a replay wants); the next test is none of them."""
+    before = _variables()
     yield
-    if before is None:
-        os.environ.pop(projects.VARIABLE, None)
-    else:
-        os.environ[projects.VARIABLE] = before
-    projects.current.cache_clear()
+    for name in _variables().keys() - before.keys():
+        del os.environ[name]
+    os.environ.update(before)
+
+
+def _variables() -> dict[str, str]:
+    """Return the environment without pytest's own note of where it is."""
+    return {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
 
 
 @pytest.fixture
