@@ -13,6 +13,7 @@ import pytest
 
 from stackproof.base import processes
 from stackproof.base.places import mount_suites
+from stackproof.project import projects
 from stackproof.record.records import Check, Record
 from stackproof.runner import supervise
 from stackproof.runner.request import Request
@@ -79,6 +80,7 @@ def environment_goes_back() -> Iterator[None]:
     for name in _variables().keys() - before.keys():
         del os.environ[name]
     os.environ.update(before)
+    projects.current.cache_clear()
 
 
 def _variables() -> dict[str, str]:
