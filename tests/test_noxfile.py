@@ -164,6 +164,7 @@ def test_new_folder_gets_sessions(root: Path) -> None:
     assert "Tiny: a stack for tests" in found["brand-new-smoke"]
 
 
+@pytest.mark.slow
 def test_session_of_a_new_stack_builds_and_proves_its_environment(root: Path, tmp_path: Path) -> None:
     """The session of a stack that is only data builds the environment, calls the verb, passes options on.
 
@@ -186,6 +187,7 @@ def test_session_of_a_new_stack_builds_and_proves_its_environment(root: Path, tm
     assert (found["verb"], found["provenance"]["rehearsed"]) == ("rehearse", True)
 
 
+@pytest.mark.slow
 def test_broken_stack_still_lists_and_says_why(root: Path) -> None:
     """Its sessions stay on the menu with the reason; the others are untouched; running it says it again."""
     fakes.stack(root, "bad", fakes.TINY.replace("priority = 1", 'priority = "high"'))
@@ -284,6 +286,7 @@ def test_doctor_runs_without_an_environment(root: Path) -> None:
     assert "xpu: " not in ended.stdout
 
 
+@pytest.mark.slow
 def test_lock_session_passes_its_names_on(root: Path) -> None:
     """An unknown name is refused by the verb; so is none."""
     assert "there is no stack 'cpuu' (did you mean 'cpu'?)" in nox(root, "-s", "lock", "--", "cpuu").stdout
@@ -298,6 +301,7 @@ def heard() -> Iterator[None]:
     signal.signal(signal.SIGINT, before)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.usefixtures("heard")
 def test_interrupted_build_leaves_nothing(root: Path, tmp_path: Path, number: signal.Signals) -> None:

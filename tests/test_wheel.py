@@ -161,6 +161,7 @@ def theirs(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root / "env" / "bin" / "stackproof"
 
 
+@pytest.mark.slow
 def test_a_stack_of_a_package_is_found_and_goes_on_in_its_environment(theirs: Path, tmp_path: Path) -> None:
     """The doctor lists it; `--locked` builds it where the package is not, finds it there, and says which workloads stay out."""
     looked = run([str(theirs), "doctor", "--all"], tmp_path)

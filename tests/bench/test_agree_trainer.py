@@ -15,6 +15,7 @@ from stackproof.workloads.catalogue import get
 from ..workloads.working import setting
 
 
+@pytest.mark.slow
 def test_the_trainer_really_trains(tmp_path: Path) -> None:
     """Its parameters change, and its figure is that of so many samples in so much time."""
     job = get("llama3-8b-lora").build(torch.device("cpu"), "tiny", 7)

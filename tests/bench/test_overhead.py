@@ -18,6 +18,7 @@ from .conftest import HOST, Spin, subject_of
 FEW = Budget(noise=0.2, seconds=1.0, least=4)
 
 
+@pytest.mark.slow
 def test_the_ratio_is_of_the_same_step(spin: type[Spin], cpu: Stack) -> None:
     """On any host the processor time under the engine is within a third of the bare loop's; an empty step costs microseconds."""
     found = measure(subject_of(cpu, "overhead", "ratio", step_ms=5, steps=5), HOST, "tiny", FEW)
@@ -27,6 +28,7 @@ def test_the_ratio_is_of_the_same_step(spin: type[Spin], cpu: Stack) -> None:
     assert 0 < float(found.facts["an empty step, us"]) < 1000
 
 
+@pytest.mark.slow
 def test_a_slow_engine_is_seen(spin: type[Spin], cpu: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
     """A twentieth of a second a block beside five steps of two milliseconds is far more than the noise of a busy host."""
     block = Sampler.block

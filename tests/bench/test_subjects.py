@@ -94,6 +94,7 @@ def test_a_listing_imports_no_torch() -> None:
     assert done.stdout.strip() == "False"
 
 
+@pytest.mark.slow
 def test_names_are_refused_without_torch_also_in_a_project(tmp_path: Path) -> None:
     """The judging side has no torch: what others' workloads are called is left to the sides, all else is refused at once."""
     (tmp_path / "workloads").mkdir()

@@ -43,6 +43,7 @@ def left(folder: Path) -> dict[str, dict[str, Any]]:
     return {row["row"]: row for row in map(json.loads, lines)}
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*_coalesced` will be deprecated:FutureWarning")
 def test_every_row_leaves_an_outcome(alone: Rank, tmp_path: Path) -> None:
     """One rank gets its own data back from every collective, or a refusal that a row of data knows; phases name the rows."""

@@ -62,6 +62,7 @@ def test_only_a_record_of_the_drill_is_gone_on_from(tmp_path: Path, capsys: pyte
     assert "is a record of `smoke`; name one of `drill`" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_run_of_one_row_is_real(tmp_path: Path) -> None:
     """A record that lacks a metric is refused by the real verb, and taken without the fault; the check is one of many uncovered."""
     out = tmp_path / "drill.json"

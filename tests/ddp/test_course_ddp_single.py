@@ -31,6 +31,7 @@ def test_the_batch_grows_with_the_ranks() -> None:
     assert [1, 2, 4] == [scale_of(world) for world in (2, 4, 8)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("world", [2, 4])
 def test_the_mean_of_the_parts_is_the_gradient_of_the_whole(world: int) -> None:
     """In float64 the classifier's gradient is the mean of the ranks' gradients to the last bits."""

@@ -29,6 +29,7 @@ def test_a_sketch_is_as_far_from_another_as_the_tensors_are(count: int) -> None:
     assert _share(one, one.clone()) == 0.0
 
 
+@pytest.mark.slow
 def test_a_single_wrong_element_anywhere_shows() -> None:
     """Every element is in the sketch: the first, the last, one between chunks."""
     one = torch.zeros(computed._CHUNK + 5000, dtype=torch.float64)

@@ -61,6 +61,7 @@ def test_an_interpreter_that_is_not_there_is_a_sentence(tmp_path: Path) -> None:
         probe.ask(tmp_path / "absent", stacks.load("cpu"), ENVIRONMENT)
 
 
+@pytest.mark.slow
 def test_a_host_without_the_device_is_refused() -> None:
     """With the sentence of the doctor, before torch is imported."""
     with pytest.raises(StackUnavailableError, match="this host has no stack 'dcu'"):

@@ -85,6 +85,7 @@ def test_every_end_is_told_and_the_others_run(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.slow
 def test_without_the_flag_it_is_not_there(tmp_path: Path) -> None:
     """Nothing of ours is imported, no fixture is ours, nothing runs elsewhere."""
     text = """
@@ -118,6 +119,7 @@ def test_slips_are_one_sentence(flags: tuple[str, ...], code: int, sentence: str
     assert "INTERNALERROR" not in ended.stdout + ended.stderr
 
 
+@pytest.mark.slow
 def test_slips_that_the_other_process_sees_end_the_run(tmp_path: Path) -> None:
     """A device that is none, though no test uses it, and a deadline that no clock can wait for."""
     if importlib.util.find_spec("torch") is None:

@@ -61,6 +61,7 @@ def test_a_job_that_ends_well_passes_and_a_log_that_denies_it_is_heard(tmp_path:
     assert "illegal" in ended.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sent", "code", "exit_code"),
     [
@@ -125,6 +126,7 @@ def test_a_reader_who_goes_away_ends_the_job_as_ever(tmp_path: Path) -> None:
         assert process.wait(60) == 128 + signal.SIGPIPE
 
 
+@pytest.mark.slow
 def test_steps_of_a_callback_are_in_the_record(tmp_path: Path) -> None:
     """The job finds where to write them in its environment."""
     row = json.dumps({"seconds": 0.5})

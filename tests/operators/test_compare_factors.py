@@ -74,6 +74,7 @@ def examined(monkeypatch: pytest.MonkeyPatch, factor: float, excused: bool = Tru
         return examine.examine("linalg.lu", database.load()["linalg.lu"], CARD, torch.float32, None)
 
 
+@pytest.mark.slow
 def test_other_pivots_are_right(monkeypatch: pytest.MonkeyPatch) -> None:
     """Factors and their gradients differ, their product and its gradient do not."""
     assert examined(monkeypatch, 1.0, excused=False).outcome is Outcome.FAILED

@@ -109,6 +109,7 @@ def test_nan_from_a_random_operator_is_flagged() -> None:
     assert result.outcome is Outcome.FAILED
 
 
+@pytest.mark.slow
 def test_attention_is_not_excused_as_random() -> None:
     """The fused kernel carries the tag for its dropout, but without dropout it draws nothing."""
     kernel = "aten._scaled_dot_product_flash_attention_for_cpu.default"

@@ -77,6 +77,7 @@ def last(tensor: torch.Tensor) -> bool:
     return tensor.dim() == 4 and tensor.is_contiguous(memory_format=torch.channels_last) and not tensor.is_contiguous()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "kernel", "when", "called"),
     [

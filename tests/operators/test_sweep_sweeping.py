@@ -19,6 +19,7 @@ def whole() -> Sweep:
     return run(samples=2)
 
 
+@pytest.mark.slow
 def test_a_clean_sweep_of_the_whole_database_flags_nothing(whole: Sweep) -> None:
     """The CPU passes on every operator, and at least 600 of them were executed."""
     assert [result.reason for result in whole.faults()] == []

@@ -57,6 +57,7 @@ def test_memory_that_also_moves_at_rest_may_be_a_neighbours() -> None:
         hold(lambda: {"the card's driver": next(reads)}, lambda: None)
 
 
+@pytest.mark.slow
 def test_malloc_outside_torch_is_counted() -> None:
     """A block of the C library that nobody writes to is in no resident set, and is counted."""
     libc = ctypes.CDLL(None)

@@ -56,6 +56,7 @@ def test_ranks_of_mpirun_meet_over_a_file_and_prove_the_group(tmp_path: Path) ->
     assert list(tmp_path.glob("*.store")) == []
 
 
+@pytest.mark.slow
 def test_ranks_meet_over_a_port_and_run_a_program(tmp_path: Path) -> None:
     """MASTER_ADDR and MASTER_PORT count; results of another program are kept as they are."""
     with socket.create_server(("localhost", 0)) as free:

@@ -154,6 +154,7 @@ def test_fault_of_a_card_does_what_its_row_says(fault: str, tmp_path: Path) -> N
     assert fired(tmp_path).get(fault.partition(":")[0], 0) > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["scael:op=mm", "scale:operator=mm"])
 def test_what_the_table_does_not_know_is_refused(text: str) -> None:
     """A slip in SIM_FAULTS would plant nothing; importing torch says so instead."""

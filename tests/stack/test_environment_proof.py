@@ -130,6 +130,7 @@ BREAKS: dict[Callable[[Scene], None], list[str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("break_it", BREAKS, ids=lambda function: function.__name__)
 def test_broken_environment_is_refused_with_the_difference(scene: Scene, break_it: Callable[[Scene], None]) -> None:
     """Exit code 4, the difference, and the remedy."""

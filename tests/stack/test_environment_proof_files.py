@@ -53,6 +53,7 @@ BESIDE: dict[str, tuple[Callable[[Scene], None], str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BESIDE)
 def test_an_environment_is_its_lock_to_the_byte(scene: Scene, name: str) -> None:
     """What was edited, or lies beside the lock's files, is named; seen also when the files were hashed before."""

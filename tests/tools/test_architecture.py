@@ -68,6 +68,7 @@ def test_what_a_docstring_allows(words: str, rooms: set[str]) -> None:
     assert architecture.allowed(words, ROOMS) == rooms
 
 
+@pytest.mark.slow
 def test_a_docstring_that_forbids_what_is_imported_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the room, what it imports and what it says; those of this house are true."""
     assert list(architecture.untrue(architecture.order(), architecture.arrows())) == []
@@ -81,6 +82,7 @@ def test_a_docstring_that_forbids_what_is_imported_is_told(monkeypatch: pytest.M
     assert list(architecture.untrue(ROOMS, found)) == ["top: imports side, and its docstring says 'May import: `low`'"]
 
 
+@pytest.mark.slow
 def test_a_stale_page_is_told_and_written_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -27,6 +27,7 @@ def blind_to(*rows: str) -> Callable[[Path], bool]:
     return lint
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("missed", "status"), [((), 0), (("sideways",), 1)])
 def test_each_row_must_be_found(
     missed: tuple[str, ...], status: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

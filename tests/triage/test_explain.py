@@ -83,6 +83,7 @@ CRASHES = """
 """
 
 
+@pytest.mark.slow
 def test_crash_of_a_suite_is_explained(run_suite: RunSuite) -> None:
     """The record's reason has triage's finding of that process's log."""
     record = run_suite({"test_1_dies.py": CRASHES})

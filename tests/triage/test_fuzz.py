@@ -58,6 +58,7 @@ def mutated(text: str, draw: random.Random) -> str:
 DAMAGES: tuple[Callable[[str, random.Random], str], ...] = (cut_end, cut_head, wrapped, mixed, mutated)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
 def test_damage_makes_no_failure_clean(tmp_path: Path, damage: Callable[[str, random.Random], str]) -> None:
     """The verdict stays, or the log says nothing any more. Of the half that is held out only the number of offenders is told.

@@ -91,6 +91,7 @@ def test_every_trainable_parameter_gets_a_gradient_that_is_not_zero(name: str) -
     assert all(gradient.abs().max() > 0 for gradient in gradients.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BUILT)
 def test_the_loss_falls_within_20_steps(name: str) -> None:
     """The optimiser's settings train: the loss loses at least a fifth."""

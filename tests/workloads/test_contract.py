@@ -122,6 +122,7 @@ def test_helpers_beside_a_file_are_found(folder: Path) -> None:
     assert "5763 trainable numbers" in held(folder, text)
 
 
+@pytest.mark.slow
 def test_the_module_prints_what_is_there(folder: Path) -> None:
     """As the supervisor reads it; a refusal is one line and exit code 2."""
     (folder / "workloads" / "mine.py").write_text(GOOD, encoding="utf-8")

@@ -15,6 +15,7 @@ from .working import setting
 ROW: dict[str, Any] = {"size": 16, "batch": 4, "batches": 3, "pinned": False}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [0, 1])
 def test_an_epoch_arrives(workers: int) -> None:
     """Three batches of four; a run is an epoch, and the workers end when they are told to."""

@@ -34,6 +34,7 @@ def test_forward_and_backward_that_belong_together_pass(name: str) -> None:
     assert all(torch.equal(before[key], parameter) for key, parameter in job.model.named_parameters())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("factor", [0.5, 1.5, -1.0])
 @pytest.mark.parametrize("name", NAMES)
 def test_a_backward_of_the_wrong_size_is_caught_without_a_reference(
@@ -71,6 +72,7 @@ def test_no_gradient_at_all_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
         against_itself(job)
 
 
+@pytest.mark.slow
 def test_a_thousandth_is_caught_against_float64(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a reference can be had, the rule is as sharp as in the suites."""
     job = tiny("llama3-8b-lora")

@@ -109,6 +109,7 @@ def test_units_match_the_published_cost() -> None:
     assert units.flops == pytest.approx(4 * 3 * 8.7e9 / 100, rel=0.02)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "count"), [("yolov8n", 3_157_200), ("yolov8x", 68_229_648)])
 def test_the_model_is_the_published_one(name: str, count: int) -> None:
     """Parameter counts are those of the YAML's summary."""
