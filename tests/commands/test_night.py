@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib.util
 import os
 import sys
@@ -14,9 +15,10 @@ from stackproof.cli import main
 from stackproof.commands import night as verb
 from stackproof.drift.nights import Measured, nights
 from stackproof.gate import commits
-from stackproof.night import anchors, night
+from stackproof.night import anchors, ledger, night
 from stackproof.record import records, store
-from stackproof.record.records import Verdict
+from stackproof.record.records import Check, Figure, Verdict
+from stackproof.record.writer import Outputs
 from stackproof.stack import stacks
 
 PYTHON = os.environ.get("STACKPROOF_SIDE", sys.executable)
@@ -74,6 +76,70 @@ def test_an_anchor_needs_its_file(
     monkeypatch.setattr(anchors, "file_of", lambda stack: tmp_path / "anchor.toml")
     assert main(["night", "--stack", "cpu", "--results", str(tmp_path)]) == 2
     assert "there is no anchor yet" in capsys.readouterr().err
+
+
+def stopped(results: Path, **facts: Figure) -> None:
+    """Leave the journal of a night of the cpu stack that was stopped after its first stage."""
+    given: dict[str, Figure] = {"profile": "regular", "device": ledger.FIRST, **facts}
+    ledger.opened("cpu", given, Outputs(results), print).add(Check("doctor", Verdict.PASSED, "seen", 1.0))
+
+
+def recalled(monkeypatch: pytest.MonkeyPatch, *words: str) -> argparse.Namespace:
+    """Return what a call of these words goes on with."""
+    seen: list[argparse.Namespace] = []
+
+    def hold(options: argparse.Namespace, stack: stacks.Stack) -> int:
+        seen.append(options)
+        return 0
+
+    monkeypatch.setattr(verb, "_NEEDED", ())
+    monkeypatch.setattr(verb, "_hold", hold)
+    assert main(["night", "--stack", "cpu", "--continue", *words]) == 0
+    return seen[0]
+
+
+def test_a_bare_continue_goes_on_with_what_the_journal_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The selection of the night that was stopped is that of the rest; what is said now counts, and is held against it later."""
+    asked: dict[str, Figure] = {"asked.launches": 2, "asked.pause": 0.0}
+    stopped(tmp_path, only="gemm-float32", without="verify site", **asked)
+    found = recalled(monkeypatch, "--results", str(tmp_path))
+    assert (found.only, found.without, found.launches, found.pause) == (["gemm-float32"], ["verify", "site"], 2, 0.0)
+    assert found.profile == "regular" and found.device == ""
+    other = recalled(monkeypatch, "--results", str(tmp_path), "--only", "gemm-bfloat16", "--launches", "1")
+    assert (other.only, other.launches, other.pause) == (["gemm-bfloat16"], 1, 0.0)
+
+
+def test_an_unpinned_night_needs_its_interpreter_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No interpreter is started because a record names it."""
+    stopped(tmp_path, pinned=False)
+    monkeypatch.setattr(verb, "_NEEDED", ())
+    assert main(["night", "--stack", "cpu", "--continue", "--results", str(tmp_path)]) == 2
+    assert "name its interpreter again" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--site", "{folder}"], "holds files and is no site"),
+        (["--device", "cuda:9"], "is not of this stack, which uses 'cpu'"),
+        (["--device", "1"], "names no type; write 'cpu:1'"),
+        (["--device", "cpu:9"], "does not exist: 1 visible"),
+    ],
+)
+def test_what_cannot_go_well_is_refused_at_once(
+    words: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A folder that is no site, and a device that is not there: before a stage runs, and without a record."""
+    monkeypatch.setattr(verb, "_NEEDED", ())
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").touch()
+    given = [word.format(folder=tmp_path / "mine") for word in words]
+    results = tmp_path / "results"
+    assert main(["night", "--stack", "cpu", "--unpinned", sys.executable, "--results", str(results), *given]) == 2
+    assert said in capsys.readouterr().err
+    assert not list(results.rglob("record.json"))
 
 
 @pytest.mark.slow

@@ -74,6 +74,16 @@ def test_another_state_is_another_night(tmp_path: Path, fact: str) -> None:
         resumed(tmp_path, **{fact: "new"})
 
 
+def test_what_was_asked_is_in_the_journal() -> None:
+    """By the names of the flags; what nobody said is not there, and a pause of nothing was said."""
+    facts: dict[str, Figure] = {"only": "gemm-float32 copy", "without": "", "profile": "full", "device": "cuda:1"}
+    facts |= {"asked.launches": 2, "asked.pause": 0.0}
+    assert ledger.asked(facts) == {
+        "only": ["gemm-float32", "copy"], "profile": "full", "device": "cuda:1", "launches": 2, "pause": 0.0
+    }  # fmt: skip
+    assert ledger.asked({"device": ledger.FIRST}) == {}
+
+
 def test_closing_seals_the_record_with_its_logs(tmp_path: Path) -> None:
     """The verdict is the night's, and the digests are those of the logs."""
     found = begun(tmp_path, "doctor")

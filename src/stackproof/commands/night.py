@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 _NEEDED = ("numpy", "scipy")
 _STAGES = ("doctor", "smoke", "verify", "measure", "scan", "confirm", "site")
 _LONGEST_PAUSE = 3600.0
+_UNSAID = {"pause": -1.0}
+"""What an option is where nobody gave it, and that is not nothing."""
 
 
 def add(verbs: Verbs) -> None:
@@ -76,7 +78,7 @@ def _add_amount(verb: argparse.ArgumentParser) -> None:
     verb.add_argument(
         "--pause",
         type=_pause,
-        default=-1.0,
+        default=_UNSAID["pause"],
         metavar="SECONDS",
         help="before a disturbed night is measured again (default: likewise)",
     )
@@ -101,6 +103,8 @@ def _run(options: argparse.Namespace) -> int:
     from stackproof.gate.variants import require_interpreter
 
     stack = stacks.load(options.stack)
+    if options.resume:
+        _recall(options)
     options.profile = _profile(options.profile, stack)
     require_named(options.only)
     if options.unpinned:
@@ -112,6 +116,22 @@ def _run(options: argparse.Namespace) -> int:
                 f"`python -m pip install {' '.join(_NEEDED)}`"
             )
     return _renew(options, stack) if options.anchor else _hold(options, stack)
+
+
+def _recall(options: argparse.Namespace) -> None:
+    """Take what was asked of the night that was stopped wherever nothing else is asked now; what differs is refused later."""
+    from stackproof.night import ledger
+    from stackproof.record import records
+    from stackproof.record.writer import LOCAL
+
+    if (found := ledger.last((options.results or LOCAL).absolute(), options.stack)) is None:
+        return  # the ledger says so
+    facts = records.read(found).provenance
+    for name, known in ledger.asked(facts).items():
+        if not getattr(options, name) or getattr(options, name) == _UNSAID.get(name):
+            setattr(options, name, known)
+    if facts.get("pinned") is False and not options.unpinned:
+        raise Refusal(f"{found} ran unpinned; name its interpreter again, `night --continue --unpinned PYTHON`")
 
 
 def _profile(name: str, stack: stacks.Stack) -> str:
@@ -145,11 +165,26 @@ def _hold(options: argparse.Namespace, stack: stacks.Stack) -> int:
         raise found.refusal()
     outputs = _outputs(options, asked)
     outputs.prepare()
+    _require_early(asked)
     ledger = _ledger(options, asked, outputs)
     verdict = night.hold(night.NightRun(asked, ledger))
     where = ledger.close(verdict, outputs, page.markdown)
     console.show(ledger.record, where)
     return verdict.exit_code
+
+
+def _require_early(asked: NightRequest) -> None:
+    """Refuse what would otherwise be found out after hours: a site that cannot be written, a device that is not there."""
+    from stackproof.device import asked as devices
+    from stackproof.device.names import require_of
+    from stackproof.site import build
+    from stackproof.stack import environments
+
+    if "site" not in asked.without:
+        build.require_folder(asked.site)
+    if asked.device:
+        require_of(asked.device, asked.stack.device)
+        devices.require(asked.unpinned or environments.prepare(asked.stack), asked.stack, asked.device)
 
 
 def _request(options: argparse.Namespace, stack: stacks.Stack) -> NightRequest:

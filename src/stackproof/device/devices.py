@@ -5,15 +5,12 @@ Which there are, and which one a word means. With `kinds` this is all that asks 
 
 from __future__ import annotations
 
-import re
-
 import torch
 
 from stackproof.base.errors import Refusal, StackUnavailableError, suggestion
 from stackproof.device.kinds import Accelerator, Device, Host, quietly
+from stackproof.device.names import refuse_slips, require_of
 from stackproof.stack import stacks
-
-_FULL_WIDTH_COLON = "\uff1a"
 
 _KINDS: dict[str, type[Device]] = {stacks.HOST: Host, "cuda": Accelerator, "xpu": Accelerator}
 HOST: Device = Host(stacks.HOST, 0)
@@ -63,16 +60,13 @@ def default(kind: str) -> Device:
 
 def parse(text: str, kind: str) -> Device:
     """Return the one device that `text` names on a stack of type `kind`; anything else is refused with its reason."""
-    _refuse_slips(text, kind)
+    refuse_slips(text, kind)
     named, _, index = text.partition(":")
     if named not in kinds():
         raise Refusal(
             f"device '{text}': there is no device type '{named}'{suggestion(named, kinds())}; this stack uses '{kind}'"
         )
-    if named != kind:
-        raise Refusal(
-            f"device '{text}' is not of this stack, which uses '{kind}'; write '{kind}:0' or choose another stack"
-        )
+    require_of(text, kind)
     total = count(kind)
     if int(index or 0) >= total:
         choice = f"{kind}:0" if total == 1 else f"{kind}:0 to {kind}:{total - 1}"
@@ -82,21 +76,6 @@ def parse(text: str, kind: str) -> Device:
             else f"device '{text}': no '{kind}' device is visible"
         )
     return _class(kind)(kind, int(index or 0))
-
-
-def _refuse_slips(text: str, kind: str) -> None:
-    if _FULL_WIDTH_COLON in text:
-        raise Refusal(
-            f"device '{text}' has a full-width colon (U+FF1A); type it as '{text.replace(_FULL_WIDTH_COLON, ':')}'"
-        )
-    if "," in text:
-        raise Refusal(
-            f"device '{text}' names several devices where one is meant; write '{text.split(',')[0]}' and launch one rank per card"
-        )
-    if re.fullmatch(r"\d+", text):
-        raise Refusal(f"device '{text}' names no type; write '{kind}:{text}'")
-    if not re.fullmatch(r"[a-z][a-z0-9_]*(:(0|[1-9]\d*))?", text):
-        raise Refusal(f"device '{text}' is not a device; write a type and an index, such as '{kind}:0'")
 
 
 def _class(kind: str) -> type[Device]:

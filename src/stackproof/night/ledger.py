@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from stackproof.base.errors import Refusal
 from stackproof.drift.nights import VERB
@@ -17,6 +18,8 @@ from stackproof.record.writer import Outputs
 FILE = "record.json"
 SAME = ("commit", "lock", "pinned", "anchor", "anchor.former", "profile", "only", "device")
 """Facts that have to be the same for a stopped night to be continued."""
+FIRST = "the first"
+"""The device of a night that nobody chose one for."""
 FATAL = (Verdict.UNAVAILABLE, Verdict.MISMATCHED)
 """After these nothing else of a night can be right."""
 
@@ -92,6 +95,17 @@ def resumed(stack: str, facts: Mapping[str, Figure], outputs: Outputs, say: Call
     ended = ", ".join(check.id for check in record.checks) or "nothing"
     say(f"going on with {found.parent.name}; ended already: {ended}")
     return Ledger(record, found.parent, say)
+
+
+def asked(facts: Mapping[str, Figure]) -> dict[str, Any]:
+    """Return what was asked of a night, by the names of the flags; what was not said is not there."""
+    found: dict[str, Any] = {name: str(facts.get(name, "")).split() for name in ("only", "without")}
+    found["profile"] = str(facts.get("profile", ""))
+    found["device"] = "" if (device := str(facts.get("device", FIRST))) == FIRST else device
+    for name, kind in (("launches", int), ("minutes", float), ("pause", float)):
+        if isinstance(value := facts.get(f"asked.{name}"), (int, float)):
+            found[name] = kind(value)
+    return {name: value for name, value in found.items() if value or name == "pause"}
 
 
 def last(results: Path, stack: str, but: Path | None = None) -> Path | None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from stackproof.doctor import checkup, machine
 from stackproof.night import confirm, sides, suites
 from stackproof.night.anchors import Anchors
-from stackproof.night.ledger import Ledger
+from stackproof.night.ledger import FIRST, Ledger
 from stackproof.night.plan import NightPlan
 from stackproof.record import store
 from stackproof.record.records import Check, Figure, Verdict, overall
@@ -52,8 +52,11 @@ class NightRequest:
         found: dict[str, Figure] = {
             "profile": self.profile,
             "only": " ".join(self.only),
-            "device": self.device or "the first",
+            "device": self.device or FIRST,
         }
+        amounts = {"launches": self.launches, "minutes": self.minutes, "pause": self.pause}
+        unsaid = {"launches": 0, "minutes": 0.0, "pause": -1.0}
+        found |= {f"asked.{name}": amount for name, amount in amounts.items() if amount != unsaid[name]}
         return found | ({"without": " ".join(self.without)} if self.without else {})
 
 

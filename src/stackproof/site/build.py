@@ -85,6 +85,17 @@ def build(out: Path, order: SiteOrder) -> SiteBuilt:
     return SiteBuilt(len(made), written, len(gone), found.sentence, found.problems)
 
 
+def require_folder(out: Path) -> None:
+    """Refuse a folder that a site cannot go to, before anything is done that is shown on it.
+
+    Raises:
+        Refusal: it holds something else, or cannot be written.
+    """
+    if why := files.why_no_folder(out):
+        raise Refusal(f"{out}: {why}; name a new or an empty folder for the site")
+    _manifest(out)
+
+
 @contextmanager
 def _uncollected() -> Iterator[None]:
     """Let Python look for no cycles meanwhile: records have none, and of 50,000 the looking took a third of the time."""
