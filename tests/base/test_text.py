@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stackproof.base.text import MOST, plain
+from stackproof.base.text import MOST, as_typed, plain
 
 
 @pytest.mark.parametrize(
@@ -47,3 +47,17 @@ def test_endless_text_is_cut_and_says_so() -> None:
     assert len(shown) < MOST + 100
     assert shown.endswith(f"[cut: {10_000_000 - MOST} more characters]")
     assert plain("x" * MOST) == "x" * MOST
+
+
+@pytest.mark.parametrize(
+    ("pattern", "typed"),
+    [
+        ("*[[]gemm-float32]", "gemm-float32"),
+        ("*[[]*measured[[]training-*]", "*measured[training-*"),
+        ("own/a::shape[[]3]", "own/a::shape[3]"),
+        ("own/a::*", "own/a::*"),
+    ],
+)
+def test_a_pattern_is_shown_as_it_was_typed(pattern: str, typed: str) -> None:
+    """Neither what makes a subject a pattern, nor how a bracket is written in one."""
+    assert as_typed(pattern) == typed

@@ -66,6 +66,13 @@ def matches(word: str, patterns: Iterable[str]) -> bool:
     return any(word == pattern or fnmatchcase(word, pattern) for pattern in patterns)
 
 
+def as_typed(pattern: str) -> str:
+    """Return a pattern as somebody typed it: of a benchmark's subject only the name, and brackets as they are."""
+    if pattern.startswith("*[[]") and pattern.endswith("]"):
+        pattern = pattern.removeprefix("*[[]").removesuffix("]")
+    return pattern.replace("[[]", "[")
+
+
 def _shown(text: str, kept: str) -> list[str]:
     found, marks = [], 0
     for character in text:

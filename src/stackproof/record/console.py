@@ -26,7 +26,7 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from stackproof.base.text import plain
+from stackproof.base.text import as_typed, plain
 from stackproof.base.units import shown
 from stackproof.record import reference
 from stackproof.record.records import Check, Measurement, Record, Verdict
@@ -355,10 +355,7 @@ def verdict_line(record: Record) -> str:
     """Return the line that decides: the verdict, how many checks ended how, and what limits it."""
     counts = Counter(check.verdict for check in record.checks)
     said = ", ".join(f"{counts[verdict]} {verdict.value}" for verdict in Verdict if counts[verdict])
-    only = " ".join(
-        word.removeprefix("*[[]").removesuffix("]") if word.startswith("*[[]") else word.replace("[[]", "[")
-        for word in str(record.provenance.get("only", "")).split()
-    )
+    only = " ".join(map(as_typed, str(record.provenance.get("only", "")).split()))
     warnings = f" [only: {only}]" if only else ""
     warnings += "" if record.provenance.get("pinned", True) else " [unpinned environment]"
     missing = record.provenance.get("unhashed", 0)

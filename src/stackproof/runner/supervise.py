@@ -14,7 +14,7 @@ from pathlib import Path
 from stackproof.base import processes
 from stackproof.base.errors import Refusal, suggestion
 from stackproof.base.places import SUITES
-from stackproof.base.text import matches
+from stackproof.base.text import as_typed, matches
 from stackproof.project import projects
 from stackproof.record.records import NOT_EXECUTED, Check, Record, Verdict, overall
 from stackproof.runner.process import CheckProcess
@@ -142,7 +142,7 @@ def _refuse_no_match(request: Request, state: RunState) -> None:
                 f"; try '{pattern}*'" if any(pattern in name for name in state.known) else ""
             )
             raise Refusal(
-                f"--only '{pattern}' matches no check of {', '.join(request.suites)}{near}; patterns may hold *"
+                f"--only '{as_typed(pattern)}' matches no check of {', '.join(request.suites)}{near}; patterns may hold *"
             )
 
 
