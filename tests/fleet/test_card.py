@@ -128,8 +128,11 @@ def test_what_the_plan_leaves_out_is_said(tmp_path: Path, work: Callable[[Run], 
         left(words)
         return 0
 
-    plan.make("s", "cpu", "tiny", ["n1"], without=["doctor", "smoke"]).keep(tmp_path)
-    records.write(work(run), answers.record_path(tmp_path, "n1"))
+    made = plan.make("s", "cpu", "tiny", ["n1"], without=["doctor", "smoke"])
+    made.keep(tmp_path)
+    record = work(run)
+    record.provenance["plan"] = made.id
+    records.write(record, answers.record_path(tmp_path, "n1"))
     found = sweep.judged(tmp_path)
     assert any("leaves out doctor and smoke" in note for note in found.notes)
     assert found.hosts[0].standing is Standing.UNLIKE  # one host has nobody to be compared with

@@ -52,10 +52,30 @@ def test_the_order_is_drawn_and_kept(tmp_path: Path) -> None:
 
 def test_a_folder_has_one_plan(tmp_path: Path) -> None:
     """Records of two sets of hosts never lie in one folder."""
+    first = plan.make("x", "cpu", "tiny", ["a"])
+    first.keep(tmp_path)
     plan.make("x", "cpu", "tiny", ["a"]).keep(tmp_path)
-    plan.make("x", "cpu", "tiny", ["a"]).keep(tmp_path)
-    with pytest.raises(Refusal, match="plan of other hosts"):
-        plan.make("x", "cpu", "tiny", ["b"]).keep(tmp_path)
+    assert plan.load(tmp_path) == first
+    for other in (
+        plan.make("x", "cpu", "tiny", ["b"]),
+        plan.make("x", "cpu", "full", ["a"]),
+        plan.make("x", "cuda", "tiny", ["a"]),
+    ):
+        with pytest.raises(Refusal, match="plan of other hosts or other work"):
+            other.keep(tmp_path)
+
+
+def test_what_is_left_out_must_be_something(tmp_path: Path) -> None:
+    """A slip is refused with the nearest name."""
+    assert plan.make("x", "cpu", "tiny", ["a"], without=["gemm-float32", "convolution"]).without
+    with pytest.raises(Refusal, match="did you mean 'smoke'"):
+        plan.make("x", "cpu", "tiny", ["a"], without=["smok"])
+
+
+def test_patterns_are_those_that_are_replayed() -> None:
+    """The table names them, because a plan is judged where no torch is."""
+    kernels = pytest.importorskip("stackproof.fleet.kernels")
+    assert tuple(kernels.PATTERNS) == rules.load().values.patterns
 
 
 @pytest.mark.parametrize(

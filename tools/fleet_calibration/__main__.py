@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from stackproof.commands import arguments
-from tools.fleet_calibration import speed, sweeping
+from tools.fleet_calibration import small, speed, sweeping
 from tools.fleet_calibration.speed import Speed
 from tools.fleet_calibration.sweeping import Swept
 from tools.fleet_calibration.worlds import FleetWorld
@@ -29,13 +29,13 @@ def main(words: Sequence[str] | None = None) -> int:
     """Calibrate, print the tables, and write them into a page."""
     options = _options(words)
     swept = []
-    for number, size in enumerate(SIZES):
+    for number, size in enumerate(options.sizes or SIZES):
         began = time.monotonic()
         swept.append(sweeping.sweep(FleetWorld(size), options.sweeps, SEED + number))
         print(f"{size} hosts: {options.sweeps} sweeps in {time.monotonic() - began:.0f} s", flush=True)  # noqa: T201
     with tempfile.TemporaryDirectory(prefix="stackproof-fleet-") as folder:
         took = speed.measured(options.records, Path(folder))
-    text = tables(swept, took)
+    text = f"{tables(swept, took)}\n\n{small.table(5 * options.sweeps, SEED)}"
     print(text)  # noqa: T201
     if options.page:
         put(options.page, text)
@@ -66,6 +66,9 @@ def _options(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--sweeps", type=_several, default=200, metavar="N", help="sweeps of each size (default: 200)")
     parser.add_argument(
         "--records", type=_several, default=10000, metavar="N", help="records that are judged (default: 10000)"
+    )
+    parser.add_argument(
+        "--sizes", type=_several, nargs="*", metavar="N", help="hosts of the worlds (default: 64 1000 10000)"
     )
     parser.add_argument(
         "--page", type=arguments.file, metavar="FILE", help="write the tables between the marks of this page"

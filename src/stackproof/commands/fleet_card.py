@@ -61,8 +61,10 @@ def _take(options: argparse.Namespace, stack: stacks.Stack, host: str, chosen: o
     from stackproof.fleet import card, shared
     from stackproof.fleet.plan import FleetPlan
 
-    profile, without = (chosen.profile, chosen.without) if isinstance(chosen, FleetPlan) else ("tiny", ())
-    order = card.CardOrder(stack, options.folder.absolute(), host, profile, without, options.deadline_scale)
+    profile, without, plan = (
+        (chosen.profile, chosen.without, chosen.id) if isinstance(chosen, FleetPlan) else ("tiny", (), "")
+    )
+    order = card.CardOrder(stack, options.folder.absolute(), host, profile, without, options.deadline_scale, plan)
     if card.answered(order) and not options.again:
         print(f"{host} has answered already: {order.path}; --again lets it answer anew")  # noqa: T201
         return 0

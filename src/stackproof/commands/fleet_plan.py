@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from stackproof.fleet.engines import PodTerms
     from stackproof.fleet.plan import FleetPlan
 
-_PROFILES, _PARTS, _ENGINES = ("tiny", "full"), ("doctor", "smoke"), ("slurm", "ssh", "kubernetes")
+_PROFILES, _ENGINES = ("tiny", "full"), ("slurm", "ssh", "kubernetes")
 
 
 def add(steps: Verbs) -> None:
@@ -32,9 +32,10 @@ def add(steps: Verbs) -> None:
     step.add_argument("--hosts", metavar="LIST", help="who, as schedulers write it: 'node[01-16],login1'")
     step.add_argument("--hosts-file", type=Path, metavar="FILE", help="who, a name a line")
     step.add_argument("--profile", choices=_PROFILES, help="how much (default: tiny on a CPU, else full)")
-    step.add_argument(
-        "--without", action="append", default=[], choices=_PARTS, help="leave this out on every host; may be repeated"
-    )
+    help_ = "leave this out on every host: doctor, smoke, a subject or a kernel of the replay; may be repeated"
+    step.add_argument("--without", action="append", default=[], metavar="PART", help=help_)
+    help_ = "so many cards on each host; fewer is incomplete (default: as many as it says that it has)"
+    step.add_argument("--cards", type=arguments.count, default=0, metavar="N", help=help_)
     step.add_argument(
         "--engine",
         choices=_ENGINES,
@@ -91,7 +92,14 @@ def _plan(options: argparse.Namespace) -> int:
 
     stack = stacks.load(options.stack)
     profile = options.profile or rules.usual(stack.device)
-    made = plan.make(options.folder.absolute().name, stack.name, profile, _hosts(options), without=options.without)
+    made = plan.make(
+        options.folder.absolute().name,
+        stack.name,
+        profile,
+        _hosts(options),
+        without=options.without,
+        cards=options.cards,
+    )
     pod = _pod(options) if options.engine == "kubernetes" else None
     path = made.keep(options.folder.absolute())
     print(f"{len(made.hosts)} hosts, profile {profile}: {path}")  # noqa: T201

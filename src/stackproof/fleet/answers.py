@@ -21,6 +21,7 @@ RECORDS = "records"
 REPLAY = "replay"
 """The group of a record's checks that hold digests."""
 _STARTED, _ENDED = ".started", ".json"
+_MOST_CARDS = 4096
 _DIGEST = frozenset("0123456789abcdef")
 
 
@@ -65,6 +66,16 @@ class HostAnswer:
     began: str
     took: float
     cards: tuple[CardAnswer, ...]
+    stack: str = ""
+    profile: str = ""
+    plan: str = ""
+    """The id of the plan that it answers."""
+    counted: int = 0
+    """How many cards it says that it has."""
+    steps: Mapping[str, Verdict] = field(default_factory=dict)
+    """How its doctor, its environment and its smoke run ended."""
+    unmeasured: Mapping[str, str] = field(default_factory=dict)
+    """By subject, why it was not measured."""
 
 
 @dataclass
@@ -164,8 +175,21 @@ def _answer(record: Record, host: str) -> HostAnswer:
     rehearsed = " (rehearsed)" if place.rehearsed else ""
     return HostAnswer(
         host, f"{place.stack}{rehearsed} on {place.devices}", store.state(facts), record.verdict, _reason(record), record.started,
-        record.seconds, tuple(cards[number] for number in sorted(cards)),
+        record.seconds, tuple(cards[number] for number in sorted(cards)), record.stack, *_own(record.provenance), _steps(record),
+        {one.subject: plain(one.reason, 120, lines=False) for one in record.checks if one.subject and one.verdict is not Verdict.PASSED},
     )  # fmt: skip
+
+
+def _own(facts: Mapping[str, Figure]) -> tuple[str, str, int]:
+    """Return the profile and the plan that a host says it follows, and how many cards it has."""
+    counts = [facts.get(name) for name in ("cards", "devices")]
+    most = max([int(one) for one in counts if isinstance(one, (int, float)) and 0 < one < _MOST_CARDS], default=0)
+    return str(facts.get("profile", "")), str(facts.get("plan", "")), most
+
+
+def _steps(record: Record) -> dict[str, Verdict]:
+    """Return how each step ended that is no card's; of several of one name the last counts."""
+    return {one.id: one.verdict for one in record.checks if not one.group and not one.subject and "/" not in one.id}
 
 
 def _facts(facts: Mapping[str, Figure]) -> dict[str, Figure]:
@@ -189,7 +213,7 @@ def _key(row: Measurement) -> SubjectKey:
 def _replayed(check: Check) -> Replayed | None:
     digest, figures = str(check.figures.get("digest", "")), check.figures
     products, odd = figures.get("products"), figures.get("odd")
-    if len(digest) != 16 or not set(digest) <= _DIGEST or not isinstance(products, (int, float)):
+    if len(digest) != 16 or not set(digest) <= _DIGEST or not isinstance(products, (int, float)) or products < 1:
         return None
     return Replayed(digest, int(products), int(odd) if isinstance(odd, (int, float)) else 0)
 

@@ -37,6 +37,8 @@ class CardOrder:
     profile: str
     without: tuple[str, ...] = ()
     scale: float = 1.0
+    plan: str = ""
+    """The id of the plan."""
 
     @property
     def path(self) -> Path:
@@ -45,14 +47,21 @@ class CardOrder:
 
     def child(self, card: int, out: Path) -> list[str]:
         """Return the command that works on one card."""
-        told = {"stack": self.stack.name, "card": card, "profile": self.profile, "together": card == 0, "out": str(out)}
+        told = {
+            "stack": self.stack.name,
+            "card": card,
+            "profile": self.profile,
+            "together": card == 0,
+            "out": str(out),
+            "without": self.without,
+        }
         return [sys.executable, "-m", "stackproof.fleet.work", json.dumps(told)]
 
 
 def answered(order: CardOrder) -> bool:
     """Whether this host has answered already, as one whose job was started again may have."""
     try:
-        return order.path.is_file() and bool(answers.read(order.path, order.host))
+        return order.path.is_file() and answers.read(order.path, order.host).plan == order.plan
     except Refusal:
         return False
 

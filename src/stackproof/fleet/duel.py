@@ -38,7 +38,8 @@ def challenges(found: FleetJudgement, planned: Sequence[str], suspects: Sequence
     Raises:
         Refusal: a suspect has no healthy host of its group.
     """
-    healthy = {one.host for one in found.hosts if one.standing is Standing.PROVED} & set(planned)
+    innocent = (Standing.PROVED, Standing.UNDECIDED)
+    healthy = {one.host for one in found.hosts if one.standing in innocent and not one.findings} & set(planned)
     groups = {group.name: group for group in found.groups}
     for host in suspects:
         if host.host not in planned:
@@ -47,7 +48,7 @@ def challenges(found: FleetJudgement, planned: Sequence[str], suspects: Sequence
         partners = _partners(groups[host.group], open_[0].subject, healthy) if host.group in groups else ()
         if not partners:
             raise Refusal(
-                f"{host.host}: no host of its group is proved and in the plan, so there is nobody healthy to stand beside it"
+                f"{host.host}: no host of its group is proved or undecided, and in the plan, so there is nobody healthy to stand beside it"
             )
         yield Challenge(host, open_, partners)
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import string
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from statistics import median
 
 from stackproof.base.units import shown
-from stackproof.fleet import majority, outliers, rules
+from stackproof.fleet import agreement, majority, rules
+from stackproof.fleet.agreement import Yardstick
 from stackproof.fleet.answers import CardAnswer, FleetAnswers, HostAnswer, SubjectKey, subjects
 from stackproof.fleet.duels import DuelKey, DuelSaid
 from stackproof.fleet.judgement import (
     GRAVEST,
+    LIMITLESS,
     SCHEMA,
     FleetFinding,
     FleetJudgement,
@@ -23,6 +26,7 @@ from stackproof.fleet.judgement import (
     Strip,
 )
 from stackproof.fleet.majority import Vote
+from stackproof.fleet.wanted import Wanted
 from stackproof.record import store
 from stackproof.record.records import Verdict
 
@@ -53,12 +57,13 @@ class FleetCourt:
     expected: Sequence[str]
     duels: Mapping[DuelKey, DuelSaid]
     problems: Sequence[str] = ()
+    wanted: Wanted | None = None
 
     def judge(self) -> FleetJudgement:
         """Return what is said of every host."""
         groups, alone = _grouped(self.answers.hosts.values())
         votes = {group.name: majority.vote(group.cards) for group in groups}
-        told = [_Told(group, votes[group.name], self.duels) for group in groups]
+        told = [_Told(group, votes[group.name], self.duels, self.wanted) for group in groups]
         hosts = {one.host: one for group in told for one in group.hosts()}
         hosts |= {one.host: one for one in alone} | {one.host: one for one in self._missing()}
         took = [host.took / 60 for host in self.answers.hosts.values()]
@@ -129,36 +134,49 @@ def _unlike(host: HostAnswer, differs: str, like: int, total: int) -> HostStandi
 class _Told:
     """One group as it is judged."""
 
-    def __init__(self, group: _Group, votes: Sequence[Vote], duels: Mapping[DuelKey, DuelSaid]) -> None:
-        self.group, self.votes, self._duels = group, votes, duels
+    def __init__(
+        self, group: _Group, votes: Sequence[Vote], duels: Mapping[DuelKey, DuelSaid], wanted: Wanted | None
+    ) -> None:
+        self.group, self.votes, self._duels, self._wanted = group, votes, duels, wanted
         self._rules = rules.load().judging
         cards = group.cards
         self.subjects = subjects(cards)
-        self.limit = outliers.limit(self._rules.family, len(cards) * max(len(self.subjects), 1))
+        having = Counter(
+            key.name for host in group.hosts for key in {key for card in host.cards for key in card.seconds}
+        )
+        self._usual = {name for name, count in having.items() if 2 * count >= len(group.hosts)}
+        """What half of the hosts have: what one host did beyond the others makes nobody less than proved."""
+        self._looks = len(cards) * max(len(self.subjects), 1)
+        self.limit = 0.0
         self.found: dict[str, list[FleetFinding]] = {}
+        self.doubts: dict[str, str] = {}
+        """By subject or row of the replay, why this group proves nobody in it."""
         self.strips = [self._strip(key, cards) for key in self.subjects]
         for odd in majority.odd(cards, votes):
             self._add(odd.host, FleetFinding(Standing.WRONG, odd.card, odd.row, f"{odd.oddness.value}: {odd.sentence}"))
+        self.doubts |= {
+            one.row: f"no majority: {one.answers} answers of {one.cards} cards" for one in votes if one.torn
+        }
 
     def _strip(self, key: SubjectKey, cards: Sequence[CardAnswer]) -> Strip:
-        spread = outliers.spread([card.seconds[key] for card in cards if key in card.seconds], self._rules.floor)
-        slow = [card for card in cards if key in card.seconds and self._odd(spread, card.seconds[key])]
+        seconds = [card.seconds[key] for card in cards if key in card.seconds]
+        measure = agreement.yardstick(seconds, self._looks)
+        spread, self.limit = measure.spread, max(self.limit, measure.limit)
+        if measure.doubt and key.name in self._usual:
+            self.doubts[key.name] = measure.doubt
+        slow = [card for card in cards if key in card.seconds and measure.odd(card.seconds[key])]
         split = len(slow) >= max(3, self._rules.split * len(cards)) and len(cards) > 2 * self._rules.least
         for card in slow:
-            self._add(card.host, self._slow(key, card, spread, split))
+            self._add(card.host, self._slow(key, card, measure, split))
         ratios = tuple(round(spread.ratio(card.seconds[key]), 5) if key in card.seconds else 0.0 for card in cards)
-        middle = median([card.seconds[key] for card in cards if key in card.seconds])
-        return Strip(key.name, key.unit, middle, spread.scale, ratios, split)
+        return Strip(key.name, key.unit, median(seconds), spread.scale, ratios, split)
 
-    def _odd(self, spread: outliers.RobustSpread, seconds: float) -> bool:
-        return spread.z(seconds) >= self._rules.suspect and spread.ratio(seconds) - 1 >= self._rules.effect
-
-    def _slow(self, key: SubjectKey, card: CardAnswer, spread: outliers.RobustSpread, split: bool) -> FleetFinding:
+    def _slow(self, key: SubjectKey, card: CardAnswer, measure: Yardstick, split: bool) -> FleetFinding:
         seconds = card.seconds[key]
-        ratio, z = spread.ratio(seconds), spread.z(seconds)
+        ratio, z = measure.spread.ratio(seconds), measure.spread.z(seconds)
         said = f"{100 * (ratio - 1):.1f} % slower than the median ({shown(seconds, key.unit)}), z {z:.1f}"
         said += "; one of many, so there may be two populations" if split else ""
-        word = Standing.SLOW if z >= self.limit else Standing.SUSPECTED
+        word = Standing.SLOW if z >= measure.limit else Standing.SUSPECTED
         return FleetFinding(word, card.number, key.name, said, round(ratio, 5), round(z, 2))
 
     def _add(self, host: str, finding: FleetFinding) -> None:
@@ -190,34 +208,41 @@ class _Told:
         if own is not Standing.PROVED:
             return HostStanding(host.host, own, self.group.name, host.reason, tuple(findings))
         if lacks := self._lacks(host, most, rows):
-            return HostStanding(host.host, Standing.NOT_REACHED, self.group.name, lacks, tuple(findings))
+            return HostStanding(host.host, Standing.INCOMPLETE, self.group.name, lacks, tuple(findings))
+        if doubt := self._doubt(host):
+            return HostStanding(host.host, Standing.UNDECIDED, self.group.name, doubt, tuple(findings))
         said = f"; {len(findings)} suspicions refuted beside a healthy host" if findings else ""
         return HostStanding(host.host, Standing.PROVED, self.group.name, f"as its group{said}", tuple(findings))
 
+    def _doubt(self, host: HostAnswer) -> str:
+        """Say in what this host's group proves nobody: it is too small, or does not agree with itself."""
+        did = {name for card in host.cards for name in (*card.replayed, *(key.name for key in card.seconds))}
+        found = [f"{name}: {why}" for name, why in self.doubts.items() if name in did]
+        more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+        return f"{found[0]}{more}" if found else ""
+
     def _lacks(self, host: HostAnswer, most: int, rows: set[str]) -> str:
-        """Say what a host has not done that half of its group's cards have; what nobody replayed proves nobody."""
+        """Say what a host has not done: of the plan, or of what half of its group's cards have; what nobody replayed proves nobody."""
+        if self._wanted and (lacks := self._wanted.lacks(host)):
+            return lacks
         if not rows:
             return "nothing was replayed, so nothing is known of what it computes"
         if len(host.cards) < most:
             return f"{len(host.cards)} of {most} cards answered"
         told = {key.name for card in host.cards for key in card.seconds}
-        lacking = sorted({key.name for key in self.subjects if self._usual(key)} - told)
+        lacking = sorted(self._usual - told)
         lacking += sorted(row for row in rows if not all(row in card.replayed for card in host.cards))
         return f"lacks {', '.join(lacking[:_MOST_TOLD])}, which its group has" if lacking else ""
-
-    def _usual(self, key: SubjectKey) -> bool:
-        """Whether half of the hosts have it: what one host did beyond the others makes nobody less than proved."""
-        having = sum(any(key in card.seconds for card in host.cards) for host in self.group.hosts)
-        return 2 * having >= len(self.group.hosts)
 
     def told(self) -> GroupTold:
         """Return it as it is kept."""
         several = max((len(host.cards) for host in self.group.hosts), default=0) > 1
         names = tuple(f"{card.host}:{card.number}" if several else card.host for card in self.group.cards)
         kernels = {one.row.split(" ")[0] for one in self.votes}
+        limit = round(min(self.limit, LIMITLESS), 3)
         return GroupTold(
-            self.group.name, self.group.hosts[0].architecture, self.group.differs, len(self.group.hosts), round(self.limit, 3), names,
-            tuple(self.strips), len(kernels), sum(one.products for one in self.votes),
+            self.group.name, self.group.hosts[0].architecture, self.group.differs, len(self.group.hosts), limit,
+            names, tuple(self.strips), len(kernels), sum(one.products for one in self.votes),
         )  # fmt: skip
 
 
@@ -232,7 +257,18 @@ def _notes(groups: Sequence[_Group], votes: Mapping[str, list[Vote]], told: Sequ
         those = [(f"group {group.name}", votes[group.name]) for group in groups if group.hosts[0].architecture == kind]
         yield from majority.software(those)
     for one in told:
+        yield from _doubts(one)
         for strip in one.strips:
             if strip.split:
                 slow = sum(ratio - 1 >= rules.load().judging.effect for ratio in strip.ratios)
                 yield f"group {one.group.name}: {slow} of {len(strip.ratios)} cards are slow in {strip.subject}: two populations?"
+
+
+def _doubts(told: _Told) -> Iterator[str]:
+    """Yield why nobody of a group is proved, once for each reason."""
+    by_reason: dict[str, list[str]] = {}
+    for name, why in told.doubts.items():
+        by_reason.setdefault(why, []).append(name)
+    for why, names in by_reason.items():
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        yield f"group {told.group.name}: nobody is proved: {names[0]}{more}: {why}"

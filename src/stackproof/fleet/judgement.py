@@ -17,6 +17,8 @@ from stackproof.base.toml import Table
 SCHEMA = "stackproof.fleet/1"
 NAME = "judgement.fleet.json"
 _MOST_BYTES = 256 << 20
+LIMITLESS = 999.0
+"""The z of a group that is too small for one to be called slow without a duel."""
 
 
 class Standing(str, Enum):
@@ -26,12 +28,17 @@ class Standing(str, Enum):
     SUSPECTED = "suspected"
     SLOW = "slow"
     WRONG = "wrong"
+    INCOMPLETE = "incomplete"
+    """It did not do all that the plan wants."""
     UNLIKE = "unlike"
+    UNDECIDED = "undecided"
+    """Nothing is odd about it, but its group is too small, or does not agree with itself, so that this says nothing."""
     NOT_REACHED = "not reached"
 
 
 GRAVEST = (
-    Standing.WRONG, Standing.SLOW, Standing.NOT_REACHED, Standing.UNLIKE, Standing.SUSPECTED, Standing.PROVED,
+    Standing.WRONG, Standing.SLOW, Standing.NOT_REACHED, Standing.INCOMPLETE, Standing.UNLIKE, Standing.SUSPECTED, Standing.UNDECIDED,
+    Standing.PROVED,
 )  # fmt: skip
 BAD = (Standing.WRONG, Standing.SLOW)
 

@@ -44,6 +44,11 @@ class Vote:
     answers: int
     """How many different digests there are."""
 
+    @property
+    def torn(self) -> bool:
+        """Whether there are several answers and no majority for one."""
+        return not self.digest and self.answers > 1
+
 
 def vote(cards: Sequence[CardAnswer]) -> list[Vote]:
     """Return the vote on each row of the replay."""
@@ -79,7 +84,7 @@ def software(groups: Sequence[tuple[str, Sequence[Vote]]]) -> Iterator[str]:
     `groups`: what a group is called, and its votes. All cards of one lock differ from those of another: that is its kernels, no defect.
     """
     for name, votes in groups:
-        if torn := [one for one in votes if not one.digest and one.answers > 1]:
+        if torn := [one for one in votes if one.torn]:
             yield f"{name}: no majority in {len(torn)} rows, such as {torn[0].row} ({torn[0].answers} answers of {torn[0].cards} cards)"
     for at, (name, votes) in enumerate(groups):
         mine = {one.row: one.digest for one in votes if one.digest}

@@ -7,23 +7,27 @@ import itertools
 import json
 import random
 import re
+import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Annotated, Any
 
 from stackproof.base import files
-from stackproof.base.errors import Refusal
+from stackproof.base.errors import Refusal, suggestion
 from stackproof.base.files import write_atomically
+from stackproof.base.text import plain
 from stackproof.base.toml import OneOf, Table, Wrong
-from stackproof.fleet import rules
-from stackproof.fleet.answers import RECORDS
+from stackproof.fleet import rules, wanted
+from stackproof.fleet.answers import RECORDS, HostAnswer
 
 SCHEMA = "stackproof.fleet-plan/1"
 NAME = "plan.json"
 PROFILES = ("tiny", "full")
-PARTS = ("doctor", "smoke")
 _MOST_BYTES = 64 << 20
+_CLOCKS = timedelta(hours=1)
+"""So much the clocks of hosts may differ before what one left is called older than its plan."""
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?")
 _BRACKETS = re.compile(r"\[([0-9,-]+)\]")
 
@@ -37,8 +41,13 @@ class FleetPlan:
     stack: str
     profile: Annotated[str, OneOf(PROFILES)]
     hosts: tuple[str, ...]
-    without: tuple[Annotated[str, OneOf(PARTS)], ...] = ()
+    without: tuple[Annotated[str, OneOf(wanted.parts)], ...] = ()
     """What no host does; the judgement says so."""
+    cards: int = 0
+    """So many cards on each host; 0: as many as each says that it has."""
+    id: str = ""
+    """Drawn when the plan is made; each record names it."""
+    made: str = ""
 
     def __post_init__(self) -> None:
         if bad := next((name for name in self.hosts if not rules.is_host(name)), None):
@@ -46,15 +55,28 @@ class FleetPlan:
         if len(set(self.hosts)) < len(self.hosts):
             raise Wrong("hosts", "holds a host twice")
 
+    @property
+    def wants(self) -> wanted.Wanted:
+        """Return what each host is to do."""
+        return wanted.Wanted(self.stack, self.profile, self.without, self.cards)
+
+    @property
+    def _terms(self) -> tuple[object, ...]:
+        return set(self.hosts), self.stack, self.profile, set(self.without), self.cards
+
     def keep(self, folder: Path) -> Path:
-        """Write the plan into a folder, with the folders that hosts write to.
+        """Write the plan into a folder, with the folders that hosts write to; an equal one that is there stays.
 
         Raises:
-            Refusal: there is a plan of other hosts, or it cannot be written.
+            Refusal: there is another plan, or it cannot be written.
         """
         path = folder / NAME
-        if path.exists() and set(load(folder).hosts) != set(self.hosts):
-            raise Refusal(f"{path}: is the plan of other hosts; name a new folder, one for each sweep")
+        if path.exists() or path.is_symlink():
+            if load(folder)._terms != self._terms:
+                raise Refusal(
+                    f"{path}: is the plan of other hosts or other work; name a new folder, one for each sweep"
+                )
+            return path
         try:
             (folder / RECORDS).mkdir(parents=True, exist_ok=True)
             write_atomically(path, json.dumps(dataclasses.asdict(self), indent=1) + "\n")
@@ -63,6 +85,32 @@ class FleetPlan:
                 f"{path}: cannot be written ({error.strerror}); name a folder that all hosts can write to"
             ) from error
         return path
+
+    def disowns(self, answer: HostAnswer) -> str:
+        """Say why a record is none of this sweep's; an empty string where it is one."""
+        own = {"plan": self.id, "stack": self.stack, "profile": self.profile}
+        for what, wants in own.items():
+            told = getattr(answer, what)
+            if wants and told != wants:
+                shown = plain(told, 40, lines=False) or "none"
+                return (
+                    f"its record is of another {what} ({shown}, and the sweep's is {wants}); left out, let it run again"
+                )
+        return _untimely(answer.began, self.made)
+
+
+def _untimely(began: str, made: str) -> str:
+    """Say that a record is older than its plan, or of a time to come."""
+    try:
+        when = datetime.fromisoformat(began)
+        early = bool(made) and when < datetime.fromisoformat(made) - _CLOCKS
+        late = when > datetime.now(timezone.utc) + _CLOCKS
+    except (ValueError, TypeError):
+        return "its record does not say when it began; left out, let it run again"
+    if not early and not late:
+        return ""
+    said = f"before the plan was made ({made[:16]})" if early else "in a time to come"
+    return f"its record began {plain(began, 16, lines=False)}, {said}; left out, set its clock and let it run again"
 
 
 def load(folder: Path) -> FleetPlan:
@@ -84,18 +132,30 @@ def load(folder: Path) -> FleetPlan:
 
 
 def make(
-    fleet: str, stack: str, profile: str, hosts: Iterable[str], seed: int | None = None, without: Sequence[str] = ()
+    fleet: str,
+    stack: str,
+    profile: str,
+    hosts: Iterable[str],
+    seed: int | None = None,
+    without: Sequence[str] = (),
+    cards: int = 0,
 ) -> FleetPlan:
     """Return a plan whose hosts stand in an order that is drawn.
 
     Raises:
-        Refusal: there is no host, or a name that can be none.
+        Refusal: there is no host, or a name that can be none, or nothing of that name could be left out.
     """
     named = list(dict.fromkeys(rules.host(name) for name in hosts))
     if not named:
         raise Refusal("no host is named; write --hosts 'node[01-16]', or --hosts-file FILE with a name a line")
+    known = wanted.parts()
+    if bad := next((name for name in without if name not in known), None):
+        raise Refusal(
+            f"--without '{plain(bad, 60)}' is nothing that hosts do{suggestion(bad, known)}; name one of: {', '.join(known)}"
+        )
     random.Random(seed).shuffle(named)
-    return FleetPlan(SCHEMA, fleet, stack, profile, tuple(named), tuple(without))
+    now = datetime.now(timezone.utc).isoformat(timespec="seconds")
+    return FleetPlan(SCHEMA, fleet, stack, profile, tuple(named), tuple(without), cards, secrets.token_hex(8), now)
 
 
 def expanded(text: str) -> list[str]:

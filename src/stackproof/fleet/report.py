@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from stackproof.base.text import in_markdown, plain
 from stackproof.base.units import shown
 from stackproof.fleet import draining
-from stackproof.fleet.judgement import FleetJudgement, GroupTold, HostStanding, Standing
+from stackproof.fleet.judgement import LIMITLESS, FleetJudgement, GroupTold, HostStanding, Standing
 
 _MOST = 60
 _WIDE = 24
 _TITLES = {
     Standing.WRONG: "compute wrong", Standing.SLOW: "slow", Standing.SUSPECTED: "suspected, and not confirmed",
-    Standing.UNLIKE: "unlike, and not compared", Standing.NOT_REACHED: "not reached",
+    Standing.UNLIKE: "unlike, and not compared", Standing.NOT_REACHED: "not reached", Standing.INCOMPLETE: "incomplete",
+    Standing.UNDECIDED: "undecided: nothing is odd, and the group cannot prove it",
 }  # fmt: skip
 _Line = tuple[int, str]
 
@@ -41,7 +42,7 @@ def _lines(found: FleetJudgement, folder: str) -> Iterator[_Line]:
         open_ = [host for host in by_word[word] if not host.confirmed]
         yield from _section(f"{_TITLES[word]}, confirmed beside a healthy host", confirmed, _host)
         yield from _section(f"{_TITLES[word]} by the records, not confirmed yet", open_, _host)
-    for word in (Standing.NOT_REACHED, Standing.UNLIKE, Standing.SUSPECTED):
+    for word in (Standing.NOT_REACHED, Standing.INCOMPLETE, Standing.UNLIKE, Standing.SUSPECTED, Standing.UNDECIDED):
         yield from _section(_TITLES[word], by_word[word], _host)
     yield from _section("links and hosts that are slow in pairs", found.links, lambda one: [one.said])
     for group in found.groups:
@@ -83,10 +84,10 @@ def _group(group: GroupTold) -> Iterator[_Line]:
     yield 0, f"group {group.name}: {group.hosts} hosts, {len(group.cards)} cards, {group.architecture}"
     if group.differs:
         yield 1, f"differs: {group.differs}"
-    yield (
-        1,
-        f"replayed: {group.products:,} products of {group.kernels} kernels; beyond z {group.limit:.1f} by chance in 1 % of sweeps",
+    limit = (
+        f"slow without a duel from z {group.limit:.1f} on" if group.limit < LIMITLESS else "too few to call one slow"
     )
+    yield 1, f"replayed: {group.products:,} products of {group.kernels} kernels; {limit}"
     for strip in group.strips:
         slowest = max(strip.ratios, default=1.0)
         known = [ratio for ratio in strip.ratios if ratio]

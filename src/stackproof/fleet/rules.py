@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 
 from stackproof.base.errors import Refusal
@@ -31,6 +31,8 @@ class Judging:
     share: float
     plenty: int
     split: float
+    blind: float
+    half: float
 
     def __post_init__(self) -> None:
         if not 0 < self.family < 1:
@@ -43,6 +45,16 @@ class Judging:
     def enough(self, hosts: int) -> int:
         """Return how many equal hosts make a group, of so many of their architecture."""
         return max(self.least, min(self.plenty, math.ceil(self.share * hosts)))
+
+
+@dataclass(frozen=True)
+class SmallGroup:
+    """What a group of so many cards needs: times the z of a large one, and when two modes are two."""
+
+    cards: int
+    suspect: float
+    limit: float
+    modes: float
 
 
 @dataclass(frozen=True)
@@ -95,6 +107,10 @@ class CardProfile:
     deadline: float
     devices: tuple[str, ...] = ()
     """The types of device for which a plan takes it, if nobody says which; the last profile is that of all others."""
+    cannot: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """By type of device, subjects that it cannot do."""
+    shared: tuple[str, ...] = ()
+    """The types of device of which ranks share one; of all others each rank needs its own."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +132,13 @@ class ReplayRow:
 
 
 @dataclass(frozen=True)
+class ReplayValues:
+    """Patterns of values (`kernels.PATTERNS`, which needs torch)."""
+
+    patterns: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class PairRules:
     """What two hosts do together, and when a host or a link is slow."""
 
@@ -134,10 +157,12 @@ class FleetRules:
     """The whole table."""
 
     judging: Judging
+    small: tuple[SmallGroup, ...]
     duel: DuelRules
     limits: Limits
     state: StateRules
     profile: tuple[CardProfile, ...]
+    values: ReplayValues
     replay: tuple[ReplayRow, ...]
     environment: Mapping[str, str]
     pairs: PairRules
@@ -147,6 +172,12 @@ class FleetRules:
 def load() -> FleetRules:
     """Read the table."""
     return Table.load(FILE).row(FleetRules)
+
+
+def small(cards: int) -> SmallGroup | None:
+    """Return what a group of so many cards needs; None where they are too few to be compared."""
+    fitting = [row for row in load().small if row.cards <= cards]
+    return max(fitting, key=lambda row: row.cards, default=None)
 
 
 def profile(name: str) -> CardProfile:

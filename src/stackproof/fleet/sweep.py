@@ -22,16 +22,26 @@ def judged(folder: Path, hosts: str | None = None) -> FleetJudgement:
         Refusal: it is no folder of a sweep, or its plan is damaged.
     """
     expected = plan.expanded(hosts) if hosts else []
-    left_out: tuple[str, ...] = ()
-    if (folder / plan.NAME).exists() or (folder / plan.NAME).is_symlink():
-        chosen = plan.load(folder)
-        expected, left_out = [*expected, *chosen.hosts], chosen.without
+    chosen = plan.load(folder) if (folder / plan.NAME).exists() or (folder / plan.NAME).is_symlink() else None
     found = answers.gather(folder)
+    if chosen:
+        expected = [*expected, *chosen.hosts]
+        _disown(found, chosen)
     said, damaged = duels.gather(folder)
     slow, told = links.told(folder)
     name = plain(folder.absolute().name, 80, lines=False)
-    problems = [*_left_out(left_out), *_problems(found, damaged, expected), *told]
-    return replace(FleetCourt(name, found, expected, said, problems).judge(), links=slow)
+    problems = [*_left_out(chosen.without if chosen else ()), *_problems(found, damaged, expected), *told]
+    return replace(
+        FleetCourt(name, found, expected, said, problems, chosen.wants if chosen else None).judge(), links=slow
+    )
+
+
+def _disown(found: answers.FleetAnswers, chosen: plan.FleetPlan) -> None:
+    """Leave out what is none of this plan's, with the reason."""
+    why = {name: said for name, answer in found.hosts.items() if (said := chosen.disowns(answer))}
+    found.refused |= why
+    for name in why:
+        del found.hosts[name]
 
 
 def _left_out(parts: Sequence[str]) -> list[str]:

@@ -9,7 +9,7 @@ import faulthandler
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,6 +41,8 @@ class CardWork:
     card: int
     profile: CardProfile
     record: Record
+    without: Sequence[str] = ()
+    """What the plan leaves out."""
 
     @property
     def device(self) -> Device:
@@ -57,7 +59,8 @@ class CardWork:
             self._read(telemetry, told)
             known = {one.name: one for one in subjects(self.profile.benchmarks, self.stack)}
             for name in (*self.profile.subjects, *(self.profile.together if together else ())):
-                self._subject(known[name], device)
+                if name not in self.without:
+                    self._subject(known[name], device)
             self._hot(told, device)
             self._read(telemetry, told)
         self.record.checks += [one.check(self.card) for one in told]
@@ -67,7 +70,8 @@ class CardWork:
     def _cold(self, device: Device) -> Iterator[ReplayTold]:
         with replay.deterministic():
             for kind in replay.kinds(rules.load().replay, self.profile.name, self.stack.precisions):
-                yield replay.cold(kind, device, self.profile.replay)
+                if not {kind.kernel, kind.name} & set(self.without):
+                    yield replay.cold(kind, device, self.profile.replay)
 
     def _hot(self, told: list[ReplayTold], device: Device) -> None:
         with replay.deterministic():
@@ -117,7 +121,7 @@ def main(words: list[str], say: Callable[[str], None] = lambda _: None) -> int:
     for name in stack.imports:
         __import__(name)
     record = writer.begin(rules.VERB, stack.name)
-    CardWork(stack, told["card"], rules.profile(told["profile"]), record).take(told["together"])
+    CardWork(stack, told["card"], rules.profile(told["profile"]), record, told["without"]).take(told["together"])
     record.verdict = records.overall(check.verdict for check in record.checks)
     writer.keep(record, Path(told["out"]))
     say(f"card {told['card']}: {record.verdict.value}")
