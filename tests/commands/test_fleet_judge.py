@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from stackproof import cli
+from stackproof.fleet import judgement, links
 from stackproof.record.records import Verdict
 
-from ..fleet.making import SUBJECTS, MadeHost, fleet
+from ..fleet.making import KERNELS, SUBJECTS, MadeHost, fleet
 
 
 def test_a_sound_fleet_ends_with_nothing_to_say(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -30,13 +31,38 @@ def test_every_form_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert "not reached\n  dead1: left nothing" in capsys.readouterr().out
 
 
-def test_redacted_names_nobody_in_what_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Neither hosts nor the folder; the judgement that stays with the records is as it was."""
-    folder = fleet(tmp_path / "monday", 6, MadeHost("ill1", verdict=Verdict.FAILED))
-    assert cli.main(["fleet", "judge", str(folder), "--redact", "--key", str(tmp_path / "key")]) == 1
-    out = capsys.readouterr().out
-    assert "ill1" not in out and str(tmp_path) not in out and "host-" in out
-    assert "ill1" in (folder / "judgement.fleet.json").read_text()
+def test_redacted_names_nobody_in_anything_that_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Every output and the kept judgement: no name in any case, whole or within a word; no file that is damaged; not the folder."""
+    real = ("ill1", "Rack7-GPU03", "gpu9.lab.example.org", "gone42", "hurt5", "stranger8", "pair77")
+    hosts = (
+        MadeHost("ill1", verdict=Verdict.FAILED),
+        MadeHost("Rack7-GPU03", digests={KERNELS[0]: "0" * 16}),
+        MadeHost("gpu9.lab.example.org"),
+    )
+    folder = fleet(tmp_path / "acme-secret", 8, *hosts, silent=("gone42", "hurt5"))
+    records = folder / "records"
+    (records / "hurt5.json").write_text("{", encoding="utf-8")
+    (records / "my stranger8 (copy).json").write_text("{", encoding="utf-8")
+    place = links.place(folder, 0, "pair77", "ill1")
+    place.mkdir(parents=True)
+    ill = records / "ill1.json"
+    told = "node ILL1 / rack7-gpu03.acme.lan saw GPU9 and xgone42y in /shared/acme-secret/records"
+    ill.write_text(ill.read_text().replace('"a reason"', json.dumps(told)), encoding="utf-8")
+    forms = {"json": "a.json", "markdown": "a.md", "prometheus": "a.prom", "picture": "a.svg"}
+    words = [word for form, name in forms.items() for word in (f"--{form}", str(tmp_path / name))]
+    assert cli.main(["fleet", "judge", str(folder), "--redact", "--key", str(tmp_path / "key"), *words]) == 1
+    outputs = [capsys.readouterr().out, (folder / "judgement.fleet.json").read_text()]
+    outputs += [(tmp_path / name).read_text() for name in forms.values()]
+    hidden = [*real, "gpu9", "lab.example.org", "acme.lan", "acme-secret", *(f"n0{number}" for number in range(1, 9))]
+    leaks = [
+        (name, text[max(0, at - 60) : at + 40])
+        for text in outputs
+        for name in hidden
+        if (at := text.casefold().find(name.casefold())) >= 0
+    ]
+    assert not leaks, leaks
+    assert all("host-" in text for text in outputs)
+    assert judgement.read(folder / judgement.NAME).hosts
 
 
 def test_a_folder_that_cannot_be_written_is_judged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from stackproof import cli
 from stackproof.base.errors import Refusal
 from stackproof.fleet import links, pairing, plan, sweep
 from stackproof.fleet.links import PairTime
@@ -120,3 +121,46 @@ def test_each_pair_is_started_with_its_hosts(tmp_path: Path) -> None:
     places = sorted((tmp_path / links.FOLDER).glob("round-*/*"))
     assert len(places) == 4
     assert all((place / links.RESULT).exists() == ("n03" not in place.name) for place in places)
+
+
+def answering(path: Path, who: str) -> str:
+    """Make what stands in for Python on hosts: pairs of which a name matches answer, others end with an error."""
+    result = '{"ranks": [{"seconds": [0.01]}, {"seconds": [0.01]}]}'
+    script = f"""while [ "$1" != --folder ]; do shift; done\ncase "$2" in {who}) echo '{result}' > "$2/rank0.json";; *) exit 3;; esac\n"""
+    path.write_text(f"#!/bin/sh\n{script}", encoding="utf-8")
+    path.chmod(0o755)
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("who", "rounds", "said"),
+    [
+        ("never", 3, "CANNOT SAY: no pair of hosts answered, of 12"),
+        ("*n02--*", 3, "CANNOT SAY: "),
+        ("*", 1, "CANNOT SAY: 8 hosts met fewer than 3 partners"),
+    ],
+)
+def test_pairs_that_do_not_answer_prove_no_link(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], who: str, rounds: int, said: str
+) -> None:
+    """None of them, some of them, or too few: the exit code is that of what cannot be said, and results of before do not count."""
+    folder = fleet(tmp_path / "s", 8)
+    leave(folder, measured({}, {}))
+    words = ["fleet", "pairs", str(folder), "--rounds", str(rounds), "--python", answering(tmp_path / "py", who)]
+    assert cli.main([*words, "--launch", "env A={first} B={second}"]) == 6
+    assert said in capsys.readouterr().out
+
+
+def test_pairs_that_all_answer_alike_are_proved(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each host with three partners: the exit code is 0."""
+    words = [
+        "fleet",
+        "pairs",
+        str(fleet(tmp_path / "s", 8)),
+        "--rounds",
+        "3",
+        "--python",
+        answering(tmp_path / "py", "*"),
+    ]
+    assert cli.main([*words, "--launch", "env A={first} B={second}"]) == 0
+    assert "CANNOT SAY" not in capsys.readouterr().out

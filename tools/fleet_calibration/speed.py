@@ -78,4 +78,5 @@ def _row(name: str, version: str, unit: str, dice: random.Random) -> Measurement
 
 def told(speed: Speed) -> str:
     """Return it in a sentence."""
-    return f"{speed.hosts:,} records of {1024 * speed.mib_each:.0f} KiB each are judged in {speed.seconds:.1f} s of one core and {speed.mib:.0f} MiB."
+    size = f"{speed.hosts:,} records of {1024 * speed.mib_each:.0f} KiB each"
+    return f"{size} are judged in {speed.seconds:.1f} s of one core and {speed.mib:.0f} MiB."

@@ -36,7 +36,7 @@ def add(steps: Verbs) -> None:
     for name, what in _TEXTS.items():
         help_ = f"write {what} there; without FILE, instead of text"
         step.add_argument(f"--{name}", nargs="?", const=_STDOUT, type=arguments.file, metavar="FILE", help=help_)
-    help_ = "pseudonyms in place of hosts, which stay the same from sweep to sweep; no users, homes and addresses"
+    help_ = "pseudonyms in place of hosts in all that is written, the same from sweep to sweep; no users, homes and addresses"
     step.add_argument("--redact", action="store_true", help=help_)
     step.add_argument(
         "--key",
@@ -60,10 +60,10 @@ def _run(options: argparse.Namespace) -> int:
             f"{options.folder}: {files.why_no_such(options.folder)}; name the folder of a sweep, which `fleet plan` makes"
         )
     found = sweep.judged(options.folder, options.hosts)
-    if problem := sweep.keep(found, options.folder):
-        print(f"stackproof: {problem}")  # noqa: T201
     shown = _redacted(options, found) if options.redact else found
     folder = "FOLDER" if options.redact else str(options.folder)
+    if problem := sweep.keep(shown, options.folder):
+        print(f"stackproof: {problem.replace(str(options.folder), folder)}")  # noqa: T201
     for name, path in wanted.items():
         _write(path, _text(name, shown, folder))
     if _STDOUT not in wanted.values():
@@ -72,9 +72,10 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _redacted(options: argparse.Namespace, found: FleetJudgement) -> FleetJudgement:
-    from stackproof.fleet import redact
+    from stackproof.fleet import plan, redact, sweep
 
-    return redact.redacted(found, redact.key(options.key or redact.key_file()))
+    also = {*sweep.names(options.folder), *(plan.expanded(options.hosts) if options.hosts else ())}
+    return redact.redacted(found, redact.key(options.key or redact.key_file()), also)
 
 
 def _text(name: str, found: FleetJudgement, folder: str) -> str:

@@ -32,7 +32,8 @@ def add(steps: Verbs) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from stackproof.fleet import pairing, plan, report, sweep
+    from stackproof.fleet import links, pairing, plan, report, sweep
+    from stackproof.record.records import Verdict
 
     folder = options.folder.absolute()
     made = plan.load(folder)
@@ -42,4 +43,7 @@ def _run(options: argparse.Namespace) -> int:
     found = sweep.judged(folder)
     sweep.keep(found, folder)
     print(report.terminal(found, str(folder)))  # noqa: T201
+    if why := links.unsaid(folder):
+        print(f"CANNOT SAY: {why}")  # noqa: T201
+        return max(found.exit_code, Verdict.INCONCLUSIVE.exit_code) if not found.links else found.exit_code
     return found.exit_code

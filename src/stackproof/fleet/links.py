@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -123,3 +124,16 @@ def told(folder: Path) -> tuple[tuple[LinkStanding, ...], list[str]]:
     notes = [f"pairs of hosts that were measured: {len(times)}"] if times else []
     notes += [f"pairs of hosts that left nothing: {len(lost)}, such as {lost[0][0]} with {lost[0][1]}"] if lost else []
     return tuple(judge(times)), notes
+
+
+def unsaid(folder: Path) -> str:
+    """Say why pairs do not prove the links between hosts; an empty string where all have answered, and each host has partners enough."""
+    (times, lost), least = gather(folder), rules.load().pairs.least
+    if not times:
+        return f"no pair of hosts answered, of {len(lost)}; .pairs in the folder has what each printed (launch.log)"
+    if lost:
+        return f"{len(lost)} of {len(lost) + len(times)} pairs left nothing, such as {lost[0][0]} with {lost[0][1]}"
+    met = Counter(host for one in times for host in (one.first, one.second))
+    if few := sorted(host for host, count in met.items() if count < least):
+        return f"{len(few)} hosts met fewer than {least} partners, such as {few[0]}; add --rounds"
+    return ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shlex
+import shutil
 import subprocess
 import time
 from collections.abc import Callable, Sequence
@@ -56,7 +57,8 @@ class PairLauncher:
 
 
 def measure(made: FleetPlan, folder: Path, count: int, launcher: PairLauncher, say: Callable[[str], None]) -> None:
-    """Measure so many rounds."""
+    """Measure so many rounds; what earlier ones left is taken away, as it says nothing of today."""
+    shutil.rmtree(folder / links.FOLDER, ignore_errors=True)
     for number, pairs in enumerate(plan.rounds(made.hosts, count)):
         say(f"round {number + 1} of {count}: {len(pairs)} pairs")
         _round(made, folder, number, pairs, launcher)

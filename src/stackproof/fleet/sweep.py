@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -69,3 +70,19 @@ def keep(found: FleetJudgement, folder: Path) -> str:
     except OSError as error:
         return f"{path}: the judgement cannot be kept ({error.strerror}); it is shown all the same"
     return ""
+
+
+def names(folder: Path) -> set[str]:
+    """Return every name that a folder tells, of hosts of its plan and of files, whatever is in them."""
+    found = set(plan.load(folder).hosts) if (folder / plan.NAME).is_file() else set()
+    places = (folder / answers.RECORDS, folder / duels.FOLDER, *sorted((folder / links.FOLDER).glob("round-*")))
+    for place in places:
+        with contextlib.suppress(OSError):
+            found |= {part for path in place.iterdir() for part in _parts(path.name)}
+    return found
+
+
+def _parts(name: str) -> set[str]:
+    """Return what a file's name tells: the whole, without its ending, and either host of a pair."""
+    stem = name.removesuffix(".json").removesuffix(".started")
+    return {stem, plain(stem, 80, lines=False), *stem.split("--")} - {""}
