@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from stackproof import cli
+from stackproof.base import processes
 from stackproof.base.errors import EnvironmentMismatchError, StackUnavailableError
-from stackproof.fleet import answers, card, plan, sweep
+from stackproof.fleet import answers, card, plan, sweep, turns
 from stackproof.fleet.judgement import Standing
 from stackproof.record import records
 from stackproof.record.records import Check, Figure, Record, Verdict
@@ -31,8 +34,10 @@ def order(folder: Path, *without: str) -> card.CardOrder:
 @pytest.fixture
 def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Run], Record]:
     """Let the host work, with this in place of the processes of its cards."""
-    for name in ("CUBLAS_WORKSPACE_CONFIG", "ROCBLAS_DEFAULT_ATOMICS_MODE"):
-        monkeypatch.setenv(name, "")
+    for name in ("CUBLAS_WORKSPACE_CONFIG", "ROCBLAS_DEFAULT_ATOMICS_MODE", processes.MARK):
+        monkeypatch.setenv(name, os.environ.get(name, ""))
+    (tmp_path / "own").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "own"))
 
     def take(run: Run) -> Record:
         monkeypatch.setattr(verbs, "run", run)
@@ -74,10 +79,36 @@ def test_each_card_answers(work: Callable[[Run], Record]) -> None:
         return 0
 
     record = work(run)
-    assert [(one["card"], one["together"]) for one in seen] == [(0, True), (1, False), (2, False)]
+    assert sorted(one["card"] for one in seen) == [0, 1, 2] and len({one["turns"] for one in seen}) == 1
     assert record.verdict is Verdict.PASSED and record.provenance["host"] == "n1"
     assert [check.verdict for check in record.checks if check.id in ("doctor", "smoke")] == [Verdict.SKIPPED] * 2
     assert {check.figures["card"] for check in record.checks if check.group == "replay"} == {"0", "1", "2"}
+
+
+def test_cards_work_side_by_side(work: Callable[[Run], Record]) -> None:
+    """As soon as the first has said how many there are, all are at it: each waits here for the others."""
+    together = threading.Barrier(3, timeout=20)
+
+    def run(words: list[str], log: Path, deadline: float) -> int:
+        told = json.loads(words[-1])
+        if told["card"] == 0:
+            turns.Turns(Path(told["turns"]), 0, 3, 1.0).tell()
+        together.wait()
+        left(words, cards=3)
+        return 0
+
+    record = work(run)
+    assert [check.id for check in record.checks if check.id.startswith("card/")] == ["card/0", "card/1", "card/2"]
+
+
+def test_nothing_is_left_in_the_temporary_folder(work: Callable[[Run], Record]) -> None:
+    """Neither by a host that answers nor by one whose card dies."""
+
+    def run(words: list[str], log: Path, deadline: float) -> int:
+        return 1
+
+    assert work(run).verdict is Verdict.CRASHED
+    assert not list(Path(tempfile.gettempdir()).iterdir())
 
 
 @pytest.mark.parametrize(("code", "verdict"), [(None, Verdict.HUNG), (-9, Verdict.CRASHED), (1, Verdict.CRASHED)])

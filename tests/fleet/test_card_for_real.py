@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from stackproof.base.places import ROOT
-from stackproof.fleet import answers, plan, sweep
+from stackproof.fleet import answers, plan, sweep, wanted
 from stackproof.fleet.judgement import Standing
 from stackproof.record import records
 
@@ -21,15 +21,21 @@ pytestmark = pytest.mark.slow
 # What one card of a host does but its subjects, which other tests measure; its record is that of a host.
 _REPLAYS = """
 import sys
+import tempfile
 from pathlib import Path
 from stackproof.fleet import replay, rules, work
 from stackproof.record import records, writer
+from stackproof.record.records import Check, Verdict
 from stackproof.stack import provenance, stacks
 stack, name, out = stacks.load("sim"), sys.argv[1], Path(sys.argv[2])
 profile = rules.profile("tiny")
 replay.kinds = lambda *given, all=replay.kinds: [one for one in all(*given) if one.kernel == "product"]
 record = writer.begin(rules.VERB, "sim", {**provenance.host_facts(stack), "host": name})
-work.CardWork(stack, 0, type(profile)(**{**vars(profile), "subjects": (), "replay": 0.05}), record).take(False)
+record.provenance["plan"], record.provenance["profile"] = sys.argv[3], "tiny"
+record.checks.append(Check("environment", Verdict.PASSED, "as it is", 0.0))
+nothing = {"subjects": (), "turns": (), "together": (), "replay": 0.05}
+with tempfile.TemporaryDirectory() as folder:
+    work.CardWork(stack, 0, type(profile)(**{**vars(profile), **nothing}), record).take(Path(folder))
 record.verdict = records.overall(check.verdict for check in record.checks)
 records.write(record, out)
 """
@@ -43,13 +49,15 @@ _HOSTS = {
 def test_one_wrong_product_in_ten_thousand_is_found_and_the_right_card_named(tmp_path: Path) -> None:
     """The card that flips a bit now and then is transient, the one that is always a little off persistent, the others proved."""
     require_compiler()
-    plan.make("sweep", "sim", "tiny", _HOSTS).keep(tmp_path)
+    without = [part for part in wanted.parts() if part != "product"]
+    made = plan.make("sweep", "sim", "tiny", _HOSTS, without=without)
+    made.keep(tmp_path)
     for host, faults in _HOSTS.items():
         environment = {
             "SIM_FAULTS": faults, "SIM_CARDS": "1", "OMP_NUM_THREADS": "1", "PATH": "/usr/bin:/bin",
             "PYTHONPATH": f"{ROOT / 'src'}:{ROOT / 'fixtures' / 'simulated'}",
         }  # fmt: skip
-        command = [sys.executable, "-c", _REPLAYS, host, str(answers.record_path(tmp_path, host))]
+        command = [sys.executable, "-c", _REPLAYS, host, str(answers.record_path(tmp_path, host)), made.id]
         subprocess.run(command, check=True, env=environment)
     found = sweep.judged(tmp_path)
     by_name = {one.host: one for one in found.hosts}
@@ -79,6 +87,7 @@ def test_a_host_measures_what_the_plan_says(tmp_path: Path) -> None:
     } == {row.workload for row in record.measurements}
     card = answers.gather(tmp_path).hosts["n1"].cards[0]
     assert len(card.replayed) == 36 and sum(one.products for one in card.replayed.values()) > 10**5
+    assert not plan.load(tmp_path).wants.lacks(answers.gather(tmp_path).hosts["n1"])
     skipped = {
         check.subject: check.reason for check in record.checks if check.verdict.value == "skipped" and check.subject
     }

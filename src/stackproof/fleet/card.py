@@ -8,13 +8,15 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from stackproof.base import processes
 from stackproof.base.errors import EnvironmentMismatchError, Refusal, StackUnavailableError
 from stackproof.doctor import checkup, machine
-from stackproof.fleet import answers, rules, shared
+from stackproof.fleet import answers, rules, shared, turns
 from stackproof.record import records, writer
 from stackproof.record.records import Check, Figure, Record, Verdict
 from stackproof.runner import verbs
@@ -25,6 +27,7 @@ from stackproof.stack.stacks import Stack
 from stackproof.stack.variables import Level
 
 Say = Callable[[str], None]
+_POLL_S = 0.1
 
 
 @dataclass(frozen=True)
@@ -46,13 +49,13 @@ class CardOrder:
         return answers.record_path(self.folder, self.host)
 
     def child(self, card: int, out: Path) -> list[str]:
-        """Return the command that works on one card."""
+        """Return the command that works on one card; where it writes, all cards of the host meet."""
         told = {
             "stack": self.stack.name,
             "card": card,
             "profile": self.profile,
-            "together": card == 0,
             "out": str(out),
+            "turns": str(out.parent),
             "without": self.without,
         }
         return [sys.executable, "-m", "stackproof.fleet.work", json.dumps(told)]
@@ -66,17 +69,26 @@ def answered(order: CardOrder) -> bool:
         return False
 
 
+class CardDone(NamedTuple):
+    """How one card's process ended, and what it left, if it did."""
+
+    check: Check
+    record: Record | None = None
+
+
 @dataclass
 class HostWork:
-    """A host at work; logs lie on this host, and only their end goes into the record."""
+    """A host at work; logs lie on this host while it works, and only their end goes into the record."""
 
     order: CardOrder
     say: Say
     record: Record = field(init=False)
-    _home: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="stackproof-fleet-")))
+    _home: Path = field(init=False)
+    _mark: str = field(default_factory=processes.new_mark)
 
     def __post_init__(self) -> None:
         os.environ.update(defaults(self.order.stack))
+        os.environ[processes.MARK] = f"{os.environ.get(processes.MARK, '')}/{self._mark}".lstrip("/")
         self.record = writer.begin(rules.VERB, self.order.stack.name)
 
     def take(self) -> Record:
@@ -91,8 +103,10 @@ class HostWork:
             **_set(),
         }
         try:
-            if self._established():
-                self._work()
+            with tempfile.TemporaryDirectory(prefix="stackproof-fleet-", ignore_cleanup_errors=True) as home:
+                self._home = Path(home)
+                if self._established():
+                    self._work()
         except KeyboardInterrupt:
             self._add(Check("host", Verdict.INTERRUPTED, "interrupted from outside", 0.0))
         self.record.seconds = time.monotonic() - began
@@ -119,9 +133,34 @@ class HostWork:
                 self._add(Check(name, Verdict.SKIPPED, "left out by the plan", 0.0))
             else:
                 self._stage(name, stage)
-        self._stage("card/0", lambda: self._card(0))
-        for card in range(1, int(self.record.provenance.get("cards", 1))):
-            self._stage(f"card/{card}", lambda card=card: self._card(card))  # type: ignore[misc]
+        self._cards()
+
+    def _cards(self) -> None:
+        """Let all cards work side by side; the first says how many there are."""
+        with ThreadPoolExecutor(rules.load().limits.cards) as pool:
+            try:
+                works = [pool.submit(self._card, 0)]
+                works += [pool.submit(self._card, card) for card in range(1, self._counted(works[0]))]
+                for work in works:
+                    self._take_over(work.result())
+            except KeyboardInterrupt:
+                processes.end_tree(self._mark)
+                raise
+
+    def _counted(self, first: Future[CardDone]) -> int:
+        """Wait for what the first card says, or for its end."""
+        while not first.done() and not turns.counted(self._home):
+            time.sleep(_POLL_S)
+        found = first.result().record if first.done() else None
+        told = found.provenance.get("cards", 1) if found else turns.counted(self._home)
+        return min(int(told), rules.load().limits.cards)
+
+    def _take_over(self, done: CardDone) -> None:
+        if done.record:
+            self.record.checks += done.record.checks
+            self.record.measurements += done.record.measurements
+            self.record.provenance |= done.record.provenance
+        self._add(done.check)
 
     def _stage(self, name: str, stage: Callable[[], StageOutcome]) -> None:
         self.say(f"{name} ...")
@@ -149,25 +188,24 @@ class HostWork:
     def _deadline(self) -> float:
         return 60 * rules.profile(self.order.profile).deadline * self.order.scale
 
-    def _card(self, card: int) -> StageOutcome:
-        """Let one card work, and take over what it left; where it left nothing, say how it ended."""
-        out, log = self._home / f"card-{card}.json", self._home / f"card-{card}.log"
+    def _card(self, card: int) -> CardDone:
+        """Let one card work, and return what it left; where it left nothing, say how it ended."""
+        out, log, began = self._home / f"card-{card}.json", self._home / f"card-{card}.log", time.monotonic()
+        self.say(f"card/{card} ...")
         code = verbs.run(self.order.child(card, out), log, self._deadline)
-        if code != 0:
-            how = (
-                f"did not end in {self._deadline / 60:.0f} minutes"
-                if code is None
-                else f"ended with {processes.describe_exit(code)}"
-            )
-            return StageOutcome(
-                Verdict.HUNG if code is None else Verdict.CRASHED, f"{how}; {verbs.last(log)}", {"card": str(card)}
-            )
-        found = records.read(out)
-        self.record.checks += found.checks
-        self.record.measurements += found.measurements
-        self.record.provenance |= found.provenance
-        said = "; ".join(check.reason for check in found.checks if check.id.endswith("::coverage"))
-        return StageOutcome(Verdict.PASSED, said, {"card": str(card)})
+        turns.leave(self._home, card)
+        name, took, figures = f"card/{card}", time.monotonic() - began, dict[str, Figure]({"card": str(card)})
+        if code == 0:
+            found = records.read(out)
+            said = "; ".join(check.reason for check in found.checks if check.id.endswith("::coverage"))
+            return CardDone(Check(name, Verdict.PASSED, said, took, figures), found)
+        how = (
+            f"did not end in {self._deadline / 60:.0f} minutes"
+            if code is None
+            else f"ended with {processes.describe_exit(code)}"
+        )
+        verdict = Verdict.HUNG if code is None else Verdict.CRASHED
+        return CardDone(Check(name, verdict, f"{how}; {verbs.last(log)}", took, figures))
 
 
 def defaults(stack: Stack) -> dict[str, str]:

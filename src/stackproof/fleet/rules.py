@@ -98,6 +98,8 @@ class CardProfile:
     name: str
     benchmarks: str
     subjects: tuple[str, ...]
+    turns: tuple[str, ...]
+    """Of these, what shares the host: its cards take turns."""
     together: tuple[str, ...]
     noise: float
     seconds: float

@@ -23,12 +23,15 @@ from stackproof.device.telemetry import Telemetry
 from stackproof.fleet import replay, rules
 from stackproof.fleet.replay import ReplayTold
 from stackproof.fleet.rules import CardProfile
+from stackproof.fleet.turns import Turns
 from stackproof.record import records, writer
 from stackproof.record.checks import CheckEnded
 from stackproof.record.records import Check, Figure, Measurement, Record, Verdict
 from stackproof.stack import stacks
 from stackproof.stack.stacks import Stack
 
+_PATIENCE = 1 / 6
+"""Of a card's deadline: so long it waits for the others."""
 _LASTING = 3
 """Rows of the replay that keep the card busy while the vendor's tool is asked."""
 
@@ -49,23 +52,40 @@ class CardWork:
         """The card."""
         return devices.visible(self.stack.device)[self.card]
 
-    def take(self, together: bool) -> None:
-        """Replay, measure, replay; with the other cards too, where that is asked of this one."""
+    def take(self, folder: Path) -> None:
+        """Replay, measure, replay; `folder`: where the cards of this host meet."""
+        turns = Turns(folder, self.card, devices.count(self.stack.device), _PATIENCE * 60 * self.profile.deadline)
+        turns.tell()
         self.record.provenance |= {"cards": devices.count(self.stack.device), **torch_facts(self.stack)}
         device = self.device
         telemetry = Telemetry(device, self.stack)
         with device.current(), threads.chosen(self.profile.name):
             told = list(self._cold(device))
             self._read(telemetry, told)
-            known = {one.name: one for one in subjects(self.profile.benchmarks, self.stack)}
-            for name in (*self.profile.subjects, *(self.profile.together if together else ())):
-                if name not in self.without:
-                    self._subject(known[name], device)
+            self._measure(device, turns)
             self._hot(told, device)
             self._read(telemetry, told)
         self.record.checks += [one.check(self.card) for one in told]
         self.record.checks.append(replay.coverage(told, self.card, dict(telemetry.facts())))
         self.record.provenance |= _limits(telemetry)
+
+    def _measure(self, device: Device, turns: Turns) -> None:
+        """Measure what shares the host in turns, then what takes all cards, then what is this card's own, side by side."""
+        known = {one.name: one for one in subjects(self.profile.benchmarks, self.stack)}
+        own, profile = [name for name in self.profile.subjects if name not in self.profile.turns], self.profile
+        turns.meet("replayed")
+        for name in self._asked(profile.turns):
+            with turns.turn():
+                self._subject(known[name], device)
+        turns.meet("shared")
+        for name in self._asked(profile.together) if self.card == 0 else ():
+            self._subject(known[name], device)
+        turns.meet("together")
+        for name in self._asked(own):
+            self._subject(known[name], device)
+
+    def _asked(self, names: Sequence[str]) -> list[str]:
+        return [name for name in names if name not in self.without]
 
     def _cold(self, device: Device) -> Iterator[ReplayTold]:
         with replay.deterministic():
@@ -121,7 +141,7 @@ def main(words: list[str], say: Callable[[str], None] = lambda _: None) -> int:
     for name in stack.imports:
         __import__(name)
     record = writer.begin(rules.VERB, stack.name)
-    CardWork(stack, told["card"], rules.profile(told["profile"]), record, told["without"]).take(told["together"])
+    CardWork(stack, told["card"], rules.profile(told["profile"]), record, told["without"]).take(Path(told["turns"]))
     record.verdict = records.overall(check.verdict for check in record.checks)
     writer.keep(record, Path(told["out"]))
     say(f"card {told['card']}: {record.verdict.value}")
