@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import shlex
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from stackproof import cli
 from stackproof.fleet import engines, plan
 from stackproof.fleet.engines import PodTerms
+from stackproof.stack import environments
 
 PLAN = plan.make("My sweep: 1/2", "cuda", "full", ["n1", "n2.site.org", "n3"], seed=1)
 
@@ -40,6 +42,79 @@ def test_a_job_has_a_pod_for_each_host_and_no_two_on_one() -> None:
     container = pod["containers"][0]
     assert container["command"][-2:] == ["--stack", "cuda"] and container["env"][0]["name"] == "NODE_NAME"
     assert container["resources"]["limits"] == {"nvidia.com/gpu": "8"}
+
+
+@pytest.mark.parametrize("folder", ["HOST", "the HOST HOST1 ones", "node-HOSTS"])
+def test_a_folder_that_is_called_host_stays_as_it_is(folder: str) -> None:
+    """What xargs puts in place of a host stands nowhere but where a host goes."""
+    line = engines.ssh_lines(PLAN, Path("/shared") / folder, "python")[1]
+    words = shlex.split(line.partition(" < ")[0])
+    place = words[words.index("-I") + 1]
+    sent = [word.replace(place, "n1") for word in words[words.index("-I") + 2 :]]
+    assert sent[:5] == ["ssh", "-n", "-o", "BatchMode=yes", "n1"]
+    assert shlex.split(sent[5])[5:] == [f"/shared/{folder}", "--stack", "cuda", "--host", "n1"]
+
+
+def test_a_folder_with_the_word_of_clustershell_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It would be another folder on each host."""
+    words = [
+        "fleet",
+        "plan",
+        str(tmp_path / "%host"),
+        "--stack",
+        "cpu",
+        "--hosts",
+        "a",
+        "--engine",
+        "ssh",
+        "--python",
+        "python",
+    ]
+    assert cli.main(words) == 2
+    assert "holds a '%'" in capsys.readouterr().err
+
+
+def test_ssh_is_told_a_python_that_has_torch(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where this one has none it is that of the stack's lock, as under Slurm."""
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(environments, "prepare", lambda stack, say: Path(f"/envs/{stack.name}/bin/python"))
+    words = ["fleet", "plan", str(tmp_path / "a"), "--stack", "cpu", "--hosts", "a", "--engine", "ssh"]
+    assert cli.main(words) == 0
+    assert "/envs/cpu/bin/python -m stackproof fleet card" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ("--namespace", "Lab"),
+        ("--namespace", "a.b"),
+        ("--namespace", "-a"),
+        ("--claim", "a_b"),
+        ("--claim", "x" * 254),
+        ("--claim", ""),
+    ],
+)
+def test_names_of_kubernetes_are_checked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], wrong: tuple[str, str]
+) -> None:
+    """One sentence, before any file is written."""
+    words = [
+        "fleet",
+        "plan",
+        str(tmp_path / "a"),
+        "--stack",
+        "cpu",
+        "--hosts",
+        "a",
+        "--engine",
+        "kubernetes",
+        "--image",
+        "x",
+    ]
+    assert cli.main([*words, f"{wrong[0]}={wrong[1]}"]) == 2
+    assert "RFC 1123" in capsys.readouterr().err and not (tmp_path / "a" / "plan.json").exists()
 
 
 @pytest.mark.parametrize("name", ["My sweep: 1/2", "---", "x" * 200, "ünïcode", "a.b_c"])

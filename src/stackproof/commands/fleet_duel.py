@@ -66,7 +66,6 @@ def _duel(options: argparse.Namespace) -> int:
 
     folder = options.folder.absolute()
     made = plan.load(folder)
-    options.container = ""
     python = str(fleet_plan.python_of(options, made.stack))
     launcher = Launcher.of(options.launch, python, made.stack, made.profile, options.deadline_scale, options.start)
     before = sweep.judged(folder)

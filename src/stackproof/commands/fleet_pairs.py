@@ -37,7 +37,6 @@ def _run(options: argparse.Namespace) -> int:
 
     folder = options.folder.absolute()
     made = plan.load(folder)
-    options.container = ""
     launcher = pairing.PairLauncher.of(options.launch, str(fleet_plan.python_of(options, made.stack)), options.minutes)
     pairing.measure(made, folder, options.rounds, launcher, lambda text: print(plain(text, lines=False), flush=True))  # noqa: T201
     found = sweep.judged(folder)

@@ -102,6 +102,7 @@ def _plan(options: argparse.Namespace) -> int:
     )
     pod = _pod(options) if options.engine == "kubernetes" else None
     path = made.keep(options.folder.absolute())
+    made = plan.load(path.parent)  # an equal one that was there stays as it is
     print(f"{len(made.hosts)} hosts, profile {profile}: {path}")  # noqa: T201
     for line in _next(options, made, pod):
         print(line)  # noqa: T201
@@ -131,25 +132,28 @@ def _next(options: argparse.Namespace, made: FleetPlan, pod: PodTerms | None) ->
         return [f"next: kubectl apply -f {folder / engines.MANIFEST}", judged]
     if options.engine == "ssh":
         write_atomically(folder / engines.HOSTS, engines.hosts_file(made))
-        python = options.python or sys.executable
+        python = str(python_of(options, made.stack))
         return ["next, one of:", *(f"  {line}" for line in engines.ssh_lines(made, folder, python)), judged]
     return [f"next: stackproof fleet run {folder}", judged]
 
 
 def _pod(options: argparse.Namespace) -> PodTerms:
+    from stackproof.fleet import engines
     from stackproof.fleet.engines import PodTerms
 
     if not options.image:
         raise Refusal(
             "a pod needs an image: add --image NAME, one that holds the stack and stackproof (containers/README.md)"
         )
+    claim = engines.label("--claim", options.claim, 253)
+    namespace = engines.label("--namespace", options.namespace) if options.namespace else ""
     resources = {}
     for text in options.resource:
         name, _, count = text.partition("=")
         if not name or not count.isdecimal():
             raise Refusal(f"--resource '{plain(text, 80)}' is not NAME=COUNT; write it as nvidia.com/gpu=8")
         resources[name] = count
-    return PodTerms(options.image, options.claim, resources, options.namespace)
+    return PodTerms(options.image, claim, resources, namespace)
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -184,7 +188,7 @@ def python_of(options: argparse.Namespace, stack: str) -> Path:
     """Return the interpreter of the hosts: what was named, this one in a vendor's container, or the lock's, which is built here once."""
     if options.python:
         return Path(options.python)
-    if options.container:
+    if getattr(options, "container", ""):
         return Path("python3")
     if importlib.util.find_spec("torch"):
         return Path(sys.executable)

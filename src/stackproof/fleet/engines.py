@@ -5,13 +5,17 @@ Everything in them comes from the plan and from flags, never from a record; name
 
 from __future__ import annotations
 
+import itertools
 import json
+import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from stackproof.base.errors import Refusal
+from stackproof.base.text import plain
 from stackproof.fleet import rules
 from stackproof.fleet.plan import FleetPlan
 from stackproof.record.store import slug
@@ -21,6 +25,8 @@ HOSTS = "hosts.txt"
 MANIFEST = "job.json"
 _FANOUT = 64
 _MOUNT = "/sweep"
+_LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?")
+_SUBDOMAIN = re.compile(rf"{_LABEL.pattern}(?:\.{_LABEL.pattern})*")
 
 
 @dataclass(frozen=True)
@@ -44,13 +50,44 @@ def hosts_file(plan: FleetPlan) -> str:
 
 
 def ssh_lines(plan: FleetPlan, folder: Path, python: str) -> list[str]:
-    """Return what people type without a scheduler: with ClusterShell, or with SSH alone. We start neither."""
-    listed = shlex.quote(str(folder / HOSTS))
-    remote = shlex.join(card_words(python, str(folder), plan.stack))
+    """Return what people type without a scheduler: with ClusterShell, or with SSH alone. We start neither.
+
+    Each replaces a word by the host: `%host`, and for xargs one that stands nowhere else in the line.
+
+    Raises:
+        Refusal: the folder or the interpreter holds ClusterShell's own word.
+    """
+    words = card_words(python, str(folder), plan.stack)
+    if bad := next((word for word in words if "%" in word), None):
+        raise Refusal(
+            f"'{plain(bad, 120, lines=False)}' holds a '%', which ClusterShell replaces; name a path without it"
+        )
+    listed, remote = shlex.quote(str(folder / HOSTS)), shlex.join(words)
+    place = next(name for name in _placeholders() if name not in f"{listed}{remote}")
     return [
         f"clush -R exec --hostfile {listed} --fanout {_FANOUT} ssh -n -o BatchMode=yes %host {shlex.quote(f'{remote} --host %host')}",
-        f"xargs -P {_FANOUT} -I HOST ssh -n -o BatchMode=yes HOST {shlex.quote(f'{remote} --host HOST')} < {listed}",
+        f"xargs -P {_FANOUT} -I {place} ssh -n -o BatchMode=yes {place} {shlex.quote(f'{remote} --host {place}')} < {listed}",
     ]
+
+
+def _placeholders() -> Iterator[str]:
+    yield "HOST"
+    yield from (f"HOST{number}" for number in itertools.count(1))
+
+
+def label(option: str, text: str, most: int = 63) -> str:
+    """Return a name as Kubernetes takes it (RFC 1123), a subdomain where it may be longer than a label.
+
+    Raises:
+        Refusal: it is none.
+    """
+    pattern = _LABEL if most == 63 else _SUBDOMAIN
+    if not pattern.fullmatch(text) or len(text) > most:
+        raise Refusal(
+            f"{option} '{plain(text, 80, lines=False)}' is no name of Kubernetes (RFC 1123); write small letters, digits and hyphens, "
+            f"{most} at most, beginning and ending with a letter or a digit"
+        )
+    return text
 
 
 def manifest(plan: FleetPlan, terms: PodTerms) -> str:
