@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import xml.etree.ElementTree as ET
 from pathlib import Path
@@ -79,6 +80,29 @@ def test_the_picture_has_a_strip_a_subject_and_names_outliers(judged: FleetJudge
     assert any(text.startswith(("slow1 +4", "slow1 +3")) for text in texts)
     title = root.find("{http://www.w3.org/2000/svg}title")
     assert title is not None and title.text == judged.headline
+
+
+def test_every_host_is_in_the_picture(judged: FleetJudgement) -> None:
+    """Also those that no strip shows: unlike ones, and those that left nothing."""
+    drawn = picture.svg(judged)
+    titles = [one.text or "" for one in ET.fromstring(drawn).iter("{http://www.w3.org/2000/svg}title")]
+    for host in judged.hosts:
+        assert f"{host.host}: {host.standing.value}" in titles
+    assert "1 not reached" in drawn and "12 proved" in drawn
+
+
+@pytest.mark.parametrize("count", [0, 1, 2])
+def test_a_fleet_of_one_has_a_picture(tmp_path: Path, count: int) -> None:
+    """A host that is compared with nobody is drawn all the same."""
+    root = ET.fromstring(picture.svg(sweep.judged(fleet(tmp_path, count, silent=("gone",) if not count else ()))))
+    assert len(list(root.iter("{http://www.w3.org/2000/svg}rect"))) == max(count, 1)
+
+
+def test_ten_thousand_hosts_are_one_small_picture(judged: FleetJudgement) -> None:
+    """What is proved is drawn in one path, what is not is named; all lie within the picture."""
+    many = tuple(dataclasses.replace(judged.hosts[0], host=f"m{number}") for number in range(10000))
+    drawn = picture.svg(dataclasses.replace(judged, hosts=(*many, *judged.hosts)))
+    assert len(drawn) < 400_000 and "slow1: slow" in drawn
 
 
 def test_pseudonyms_are_stable_and_nobody_is_named(judged: FleetJudgement) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence, Set
 
 from stackproof.base.text import in_html, plain
+from stackproof.fleet import roster
 from stackproof.fleet.judgement import FleetJudgement, GroupTold, Standing, Strip
 
 _WIDTH, _LEFT, _STRIP, _HEAD = 960, 170, 66, 40
@@ -19,7 +20,8 @@ _COLOURS = {"plain": "#7d8590", "odd": "#d1242f", "split": "#9a6700", "ink": "cu
 
 def svg(found: FleetJudgement) -> str:
     """Return the picture of all groups, one below the other; a title says what is to be seen, to those who hear it too."""
-    body, y = list[str](), 10
+    body, high = roster.drawn(found, _WIDTH, 10)
+    y = high + 20
     odd = {(host.host, one.card, one.subject) for host in found.hosts for one in host.findings if one.duel != "refuted"}
     for group in found.groups:
         body += _head(group, found, y)
