@@ -17,8 +17,10 @@ SPREADS = (0.004, 0.01, 0.02)
 
 def table(sweeps: int, seed: int) -> str:
     """Return a row for each size: sweeps of healthy hosts in which one is called slow; then suspected, and in which all is proved."""
-    heads = [f"hosts differ by {spread:.1%}" for spread in SPREADS]
-    lines = [f"| healthy hosts | {' | '.join(heads)} |", f"|---|{'---|' * len(heads)}"]
+    heads = [f"hosts differ by {100 * spread:.1f} %" for spread in SPREADS]
+    said = "in how many sweeps anybody is called slow by the records alone, suspected, or undecided."
+    lines = [f"**Small groups** of healthy hosts only, of the same noise: {said}", ""]
+    lines += [f"| healthy hosts | {' | '.join(heads)} |", f"|---|{'---|' * len(heads)}"]
     for size in SIZES:
         cells = [_cell(FleetWorld(size, hosts=spread, slow=0.0), sweeps, seed + size) for spread in SPREADS]
         lines.append(f"| {size} | {' | '.join(cells)} |")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tools.fleet_calibration import __main__ as calibration
-from tools.fleet_calibration import speed, sweeping, worlds
+from tools.fleet_calibration import small, speed, sweeping, worlds
 from tools.fleet_calibration.rivals import RIVALS
 from tools.fleet_calibration.worlds import FleetWorld
 
@@ -45,3 +45,10 @@ def test_the_table_and_the_speed(tmp_path: Path) -> None:
     rows = [line for line in text.splitlines() if line.startswith("|")]
     assert len(rows) == 2 + len(RIVALS) + 2 and rows[-1].startswith(f"| **{sweeping.OURS}**")
     assert took.seconds > 0 and "20 records" in text
+
+
+def test_small_groups_have_a_row_each() -> None:
+    """By size, with what healthy hosts are called; of three nobody is compared."""
+    rows = [line for line in small.table(3, 1).splitlines() if line.startswith("| ")]
+    assert [row.split(" | ")[0] for row in rows[1:]] == [f"| {size}" for size in small.SIZES]
+    assert rows[1].count("0.0 % slow") == 3 and rows[1].count("100.0 % undecided") == 3
