@@ -92,7 +92,7 @@ def test_cards_work_side_by_side(work: Callable[[Run], Record]) -> None:
     def run(words: list[str], log: Path, deadline: float) -> int:
         told = json.loads(words[-1])
         if told["card"] == 0:
-            turns.Turns(Path(told["turns"]), 0, 3, 1.0).tell()
+            turns.CardTurns(Path(told["turns"]), 0, 3, 1.0).tell()
         together.wait()
         left(words, cards=3)
         return 0

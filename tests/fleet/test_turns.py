@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from stackproof.fleet import turns
-from stackproof.fleet.turns import Turns
+from stackproof.fleet.turns import CardTurns
 
 
 def test_nobody_goes_on_before_all_are_there(tmp_path: Path) -> None:
@@ -15,7 +15,7 @@ def test_nobody_goes_on_before_all_are_there(tmp_path: Path) -> None:
     passed: list[int] = []
 
     def come(card: int) -> None:
-        Turns(tmp_path, card, 3, 30.0).meet("here")
+        CardTurns(tmp_path, card, 3, 30.0).meet("here")
         passed.append(card)
 
     threads = [threading.Thread(target=come, args=(card,)) for card in (0, 1)]
@@ -35,7 +35,7 @@ def test_one_at_a_time(tmp_path: Path) -> None:
 
     def take(card: int) -> None:
         for _ in range(3):
-            with Turns(tmp_path, card, 3, 30.0).turn():
+            with CardTurns(tmp_path, card, 3, 30.0).turn():
                 inside[0] += 1
                 most[0] = max(most[0], inside[0])
                 time.sleep(0.02)
@@ -52,8 +52,8 @@ def test_one_at_a_time(tmp_path: Path) -> None:
 def test_who_is_gone_is_not_waited_for(tmp_path: Path) -> None:
     """One that has ended never, one that hangs for the patience, and not again at the next point."""
     turns.leave(tmp_path, 1)
-    Turns(tmp_path, 0, 2, 60.0).meet("here")
-    one = Turns(tmp_path, 0, 3, 0.2)
+    CardTurns(tmp_path, 0, 2, 60.0).meet("here")
+    one = CardTurns(tmp_path, 0, 3, 0.2)
     one.meet("there")
     one.patience_s = 60.0
     one.meet("later")
@@ -64,5 +64,5 @@ def test_how_many_there_are_is_told(tmp_path: Path) -> None:
     assert turns.counted(tmp_path) == 0
     (tmp_path / "cards").write_text("x", encoding="ascii")
     assert turns.counted(tmp_path) == 0
-    Turns(tmp_path, 0, 8, 1.0).tell()
+    CardTurns(tmp_path, 0, 8, 1.0).tell()
     assert turns.counted(tmp_path) == 8

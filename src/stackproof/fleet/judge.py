@@ -26,7 +26,7 @@ from stackproof.fleet.judgement import (
     Strip,
 )
 from stackproof.fleet.majority import Vote
-from stackproof.fleet.wanted import Wanted
+from stackproof.fleet.wanted import PlanWants
 from stackproof.record import store
 from stackproof.record.records import Verdict
 
@@ -57,7 +57,7 @@ class FleetCourt:
     expected: Sequence[str]
     duels: Mapping[DuelKey, DuelSaid]
     problems: Sequence[str] = ()
-    wanted: Wanted | None = None
+    wanted: PlanWants | None = None
 
     def judge(self) -> FleetJudgement:
         """Return what is said of every host."""
@@ -135,7 +135,7 @@ class _Told:
     """One group as it is judged."""
 
     def __init__(
-        self, group: _Group, votes: Sequence[Vote], duels: Mapping[DuelKey, DuelSaid], wanted: Wanted | None
+        self, group: _Group, votes: Sequence[Vote], duels: Mapping[DuelKey, DuelSaid], wanted: PlanWants | None
     ) -> None:
         self.group, self.votes, self._duels, self._wanted = group, votes, duels, wanted
         self._rules = rules.load().judging

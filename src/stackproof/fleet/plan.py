@@ -56,9 +56,9 @@ class FleetPlan:
             raise Wrong("hosts", "holds a host twice")
 
     @property
-    def wants(self) -> wanted.Wanted:
+    def wants(self) -> wanted.PlanWants:
         """Return what each host is to do."""
-        return wanted.Wanted(self.stack, self.profile, self.without, self.cards)
+        return wanted.PlanWants(self.stack, self.profile, self.without, self.cards)
 
     @property
     def _terms(self) -> tuple[object, ...]:

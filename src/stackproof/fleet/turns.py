@@ -31,7 +31,7 @@ def leave(folder: Path, card: int) -> None:
 
 
 @dataclass
-class Turns:
+class CardTurns:
     """One card among so many of its host."""
 
     folder: Path

@@ -19,7 +19,7 @@ _RANKS = re.compile(r"-(\d+)-ranks$")
 
 
 @dataclass(frozen=True)
-class Wanted:
+class PlanWants:
     """What each host of a sweep is to do."""
 
     stack: str

@@ -23,7 +23,7 @@ from stackproof.device.telemetry import Telemetry
 from stackproof.fleet import replay, rules
 from stackproof.fleet.replay import ReplayTold
 from stackproof.fleet.rules import CardProfile
-from stackproof.fleet.turns import Turns
+from stackproof.fleet.turns import CardTurns
 from stackproof.record import records, writer
 from stackproof.record.checks import CheckEnded
 from stackproof.record.records import Check, Figure, Measurement, Record, Verdict
@@ -54,7 +54,7 @@ class CardWork:
 
     def take(self, folder: Path) -> None:
         """Replay, measure, replay; `folder`: where the cards of this host meet."""
-        turns = Turns(folder, self.card, devices.count(self.stack.device), _PATIENCE * 60 * self.profile.deadline)
+        turns = CardTurns(folder, self.card, devices.count(self.stack.device), _PATIENCE * 60 * self.profile.deadline)
         turns.tell()
         self.record.provenance |= {"cards": devices.count(self.stack.device), **torch_facts(self.stack)}
         device = self.device
@@ -69,7 +69,7 @@ class CardWork:
         self.record.checks.append(replay.coverage(told, self.card, dict(telemetry.facts())))
         self.record.provenance |= _limits(telemetry)
 
-    def _measure(self, device: Device, turns: Turns) -> None:
+    def _measure(self, device: Device, turns: CardTurns) -> None:
         """Measure what shares the host in turns, then what takes all cards, then what is this card's own, side by side."""
         known = {one.name: one for one in subjects(self.profile.benchmarks, self.stack)}
         own, profile = [name for name in self.profile.subjects if name not in self.profile.turns], self.profile
