@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from stackproof import __version__
-from stackproof.base import files, typed
+from stackproof.base import files, processes, typed
 from stackproof.base.errors import Refusal
 from stackproof.base.outlet import ended, outlets
 from stackproof.base.text import plain
@@ -58,7 +58,7 @@ def main(words: Sequence[str] | None = None) -> int:
             left.code = ended(int(left.code or 0), out)
             raise
     if code == _INTERRUPTED:
-        for number in (signal.SIGINT, signal.SIGTERM):  # a late one must not kill Python as it shuts down
+        for number in processes.ENDINGS:  # a late one must not kill Python as it shuts down
             signal.signal(number, signal.SIG_IGN)
     return code
 
@@ -146,10 +146,10 @@ def _print_anything() -> None:
 
 
 def _listen() -> None:
-    """Treat SIGTERM (nox, CI) like Ctrl-C: nothing is left running and the record is written.
+    """Treat SIGTERM (nox, CI) and SIGHUP (a closed terminal) like Ctrl-C: nothing is left running and the record is written.
 
     A second one, from an impatient hand, must not break off just that; it is heard again after a while.
-    Where Ctrl-C is ignored, as under nohup, it stays so.
+    What is ignored, as under nohup, stays so.
     """
     heard: list[float] = []
 
@@ -160,5 +160,6 @@ def _listen() -> None:
         raise KeyboardInterrupt
 
     signal.signal(signal.SIGTERM, interrupt)
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, interrupt)
+    for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+        if signal.getsignal(number) is usual:
+            signal.signal(number, interrupt)

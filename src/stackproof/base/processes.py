@@ -15,12 +15,14 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 MARK = "STACKPROOF_RUN"
+ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""What asks a run to end: Ctrl-C, a scheduler, a terminal that was closed."""
 _PR_SET_PDEATHSIG = 1  # prctl(2)
 _ENV_END = 51 - 3  # of the fields of /proc/PID/stat after the name
 _NO_QUOTA = float(1 << 20)
@@ -39,13 +41,15 @@ def start(
     mark: str,
     pass_fds: Sequence[int] = (),
     cwd: str | None = None,
+    unset: Collection[str] = (),
 ) -> subprocess.Popen[bytes]:
     """Start a command in a session of its own, so that a Ctrl-C reaches us and not it, with its output in a file.
 
-    `pass_fds`: open files that it inherits besides its output, such as an MPI launcher's.
+    `pass_fds`: open files that it inherits besides its output, such as an MPI launcher's; `unset`: variables that it does not inherit.
     """
     within = f"{os.environ.get(MARK, '')}/{mark}".lstrip("/")  # a run inside a run is also found by the outer mark
-    marked = {**os.environ, **environment, MARK: within}
+    inherited = {name: value for name, value in os.environ.items() if name not in unset}
+    marked = {**inherited, **environment, MARK: within}
     return subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
@@ -124,14 +128,14 @@ def end_tree(mark: str, root: subprocess.Popen[bytes] | None = None, within_s: f
 
 @contextlib.contextmanager
 def undisturbed() -> Iterator[None]:
-    """Let no SIGTERM or Ctrl-C break off what must be finished, such as the record of a run that failed.
+    """Let no SIGTERM, SIGHUP or Ctrl-C break off what must be finished, such as the record of a run that failed.
 
     A launcher that has lost one rank sends SIGTERM to all others, and SIGKILL half a minute later.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    kept = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
+    kept = {number: signal.signal(number, signal.SIG_IGN) for number in ENDINGS}
     try:
         yield
     finally:
