@@ -19,7 +19,7 @@ from stackproof.bisect.splits import Splitting, ddmin
 from stackproof.commands import arguments
 from tools.bisect_calibration import page
 from tools.bisect_calibration.methods import METHODS
-from tools.bisect_calibration.worlds import CASES, Case, Machine, Method
+from tools.bisect_calibration.worlds import CASES, Case, Method
 from tools.gate_calibration.page import put
 
 SEED = 21
@@ -33,7 +33,7 @@ def tried(case: Case, method: Method, trials: int) -> page.Row:
     for number in range(trials):
         dice = random.Random(SEED + number)
         planted = case.plant(dice)
-        told.append(method(planted, Machine(dice, case.noise / 2**0.5)))
+        told.append(method(planted, case.machine(dice)))
         right.append(told[-1].blamed == planted.culprits)
     return page.Row(told, right)
 

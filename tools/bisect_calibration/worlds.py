@@ -21,10 +21,13 @@ class Machine:
     drift: float = DRIFT
     level: float = 0.0
     runs: int = 0
+    flaky: bool = False
 
     def run(self, worse: float) -> float:
-        """Return the logarithm of the time of one run that is worse by so much."""
+        """Return the logarithm of the time of one run that is worse by so much; of a failure that comes and goes, whether it came."""
         self.runs += 1
+        if self.flaky:
+            return float(self.dice.random() < worse)
         self.level += self.dice.gauss(0, self.drift * self.noise)
         return self.level + worse + self.dice.gauss(0, self.noise)
 
@@ -40,7 +43,10 @@ class Machine:
 
 @dataclass(frozen=True)
 class Case:
-    """What is searched. `together`: the culprits are bad only where they meet; `line`: these are commits, of which one is the first bad."""
+    """What is searched. `together`: the culprits are bad only where they meet; `line`: these are commits, of which one is the first bad.
+
+    `flaky`: it is no time but a failure, and the effect its rate.
+    """
 
     name: str
     count: int
@@ -49,6 +55,11 @@ class Case:
     together: bool = False
     line: bool = False
     noise: float = NOISE
+    flaky: bool = False
+
+    def machine(self, dice: random.Random) -> Machine:
+        """Return the machine that it runs on; half of the variance of a launch is each run's."""
+        return Machine(dice, self.noise / 2**0.5, flaky=self.flaky)
 
     def plant(self, dice: random.Random) -> Planted:
         """Choose the culprits."""
@@ -94,4 +105,9 @@ CASES = (
     Case("equal ends, 12 packages", 12, 0, 0.0),
     Case("one of 64 commits, signal-to-noise 2", 64, 1, 2 * NOISE / 2**0.5, line=True),
     Case("one of 64 commits, signal-to-noise 3", 64, 1, 3 * NOISE / 2**0.5, line=True),
+    *(
+        Case(f"one of 12 packages, a failure in {rate} % of runs", 12, 1, rate / 100, flaky=True)
+        for rate in (100, 60, 30, 20)
+    ),
+    Case("12 packages, a failure that never comes", 12, 0, 0.0, flaky=True),
 )

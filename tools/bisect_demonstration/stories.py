@@ -38,6 +38,19 @@ _COMMITS, _BROKEN, _BAD = 10, 4, 7
 _PACKAGE, _FILE = "ultralytics", "ultralytics/nn/modules/block.py"
 _LAYER = 'y.extend(self.m(y[-1]) for _ in range(getattr(self, "n", 3)))\n        y = self.cv2(torch.cat(y, 1))\n'
 _WRONG = "        y = y + 0.1 * (y - y.detach())\n"
+_ROUNDED = "        y = y.to(torch.bfloat16).to(y.dtype) if y.dtype is torch.float32 else y\n"
+_ROOT_FILE = "ultralytics/nn/tasks.py"
+_PREDICT = "        return self.predict(x, *args, **kwargs)\n"
+_WAITS = """        import time
+        began = time.perf_counter()
+        found = self.predict(x, *args, **kwargs)
+        until = time.perf_counter() + SHARE * (time.perf_counter() - began)
+        while time.perf_counter() < until:
+            pass
+        return found
+"""
+_SHARE = "0.15"
+"""Of the forward pass, which is about four tenths of a step: 6 % of the step."""
 _NEUTRAL = [word for number in range(3) for word in ("--bad-env", f"NEUTRAL_{number}=1")]
 
 
@@ -87,8 +100,22 @@ def commit(work: Path) -> BisectStory:
     return BisectStory(words, f"(Step {_BAD})", clone, {"PYTHONPATH": str(clone / "src")})
 
 
-def wheel(work: Path, day: str = "2026-11-05") -> BisectStory:
+def wheel(work: Path) -> BisectStory:
     """The lock as it would have been on a day, and today's with a wheel of which one layer has a wrong gradient."""
+    return _rebuilt(work, (_FILE, _LAYER, _LAYER + _WRONG), "training-yolov8n")
+
+
+def check(work: Path) -> BisectStory:
+    """The same two locks, with a wheel of which one layer rounds float32 to bfloat16: a check of the smoke suite fails."""
+    return _rebuilt(work, (_FILE, _LAYER, _LAYER + _ROUNDED), "smoke/workloads::float32[yolov8n]")
+
+
+def slower(work: Path) -> BisectStory:
+    """The same two locks, with a wheel that computes the same and makes every step 6 % longer; no counter shows it."""
+    return _rebuilt(work, (_ROOT_FILE, _PREDICT, _WAITS.replace("SHARE", _SHARE)), "training-yolov8n::time")
+
+
+def _rebuilt(work: Path, edit: tuple[str, str, str], what: str, day: str = "2026-11-05") -> BisectStory:
     clone = work / "older"
     if not clone.exists():
         _git(work, "clone", "--quiet", str(ROOT), str(clone))
@@ -96,22 +123,17 @@ def wheel(work: Path, day: str = "2026-11-05") -> BisectStory:
     _run([sys.executable, "-m", "stackproof", "lock", STACK, "--upgrade"], clone, env)
     python = environments.prepare(stacks.load(STACK))
     site = environments.site_packages(python.parent.parent)
-    built = rebuild.wheel(_PACKAGE, site, (_FILE, _LAYER, _LAYER + _WRONG), work / "wheels")
+    built = rebuild.wheel(_PACKAGE, site, edit, work / "wheels")
     bad = work / "bad.lock"
     rebuild.relock(stacks.load(STACK).lock, _PACKAGE, built, bad)
-    words = [
-        "--good",
-        str(clone / "stacks" / STACK / "requirements.lock"),
-        "--bad",
-        str(bad),
-        "--what",
-        "training-yolov8n",
-    ]
+    words = ["--good", str(clone / "stacks" / STACK / "requirements.lock"), "--bad", str(bad), "--what", what]
     source = {"PYTHONPATH": str(ROOT / "src"), "UV_FIND_LINKS": str(work / "wheels")}
     return BisectStory(words, f"{_PACKAGE} ", environment=source)
 
 
-STORIES: dict[str, Callable[[Path], BisectStory]] = {"pair": pair, "hang": hang, "commit": commit, "wheel": wheel}
+STORIES: dict[str, Callable[[Path], BisectStory]] = {
+    "pair": pair, "hang": hang, "commit": commit, "wheel": wheel, "check": check, "slower": slower,
+}  # fmt: skip
 
 
 def _git(folder: Path, *words: str) -> None:

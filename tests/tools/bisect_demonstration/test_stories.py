@@ -33,4 +33,4 @@ def test_every_story_says_what_it_plants() -> None:
 def test_an_unknown_story_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     """With what there is."""
     assert main(["nosuch"]) == 2
-    assert "'nosuch' is no story; there are: pair, hang, commit, wheel" in capsys.readouterr().err
+    assert "'nosuch' is no story; there are: pair, hang, commit, wheel, check, slower" in capsys.readouterr().err
