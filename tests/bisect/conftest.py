@@ -13,6 +13,7 @@ WITH_STATISTICS = (
     "test_outcome.py",
     "test_programs.py",
     "test_run.py",
+    "test_run_sides.py",
     "test_search.py",
     "test_symptoms.py",
 )

@@ -9,7 +9,7 @@ import pytest
 
 from stackproof.base.errors import Refusal
 from stackproof.bisect.duels import Duels, NotReproducedError
-from stackproof.bisect.evidence import Exact, NoAnswer, Slowdown
+from stackproof.bisect.evidence import FailureRate, NoAnswer, Slowdown
 from stackproof.bisect.journal import Journal
 from stackproof.bisect.lineage import GOOD
 from stackproof.bisect.symptoms import GoodTurnedBadError, SymptomKind
@@ -58,7 +58,7 @@ def test_an_end_that_ends_badly_is_exact(tmp_path: Path, what: str, word: str) -
     found = duels(tmp_path, side(tmp_path, "base"), side(tmp_path, "head", what=what))
     symptom = found.confirm("one")
     assert symptom.kind is SymptomKind.ENDED and symptom.verdict is not None and symptom.verdict.value == word
-    assert found.rate == (3, 3) and found.weigher() == Exact()
+    assert found.rate == (5, 5) and found.weigher() == FailureRate((0, 5), (5, 5))
     assert found.duel("clean", lambda: side(tmp_path, "head"), 0) == 0.0
     other = "wrong" if what == "crash" else "crash"
     assert isinstance(found.duel("other", lambda: side(tmp_path, "head", what=other), 0), NoAnswer)
@@ -68,7 +68,7 @@ def test_an_end_that_ends_badly_is_exact(tmp_path: Path, what: str, word: str) -
 @pytest.mark.slow
 def test_equal_ends_are_not_reproduced(tmp_path: Path) -> None:
     """In the word SAME, after the first look."""
-    with pytest.raises(NotReproducedError, match="alike in 6 launches: one time SAME"):
+    with pytest.raises(NotReproducedError, match="alike in 6 runs: one time SAME"):
         duels(tmp_path, side(tmp_path, "base"), side(tmp_path, "head", "base")).confirm("one")
 
 

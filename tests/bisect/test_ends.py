@@ -20,7 +20,7 @@ STACK = stacks.load("cpu")
 
 def options(**given: Any) -> argparse.Namespace:
     """Return the flags of both sides."""
-    told: dict[str, Any] = {}
+    told: dict[str, Any] = {"unpinned": None}
     for side in ends.SIDES:
         told |= {side: "", f"{side}_lock": None, f"{side}_env": [], f"{side}_source": []}
     return argparse.Namespace(**{**told, **given})
@@ -56,6 +56,25 @@ def test_a_lock_is_a_side(tmp_path: Path) -> None:
     assert ends.named(options(good="HEAD", good_lock=path), "good", STACK).end.lock.digest == other.digest
     with pytest.raises(Refusal, match="name one"):
         ends.named(options(good=str(path), good_lock=path), "good", STACK)
+
+
+def test_a_lock_of_another_stack_is_refused(tmp_path: Path) -> None:
+    """By what its header says."""
+    path = tmp_path / "some.lock"
+    lock(path, pin("alpha", "1"))
+    path.write_text(path.read_text().replace("# stack: cpu", "# stack: xpu"))
+    with pytest.raises(Refusal, match="is a lock of the stack 'xpu', and 'cpu' is asked for"):
+        ends.named(options(bad=str(path)), "bad", STACK)
+
+
+def test_locks_cannot_be_compared_where_nothing_is_installed(tmp_path: Path) -> None:
+    """Commits can, with the lock of this checkout on both sides."""
+    path = tmp_path / "some.lock"
+    lock(path, pin("alpha", "1"))
+    with pytest.raises(Refusal, match="--unpinned installs nothing"):
+        ends.named(options(bad=str(path), unpinned=Path("python")), "bad", STACK)
+    found = ends.named(options(bad="HEAD", unpinned=Path("python")), "bad", STACK).end
+    assert found.commit == commits.resolved("HEAD") and found.lock.digest == lockfile.read(STACK.lock).digest
 
 
 def test_a_record_is_its_commit_and_its_variables(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from stackproof.bisect.evidence import CERTAIN, Exact, FailureRate, NoAnswer, SetWord, Slowdown, bound, settle
+from stackproof.bisect.evidence import CERTAIN, Exact, FailureRate, NoAnswer, SetWord, Slowdown, below, bound, settle
 
 DUEL = Slowdown(0.05, 0.01)
 
@@ -43,11 +43,24 @@ def test_what_is_exact_takes_one_run_and_a_bad_one_a_repeat() -> None:
 
 
 def test_a_failure_that_comes_and_goes_is_weighed_by_its_rate() -> None:
-    """The bad end fails in eight of ten runs, the good one in none: one failure says much, one clean run little."""
+    """The bad end fails in eight of ten runs, the good one in none: one failure says much, one clean run a little."""
     rate = FailureRate((0, 10), (8, 10))
     failed, clean = rate.weigh([1.0]), rate.weigh([0.0])
     assert failed > 2 and -2 < clean < 0
     assert rate.weigh([0.0] * 6) < -5 and rate.weigh([0.0, 0.0, 1.0, 1.0]) > 0
+
+
+def test_what_sets_said_makes_a_rate_better_known() -> None:
+    """A failure that seemed to come always and then did not: clean runs say less from then on."""
+    always = FailureRate((0, 5), (5, 5))
+    known = always.learnt([(SetWord.BAD, [1.0, 0.0, 1.0]), (SetWord.GOOD, [0.0] * 4), (SetWord.UNRESOLVED, [1.0])])
+    assert known == FailureRate((0, 9), (7, 8))
+    assert always.weigh([0.0, 0.0]) < known.weigh([0.0, 0.0]) < 0
+
+
+def test_runs_without_a_failure_say_which_rate_they_would_have_shown() -> None:
+    """The rule of three: about 3 of the number of runs."""
+    assert below(20) == pytest.approx(0.139, abs=0.001) and below(300) == pytest.approx(0.01, abs=0.001)
 
 
 def test_settling_stops_as_soon_as_it_is_sure() -> None:

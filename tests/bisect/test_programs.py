@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
+from stackproof.bisect.attempts import OwnCommand, ProgramEnd
 from stackproof.bisect.duels import NotReproducedError
-from stackproof.bisect.evidence import Exact, FailureRate, NoAnswer
+from stackproof.bisect.evidence import FailureRate, NoAnswer, bound
 from stackproof.bisect.journal import Journal
-from stackproof.bisect.programs import Attempt, ProgramEnd, Programs, of_command
-from stackproof.bisect.symptoms import GoodTurnedBadError
+from stackproof.bisect.programs import Programs
+from stackproof.bisect.symptoms import CannotSayError, GoodTurnedBadError
 from stackproof.gate.live import SideSpec
 
 _TELLS = "import os, sys, time; code = os.environ['CODE']; time.sleep(30) if code == 'hang' else None; "
@@ -31,27 +32,39 @@ def side(code: str) -> SideSpec:
 )
 def test_exit_codes_mean_what_git_takes_them_for(tmp_path: Path, code: str, word: str) -> None:
     """A signal and a hang have words of their own, because they may be another trouble."""
-    ended = of_command([sys.executable, "-c", _TELLS], 1.0 if code == "hang" else 20.0)(side(code), tmp_path)
+    ended = OwnCommand([sys.executable, "-c", _TELLS], 1.0 if code == "hang" else 20.0)(side(code), tmp_path)
     assert ended.word == word and "it printed last" in ended.reason
+
+
+@dataclass
+class Script:
+    """Ends as a function of the side's code says."""
+
+    tell: Callable[[str], str]
+
+    def __call__(self, side: SideSpec, folder: Path) -> ProgramEnd:
+        """Ask it."""
+        return ProgramEnd(self.tell(side.environment["CODE"]), "so it is")
+
+    def words(self, side: SideSpec) -> list[str]:
+        """Nothing is started."""
+        return []
 
 
 def scripted(tmp_path: Path, tell: Callable[[str], str], what: str = "it") -> Programs:
     """Return programs whose runs end as a function of the side's code says."""
-
-    def attempt(one: SideSpec, _: Path) -> ProgramEnd:
-        return ProgramEnd(tell(one.environment["CODE"]), "so it is")
-
-    chosen: Attempt = attempt
     return Programs(
-        side("good"), side("bad"), chosen, what, Journal(tmp_path / "j.jsonl", {}), tmp_path, lambda _: None
+        side("good"), side("bad"), Script(tell), what, Journal(tmp_path / "j.jsonl", {}), tmp_path, lambda _: None
     )
 
 
-def test_a_bad_end_that_always_fails_is_exact(tmp_path: Path) -> None:
-    """Candidates fail alike, pass, or say nothing."""
+def test_a_bad_end_that_always_fails_is_taken_for_that(tmp_path: Path) -> None:
+    """Five runs of each end; two of a candidate are enough. Candidates fail alike, pass, or say nothing."""
     found = scripted(tmp_path, {"good": "good", "bad": "failed", "hang": "hung", "none": "nothing"}.__getitem__)
     found.confirm()
-    assert found.rate == (3, 3) and found.weigher() == Exact()
+    weigher = found.weigher()
+    assert found.rate == (5, 5) and found.clean == 5 and isinstance(weigher, FailureRate)
+    assert weigher.weigh([0.0, 0.0]) < -bound(0.05, 6) and weigher.weigh([1.0, 1.0]) > bound(0.05, 6)
     told = {code: found.duel(code, lambda code=code: side(code), 0) for code in ("good", "bad", "hang", "none")}  # type: ignore[misc]
     assert told["good"] == 0.0 and told["bad"] == 1.0
     assert told["hang"] == NoAnswer("hung, and not failed: so it is") and told["none"] == NoAnswer("so it is")
@@ -59,16 +72,18 @@ def test_a_bad_end_that_always_fails_is_exact(tmp_path: Path) -> None:
 
 
 def test_a_failure_that_comes_and_goes_is_learnt_as_a_rate(tmp_path: Path) -> None:
-    """Every second run of the bad end fails: eight runs of either end tell the rates."""
+    """Every second run of the bad end fails: eight failures tell the rate, and as many clean runs of the good end."""
     turns = iter(range(100))
     found = scripted(tmp_path, lambda code: "failed" if code == "bad" and next(turns) % 2 == 0 else "good")
     found.confirm()
-    assert found.weigher() == FailureRate((0, 8), (4, 8))
+    assert found.weigher() == FailureRate((0, 15), (8, 15))
 
 
 def test_a_bad_end_that_does_not_fail_is_not_reproduced(tmp_path: Path) -> None:
-    """Three runs, and a sentence."""
-    with pytest.raises(NotReproducedError, match="'it' does not fail in 3 runs"):
+    """Twenty runs, and which rate would have shown."""
+    with pytest.raises(
+        NotReproducedError, match=r"'it' does not fail in 20 runs .* a failure in 14% of them or more would have shown"
+    ):
         scripted(tmp_path, lambda _: "good").confirm()
 
 
@@ -84,10 +99,29 @@ def test_a_good_end_that_fails_ends_it_at_once_and_at_the_end(tmp_path: Path) ->
         found.recheck()
 
 
-def test_a_side_that_cannot_be_tested_is_said(tmp_path: Path) -> None:
-    """The good end says nothing."""
-    with pytest.raises(NotReproducedError, match="good side cannot be tested"):
-        scripted(tmp_path, lambda _: "nothing").confirm()
+@pytest.mark.parametrize("side", ["good", "bad"])
+def test_an_end_that_says_nothing_leaves_nothing_to_say(tmp_path: Path, side: str) -> None:
+    """Three runs that end with 125, one after the other; it is neither alike nor worse."""
+    with pytest.raises(CannotSayError, match=f"no run of the {side} side could be judged: 3 one after the other"):
+        scripted(tmp_path, lambda code: "nothing" if code == side else "good").confirm()
+
+
+def test_an_end_that_says_nothing_now_and_then_is_asked_again(tmp_path: Path) -> None:
+    """Every third run of either end cannot be judged."""
+    turns = iter(range(1000))
+    found = scripted(
+        tmp_path, lambda code: "nothing" if next(turns) % 3 == 0 else {"good": "good", "bad": "failed"}[code]
+    )
+    found.confirm()
+    assert found.rate == (5, 5) and found.clean == 5
+
+
+def test_minutes_that_are_over_end_the_confirmation(tmp_path: Path) -> None:
+    """After three runs of each end."""
+    found = scripted(tmp_path, {"good": "good", "bad": "failed"}.__getitem__)
+    found.minutes = 0.0
+    found.confirm()
+    assert found.rate == (3, 3) and found.clean == 3
 
 
 def test_what_is_known_is_not_run_again(tmp_path: Path) -> None:
@@ -95,4 +129,4 @@ def test_what_is_known_is_not_run_again(tmp_path: Path) -> None:
     scripted(tmp_path, {"good": "good", "bad": "failed"}.__getitem__).confirm()
     again = scripted(tmp_path, lambda _: (_ for _ in ()).throw(AssertionError("it was run")))
     again.confirm()
-    assert again.rate == (3, 3) and replace(again).word == "failed"
+    assert again.rate == (5, 5) and replace(again).word == "failed"

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from stackproof.base.errors import Refusal
 from stackproof.bisect.atoms import Atom, AtomKind
 from stackproof.bisect.releases import between, searchable
 
@@ -45,7 +46,16 @@ def test_releases_between_are_pins_oldest_first(tmp_path: Path) -> None:
     assert early == [] and [one.version for one in between(package("1.2rc1", "1.3"), uv(tmp_path), "3.12")] == ["1.2"]
 
 
-def test_an_index_that_cannot_be_asked_has_none(tmp_path: Path) -> None:
+def test_an_index_that_cannot_be_reached_is_no_index_without_releases(tmp_path: Path) -> None:
+    """One sentence says so."""
+    path = tmp_path / "uv"
+    path.write_text("#!/bin/sh\necho 'error: Failed to fetch / dns error' >&2; exit 2\n")
+    path.chmod(0o755)
+    with pytest.raises(Refusal, match="the index cannot be reached: error: Failed to fetch"):
+        between(package("1.0", "1.3"), path, "3.12")
+
+
+def test_an_index_that_has_none_between_gives_none(tmp_path: Path) -> None:
     """The package is still named; nor is there an answer where uv is not there."""
     assert between(package("1.0", "1.3"), uv(tmp_path, silent=True), "3.12") == []
     assert between(package("1.0", "1.3"), tmp_path / "nothing", "3.12") == []

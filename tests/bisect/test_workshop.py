@@ -92,6 +92,59 @@ def test_what_cannot_be_built_is_no_answer_and_a_full_disk_is_the_end(
         found.candidate("head", [alpha])
 
 
+@pytest.mark.parametrize(
+    ("said", "stops"),
+    [
+        ("Failed to fetch: https://x/alpha.whl / Caused by: error sending request / dns error", True),
+        ("Failed to fetch: https://x/alpha.whl / HTTP status server error (503 Service Unavailable)", True),
+        ("Network connectivity is disabled, but the requested data wasn't found in the cache", True),
+        ("Failed to fetch: https://x/alpha.whl / HTTP status client error (404 Not Found)", False),
+        ("No solution found: there is no version of alpha==2", False),
+    ],
+)
+def test_an_index_that_cannot_be_reached_is_the_end_and_a_wheel_that_is_gone_no_answer(
+    tmp_path: Path, made: list[Variant], monkeypatch: pytest.MonkeyPatch, said: str, stops: bool
+) -> None:
+    """What cannot be fetched now says nothing of a change, and would be unresolved for ever in the journal."""
+    found = workshop(tmp_path)
+
+    def prepared(*_: object) -> SideSpec:
+        raise Refusal(said)
+
+    monkeypatch.setattr(variants, "prepared", prepared)
+    if stops:
+        with pytest.raises(Refusal, match="the index cannot be reached, which says nothing of a change"):
+            found.candidate("head", [differences(found.good, found.bad)[0]])
+    else:
+        assert isinstance(found.candidate("head", [differences(found.good, found.bad)[0]]), NoAnswer)
+
+
+def test_each_side_has_the_variables_that_it_states_and_no_other(tmp_path: Path, made: list[Variant]) -> None:
+    """One that only the other side has is to be taken out of whatever environment one stands in."""
+    found = workshop(tmp_path)
+    found.good = replace(found.good, environment={"ONLY_GOOD": "1"})
+    assert (found.end("base", []).unset, found.end("head", differences(found.good, found.bad)).unset) == (
+        ("V",),
+        ("ONLY_GOOD",),
+    )
+
+
+def test_an_environment_that_is_not_ours_has_commits_and_no_locks(
+    tmp_path: Path, made: list[Variant], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is installed there, so no lock is laid anywhere."""
+    found, asked = workshop(tmp_path), list[Variant]()
+
+    def unpinned(variant: Variant, *_: object) -> SideSpec:
+        asked.append(variant)
+        return SideSpec(variant.name, Path(), tmp_path, {}, "cpu", False, "fast", "")
+
+    monkeypatch.setattr(variants, "unpinned", unpinned)
+    found.unpinned = Path("python")
+    assert isinstance(found.candidate("head", [], "c" * 40), SideSpec)
+    assert (asked[0].commit, asked[0].lock) == ("c" * 40, None)
+
+
 def test_a_mixture_whose_packages_disagree_is_no_answer(
     tmp_path: Path, made: list[Variant], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from stackproof.drill import compare, table
 from stackproof.drill.table import Excuse, Faults, Symptoms
 from stackproof.record.records import Verdict
+from stackproof.runner import suites
 
 from .making import fault
 
@@ -25,7 +26,7 @@ def test_checks_are_found_in_the_files_of_suites(tmp_path: Path) -> None:
     (tmp_path / "rng").mkdir()
     (tmp_path / "rng/test_1_rng.py").write_text("def test_state(): ...\ndef helper(): ...\n", encoding="utf-8")
     (tmp_path / "rng/common.py").write_text("def test_nothing(): ...\n", encoding="utf-8")
-    assert compare.checks(tmp_path) == ("rng/rng::state",)
+    assert suites.defined(tmp_path) == ("rng/rng::state",)
 
 
 def test_a_check_without_a_fault_is_a_failure() -> None:
@@ -45,5 +46,5 @@ def test_a_stale_excuse_is_a_failure() -> None:
 
 def test_every_check_of_the_suites_has_a_fault_or_a_reason() -> None:
     """The table as it stands."""
-    check = compare.compare_coverage(table.load(), compare.checks())
+    check = compare.compare_coverage(table.load(), suites.defined())
     assert check.verdict is Verdict.PASSED, check.reason

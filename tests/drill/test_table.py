@@ -10,10 +10,11 @@ import pytest
 
 from stackproof import ROOT
 from stackproof.base.errors import Refusal
-from stackproof.drill import compare, table
+from stackproof.drill import table
 from stackproof.drill.drill import cleans
 from stackproof.drill.inject import Checkout
 from stackproof.drill.run import only_of
+from stackproof.runner import suites
 
 ROW = """
 [[fault]]
@@ -54,7 +55,7 @@ def test_every_row_says_what_it_imitates_and_where_that_was_seen(faults: table.F
 
 def test_checks_that_rows_name_exist(faults: table.Faults) -> None:
     """A check that was renamed would leave its fault behind."""
-    known = compare.checks()
+    known = suites.defined()
     for row in faults.rows:
         for name in (*row.expected.red, *row.expected.green, *row.call.only):
             assert "/" not in name or "::" not in name or name.replace("?", "[").split("[")[0] in known, (

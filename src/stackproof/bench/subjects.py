@@ -211,13 +211,18 @@ def subjects(chosen: str, stack: Stack) -> tuple[Subject, ...]:
     return tuple(Subject(**row, stack=stack) for _, row in found.values() if chosen in row["profiles"])
 
 
+def names_of_subjects() -> set[str]:
+    """Return what our subjects, and those of the project that need no torch to be known, are called."""
+    return {name for _, row in _read()[1] for name in row.names()}
+
+
 def require_named(only: Iterable[str], flag: str = "--only") -> None:
     """Refuse names of subjects that no profile has; no workload is asked, so that it needs no torch.
 
     What others' workloads are called is known only in the environment that runs them, which refuses the rest.
     """
     rows = [row for _, row in _read()[1]]
-    known = {name for row in rows for name in row.names()}
+    known = names_of_subjects()
     open_ = tuple(f"{row.name}-" for row in rows if row.open and _others_offer())
     for name in only:
         if name not in known and not name.startswith(open_):

@@ -8,6 +8,7 @@ from enum import Enum
 from pathlib import Path
 from typing import TypeVar
 
+from stackproof.base.text import plain
 from stackproof.stack import lockfile
 from stackproof.stack.lockfile import Lock, Pin
 
@@ -37,10 +38,10 @@ class Atom:
     def label(self) -> str:
         """How people read it."""
         if self.kind is AtomKind.COMMITS:
-            return f"commits {self.before[:10]}..{self.after[:10]}"
+            return f"commits {self.before[:10]}..{self.after[:10] or 'this checkout as it is'}"
         mark = "=" if self.kind is AtomKind.VARIABLE else " "
         source = " from" if self.kind is AtomKind.SOURCE else ""
-        return f"{self.name}{source}{mark}{self.before} -> {self.after}"
+        return plain(f"{self.name}{source}{mark}{self.before} -> {self.after}", lines=False)
 
 
 @dataclass(frozen=True)

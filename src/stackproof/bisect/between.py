@@ -5,34 +5,25 @@ from __future__ import annotations
 from pathlib import Path
 
 from stackproof.base.errors import Refusal
-from stackproof.base.places import ROOT
+from stackproof.bisect.checkouts import Repository
 from stackproof.gate import commits
-from stackproof.gate import plan as gate_plan
-from stackproof.project import projects
 
 
-def between(good: str, bad: str) -> list[str]:
+def between(good: str, bad: str, of: Repository) -> list[str]:
     """Return the commits after the good one up to the bad one, oldest first; a commit that changes no side is left out.
 
     Raises:
         Refusal: the good commit does not come before the bad one.
     """
-    folder, paths = _where()
     if not good:
         raise Refusal(
             "the good side is this checkout as it is, which is no commit; name one with --good to search commits"
         )
     if not bad:
         return []  # local changes: one state, not a line
-    _require_before(good, bad, folder)
-    told = commits.git("rev-list", "--first-parent", "--reverse", f"{good}..{bad}", "--", *paths, folder=folder)
+    _require_before(good, bad, of.folder)
+    told = commits.git("rev-list", "--first-parent", "--reverse", f"{good}..{bad}", "--", *of.paths, folder=of.folder)
     return told.split()
-
-
-def _where() -> tuple[Path, tuple[str, ...]]:
-    """Return the repository, and what of it a side brings along."""
-    project = projects.current()
-    return (project.folder, (".",)) if project else (ROOT, gate_plan.load().compared.paths)
 
 
 def _require_before(good: str, bad: str, folder: Path) -> None:
@@ -47,7 +38,6 @@ def _require_before(good: str, bad: str, folder: Path) -> None:
         )
 
 
-def subjects(names: tuple[str, ...]) -> dict[str, str]:
+def subjects(names: tuple[str, ...], of: Repository) -> dict[str, str]:
     """Return the subject line of each commit."""
-    folder, _ = _where()
-    return {name: commits.git("log", "-1", "--format=%s", name, folder=folder).strip() for name in names}
+    return {name: commits.git("log", "-1", "--format=%s", name, folder=of.folder).strip() for name in names}

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from stackproof.base.errors import Refusal
+from stackproof.base.text import counted
 from stackproof.bisect import plan
 from stackproof.bisect.evidence import FailureRate, NoAnswer, Weigher
 from stackproof.bisect.journal import Journal, Told
 from stackproof.bisect.lineage import GOOD
-from stackproof.bisect.symptoms import GoodTurnedBadError, Symptom, SymptomKind, chosen, symptoms
+from stackproof.bisect.symptoms import CannotSayError, GoodTurnedBadError, Symptom, SymptomKind, chosen, symptoms
 from stackproof.gate.cells import BASE, HEAD, TIME, Results
 from stackproof.gate.gate import Comparison, match_subjects, require_alike
 from stackproof.gate.interleave import PROCESS, Launch, LaunchTerms, Lost, Observed, handshake, launch
@@ -51,27 +52,32 @@ class Duels:
     rate: tuple[int, int] = (0, 0)
     """Of the bad end, where it ends badly: how often, of how many launches."""
     scale: float = 1.0
+    until: float = 0.0
+    """When the confirmation starts no more launches."""
     levels: list[float] = field(default_factory=list)
     """Logarithms of the good side's own time in each duel."""
 
     def __post_init__(self) -> None:
         self.scale = self.comparison.scale
+        self.until = time.monotonic() + 60 * self.comparison.minutes
 
     def confirm(self, what: str) -> Symptom:
         """Launch both ends until it is known what is worse, and return that of it which is searched for.
 
         Raises:
             NotReproducedError: nothing of what was asked for is worse.
+            CannotSayError: nothing of it could be run on both sides, or the noise hides how they compare.
             GoodTurnedBadError: the good side itself does not run.
         """
         told = self._handshake()
         if isinstance(told, Symptom):
             self.symptom = told
+            self._repeat_ending()
             return told
         self.results = self._ends(told, what)
         found = self._of(what, self.results)
         if not found:
-            raise NotReproducedError(_why_not(self.results, what))
+            raise _why_not(self.results, what)
         self.symptom = found[0]
         if self.symptom.kind is SymptomKind.ENDED:
             self._repeat_ending()
@@ -118,7 +124,7 @@ class Duels:
         return results
 
     def _until_known(self, results: Results, left: Sequence[str], what: str) -> None:
-        rules, until = plan.load().confirm, time.monotonic() + 60 * self.comparison.minutes
+        rules = plan.load().confirm
         design = Design(rules.looks, rules.alpha)
         for number in range(rules.looks[-1]):
             self.say(f"confirming both ends: launch {number + 1} of at most {rules.looks[-1]}")
@@ -127,7 +133,7 @@ class Duels:
                 raise GoodTurnedBadError(f"the good side does not run '{broken.subject}': {broken.reason}")
             results.add(found, lost)
             left = [name for name in left if name not in results.lost]
-            late = time.monotonic() > until
+            late = time.monotonic() > self.until
             if number + 1 in rules.looks or late:
                 results.cells.look(design)
             if not left or late or self._known(results, what):
@@ -167,8 +173,8 @@ class Duels:
         assert self.symptom is not None
         rules, failed, runs = plan.load().failure, 1, 1
         self.scale = self._shorter() if self.symptom.verdict is Verdict.HUNG else self.scale
-        while runs < (rules.repeats if failed == runs else rules.learnt):
-            self.say(f"does the bad side always end so? {failed} of {runs} launches until now")
+        while not rules.enough(failed, runs, time.monotonic() > self.until):
+            self.say(f"does the bad side always end so? {failed} of {counted(runs, 'run')} until now")
             failed += self.duel(f"ending {runs}", lambda: self.comparison.specs[1], runs) == 1.0
             runs += 1
         self.rate = (failed, runs)
@@ -183,8 +189,7 @@ class Duels:
     def weigher(self) -> Weigher:
         """Return how launches of a candidate are weighed."""
         assert self.symptom is not None
-        failed, runs = self.rate
-        return FailureRate((0, runs), self.rate) if failed < runs else self.symptom.weigher()
+        return FailureRate((0, self.rate[1]), self.rate) if self.rate[1] else self.symptom.weigher()
 
     def duel(self, key: str, build: Build, number: int) -> float | NoAnswer:
         """Run a candidate beside the good side once, and return what that says.
@@ -286,21 +291,28 @@ def _side_of(ended: SideEndedError | Refusal) -> str:
     return ended.side if isinstance(ended, SideEndedError) else str(ended).partition(":")[0]
 
 
-def _why_not(results: Results, what: str) -> str:
-    """Say how both ends compare where nothing that was asked for is worse."""
+def _why_not(results: Results, what: str) -> NotReproducedError | CannotSayError:
+    """Say how both ends compare where nothing that was asked for is worse: alike only where that was seen."""
     subject, _, aspect = what.partition("::")
     asked = [
-        cell
+        (cell, cell.ruling)
         for cell in results.cells.values()
         if cell.ruling and cell.what == (aspect or TIME) and subject in ("", cell.subject)
     ]
-    count = len(results.launches)
-    if faster := [cell for cell in asked if cell.ruling and cell.ruling.outcome is CellOutcome.FASTER]:
-        by = percent(faster[0].ruling.estimate.centre) if faster[0].ruling else ""
-        return f"the bad side is better: {faster[0].subject} {faster[0].what} {by} in {count} launches; were --good and --bad swapped?"
-    told = "; ".join(
-        f"{cell.subject} {cell.what} {cell.ruling.outcome.value} {cell.ruling.reason}"
-        for cell in asked[:3]
-        if cell.ruling
-    )
-    return f"the ends are alike in {count} launches: {told or 'nothing that was asked for differs'}"
+    count = counted(len(results.launches), "run")
+    told = "; ".join(f"{cell.subject} {cell.what} {ruling.outcome.value} {ruling.reason}" for cell, ruling in asked[:3])
+    if faster := [(cell, ruling) for cell, ruling in asked if ruling.outcome is CellOutcome.FASTER]:
+        cell, ruling = faster[0]
+        return NotReproducedError(
+            f"the bad side is better: {cell.subject} {cell.what} {percent(ruling.estimate.centre)} in {count}; "
+            "were --good and --bad swapped?"
+        )
+    lost = [results.lost[subject]] if subject in results.lost else []
+    if lost or not results.launches:
+        why = next((one.reason for one in (*lost, *results.lost.values())), "nothing was launched")
+        return CannotSayError(f"no run of '{what or 'any subject'}' could be judged: {why}")
+    if any(ruling.outcome is CellOutcome.INCONCLUSIVE for _, ruling in asked):
+        return CannotSayError(
+            f"the ends cannot be told apart in {count}, and nothing shows that they are alike: {told}"
+        )
+    return NotReproducedError(f"the ends are alike in {count}: {told or 'nothing that was asked for differs'}")

@@ -13,6 +13,7 @@ from stackproof.base import files
 from stackproof.base.errors import Refusal
 from stackproof.base.places import ROOT
 from stackproof.bisect.atoms import End
+from stackproof.bisect.checkouts import Repository, repository
 from stackproof.gate import commits
 from stackproof.gate.variants import assignments, sources
 from stackproof.project import projects
@@ -36,23 +37,23 @@ class NamedEnd:
     facts: Mapping[str, Figure]
 
 
-def named(options: argparse.Namespace, name: str, stack: Stack) -> NamedEnd:
-    """Return the end that the flags of a side name.
+def named(options: argparse.Namespace, name: str, stack: Stack, of: Repository | None = None) -> NamedEnd:
+    """Return the end that the flags of a side name; `of`: whose commits they are, if not this checkout's or the project's.
 
     Raises:
         Refusal: a commit, a lock or a record cannot be used; the sentence names it.
     """
-    word = getattr(options, name) or ""
+    word, of = getattr(options, name) or "", of or repository(own_command=False)
     facts: Mapping[str, Figure] = {}
     commit, lock = word, getattr(options, f"{name}_lock")
     environment = assignments(getattr(options, f"{name}_env"), f"--{name}-env")
     if is_file(word):
         commit, lock, facts = _file(Path(word).expanduser(), lock, name)
+        commit = commit if of.ours or projects.current() else ""  # a record tells of no other repository
         environment = {**_variables(facts), **environment}
-    project = projects.current()
-    revision = commits.resolved(commit, project.folder if project else ROOT)
+    revision = commits.resolved(commit, of.folder)
     end = End(
-        revision, _lock(lock, "" if project else revision, stack, facts, name), environment,
+        revision, _lock(lock, revision if of.ours else "", stack, facts, name, options), environment,
         sources(getattr(options, f"{name}_source"), f"--{name}-source"),
     )  # fmt: skip
     return NamedEnd(name, end, word or "this checkout", facts)
@@ -63,10 +64,10 @@ def is_file(word: str) -> bool:
     return bool(word) and (Path(word).expanduser().is_file() or word.endswith((".json", ".lock")))
 
 
-def check(word: str, name: str) -> None:
+def check(word: str, name: str, of: Repository | None = None) -> None:
     """Refuse what is neither a file that can be read nor a commit."""
     if not is_file(word):
-        commits.require_commit(word)
+        commits.resolved(word, (of or repository(own_command=False)).folder)
     elif why := files.why_unreadable(Path(word).expanduser()):
         raise Refusal(f"--{name} {word}: {why}; name a commit, a lock or a record")
 
@@ -99,9 +100,17 @@ def _variables(facts: Mapping[str, Figure]) -> dict[str, str]:
     }
 
 
-def _lock(lock: Path | None, revision: str, stack: Stack, facts: Mapping[str, Figure], name: str) -> lockfile.Lock:
+def _lock(
+    lock: Path | None, revision: str, stack: Stack, facts: Mapping[str, Figure], name: str, options: argparse.Namespace
+) -> lockfile.Lock:
     """Return the lock of a side: the one that is named, else that of its commit; a record's must be the one it tells of."""
-    found = lockfile.read(lock) if lock else _of_commit(revision, stack)
+    if options.unpinned:
+        if lock:
+            raise Refusal(
+                f"--{name}-lock {lock}: --unpinned installs nothing, so locks cannot be compared; leave one of them out"
+            )
+        return lockfile.read(stack.lock)
+    found = lockfile.read_of(lock, stack) if lock else _of_commit(revision, stack)
     said = str(facts.get("lock", ""))
     if said and said != "unpinned" and not lock and said != found.digest:
         raise Refusal(

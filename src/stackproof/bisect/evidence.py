@@ -6,8 +6,8 @@ Three kinds of runs: a time beside the good side, a failure that comes and goes,
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Protocol
 
@@ -17,7 +17,6 @@ _TAILS = 5.0
 """Degrees of freedom of Student's t: the noise is known from a few launches, and one process in many is odd for its whole life."""
 _LEAST_NOISE = 1 / 8
 """Of the effect: launches that agree by chance must not make a single later one decisive."""
-_JEFFREYS = 0.5
 
 
 class SetWord(str, Enum):
@@ -78,26 +77,49 @@ class Slowdown:
 
 @dataclass(frozen=True)
 class FailureRate:
-    """Runs that fail (1) or do not (0), at rates of which the ends tell: failures and runs of each (Beta-Bernoulli)."""
+    """Runs that fail (1) or do not (0), beside those that are known: failures and runs of good and of bad sets (Beta-Bernoulli).
+
+    Half of all good sides never fail and half of all bad ones always do; of the rest every rate is as likely as any other.
+    """
 
     good: tuple[int, int]
     bad: tuple[int, int]
-    fewest: int = 1
+    fewest: int = 2
 
     def weigh(self, seen: Sequence[float]) -> float:
-        """Compare how likely so many failures are at the rate of either end, over all that the rate may be."""
+        """Compare how likely so many failures are of a bad set, over all that its rate may be, and of a good one."""
         failed = sum(one > 0 for one in seen)
-        return _likely(failed, len(seen), *self.bad) - _likely(failed, len(seen), *self.good)
+        as_bad = _after(self.bad[0], self.bad[1] - self.bad[0], failed, len(seen) - failed)
+        return as_bad - _after(self.good[1] - self.good[0], self.good[0], len(seen) - failed, failed)
+
+    def learnt(self, known: Iterable[tuple[SetWord, Sequence[float]]]) -> FailureRate:
+        """Return the same with the runs of sets that were decided: what was taken for a failure of every run may show as a rate."""
+        rates = {SetWord.GOOD: self.good, SetWord.BAD: self.bad}
+        for word, seen in known:
+            if word in rates:
+                failed, runs = rates[word]
+                rates[word] = (failed + sum(one > 0 for one in seen), runs + len(seen))
+        return replace(self, good=rates[SetWord.GOOD], bad=rates[SetWord.BAD])
 
 
-def _likely(failed: int, runs: int, before: int, of: int) -> float:
-    """Return the log probability of failures in runs after others were seen (beta-binomial, Jeffreys), without what cancels."""
-    a, b = before + _JEFFREYS, of - before + _JEFFREYS
-    return _log_beta(a + failed, b + runs - failed) - _log_beta(a, b)
+def _after(usual: int, odd: int, more_usual: int, more_odd: int) -> float:
+    """Return the log probability of runs after others, of which the odd kind may never come."""
+    return _likely(usual + more_usual, odd + more_odd) - _likely(usual, odd)
+
+
+def _likely(usual: int, odd: int) -> float:
+    """Return the log probability of such runs, twice: half for an odd kind that never comes, half for a rate of which nothing is known."""
+    at_a_rate = _log_beta(usual + 1, odd + 1)
+    return at_a_rate if odd else math.log1p(math.exp(at_a_rate))
 
 
 def _log_beta(a: float, b: float) -> float:
     return math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
+
+
+def below(runs: int, error: float = 0.05) -> float:
+    """Return the rate of failure that so many runs without one would have shown, but for the error."""
+    return float(1 - error ** (1 / max(runs, 1)))
 
 
 @dataclass(frozen=True)

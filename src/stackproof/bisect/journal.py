@@ -13,6 +13,8 @@ from typing import Any
 
 from stackproof.base import files
 from stackproof.base.errors import Refusal
+from stackproof.base.text import plain
+from stackproof.bisect.journal_rows import fits
 
 NAME = "journal.jsonl"
 SCHEMA = "stackproof-bisect-1"
@@ -75,12 +77,21 @@ def _read(path: Path, about: Mapping[str, str]) -> dict[str, Told]:
             f"{path}: is of another search: its {other} is '{begun.get(other, '')}', here it is '{about[other]}'; "
             "repeat its command, or begin anew without --continue"
         )
+    known = {key: told for number, row in enumerate(rows[1:], 2) for key, told in [_said(path, number, row)]}
     if torn:
         _cut(path, len(data) - len(torn))
-    try:
-        return {str(row["key"]): dict(row["told"]) for row in rows[1:]}
-    except (KeyError, TypeError, ValueError) as error:
-        raise Refusal(f"{path}: is damaged (a row has no {error}); begin anew without --continue") from error
+    return known
+
+
+def _said(path: Path, number: int, row: Told) -> tuple[str, Told]:
+    """Return key and what is told of it; one that no bisection writes is refused, because whatever it says would be believed."""
+    key, told = row.get("key"), row.get("told")
+    if set(row) != {"key", "told"} or not isinstance(key, str) or not isinstance(told, dict) or not fits(key, told):
+        raise Refusal(
+            f"{path}:{number}: is nothing that `bisect` writes ({plain(json.dumps(row), most=120, lines=False)}); the file was left as it "
+            "is: mend or take out that line, or begin anew without --continue"
+        )
+    return key, told
 
 
 def _row(path: Path, number: int, line: bytes) -> Told:

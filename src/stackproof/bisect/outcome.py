@@ -24,6 +24,7 @@ class BisectWord(str, Enum):
     FOUND = "FOUND"
     UNPROVED = "UNPROVED"
     NOT_REPRODUCED = "NOT REPRODUCED"
+    CANNOT_SAY = "CANNOT SAY"
     GOOD_TURNED_BAD = "GOOD SIDE TURNED BAD"
     INTERRUPTED = "INTERRUPTED"
 
@@ -173,7 +174,7 @@ class BisectOutcome:
     def _facts(self) -> dict[str, Figure]:
         facts: dict[str, Figure] = {
             "bisect": self.word.value,
-            "changes": "; ".join(self.changes),
+            "changes": "\n".join(self.changes),
             "tests": len(self.tests),
             "launches": sum(one.settled.runs for one in self.tests)
             + sum(one.guilty.launches for one in self.culprits if one.guilty),
@@ -191,6 +192,7 @@ _VERDICTS = {
     BisectWord.FOUND: Verdict.PASSED,
     BisectWord.UNPROVED: Verdict.INCONCLUSIVE,
     BisectWord.NOT_REPRODUCED: Verdict.INCONCLUSIVE,
+    BisectWord.CANNOT_SAY: Verdict.INCONCLUSIVE,
     BisectWord.GOOD_TURNED_BAD: Verdict.INCONCLUSIVE,
     BisectWord.INTERRUPTED: Verdict.INTERRUPTED,
 }

@@ -35,11 +35,25 @@ class SearchRules:
 
 @dataclass(frozen=True)
 class FailureRules:
-    """How often an end is run that fails, and where it does not always, how often its rate is learnt from and looked for."""
+    """Runs of an end that always fails, that never does, and that does at a rate; and of one set at most.
 
-    repeats: int
+    `always`, `never`: so many runs in a row; `failures`: from so many a rate is learnt, in `learnt` runs at most; `least`: runs
+    after which `--minutes` may end it.
+    """
+
+    always: int
+    never: int
+    failures: int
     learnt: int
+    least: int
     most: int
+
+    def enough(self, failed: int, runs: int, late: bool = False) -> bool:
+        """Whether it is known how often an end fails: a failure in every run or in none takes fewer than a rate."""
+        if failed == runs:
+            return runs >= (self.least if late else self.always)
+        wanted = self.learnt if failed else self.never
+        return failed >= self.failures or runs >= (self.least if late else wanted)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,10 @@ from pathlib import Path
 
 from packaging.version import InvalidVersion, Version
 
+from stackproof.base.errors import Refusal
+from stackproof.base.text import tail
 from stackproof.bisect.atoms import Atom, AtomKind
+from stackproof.stack import environments
 from stackproof.stack.lockfile import Pin
 
 _MOST = 60
@@ -29,9 +32,12 @@ def searchable(atoms: list[Atom]) -> Atom | None:
 
 
 def between(atom: Atom, uv: Path, python: str) -> list[Pin]:
-    """Return the releases after the good version and before the bad one, oldest first; none where the index cannot be asked.
+    """Return the releases after the good version and before the bad one, oldest first; none where there is no installer.
 
     The index is asked for the newest one below the last that it gave, which works with every index that the installer knows.
+
+    Raises:
+        Refusal: the index cannot be reached.
     """
     found: list[Pin] = []
     upper = atom.after
@@ -52,8 +58,12 @@ def _newest(wanted: str, atom: Atom, uv: Path, python: str) -> Pin | None:
             ended = subprocess.run(
                 [*command, str(source)], capture_output=True, text=True, errors="replace", timeout=_ASK_S, check=False
             )
-        except (OSError, subprocess.TimeoutExpired):
+        except subprocess.TimeoutExpired as error:
+            raise Refusal(f"the index does not answer within {_ASK_S:.0f} s") from error
+        except OSError:
             return None
+    if ended.returncode and environments.unreached(ended.stderr):
+        raise Refusal(f"the index cannot be reached: {tail(ended.stderr)}")
     head = _PIN.search(ended.stdout)
     hashes = tuple(_HASH.findall(ended.stdout))
     if ended.returncode or head is None or not hashes:

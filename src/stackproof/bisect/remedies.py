@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
+from stackproof.base.text import plain
 from stackproof.bisect.atoms import ABSENT, Atom, AtomKind, End, Mixture, lock_text, mixed
 from stackproof.bisect.search import FirstBad
 from stackproof.record.records import write_atomically
@@ -26,7 +27,9 @@ def remedy(culprit: Sequence[Atom], rest: Collection[Atom], good: End, bad: End,
 
 def _of(atom: Atom) -> str:
     if atom.kind is AtomKind.VARIABLE:
-        return f"unset {atom.name}" if atom.before == ABSENT else f"set {atom.name}={atom.before}"
+        if atom.before == ABSENT:
+            return f"unset {atom.name}"
+        return f"set {plain(f'{atom.name}={atom.before}', lines=False)}"
     if atom.kind is AtomKind.SOURCE:
         return f"take {atom.name} from {atom.before}"
     return f"look at {atom.label}"
@@ -39,20 +42,14 @@ def revert(guilty: FirstBad) -> str:
     return f"one of {', '.join(one[:12] for one in guilty.names)}: they could not be told apart"
 
 
-def command(stack: str, moved: Collection[Atom], good: End, bad: End, subject: str, folder: Path) -> str:
-    """Return the gate of the good side and of it with the culprit; locks that it needs are written."""
+def command(begin: Sequence[str], moved: Collection[Atom], good: End, bad: End, subject: str, folder: Path) -> str:
+    """Return the gate of the good side and of it with the culprit, after its first words; locks that it needs are written."""
     ends = {"base": mixed(good, bad, ()), "head": mixed(good, bad, moved)}
     locks = any(atom.kind is AtomKind.PACKAGE for atom in moved)
-    words = ["nox", "-s", f"{stack}-gate", "--"]
+    words = list(begin)
     for side, mixture in ends.items():
         words += _side(side, mixture, good, folder if locks else None)
     return shlex.join([*words, *(["--only", subject] if subject else [])])
-
-
-def program(words: Sequence[str], moved: Mixture) -> str:
-    """Return the command with the variables of a mixture; what else it moves is not in it."""
-    told = [f"{name}={value}" for name, value in sorted(moved.environment.items())]
-    return shlex.join([*(["env", *told] if told else []), *words])
 
 
 def _side(side: str, mixture: Mixture, good: End, folder: Path | None) -> list[str]:

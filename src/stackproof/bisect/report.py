@@ -65,6 +65,6 @@ def markdown(record: Record) -> str:
     changes = str(record.provenance.get("changes", ""))
     if changes:
         parts += ["", "<details><summary>all changes between the ends</summary>", ""]
-        parts += [f"- {in_markdown(one)}" for one in changes.split("; ")]
+        parts += [f"- {in_markdown(one)}" for one in changes.split("\n")]
         parts += ["", "</details>"]
     return "\n".join([*parts, ""])

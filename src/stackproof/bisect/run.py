@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,18 +12,22 @@ from pathlib import Path
 
 from rich.text import Text
 
+from stackproof.base import places
 from stackproof.base.errors import Refusal
+from stackproof.base.text import counted, plain
 from stackproof.bench.subjects import profile as profile_named
-from stackproof.bisect import between, ends, needs, programs, releases, remedies, report
+from stackproof.bisect import between, ends, needs, releases, remedies, report
 from stackproof.bisect.atoms import Atom, AtomKind, End, differences, mixed
+from stackproof.bisect.attempts import Attempt, OwnCommand, SuiteCheck, typed
+from stackproof.bisect.checkouts import Checkouts, Repository, repository
 from stackproof.bisect.duels import Duels, NotReproducedError
-from stackproof.bisect.evidence import SetWord, Slowdown
+from stackproof.bisect.evidence import NoAnswer, SetWord, Slowdown
 from stackproof.bisect.journal import NAME, Journal
 from stackproof.bisect.outcome import BisectOutcome, BisectWord, Culprit
 from stackproof.bisect.programs import Programs
 from stackproof.bisect.search import Bisection, FirstBad
 from stackproof.bisect.splits import Blame
-from stackproof.bisect.symptoms import GoodTurnedBadError
+from stackproof.bisect.symptoms import CannotSayError, GoodTurnedBadError
 from stackproof.bisect.workshop import Workshop
 from stackproof.gate import commits
 from stackproof.gate import plan as gate_plan
@@ -65,7 +70,7 @@ class Searching:
             else needs.units(self.atoms, {}, {})
         )
         self.progress.say(f"confirmed: {self.outcome.symptom}")
-        self.progress.say(f"{len(self.atoms)} changes in {len(units)} units that move together")
+        self.progress.say(f"{counted(len(self.atoms), 'change')} in {counted(len(units), 'unit')} that move together")
         self.bisection = Bisection(self.workshop, instrument, units, confirmed, self.progress.say)
         blames = self.bisection.blame()
         guilty = {blame: self._descended(blame) for blame in blames}
@@ -83,15 +88,16 @@ class Searching:
         if attempt := _attempt(self.options):
             found = Programs(
                 *sides, attempt, self.options.what or "the command", self.journal, self.folder, self.progress.say,
-                self.workshop.with_caches,
+                self.workshop.with_caches, self.options.minutes,
             )  # fmt: skip
             found.confirm()
             failed, runs = found.rate
             self.outcome.subject = found.what
             self.outcome.symptom = (
-                f"{found.what} {found.word} in {failed} of {runs} runs of the bad side: {found.reason}"
+                f"{found.what} {found.word} in {failed} of {counted(runs, 'run')} of the bad side, and in 0 of {found.clean} of the "
+                f"good side: {found.reason}"
             )
-            return found, [1.0] * runs
+            return found, [1.0] * failed + [0.0] * (runs - failed)
         duels = Duels(self._comparison(sides), self.journal, self.folder, self.progress.say, self.workshop.with_caches)
         symptom = duels.confirm(self.options.what or "")
         self.outcome.subject = symptom.subject
@@ -114,7 +120,13 @@ class Searching:
         package = None if self.options.unpinned else releases.searchable(own)
         if package is None or blame.alone is not SetWord.BAD:
             return None
-        pins = releases.between(package, environments.find_uv(self.progress.say), environments.version_of(self.stack))
+        try:
+            pins = releases.between(
+                package, environments.find_uv(self.progress.say), environments.version_of(self.stack)
+            )
+        except Refusal as refusal:  # the package is known all the same
+            self.outcome.notes.append(f"the releases of {package.name} between both versions were not tried: {refusal}")
+            return None
         return self.bisection.releases(blame, pins) if pins else None
 
     def _conclude(
@@ -153,17 +165,34 @@ class Searching:
         moved = found.atoms(found.splitting.closed(blame.units))
         return Culprit(
             " + ".join(unit.label for unit in units), blame, "; ".join(taken_back),
-            self._again(moved, subject),
+            self._again(moved, subject, instrument, guilty),
             (tested.seen if tested else found.confirmed) if timed else (), weigher.noise if isinstance(weigher, Slowdown) else 0.0,
-            guilty, between.subjects(commit.names) if commit else {}, found.open_parts(blame) if len(blame.units) > 1 else 0,
+            guilty, between.subjects(commit.names, self.workshop.checkouts.repository) if commit else {},
+            found.open_parts(blame) if len(blame.units) > 1 else 0,
         )  # fmt: skip
 
-    def _again(self, moved: Sequence[Atom], subject: str) -> str:
-        """Return what shows the culprit again: a gate, or the command itself."""
-        good, bad = self.good.end, self.bad.end
-        if self.options.command:
-            return remedies.program(self.options.command, mixed(good, bad, moved))
-        return remedies.command(self.stack.name, moved, good, bad, "" if subject == PROCESS else subject, self.folder)
+    def _again(self, moved: Sequence[Atom], subject: str, instrument: Duels | Programs, guilty: FirstBad | None) -> str:
+        """Return what shows the culprit again when it is pasted to a shell: a gate, or the program itself."""
+        if isinstance(instrument, Duels):
+            only = "" if subject == PROCESS else subject
+            return remedies.command(self._gate(), moved, self.good.end, self.bad.end, only, self.folder)
+        commit = guilty.names[0] if guilty and guilty.what == "commit" and len(guilty.names) == 1 else ""
+        side = self.workshop.candidate(HEAD, moved, commit)
+        if isinstance(side, NoAnswer):
+            return ""
+        at = commit or mixed(self.good.end, self.bad.end, moved).commit
+        return self.workshop.checkouts.again(at) + typed(instrument.attempt.words(side), side)
+
+    def _gate(self) -> list[str]:
+        """Return the words with which a gate of the same sides begins."""
+        options, name = self.options, self.stack.name
+        words = [sys.executable, "-m", "stackproof", "gate", "--stack", name, "--unpinned", str(options.unpinned)]
+        if not options.unpinned:
+            words = ["stackproof", "gate", "--stack", name] if places.INSTALLED else ["nox", "-s", f"{name}-gate", "--"]
+        flags = {"--profile": options.profile, "--device": options.device}
+        usual = {"--profile": gate_plan.load().profile(self.stack.device), "--device": ""}
+        given = [word for flag, value in flags.items() if value != usual[flag] for word in (flag, value)]
+        return words + given + (["--rehearsed"] if options.rehearsed else [])
 
 
 def run_bisect(options: argparse.Namespace) -> int:
@@ -175,17 +204,19 @@ def run_bisect(options: argparse.Namespace) -> int:
     atoms, held = differences(good.end, bad.end, described), ends.held(good, bad, stack)
     if not atoms and not held:
         raise Refusal(
-            f"both ends are the same ({good.words}): there is no change to search; name what differs, such as --bad-env NAME=VALUE, "
-            "--bad-lock FILE or another commit"
+            f"both ends are the same ({plain(good.words, lines=False)}): there is no change to search; name what differs, "
+            "such as --bad-env NAME=VALUE, --bad-lock FILE or another commit"
         )
-    line = _line(good.end, bad.end)
+    of = repository(bool(options.command))
+    line = _line(good.end, bad.end, of)
     record, folder, progress = opened(
-        "bisect", stack, options, f"{bad.words} against {good.words}, {len(atoms)} changes"
+        "bisect", stack, options, f"{bad.words} against {good.words}, {counted(len(atoms), 'change')}"
     )
     journal = _journal(options, stack, good, bad, folder)
     workshop = Workshop(
-        stack, good.end, bad.end, options.profile, options.device, options.unpinned, folder / "sides", progress.say
-    )
+        stack, good.end, bad.end, options.profile, options.device, options.unpinned, folder / "sides", progress.say,
+        Checkouts(of, folder / "checkouts" if options.command else None),
+    )  # fmt: skip
     outcome = BisectOutcome(
         BisectWord.INTERRUPTED, "interrupted from outside", changes=[atom.label for atom in atoms], held=held,
         journal=str(journal.path),
@@ -200,14 +231,15 @@ def run_bisect(options: argparse.Namespace) -> int:
 
 def _ends(options: argparse.Namespace, stack: Stack) -> tuple[ends.NamedEnd, ends.NamedEnd]:
     """Return both ends; a clean checkout beside a commit is its own commit, so that there is a line between them."""
-    good, bad = (ends.named(options, name, stack) for name in ends.SIDES)
-    if good.end.commit and not bad.end.commit and (head := commits.clean_head()):
+    of = repository(bool(options.command))
+    good, bad = (ends.named(options, name, stack, of) for name in ends.SIDES)
+    if good.end.commit and not bad.end.commit and (head := commits.clean_head(of.folder)):
         bad = replace(bad, end=replace(bad.end, commit=head))
     return good, bad
 
 
-def _line(good: End, bad: End) -> list[str]:
-    return between.between(good.commit, bad.commit) if good.commit != bad.commit else []
+def _line(good: End, bad: End, of: Repository) -> list[str]:
+    return between.between(good.commit, bad.commit, of) if good.commit != bad.commit else []
 
 
 def _guarded(searching: Searching) -> None:
@@ -216,11 +248,14 @@ def _guarded(searching: Searching) -> None:
     try:
         if not searching.atoms:
             raise NotReproducedError("nothing that differs can be moved here")
-        searching.run()
+        with searching.workshop.checkouts.swept():
+            searching.run()
     except NotReproducedError as told:
         outcome.word, outcome.reason = BisectWord.NOT_REPRODUCED, str(told)
         if outcome.held:
             outcome.notes.append(f"by elimination it is what cannot be moved here: {'; '.join(outcome.held)}")
+    except CannotSayError as told:
+        outcome.word, outcome.reason = BisectWord.CANNOT_SAY, str(told)
     except GoodTurnedBadError as told:
         outcome.word, outcome.symptom = BisectWord.GOOD_TURNED_BAD, ""
         outcome.reason = f"{told}; nothing can be blamed on the change while the good side fails: mend that first"
@@ -240,13 +275,13 @@ def _guarded(searching: Searching) -> None:
         searching.workshop.sweep_caches()
 
 
-def _attempt(options: argparse.Namespace) -> programs.Attempt | None:
+def _attempt(options: argparse.Namespace) -> Attempt | None:
     """Return what runs a side as a program: a command, or a check of a suite."""
     if options.command:
-        return programs.of_command(options.command, options.deadline)
+        return OwnCommand(options.command, options.deadline)
     if options.what and "/" in options.what:
         flags = ["--device", options.device] if options.device else []
-        return programs.of_check(options.what, options.deadline, flags)
+        return SuiteCheck(options.what, options.deadline, flags)
     return None
 
 
@@ -297,9 +332,19 @@ _DRIFT = 0.05
 def _finish(record: Record, searching: Searching) -> int:
     options, outcome = searching.options, searching.outcome
     outputs = Outputs(options.results or LOCAL, options.json, options.junit, options.markdown)
-    path = writer.keep(record, searching.folder / "record.json", outputs, report.markdown)
     report.show(record, searching.progress.console)
+    code = outcome.exit_code if outcome.word is BisectWord.NOT_REPRODUCED else record.verdict.exit_code
+    try:
+        path = writer.keep(record, searching.folder / "record.json", outputs, report.markdown)
+    except Refusal as refusal:  # what was found out is said already
+        raise _unkept(refusal, code) from refusal
     searching.progress.console.print(
         Text(f"record: {path}; journal: {searching.journal.path}", style="dim"), soft_wrap=True
     )
-    return outcome.exit_code if outcome.word is BisectWord.NOT_REPRODUCED else record.verdict.exit_code
+    return code
+
+
+def _unkept(refusal: Refusal, code: int) -> Refusal:
+    """Return the refusal of a file, with the exit code of the verdict unless that is a pass."""
+    refusal.exit_code = code or refusal.exit_code
+    return refusal

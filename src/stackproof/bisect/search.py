@@ -12,7 +12,7 @@ from typing import Protocol
 from stackproof.bisect import plan
 from stackproof.bisect.atoms import Atom, AtomKind
 from stackproof.bisect.duels import Build, Duels
-from stackproof.bisect.evidence import NoAnswer, Settled, SetWord, Weigher, bound, settle
+from stackproof.bisect.evidence import FailureRate, NoAnswer, Settled, SetWord, Weigher, bound, settle
 from stackproof.bisect.lineage import GOOD, Levels, Lineage, Signs
 from stackproof.bisect.needs import MovingUnit
 from stackproof.bisect.splits import Blame, Splitting, tests_of
@@ -93,7 +93,7 @@ class Bisection:
         return sum(one.units < whole and one.settled.word is SetWord.UNRESOLVED for one in self.tests)
 
     def _test(self, names: frozenset[str]) -> SetWord:
-        rules, weigher, failure = plan.load().search, self.instrument.weigher(), plan.load().failure
+        rules, weigher = plan.load().search, self._weigher()
         limit = bound(rules.error, tests_of(len(self.units)))
         moved, seen, began = self.atoms(names), list[float](), time.monotonic()
         self.say(self._telling(names))
@@ -105,11 +105,20 @@ class Bisection:
             seen.extend([] if isinstance(one, NoAnswer) else [one])
             return one
 
-        settled = settle(weigher, run, limit, max(rules.most, failure.most if weigher.fewest == 1 else 0))
+        settled = settle(weigher, run, limit, _most(weigher))
         self.tests.append(SetTest(names, settled, tuple(seen), time.monotonic() - began))
         self.say(f"  {settled.word.value} after {settled.runs} runs{': ' + settled.reason if settled.reason else ''}")
         self.workshop.sweep_caches()
         return settled.word
+
+    def _weigher(self) -> Weigher:
+        """Return how runs are weighed; of a failure that comes and goes, with what all sets until now said of its rate."""
+        found = self.instrument.weigher()
+        return (
+            found.learnt((one.settled.word, one.seen) for one in self.tests)
+            if isinstance(found, FailureRate)
+            else found
+        )
 
     def _telling(self, names: frozenset[str]) -> str:
         """Say what is tried, what remains, and how long that will take if tests go on taking what they took."""
@@ -145,7 +154,7 @@ class Bisection:
         tested = self.of(blame.units)
         known = tested.seen if tested else self.confirmed
         last = len(line) - 1
-        told = Levels([{GOOD: 0.0, last: one} for one in known]) if timed else Signs(self.instrument.weigher())
+        told = Levels([{GOOD: 0.0, last: one} for one in known]) if timed else Signs(self._weigher())
         lineage = Lineage([1.0] * len(line), told, plan.load().search.sure)
         launches = 0
         while (asked := lineage.ask(plan.load().search.beside if timed else 1)) and launches < _ENDLESS:
@@ -167,6 +176,12 @@ class Bisection:
         self.say(
             f"inside it, launch {launches + 1}: {tried}; likeliest of {len(line)} is {line[likely[0]][:10]} ({sure:.0%})"
         )
+
+
+def _most(weigher: Weigher) -> int:
+    """Return how many runs of one set there are at most."""
+    rules = plan.load()
+    return rules.failure.most if isinstance(weigher, FailureRate) else rules.search.most
 
 
 def _take_levels(lineage: Lineage, told: Levels, seen: Mapping[int, float | NoAnswer]) -> None:

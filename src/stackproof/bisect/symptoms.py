@@ -36,6 +36,10 @@ class GoodTurnedBadError(Exception):
     """The good side itself fails now, so that nothing can be blamed on the change."""
 
 
+class CannotSayError(Exception):
+    """No run of an end could be judged, or they cannot be told apart, so that nothing is known of the change."""
+
+
 @dataclass(frozen=True)
 class Symptom:
     """One thing that is worse: of which subject, what of it, and in words how both ends compare.

@@ -16,6 +16,7 @@ from stackproof.base import places
 from stackproof.base.errors import Refusal
 from stackproof.bisect import needs, plan
 from stackproof.bisect.atoms import Atom, End, Mixture, differences, lock_text, mixed
+from stackproof.bisect.checkouts import Checkouts, any_repository
 from stackproof.bisect.evidence import NoAnswer
 from stackproof.gate import variants
 from stackproof.gate.live import SideSpec
@@ -45,6 +46,8 @@ class Workshop:
     unpinned: Path | None
     folder: Path
     say: environments.Say
+    checkouts: Checkouts = field(default_factory=any_repository)
+    """Where a command runs at each commit."""
     _built: dict[str, SideSpec] = field(default_factory=dict)
 
     def end(self, name: str, moved: Collection[Atom]) -> SideSpec:
@@ -61,7 +64,7 @@ class Workshop:
         """Return the good side with some of the changes, at a commit or with a release of its own where one is named; or why there is none.
 
         Raises:
-            Refusal: the disk is full, which is no answer about a candidate.
+            Refusal: the disk is full, or the index cannot be reached, which is no answer about a candidate.
         """
         wanted = mixed(self.good, self.bad, moved)
         wanted = replace(wanted, commit=commit) if commit else wanted
@@ -75,6 +78,10 @@ class Workshop:
         except Refusal as refusal:
             if _FULL in str(refusal):
                 raise
+            if environments.unreached(str(refusal)):
+                raise type(refusal)(
+                    f"the index cannot be reached, which says nothing of a change: {refusal}"
+                ) from refusal
             return NoAnswer(f"cannot be built: {refusal}")
         why = self._disagreement(wanted, found)
         return NoAnswer(f"does not resolve: {why}") if why else found
@@ -94,20 +101,27 @@ class Workshop:
         if key not in self._built:
             self._built[key] = self._prepared(wanted)
         side = self._built[key]
-        return replace(side, environment={**side.environment, **wanted.environment})
+        names = {*self.good.environment, *self.bad.environment}
+        usual = {name: value for name, value in self.stack.environment.items() if name in names}
+        told = {**usual, **side.environment, **wanted.environment}
+        return replace(side, environment=told, unset=tuple(sorted(names - set(told))))
 
     def _prepared(self, wanted: Mixture) -> SideSpec:
-        variant = Variant(TREE, wanted.commit, self._lock(wanted), wanted.sources)
+        folder = self.checkouts.folder(wanted.commit)
+        known = self.checkouts.repository.ours or projects.current()
+        variant = Variant(TREE, wanted.commit if known else "", self._lock(wanted), wanted.sources)
         if self.unpinned:
-            return variants.unpinned(variant, self.stack, self.profile, self.device, self.unpinned)
+            side = variants.unpinned(variant, self.stack, self.profile, self.device, self.unpinned)
+            return replace(side, folder=folder)
         make_room(int(plan.load().room.gib * _GIB), {side.source for side in self._built.values()}, self.say)
-        return variants.prepared(variant, self.stack, self.profile, self.device, self.say)
+        return replace(variants.prepared(variant, self.stack, self.profile, self.device, self.say), folder=folder)
 
     def _lock(self, wanted: Mixture) -> Path | None:
         """Return the file of the lock, or none where it is the checkout's own and nothing else would be laid in its place."""
+        if self.unpinned:
+            return None
         if _same(wanted.pins, lockfile.read(self.stack.lock).pins):
-            ours = wanted.commit and not projects.current()
-            return self.stack.lock if ours else None
+            return self.stack.lock if wanted.commit and self.checkouts.repository.ours else None
         path = LOCKS / _digest(wanted.pins)[:16] / self.stack.lock.name
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stackproof.base import files
-from stackproof.base.errors import Refusal
+from stackproof.base.errors import Refusal, suggestion
 from stackproof.commands import arguments, gate
 
 if TYPE_CHECKING:
     from stackproof.commands.arguments import Verbs
 
+_SHOWN = 12
 _SIDE = "a commit, a lock or a record (default: this checkout as it is)"
 
 
@@ -70,7 +71,7 @@ def _bisect(options: argparse.Namespace) -> int:
 def _check(options: argparse.Namespace) -> None:
     """Refuse what is wrong with the words themselves, before anything is looked for or built."""
     from stackproof.bench.subjects import profile, require_named
-    from stackproof.bisect import ends
+    from stackproof.bisect import checkouts, ends
     from stackproof.gate import variants
     from stackproof.jobs import words
     from stackproof.stack import stacks
@@ -80,10 +81,11 @@ def _check(options: argparse.Namespace) -> None:
     if options.command is not None and options.what:
         raise Refusal("--command says what is worse, and so does --what; leave one out")
     options.command = words.split(options.command) if options.command is not None else None
+    of = checkouts.repository(options.command is not None)
     for side in ("good", "bad"):
         variants.assignments(getattr(options, f"{side}_env"), f"--{side}-env")
         variants.sources(getattr(options, f"{side}_source"), f"--{side}-source")
-        ends.check(word, side) if (word := getattr(options, side)) else None
+        ends.check(word, side, of) if (word := getattr(options, side)) else None
         lock = getattr(options, f"{side}_lock")
         if lock and (why := files.why_unreadable(lock)):
             raise Refusal(f"--{side}-lock {lock}: {why}; name a file made by `nox -s lock -- NAME`")
@@ -109,23 +111,47 @@ def _check(options: argparse.Namespace) -> None:
 
 def check_what(what: str) -> None:
     """Refuse what is no check, no counter and no subject of any profile."""
-    from stackproof.bench.subjects import require_named
+    from stackproof.bench.subjects import names_of_subjects, require_named
     from stackproof.gate import plan
-    from stackproof.runner import suites
 
     if "/" in what:
-        suite, known = what.partition("/")[0], [*suites.of_verb("verify"), *suites.of_verb("ddp")]
-        if suite not in known or "::" not in what:
-            raise Refusal(
-                f"--what {what}: is no check; write one such as smoke/ddp::ranks_equal, of the suites {', '.join(known)}"
-            )
+        _check_check(what)
         return
     subject, _, aspect = what.partition("::")
     found = plan.load()
     if not aspect and subject in found.counters:
         return
+    near = "" if aspect else suggestion(subject, {*found.counters, *names_of_subjects()})
+    if any(f"'{name}'" in near for name in found.counters):
+        raise Refusal(f"--what {what}: is no counter{near} and no subject; there are: {', '.join(found.counters)}")
     told = ("time", "runs", "computed", *found.counters, *found.quantities)
     if aspect and aspect not in told:
-        raise Refusal(f"--what {what}: '{aspect}' is nothing that is compared; there are: {', '.join(told)}")
+        raise Refusal(
+            f"--what {what}: '{aspect}' is nothing that is compared{suggestion(aspect, told)}; there are: {', '.join(told)}"
+        )
     if subject != "process":
         require_named([subject], "--what")
+
+
+def _check_check(what: str) -> None:
+    """Refuse what no file of a suite defines, with what is near; which parameters it has is known only where it runs."""
+    from stackproof.project import projects
+    from stackproof.runner import suites
+
+    project = projects.current()
+    roots = [suites.SUITES, *([project.suites] if project and project.suites else [])]
+    known = [name for root in roots for name in suites.defined(root)]
+    runs = [*suites.of_verb("verify"), *suites.of_verb("ddp")]
+    if what.partition("/")[0] not in runs or "::" not in what:
+        raise Refusal(
+            f"--what {what}: is no check; write one such as smoke/ddp::ranks_equal, of the suites {', '.join(runs)}"
+        )
+    if what.partition("[")[0] not in known:
+        file = what.partition("::")[0]
+        there = [name for name in known if name.startswith(f"{file}::")] or sorted(
+            {name.partition("::")[0] for name in known}
+        )
+        near = suggestion(what.partition("[")[0], known)
+        raise Refusal(
+            f"--what {what}: is no check{near}; there are: {', '.join(there[:_SHOWN])}{', ...' if there[_SHOWN:] else ''}"
+        )

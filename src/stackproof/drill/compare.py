@@ -5,28 +5,13 @@ A check that no fault covers has a reason in the table, or is a failure.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
-from pathlib import Path
 
-from stackproof.base.places import SUITES
 from stackproof.drill.run import Ended, Seen
 from stackproof.drill.table import Fault, Faults, matches
 from stackproof.record.records import Check, Figure, Kind, Verdict
 
 NAME = "coverage"
-
-
-def checks(root: Path = SUITES) -> tuple[str, ...]:
-    """Return every check that the files of the suites define, without parameters, as records name them."""
-    found = []
-    for path in sorted(root.glob("*/test_*.py")):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        file = path.stem.removeprefix("test_").lstrip("0123456789").removeprefix("_")
-        names = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
-        prefix = f"{path.parent.name}/{file}::"
-        found += [prefix + name.removeprefix("test_") for name in names if name.startswith("test_")]
-    return tuple(found)
 
 
 def compare_coverage(table: Faults, known: tuple[str, ...]) -> Check:

@@ -17,6 +17,7 @@ from stackproof.drill.inject import Site
 from stackproof.drill.table import STACK, Call, Fault, Faults
 from stackproof.record import writer
 from stackproof.record.records import Check, Record, Verdict, overall
+from stackproof.runner import suites
 from stackproof.stack import environments, hosts, provenance, stacks
 
 _CLEAN_DEADLINE_S = 900
@@ -77,7 +78,7 @@ def conduct(
         shutil.rmtree(scratch, ignore_errors=True)
     names = [*(fault.name for fault in chosen), *(one.name for one in cleans(chosen)), "drill"]
     record.checks = [ended[name] for name in names if name in ended]
-    record.checks.append(compare.compare_coverage(table, compare.checks()))
+    record.checks.append(compare.compare_coverage(table, suites.defined()))
     told(record.checks[-1])
     record.verdict = overall(check.verdict for check in record.checks)
     record.seconds = time.monotonic() - began + (earlier.seconds if earlier else 0.0)

@@ -70,10 +70,8 @@ def git_bytes(*arguments: str, folder: Path = ROOT) -> bytes:
         raise Refusal(f"git {arguments[0]} failed: {error.stderr.decode(errors='replace').strip()}") from error
 
 
-def clean_head() -> str:
-    """Return the commit of this checkout, or of the project; empty where something is changed in it, or it has no history."""
-    project = projects.current()
-    folder = project.folder if project else ROOT
+def clean_head(folder: Path) -> str:
+    """Return the commit of a checkout; empty where something is changed in it, or it has no history."""
     try:
         dirty = git("status", "--porcelain", "--untracked-files=no", folder=folder)
         return "" if dirty else resolved("HEAD", folder)

@@ -54,6 +54,10 @@ class SideSpec:
     """What ranks talk over; empty for the stack's own."""
     proof: str = "unpinned"
     """What was proved of the environment, in one sentence."""
+    unset: tuple[str, ...] = ()
+    """Variables that this side lacks and the other has: they are taken out of whatever environment one stands in."""
+    folder: Path | None = None
+    """Where a command of one's own runs on this side, if not where one stands."""
 
 
 class LiveSide:
@@ -91,6 +95,7 @@ class LiveSide:
         path = [str(self.spec.source), self.spec.environment.get("PYTHONPATH") or os.environ.get("PYTHONPATH", "")]
         own = {**os.environ, **self.spec.environment, "PYTHONPATH": os.pathsep.join(filter(None, path))}
         outer = [os.environ.get(processes.MARK, ""), self._run, self._mark]
+        own = {name: value for name, value in own.items() if name not in self.spec.unset}
         return own | {processes.MARK: "/".join(filter(None, outer))}
 
     def hello(self) -> Answer:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import os
 import time
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -117,8 +118,9 @@ def make_comparison(
     preset = profile_named(options.profile).preset
     recalled = stored.load(base.record, preset) if base.record else None
     live = [head] if recalled else [base, head]
+    names = {*base.environment, *head.environment}
     return Comparison(
-        specs=tuple(_spec(one, stack, options, progress) for one in live),
+        specs=tuple(_without(_spec(one, stack, options, progress), names) for one in live),
         preset=preset,
         kind=stack.device,
         plan=plan.load(),
@@ -180,6 +182,11 @@ def _spec(variant: Variant, stack: stacks.Stack, options: argparse.Namespace, pr
     if options.unpinned:
         return unpinned(variant, stack, options.profile, options.device, options.unpinned.absolute())
     return prepared(variant, stack, options.profile, options.device, progress.say)
+
+
+def _without(spec: SideSpec, names: Collection[str]) -> SideSpec:
+    """Return a side that lacks those of these variables that it does not state, whatever is exported where one stands."""
+    return replace(spec, unset=tuple(sorted(set(names) - set(spec.environment))))
 
 
 def finish(record: Record, folder: Path, options: argparse.Namespace, console: Console) -> int:

@@ -35,6 +35,8 @@ from stackproof.stack import environments, installed_files, lockfile, stacks
 HOME = places.HOME / "gates"
 _SAFE: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
 _NAMED = re.compile(r"[A-Za-z_][\w.-]*")
+_MOST_SAID = 2500
+"""Characters of what a builder says: the cause stands behind a command with all its words."""
 _LEFT_OUT = ("results", "docs", "tests")
 
 
@@ -228,7 +230,7 @@ def _prepare(tree: Path, variant: Variant, stack: stacks.Stack, say: environment
     command = [sys.executable, "-m", "stackproof.stack.environments", *_words(stack)]
     ended = _python(command, tree, environments.with_uv(say))  # the tree has no tools of its own
     if ended.returncode:
-        raise Refusal(f"{tree.name}: its environment cannot be built: {tail(ended.stderr)}")
+        raise Refusal(f"{tree.name}: its environment cannot be built: {tail(ended.stderr, most=_MOST_SAID)}")
     say(f"{tree.name}: environment ready")
     return Path(ended.stdout.strip().splitlines()[-1])
 

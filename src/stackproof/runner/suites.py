@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,6 +54,18 @@ def stages(chosen: tuple[str, ...], folder: Path = SUITES, only: tuple[str, ...]
     order = [*(name for name in rows if name in chosen), *(name for name in chosen if name not in rows)]
     few = _few(only)
     return _merged([Stage((name,), 1 if few else _workers(rows.get(name, SuiteEntry(name)))) for name in order])
+
+
+def defined(root: Path = SUITES) -> tuple[str, ...]:
+    """Return every check that the files of the suites define, without parameters, as records name them."""
+    found = []
+    for path in sorted(root.glob("*/test_*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        file = path.stem.removeprefix("test_").lstrip("0123456789").removeprefix("_")
+        names = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
+        prefix = f"{path.parent.name}/{file}::"
+        found += [prefix + name.removeprefix("test_") for name in names if name.startswith("test_")]
+    return tuple(found)
 
 
 def _workers(row: SuiteEntry) -> int:

@@ -277,8 +277,16 @@ def _run(command: list[str], what: str, cwd: Path | None = None) -> None:
 
 _UNREACHED = re.compile(
     r"(?i)error sending request|dns error|failed to lookup|name resolution|could not connect|connection (refused|reset|timed out|error)"
-    r"|timed out|failed to fetch|network is unreachable|certificate|no route to host|tunnel|proxy"
+    r"|timed out|failed to fetch|network is unreachable|network connectivity is disabled|certificate|no route to host|tunnel|proxy"
 )
+
+
+_GONE = re.compile(r"\b(404|410)\b")
+
+
+def unreached(said: str) -> bool:
+    """Whether an installer could not reach its index, which says nothing of what was asked for; a file that is gone is another matter."""
+    return _UNREACHED.search(said) is not None and not _GONE.search(said)
 
 
 def mirror_hint(said: str) -> str:

@@ -124,6 +124,22 @@ def read(path: Path) -> Lock:
     return lock
 
 
+def read_of(path: Path, stack: Stack) -> Lock:
+    """Return a lock that is one of a stack.
+
+    Raises:
+        Refusal: it cannot be read, or its header names another stack, or a rehearsal where the stack itself is meant.
+    """
+    found, own = read(path), read(stack.lock)
+    for key, what in (("stack", "of the stack"), ("kind", "of the kind")):
+        if found.header[key] != own.header[key]:
+            raise Refusal(
+                f"{path}: is a lock {what} '{found.header[key]}', and '{own.header[key]}' is asked for; name a lock that "
+                f"`nox -s lock -- {stack.name}` has made"
+            )
+    return found
+
+
 def content_digest(body: str) -> str:
     """Return what the header's `content` says of everything below the header."""
     return hashlib.sha256(body.encode("utf-8")).hexdigest()
