@@ -113,7 +113,12 @@ def test_commits_of_a_project_are_searched_by_first_parent(run: Run) -> None:
     program += "raise SystemExit(runpy.run_path(os.path.join(place, 'state.py'))['code'])\n"
     ended = run(program, "--project", str(project), flags=["--good", "HEAD~8", "--bad", "HEAD"])
     assert ended.returncode == 0, ended.stderr + ended.stdout
-    assert "(Step 6), 9" in ended.stdout and "sure among 8" in ended.stdout and "git revert" in ended.stdout
+    assert (
+        "the first bad commit is" in ended.stdout
+        and "(Step 6), " in ended.stdout
+        and "sure among 8" in ended.stdout
+        and "git revert" in ended.stdout
+    )
     swapped = run(program, "--project", str(project), flags=["--good", "HEAD", "--bad", "HEAD~8"])
     assert swapped.returncode == 2 and "comes before the good one" in swapped.stderr
 
