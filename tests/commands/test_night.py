@@ -14,7 +14,7 @@ from stackproof import ROOT
 from stackproof.cli import main
 from stackproof.commands import night as verb
 from stackproof.drift.nights import Measured, nights
-from stackproof.gate import commits
+from stackproof.gate import commits, variants
 from stackproof.night import anchors, ledger, night
 from stackproof.record import records, store
 from stackproof.record.records import Check, Figure, Verdict
@@ -137,9 +137,24 @@ def test_what_cannot_go_well_is_refused_at_once(
     (tmp_path / "mine" / "thesis.txt").touch()
     given = [word.format(folder=tmp_path / "mine") for word in words]
     results = tmp_path / "results"
-    assert main(["night", "--stack", "cpu", "--unpinned", sys.executable, "--results", str(results), *given]) == 2
+    assert main(["night", "--stack", "cpu", "--unpinned", PYTHON, "--results", str(results), *given]) == 2
     assert said in capsys.readouterr().err
     assert not list(results.rglob("record.json"))
+
+
+def test_an_interpreter_without_torch_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A device can be asked only of what has the stack's torch."""
+    monkeypatch.setattr(verb, "_NEEDED", ())
+    bare = tmp_path / "python"
+    bare.write_text("#!/bin/sh\necho \"ModuleNotFoundError: No module named 'torch'\" >&2\nexit 1\n", encoding="utf-8")
+    bare.chmod(0o755)
+    words = ["--unpinned", str(bare), "--device", "cpu:0", "--results", str(tmp_path / "r")]
+    monkeypatch.setattr(variants, "require_interpreter", lambda path: None)
+    assert main(["night", "--stack", "cpu", *words]) == 3
+    said = capsys.readouterr().err
+    assert f"{bare}: cannot be asked which devices it sees" in said and "that has the torch of 'cpu'" in said
 
 
 @pytest.mark.slow

@@ -296,6 +296,23 @@ def test_a_double_is_not_waited_for(tmp_path: Path) -> None:
     assert sentence and sentence.endswith("1 stack never ran on its device (cuda).")
 
 
+def test_a_wall_of_nothing_is_a_sentence(tmp_path: Path) -> None:
+    """Where no suite was ever verified the matrix is folded away, and what would begin it stands there."""
+    making.store(tmp_path / "store", 2)
+    build.build(tmp_path / "out", making.order(tmp_path / "store"))
+    front = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+    assert "No suite has been verified here yet" in front and "<summary>All 4 suites</summary>" in front
+
+
+def test_a_loss_since_the_first_anchor_is_in_the_sentence(tmp_path: Path) -> None:
+    """Two steps that nobody confirmed are a loss of users all the same, on the first page and on the figure's."""
+    making.store(tmp_path / "store", 40)
+    done = build.build(tmp_path / "out", making.order(tmp_path / "store"))
+    assert done.sentence and "1 figure slower than the first anchor was" in done.sentence
+    (page,) = (tmp_path / "out" / "series").glob("*.html")
+    assert "Since the first anchor:" in page.read_text(encoding="utf-8")
+
+
 def test_old_nights_claim_nothing_of_today(tmp_path: Path) -> None:
     """Where the last night is older than a proof may be, the sentence says since when there is none."""
     making.store(tmp_path / "store", 20, until=TODAY - timedelta(40))

@@ -32,9 +32,13 @@ def require(python: Path, stack: stacks.Stack, device: str) -> None:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise StackUnavailableError(f"{python}: does not answer which devices it sees ({error})") from error
+    said = tail(ended.stderr).removeprefix("stackproof: ")
+    if ended.returncode == Refusal.exit_code:
+        raise Refusal(said)
     if ended.returncode:
-        said = tail(ended.stderr).removeprefix("stackproof: ") or "it said nothing"
-        raise (StackUnavailableError if ended.returncode == StackUnavailableError.exit_code else Refusal)(said)
+        raise StackUnavailableError(
+            f"{python}: cannot be asked which devices it sees: {said}; name an interpreter that has the torch of '{stack.name}'"
+        )
 
 
 def _path() -> str:

@@ -44,8 +44,13 @@ class LongTerm:
     @property
     def sentence(self) -> str:
         """Say it, with who moved: today over the anchor is code and wheels, the anchor alone driver and machine."""
-        way = ("slower" if self.size > 0 else "faster") if self.clear else "within noise"
-        told = f"{percent(self.size)} [{percent(self.low)}, {percent(self.high)}] {way} than the first anchor on {self.since}"
+        size = f"{percent(self.size)} [{percent(self.low)}, {percent(self.high)}]"
+        way = "slower than the first anchor" if self.size > 0 else "faster than the first anchor"
+        told = (
+            f"{size} {way} on {self.since}"
+            if self.clear
+            else f"{size} against the first anchor on {self.since}, within noise"
+        )
         parts = ", ".join(f"{kind.value} {percent(part)}" for kind, part in self.parts.items())
         return f"{told}{f' ({parts})' if parts else ''}"
 

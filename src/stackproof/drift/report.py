@@ -64,7 +64,7 @@ def _lines(found: Drift) -> Iterator[_Line]:
 
 def _came(one: PlaceDrift) -> list[str]:
     """Return a line for each figure that has come far, and one for all others."""
-    clear = [f"{far.figure.label}: users get {far.sentence}" for far in one.long_terms if far.clear]
+    clear = [f"{far.figure.label}: for users {far.sentence}" for far in one.long_terms if far.clear]
     quiet = len(one.long_terms) - len(clear)
     return [*clear, *([f"{counted(quiet, 'figure')}: no change beyond noise"] if quiet else [])]
 

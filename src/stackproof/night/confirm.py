@@ -31,7 +31,7 @@ def scanned(found: PlaceDrift | None) -> StageOutcome:
             Verdict.SKIPPED, f"{report.counted(found.lacking, 'more night')} needed before a step can be seen"
         )
     told = "; ".join(_suspected(one) for one in found.suspicions) or "nothing is suspected"
-    told += "".join(f"; {far.figure.label}: users get {far.sentence}" for far in found.long_terms if far.clear)
+    told += "".join(f"; {far.figure.label}: for users {far.sentence}" for far in found.long_terms if far.clear)
     return StageOutcome(
         Verdict.PASSED,
         f"{report.counted(len(found.nights), 'night')} of {report.counted(len(found.trends), 'figure')}: {told}",

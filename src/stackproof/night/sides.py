@@ -110,6 +110,7 @@ def _measured(run: NightRun, sides: dict[Measured, SideSpec], folder: Path) -> M
     asked = run.asked
     terms = LaunchTerms(profile(asked.profile).preset, gate_plan.load(), asked.scale, asked.plan.energy.seconds)
     launches = asked.launches or int(of(asked.plan.measure.launches, asked.stack.device))
+    run.ledger.say(f"measure: {' and '.join(_NAMES[side] for side in sides)} in turns; launches: {launches}")
     try:
         return measure(Measuring(sides, terms, launches, asked.stack.device, asked.only), folder, run.ledger.say)
     except (SideEndedError, Refusal) as ended:

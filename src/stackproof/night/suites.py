@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stackproof.base.errors import Refusal
+from stackproof.base.text import counted
 from stackproof.gate.plan import of
 from stackproof.night.ledger import last
 from stackproof.record import records
@@ -28,7 +29,9 @@ def verify(run: NightRun) -> None:
     asked = run.asked
     minutes = asked.minutes or of(asked.plan.verify.minutes, asked.stack.device)
     until = time.monotonic() + 60 * minutes
-    for suite in order(asked.results, asked.stack.name, run.ledger.folder):
+    chosen = order(asked.results, asked.stack.name, run.ledger.folder)
+    run.ledger.say(f"verify: {counted(len(chosen), 'suite')}, of which none is begun after {minutes:g} minutes")
+    for suite in chosen:
         name, began = f"{_STAGE}{suite}", time.monotonic()
         if run.ledger.ended(name):
             continue

@@ -70,7 +70,11 @@ def _matrix(site: SiteModel) -> Markup:
         class_="sideways small",
     )
     told = table("Each cell links to the record that proves it", heads, rows, class_="matrix")
-    return joined((hint, told)) if len(cells.stacks) > _NARROW else told
+    told = joined((hint, told)) if len(cells.stacks) > _NARROW else told
+    if any(cell.run for cell in cells.cells.values()):
+        return told
+    none = el("p", "No suite has been verified here yet. ", el("code", "nox -s verify"), " proves the stack of a host.")
+    return joined((none, el("details", el("summary", f"All {len(cells.suites)} suites"), told)))
 
 
 def _cell(cell: MatrixCell, year: str) -> Markup:
@@ -131,7 +135,7 @@ def _place(views: Sequence[SeriesView]) -> Markup:
          f"{view.times[-1]:%Y-%m-%d}", counted(len(view.times), "night" if view.nightly else "state")]
         for view in views
     ]  # fmt: skip
-    heads = ("figure", "now", "unit", "against the anchor", "since the first", "steps", "trend", "last", "of")
+    heads = ("figure", "now", "unit", "against the anchor", "since the first anchor", "steps", "trend", "last", "of")
     return table(f"Figures: {views[0].place.label}", heads, rows, (1, 3, 4), class_="figures")
 
 

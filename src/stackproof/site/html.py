@@ -52,6 +52,13 @@ def link(target: str, text: object, **attributes: object) -> Markup:
     return el("a", text, href=target, **attributes)
 
 
+def command(text: str) -> Markup:
+    """Return a command that is broken between its words where it is too long for a line, never after a hyphen of a flag."""
+    words = text.split(" ")
+    told = [part for word in words for part in (el("span", word), " ")][:-1]
+    return el("pre", el("code", *told), tabindex=0, class_="command")
+
+
 def table(
     caption: str, heads: Sequence[object], rows: Iterable[Sequence[object]], numbers: Sequence[int] = (), **attributes: object
 ) -> Markup:  # fmt: skip

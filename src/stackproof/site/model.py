@@ -72,6 +72,9 @@ class SiteModel:
         else:
             yield _count(slower, "confirmed slowdown")
             yield f"{suspected or 'none'} suspected"
+        lost = sum(far.clear and far.size > 0 for one in self.drift.places for far in one.long_terms)
+        if lost:
+            yield f"{_count(lost, 'figure')} slower than the first anchor was"
         if (self.matrix.today - newest).days > self.matrix.days:
             yield f"no night since {newest}"
 

@@ -13,6 +13,7 @@ from stackproof.gate import plan as gate_plan
 from stackproof.record import console, repeat
 from stackproof.record.records import SUITE_VERBS, Check, Kind, Measurement, Record, Verdict
 from stackproof.record.store import group_of
+from stackproof.site import html
 from stackproof.site.drawing import value
 from stackproof.site.html import Markup, el, joined, link, page, table
 from stackproof.site.model import SiteModel
@@ -58,11 +59,7 @@ def _ways(site: SiteModel, run: ShelvedRun) -> Markup:
     if before := site.before.get(run.path):
         ways += ["; ", link(f"../compare/{own}.html", f"compared with the one before, {before.day}")]
     told = command(run.record)
-    again = (
-        el("pre", el("code", told), tabindex=0)
-        if told
-        else el("p", "The record does not say how to repeat it.", class_="dim")
-    )
+    again = html.command(told) if told else el("p", "The record does not say how to repeat it.", class_="dim")
     return joined((el("p", *ways), el("h2", "Run it again"), again))
 
 
@@ -122,7 +119,8 @@ def _others(record: Record) -> Markup:
     if not rows:
         return Markup("")
     inner = table("Other checks", _HEADS, rows, (2,))
-    return el("details", el("summary", f"The other {len(fine)} checks"), inner, _more(len(fine)), open=len(fine) <= 20)
+    summary = f"The other {len(fine)} checks" if len(fine) > 1 else "The other check"
+    return el("details", el("summary", summary), inner, _more(len(fine)), open=len(fine) <= 20)
 
 
 def _more(count: int) -> Markup:

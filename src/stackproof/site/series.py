@@ -15,7 +15,7 @@ from stackproof.record import reference
 from stackproof.record.records import Verdict
 from stackproof.site.curves import SeriesView, ToldStep
 from stackproof.site.drawing import legend, plot, resolution, stamp, start_of, value
-from stackproof.site.html import Markup, el, joined, link, page, table
+from stackproof.site.html import Markup, command, el, joined, link, page, table
 from stackproof.site.model import SiteModel
 
 _ROWS = 14
@@ -45,7 +45,7 @@ def _now(view: SeriesView) -> Markup:
     told = f"{value(view.now)} {view.curves[-1].unit}"
     what = f"{points} of {counted(len(view.times), 'night' if view.nightly else 'state')} count"
     now = el("p", el("strong", "Now: "), f"{told}; {what}, {stamp(view.times, 0)} to {stamp(view.times, -1)}.")
-    far = el("p", el("strong", "Since the first anchor: "), f"users get {view.far.sentence}.") if view.far else ""
+    far = el("p", el("strong", "Since the first anchor: "), f"for users {view.far.sentence}.") if view.far else ""
     return joined((now, far))
 
 
@@ -87,9 +87,7 @@ def facts_of(site: SiteModel, told: ToldStep) -> Iterator[Markup]:
                 joined((_run(site, told.gate.path, "this gate"), f": {report.seen(told.gate)}{how}")),
             )
         )
-    rows.append(
-        ("repeat it" if told.gate else "confirm it", el("pre", el("code", site.shown(step.command)), tabindex=0))
-    )
+    rows.append(("repeat it" if told.gate else "confirm it", command(site.shown(step.command))))
     rows += [("found by", one) for one in _blamed(site, told)]
     yield el("dl", *(joined((el("dt", name), el("dd", content))) for name, content in rows))
 

@@ -10,7 +10,7 @@ from stackproof.base.statistics import percent
 from stackproof.drift import report
 from stackproof.history.timeline import Change
 from stackproof.site.curves import SeriesView, ToldStep
-from stackproof.site.html import Markup, el, joined, link, page, table
+from stackproof.site.html import Markup, command, el, joined, link, page, table
 from stackproof.site.model import SiteModel
 from stackproof.site.series import facts_of
 
@@ -78,7 +78,7 @@ def _anchor(site: SiteModel, view: SeriesView, told: ToldStep) -> str:
 def _section(site: SiteModel, title: str, word: str) -> Markup:
     rows = [
         [link(view.page, view.name), view.place.label, step.step.kind.value, report.size(step.step), step.step.after.day,
-         report.causes(step.step), el("code", site.shown(step.step.command))]
+         report.causes(step.step), command(site.shown(step.step.command))]
         for view, step in others(site, word)[:_MOST]
     ]  # fmt: skip
     heads = ("figure", "where", "series", "time", "since", "likeliest cause", "what judges it")
