@@ -35,7 +35,7 @@ def yardstick(seconds: Sequence[float], looks: int) -> Yardstick:
         return Yardstick(spread, judging.suspect * first.suspect, float("inf"), doubt)
     suspect, limit = judging.suspect * small.suspect, outliers.limit(judging.family, looks) * small.limit
     found = Yardstick(spread, suspect, limit, "")
-    doubt = _blind(found) or _two(seconds, small.modes) or _faster(seconds, found)
+    doubt = _two(seconds, small.modes) or _blind(found) or _faster(seconds, found)
     return Yardstick(spread, suspect, limit, doubt)
 
 

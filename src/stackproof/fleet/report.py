@@ -11,6 +11,7 @@ from stackproof.fleet.judgement import LIMITLESS, FleetJudgement, GroupTold, Hos
 
 _MOST = 60
 _WIDE = 24
+_MOST_NAMED = 8
 _TITLES = {
     Standing.WRONG: "compute wrong", Standing.SLOW: "slow", Standing.SUSPECTED: "suspected, and not confirmed",
     Standing.UNLIKE: "unlike, and not compared", Standing.NOT_REACHED: "not reached", Standing.INCOMPLETE: "incomplete",
@@ -42,8 +43,10 @@ def _lines(found: FleetJudgement, folder: str) -> Iterator[_Line]:
         open_ = [host for host in by_word[word] if not host.confirmed]
         yield from _section(f"{_TITLES[word]}, confirmed beside a healthy host", confirmed, _host)
         yield from _section(f"{_TITLES[word]} by the records, not confirmed yet", open_, _host)
-    for word in (Standing.NOT_REACHED, Standing.INCOMPLETE, Standing.UNLIKE, Standing.SUSPECTED, Standing.UNDECIDED):
+    for word in (Standing.NOT_REACHED, Standing.UNLIKE, Standing.SUSPECTED):
         yield from _section(_TITLES[word], by_word[word], _host)
+    for word in (Standing.INCOMPLETE, Standing.UNDECIDED):
+        yield from _alike(_TITLES[word], by_word[word])
     yield from _section("links and hosts that are slow in pairs", found.links, lambda one: [one.said])
     for group in found.groups:
         yield from _group(group)
@@ -78,6 +81,20 @@ def _section(title: str, rows: Sequence[object], told: Callable[..., Iterable[st
 
 def _host(host: HostStanding) -> list[str]:
     return [f"{host.host}: {host.reason}", *(f"{one.subject}: {one.sentence}" for one in host.findings[1:])]
+
+
+def _alike(title: str, hosts: Sequence[HostStanding]) -> Iterator[_Line]:
+    """Yield hosts of which one thing is said in one line."""
+    by_reason: dict[str, list[str]] = {}
+    for host in hosts:
+        by_reason.setdefault(host.reason, []).append(host.host)
+    if hosts:
+        yield 0, f"{title} ({len(hosts)})"
+    for why, names in list(by_reason.items())[:_MOST]:
+        more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+        yield 1, f"{', '.join(names[:_MOST_NAMED])}{more}: {why}"
+    if len(by_reason) > _MOST:
+        yield 1, f"and more for {len(by_reason) - _MOST} other reasons, which the JSON and the page have"
 
 
 def _group(group: GroupTold) -> Iterator[_Line]:
