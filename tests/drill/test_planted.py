@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from stackproof import ROOT
-from stackproof.drill.planted import FIRED
+from stackproof.base.places import FIRED
 
 
 def fired(tmp_path: Path, code: str, *arguments: str, **environment: str) -> tuple[int, str]:

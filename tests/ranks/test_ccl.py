@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from stackproof.base import places
 from stackproof.record import records
 from stackproof.record.records import Record, Verdict
 
@@ -62,7 +63,7 @@ def run(root: Path, *arguments: str, **environ: str) -> Record:
             **os.environ,
             "PYTHONPATH": path,
             "OMP_NUM_THREADS": "1",
-            "STACKPROOF_DRILL_FIRED": str(DOUBLES.parent / "fired"),
+            places.FIRED: str(DOUBLES.parent / "fired"),
             **environ,
         },
         capture_output=True,

@@ -8,7 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from stackproof.stack import installed_files, startup
+from stackproof.base import places
+from stackproof.stack import installed_files
 
 from .proving import Scene
 
@@ -101,4 +102,4 @@ def test_start_up_code_that_is_not_ours_is_refused(scene: Scene) -> None:
     (folder / "sitecustomize.py").write_text("", encoding="utf-8")
     code, said = scene.prove(PYTHONPATH=str(folder))
     assert (code, "runs whenever Python starts" in said) == (4, True)
-    assert scene.prove(PYTHONPATH=str(folder), **{startup.DRILL: str(scene.root / "signs")})[0] == 0
+    assert scene.prove(PYTHONPATH=str(folder), **{places.FIRED: str(scene.root / "signs")})[0] == 0

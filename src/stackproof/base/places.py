@@ -46,6 +46,9 @@ HOME = _CACHE / "stackproof" if INSTALLED else ROOT / ".nox"
 SOURCE = "STACKPROOF_SOURCE"
 """Names, to the processes of an environment that several installations share, the folder of the one that started them."""
 
+FIRED = "STACKPROOF_DRILL_FIRED"
+"""Names, to the processes of a drill, the folder where a fault that fired leaves a sign; beside it lies what was planted."""
+
 
 def require_checkout(what: str) -> None:
     """Refuse what only makes sense beside the sources and their history."""

@@ -12,8 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-FIRED = "STACKPROOF_DRILL_FIRED"
-"""Names the folder in which each process leaves a file once the fault fired in it."""
+from stackproof.base.places import FIRED
 
 Make = Callable[[Callable[..., Any]], Callable[..., Any]]
 

@@ -14,8 +14,8 @@ from typing import Any
 from stackproof import ROOT
 from stackproof.base import processes
 from stackproof.base.errors import Refusal
+from stackproof.base.places import FIRED
 from stackproof.drill.inject import Site
-from stackproof.drill.planted import FIRED
 from stackproof.drill.table import Call
 from stackproof.record import records
 

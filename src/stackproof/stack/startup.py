@@ -15,11 +15,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from stackproof import ROOT
+from stackproof.base.places import FIRED
 from stackproof.record.records import Figure
 from stackproof.stack.stacks import Stack
-
-DRILL = "STACKPROOF_DRILL_FIRED"
-"""Names the folder in which a drilled process leaves a sign; beside it lies what the drill planted."""
 
 # These change how Python speaks, not what it computes; every other variable of Python or pytest is switched off.
 _HARMLESS = (
@@ -80,7 +78,7 @@ def entries(environ: Mapping[str, str]) -> tuple[Path, ...]:
 
 def planted(environ: Mapping[str, str]) -> Path | None:
     """Return the folder of what a drill planted on purpose."""
-    return Path(environ[DRILL]).parent / "planted" if environ.get(DRILL) else None
+    return Path(environ[FIRED]).parent / "planted" if environ.get(FIRED) else None
 
 
 def _is_ours(entry: Path, stack: Stack, environ: Mapping[str, str]) -> bool:
