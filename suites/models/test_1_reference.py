@@ -57,6 +57,7 @@ def test_steps(name: str, device: Device, figures: dict[str, Figure]) -> None:
     trainable = [key for key, one in job.model.named_parameters() if one.requires_grad]
     moving = living({key: one for key, one in state(job).items() if key in trainable}, reference(name, PRESET))
     steps = [_taken(name, number, job, moving) for number in range(1, STEPS + 1)]
+    against = steps[0][0].update.against
     found = {
         f"step {number}, {what}": one
         for number, (step, _) in enumerate(steps, 1)
@@ -66,9 +67,10 @@ def test_steps(name: str, device: Device, figures: dict[str, Figure]) -> None:
     worst = require_all(found, f"{name},")
     _tell(figures, found, worst)
     update = max(share for _, share in steps)
-    figures |= {"update, share of its bound": update}
+    figures |= {"update, share of its bound": update, "update compared with": against}
     figures["summary"] = (
-        f"losses, gradients and buffers: {_sentence(found, worst)}; updates of {type(job.optimiser).__name__} take {update:.2g} of theirs"
+        f"losses, gradients and buffers: {_sentence(found, worst)}; updates of {type(job.optimiser).__name__} take {update:.2g} of theirs, "
+        f"compared with {against}"
     )
 
 

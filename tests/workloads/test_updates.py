@@ -68,6 +68,30 @@ def test_a_state_that_is_wrong_is_seen_before_it_matters() -> None:
         stepped("AdamW", spoil)
 
 
+class Mine(torch.optim.SGD):
+    """Somebody's own optimiser, whose arithmetic is wrong by a hundredth on every device alike."""
+
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
+        """Step too far."""
+        for group in self.param_groups:
+            for one in group["params"]:
+                one.data -= 1.01 * group["lr"] * one.grad
+
+
+def test_what_an_update_was_held_against_is_said() -> None:
+    """A mistake that somebody's optimiser makes everywhere cannot be seen, and so nobody claims a closed form for it."""
+    given = [torch.nn.Parameter(torch.ones(3))]
+    given[0].grad = torch.ones(3)
+    own = Mine(given, lr=0.1)
+    update = Update(own)
+    own.step()
+    assert update.share() < 1 and update.against == "the CPU only: no closed form for Mine"
+    assert Update(torch.optim.SGD(given, lr=0.1)).against == "its closed form"
+    assert Update(torch.optim.RMSprop(given)).against.endswith("no closed form for RMSprop")
+    turned = Update(torch.optim.AdamW(given, maximize=True)).against
+    assert turned.endswith("no closed form for AdamW with these options")
+
+
 def test_a_step_without_gradients_is_none() -> None:
     """Nothing passes by not running."""
     optimiser = torch.optim.SGD([torch.nn.Parameter(torch.ones(2))], lr=0.1)

@@ -263,6 +263,7 @@ class TrainingSteps(Work):
         self.arithmetic = self._arithmetic()
         self._losses: tuple[torch.Tensor, torch.Tensor] | None = None
         self._proved: Proved | None = None
+        self._against = ""
         self._start = {name: tensor.detach().cpu().clone() for name, tensor in self._state().items()}
 
     def build(self, preset: Preset, dtype: torch.dtype | None = None, autocast: torch.dtype | None = None) -> Job:
@@ -332,7 +333,8 @@ class TrainingSteps(Work):
         self.job.step()
         used = {name: one.grad.cpu() for name, one in self.job.model.named_parameters() if one.grad is not None}
         _require_near(used, timed.gradients, 2 * AGAIN, "in a step")
-        if type(self.job.optimiser).__name__ not in forms.STEPS:
+        self._against = update.against
+        if not update.written:
             update.share()
             return
         for name, gradient in used.items():
@@ -358,7 +360,8 @@ class TrainingSteps(Work):
         assert self._losses is not None
         first, last = map(float, self._losses)
         self.again()
-        return {"loss at the start": first, "loss at the end": last}
+        against = {"update compared with": self._against} if self._against else {}
+        return {"loss at the start": first, "loss at the end": last, **against}
 
 
 def _require_near(

@@ -43,10 +43,18 @@ class Update:
         """
         given = [one for one in self._parameters if one.grad is not None]
         require(bool(given), f"a step of {self.name}: no parameter has a gradient")
-        return max(map(self._judged, given)) if self._written else self._as_its_twin(given)
+        return max(map(self._judged, given)) if self.written else self._as_its_twin(given)
 
     @property
-    def _written(self) -> bool:
+    def against(self) -> str:
+        """What it is held against, in words; where that is the same Python, a mistake in it is not seen."""
+        if self.written:
+            return "its closed form"
+        theirs = type(self.optimiser) is not getattr(torch.optim, self.name, None)
+        return f"the CPU only: no closed form for {self.name}{'' if theirs or self.name not in forms.STEPS else ' with these options'}"
+
+    @property
+    def written(self) -> bool:
         """Whether the closed form of this optimiser, with these options, is written out."""
         own = self.name in forms.STEPS and type(self.optimiser) is getattr(torch.optim, self.name)
         odd = any(
