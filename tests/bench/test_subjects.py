@@ -14,6 +14,7 @@ from stackproof.base.errors import Refusal
 from stackproof.base.units import RATES
 from stackproof.bench import engine, subjects
 from stackproof.bench.subjects import Subject
+from stackproof.project import projects
 from stackproof.stack import capabilities, stacks
 from stackproof.stack.stacks import Stack
 
@@ -122,6 +123,27 @@ def test_without_a_project_no_other_workload_is_waited_for() -> None:
     """A misspelt workload is refused at once too."""
     with pytest.raises(Refusal, match="'training-nothing' is no subject"):
         subjects.require_named(["training-yolov8n", "training-nothing"])
+
+
+def test_a_project_s_own_subject_is_known_once_its_workloads_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until they are built a name that may be theirs passes; afterwards it is refused, with theirs among the near ones."""
+    (tmp_path / "workloads").mkdir()
+    (tmp_path / "workloads" / "mine.py").write_text("name = 'mine'\n", encoding="utf-8")
+    (tmp_path / "stackproof.toml").write_text("", encoding="utf-8")
+    monkeypatch.setenv(projects.VARIABLE, "")
+    projects.choose(str(tmp_path))
+    try:
+        subjects.require_named(["training-miine"])
+        assert subjects.unheard(["training-miine"]) and not subjects.unheard(["training-mine", "training-yolov8n"])
+        subjects.require_named(["training-mine"], offered={"mine"})
+        with pytest.raises(
+            Refusal, match=r"'training-miine' is no subject .*did you mean 'training-mine'.*training-mine"
+        ):
+            subjects.require_named(["training-miine"], offered={"mine"})
+    finally:
+        projects.choose("")
 
 
 def test_each_makes_one_subject_of_each_combination(table: Path, cpu: Stack) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -73,9 +73,9 @@ class _Row:
                     f"has {key} = {values!r}{near}; it must be a list, or for '{_WORKLOAD}' a part that workloads take",
                 )
 
-    def names(self) -> set[str]:
-        """Return the names of its subjects, of our own workloads where it stands for all that take part."""
-        return {self._named(chosen) for chosen in self._choices(_ours_in)}
+    def names(self, offered: Collection[str] = ()) -> set[str]:
+        """Return the names of its subjects; where it stands for all that take part, of our workloads and of these."""
+        return {self._named(chosen) for chosen in self._choices(lambda part: (*_ours_in(part), *offered))}
 
     @property
     def open(self) -> bool:
@@ -211,23 +211,37 @@ def subjects(chosen: str, stack: Stack) -> tuple[Subject, ...]:
     return tuple(Subject(**row, stack=stack) for _, row in found.values() if chosen in row["profiles"])
 
 
-def names_of_subjects() -> set[str]:
-    """Return what our subjects, and those of the project that need no torch to be known, are called."""
-    return {name for _, row in _read()[1] for name in row.names()}
+def names_of_subjects(offered: Collection[str] = ()) -> set[str]:
+    """Return what our subjects, those of the project that need no torch to be known, and those of offered workloads are called."""
+    return {name for _, row in _read()[1] for name in row.names(offered)}
 
 
-def require_named(only: Iterable[str], flag: str = "--only") -> None:
+def require_named(only: Iterable[str], flag: str = "--only", offered: Collection[str] | None = None) -> None:
     """Refuse names of subjects that no profile has; no workload is asked, so that it needs no torch.
 
-    What others' workloads are called is known only in the environment that runs them, which refuses the rest.
+    What others' workloads are called is known only in the environment that runs them: until they are given as
+    `offered`, whatever begins as their subjects do may be one.
     """
-    rows = [row for _, row in _read()[1]]
-    known = names_of_subjects()
-    open_ = tuple(f"{row.name}-" for row in rows if row.open and _others_offer())
+    known = names_of_subjects(offered or ())
+    open_ = _open(row for _, row in _read()[1]) if offered is None else ()
     for name in only:
         if name not in known and not name.startswith(open_):
-            some = ", ".join([*sorted(known)[:_SHOWN], "..."])
+            alike = sorted(one for one in known if one.split("-")[0] == name.split("-")[0]) or sorted(known)
+            some = ", ".join([*alike[:_SHOWN], *(["..."] if len(alike) > _SHOWN else [])])
             raise Refusal(f"{flag} '{name}' is no subject of any profile{suggestion(name, known)}; there are: {some}")
+
+
+def unheard(only: Iterable[str]) -> bool:
+    """Whether a name may be a subject of somebody's workload, and no file of the project has the word: then it is worth asking."""
+    known, starts = names_of_subjects(), _open(row for _, row in _read()[1])
+    words = [name[len(start) :] for name in only for start in starts if name.startswith(start) and name not in known]
+    project = projects.current()
+    return any(project is None or not project.mentions(word) for word in words)
+
+
+def _open(rows: Iterable[_Row]) -> tuple[str, ...]:
+    """Return how the names begin of subjects that others' workloads may have."""
+    return tuple(f"{row.name}-" for row in rows if row.open and _others_offer())
 
 
 def kinds_of(chosen: str) -> frozenset[str]:

@@ -6,6 +6,7 @@ The verbs that run suites: `smoke`, `verify`, `ddp`, `bench`, `agree` and `rehea
 from __future__ import annotations
 
 import argparse
+import importlib.util
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -233,15 +234,29 @@ def _add_bench(verbs: Verbs) -> None:
 
 
 def _bench(options: argparse.Namespace) -> int:
-    from stackproof.bench.subjects import profile, require_named
+    from stackproof.bench.subjects import profile
 
     chosen = profile(options.profile)
     if options.verb == "bench":
-        require_named(one for one in options.only if not set(one) & _PATTERN)
+        _require_subjects(options)
     options.preset = options.preset or chosen.preset
     options.only = [one if "::" in one else options.named.format(one) for one in options.only]
     options.told = {"profile": chosen.name, **({"allow_foreign": "yes"} if options.allow_foreign else {})}
     return run(options, rehearsed=options.rehearsed, look=_looking(options.plots, options.page))
+
+
+def _require_subjects(options: argparse.Namespace) -> None:
+    """Refuse a name that is no subject's; a project is asked for its workloads, where they can be built, if it is in none of its files."""
+    from stackproof.bench.subjects import require_named, unheard
+    from stackproof.runner import vetting
+    from stackproof.runner.process import variables_of
+
+    named = [one for one in options.only if not set(one) & _PATTERN]
+    require_named(named)
+    if not options.stack or options.locked or options.replay or not importlib.util.find_spec("torch"):
+        return  # with --locked the same words come again in the environment of the stack
+    if unheard(named) and (found := vetting.vet(environment=variables_of(stacks.load(options.stack)))):
+        require_named(named, offered=found.workloads.keys())
 
 
 def _looking(folder: Path | None, page: Path | None) -> Look:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import os
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from rich.text import Text
 from stackproof.base.errors import Refusal
 from stackproof.base.text import in_markdown, plain
 from stackproof.base.units import shown
-from stackproof.bench.subjects import kinds_of
+from stackproof.bench.subjects import kinds_of, require_named
 from stackproof.bench.subjects import profile as profile_named
 from stackproof.gate import plan, planted, report, stored, sweep
 from stackproof.gate.cells import BASE, HEAD, Results
@@ -65,22 +65,27 @@ def run_gate(options: argparse.Namespace) -> int:
     base, head = _variants(options)
     record, folder, progress = opened("gate", stack, options, f"{head.label} against {base.label}")
     comparison = make_comparison(options, stack, base, head, progress)
-    record.provenance |= _vetted(comparison)
+    record.provenance |= _vetted(comparison, () if options.base_record else options.only)
     _compare(comparison, record, folder, progress, options.accept_changed)
     record.provenance |= {BASE: base.label, HEAD: head.label, "method": _method(comparison)}
     record.provenance |= {f"{one.name}.environment": one.proof for one in comparison.specs}
     return finish(record, folder, options, progress.console)
 
 
-def _vetted(comparison: Comparison) -> dict[str, Figure]:
-    """Build what a project offers once on each side, and return where it comes from; a broken file is refused before a launch."""
-    facts: dict[str, Figure] = {}
+def _vetted(comparison: Comparison, only: Sequence[str]) -> dict[str, Figure]:
+    """Build what a project offers once on each side, and return where it comes from.
+
+    A broken file, and a name that neither side has, are refused before a launch.
+    """
+    facts, names = dict[str, Figure](), set[str]()
     for spec in comparison.specs:
         path = os.pathsep.join(filter(None, (str(spec.source), spec.environment.get("PYTHONPATH", ""))))
         found = vetting.vet(spec.python, {**spec.environment, "PYTHONPATH": path}, comparison.scale)
         facts |= {f"{spec.name}.{name}": value for name, value in found.facts().items()} if found else {}
+        names |= found.workloads.keys() if found else set()
         if commit := commit_of(spec.environment):
             facts[f"{spec.name}.project.commit"] = commit
+    require_named(only, offered=names)
     return facts
 
 
