@@ -6,6 +6,7 @@ Its output, its exit code and the signals that it gets are its own. Nothing that
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -60,6 +61,7 @@ def watch(asked: Watched) -> int:
     try:
         ended = job.run()
     except OSError as error:
+        shutil.rmtree(folder, ignore_errors=True)
         _say(f"'{asked.words[0]}' cannot be started ({error.strerror}); name a program of PATH, or by its path")
         return NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_STARTED
     code = 128 - ended.status if ended.status < 0 else ended.status
@@ -192,6 +194,7 @@ def _write(target: int, chunk: bytes) -> None:
 
 def _keep(asked: Watched, record: Record | None, folder: Path, job: _Job, ended: CommandEnd) -> None:
     if record is None:
+        shutil.rmtree(folder, ignore_errors=True)
         return
     record.seconds, record.logs = ended.seconds, [str(job.log)]
     record.checks.append(_exit(job, ended))

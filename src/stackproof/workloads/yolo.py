@@ -5,11 +5,8 @@ ultralytics is AGPL-3.0 and is imported only inside the functions of this module
 
 from __future__ import annotations
 
-import atexit
 import math
 import os
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,6 +18,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from stackproof.base import scratch
 from stackproof.workloads import inputs
 from stackproof.workloads.base import Batch, Evaluation, Job, Preset, Recipe, Units, Workload
 from stackproof.workloads.training import counted
@@ -219,9 +217,7 @@ def without_side_effects() -> Iterator[None]:
     """
     environment, save = dict(os.environ), torch.save
     printing = vars(torch._tensor_str.PRINT_OPTS).copy()
-    folder = tempfile.mkdtemp(prefix="stackproof-ultralytics-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    os.environ.update(YOLO_CONFIG_DIR=folder, **_QUIET)
+    os.environ.update(YOLO_CONFIG_DIR=str(scratch.folder("stackproof-ultralytics-")), **_QUIET)
     try:
         with np.printoptions():
             yield
