@@ -43,7 +43,7 @@ def supported(stack: Stack, dtype: torch.dtype) -> None:
     """End the check with the rule that says why this stack has no such precision."""
     word = str(dtype).removeprefix("torch.")
     if word not in stack.precisions:
-        raise CapabilityMissing(f"stacks/{stack.name}/stack.toml: precisions has no {word}")
+        raise CapabilityMissing(f"{stack.definition}: precisions has no {word}")
 
 
 class MatrixKernels(TorchDispatchMode):

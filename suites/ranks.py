@@ -45,7 +45,7 @@ def require_group(stack: Stack, world_size: int, backend: str, figures: dict[str
     if world_size < stack.least_ranks:
         capabilities.withhold(
             "a-card-each",
-            f"stacks/{stack.name}/stack.toml: a collective needs {stack.least_ranks} ranks, and {backend} had cards for "
+            f"{stack.definition}: a collective needs {stack.least_ranks} ranks, and {backend} had cards for "
             f"{world_size}: its results are right there, and nothing was exchanged between ranks",
         )
 

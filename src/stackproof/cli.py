@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from stackproof import __version__
-from stackproof.base import files, processes, typed
+from stackproof.base import advice, files, processes, typed
 from stackproof.base.errors import Refusal
 from stackproof.base.outlet import ended, outlets
 from stackproof.base.text import plain
@@ -75,7 +75,7 @@ def _call(given: Sequence[str]) -> int:
     except ModuleNotFoundError as missing:
         if missing.name not in _NEEDED:
             raise
-        remedy = f"run `{sys.executable} -m pip install {missing.name}`"
+        remedy = f"run `{advice.install(str(missing.name))}`"
         print(f"stackproof: the Python package '{missing.name}' is not installed here; {remedy}", file=sys.stderr)  # noqa: T201
         return Refusal.exit_code
     except OSError as error:

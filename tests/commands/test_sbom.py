@@ -17,7 +17,20 @@ def test_stdout_is_the_bill(capsys: pytest.CaptureFixture[str]) -> None:
     names = {part["name"] for part in made["components"]}
     assert {"torch", "transformers", "flash-attn"} <= names and len(names) > 100
     unknown = [part["name"] for part in made["components"] if "licenses" not in part]
-    assert said.err.startswith(f"stackproof: licences not known: {len(unknown)} (")
+    assert said.err.startswith(f"stackproof: licences not known: {len(unknown)}; ")
+
+
+def test_why_a_licence_is_not_known_is_said_of_each(capsys: pytest.CaptureFixture[str]) -> None:
+    """To build an environment is no remedy for what is for other platforms, or declares none."""
+    assert cli.main(["sbom", "cpu", "--licences"]) == 0
+    rows = capsys.readouterr().err.removeprefix("stackproof: ").strip().split("; ")
+    assert next(row for row in rows if "colorama" in row).endswith(
+        "(never installed on this platform, so that the licence binds nobody here)"
+    )
+    assert next(row for row in rows if "cuda-toolkit" in row).startswith(
+        "cuda-toolkit (installed, and its own metadata"
+    )
+    assert not any("build the environment" in row for row in rows)
 
 
 def test_a_line_for_each_licence(capsys: pytest.CaptureFixture[str]) -> None:

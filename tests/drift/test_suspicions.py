@@ -50,10 +50,10 @@ def test_the_command_measures_both_states() -> None:
     """A step of the code: both commits side by side. One of the machine: today against the record of the night before."""
     (code,) = judged(told(Story(code=(50, 0.05)))).suspicions
     assert code.interleaved
-    assert code.command == f"nox -s gate -- cuda --base {commit(49)} --head {commit(50)} --only gemm-float32"
+    assert code.command == f"nox -s cuda-gate -- --base {commit(49)} --head {commit(50)} --only gemm-float32"
     (machine,) = judged(told(Story(machine=(50, 0.08)))).suspicions
     assert not machine.interleaved
-    assert machine.command == "nox -s gate -- cuda --base-record n049.record.json --unlike --only gemm-float32"
+    assert machine.command == "nox -s cuda-gate -- --base-record n049.record.json --unlike --only gemm-float32"
 
 
 def test_a_commit_that_nobody_can_go_back_to_is_not_asked_for() -> None:

@@ -275,7 +275,7 @@ SECOND = '\n[[vendor]]\nname = "triton"\nversion = "3.0+x"\nfile = "https://vend
     ("vendor", "remedy"),
     [
         (INDEX, "check that http://127.0.0.1:9/whl can be reached, then `nox -s lock -- tiny` completes"),
-        (BY_HAND, "into stacks/tiny/wheels/ (https://vendor.example/torch.whl), then `nox -s lock -- tiny`"),
+        (BY_HAND, "tiny/wheels/ (https://vendor.example/torch.whl), then `nox -s lock -- tiny`"),
         (BY_HAND + SECOND, "(https://vendor.example/torch.whl and 1 more in stack.toml)"),
     ],
     ids=["index out of reach", "one file by hand", "two files by hand"],

@@ -75,7 +75,7 @@ def require_possible(subject: Subject) -> None:
     for need in subject.needs:
         capabilities.require(subject.stack, need)
     if subject.dtype and subject.dtype not in subject.stack.precisions:
-        raise CapabilityMissing(f"stacks/{subject.stack.name}/stack.toml: precisions has no {subject.dtype}")
+        raise CapabilityMissing(f"{subject.stack.definition}: precisions has no {subject.dtype}")
 
 
 @dataclass

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stackproof.base import files
+from stackproof.base import advice, files
 from stackproof.base.errors import Refusal, suggestion
 from stackproof.commands import arguments, gate
 
@@ -88,7 +88,7 @@ def _check(options: argparse.Namespace) -> None:
         ends.check(word, side, of) if (word := getattr(options, side)) else None
         lock = getattr(options, f"{side}_lock")
         if lock and (why := files.why_unreadable(lock)):
-            raise Refusal(f"--{side}-lock {lock}: {why}; name a file made by `nox -s lock -- NAME`")
+            raise Refusal(f"--{side}-lock {lock}: {why}; name a file made by {advice.relock('NAME')}")
     same = [
         getattr(options, f"good{part}") == getattr(options, f"bad{part}") for part in ("", "_lock", "_env", "_source")
     ]

@@ -7,6 +7,7 @@ import importlib.util
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stackproof.base import advice
 from stackproof.base.errors import Refusal
 from stackproof.commands import arguments, sign
 from stackproof.stack import stacks
@@ -34,7 +35,7 @@ def add(verbs: Verbs) -> None:
 def _run(options: argparse.Namespace) -> int:
     if importlib.util.find_spec("numpy") is None:
         raise Refusal(
-            "the scan of `drift` needs numpy, which is not installed here; use `nox -s drift`, or `python -m pip install numpy`"
+            f"the scan of `drift` needs numpy, which is not installed here; {advice.missing('numpy', 'drift')}"
         )
     if options.json == options.markdown == _STDOUT:
         raise Refusal("--json and --markdown both want the terminal; name a file for one of them")

@@ -10,7 +10,7 @@ import importlib.util
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stackproof.base import files
+from stackproof.base import advice, files
 from stackproof.base.errors import Refusal
 from stackproof.commands import arguments, gate_command, sign
 
@@ -95,7 +95,7 @@ def _check(options: argparse.Namespace) -> None:
         variants.sources(getattr(options, f"{side}_source"), f"--{side}-source")
         lock = getattr(options, f"{side}_lock")
         if lock and not options.unpinned and (why := files.why_unreadable(lock)):
-            raise Refusal(f"--{side}-lock {lock}: {why}; name a file made by `nox -s lock -- NAME`")
+            raise Refusal(f"--{side}-lock {lock}: {why}; name a file made by {advice.relock('NAME')}")
         if commit := getattr(options, side):
             commits.require_commit(commit)
     if options.stack and not options.base_record and options.command is None:  # a stored base may have one of its own
@@ -135,8 +135,8 @@ def need_statistics(verb: str) -> None:
     """Refuse where scipy is not installed, before anything is built."""
     if importlib.util.find_spec("scipy") is None:
         raise Refusal(
-            f"the statistics of `{verb}` need scipy, which is not installed here; use `nox -s NAME-{verb}`, "
-            "or `python -m pip install scipy`"
+            f"the statistics of `{verb}` need scipy, which is not installed here; "
+            f"{advice.missing('scipy', f'NAME-{verb}')}"
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from stackproof.base.places import require_checkout
+from stackproof.base.places import STACKS, require_checkout
 from stackproof.commands import arguments
 from stackproof.stack import stacks
 
@@ -27,8 +27,9 @@ def add(verbs: Verbs) -> None:
 def _run(options: argparse.Namespace) -> int:
     from stackproof.stack import environments, relock
 
-    require_checkout("lock")
     chosen = [stacks.load(name) for name in options.names]
+    if any(stack.folder.is_relative_to(STACKS) for stack in chosen):  # a project's own are its own to write
+        require_checkout("lock of a stack of ours")
     uv = environments.find_uv()
     for stack in chosen:
         for path in relock.lock(stack, uv, upgrade=options.upgrade):

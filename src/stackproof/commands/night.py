@@ -6,6 +6,7 @@ import argparse
 import importlib.util
 from typing import TYPE_CHECKING
 
+from stackproof.base import advice
 from stackproof.base.errors import Refusal
 from stackproof.commands import arguments
 from stackproof.stack import hosts, stacks
@@ -112,8 +113,8 @@ def _run(options: argparse.Namespace) -> int:
     for name in _NEEDED:
         if importlib.util.find_spec(name) is None:
             raise Refusal(
-                f"`night` looks at earlier nights with {name}, which is not installed here; use `nox -s {stack.name}-night`, or "
-                f"`python -m pip install {' '.join(_NEEDED)}`"
+                f"`night` looks at earlier nights with {name}, which is not installed here; "
+                f"{advice.missing(name, f'{stack.name}-night')}"
             )
     return _renew(options, stack) if options.anchor else _hold(options, stack)
 

@@ -7,11 +7,13 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
+from stackproof.base import advice
 from stackproof.commands import arguments
 from stackproof.stack import stacks
 
 if TYPE_CHECKING:
     from stackproof.commands.arguments import Verbs
+    from stackproof.stack.lockfile import Lock
     from stackproof.stack.stacks import Stack
 
 _HELP = "print what a stack's lock installs, with hashes and licences, as CycloneDX JSON (a bill of materials)"
@@ -38,11 +40,32 @@ def _run(options: argparse.Namespace) -> int:
     else:
         print(json.dumps(sbom.bill(stack, lock, known), indent=1, ensure_ascii=False))  # noqa: T201
     if lost := found.get(sbom.UNKNOWN):
-        print(f"stackproof: {_unknown(stack, lost)}", file=sys.stderr)  # noqa: T201
+        print(f"stackproof: {_unknown(stack, lock, lost)}", file=sys.stderr)  # noqa: T201
     return 0
 
 
-def _unknown(stack: Stack, lost: list[str]) -> str:
-    named = ", ".join(lost[:_NAMED]) + (f" and {len(lost) - _NAMED} more" if len(lost) > _NAMED else "")
-    remedy = f"they are read where packages are installed, so build the environment (`stackproof smoke --stack {stack.name} --locked`)"
-    return f"licences not known: {len(lost)} ({named}); {remedy} or run this in the vendor's container"
+def _unknown(stack: Stack, lock: Lock, lost: list[str]) -> str:
+    """Say why each is not known: it is for other platforms, its own metadata is silent, or it is installed nowhere yet."""
+    from stackproof.stack import environments, hosts, licences
+
+    here = licences.installed([environments.location(stack), environments.location(stack.rehearse())])
+    elsewhere = [pin.name for pin in lock.pins if pin.name in lost and not pin.for_linux(stack.pythons)]
+    silent = [pin.name for pin in lock.pins if pin.name in lost and (pin.name, pin.version) in here]
+    left = [name for name in lost if name not in elsewhere and name not in silent]
+    verb = (
+        "smoke" if hosts.inspect(stack).present else "rehearse"
+    )  # of a card that is not here, its companions are all there is
+    build = f"build the environment (`{advice.command(stack.name, verb)}`) or run this in the vendor's container"
+    told = {
+        "(never installed on this platform, so that the licence binds nobody here)": elsewhere,
+        "(installed, and its own metadata names no licence: look at its page)": silent,
+        f"(not installed here, and that is where licences are read: {build})": left,
+    }
+    return f"licences not known: {len(lost)}; " + "; ".join(
+        f"{_named(names)} {why}" for why, names in told.items() if names
+    )
+
+
+def _named(names: list[str]) -> str:
+    names = list(dict.fromkeys(names))
+    return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")

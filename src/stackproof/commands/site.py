@@ -8,7 +8,7 @@ from datetime import date, datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stackproof.base import files
+from stackproof.base import advice, files
 from stackproof.base.errors import Refusal
 from stackproof.base.text import plain
 from stackproof.commands import arguments, sign
@@ -51,7 +51,7 @@ def _day(text: str) -> date:
 def _run(options: argparse.Namespace) -> int:
     if importlib.util.find_spec("numpy") is None:
         raise Refusal(
-            "`site` looks for steps with numpy, which is not installed here; use `nox -s site`, or `python -m pip install numpy`"
+            f"`site` looks for steps with numpy, which is not installed here; {advice.missing('numpy', 'site')}"
         )
     from stackproof.runner import suites
     from stackproof.site import build

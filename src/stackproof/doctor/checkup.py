@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
+from stackproof.base import advice
 from stackproof.base.errors import Refusal
 from stackproof.doctor import cards, host, installed, rules, settings
 from stackproof.doctor.machine import Machine
@@ -152,7 +153,7 @@ def _unready(concerned: Collection[Stack], report: Presence) -> Iterator[Finding
 
 
 def _build(concerned: list[Stack]) -> str:
-    return f"nox -s {concerned[0].name}-smoke" if concerned else "nox -s smoke"
+    return advice.command(concerned[0].name if concerned else "NAME", "smoke")
 
 
 def _toolkits(concerned: Collection[Stack]) -> set[str]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from packaging.markers import default_environment
 from packaging.utils import canonicalize_name
 
+from stackproof.base import advice
 from stackproof.base.errors import Refusal
 from stackproof.doctor.machine import Machine
 from stackproof.doctor.rules import Facts, Finding, ok
@@ -66,12 +67,12 @@ def built(stack: Stack) -> Installed | None:
 
 def examine_built(stack: Stack, found: Installed) -> Iterator[Finding]:
     """Hold a stack's environment against its lock and its flavour."""
-    session = f"nox -s {stack.name}-smoke"
+    session = advice.command(stack.name, "smoke")
     where = environments.location(stack)
     try:
         wrong = _against_lock(stack, found)
     except Refusal as refusal:
-        yield Finding("environment", Level.PROBLEM, f"{found.label}: {refusal}", f"git checkout {stack.lock.name}")
+        yield Finding("environment", Level.PROBLEM, f"{found.label}: {refusal}")
         return
     if lacks := wrong + found.lacks(stack):
         more = f" and {len(lacks) - _MOST_NAMED} more" if len(lacks) > _MOST_NAMED else ""
@@ -91,13 +92,13 @@ def examine_own(found: Installed, wanted: Stack | None, present: list[Stack]) ->
         yield ok("environment", f"{said}; the flavour of {', '.join(fitting)}")
     elif wanted:
         sentence = f"{said}; {'; '.join(found.lacks(wanted))}"
-        remedy = f"nox -s {wanted.name}-smoke builds the right one, or install the stack's own torch here"
+        remedy = f"`{advice.command(wanted.name, 'smoke')}` builds the right one, or install the stack's own torch here"
         yield Finding("environment", Level.PROBLEM, sentence, remedy)
     cards = [stack for stack in present if not wanted and _accelerated(stack)]
     if cards and not any(stack.name in fitting for stack in cards):
         names = ", ".join(stack.name for stack in cards)
         sentence = f"{found.label}: torch {found.torch} is of no use to this host's cards (stacks {names})"
-        remedy = f"nox -s {cards[0].name}-smoke builds an environment that is"
+        remedy = f"`{advice.command(cards[0].name, 'smoke')}` builds an environment that is"
         yield Finding("environment", Level.WARNING, sentence, remedy)
 
 
@@ -161,7 +162,7 @@ def _by_constraints(stack: Stack, wrong: list[companions.Companion]) -> str:
 
 
 def _build_of(stack: Stack) -> str:
-    return f"nox -s {stack.name}-smoke (or `stackproof smoke --stack {stack.name} --locked`) builds an environment that is its lock"
+    return f"`{advice.command(stack.name, 'smoke')}` builds an environment that is its lock"
 
 
 def doubled(found: Installed) -> Iterator[Finding]:

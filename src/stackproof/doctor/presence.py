@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from stackproof.base import processes
+from stackproof.base import advice, processes
 from stackproof.base.errors import Refusal
 from stackproof.stack import environments, hosts, lockfile, stacks
 from stackproof.stack.stacks import Stack
@@ -121,7 +121,7 @@ def _lock(stack: Stack) -> str:
     except Refusal as refusal:
         return f"unusable - {refusal}"
     missing = (
-        f", unhashed: {len(lock.unhashed)} (run `nox -s lock -- {stack.name}` where the vendor's wheels can be reached)"
+        f", unhashed: {len(lock.unhashed)} (run {advice.relock(stack.name, stack.folder)} where the vendor's wheels can be reached)"
         if lock.unhashed
         else ""
     )
@@ -131,8 +131,8 @@ def _lock(stack: Stack) -> str:
 def _environment(stack: Stack) -> str:
     where = environments.location(stack)
     if not where.exists():
-        return f"not built yet; `nox -s {stack.name}-smoke` builds it"
+        return f"not built yet; `{advice.command(stack.name, 'smoke')}` builds it"
     digest = environments.stamp(where).get("lock_digest")
     if digest is None:
-        return f"{os.path.relpath(where)}, unfinished; `nox -s {stack.name}-smoke` builds it again"
+        return f"{os.path.relpath(where)}, unfinished; `{advice.command(stack.name, 'smoke')}` builds it again"
     return f"{os.path.relpath(where)}, built from lock {str(digest)[:12]}"

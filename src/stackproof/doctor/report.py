@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 
 from stackproof import __version__
+from stackproof.base import advice
 from stackproof.base.text import plain
 from stackproof.doctor.checkup import Checkup
 from stackproof.doctor.machine import Machine
@@ -171,10 +172,16 @@ def terminal(checkup: Checkup, width: int = _WIDEST, colour: bool = False, every
 def stack_lines(presence: Presence) -> Iterator[str]:
     """Yield what there is of each stack, requirement by requirement."""
     yield f"host: {presence.host}"
-    yield f"`nox -s smoke` would prove: {presence.preferred}"
+    yield _would_prove(presence)
     for sight in presence.stacks:
         yield ""
         yield from _sight(sight)
+
+
+def _would_prove(presence: Presence) -> str:
+    """Say what is proved where nobody names a stack; the command itself asks for one."""
+    typical = "nox -s smoke" if advice.sessions() else advice.command(presence.preferred or "NAME", "smoke")
+    return f"`{typical}` would prove: {presence.preferred}"
 
 
 def _sight(sight: Sight) -> Iterator[str]:
@@ -200,7 +207,7 @@ def _stacks(presence: Presence) -> Iterator[str]:
     here = ", ".join(sight.name for sight in presence.stacks if sight.present)
     absent = ", ".join(sight.name for sight in presence.stacks if not sight.present and not sight.broken)
     yield f"host: {presence.host}"
-    yield f"stacks here: {here or 'none'}; `nox -s smoke` would prove: {presence.preferred}"
+    yield f"stacks here: {here or 'none'}; {_would_prove(presence)}"
     if absent:
         yield f"not here: {absent}; `--all` says what each lacks"
     yield from (f"{sight.name}: broken - {sight.broken}" for sight in presence.stacks if sight.broken)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from stackproof.base import commits
+from stackproof.base import advice, commits
 from stackproof.drift.nights import FigureKey, Night
 from stackproof.drift.rules import Cause, SeriesKind, rules
 from stackproof.drift.scan import Steps, Values, at_split, scan
@@ -54,7 +53,7 @@ class Suspicion:
     @property
     def command(self) -> str:
         """The gate, as people type it."""
-        return shlex.join(["nox", "-s", "gate", "--", self.place.stack, *self.asks])
+        return advice.command(self.place.stack, "gate", *self.asks)
 
 
 def suspect(trends: Sequence[Trend], values: Sequence[dict[SeriesKind, Values]]) -> list[Suspicion]:

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from stackproof.base import files, places
+from stackproof.base import advice, files, places
 from stackproof.base.errors import EnvironmentMismatchError, Refusal, suggestion
 from stackproof.base.places import ROOT
 from stackproof.base.text import tail
@@ -219,7 +219,7 @@ def _overlay(tree: Path, commit: str) -> None:
 
 def _replace_lock(tree: Path, stack: stacks.Stack, lock: Path) -> None:
     if why := files.why_unreadable(lock):
-        raise Refusal(f"{lock}: {why}; name a file made by `nox -s lock -- {stack.name}`")
+        raise Refusal(f"{lock}: {why}; name a file made by {advice.relock(stack.name, stack.folder)}")
     shutil.copy2(lock, tree / _lock_in_tree(stack))
 
 

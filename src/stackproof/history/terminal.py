@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from stackproof.base import advice
 from stackproof.base.processes import BUSY
 from stackproof.base.text import plain
 from stackproof.base.units import rate, shown
@@ -29,7 +30,7 @@ def show(histories: Sequence[History], problems: Sequence[str], console: Console
         for step in one.changes[:_MOST_CHANGES]:
             console.print(_sentence(step), soft_wrap=True)
     if not histories:
-        console.print(Text("there are no figures yet; `nox -s NAME-bench` and `nox -s NAME-asv -- run` make them"))
+        console.print(Text(f"there are no figures yet; `{advice.command('NAME', 'bench')}` makes some"))
     for sentence in problems:
         console.print(Text(plain(sentence), style="bold red"), soft_wrap=True)
 

@@ -19,6 +19,7 @@ from typing import Any, TypeAlias
 
 import torch
 
+from stackproof.base import advice
 from stackproof.base.errors import Refusal
 from stackproof.device.devices import HOST
 
@@ -88,7 +89,7 @@ def load() -> dict[str, OpInfo]:
         with _isolated():
             from torch.testing._internal.common_methods_invocations import op_db
     except ModuleNotFoundError as missing:
-        remedy = f"run `python -m pip install {missing.name}` or add it to requirements.in and lock again"
+        remedy = f"run `{advice.install(str(missing.name))}`"
         raise Refusal(
             f"torch's operator database needs the package '{missing.name}', which is not installed; {remedy}"
         ) from missing

@@ -29,7 +29,7 @@ DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.com
 def possible(stack: Stack, dtype: torch.dtype) -> None:
     """End the check if the stack has no such precision; complex64 is there where float32 is, unless the stack says otherwise."""
     name = word(dtype)
-    place = f"stacks/{stack.name}/stack.toml"
+    place = stack.definition
     if name in stack.missing:
         raise CapabilityMissing(f"{place}, missing.{name}: {stack.missing[name]}")
     if word(dtype.to_real()) not in stack.precisions:

@@ -53,7 +53,7 @@ def arrange(stack: Stack, cards: Sequence[Device], world_size: int) -> Arrangeme
     if not stack.shared_card_backend:
         capabilities.withhold(
             "a-card-each",
-            f"stacks/{stack.name}/stack.toml: shared_card_backend is empty: no backend of this stack lets "
+            f"{stack.definition}: shared_card_backend is empty: no backend of this stack lets "
             f"{world_size} ranks share one card, and {len(cards)} is visible",
         )
     note = f"{world_size} ranks share {cards[0]} over {stack.shared_card_backend}; {stack.backend} is not verified at this world size"

@@ -26,6 +26,7 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
+from stackproof.base import advice
 from stackproof.base.text import as_typed, plain
 from stackproof.base.units import shown
 from stackproof.record import reference
@@ -87,8 +88,9 @@ class Terminal:
     def finished(self, check: Check) -> None:
         """Say how a check ended."""
         self._done += 1
+        self._total = max(self._total, self._done) if self._total else 0  # guards come besides what was collected
         if self._progress:
-            self._progress.update(self._task, completed=self._done)
+            self._progress.update(self._task, completed=self._done, total=self._total or None)
         else:
             of = f"/{self._total}" if self._total else ""
             self.console.print(
@@ -359,7 +361,7 @@ def verdict_line(record: Record) -> str:
     warnings = f" [only: {only}]" if only else ""
     warnings += "" if record.provenance.get("pinned", True) else " [unpinned environment]"
     missing = record.provenance.get("unhashed", 0)
-    warnings += f" [unhashed: {missing}; `nox -s lock -- {record.stack}` completes the lock]" if missing else ""
+    warnings += f" [unhashed: {missing}; {advice.relock(record.stack)} completes the lock]" if missing else ""
     return f"{record.verdict.value.upper()}  {label(record)}: {said} in {record.seconds:.0f} s{warnings}"
 
 

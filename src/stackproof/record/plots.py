@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from stackproof.base import advice
 from stackproof.base.errors import Refusal
 from stackproof.base.units import shown
 from stackproof.record.console import label
@@ -33,7 +34,7 @@ def require() -> None:
     """Refuse at once where nothing could be drawn."""
     if importlib.util.find_spec("matplotlib") is None:
         raise Refusal(
-            "--plots needs matplotlib, which is not installed here; `python -m pip install matplotlib`, or leave --plots out"
+            f"--plots needs matplotlib, which is not installed here; `{advice.install('matplotlib')}`, or leave --plots out"
         )
 
 

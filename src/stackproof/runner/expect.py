@@ -57,7 +57,8 @@ def _collected(stack: Stack, root: Path, chosen: tuple[str, ...]) -> list[tuple[
     names = [(name, name in event["theirs"]) for event in told for name in event["known"]]
     if wrong or not names or ended.returncode:
         last = wrong or (ended.stderr or ended.stdout).strip().splitlines()[-1:] or ["nothing was said"]
-        raise Refusal(f"the checks of '{stack.name}' cannot be collected: {last[0]}")
+        absent = "; add --locked, which builds an environment that has it" if "No module named" in last[0] else ""
+        raise Refusal(f"the checks of '{stack.name}' cannot be collected: {last[0]}{absent}")
     return names
 
 

@@ -188,6 +188,5 @@ def _guard_count(request: Request, suite: str, state: RunState) -> None:
         return
     reasons = sorted({check.reason for check in checks if check.verdict in NOT_EXECUTED})
     why = f"; not executed: {' | '.join(reasons[:5])}" if reasons else ""
-    file = f"stacks/{request.stack.name}/stack.toml"
-    reason = f"{executed} checks of {suite} were executed, {file} expects at least {promised}{why}"
+    reason = f"{executed} checks of {suite} were executed, {request.stack.definition} expects at least {promised}{why}"
     state.conclude(Check(f"guard: {suite}", Verdict.FAILED, reason, 0.0))

@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from itertools import groupby
 
+from stackproof.base import advice
 from stackproof.base.statistics import percent
 from stackproof.base.text import counted
 from stackproof.site import told
@@ -119,7 +120,10 @@ def _changes(site: SiteModel) -> Markup:
 def _figures(views: Sequence[SeriesView]) -> Markup:
     if not views:
         return el(
-            "p", "There are no figures yet. ", el("code", "nox -s bench"), " measures some; nights make series of them."
+            "p",
+            "There are no figures yet. ",
+            el("code", advice.command("NAME", "bench")),
+            " measures some; nights make series of them.",
         )
     by_place = groupby(
         sorted(views, key=lambda view: (view.place.label, not view.nightly, view.name)),

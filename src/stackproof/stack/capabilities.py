@@ -51,7 +51,7 @@ def require(stack: Stack, name: str) -> None:
         Refusal: no rule knows the capability, which is a mistake in the check.
     """
     if name in stack.missing:
-        raise CapabilityMissing(f"stacks/{stack.name}/stack.toml, missing.{name}: {stack.missing[name]}")
+        raise CapabilityMissing(f"{stack.definition}, missing.{name}: {stack.missing[name]}")
     if name not in rules():
         raise Refusal(f"{RULES}: there is no capability '{name}'{suggestion(name, rules())}; add a row")
     rule = rules()[name]

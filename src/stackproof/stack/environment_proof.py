@@ -19,6 +19,7 @@ from pathlib import Path
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
+from stackproof.base import advice
 from stackproof.base.errors import EnvironmentMismatchError, Refusal, StackUnavailableError
 from stackproof.stack import companions, compiled, environments, installed_files, lockfile, shared_hashes, startup
 from stackproof.stack.installed_files import Coverage
@@ -57,7 +58,7 @@ class Proof:
         lock = f"{stack.lock.parent.name}/{stack.lock.name} ({self.lock_digest[:12]})"
         missing = (
             f"; unhashed: {len(self.unhashed)} vendor wheels, completed by "
-            f"`nox -s lock -- {stack.name}` where they can be reached"
+            f"{advice.relock(stack.name, stack.folder)} where they can be reached"
             if self.unhashed
             else ""
         )
@@ -109,7 +110,7 @@ def torch_flavour() -> tuple[str, dict[str, str]]:
     spec = importlib.util.find_spec("torch")
     if spec is None or not spec.origin:
         raise StackUnavailableError(
-            f"there is no torch in {sys.prefix}; run with --locked, or `nox -s NAME-smoke`, which build the environment, "
+            f"there is no torch in {sys.prefix}; run with --locked, which builds the environment of the lock, "
             "or install the stack's torch"
         )
     return read_flavour(Path(spec.origin).parent / "version.py")

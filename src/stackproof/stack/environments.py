@@ -16,7 +16,7 @@ from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
-from stackproof.base import places
+from stackproof.base import advice, places
 from stackproof.base.errors import EnvironmentMismatchError, Refusal, StackUnavailableError
 from stackproof.base.places import ROOT, source_for
 from stackproof.base.text import tail
@@ -195,11 +195,11 @@ def _sources(rows: Iterable[Vendor]) -> list[str]:
 
 
 def _where_from(stack: Stack) -> str:
-    again = f"`nox -s lock -- {stack.name}`"
+    again = advice.relock(stack.name, stack.folder)
     by_hand = [row.file for row in stack.vendor if row.file]
     if by_hand:
         others = f" and {len(by_hand) - 1} more in stack.toml" if by_hand[1:] else ""
-        return f"download them by hand into stacks/{stack.name}/wheels/ ({by_hand[0]}{others}), then {again}"
+        return f"download them by hand into {told(stack.folder / 'wheels')}/ ({by_hand[0]}{others}), then {again}"
     indexes = ", ".join(sorted({row.index for row in stack.vendor}))
     return f"check that {indexes} can be reached, then {again} completes the hashes"
 
@@ -268,7 +268,7 @@ def _run(command: list[str], what: str, cwd: Path | None = None) -> None:
     lines = [line.strip() for line in ended.stderr.splitlines() if line.strip()]
     if mismatch := next((line for line in lines if "hash mismatch" in line.lower()), ""):
         said = f"{mismatch} / {' / '.join(lines[-2:])}"  # between them uv lists every hash that the lock has
-        remedy = "do not use it, re-pin with `nox -s lock -- NAME` if the change is wanted"
+        remedy = f"do not use it, re-pin with {advice.relock('NAME')} if the change is wanted"
         raise EnvironmentMismatchError(
             f"{what}: a file does not have the hash that the lock gives it ({said}); {remedy}"
         )

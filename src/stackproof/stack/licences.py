@@ -39,12 +39,23 @@ Licences = Mapping[tuple[str, str], Licence]
 
 def known(first: Iterable[Path] = ()) -> Licences:
     """Return the licences of all that is installed in these environments, in this Python, and in those of any stack."""
-    folders = [*map(_sites, first), *map(_sites, [Path(sys.prefix)]), *map(_sites, sorted(environments.HOME.glob("*")))]
     found: dict[tuple[str, str], Licence] = {}
-    for row in metadata.distributions(path=[str(site) for sites in folders for site in sites]):
-        if (name := row.metadata["Name"]) and (licence := declared(row.metadata)):
-            found.setdefault((canonicalize_name(name), normal_version(row.version)), licence)
+    for which, fields in _distributions(first):
+        if licence := declared(fields):
+            found.setdefault(which, licence)
     return found
+
+
+def installed(first: Iterable[Path] = ()) -> frozenset[tuple[str, str]]:
+    """Return what is installed in the same environments, whether or not it declares a licence."""
+    return frozenset(which for which, _ in _distributions(first))
+
+
+def _distributions(first: Iterable[Path]) -> Iterator[tuple[tuple[str, str], metadata.PackageMetadata]]:
+    folders = [*map(_sites, first), *map(_sites, [Path(sys.prefix)]), *map(_sites, sorted(environments.HOME.glob("*")))]
+    for row in metadata.distributions(path=[str(site) for sites in folders for site in sites]):
+        if name := row.metadata["Name"]:
+            yield (canonicalize_name(name), normal_version(row.version)), row.metadata
 
 
 def _sites(prefix: Path) -> list[Path]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 from packaging.version import InvalidVersion, Version
 
+from stackproof.base import advice
 from stackproof.base.errors import Refusal
 from stackproof.stack.stacks import Stack
 
@@ -54,6 +55,10 @@ class Pin:
     def requirement(self) -> str:
         """The pin as an installer's argument."""
         return f"{self.name}=={self.version}"
+
+    def for_linux(self, pythons: Iterable[str]) -> bool:
+        """Whether it is installed at all, where stacks run, with one of these Pythons."""
+        return any(self.applies(environment_of(one)) for one in pythons)
 
     def applies(self, environment: Mapping[str, str] | None = None) -> bool:
         """Whether the marker holds, for the running interpreter unless another one is described."""
@@ -114,7 +119,7 @@ def read(path: Path) -> Lock:
         raw = path.read_bytes()
         lines = raw.decode("utf-8").splitlines(keepends=True)
     except OSError as error:
-        again = f"make it with `nox -s lock -- {path.parent.name}`"
+        again = f"make it with {advice.relock(path.parent.name, path)}"
         raise Refusal(f"{path}: cannot be read ({error.strerror}); {again}") from error
     except UnicodeDecodeError as error:
         raise _broken(path, 0, "is not UTF-8 text") from error
@@ -205,7 +210,7 @@ def _check(lock: Lock, body: str) -> None:
 
 def _broken(path: Path, line: int, what: str) -> Refusal:
     where = f"{path}:{line}" if line else f"{path}"
-    remedy = f"restore it from version control or make it anew with `nox -s lock -- {path.parent.name}`"
+    remedy = f"restore it from version control or make it anew with {advice.relock(path.parent.name, path)}"
     return Refusal(f"{where}: {what}; {remedy}")
 
 

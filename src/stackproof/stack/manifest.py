@@ -29,7 +29,7 @@ MEASURED = "measured"
 """Why a check is not executed where it found that out on the device itself, or where no earlier run was kept."""
 
 _RULE = re.compile(r"data/capabilities\.toml, ([a-z0-9-]+):")
-_MISSING = re.compile(r"stacks/[^/]+/stack\.toml(?:, missing\.([a-z0-9-]+))?:")
+_MISSING = re.compile(r"\bstack\.toml(?:, missing\.([a-z0-9-]+))?:")
 _TABLE = re.compile(r"data/([a-z]+\.toml)")
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from stackproof.base.errors import Refusal, suggestion
-from stackproof.base.places import ROOT, STACKS, SUITES
+from stackproof.base.places import INSTALLED, ROOT, STACKS, SUITES
 from stackproof.base.toml import Key, OneOf, Parsed, Table, Wrong
 from stackproof.project import projects
 
@@ -191,6 +191,11 @@ class Stack:
         _require_some(self.expected)
 
     @property
+    def definition(self) -> str:
+        """How people call the file that says all this."""
+        return told(self.folder / "stack.toml")
+
+    @property
     def inputs(self) -> Path:
         """The ranges that the lock is made from."""
         return self.folder / "requirements.in"
@@ -262,10 +267,11 @@ def load(name: str, folder: Path = STACKS) -> Stack:
 
 
 def told(path: Path) -> str:
-    """Return how people call a file of a stack, `stacks/NAME/FILE`, or one of a project."""
+    """Return how people find a file of a stack: from our checkout, from the project that it is of, else by its whole path."""
     project = projects.current()
-    own = project is not None and path.is_relative_to(project.folder)
-    return project.told(path) if project and own else f"stacks/{path.parent.name}/{path.name}"
+    if project and path.is_relative_to(project.folder):
+        return project.told(path)
+    return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) and not INSTALLED else str(path)
 
 
 def load_all(folder: Path = STACKS) -> tuple[Stack, ...]:

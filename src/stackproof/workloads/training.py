@@ -23,7 +23,7 @@ from stackproof.record.checks import require
 from stackproof.record.records import Figure
 from stackproof.workloads.base import Job, Preset, StepResult, Workload
 from stackproof.workloads.condition import conditioned
-from stackproof.workloads.updates import Update
+from stackproof.workloads.updates import Update, against
 from stackproof.workloads.vanishing import lifted, vanishing
 from stackproof.workloads.work import OfWorkload, Setting, Work, name_of
 
@@ -263,7 +263,6 @@ class TrainingSteps(Work):
         self.arithmetic = self._arithmetic()
         self._losses: tuple[torch.Tensor, torch.Tensor] | None = None
         self._proved: Proved | None = None
-        self._against = ""
         self._start = {name: tensor.detach().cpu().clone() for name, tensor in self._state().items()}
 
     def build(self, preset: Preset, dtype: torch.dtype | None = None, autocast: torch.dtype | None = None) -> Job:
@@ -333,7 +332,6 @@ class TrainingSteps(Work):
         self.job.step()
         used = {name: one.grad.cpu() for name, one in self.job.model.named_parameters() if one.grad is not None}
         _require_near(used, timed.gradients, 2 * AGAIN, "in a step")
-        self._against = update.against
         if not update.written:
             update.share()
             return
@@ -360,8 +358,8 @@ class TrainingSteps(Work):
         assert self._losses is not None
         first, last = map(float, self._losses)
         self.again()
-        against = {"update compared with": self._against} if self._against else {}
-        return {"loss at the start": first, "loss at the end": last, **against}
+        facts: dict[str, Figure] = {"loss at the start": first, "loss at the end": last}
+        return {**facts, "update compared with": against(self.job.optimiser)} if self._proved else facts
 
 
 def _require_near(

@@ -27,6 +27,29 @@ _HOW: Mapping[str, Any] = {"foreach": False, "fused": False, "capturable": False
 State = dict[str, Any]
 
 
+def against(optimiser: torch.optim.Optimizer) -> str:
+    """Return what its updates are held against, in words; where that is the same Python, a mistake in it is not seen."""
+    if _written(optimiser):
+        return "its closed form"
+    name = type(optimiser).__name__
+    odd = " with these options" if _of_torch(optimiser) and name in forms.STEPS else ""
+    return f"the CPU only: no closed form for {name}{odd}"
+
+
+def _of_torch(optimiser: torch.optim.Optimizer) -> bool:
+    return type(optimiser) is getattr(torch.optim, type(optimiser).__name__, None)
+
+
+def _written(optimiser: torch.optim.Optimizer) -> bool:
+    """Whether the closed form is written out; somebody's own class of the same name is another optimiser."""
+    name = type(optimiser).__name__
+    odd = any(
+        group.get("maximize") or (name == "Adam" and group.get("decoupled_weight_decay"))
+        for group in optimiser.param_groups
+    )
+    return name in forms.STEPS and _of_torch(optimiser) and not odd
+
+
 class Update:
     """An optimiser before a step; after it, `share` says how much of its bound the worst number takes."""
 
@@ -47,21 +70,13 @@ class Update:
 
     @property
     def against(self) -> str:
-        """What it is held against, in words; where that is the same Python, a mistake in it is not seen."""
-        if self.written:
-            return "its closed form"
-        theirs = type(self.optimiser) is not getattr(torch.optim, self.name, None)
-        return f"the CPU only: no closed form for {self.name}{'' if theirs or self.name not in forms.STEPS else ' with these options'}"
+        """What it is held against, in words."""
+        return against(self.optimiser)
 
     @property
     def written(self) -> bool:
         """Whether the closed form of this optimiser, with these options, is written out."""
-        own = self.name in forms.STEPS and type(self.optimiser) is getattr(torch.optim, self.name)
-        odd = any(
-            group.get("maximize") or (self.name == "Adam" and group.get("decoupled_weight_decay"))
-            for group in self.optimiser.param_groups
-        )
-        return own and not odd
+        return _written(self.optimiser)
 
     def _state(self, parameter: torch.Tensor) -> State:
         """Return a parameter and what the optimiser keeps of it, on the host in float64."""

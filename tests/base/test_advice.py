@@ -1,0 +1,57 @@
+"""Whoever is told to type something is told what exists where they stand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stackproof.base import advice, places
+
+
+@pytest.fixture
+def package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Stand in for an installed wheel, which has no noxfile."""
+    monkeypatch.setattr(places, "INSTALLED", True)
+    monkeypatch.chdir(tmp_path)
+
+
+def test_inside_the_checkout_sessions_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A session builds the environment by itself, so that only the flags follow."""
+    monkeypatch.chdir(places.ROOT)
+    assert advice.command("xpu", "smoke") == "nox -s xpu-smoke"
+    assert advice.command("xpu", "gate", "--base", "a b") == "nox -s xpu-gate -- --base 'a b'"
+    assert advice.relock("xpu") == "`nox -s lock -- xpu`"
+    assert advice.missing("numpy", "drift").startswith("use `nox -s drift`, or `")
+
+
+def test_outside_of_it_the_verb_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """An editable installation is used from anywhere, and nox finds no noxfile of ours there."""
+    monkeypatch.chdir(tmp_path)
+    assert advice.command("xpu", "smoke") == "stackproof smoke --stack xpu --locked"
+
+
+@pytest.mark.usefixtures("package")
+def test_an_installed_package_names_no_session() -> None:
+    """`--locked` stands only where the verb has it."""
+    assert (
+        advice.command("xpu", "verify", "--suite", "models") == "stackproof verify --stack xpu --locked --suite models"
+    )
+    assert advice.command("xpu", "gate", "--base", "main") == "stackproof gate --stack xpu --base main"
+    assert "nox" not in advice.missing("scipy", "NAME-gate")
+
+
+@pytest.mark.usefixtures("package")
+def test_a_project_locks_its_own_stack(tmp_path: Path) -> None:
+    """What the package carries of ours is made in a checkout; a stack of a project is made where it is."""
+    assert advice.relock("mine", tmp_path / "stacks" / "mine") == "`stackproof lock mine`"
+    assert advice.relock("xpu", places.STACKS / "xpu").endswith("in a checkout of stackproof")
+
+
+@pytest.mark.parametrize(("pip", "tool"), [(True, "python -m pip"), (False, "uv pip")])
+def test_an_environment_without_pip_is_installed_into_with_uv(
+    monkeypatch: pytest.MonkeyPatch, pip: bool, tool: str
+) -> None:
+    """What uv makes has no pip, and `python -m pip` would be a second error."""
+    monkeypatch.setattr(advice.importlib.util, "find_spec", lambda name: object() if pip else None)
+    assert advice.install("scipy") == f"{tool} install scipy"
