@@ -12,7 +12,7 @@ from stackproof.bisect.duels import Duels, NotReproducedError
 from stackproof.bisect.evidence import FailureRate, NoAnswer, Slowdown
 from stackproof.bisect.journal import Journal
 from stackproof.bisect.lineage import GOOD
-from stackproof.bisect.symptoms import GoodTurnedBadError, SymptomKind
+from stackproof.bisect.symptoms import CannotSayError, GoodTurnedBadError, SymptomKind
 from stackproof.gate import plan
 from stackproof.gate.gate import Comparison
 from stackproof.gate.live import SideSpec
@@ -41,14 +41,14 @@ def test_a_slower_end_is_confirmed_and_candidates_are_read(tmp_path: Path) -> No
     assert symptom.kind is SymptomKind.SLOWER and symptom.centre == pytest.approx(0.693, abs=0.01)
     assert isinstance(found.weigher(), Slowdown)
     bad, good = side(tmp_path, "head"), side(tmp_path, "head", "base")
-    assert found.duel("bad", lambda: bad, 0) == pytest.approx(0.693, abs=0.01)
-    assert found.duel("good", lambda: good, 0) == pytest.approx(0.0)
-    levels = found.line_up("line", {0: lambda: good, 3: lambda: bad}, 0)
+    assert found.duel("set bad 0", lambda: bad, 0) == pytest.approx(0.693, abs=0.01)
+    assert found.duel("set good 0", lambda: good, 0) == pytest.approx(0.0)
+    levels = found.line_up("commits line 0", {0: lambda: good, 3: lambda: bad}, 0)
     told = {at: one for at, one in levels.items() if not isinstance(one, NoAnswer)}
     assert told == pytest.approx({0: -4.605, 3: -3.912, GOOD: -4.605}, abs=0.01)
     again = duels(tmp_path, side(tmp_path, "base", what="refuse"), side(tmp_path, "head"))
     assert again.confirm("one::time") == symptom  # nothing is started
-    assert again.duel("good", lambda: NoAnswer("not built"), 0) == pytest.approx(0.0)
+    assert again.duel("set good 0", lambda: NoAnswer("not built"), 0) == pytest.approx(0.0)
 
 
 @pytest.mark.parametrize(("what", "word"), [("crash", "crashed"), ("wrong", "failed")])
@@ -70,6 +70,17 @@ def test_equal_ends_are_not_reproduced(tmp_path: Path) -> None:
     """In the word SAME, after the first look."""
     with pytest.raises(NotReproducedError, match="alike in 6 runs: one time SAME"):
         duels(tmp_path, side(tmp_path, "base"), side(tmp_path, "head", "base")).confirm("one")
+
+
+@pytest.mark.slow
+def test_too_few_launches_do_not_say_that_ends_are_alike(tmp_path: Path) -> None:
+    """Minutes that are over after one: nothing is known, and it is said what to do."""
+    found = duels(tmp_path, side(tmp_path, "base"), side(tmp_path, "head", "base"))
+    found.until = 0.0
+    with pytest.raises(
+        CannotSayError, match="cannot be told apart in 1 run, .* too few to judge; give it more --minutes"
+    ):
+        found.confirm("one")
 
 
 @pytest.mark.slow

@@ -311,8 +311,15 @@ def _why_not(results: Results, what: str) -> NotReproducedError | CannotSayError
     if lost or not results.launches:
         why = next((one.reason for one in (*lost, *results.lost.values())), "nothing was launched")
         return CannotSayError(f"no run of '{what or 'any subject'}' could be judged: {why}")
-    if any(ruling.outcome is CellOutcome.INCONCLUSIVE for _, ruling in asked):
-        return CannotSayError(
-            f"the ends cannot be told apart in {count}, and nothing shows that they are alike: {told}"
-        )
+    if _open(results, subject, aspect or TIME):
+        why = told or "that is too few to judge; give it more --minutes"
+        return CannotSayError(f"the ends cannot be told apart in {count}, and nothing shows that they are alike: {why}")
     return NotReproducedError(f"the ends are alike in {count}: {told or 'nothing that was asked for differs'}")
+
+
+def _open(results: Results, subject: str, aspect: str) -> bool:
+    """Whether something that was asked for has no word yet, or noise hides it; what is exact takes the launches that count."""
+    asked = [cell for cell in results.cells.values() if cell.what == aspect and subject in ("", cell.subject)]
+    if any(cell.ruling is None or cell.ruling.outcome is CellOutcome.INCONCLUSIVE for cell in asked):
+        return True
+    return len(results.launches) < results.plan.count.launches

@@ -198,6 +198,7 @@ class Searching:
 def run_bisect(options: argparse.Namespace) -> int:
     """Search, and return the exit code: 0 where a culprit is named and proved, 7 where nothing was reproduced."""
     stack = chosen_stack(options)
+    options.unpinned = options.unpinned.absolute() if options.unpinned else None
     options.profile = options.profile or gate_plan.load().profile(stack.device)
     good, bad = _ends(options, stack)
     described = None if options.unpinned else lockfile.environment_of(environments.version_of(stack))
