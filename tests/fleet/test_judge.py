@@ -145,11 +145,17 @@ def test_a_host_that_began_and_left_no_record_is_told_apart(tmp_path: Path) -> N
     assert found.exit_code == 6
 
 
-def duel(folder: Path, verdict: Verdict, host: str, of_: str) -> None:
+def duel(folder: Path, verdict: Verdict, host: str, of_: str, of_plan: str = "") -> None:
     """Let a duel have ended so."""
     figures = {"host": host, "card": "0", "of": of_}
     said = Record(
-        "duel", "cpu", START, 1.0, verdict, {}, [Check("duel", verdict, "seen in 12 turns", 1.0, dict(figures))]
+        "duel",
+        "cpu",
+        START,
+        1.0,
+        verdict,
+        {"plan": of_plan},
+        [Check("duel", verdict, "seen in 12 turns", 1.0, dict(figures))],
     )
     (folder / "duels").mkdir(exist_ok=True)
     records.write(said, folder / "duels" / f"{host}.json")
@@ -167,6 +173,17 @@ def test_a_duel_confirms_or_refutes(tmp_path: Path) -> None:
     found = sweep.judged(folder)
     assert of(found, "first").confirmed and "duel: seen in 12 turns" in of(found, "first").reason
     assert of(found, "second").standing is Standing.PROVED and "refuted" in of(found, "second").reason
+
+
+def test_a_duel_of_another_plan_refutes_nobody(tmp_path: Path) -> None:
+    """It is passed over and said, as any record of something else."""
+    folder = fleet(tmp_path, 20, MadeHost("slow1", slow={SUBJECTS[0]: 1.2}))
+    duel(folder, Verdict.PASSED, "slow1", SUBJECTS[0], "0123456789abcdef")
+    found = sweep.judged(folder)
+    assert of(found, "slow1").standing is Standing.SLOW
+    assert any("is a duel of another plan" in note for note in found.notes)
+    duel(folder, Verdict.PASSED, "slow1", SUBJECTS[0], plan.load(folder).id)
+    assert of(sweep.judged(folder), "slow1").standing is Standing.PROVED
 
 
 def test_a_stranger_is_judged_and_said(tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ def _duel(options: argparse.Namespace) -> int:
             f"--host {plain(strangers[0], 60)}: is no suspect of this sweep; `fleet judge {folder.name}` lists them"
         )
     for challenge in duel.challenges(before, made.hosts, suspects[: options.most]):
-        record = duel.Duel(challenge, launcher, _say).fight()
+        record = duel.Duel(challenge, launcher, _say, made.id).fight()
         duel.keep(record, folder)
     found = sweep.judged(folder)
     sweep.keep(found, folder)

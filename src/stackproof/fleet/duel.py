@@ -72,13 +72,16 @@ class Duel:
     challenge: Challenge
     launcher: Launcher
     say: Say
+    plan: str = ""
     record: Record = field(init=False)
     _ratios: dict[str, list[float]] = field(default_factory=dict)
     _pending: list[FleetFinding] = field(init=False)
     _both_up: bool = False
 
     def __post_init__(self) -> None:
-        self.record = writer.begin(duels.VERB, self.launcher.stack, {"host": self.challenge.host.host})
+        self.record = writer.begin(
+            duels.VERB, self.launcher.stack, {"host": self.challenge.host.host, "plan": self.plan}
+        )
         self._pending = list(self.challenge.findings)
 
     def fight(self) -> Record:

@@ -30,23 +30,29 @@ class DuelSaid:
     began: str
 
 
-def gather(folder: Path) -> tuple[Mapping[DuelKey, DuelSaid], list[str]]:
-    """Return the newest word on each, and a sentence for each file that is not believed; no folder is no duel."""
+def gather(folder: Path, plan: str = "") -> tuple[Mapping[DuelKey, DuelSaid], list[str]]:
+    """Return the newest word on each, and a sentence for each file that is not believed; no folder is no duel.
+
+    `plan`: the id of the sweep's plan; what was said under another one counts for nothing here.
+    """
     found, problems = dict[DuelKey, DuelSaid](), list[str]()
     paths = list[Path]()
     with contextlib.suppress(OSError):
         paths = sorted(path for path in (folder / FOLDER).iterdir() if path.suffix == ".json")
     for path in paths[: rules.load().limits.records]:
         try:
-            said = [one for one in _read(path) if one.key not in found or found[one.key].began <= one.began]
+            said = [one for one in _read(path, plan) if one.key not in found or found[one.key].began <= one.began]
             found |= {one.key: one for one in said}
         except Refusal as refusal:
             problems.append(plain(str(refusal).replace(str(folder), folder.name), 400, lines=False))
     return found, problems
 
 
-def _read(path: Path) -> list[DuelSaid]:
+def _read(path: Path, plan: str) -> list[DuelSaid]:
     record = records.read(path)
+    told = str(record.provenance.get("plan", ""))
+    if plan and told and told != plan:
+        raise Refusal(f"{path}: is a duel of another plan ({plain(told, 40, lines=False)}); it was passed over")
     if record.verb != VERB:
         raise Refusal(f"{path}: is a record of '{plain(record.verb, 40)}', not of a duel; it was passed over")
     return [_said(check, record.started) for check in record.checks]

@@ -28,7 +28,7 @@ def judged(folder: Path, hosts: str | None = None) -> FleetJudgement:
     if chosen:
         expected = [*expected, *chosen.hosts]
         _disown(found, chosen)
-    said, damaged = duels.gather(folder)
+    said, damaged = duels.gather(folder, chosen.id if chosen else "")
     slow, told = links.told(folder)
     name = plain(folder.absolute().name, 80, lines=False)
     problems = [*_left_out(chosen.without if chosen else ()), *_problems(found, damaged, expected), *told]
