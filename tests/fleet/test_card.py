@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import tempfile
@@ -187,6 +188,18 @@ def test_a_host_answers_once(
     answers.record_path(tmp_path, "n1").write_text("{", encoding="utf-8")
     assert [cli.main(words), len(taken)] == [0, 2]
     assert [cli.main([*words, "--again"]), len(taken)] == [0, 3]
+
+
+def test_an_answer_to_another_plan_is_none(tmp_path: Path) -> None:
+    """A record that was copied from another sweep does not keep a host from answering this one."""
+    path = answers.record_path(tmp_path, "n1")
+    path.parent.mkdir()
+    facts: dict[str, Figure] = {"host": "n1", "plan": "0123456789abcdef"}
+    records.write(
+        Record("fleet", "cpu", START, 1.0, Verdict.PASSED, facts, [Check("a", Verdict.PASSED, "b", 0.0)]), path
+    )
+    theirs = card.CardOrder(stacks.load("cpu"), tmp_path, "n1", "tiny", plan="0123456789abcdef")
+    assert card.answered(theirs) and not card.answered(dataclasses.replace(theirs, plan="fedcba9876543210"))
 
 
 def test_the_scheduler_says_who_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
