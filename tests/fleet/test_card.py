@@ -28,8 +28,9 @@ Run = Callable[[list[str], Path, float], "int | None"]
 
 
 def order(folder: Path, *without: str) -> card.CardOrder:
-    """Return what the host n1 is asked to do on the cpu stack."""
-    return card.CardOrder(stacks.load("cpu"), folder, "n1", "tiny", without)
+    """Return what the host n1 is asked to do on the cpu stack, by the plan in the folder if there is one."""
+    made = plan.load(folder).id if (folder / plan.NAME).exists() else ""
+    return card.CardOrder(stacks.load("cpu"), folder, "n1", "tiny", without, plan=made)
 
 
 @pytest.fixture
@@ -162,9 +163,7 @@ def test_what_the_plan_leaves_out_is_said(tmp_path: Path, work: Callable[[Run], 
 
     made = plan.make("s", "cpu", "tiny", ["n1"], without=["doctor", "smoke"])
     made.keep(tmp_path)
-    record = work(run)
-    record.provenance["plan"] = made.id
-    records.write(record, answers.record_path(tmp_path, "n1"))
+    records.write(work(run), answers.record_path(tmp_path, "n1"))
     found = sweep.judged(tmp_path)
     assert any("leaves out doctor and smoke" in note for note in found.notes)
     assert found.hosts[0].standing is Standing.UNLIKE  # one host has nobody to be compared with

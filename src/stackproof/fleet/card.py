@@ -100,6 +100,7 @@ class HostWork:
             **provenance.host_facts(order.stack),
             "host": order.host,
             "profile": order.profile,
+            "plan": order.plan,
             **_set(),
         }
         try:
