@@ -183,7 +183,7 @@ def test_commands_and_axes_are_whole(browser: Browser, site: Path) -> None:
         assert page.locator("pre").count() > 0 and cut == 0
         field = page.locator(".field").first.bounding_box()
         assert field
-        boxes = [one.bounding_box() for one in page.locator(".chart").first.locator(".tick").all()]
+        boxes = [one.bounding_box() for one in page.locator(".chart").first.locator(".scale text").all()]
         assert len(boxes) > 1 and all(box and box["x"] + box["width"] <= field["x"] for box in boxes)
 
 

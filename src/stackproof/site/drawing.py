@@ -210,14 +210,7 @@ def ticks(low: float, high: float) -> list[float]:
 def _scale(ends: tuple[float, float]) -> Markup:
     """Return the numbers of the lines that lie across a plot, beside it and not under its curve."""
     words = [
-        el(
-            "text",
-            _number(tick),
-            x="100%",
-            dx=-8,
-            y=min(max(_y(tick, ends) * _HEIGHT // TALL, 6), _HEIGHT - 4),
-            class_="tick",
-        )
+        el("text", _number(tick), x="100%", y=min(max(_y(tick, ends) * _HEIGHT // TALL, 6), _HEIGHT - 4))
         for tick in ticks(*ends)
     ]
     return el("svg", *words, height=_HEIGHT + _BELOW, class_="scale")

@@ -17,7 +17,7 @@ from stackproof.site.drawing import spark, value
 from stackproof.site.html import Markup, el, joined, link, page, table
 from stackproof.site.matrix import CellState, MatrixCell
 from stackproof.site.model import SiteModel
-from stackproof.site.standing import standings
+from stackproof.site.standing import StackStanding, standings
 
 SCHEMA = "stackproof.site/1"
 _NARROW = 3
@@ -169,11 +169,19 @@ def as_json(site: SiteModel) -> str:
     """Return the same for machines: cells, changes and series, with the pages that show them."""
     found = {
         "schema": SCHEMA, "as_of": str(site.matrix.today), "stale_after_days": site.matrix.days, "sentence": site.sentence,
+        "stacks": [_stack(one) for one in standings(site.matrix, site.doubles)],
         "cells": [_told(site, cell) for cell in site.matrix.cells.values()],
         "steps": [_step(site, view, step) for view in site.views for step in view.steps],
         "series": [_series(view) for view in site.views], "problems": list(site.problems),
     }  # fmt: skip
     return json.dumps(found, ensure_ascii=True, allow_nan=False, separators=(",", ":")) + "\n"
+
+
+def _stack(one: StackStanding) -> dict[str, object]:
+    return {
+        "stack": one.stack, "word": one.word.value, "proved": one.proved, "wanted": one.wanted, "scope": one.scope, "day": one.day,
+        "unpinned": one.unpinned, "double": one.double,
+    }  # fmt: skip
 
 
 def _told(site: SiteModel, cell: MatrixCell) -> dict[str, object]:
@@ -195,5 +203,6 @@ def _series(view: SeriesView) -> dict[str, object]:
     now = [None if math.isnan(one) else float(f"{one:.6g}") for one in (view.now.median, view.now.low, view.now.high)]
     return {
         "page": view.page, "figure": view.name, "place": view.place.label, "stack": view.place.stack, "unit": view.curves[-1].unit,
+        "since first anchor": float(f"{math.exp(view.far.size):.6g}") if view.far else None,
         "now": now, "points": len(view.times), "last": f"{view.times[-1]:%Y-%m-%d}", "said": view.word,
     }  # fmt: skip

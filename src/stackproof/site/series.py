@@ -18,7 +18,7 @@ from stackproof.site.drawing import legend, plot, resolution, stamp, start_of, v
 from stackproof.site.html import Markup, command, el, joined, link, page, table
 from stackproof.site.model import SiteModel
 
-_ROWS = 14
+_ROWS = 10
 """Points that have a row of their own at the end of a table; older ones share a row a month, but for those that say something."""
 _SCRIPTS = ("site.js",)
 _BISECT, _CULPRIT = "bisect", "bisect/culprit::"
