@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from stackproof.device.kinds import Host, Stopwatch
@@ -11,7 +9,24 @@ from stackproof.probes import clock
 from stackproof.probes.clock import Spans, Turn
 from stackproof.record.checks import CheckFailed
 
-UNIT = 0.0041
+UNIT = 0.0041237
+
+
+class Virtual:
+    """A test double of `time`: nothing but a sleep and a microsecond a look moves it, however busy the host is."""
+
+    now = 0.0
+
+    @classmethod
+    def perf_counter(cls) -> float:
+        """What it shows."""
+        cls.now += 1e-6
+        return cls.now
+
+    @classmethod
+    def sleep(cls, seconds: float) -> None:
+        """Let it pass."""
+        cls.now += seconds
 
 
 class Queue(Host):
@@ -24,7 +39,7 @@ class Queue(Host):
     def synchronize(self) -> None:
         """Wait until the queue is empty, or only seem to."""
         if Queue.waits:
-            time.sleep(max(0.0, Queue.done - time.perf_counter()))
+            Virtual.sleep(max(0.0, Queue.done - Virtual.perf_counter()))
 
     def stopwatch(self) -> Stopwatch:
         """A clock in the queue's own time."""
@@ -36,7 +51,7 @@ class Events(Stopwatch):
 
     def start(self) -> None:
         """Note when the queue is empty."""
-        self._begin = max(Queue.done, time.perf_counter())
+        self._begin = max(Queue.done, Virtual.perf_counter())
 
     def stop(self) -> None:
         """Note when it will be."""
@@ -55,11 +70,11 @@ class Sleep:
 
     def submit(self, units: int) -> None:
         """Put the end of the queue off."""
-        Queue.done = max(Queue.done, time.perf_counter()) + UNIT * (units if self._grows else min(units, 8))
+        Queue.done = max(Queue.done, Virtual.perf_counter()) + UNIT * (units if self._grows else min(units, 8))
 
     def read(self) -> float:
         """Always waits."""
-        time.sleep(max(0.0, Queue.done - time.perf_counter()))
+        Virtual.sleep(max(0.0, Queue.done - Virtual.perf_counter()))
         return 0.0
 
 
@@ -67,6 +82,7 @@ def measured(monkeypatch: pytest.MonkeyPatch, *, waits: bool = True, factor: flo
     """Measure the double, misbehaving as told, in one round of three."""
     monkeypatch.setattr(Queue, "waits", waits)
     monkeypatch.setattr(Queue, "factor", factor)
+    monkeypatch.setattr(clock, "time", Virtual)
     monkeypatch.setattr(clock, "ROUNDS", 1)
     monkeypatch.setattr(clock, "REPETITIONS", 3)
     return clock.measure(Queue("cpu", 0), Sleep(grows))
