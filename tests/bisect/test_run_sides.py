@@ -116,7 +116,8 @@ def test_a_signal_ends_the_command_too(run: Run, number: signal.Signals) -> None
 
 def test_the_verdict_is_said_before_a_file_that_cannot_be_written(run: Run) -> None:
     """A full disk for --json: the culprit is told, then the sentence about the file; that is no success."""
-    ended = run("import os\nraise SystemExit(os.environ['A'] == '1')\n", "--json", "/dev/full")
+    told = "import os\nraise SystemExit(os.environ['A'] == '1')\n"
+    ended = run(told, "--json", "/dev/full", env={"TMPDIR": str(run.folder)})  # where the record is saved instead
     assert ended.returncode == 2 and "FOUND: A=0 -> 1" in ended.stdout
     assert "/dev/full" in ended.stderr and "Traceback" not in ended.stderr
 
