@@ -12,6 +12,7 @@ WITH_STATISTICS = (
     "test_duels.py",
     "test_outcome.py",
     "test_programs.py",
+    "test_remedies.py",
     "test_run.py",
     "test_run_sides.py",
     "test_search.py",
