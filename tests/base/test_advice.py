@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.metadata
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -53,5 +56,12 @@ def test_an_environment_without_pip_is_installed_into_with_uv(
     monkeypatch: pytest.MonkeyPatch, pip: bool, tool: str
 ) -> None:
     """What uv makes has no pip, and `python -m pip` would be a second error."""
-    monkeypatch.setattr(advice.importlib.util, "find_spec", lambda name: object() if pip else None)
+    monkeypatch.setattr(importlib.metadata, "distributions", lambda name: [object()] if pip else [])
     assert advice.install("scipy") == f"{tool} install scipy"
+
+
+def test_advice_changes_nothing_for_what_is_imported_later() -> None:
+    """Setuptools takes a search for pip's module for pip at work, and then fails to import in this process."""
+    script = "from stackproof.base import advice; advice.install('scipy'); import setuptools, distutils; print(distutils.__file__)"
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert "setuptools" in ended.stdout

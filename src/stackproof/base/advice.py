@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib.metadata
 import shlex
 from pathlib import Path
 
@@ -40,8 +40,13 @@ def relock(stack: str, definition: Path | None = None) -> str:
 
 def install(*packages: str) -> str:
     """Return what installs packages beside this Python; an environment that uv made has no pip."""
-    tool = ["python", "-m", "pip"] if importlib.util.find_spec("pip") else ["uv", "pip"]
+    tool = ["python", "-m", "pip"] if _has_pip() else ["uv", "pip"]
     return shlex.join([*tool, "install", *packages])
+
+
+def _has_pip() -> bool:
+    """Whether this Python has pip; `find_spec` may not ask, because setuptools takes that for pip at work and steps aside."""
+    return any(importlib.metadata.distributions(name="pip"))
 
 
 def missing(package: str, session: str) -> str:
