@@ -50,7 +50,7 @@ class FleetPlan:
     made: str = ""
 
     def __post_init__(self) -> None:
-        if bad := next((name for name in self.hosts if not rules.is_host(name)), None):
+        if (bad := next((name for name in self.hosts if not rules.is_host(name)), None)) is not None:
             raise Wrong("hosts", f"holds {bad[:80]!r}, which is no name of a host")
         if len(set(self.hosts)) < len(self.hosts):
             raise Wrong("hosts", "holds a host twice")
@@ -149,7 +149,7 @@ def make(
     if not named:
         raise Refusal("no host is named; write --hosts 'node[01-16]', or --hosts-file FILE with a name a line")
     known = wanted.parts()
-    if bad := next((name for name in without if name not in known), None):
+    if (bad := next((name for name in without if name not in known), None)) is not None:
         raise Refusal(
             f"--without '{plain(bad, 60)}' is nothing that hosts do{suggestion(bad, known)}; name one of: {', '.join(known)}"
         )
