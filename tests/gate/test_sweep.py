@@ -88,3 +88,19 @@ def test_the_page_marks_what_was_ignored(monkeypatch: pytest.MonkeyPatch, tmp_pa
     assert "IGNORED: the log does not name A" in text
     assert "A=2 (IGNORED)" in text
     assert "A=1 (IGNORED)" not in text
+
+
+def test_the_defaults_lack_what_is_swept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A variable that is exported where one stands is in effect on neither side unless the setting states it."""
+    seen: list[tuple[set[str], set[str]]] = []
+
+    def compare(comparison: Any, place: Path, watcher: Any) -> Any:
+        base, head = comparison.specs
+        seen.append((set(base.unset), set(head.unset)))
+        raise SideEndedError("head", Verdict.HUNG, "head: hung in 'block'")
+
+    monkeypatch.setattr(sweep, "compare", compare)
+    monkeypatch.setattr(sweep, "_effect", lambda *arguments: QUIET)
+    comparison = gate.Comparison(specs("base", "head"), "tiny", "cpu", plan.load(), 5.0)
+    sweep.sweep(comparison, [GridPoint({"A": "1"}), GridPoint({"B": "1"})], tmp_path, Silent())
+    assert seen == [({"A", "B"}, {"B"}), ({"A", "B"}, {"A"})]

@@ -104,7 +104,7 @@ class Workshop:
         names = {*self.good.environment, *self.bad.environment}
         usual = {name: value for name, value in self.stack.environment.items() if name in names}
         told = {**usual, **side.environment, **wanted.environment}
-        return replace(side, environment=told, unset=tuple(sorted(names - set(told))))
+        return replace(side, environment=told).lacking(names)
 
     def _prepared(self, wanted: Mixture) -> SideSpec:
         folder = self.checkouts.folder(wanted.commit)

@@ -6,8 +6,8 @@ import json
 import os
 import subprocess
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +58,10 @@ class SideSpec:
     """Variables that this side lacks and the other has: they are taken out of whatever environment one stands in."""
     folder: Path | None = None
     """Where a command of one's own runs on this side, if not where one stands."""
+
+    def lacking(self, names: Collection[str]) -> SideSpec:
+        """Return this side without those of these variables that it does not state, whatever is exported where one stands."""
+        return replace(self, unset=tuple(sorted(set(names) - set(self.environment))))
 
 
 class LiveSide:

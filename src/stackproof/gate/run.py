@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import os
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -125,7 +125,7 @@ def make_comparison(
     live = [head] if recalled else [base, head]
     names = {*base.environment, *head.environment}
     return Comparison(
-        specs=tuple(_without(_spec(one, stack, options, progress), names) for one in live),
+        specs=tuple(_spec(one, stack, options, progress).lacking(names) for one in live),
         preset=preset,
         kind=stack.device,
         plan=plan.load(),
@@ -187,11 +187,6 @@ def _spec(variant: Variant, stack: stacks.Stack, options: argparse.Namespace, pr
     if options.unpinned:
         return unpinned(variant, stack, options.profile, options.device, options.unpinned.absolute())
     return prepared(variant, stack, options.profile, options.device, progress.say)
-
-
-def _without(spec: SideSpec, names: Collection[str]) -> SideSpec:
-    """Return a side that lacks those of these variables that it does not state, whatever is exported where one stands."""
-    return replace(spec, unset=tuple(sorted(set(names) - set(spec.environment))))
 
 
 def finish(record: Record, folder: Path, options: argparse.Namespace, console: Console) -> int:

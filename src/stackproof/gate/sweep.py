@@ -74,14 +74,16 @@ def sweep(
 ) -> tuple[list[CombinationResult], Answer]:
     """Measure each setting against the defaults; return the results, and what is in effect by default.
 
-    The minutes are those of the whole: each setting gets an equal share of what is left.
+    The minutes are those of the whole: each setting gets an equal share of what is left. The defaults lack what is swept, even where
+    one stands in a shell that exports it.
     """
     until = time.monotonic() + 60 * comparison.minutes
-    base, head = comparison.specs
+    swept = {name for setting in settings for name in setting.environment}
+    base, head = (spec.lacking(swept) for spec in comparison.specs)
     found, defaults = [], _effect(comparison, base, {}, folder / "defaults")
     for number, setting in enumerate(settings):
         environment = {**head.environment, **setting.environment}
-        spec = replace(head, environment=environment, backend=setting.backend)
+        spec = replace(head, environment=environment, backend=setting.backend).lacking(swept)
         place, result = folder / f"setting-{number}", CombinationResult(setting)
         found.append(result)
         minutes = max(0.0, until - time.monotonic()) / 60 / (len(settings) - number)
