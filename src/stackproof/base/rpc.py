@@ -13,8 +13,11 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from typing import IO, Any
 
+_MOST_BYTES = 1 << 30
 Message = dict[str, Any]
 """A request (its method under `ask`) or an answer: what JSON can say."""
+TURN = "turn"
+"""A request may have a number; its answer has the same, so that one that comes late or twice is known."""
 
 
 class SilentError(Exception):
@@ -25,11 +28,15 @@ class ClosedError(Exception):
     """The other end is gone."""
 
 
-class Channel:
-    """The asking end: descriptors of a pipe or a socket, which stay the caller's to close."""
+class GarbledError(ValueError):
+    """What came is no answer: no JSON object, or a line without end."""
 
-    def __init__(self, reading: int, writing: int) -> None:
-        self._reading, self._writing, self._buffer = reading, writing, b""
+
+class Channel:
+    """The asking end: descriptors of a pipe or a socket, which stay the caller's to close; `most`: bytes of a line that are read."""
+
+    def __init__(self, reading: int, writing: int, most: int = _MOST_BYTES) -> None:
+        self._reading, self._writing, self._most, self._buffer = reading, writing, most, b""
 
     def send(self, ask: str, **arguments: Any) -> None:
         """Ask without waiting, so that several can work at once.
@@ -50,16 +57,18 @@ class Channel:
         Raises:
             SilentError: none came in time.
             ClosedError: none will come.
+            GarbledError: it is none.
         """
         until = time.monotonic() + seconds
         while b"\n" not in self._buffer:
+            if len(self._buffer) > self._most:
+                raise GarbledError(f"a line of more than {self._most >> 10} KiB")
             left = until - time.monotonic()
             if left <= 0 or not select.select([self._reading], [], [], left)[0]:
                 raise SilentError(f"no answer in {seconds:.0f} s")
             self._buffer += self._read()
         line, _, self._buffer = self._buffer.partition(b"\n")
-        found: Message = json.loads(line)
-        return found
+        return _message(line)
 
     def _read(self) -> bytes:
         try:
@@ -69,6 +78,16 @@ class Channel:
         if not data:
             raise ClosedError("the other end closed")
         return data
+
+
+def _message(line: bytes) -> Message:
+    try:
+        found: object = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise GarbledError("no JSON") from error
+    if not isinstance(found, dict):
+        raise GarbledError("no JSON object")
+    return found
 
 
 def say(stream: IO[str], message: Message, default: Callable[[Any], Any] | None = None) -> None:
@@ -99,7 +118,7 @@ def serve(
     """
     for line in requests:
         request: Message = json.loads(line)
-        ask = request.pop("ask")
+        ask, turn = request.pop("ask"), {TURN: request.pop(TURN)} if TURN in request else {}
         if ask == last:
             return
         with around(ask, request):
@@ -107,4 +126,4 @@ def serve(
                 answer: Message = getattr(target, ask)(**request)
             except Exception as error:
                 answer = failed(error)
-        say(answers, answer)
+        say(answers, {**answer, **turn})

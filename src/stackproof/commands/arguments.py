@@ -107,6 +107,13 @@ def folder(text: str) -> Path:
     return path
 
 
+def word(text: str) -> str:
+    """Read a word of a command that is made later: there is something, and it fits into a line."""
+    if not text.strip() or not text.isprintable():
+        raise argparse.ArgumentTypeError(f"{text!r} must be a path or a name in one line, and not empty")
+    return text
+
+
 def minutes(text: str) -> float:
     """Read how long to go on, in minutes, up to a day."""
     try:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stackproof.base.errors import Refusal
-from stackproof.base.text import plain
+from stackproof.base.text import counted, plain
 from stackproof.commands import arguments, fleet_plan
 from stackproof.stack import stacks
 
 if TYPE_CHECKING:
     from stackproof.commands.arguments import Verbs
+    from stackproof.fleet.duel import Duel
     from stackproof.fleet.judgement import FleetJudgement
 
 _SLURM = "srun --nodes=1 --ntasks=1 --exclusive --unbuffered --nodelist={host}"
@@ -31,7 +34,12 @@ def add(steps: Verbs) -> None:
     arguments.add_stack(step)
     help_ = f"how a command is run on a host, {{host}} in its place (default: '{_SLURM}')"
     step.add_argument("--launch", default=_SLURM, metavar="WORDS", help=help_)
-    step.add_argument("--python", metavar="PATH", help="the interpreter on the hosts (default: as `fleet run` has it)")
+    step.add_argument(
+        "--python",
+        type=arguments.word,
+        metavar="PATH",
+        help="the interpreter on the hosts (default: as `fleet run` has it)",
+    )
     arguments.add_list(step, "--host", "NAME", "only this suspect; may be repeated")
     step.add_argument(
         "--most",
@@ -61,36 +69,83 @@ def _add_side(steps: Verbs) -> None:
 
 
 def _duel(options: argparse.Namespace) -> int:
-    from stackproof.fleet import duel, plan, report, sweep
-    from stackproof.fleet.far import Launcher
+    from stackproof.fleet import draining, duel, report, sweep
+    from stackproof.fleet.launcher import Launcher
 
     folder = options.folder.absolute()
-    made = plan.load(folder)
+    made = fleet_plan.plan_of(options, folder)
+    if options.drain:
+        draining.require()
     python = str(fleet_plan.python_of(options, made.stack))
     launcher = Launcher.of(options.launch, python, made.stack, made.profile, options.deadline_scale, options.start)
     before = sweep.judged(folder)
     suspects = [one for one in report.open_suspects(before) if not options.host or one.host in options.host]
     if strangers := sorted(set(options.host or ()) - {one.host for one in suspects}):
         raise Refusal(
-            f"--host {plain(strangers[0], 60)}: is no suspect of this sweep; `fleet judge {folder.name}` lists them"
+            f"--host {plain(strangers[0], 60)}: is no open suspect of this sweep; `fleet judge {folder.name}` lists them"
         )
-    for challenge in duel.challenges(before, made.hosts, suspects[: options.most]):
-        record = duel.Duel(challenge, launcher, _say, made.id).fight()
-        duel.keep(record, folder)
+    duel.prepared(folder)
+    chosen = list(duel.challenges(before, made.hosts, suspects[: options.most]))
+    open_ = f"{len(chosen)} of {counted(len(suspects), 'open suspect')}, each beside healthy hosts of its state"
+    _say(open_ if chosen else "no host of the plan is an open suspect, so nobody has a duel")
+    for number, challenge in enumerate(chosen):
+        with _kept(duel.Duel(challenge, launcher, folder, _say, made.id), f"{number} of {len(chosen)}") as one:
+            one.fight()
     found = sweep.judged(folder)
     sweep.keep(found, folder)
     print(report.terminal(found, str(folder)))  # noqa: T201
-    if options.drain:
-        _drain(found)
-    return found.exit_code
+    drained = _drain(found, options.host) if options.drain else True
+    return _exit_code(found) if drained else 1
 
 
-def _drain(found: FleetJudgement) -> None:
+def _exit_code(found: FleetJudgement) -> int:
+    """Return the judgement's, but for what duels have left open: that is undecided, and nobody is bad by it."""
+    from stackproof.fleet.judgement import BAD
+    from stackproof.record.records import Verdict
+
+    bad = [host for host in found.hosts if host.standing in BAD]
+    if found.links or not bad or any(host.confirmed or not host.undecided for host in bad):
+        return found.exit_code
+    return Verdict.INCONCLUSIVE.exit_code
+
+
+@contextlib.contextmanager
+def _kept(one: Duel, before: str) -> Iterator[Duel]:
+    """Keep what a duel has said, also one that is broken off, and say it."""
+    from stackproof.base import processes
+    from stackproof.fleet import duel, duels
+
+    try:
+        yield one
+    except KeyboardInterrupt:
+        _say(
+            f"broken off; {before} suspects had their duel, which is kept; type the same again to go on with the others"
+        )
+        raise
+    finally:
+        with processes.undisturbed():
+            duel.keep(one.record, one.folder)
+        for check in one.record.checks:
+            word = duels.word(check)
+            _say(f"{one.host}: {check.subject}: {'' if word == duels.OPEN else f'{word}: '}{check.reason}")
+
+
+def _drain(found: FleetJudgement, named: Sequence[str]) -> bool:
+    """Drain the confirmed, of those that were named if any were; return whether all are."""
     from stackproof.fleet import draining, slurm
 
-    for host in draining.drained(found):
-        slurm.call(*draining.command(host))
-        _say(f"drained: {host.host}")
+    failed = list[str]()
+    chosen = [host for host in draining.drained(found) if not named or host.host in named]
+    for host in chosen:
+        try:
+            slurm.call(*draining.command(host))
+            _say(f"drained: {host.host}")
+        except Refusal as refusal:
+            failed.append(host.host)
+            _say(f"not drained: {host.host}: {refusal}")
+    if not chosen:
+        _say("no duel has confirmed anybody, so nobody is drained")
+    return not failed
 
 
 def _side(options: argparse.Namespace) -> int:

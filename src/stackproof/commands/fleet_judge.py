@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from stackproof.base import files
 from stackproof.base.errors import Refusal
-from stackproof.commands import arguments
+from stackproof.commands import arguments, fleet_plan
 
 if TYPE_CHECKING:
     from stackproof.commands.arguments import Verbs
@@ -59,6 +59,8 @@ def _run(options: argparse.Namespace) -> int:
         raise Refusal(
             f"{options.folder}: {files.why_no_such(options.folder)}; name the folder of a sweep, which `fleet plan` makes"
         )
+    if options.stack is not None:
+        fleet_plan.hold_stack(options.stack, options.folder)
     found = sweep.judged(options.folder, options.hosts)
     shown = _redacted(options, found) if options.redact else found
     folder = "FOLDER" if options.redact else str(options.folder)

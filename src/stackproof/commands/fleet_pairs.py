@@ -26,17 +26,22 @@ def add(steps: Verbs) -> None:
     )
     help_ = f"how two ranks are started, {{first}} and {{second}} in place of the hosts (default: '{_SLURM}')"
     step.add_argument("--launch", default=_SLURM, metavar="WORDS", help=help_)
-    step.add_argument("--python", metavar="PATH", help="the interpreter on the hosts (default: as `fleet run` has it)")
+    step.add_argument(
+        "--python",
+        type=arguments.word,
+        metavar="PATH",
+        help="the interpreter on the hosts (default: as `fleet run` has it)",
+    )
     help_ = "when a round ends, whoever has not answered (default: 10)"
     step.add_argument("--minutes", type=arguments.minutes, default=10.0, metavar="MINUTES", help=help_)
 
 
 def _run(options: argparse.Namespace) -> int:
-    from stackproof.fleet import links, pairing, plan, report, sweep
+    from stackproof.fleet import links, pairing, report, sweep
     from stackproof.record.records import Verdict
 
     folder = options.folder.absolute()
-    made = plan.load(folder)
+    made = fleet_plan.plan_of(options, folder)
     launcher = pairing.PairLauncher.of(options.launch, str(fleet_plan.python_of(options, made.stack)), options.minutes)
     pairing.measure(made, folder, options.rounds, launcher, lambda text: print(plain(text, lines=False), flush=True))  # noqa: T201
     found = sweep.judged(folder)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from stackproof.fleet.plan import FleetPlan
 
 _PROFILES, _ENGINES = ("tiny", "full"), ("slurm", "ssh", "kubernetes")
+_POD, _CLAIM = ("image", "claim", "namespace", "resource"), "stackproof-sweeps"
 
 
 def add(steps: Verbs) -> None:
@@ -49,9 +50,9 @@ def add(steps: Verbs) -> None:
 
 def _add_pod(step: argparse.ArgumentParser) -> None:
     """Add what only Kubernetes wants to know."""
-    step.add_argument("--image", default="", help="kubernetes: the image, which holds the stack and stackproof")
-    step.add_argument("--claim", default="stackproof-sweeps", help="kubernetes: the volume claim that all pods share")
-    step.add_argument("--namespace", default="", help="kubernetes: where the job goes")
+    step.add_argument("--image", help="kubernetes: the image, which holds the stack and stackproof")
+    step.add_argument("--claim", help=f"kubernetes: the volume claim that all pods share (default: {_CLAIM})")
+    step.add_argument("--namespace", help="kubernetes: where the job goes")
     arguments.add_list(
         step, "--resource", "NAME=COUNT", "kubernetes: what a pod asks of its node, such as nvidia.com/gpu=8"
     )
@@ -61,7 +62,7 @@ def _add_python(step: argparse.ArgumentParser) -> None:
     help_ = (
         "the interpreter on the hosts (default: this one where torch is, else that of the stack's lock, which is built)"
     )
-    step.add_argument("--python", metavar="PATH", help=help_)
+    step.add_argument("--python", type=arguments.word, metavar="PATH", help=help_)
 
 
 def _add_run(steps: Verbs) -> None:
@@ -100,7 +101,7 @@ def _plan(options: argparse.Namespace) -> int:
         without=options.without,
         cards=options.cards,
     )
-    pod = _pod(options) if options.engine == "kubernetes" else None
+    pod = _pod(options)
     path = made.keep(options.folder.absolute())
     made = plan.load(path.parent)  # an equal one that was there stays as it is
     print(f"{len(made.hosts)} hosts, profile {profile}: {path}")  # noqa: T201
@@ -137,30 +138,37 @@ def _next(options: argparse.Namespace, made: FleetPlan, pod: PodTerms | None) ->
     return [f"next: stackproof fleet run {folder}", judged]
 
 
-def _pod(options: argparse.Namespace) -> PodTerms:
+def _pod(options: argparse.Namespace) -> PodTerms | None:
     from stackproof.fleet import engines
     from stackproof.fleet.engines import PodTerms
 
-    if not options.image:
+    if options.engine != "kubernetes":
+        if given := next((name for name in _POD if getattr(options, name) not in (None, [])), ""):
+            raise Refusal(
+                f"--{given} says something of a pod, and {options.engine} starts none; leave it out, or add --engine kubernetes"
+            )
+        return None
+    if options.image is None:
         raise Refusal(
             "a pod needs an image: add --image NAME, one that holds the stack and stackproof (containers/README.md)"
         )
-    claim = engines.label("--claim", options.claim, 253)
-    namespace = engines.label("--namespace", options.namespace) if options.namespace else ""
+    image = engines.image(options.image)
+    claim = engines.label("--claim", _CLAIM if options.claim is None else options.claim, 253)
+    namespace = "" if options.namespace is None else engines.label("--namespace", options.namespace)
     resources = {}
     for text in options.resource:
         name, _, count = text.partition("=")
         if not name or not count.isdecimal():
             raise Refusal(f"--resource '{plain(text, 80)}' is not NAME=COUNT; write it as nvidia.com/gpu=8")
         resources[name] = count
-    return PodTerms(options.image, claim, resources, namespace)
+    return PodTerms(image, claim, resources, namespace)
 
 
 def _run(options: argparse.Namespace) -> int:
-    from stackproof.fleet import plan, slurm, sweep
+    from stackproof.fleet import slurm, sweep
 
     folder = options.folder.absolute()
-    made = plan.load(folder)
+    made = plan_of(options, folder)
     slurm.require()
     terms = slurm.SlurmTerms(
         python_of(options, made.stack),
@@ -182,6 +190,26 @@ def _run(options: argparse.Namespace) -> int:
     sweep.keep(found, folder)
     print(report.terminal(found, str(folder)))  # noqa: T201
     return found.exit_code
+
+
+def plan_of(options: argparse.Namespace, folder: Path) -> FleetPlan:
+    """Return the plan of a sweep, whose stack is the one that was named, if one was."""
+    from stackproof.fleet import plan
+
+    if options.stack is not None:
+        hold_stack(options.stack, folder)
+    return plan.load(folder)
+
+
+def hold_stack(named: str, folder: Path) -> None:
+    """Refuse a stack that is unknown, or not that of a sweep's plan; where there is no plan, records say their own."""
+    from stackproof.fleet import plan
+
+    stack = stacks.load(named).name
+    if (folder / plan.NAME).exists() and (own := plan.load(folder).stack) != stack:
+        raise Refusal(
+            f"--stack {stack}: the plan of this sweep is of '{own}'; leave --stack out, or name a sweep of '{stack}'"
+        )
 
 
 def python_of(options: argparse.Namespace, stack: str) -> Path:

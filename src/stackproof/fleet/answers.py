@@ -7,21 +7,21 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 from stackproof.base import files
 from stackproof.base.errors import Refusal
 from stackproof.base.text import matches, plain
 from stackproof.fleet import rules
 from stackproof.record import records, store
-from stackproof.record.records import Check, Figure, Measurement, Record, Verdict
+from stackproof.record.records import Figure, Measurement, Record, Verdict
 
 RECORDS = "records"
 """The folder, below that of a sweep, in which each host leaves its record."""
 REPLAY = "replay"
 """The group of a record's checks that hold digests."""
 _STARTED, _ENDED = ".started", ".json"
-_MOST_CARDS = 4096
+_MOST_CARDS, _MOST_PRODUCTS = 4096, 10**15
 _DIGEST = frozenset("0123456789abcdef")
 
 
@@ -163,18 +163,18 @@ def read(path: Path, host: str) -> HostAnswer:
 
 
 def _answer(record: Record, host: str) -> HostAnswer:
-    facts, place = _facts(record.provenance), store.place(record.provenance)
+    place = store.place(record.provenance)
     cards: dict[str, CardAnswer] = {}
     for row in record.measurements:
         if row.version and math.isfinite(row.value) and row.value > 0:
             card = _card(cards, host, row.figures)
             card.seconds[_key(row)] = row.value
     for check in record.checks:
-        if check.group == REPLAY and (seen := _replayed(check)):
+        if check.group == REPLAY and (seen := replayed(check.figures)):
             _card(cards, host, check.figures).replayed[f"{check.subject} {check.aspect}"] = seen
     rehearsed = " (rehearsed)" if place.rehearsed else ""
     return HostAnswer(
-        host, f"{place.stack}{rehearsed} on {place.devices}", store.state(facts), record.verdict, _reason(record), record.started,
+        host, f"{place.stack}{rehearsed} on {place.devices}", state(record.provenance), record.verdict, _reason(record), record.started,
         record.seconds, tuple(cards[number] for number in sorted(cards)), record.stack, *_own(record.provenance), _steps(record),
         {one.subject: plain(one.reason, 120, lines=False) for one in record.checks if one.subject and one.verdict is not Verdict.PASSED},
     )  # fmt: skip
@@ -192,11 +192,13 @@ def _steps(record: Record) -> dict[str, Verdict]:
     return {one.id: one.verdict for one in record.checks if not one.group and not one.subject and "/" not in one.id}
 
 
-def _facts(facts: Mapping[str, Figure]) -> dict[str, Figure]:
-    """Return what may make hosts unlike; set clocks and limits count as the driver's."""
+def state(facts: Mapping[str, Figure]) -> store.State:
+    """Return the state that hosts must share to be compared; set clocks and limits count as the driver's."""
     chosen = rules.load().state
     kept = {name: value for name, value in facts.items() if not matches(name, chosen.ignored)}
-    return {f"driver.{name}" if matches(name, chosen.clocks) else name: value for name, value in kept.items()}
+    return store.state(
+        {f"driver.{name}" if matches(name, chosen.clocks) else name: value for name, value in kept.items()}
+    )
 
 
 def _card(cards: dict[str, CardAnswer], host: str, figures: Mapping[str, Figure]) -> CardAnswer:
@@ -210,18 +212,32 @@ def _key(row: Measurement) -> SubjectKey:
     return SubjectKey(*(plain(word, 80, lines=False) for word in (row.workload, row.preset, row.version, row.unit)))
 
 
-def _replayed(check: Check) -> Replayed | None:
-    digest, figures = str(check.figures.get("digest", "")), check.figures
-    products, odd = figures.get("products"), figures.get("odd")
-    if len(digest) != 16 or not set(digest) <= _DIGEST or not isinstance(products, (int, float)) or products < 1:
+def replayed(figures: Mapping[str, object]) -> Replayed | None:
+    """Read what a row of the replay came to; None where it is no digest with its counts, or these cannot be."""
+    digest, products, odd = (figures.get(name) for name in ("digest", "products", "odd"))
+    if not isinstance(digest, str) or len(digest) != 16 or not set(digest) <= _DIGEST:
         return None
-    return Replayed(digest, int(products), int(odd) if isinstance(odd, (int, float)) else 0)
+    if not count(products) or not count(odd) or not 0 <= odd <= products or not 1 <= products <= _MOST_PRODUCTS:
+        return None
+    return Replayed(digest, products, odd)
+
+
+def count(value: object) -> TypeGuard[int]:
+    """Whether a value is a whole number."""
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _reason(record: Record) -> str:
     """Return the first bad check in a sentence; replays speak through their digests."""
-    bad = next((one for one in record.checks if one.verdict is record.verdict and record.verdict.exit_code), None)
-    return plain(f"{bad.id}: {bad.reason}", 300, lines=False) if bad else ""
+    if not record.verdict.exit_code:
+        return ""
+    bad = next((one for one in record.checks if one.verdict is record.verdict), None)
+    said = (
+        f"{bad.id}: {bad.reason or bad.verdict.value}"
+        if bad
+        else f"ended '{record.verdict.value}', and does not say why"
+    )
+    return plain(said, 300, lines=False)
 
 
 def subjects(cards: Sequence[CardAnswer]) -> list[SubjectKey]:

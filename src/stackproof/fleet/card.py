@@ -101,7 +101,7 @@ class HostWork:
             "host": order.host,
             "profile": order.profile,
             "plan": order.plan,
-            **_set(),
+            **set_facts(),
         }
         try:
             with tempfile.TemporaryDirectory(prefix="stackproof-fleet-", ignore_cleanup_errors=True) as home:
@@ -215,7 +215,7 @@ def defaults(stack: Stack) -> dict[str, str]:
     return {**own, **variables_of(stack)}
 
 
-def _set() -> dict[str, Figure]:
+def set_facts() -> dict[str, Figure]:
     """Return what is set of the host's clocks, as far as it tells."""
     found: dict[str, Figure] = {}
     for path in map(Path, rules.load().state.files):

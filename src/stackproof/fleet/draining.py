@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 from collections.abc import Iterator
 
 from stackproof.base.errors import Refusal
@@ -30,6 +31,14 @@ def reason(host: HostStanding) -> str:
     first = host.confirmed[0]
     said = first.sentence.rpartition("duel: ")[2]
     return f"stackproof: {first.standing.value}: {_UNSAID.sub(' ', f'{first.subject} {said}')}"[:_MOST].strip()
+
+
+def require() -> None:
+    """Refuse where nobody could be drained, before hours of duels."""
+    if not shutil.which("scontrol"):
+        raise Refusal(
+            "--drain: scontrol is not here, so nobody can be drained; leave --drain out, or run this where Slurm is"
+        )
 
 
 def lines(found: FleetJudgement) -> Iterator[str]:

@@ -1,4 +1,7 @@
-"""A duel: a suspect beside healthy hosts, turn by turn, until what was suspected is confirmed or refuted; nobody is drained before."""
+"""A duel: a suspect beside healthy hosts, turn by turn, until what was suspected is confirmed or refuted; nobody is drained before.
+
+Only what both sides have measured or computed confirms: a side that goes away, or says what cannot be, leaves it undecided.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +14,23 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
 
+from stackproof.base import processes
 from stackproof.base.errors import Refusal
+from stackproof.base.files import write_atomically
+from stackproof.base.text import counted, plain
 from stackproof.fleet import duels, rules, ruling
-from stackproof.fleet.far import FarSide, Launcher
+from stackproof.fleet.answers import Replayed
+from stackproof.fleet.bout import Bout
+from stackproof.fleet.far import FarSide, LeftOpenError, SideLostError
 from stackproof.fleet.judgement import FleetFinding, FleetJudgement, GroupTold, HostStanding, Standing
-from stackproof.gate.live import Answer, LiveSide, SideEndedError
+from stackproof.fleet.launcher import Launcher
+from stackproof.fleet.rules import DuelRules
 from stackproof.record import records, writer
 from stackproof.record.records import Check, Record, Verdict
 
-_OPEN_S, _WARM_S, _LEAST_BLOCK_S = 300.0, 3.0, 60.0
+_LOGS, _LOG_LINES, _LOG_BYTES = "logs", 400, 1 << 16
+_AGREE = 2
+"""So many healthy hosts say together that the products of a third are wrong; of two hosts nobody can say which one is."""
 Say = Callable[[str], None]
 
 
@@ -35,22 +46,16 @@ class Challenge:
 def challenges(found: FleetJudgement, planned: Sequence[str], suspects: Sequence[HostStanding]) -> Iterator[Challenge]:
     """Yield whom to put beside whom; only hosts of the plan take part, since commands are made from nothing else.
 
-    Raises:
-        Refusal: a suspect has no healthy host of its group.
+    Partners are of the suspect's group, which is of one state; a suspect may have none.
     """
     innocent = (Standing.PROVED, Standing.UNDECIDED)
     healthy = {one.host for one in found.hosts if one.standing in innocent and not one.findings} & set(planned)
     groups = {group.name: group for group in found.groups}
     for host in suspects:
-        if host.host not in planned:
-            continue
         open_ = tuple(one for one in host.findings if one.duel == "open")
-        partners = _partners(groups[host.group], open_[0].subject, healthy) if host.group in groups else ()
-        if not partners:
-            raise Refusal(
-                f"{host.host}: no host of its group is proved or undecided, and in the plan, so there is nobody healthy to stand beside it"
-            )
-        yield Challenge(host, open_, partners)
+        if host.host in planned and open_:
+            partners = _partners(groups[host.group], open_[0].subject, healthy) if host.group in groups else ()
+            yield Challenge(host, open_, partners)
 
 
 def _partners(group: GroupTold, subject: str, healthy: set[str]) -> tuple[str, ...]:
@@ -67,146 +72,175 @@ def _partners(group: GroupTold, subject: str, healthy: set[str]) -> tuple[str, .
 
 @dataclass
 class Duel:
-    """One challenge under way: turns so far, and what is decided."""
+    """One challenge under way, in the folder of its sweep: what is decided, and why the rest is not."""
 
     challenge: Challenge
     launcher: Launcher
+    folder: Path
     say: Say
     plan: str = ""
+    terms: DuelRules = field(default_factory=lambda: rules.load().duel)
     record: Record = field(init=False)
-    _ratios: dict[str, list[float]] = field(default_factory=dict)
+    _ratios: dict[FleetFinding, list[float]] = field(default_factory=dict)
+    _replays: dict[FleetFinding, dict[str, tuple[str, str]]] = field(default_factory=dict)
+    """Digests by partner: the suspect's, and the partner's."""
+    _why: dict[FleetFinding, str] = field(default_factory=dict)
     _pending: list[FleetFinding] = field(init=False)
-    _both_up: bool = False
 
     def __post_init__(self) -> None:
-        self.record = writer.begin(
-            duels.VERB, self.launcher.stack, {"host": self.challenge.host.host, "plan": self.plan}
-        )
+        self.record = writer.begin(duels.VERB, self.launcher.stack, {"host": self.host, "plan": self.plan})
         self._pending = list(self.challenge.findings)
 
+    @property
+    def host(self) -> str:
+        """The suspect."""
+        return self.challenge.host.host
+
     def fight(self) -> Record:
-        """Stand beside one partner after the other until all is decided; a side that dies is a verdict too."""
-        began = time.monotonic()
-        with tempfile.TemporaryDirectory(prefix="stackproof-duel-") as logs:
-            for card in sorted({one.card for one in self.challenge.findings}):
-                self._beside_all(card, Path(logs))
-        for finding in self._pending:
-            self._settle(finding, Verdict.INCONCLUSIVE, "could not be decided")
-        self.record.seconds = time.monotonic() - began
-        self.record.verdict = records.overall(check.verdict for check in self.record.checks)
+        """Stand beside one partner after the other until all is decided; where it is broken off, the record says so."""
+        began, left = time.monotonic(), Verdict.INTERRUPTED
+        try:
+            with tempfile.TemporaryDirectory(prefix="stackproof-duel-") as logs:
+                for card in sorted({one.card for one in self.challenge.findings}):
+                    if not self._beside_all(card, Path(logs)):
+                        break
+            left = Verdict.INCONCLUSIVE
+        finally:
+            self._leave_open(left)
+            self.record.seconds = time.monotonic() - began
+            self.record.verdict = records.overall(check.verdict for check in self.record.checks)
         return self.record
 
-    def _beside_all(self, card: str, logs: Path) -> None:
+    def _leave_open(self, verdict: Verdict) -> None:
+        broken = "interrupted before it was decided"
+        nobody = "" if self.challenge.partners else "no healthy host of its state is in the plan to stand beside it"
+        for finding in list(self._pending):
+            why = nobody or self._why.get(finding, "its partners do not agree")
+            self._settle(finding, verdict, broken if verdict is Verdict.INTERRUPTED else f"not decided: {why}")
+
+    def _beside_all(self, card: str, logs: Path) -> bool:
+        """Return whether the suspect is still there; a partner that is lost is left for the next."""
         for number, partner in enumerate(self.challenge.partners, 1):
             mine = [one for one in self._pending if one.card == card]
             if not mine:
-                return
-            self.say(f"{self.challenge.host.host} beside {partner}, {number} of {len(self.challenge.partners)}")
-            try:
-                self._beside(partner, card, mine, number == len(self.challenge.partners), logs)
-            except SideEndedError as ended:
-                if self._ended(ended, mine):
-                    return
-
-    def _ended(self, ended: SideEndedError, mine: Sequence[FleetFinding]) -> bool:
-        """Take it for a verdict if the suspect itself computes wrong or dies; a partner that fails is not healthy, and is left.
-
-        Before both have come up it says nothing of the host: whatever starts them may be what fails.
-        """
-        self.say(str(ended))
-        if ended.side != self.challenge.host.host:
-            return False
-        failed = self._both_up and ended.verdict is not Verdict.INCONCLUSIVE
-        for finding in mine:
-            self._settle(finding, Verdict.FAILED if failed else Verdict.INCONCLUSIVE, str(ended))
+                break
+            self.say(f"{self.host} beside {partner}, {number} of {len(self.challenge.partners)}")
+            if self._beside(partner, card, mine, number == len(self.challenge.partners), logs) == self.host:
+                return False
         return True
 
-    def _beside(self, partner: str, card: str, mine: Sequence[FleetFinding], last: bool, logs: Path) -> None:
-        self._both_up = False
-        with contextlib.ExitStack() as stack:
-            suspect = stack.enter_context(FarSide(self.launcher, self.challenge.host.host, card, logs / "suspect.log"))
-            healthy = stack.enter_context(FarSide(self.launcher, partner, "0", logs / "partner.log"))
-            for side in (suspect, healthy):
-                side.hello()
-            self._both_up = True
-            for finding in mine:
-                if finding.standing is Standing.WRONG:
-                    self._compute(finding, suspect, healthy)
-                else:
-                    self._time(finding, suspect, healthy, last)
+    def _beside(self, partner: str, card: str, mine: Sequence[FleetFinding], last: bool, logs: Path) -> str:
+        """Return which of both was lost; an empty word for none."""
+        bout: Bout | None = None
+        try:
+            with contextlib.ExitStack() as stack:
+                suspect = stack.enter_context(FarSide(self.launcher, self.host, card, logs / f"{self.host}.log"))
+                healthy = stack.enter_context(FarSide(self.launcher, partner, "0", logs / f"{partner}.log"))
+                bout = Bout(suspect, healthy, self.terms, self.launcher.profile)
+                if differs := bout.meet():
+                    self._open(mine, f"{partner} and {self.host} are of different states now: {differs}")
+                    return ""
+                for finding in mine:
+                    self._look(finding, bout, last)
+        except SideLostError as lost:
+            turns = counted(bout.turns if bout else 0, "turn")
+            self._open(mine, f"{lost} after {turns} beside {partner}; its log {self._kept_log(lost.host, logs)}")
+            return lost.host
+        return ""
 
-    def _compute(self, finding: FleetFinding, suspect: LiveSide, healthy: LiveSide) -> None:
+    def _open(self, mine: Sequence[FleetFinding], why: str) -> None:
+        self.say(why)
+        self._why |= dict.fromkeys(mine, why)
+
+    def _kept_log(self, host: str, logs: Path) -> str:
+        """Keep the end of what a side has printed, which is no word of ours, and say where."""
+        path = self.folder / _LOGS / f"duel-{host}.log"
+        lines = processes.last_lines(logs / f"{host}.log", _LOG_LINES, _LOG_BYTES)
+        try:
+            path.parent.mkdir(exist_ok=True)
+            path.unlink(missing_ok=True)  # never through a link, nor into a pipe
+            write_atomically(path, "".join(f"{plain(line, lines=False)}\n" for line in lines))
+        except OSError as error:
+            return f"could not be kept ({error.strerror})"
+        return f"is {_LOGS}/{path.name}"
+
+    def _look(self, finding: FleetFinding, bout: Bout, last: bool) -> None:
+        try:
+            if finding.standing is Standing.WRONG:
+                self._compute(finding, bout)
+            else:
+                self._time(finding, bout, last)
+        except LeftOpenError as open_:
+            self._open([finding], str(open_))
+
+    def _compute(self, finding: FleetFinding, bout: Bout) -> None:
         """Let both replay what the suspect was odd in."""
         kernel, _, pattern = finding.subject.partition(" ")
         if not pattern:
-            self._settle(finding, Verdict.INCONCLUSIVE, "no replay shows it; run `smoke` on the host")
-            return
-        products = rules.load().duel.products
-        told = _both(suspect, healthy, "replay", kernel=kernel, pattern=pattern, products=products)
-        own, other = told
-        if own["odd"]:
-            said = f"transient: {own['odd']} of {own['products']} products differ again, none of {other['products']} beside it"
-            self._settle(finding, Verdict.FAILED if not other["odd"] else Verdict.INCONCLUSIVE, said)
-        elif own["digest"] != other["digest"]:
-            self._settle(
-                finding,
-                Verdict.FAILED,
-                f"persistent: {own['products']} products differ from those of {healthy.spec.name}",
+            raise LeftOpenError("no replay shows it; run `smoke` on the host")
+        own, other = bout.replayed(kernel, pattern)
+        if other.odd:
+            raise LeftOpenError(
+                f"{other.odd} of {other.products} products of {bout.healthy.host} differ, which looked healthy"
             )
+        if own.odd:
+            said = f"{own.odd} of {own.products} products differ again, none of {other.products} beside it"
+            self._settle(finding, Verdict.FAILED, f"transient: {said}")
+        elif own.digest == other.digest:
+            said = f"seen in the sweep, and not again in {own.products} products"
+            self._settle(finding, Verdict.INCONCLUSIVE, said)
         else:
-            self._settle(
-                finding, Verdict.INCONCLUSIVE, f"seen in the sweep, and not again in {own['products']} products"
-            )
+            self._differ(finding, own, other, bout.healthy.host)
 
-    def _time(self, finding: FleetFinding, suspect: LiveSide, healthy: LiveSide, last: bool) -> None:
-        """Take turns A B B A in one subject, and judge all turns until now."""
-        terms, ratios = rules.load().duel, self._ratios.setdefault(f"{finding.card} {finding.subject}", [])
-        _both(suspect, healthy, "open", subject=finding.subject, preset=self.launcher.profile)
-        took = max(side.ask("warm", _OPEN_S, seconds=_WARM_S)["seconds"] for side in (suspect, healthy))
-        runs = max(1, round(terms.block / took))
-        deadline = _LEAST_BLOCK_S + 20 * runs * took
-        ratios += [_turn(suspect, healthy, runs, deadline, number % 2 == 1) for number in range(terms.turns)]
-        _both(suspect, healthy, "close")
-        said = ruling.ruled(ratios, terms, last)
+    def _differ(self, finding: FleetFinding, own: Replayed, other: Replayed, partner: str) -> None:
+        """Confirm it where a second healthy host agrees with the first."""
+        seen = self._replays.setdefault(finding, {})
+        seen[partner] = (own.digest, other.digest)
+        alike = sorted(host for host, pair in seen.items() if pair == seen[partner])
+        if len(alike) < _AGREE:
+            raise LeftOpenError(
+                f"its products are not those of {partner}, and no second healthy host says which are wrong"
+            )
+        said = f"persistent: {own.products} products differ from those of {' and '.join(alike)}, which agree"
+        self._settle(finding, Verdict.FAILED, said)
+
+    def _time(self, finding: FleetFinding, bout: Bout, last: bool) -> None:
+        """Take turns in one subject, and judge all turns until now."""
+        ratios = self._ratios.setdefault(finding, [])
+        ratios += bout.timed(finding.subject)
+        said = ruling.ruled(ratios, self.terms, last)
         self.say(f"{finding.subject}: {said.said}")
-        if said.verdict is not Verdict.INCONCLUSIVE or last:
-            self._settle(finding, said.verdict, f"{said.said}, last with {healthy.spec.name}")
+        if said.verdict is Verdict.INCONCLUSIVE:
+            self._why[finding] = said.said
+        else:
+            self._settle(finding, said.verdict, f"{said.said}, last with {bout.healthy.host}")
 
     def _settle(self, finding: FleetFinding, verdict: Verdict, said: str) -> None:
-        host = self.challenge.host.host
-        figures = {"host": host, "card": finding.card, "of": finding.subject}
-        name = f"duel/{host}::{finding.subject}[{finding.card}]"
+        figures = {"host": self.host, "card": finding.card, "of": finding.subject}
+        name = f"duel/{self.host}::{finding.subject}[{finding.card}]"
         self.record.checks.append(Check(name, verdict, said, 0.0, dict(figures), subject=finding.subject))
         self._pending = [one for one in self._pending if one != finding]
-
-
-def _turn(suspect: LiveSide, healthy: LiveSide, runs: int, deadline: float, mirrored: bool) -> float:
-    """Return the ratio of one turn A B B A, or B A A B: drift within it cancels."""
-    order = (suspect, healthy, healthy, suspect) if not mirrored else (healthy, suspect, suspect, healthy)
-    logs = [
-        math.log(side.ask("block", deadline, runs=runs)["seconds"]) * (1 if side is suspect else -1) for side in order
-    ]
-    return math.exp(sum(logs) / 2)
-
-
-def _both(suspect: LiveSide, healthy: LiveSide, request: str, **arguments: object) -> list[Answer]:
-    """Let both work on one request at once; both answers are taken before one that is bad is raised."""
-    for side in (suspect, healthy):
-        side.send(request, _OPEN_S, **arguments)
-    answers, bad = list[Answer](), list[SideEndedError]()
-    for side in (suspect, healthy):
-        try:
-            answers.append(side.receive())
-        except SideEndedError as ended:
-            bad.append(ended)
-    if bad:
-        raise bad[0]
-    return answers
 
 
 def keep(record: Record, folder: Path) -> Path:
     """Write what a duel said into the folder of its sweep."""
     began = datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%S")
-    path = folder / duels.FOLDER / f"{began}-{record.provenance['host']}.json"
-    path.parent.mkdir(exist_ok=True)
+    path = prepared(folder) / f"{began}-{record.provenance['host']}.json"
     return writer.keep(record, path)
+
+
+def prepared(folder: Path) -> Path:
+    """Return the folder in which duels are kept, made if it is not there.
+
+    Raises:
+        Refusal: nothing can be kept there.
+    """
+    path = folder / duels.FOLDER
+    try:
+        path.mkdir(exist_ok=True)
+        with tempfile.TemporaryFile(dir=path):
+            return path
+    except OSError as error:
+        raise Refusal(
+            f"{path}: nothing can be kept there ({error.strerror}); make it a folder that can be written"
+        ) from error

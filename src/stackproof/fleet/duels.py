@@ -15,6 +15,7 @@ from stackproof.record.records import Check, Verdict
 
 FOLDER = "duels"
 VERB = "duel"
+OPEN = "open"
 _WORDS = {Verdict.FAILED: "confirmed", Verdict.PASSED: "refuted"}
 DuelKey = tuple[str, str, str]
 """Host, card, subject."""
@@ -60,6 +61,9 @@ def _read(path: Path, plan: str) -> list[DuelSaid]:
 
 def _said(check: Check, began: str) -> DuelSaid:
     key = tuple(plain(str(check.figures.get(name, "")), 253, lines=False) for name in ("host", "card", "of"))
-    return DuelSaid(
-        (key[0], key[1], key[2]), _WORDS.get(check.verdict, "open"), plain(check.reason, 300, lines=False), began
-    )
+    return DuelSaid((key[0], key[1], key[2]), word(check), plain(check.reason, 300, lines=False), began)
+
+
+def word(check: Check) -> str:
+    """Return what a duel's check comes to, in a word."""
+    return _WORDS.get(check.verdict, OPEN)

@@ -26,6 +26,9 @@ MANIFEST = "job.json"
 _FANOUT = 64
 _MOUNT = "/sweep"
 _LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?")
+_IMAGE = re.compile(
+    r"[A-Za-z0-9][A-Za-z0-9._-]*(?::[0-9]+)?(?:/[A-Za-z0-9._-]+)*(?::[A-Za-z0-9_][A-Za-z0-9._-]{0,127})?(?:@[a-z0-9]+:[0-9a-f]{32,128})?"
+)
 _SUBDOMAIN = re.compile(rf"{_LABEL.pattern}(?:\.{_LABEL.pattern})*")
 
 
@@ -86,6 +89,19 @@ def label(option: str, text: str, most: int = 63) -> str:
         raise Refusal(
             f"{option} '{plain(text, 80, lines=False)}' is no name of Kubernetes (RFC 1123); write small letters, digits and hyphens, "
             f"{most} at most, beginning and ending with a letter or a digit"
+        )
+    return text
+
+
+def image(text: str) -> str:
+    """Return the name of an image: a path with a host, a tag or a digest, and no blank, quote or control character.
+
+    Raises:
+        Refusal: it is none.
+    """
+    if not _IMAGE.fullmatch(text):
+        raise Refusal(
+            f"--image '{plain(text, 80, lines=False)}' is no name of an image; write it as registry/name:tag or name@sha256:digest"
         )
     return text
 

@@ -72,6 +72,16 @@ class HostStanding:
         """Return what a duel has confirmed."""
         return tuple(one for one in self.findings if one.duel == "confirmed" and one.standing in BAD)
 
+    @property
+    def refuted(self) -> tuple[FleetFinding, ...]:
+        """Return what a duel has refuted."""
+        return tuple(one for one in self.findings if one.duel == "refuted")
+
+    @property
+    def undecided(self) -> bool:
+        """Whether no duel has decided something that is odd about it."""
+        return any(one.duel == "open" for one in self.findings)
+
 
 @dataclass(frozen=True)
 class Strip:

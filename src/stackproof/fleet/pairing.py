@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import shlex
 import shutil
 import subprocess
 import time
@@ -14,6 +13,7 @@ from pathlib import Path
 from stackproof.base import processes
 from stackproof.base.errors import Refusal
 from stackproof.fleet import links, plan, rules
+from stackproof.fleet.launcher import launch_words
 from stackproof.fleet.plan import FleetPlan
 
 PLACES = ("{first}", "{second}")
@@ -36,13 +36,7 @@ class PairLauncher:
         Raises:
             Refusal: they are no words, or do not say where.
         """
-        try:
-            words = tuple(shlex.split(text))
-        except ValueError as error:
-            raise Refusal(f"--launch: {error}; write words as a shell takes them") from error
-        if missing := [one for one in PLACES if not any(one in word for word in words)]:
-            raise Refusal(f"--launch '{text[:80]}' does not say where; write {missing[0]} where that host goes")
-        return cls(words, python, minutes)
+        return cls(launch_words(text, PLACES), python, minutes)
 
     def command(self, made: FleetPlan, folder: Path, first: str, second: str) -> list[str]:
         """Return the command of a pair; both hosts are of the plan."""

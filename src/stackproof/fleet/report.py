@@ -45,6 +45,9 @@ def _lines(found: FleetJudgement, folder: str) -> Iterator[_Line]:
         yield from _section(f"{_TITLES[word]} by the records, not confirmed yet", open_, _host)
     for word in (Standing.NOT_REACHED, Standing.UNLIKE, Standing.SUSPECTED):
         yield from _section(_TITLES[word], by_word[word], _host)
+    yield from _section(
+        "suspected, and refuted beside a healthy host", [host for host in found.hosts if host.refuted], _refuted
+    )
     for word in (Standing.INCOMPLETE, Standing.UNDECIDED):
         yield from _alike(_TITLES[word], by_word[word])
     yield from _section("links and hosts that are slow in pairs", found.links, lambda one: [one.said])
@@ -52,14 +55,13 @@ def _lines(found: FleetJudgement, folder: str) -> Iterator[_Line]:
         yield from _group(group)
     yield from _section("to take the confirmed out of service", list(draining.lines(found)), lambda line: [line])
     if open_suspects(found):
-        line = f"stackproof fleet duel {folder} --stack NAME --launch 'srun --nodes=1 --exclusive --nodelist={{host}}'"
+        line = f"stackproof fleet duel {folder} --launch 'srun --nodes=1 --exclusive --nodelist={{host}}'"
         yield from _section("to confirm, before anybody is drained", [line], lambda one: [one])
 
 
 def open_suspects(found: FleetJudgement) -> list[HostStanding]:
     """Return the hosts with something odd that no duel has settled, the oddest first."""
-    hosts = [host for host in found.hosts if any(one.duel == "open" for one in host.findings)]
-    return sorted(hosts, key=_oddness)
+    return sorted((host for host in found.hosts if host.undecided), key=_oddness)
 
 
 def _oddness(host: HostStanding) -> tuple[bool, int, float, str]:
@@ -81,6 +83,10 @@ def _section(title: str, rows: Sequence[object], told: Callable[..., Iterable[st
 
 def _host(host: HostStanding) -> list[str]:
     return [f"{host.host}: {host.reason}", *(f"{one.subject}: {one.sentence}" for one in host.findings[1:])]
+
+
+def _refuted(host: HostStanding) -> list[str]:
+    return [f"{host.host}: {one.subject}: {one.sentence}" for one in host.refuted]
 
 
 def _alike(title: str, hosts: Sequence[HostStanding]) -> Iterator[_Line]:

@@ -69,6 +69,8 @@ class DuelRules:
     """Beyond this share the first partner is enough: healthy hosts differ by no such share."""
     block: float
     products: int
+    clocks: float
+    """Where the sides' clocks and ours differ by more than this share, nothing is decided."""
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,9 @@ from stackproof.base import rpc
 from stackproof.base.errors import Refusal
 from stackproof.base.rpc import Message
 from stackproof.device import threads
-from stackproof.fleet import replay, rules
+from stackproof.fleet import card, replay, rules
 from stackproof.gate.side import Side, failed, within
+from stackproof.stack import environment_proof, provenance
 
 
 class DuelSide(Side):
@@ -26,6 +27,11 @@ class DuelSide(Side):
         chosen = rules.profile(profile)
         super().__init__(host, stack, False, chosen.benchmarks, device, "", "")
         self.profile = chosen
+
+    def facts(self) -> Message:
+        """Use the device once, and say in what state this host is now: what its record said, and its partner's must equal."""
+        own = provenance.host_facts(self.stack) | provenance.proof_facts(environment_proof.prove(self.stack))
+        return {**own, **self.hello()["facts"], **card.set_facts()}
 
     def replay(self, kernel: str, pattern: str, products: int) -> Message:
         """Replay one kind for so many products; return the digest of the right ones, and how many were odd."""
@@ -48,11 +54,11 @@ def main(words: list[str]) -> int:
         os.dup2(2, 1)  # whatever libraries print is no answer
         try:
             side = DuelSide(**told)
-            hello = side.hello()
+            facts = side.facts()
         except Refusal as refusal:
             rpc.say(answers, {"refused": str(refusal), "exit_code": refusal.exit_code})
             return refusal.exit_code
-        rpc.say(answers, {"facts": {"torch": str(hello["facts"]["torch"])}, "subjects": sorted(side.subjects)})
+        rpc.say(answers, {"facts": facts})
         rpc.serve(side, sys.stdin, answers, failed, within)
     return 0
 

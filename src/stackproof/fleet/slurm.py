@@ -141,8 +141,9 @@ def call(*command: str, environment: Mapping[str, str] | None = None, stdin: str
             command, env={**os.environ, **(environment or {})}, input=stdin, capture_output=True, text=True, errors="replace",
             timeout=_CALL_S, check=False,
         )  # fmt: skip
-    except FileNotFoundError:
-        raise Refusal(f"{command[0]} is not here; run this where Slurm is") from None
+    except OSError as error:
+        why = "is not here" if isinstance(error, FileNotFoundError) else f"cannot be started ({error.strerror})"
+        raise Refusal(f"{command[0]} {why}; run this where Slurm is") from None
     except subprocess.TimeoutExpired:
         raise Refusal(f"{command[0]} did not answer in {_CALL_S:.0f} s; is the controller up? try `sinfo`") from None
     if ended.returncode:
