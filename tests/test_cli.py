@@ -63,7 +63,17 @@ def test_unknown_stack_is_exit_code_2(verb: str) -> None:
     )
 
 
-@pytest.mark.parametrize("arguments", [["doctor", "--stack", "cpuu"], ["lock", "cpuu"], ["lock", "cpu", "cpuu"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["doctor", "--stack", "cpuu"],
+        ["lock", "cpuu"],
+        ["lock", "cpu", "cpuu"],
+        ["lock", "--stack", "cpuu"],
+        ["sbom", "cpuu"],
+        ["constraints", "--stack", "cpuu"],
+    ],
+)
 def test_unknown_stack_of_other_verbs(arguments: list[str]) -> None:
     """The same everywhere that a stack is named; nothing is locked before all names are known."""
     refused(stackproof(*arguments), 2, "there is no stack 'cpuu'", "did you mean 'cpu'?")

@@ -82,7 +82,7 @@ def _cases() -> Iterator[Case]:
                 yield Case(_with(family.words, f"{{{kind}}}"), words[kind], code=family.code, slow=slow)
     for each in listed.each:
         for place, one in enumerate(each.of):
-            yield Case(_with(each.words, one), each.says, slow=each.slow or place >= _QUICK)
+            yield Case(_with(each.words, one), _with(each.says, one), slow=each.slow or place >= _QUICK)
     yield from listed.case
 
 

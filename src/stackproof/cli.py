@@ -7,11 +7,11 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from stackproof import __version__
 from stackproof.base import advice, files, processes, typed
-from stackproof.base.errors import Refusal
+from stackproof.base.errors import Refusal, distance, suggestion
 from stackproof.base.outlet import ended, outlets
 from stackproof.base.text import plain
 from stackproof.commands import (
@@ -39,11 +39,14 @@ from stackproof.commands import (
 )
 from stackproof.commands.arguments import EPILOG
 from stackproof.project import projects
+from stackproof.stack import stacks
 
 _INTERRUPTED = 130
 # What pyproject.toml asks for, and a vendor's bare container may lack.
 _NEEDED = ("fastjsonschema", "packaging", "pytest", "rich", "tomli")
 _DEAF_S = 10.0
+_SLIPS = 2
+"""Letters by which a flag may be misspelt and still be recognised."""
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -102,6 +105,21 @@ def _project(given: Sequence[str]) -> str | None:
 
 class _Parser(argparse.ArgumentParser):
     """Says what is wrong with the words without what a terminal would obey."""
+
+    def parse_known_args(self, *given: Any, **options: Any) -> tuple[Any, list[str]]:
+        """Let the verb itself refuse what it does not know, with what may have been meant; argparse lets the program do it."""
+        found, left = super().parse_known_args(*given, **options)
+        if left:
+            self.error(f"unrecognized arguments: {' '.join(left)}{self._meant(left[0])}")
+        return found, left
+
+    def _meant(self, word: str) -> str:
+        if word.startswith("-"):
+            flag = word.partition("=")[0]
+            near = [one for one in self._option_string_actions if distance(flag, one, _SLIPS) <= _SLIPS]
+            return suggestion(flag, near)
+        named = "--stack" in self._option_string_actions and word in stacks.names()
+        return f" (did you mean '--stack {word}'?)" if named else ""
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {plain(message)}; `{self.prog} --help` says what there is\n")

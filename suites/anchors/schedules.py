@@ -9,6 +9,7 @@ from typing import Any
 
 from torch.optim import lr_scheduler
 
+from stackproof.base import places
 from stackproof.record.checks import CapabilityMissing
 
 Make = Callable[[Any], Any]
@@ -90,7 +91,7 @@ def _of_transformers(name: str, **given: Any) -> Make:
             import transformers
         except ImportError as error:
             raise CapabilityMissing(
-                "data/workloads.toml: transformers is not installed, whose schedules these are"
+                f"{places.table('workloads.toml')}: transformers is not installed, whose schedules these are"
             ) from error
         return getattr(transformers, name)(optimiser, **given)
 

@@ -12,6 +12,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from stackproof.base import places
 from stackproof.device.devices import HOST
 from stackproof.device.kinds import Device
 from stackproof.operators import forms, layers
@@ -72,7 +73,9 @@ def test_lora(device: Device, figures: dict[str, Figure]) -> None:
     try:
         from peft import LoraConfig, get_peft_model
     except ImportError as error:
-        raise CapabilityMissing("data/workloads.toml: peft is not installed, whose layers these are") from error
+        raise CapabilityMissing(
+            f"{places.table('workloads.toml')}: peft is not installed, whose layers these are"
+        ) from error
     for inner, outer, rank, scaling in ((64, 40, 8, 2.0), (1024, 96, 8, 2.0), (3072, 64, 8, 2.0), (129, 64, 33, 0.5)):
         x, w, dy = _drawn(3, inner), _drawn(outer, inner, key=1), _drawn(3, outer, key=2)
         a, b = _drawn(rank, inner, key=3), _drawn(outer, rank, key=4)

@@ -13,6 +13,7 @@ import torch
 from torch.optim import swa_utils
 
 from stackproof import DATA
+from stackproof.base import places
 from stackproof.base.toml import read_toml
 from stackproof.device.kinds import Device
 from stackproof.operators import forms
@@ -36,7 +37,7 @@ def _made(name: str, tensors: Sequence[torch.Tensor], **more: Any) -> torch.opti
     row, kind = _OPTIONS[name], name.split(",")[0]
     if not hasattr(torch.optim, kind):
         raise CapabilityMissing(
-            f"data/optimisers.toml: {kind} is there since torch {row['since']}, this is {torch.__version__}"
+            f"{places.table('optimisers.toml')}: {kind} is there since torch {row['since']}, this is {torch.__version__}"
         )
     options: dict[str, Any] = {
         key: tuple(value) if isinstance(value, list) else value for key, value in row["options"].items()

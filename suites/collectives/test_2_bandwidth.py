@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from stackproof.base import places
 from stackproof.collectives.bandwidth import TRANSFERS, per_gb, sizes, words
 from stackproof.collectives.report import World, worlds
 from stackproof.collectives.table import Row
@@ -72,7 +73,8 @@ def test_rates(
     rows: list[dict[str, Any]] = group.ranks[0]["transfers"][name]
     refused = rows[0].get("refused", "")
     require(
-        not refused, f"{backend} refused {name}: {refused}; what it does not offer needs a row of data/collectives.toml"
+        not refused,
+        f"{backend} refused {name}: {refused}; what it does not offer needs a row of {places.table('collectives.toml')}",
     )
     for number, row in enumerate(rows):
         bad = [rank["transfers"][name][number]["wrong"] for rank in group.ranks]

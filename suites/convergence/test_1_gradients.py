@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from stackproof import ROOT
+from stackproof.base import advice, places
 from stackproof.ddp import goldens
 from stackproof.ddp.course import PRESET, Course, judge_curve, others, outcome, plan
 from stackproof.device.kinds import Device
@@ -93,11 +93,10 @@ def test_golden(course: Course, group: Group, stack: Stack, figures: dict[str, F
     """
     where = goldens.path(stack, course.workload)
     verb = "rehearse" if stack.rehearsed else "ddp"
-    remedy = (
-        f"`nox -s {stack.name}-{verb} -- --suite convergence --export-goldens` makes it, on a host whose run is trusted"
-    )
+    line = advice.command(stack.name, verb, "--suite", "convergence", "--export-goldens")
+    remedy = f"`{line}` makes it, on a host whose run is trusted"
     if not where.exists():
-        raise CapabilityMissing(f"{where.relative_to(ROOT)} does not exist: no run of this stack was kept; {remedy}")
+        raise CapabilityMissing(f"{places.called(where)} does not exist: no run of this stack was kept; {remedy}")
     kept = goldens.load(where, _setting(course, group, stack), remedy)
     losses = common.evidence(group, course.workload)[0]["losses"]
     apart = relative_error(torch.tensor(losses).double(), torch.tensor(kept.losses).double())

@@ -44,6 +44,22 @@ def test_an_installed_package_names_no_session() -> None:
     assert "nox" not in advice.missing("scipy", "NAME-gate")
 
 
+def test_a_step_of_a_verb_is_named_with_its_stack(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """In a session, which is one of a stack; elsewhere what it works on names the stack."""
+    monkeypatch.chdir(places.ROOT)
+    assert advice.step("cuda", "fleet", "judge", "/a b") == "nox -s cuda-fleet -- judge '/a b'"
+    monkeypatch.chdir(tmp_path)
+    assert advice.step("cuda", "fleet", "judge", "/a b") == "stackproof fleet judge '/a b'"
+
+
+def test_who_stands_elsewhere_is_told_where_to_type_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """What only a checkout can do is no command of a package."""
+    monkeypatch.chdir(places.ROOT)
+    assert advice.in_checkout("nox -s drill") == "`nox -s drill`"
+    monkeypatch.chdir(tmp_path)
+    assert advice.in_checkout("nox -s drill") == "`nox -s drill` in a checkout of stackproof"
+
+
 @pytest.mark.usefixtures("package")
 def test_a_project_locks_its_own_stack(tmp_path: Path) -> None:
     """What the package carries of ours is made in a checkout; a stack of a project is made where it is."""
@@ -58,6 +74,7 @@ def test_an_environment_without_pip_is_installed_into_with_uv(
     """What uv makes has no pip, and `python -m pip` would be a second error."""
     monkeypatch.setattr(importlib.metadata, "distributions", lambda name: [object()] if pip else [])
     assert advice.install("scipy") == f"{tool} install scipy"
+    assert advice.pip("uninstall", "a b") == f"{tool} uninstall 'a b'"
 
 
 def test_advice_changes_nothing_for_what_is_imported_later() -> None:

@@ -16,7 +16,16 @@ def test_exit_codes_are_those_of_the_contracts(kind: type[Refusal], code: int) -
 
 @pytest.mark.parametrize(
     ("word", "nearest"),
-    [("xpuu", "xpu"), ("xpu-natve", "xpu-native"), ("dcuu", "dcu"), ("CUDA", "cuda"), ("kitchen", "")],
+    [
+        ("xpuu", "xpu"),
+        ("xpu-natve", "xpu-native"),
+        ("dcuu", "dcu"),
+        ("CUDA", "cuda"),
+        ("cup", "cpu"),
+        ("cdu", "dcu"),
+        ("xup", "xpu"),
+        ("kitchen", ""),
+    ],
 )
 def test_suggestion_names_the_nearest_word_or_nothing(word: str, nearest: str) -> None:
     """A slip of the finger gets the word that was meant; something else gets no guess."""

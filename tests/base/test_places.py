@@ -18,6 +18,13 @@ def test_what_is_read_at_run_time_is_there() -> None:
     assert list(places.DATA.glob("*.toml")) and list(places.REFERENCE.iterdir())
 
 
+def test_files_of_ours_are_called_as_readers_find_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the top of a checkout; an installed package names the whole path of a file that it has."""
+    assert places.page("start.md") == "docs/start.md" and (places.ROOT / places.table("gate.toml")).is_file()
+    monkeypatch.setattr(places, "INSTALLED", True)
+    assert Path(places.table("gate.toml")).is_file() and places.page("start.md") == str(places.DOCS / "start.md")
+
+
 def test_a_checkout_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beside the sources nothing is refused; an installed package says what needs them, and the remedy."""
     places.require_checkout("a gate")

@@ -184,11 +184,18 @@ def test_a_package_in_two_versions(tmp_path: Path) -> None:
 
 def test_the_named_stack_wants_another_torch(tmp_path: Path) -> None:
     """Plain torch on an XPU box: a problem for the stack that was named, with what builds the right one."""
-    found = own(Box(tmp_path / "box"), {"torch": "2.8.0+cu128"}, torch="cuda = '12.8'\n")
-    (finding,) = installed.examine_own(found, stacks.load("xpu"), [])
+    found, xpu = own(Box(tmp_path / "box"), {"torch": "2.8.0+cu128"}, torch="cuda = '12.8'\n"), stacks.load("xpu")
+    (finding,) = installed.examine_own(found, xpu, [xpu])
     assert finding.level is Level.PROBLEM
     assert "torch.version.xpu is None, the stack wants it set" in finding.sentence
     assert "nox -s xpu-smoke" in finding.remedy
+
+
+def test_without_the_card_only_the_rehearsal_can_be_built(tmp_path: Path) -> None:
+    """Its smoke run would be refused on this host."""
+    found = own(Box(tmp_path / "box"), {"torch": "2.8.0+cu128"}, torch="cuda = '12.8'\n")
+    (finding,) = installed.examine_own(found, stacks.load("xpu"), [])
+    assert "nox -s xpu-rehearse" in finding.remedy and "smoke" not in finding.remedy
 
 
 def test_a_torch_that_does_not_know_the_hosts_cards(tmp_path: Path) -> None:
@@ -236,7 +243,7 @@ def held(stack: stacks.Stack) -> Finding:
     """Return what is said of the stack's environment."""
     found = installed.built(stack)
     assert found is not None
-    (finding,) = installed.examine_built(stack, found)
+    (finding,) = installed.examine_built(stack, found, [stack])
     return finding
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,17 @@ def test_absent_stack(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "CARD_VISIBLE: not set, all cards are visible" in said
     monkeypatch.setenv("CARD_VISIBLE", "3")
     assert "CARD_VISIBLE: 3" in about("card")
+
+
+def test_without_the_card_the_environment_is_the_rehearsals(root: Path) -> None:
+    """Its own could not be used; one that is there all the same is named."""
+    assert "environment: not built yet; `nox -s card-rehearse` builds it" in about("card")
+    card = stacks.load("card")
+    vendors = replace(card, rehearsal=replace(card.rehearsal, substitutes=("torch==9.1.0",)))
+    said = presence._environment(vendors, present=False)
+    assert said == "of its rehearsal: not built yet; `nox -s card-rehearse` builds it"
+    environments.location(vendors).mkdir(parents=True)
+    assert presence._environment(vendors, present=False).endswith("unfinished; `nox -s card-rehearse` builds it again")
 
 
 def test_environments_are_named(root: Path) -> None:

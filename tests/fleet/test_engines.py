@@ -134,7 +134,7 @@ def test_plan_says_what_to_type_next(tmp_path: Path, capsys: pytest.CaptureFixtu
     """For each engine; the files that it needs lie in the folder."""
     words = ["fleet", "plan", str(tmp_path / "a"), "--stack", "cpu", "--hosts", "n[1-3]"]
     assert cli.main(words) == 0
-    assert f"stackproof fleet run {tmp_path / 'a'}" in capsys.readouterr().out
+    assert f"nox -s cpu-fleet -- run {tmp_path / 'a'}" in capsys.readouterr().out
     assert plan.load(tmp_path / "a").profile == "tiny"
     words[2] = str(tmp_path / "b")
     assert cli.main([*words, "--engine", "ssh"]) == 0

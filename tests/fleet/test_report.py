@@ -45,7 +45,7 @@ def test_confirmed_and_open_are_never_in_one_list(judged: FleetJudgement) -> Non
         < told.index("slow1:")
     )
     assert [line.split()[2] for line in draining.lines(judged)] == ["NodeName=slow1"]
-    assert "fleet duel FOLDER" in told
+    assert "fleet -- duel FOLDER --launch" in told
     assert report.markdown(judged).startswith("# ")
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from stackproof.base import places
 from stackproof.base.errors import Refusal
 from stackproof.gate import commits, variants
 from stackproof.gate.variants import Variant, assignments, sources
@@ -133,3 +134,14 @@ def test_a_commit_of_a_project_is_its_files_of_then(tmp_path: Path, monkeypatch:
             variants._project(Variant("base", commit="no-such-branch"))
     finally:
         projects.current.cache_clear()
+
+
+def test_what_has_no_commit_is_called_as_people_call_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Our checkout, an installed package, which is none, or the project that one stands in."""
+    assert Variant("head", environment={"A": "1"}).label == "this checkout, A=1"
+    monkeypatch.setattr(places, "INSTALLED", True)
+    assert Variant("head").label == "the installed stackproof"
+    (tmp_path / "stackproof.toml").write_text('name = "mine"\n', encoding="utf-8")
+    mine = projects.load(tmp_path / "stackproof.toml")
+    monkeypatch.setattr(projects, "current", lambda: mine)
+    assert Variant("head").label == "mine as it is"

@@ -82,11 +82,13 @@ def test_repeat_command_outside_nox() -> None:
     assert "nox -s cpu-smoke" not in said
 
 
-def test_repeat_command_where_there_is_no_noxfile(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An installed package prints its own verb; a checkout names the project that was run."""
-    project = record(FAILED, provenance={"project.folder": "/a/mine"})
-    assert "nox -s cpu-smoke -- --project /a/mine --only" in shown(project)
+def test_repeat_command_where_there_is_no_noxfile(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """An installed package prints its own verb; the project that was run is named to who does not stand in it."""
+    project = record(FAILED, provenance={"project.folder": str(tmp_path)})
+    assert f"nox -s cpu-smoke -- --project {tmp_path} --only" in shown(project)
     monkeypatch.setattr(places, "INSTALLED", True)
+    assert f"stackproof smoke --stack cpu --locked --project {tmp_path} --only" in shown(project)
+    monkeypatch.chdir(tmp_path)
     said = shown(project)
     assert "repeat just this: stackproof smoke --stack cpu --locked --only 'smoke/ddp::loss_falls[x]'" in said
     assert "nox" not in said

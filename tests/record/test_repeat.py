@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from stackproof.base import places, typed
@@ -24,7 +26,7 @@ def told(verb: str, words: str, **facts: Figure) -> Record:
          "nox -s cuda-night -- --without verify --launches 2 --only gemm-float32"),
         (told("gate", "gate --stack cuda --base main --profile full"), "nox -s cuda-gate -- --base main --profile full"),
         (told("smoke", "smoke --stack cuda --device cuda:1", pinned=False), "python -m stackproof smoke --stack cuda --device cuda:1"),
-        (told("drill", "drill --only x"), "python -m stackproof drill --only x"),
+        (told("drill", "drill --only x"), "nox -s drill -- --only x"),
         (told("verify", "verify --stack cuda --only 'x; rm -rf ~'"), "nox -s cuda-verify -- --only 'x; rm -rf ~'"),
         (told("verify", "night --stack cuda"), ""),
         (told("verify", "verify 'open"), ""),
@@ -35,6 +37,32 @@ def test_a_record_is_made_again_with_its_flags(record: Record, command: str, mon
     """Our session in a checkout; words of another verb, or that are no words, make no command."""
     monkeypatch.setattr(places, "INSTALLED", False)
     assert repeat.whole(record) == command
+
+
+@pytest.mark.parametrize(
+    ("record", "command"),
+    [
+        (told("gate", "gate --stack cuda --same", commit="version 0.1.0"), "stackproof gate --stack cuda --same"),
+        (told("verify", "verify --stack cuda", commit="version 0.1.0"), "stackproof verify --stack cuda --locked"),
+        (told("drill", "drill --fast", commit="version 0.1.0"), "stackproof drill --fast"),
+        (told("gate", "gate --stack cuda --same", commit="0123abcd"), "nox -s cuda-gate -- --same"),
+    ],
+)
+@pytest.mark.parametrize("package", [True, False])
+def test_the_record_says_whether_there_were_sessions(
+    record: Record, command: str, package: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pages are written from records of many hosts: what counts is where the run was started, not who writes the page."""
+    monkeypatch.setattr(places, "INSTALLED", package)
+    assert repeat.whole(record) == command
+
+
+def test_what_is_installed_to_be_edited_has_no_sessions_elsewhere(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Nox finds no noxfile of ours there."""
+    monkeypatch.chdir(tmp_path)
+    assert repeat.whole(told("verify", "verify --stack cuda")) == "stackproof verify --stack cuda --locked"
 
 
 def test_a_record_keeps_the_words_of_its_call() -> None:

@@ -50,4 +50,4 @@ def test_hostile_names_are_text(tmp_path: Path) -> None:
 
 def test_without_a_sweep_the_page_says_what_makes_one() -> None:
     """It is there all the same, since the menu leads to it."""
-    assert "fleet judge FOLDER" in fleets.render([], [])
+    assert "nox -s NAME-fleet -- judge FOLDER" in fleets.render([], [])

@@ -185,3 +185,10 @@ def test_broken_definition_leaves_no_preferred_stack(
     monkeypatch.setattr(hosts, "load_all", lambda: stacks.load_all(tmp_path / "checkout" / "stacks"))
     with pytest.raises(Refusal, match=r"bad/stack\.toml"):
         hosts.preferred()
+
+
+@pytest.mark.parametrize(("here", "verb"), [(True, "smoke"), (False, "rehearse")])
+def test_a_stack_is_proved_as_far_as_the_host_goes(here: bool, verb: str) -> None:
+    """Without its card a smoke run would be refused; a rehearsal stays one."""
+    assert hosts.proof(stacks.load("xpu"), here) == f"nox -s xpu-{verb}"
+    assert hosts.proof(stacks.load("xpu").rehearse(), here) == "nox -s xpu-rehearse"

@@ -17,11 +17,23 @@ def sessions() -> bool:
     return not places.INSTALLED and Path.cwd().is_relative_to(places.ROOT)
 
 
-def words(stack: str, verb: str, *flags: str) -> list[str]:
-    """Return the words that run a verb for a stack in the environment of its lock."""
-    if sessions():
+def words(stack: str, verb: str, *flags: str, session: bool | None = None) -> list[str]:
+    """Return the words that run a verb for a stack in the environment of its lock; `session`: whether nox does, for who knows."""
+    if sessions() if session is None else session:
         return ["nox", "-s", f"{stack}-{verb}", *(["--", *flags] if flags else [])]
     return ["stackproof", verb, "--stack", stack, *(["--locked"] if verb in _BUILD else []), *flags]
+
+
+def step(stack: str, verb: str, name: str, *flags: str) -> str:
+    """Return what runs a step of a verb, such as `fleet judge`, on something that names the stack itself."""
+    if sessions():
+        return command(stack, verb, name, *flags)
+    return shlex.join(["stackproof", verb, name, *flags])
+
+
+def in_checkout(line: str) -> str:
+    """Return, quoted, what only our checkout can run, and for who stands elsewhere that it is to be typed there."""
+    return f"`{line}`" if sessions() else f"`{line}` in a checkout of stackproof"
 
 
 def command(stack: str, verb: str, *flags: str) -> str:
@@ -31,17 +43,20 @@ def command(stack: str, verb: str, *flags: str) -> str:
 
 def relock(stack: str, definition: Path | None = None) -> str:
     """Return, quoted, what makes a lock anew; what an installed package carries of ours is made in a checkout alone."""
-    if sessions():
-        return f"`nox -s lock -- {stack}`"
-    if definition and not definition.is_relative_to(places.ROOT):
+    if definition and not sessions() and not definition.is_relative_to(places.ROOT):
         return f"`stackproof lock {stack}`"
-    return f"`nox -s lock -- {stack}` in a checkout of stackproof"
+    return in_checkout(f"nox -s lock -- {stack}")
 
 
 def install(*packages: str) -> str:
-    """Return what installs packages beside this Python; an environment that uv made has no pip."""
+    """Return what installs packages beside this Python."""
+    return pip("install", *packages)
+
+
+def pip(*words: str) -> str:
+    """Return what changes what stands beside this Python; an environment that uv made has no pip."""
     tool = ["python", "-m", "pip"] if _has_pip() else ["uv", "pip"]
-    return shlex.join([*tool, "install", *packages])
+    return shlex.join([*tool, *words])
 
 
 def _has_pip() -> bool:

@@ -27,11 +27,16 @@ class EnvironmentMismatchError(Refusal):
     exit_code = 4
 
 
+_FEW_SLIPS = 2
+
+
 def suggestion(word: str, known: Iterable[str]) -> str:
     """Return ` (did you mean 'x'?)` for the nearest known word, else an empty string."""
-    by_folded = {name.casefold(): name for name in known}
-    near = [by_folded[name] for name in difflib.get_close_matches(word.casefold(), by_folded, n=1, cutoff=0.5)]
-    return f" (did you mean '{near[0]}'?)" if near else ""
+    by_folded, typed = {name.casefold(): name for name in known}, word.casefold()
+    alike = difflib.get_close_matches(typed, by_folded, n=max(1, len(by_folded)), cutoff=0.5)
+    # What is alike is ranked by slips: `cup` shares as many letters with `dcu`, but is `cpu` with two of them swapped.
+    near = min(alike, key=lambda name: distance(typed, name, _FEW_SLIPS), default="")
+    return f" (did you mean '{by_folded[near]}'?)" if near else ""
 
 
 # A short name has many neighbours: HIP_A and HIP_B are two variables, not one misspelt.

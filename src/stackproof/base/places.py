@@ -32,6 +32,8 @@ STACKS = ROOT / "stacks"
 SUITES = ROOT / "suites"
 EXAMPLE = ROOT / "examples" / "project"
 """What `stackproof init` writes a part of."""
+DOCS = ROOT / "docs"
+"""The pages that sentences name."""
 REFERENCE = ROOT / "results" / "reference"
 """Figures that others published."""
 
@@ -48,6 +50,21 @@ SOURCE = "STACKPROOF_SOURCE"
 
 FIRED = "STACKPROOF_DRILL_FIRED"
 """Names, to the processes of a drill, the folder where a fault that fired leaves a sign; beside it lies what was planted."""
+
+
+def called(path: Path) -> str:
+    """Return how people find a file of ours: from the top of the checkout, in an installed package by its whole path."""
+    return str(path) if INSTALLED or not path.is_relative_to(ROOT) else str(path.relative_to(ROOT))
+
+
+def table(name: str) -> str:
+    """Return how people find a table of ours, such as `capabilities.toml`."""
+    return called(DATA / name)
+
+
+def page(name: str) -> str:
+    """Return how people find a page of ours, such as `start.md`."""
+    return called(DOCS / name)
 
 
 def require_checkout(what: str) -> None:

@@ -24,6 +24,7 @@ import torch
 import torch.distributed as dist
 
 from stackproof import DATA
+from stackproof.base import places
 from stackproof.base.errors import Refusal, suggestion
 from stackproof.base.statistics import Interval, median_interval
 from stackproof.base.toml import Table, Wrong
@@ -231,7 +232,9 @@ def triton_do_bench(work: Gemm, _: int) -> Block:
         CapabilityMissing: triton is not installed.
     """
     if importlib.util.find_spec("triton") is None:
-        raise CapabilityMissing("data/agreement.toml, gemm-triton: triton is not installed in this environment")
+        raise CapabilityMissing(
+            f"{places.table('agreement.toml')}, gemm-triton: triton is not installed in this environment"
+        )
     from triton.testing import do_bench  # type: ignore[import-untyped, unused-ignore]
 
     return lambda: float(do_bench(work.run, warmup=50, rep=int(_BLOCK_S * 1e3), return_mode="median")) / 1e3

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from stackproof.base import places
 from stackproof.collectives import calls, turn
 from stackproof.collectives.calls import COLLECTIVES, MOST_RANKS
 from stackproof.collectives.table import COUNTS, SHORT, Lack, Row, lacking
@@ -203,7 +204,7 @@ def _require_right(what: str, ranks: Sequence[Outcome]) -> None:
 def _refusal(outcome: Outcome) -> str:
     case = outcome["refusal"]["case"]
     place = f" for {case_words(case)}, {outcome['refused']} cases in all" if case else ""
-    return f"{outcome['refusal']['said']!r}{place}; what a backend does not offer needs a row of data/collectives.toml"
+    return f"{outcome['refusal']['said']!r}{place}; what a backend does not offer needs a row of {places.table('collectives.toml')}"
 
 
 def _notes(ranks: Sequence[Outcome]) -> str:

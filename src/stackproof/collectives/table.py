@@ -15,6 +15,7 @@ import torch
 from packaging.version import Version
 
 from stackproof import DATA
+from stackproof.base import places
 from stackproof.base.text import matches
 from stackproof.base.toml import Table, Wrong
 from stackproof.collectives.calls import COLLECTIVES, LARGEST, LONG, Collective
@@ -206,7 +207,7 @@ class Lack:
     @property
     def place(self) -> str:
         """How people find the row."""
-        return f"data/collectives.toml, lacks[{self.number}]"
+        return f"{places.table('collectives.toml')}, lacks[{self.number}]"
 
     @property
     def sentence(self) -> str:

@@ -42,6 +42,16 @@ def add_stack(verb: argparse.ArgumentParser, *, required: bool = False) -> None:
     verb.add_argument("--stack", metavar="NAME", required=required, help=f"one of: {', '.join(stacks.names())}")
 
 
+def add_named_stacks(verb: argparse.ArgumentParser, *, several: bool = False) -> None:
+    """Add which stack is read or written, as a word or, as of the verbs that run one, by the flag."""
+    known = f"one of: {', '.join(stacks.names())}"
+    either = verb.add_mutually_exclusive_group(required=True)
+    either.add_argument("names", nargs="*" if several else "?", default=argparse.SUPPRESS, metavar="NAME", help=known)
+    either.add_argument(
+        "--stack", dest="names", action="append" if several else "store", metavar="NAME", help="the same, as a flag"
+    )
+
+
 def add_outputs(verb: argparse.ArgumentParser, *, junit: bool = True) -> None:
     """Add where the record is written to."""
     verb.add_argument("--json", type=file, metavar="FILE", help="write the record there too")

@@ -18,13 +18,13 @@ _HELP = "print a stack's pins for `pip install -c`; builds of a vendor that are 
 def add(verbs: Verbs) -> None:
     """Add it to the parser of the command line."""
     verb = arguments.add(verbs, "constraints", _HELP, _run)
-    verb.add_argument("name", metavar="NAME", help=f"one of: {', '.join(stacks.names())}")
+    arguments.add_named_stacks(verb)
 
 
 def _run(options: argparse.Namespace) -> int:
     from stackproof.stack import constraints, lockfile
 
-    stack = stacks.load(options.name)
+    stack = stacks.load(options.names)
     lock, there = lockfile.read(stack.lock), constraints.installed()
     for note in constraints.notes(lock, there):
         print(f"stackproof: {note}", file=sys.stderr)  # noqa: T201

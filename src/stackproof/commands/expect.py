@@ -98,9 +98,7 @@ def _check(stack: Stack) -> int:
 
     found = manifest.load(stack)
     if found is None:
-        raise Refusal(
-            f"{manifest.path_of(stack)}: does not exist; write it with `python -m stackproof expect --stack {stack.name}`"
-        )
+        raise Refusal(f"{manifest.path_of(stack)}: does not exist; {manifest.remedy(manifest.path_of(stack), stack)}")
     run = manifest.Selection(expect.collected(stack), (), stacks.suites())
     wrong = [said for _, said in manifest.complaints(found, run, stack, counted=False)]
     for sentence in wrong:

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stackproof.base import advice
 from stackproof.base.errors import Refusal
 from stackproof.base.text import plain
 from stackproof.commands import arguments
@@ -127,7 +128,7 @@ def _next(options: argparse.Namespace, made: FleetPlan, pod: PodTerms | None) ->
     from stackproof.record.records import write_atomically
 
     folder = options.folder.absolute()
-    judged = f"then, at any time: stackproof fleet judge {folder}"
+    judged = f"then, at any time: {advice.step(made.stack, 'fleet', 'judge', str(folder))}"
     if pod:
         write_atomically(folder / engines.MANIFEST, engines.manifest(made, pod))
         return [f"next: kubectl apply -f {folder / engines.MANIFEST}", judged]
@@ -135,7 +136,7 @@ def _next(options: argparse.Namespace, made: FleetPlan, pod: PodTerms | None) ->
         write_atomically(folder / engines.HOSTS, engines.hosts_file(made))
         python = str(python_of(options, made.stack))
         return ["next, one of:", *(f"  {line}" for line in engines.ssh_lines(made, folder, python)), judged]
-    return [f"next: stackproof fleet run {folder}", judged]
+    return [f"next: {advice.step(made.stack, 'fleet', 'run', str(folder))}", judged]
 
 
 def _pod(options: argparse.Namespace) -> PodTerms | None:
@@ -149,9 +150,7 @@ def _pod(options: argparse.Namespace) -> PodTerms | None:
             )
         return None
     if options.image is None:
-        raise Refusal(
-            "a pod needs an image: add --image NAME, one that holds the stack and stackproof (containers/README.md)"
-        )
+        raise Refusal("a pod needs an image: add --image NAME, one that holds the stack and stackproof")
     image = engines.image(options.image)
     claim = engines.label("--claim", _CLAIM if options.claim is None else options.claim, 253)
     namespace = "" if options.namespace is None else engines.label("--namespace", options.namespace)
@@ -179,7 +178,8 @@ def _run(options: argparse.Namespace) -> int:
     )
     jobs = slurm.submit(made, folder, terms, _say)
     if not options.wait:
-        print(f"nothing waits for them here; at any time: stackproof fleet judge {folder}")  # noqa: T201
+        judge = advice.step(made.stack, "fleet", "judge", str(folder))
+        print(f"nothing waits for them here; at any time: {judge}")  # noqa: T201
         return 0
     if not slurm.finished(jobs, options.wait, _say):
         _say("the time is over; what still waits is cancelled")

@@ -32,7 +32,7 @@ def _add_gate(verbs: Verbs) -> None:
     )
     verb = arguments.add(verbs, "gate", help_, _gate)
     for side in ("base", "head"):
-        add_side(verb, side, f"{side}: a commit, branch or tag (default: this checkout as it is)")
+        add_side(verb, side, f"{side}: a commit, branch or tag (default: what is here, as it is)")
     add_common(verb)
     add_outputs(verb)
     verb.add_argument(
@@ -42,7 +42,7 @@ def _add_gate(verbs: Verbs) -> None:
         help="base: a record of an earlier gate or bench; nothing is interleaved then",
     )
     sign.require_signed(verb, "take as --base-record only one")
-    verb.add_argument("--same", action="store_true", help="compare this checkout with itself: shows the noise")
+    verb.add_argument("--same", action="store_true", help="compare what is here with itself: shows the noise")
     verb.add_argument(
         "--head-drill",
         default="",
@@ -163,7 +163,7 @@ def add_common(verb: argparse.ArgumentParser) -> None:
         "--profile",
         default="",
         metavar="NAME",
-        help="which subjects, from data/benchmarks.toml (default: fast on a CPU, full on an accelerator)",
+        help="which subjects: fast, regular or full (default: fast on a CPU, full on an accelerator)",
     )
     arguments.add_list(verb, "--only", "SUBJECT", "only this subject; may be repeated")
     verb.add_argument("--device", default="", help="such as xpu:1 (default: the first)")

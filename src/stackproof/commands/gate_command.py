@@ -25,7 +25,7 @@ def add_options(verb: argparse.ArgumentParser) -> None:
     """Add them as a group of their own."""
     group = verb.add_argument_group(
         "a command of your own",
-        "whole launches of base and head in turn; nothing is verified but the figures that you name (docs/your-command.md)",
+        "whole launches of base and head in turn; nothing is verified but the figures that you name",
     )
     group.add_argument(
         "--command", metavar="'WORDS'", help="what is launched, such as 'python train.py --steps 50'; no shell is used"
@@ -59,7 +59,7 @@ def add_options(verb: argparse.ArgumentParser) -> None:
         "--effect",
         type=_percent,
         metavar="PERCENT",
-        help="from which difference on a metric counts (default: data/gate.toml's)",
+        help="from which difference on a metric counts (default: 5%% on a CPU, 2%% on an accelerator)",
     )
     group.add_argument(
         "--deadline", type=arguments.seconds, default=3600.0, metavar="S",

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def add(verbs: Verbs) -> None:
     """Add it to the parser of the command line."""
     verb = arguments.add(verbs, "lock", "re-pin stacks from their requirements.in with uv", _run)
-    verb.add_argument("names", nargs="+", metavar="NAME", help="stacks to re-pin")
+    arguments.add_named_stacks(verb, several=True)
     verb.add_argument(
         "--upgrade",
         action="store_true",

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from stackproof.base import places
 from stackproof.project import projects
 
 if TYPE_CHECKING:
@@ -31,7 +32,9 @@ def again(chosen: Sequence[Stack], given: Sequence[str]) -> int:
         said = (
             f"the environment of a lock holds no package besides, so {', '.join(behind)} and its workloads take no part"
         )
-        _say(f"{said}; a project's do (docs/your-project.md), or run without {FLAG} where the package is installed")
+        _say(
+            f"{said}; a project's do ({places.page('your-project.md')}), or run without {FLAG} where the package is installed"
+        )
     sys.stderr.flush()
     os.execv(python, [python, "-m", "stackproof", *(word for word in given if word != FLAG)])  # noqa: S606 - no shell
 

@@ -59,7 +59,7 @@ def _add_amount(verb: argparse.ArgumentParser) -> None:
         help=f"leave out {', '.join(_STAGES)}",
     )
     verb.add_argument(
-        "--profile", default="", metavar="NAME", help="which subjects, from data/benchmarks.toml (default: the gate's)"
+        "--profile", default="", metavar="NAME", help="which subjects: fast, regular or full (default: the gate's)"
     )
     arguments.add_list(verb, "--only", "SUBJECT", "measure only this subject; may be repeated")
     verb.add_argument("--device", default="", help="such as xpu:1 (default: the first)")
@@ -68,13 +68,13 @@ def _add_amount(verb: argparse.ArgumentParser) -> None:
         type=arguments.count,
         default=0,
         metavar="N",
-        help="launches of both sides (default: data/night.toml)",
+        help="launches of both sides (default: 3 on a CPU, 4 on an accelerator)",
     )
     verb.add_argument(
         "--minutes",
         type=arguments.minutes,
         default=0.0,
-        help="begin no suite of verify after so long (default: likewise)",
+        help="begin no suite of verify after so long (default: 60 on a CPU, 120 on an accelerator)",
     )
     verb.add_argument(
         "--pause",

@@ -7,7 +7,6 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-from stackproof.base import advice
 from stackproof.commands import arguments
 from stackproof.stack import stacks
 
@@ -23,14 +22,14 @@ _NAMED = 6
 def add(verbs: Verbs) -> None:
     """Add it to the parser of the command line."""
     verb = arguments.add(verbs, "sbom", _HELP, _run)
-    verb.add_argument("name", metavar="NAME", help=f"one of: {', '.join(stacks.names())}")
+    arguments.add_named_stacks(verb)
     verb.add_argument("--licences", action="store_true", help="print a line for each licence instead, and its packages")
 
 
 def _run(options: argparse.Namespace) -> int:
     from stackproof.stack import environments, licences, lockfile, sbom
 
-    stack = stacks.load(options.name)
+    stack = stacks.load(options.names)
     lock = lockfile.read(stack.lock)
     known = licences.known([environments.location(stack), environments.location(stack.rehearse())])
     found = sbom.summary(lock, known)
@@ -52,10 +51,7 @@ def _unknown(stack: Stack, lock: Lock, lost: list[str]) -> str:
     elsewhere = [pin.name for pin in lock.pins if pin.name in lost and not pin.for_linux(stack.pythons)]
     silent = [pin.name for pin in lock.pins if pin.name in lost and (pin.name, pin.version) in here]
     left = [name for name in lost if name not in elsewhere and name not in silent]
-    verb = (
-        "smoke" if hosts.inspect(stack).present else "rehearse"
-    )  # of a card that is not here, its companions are all there is
-    build = f"build the environment (`{advice.command(stack.name, verb)}`) or run this in the vendor's container"
+    build = f"build the environment (`{hosts.proof(stack)}`) or run this in the vendor's container"
     told = {
         "(never installed on this platform, so that the licence binds nobody here)": elsewhere,
         "(installed, and its own metadata names no licence: look at its page)": silent,

@@ -124,7 +124,7 @@ def _check_device(text: str, stack: stacks.Stack) -> None:
     parse(text, stack.device)
 
 
-_PROFILES = "what is measured and how closely, by data/benchmarks.toml: fast (default), regular or full"
+_PROFILES = "what is measured and how closely: fast (default), regular or full"
 
 
 def add(verbs: Verbs) -> None:

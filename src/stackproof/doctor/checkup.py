@@ -124,7 +124,7 @@ def _environments(
     table = rules.load()
     built = [(stack, found) for stack in concerned if (found := installed.built(stack))]
     for stack, found in built:
-        yield from installed.examine_built(stack, found)
+        yield from installed.examine_built(stack, found, present)
         yield from installed.doubled(found)
         yield from table.judge("environment", installed.merged(facts, found))
     if (own := installed.own(machine)) is None:
@@ -133,7 +133,7 @@ def _environments(
                 "environment",
                 Level.NOTE,
                 f"there is no torch in {machine.environment}, and no environment is built",
-                _build(concerned),
+                _build(concerned, present),
             )
         return
     yield from installed.examine_own(own, wanted, present)
@@ -152,8 +152,8 @@ def _unready(concerned: Collection[Stack], report: Presence) -> Iterator[Finding
             yield Finding("environment", Level.WARNING, sentence)
 
 
-def _build(concerned: list[Stack]) -> str:
-    return advice.command(concerned[0].name if concerned else "NAME", "smoke")
+def _build(concerned: list[Stack], present: list[Stack]) -> str:
+    return hosts.proof(concerned[0], concerned[0] in present) if concerned else advice.command("NAME", "smoke")
 
 
 def _toolkits(concerned: Collection[Stack]) -> set[str]:

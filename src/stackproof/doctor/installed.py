@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from stackproof.base import advice
 from stackproof.base.errors import Refusal
 from stackproof.doctor.machine import Machine
 from stackproof.doctor.rules import Facts, Finding, ok
-from stackproof.stack import companions, environments, lockfile
+from stackproof.stack import companions, environments, hosts, lockfile
 from stackproof.stack.environment_proof import flavour_differences, lock_differences, normal_version, read_flavour
 from stackproof.stack.stacks import Stack
 from stackproof.stack.variables import Level
@@ -65,9 +65,8 @@ def built(stack: Stack) -> Installed | None:
     return _read(f"stack {stack.name}", _site_packages(where), "") if environments.stamp(where) else None
 
 
-def examine_built(stack: Stack, found: Installed) -> Iterator[Finding]:
+def examine_built(stack: Stack, found: Installed, present: Sequence[Stack]) -> Iterator[Finding]:
     """Hold a stack's environment against its lock and its flavour."""
-    session = advice.command(stack.name, "smoke")
     where = environments.location(stack)
     try:
         wrong = _against_lock(stack, found)
@@ -77,7 +76,7 @@ def examine_built(stack: Stack, found: Installed) -> Iterator[Finding]:
     if lacks := wrong + found.lacks(stack):
         more = f" and {len(lacks) - _MOST_NAMED} more" if len(lacks) > _MOST_NAMED else ""
         sentence = f"{found.label}: its environment is not its lock: {'; '.join(lacks[:_MOST_NAMED])}{more}"
-        yield Finding("environment", Level.PROBLEM, sentence, f"rm -r {where} && {session}")
+        yield Finding("environment", Level.PROBLEM, sentence, f"rm -r {where} && {_proof(stack, present)}")
     else:
         yield ok("environment", f"{found.label}: {len(found.packages)} packages equal its lock, torch {found.torch}")
 
@@ -92,13 +91,13 @@ def examine_own(found: Installed, wanted: Stack | None, present: list[Stack]) ->
         yield ok("environment", f"{said}; the flavour of {', '.join(fitting)}")
     elif wanted:
         sentence = f"{said}; {'; '.join(found.lacks(wanted))}"
-        remedy = f"`{advice.command(wanted.name, 'smoke')}` builds the right one, or install the stack's own torch here"
+        remedy = f"`{_proof(wanted, present)}` builds the right one, or install the stack's own torch here"
         yield Finding("environment", Level.PROBLEM, sentence, remedy)
     cards = [stack for stack in present if not wanted and _accelerated(stack)]
     if cards and not any(stack.name in fitting for stack in cards):
         names = ", ".join(stack.name for stack in cards)
         sentence = f"{found.label}: torch {found.torch} is of no use to this host's cards (stacks {names})"
-        remedy = f"`{advice.command(cards[0].name, 'smoke')}` builds an environment that is"
+        remedy = f"`{_proof(cards[0], present)}` builds an environment that is"
         yield Finding("environment", Level.WARNING, sentence, remedy)
 
 
@@ -118,7 +117,7 @@ def examine_companions(found: Installed, wanted: Stack | None, present: list[Sta
         return
     stack = min(meant, key=lambda one: len(_outside(found, one, others[one.name])))
     level = Level.WARNING if wanted or _accelerated(stack) else Level.NOTE
-    yield from _unlike(found, stack, others[stack.name], level)
+    yield from _unlike(found, stack, others[stack.name], level, _proof(stack, present))
 
 
 def _has_torch(others: list[companions.Companion]) -> bool:
@@ -131,7 +130,9 @@ def _outside(found: Installed, stack: Stack, others: list[companions.Companion])
     return wrong + [str(one) for one in others if one.here and not one.fits]
 
 
-def _unlike(found: Installed, stack: Stack, others: list[companions.Companion], level: Level) -> Iterator[Finding]:
+def _unlike(
+    found: Installed, stack: Stack, others: list[companions.Companion], level: Level, proof: str
+) -> Iterator[Finding]:
     """Yield what is out of range, what is absent, and what is another version than the lock's; else that all is as locked."""
     outside = _outside(found, stack, others)
     absent = [one for one in others if not one.here]
@@ -139,9 +140,8 @@ def _unlike(found: Installed, stack: Stack, others: list[companions.Companion], 
     if outside:
         said = f"{found.label}: not what stack {stack.name} asks for: {', '.join(outside)}"
         wrong = [one for one in others if one.here and not one.fits]
-        remedy = (
-            _by_constraints(stack, wrong) if _has_torch(others) and len(wrong) == len(outside) else _build_of(stack)
-        )
+        theirs = _has_torch(others) and len(wrong) == len(outside)
+        remedy = _by_constraints(stack, wrong) if theirs else f"`{proof}` builds an environment that is its lock"
         yield Finding("environment", level, said, remedy)
     if absent:
         names = ", ".join(one.name for one in absent)
@@ -157,12 +157,13 @@ def _unlike(found: Installed, stack: Stack, others: list[companions.Companion], 
 def _by_constraints(stack: Stack, wrong: list[companions.Companion]) -> str:
     """Return the commands that bring the lock's versions, and leave what the vendor built as it is."""
     names = " ".join(one.name for one in wrong if not one.vendors)
-    commands = f"python -m stackproof constraints {stack.name} > constraints.txt && python -m pip install -c constraints.txt {names}"
+    install = advice.install("-c", "constraints.txt")
+    commands = f"python -m stackproof constraints {stack.name} > constraints.txt && {install} {names}"
     return commands if names else stack.install_hint
 
 
-def _build_of(stack: Stack) -> str:
-    return f"`{advice.command(stack.name, 'smoke')}` builds an environment that is its lock"
+def _proof(stack: Stack, present: Sequence[Stack]) -> str:
+    return hosts.proof(stack, stack in present)
 
 
 def doubled(found: Installed) -> Iterator[Finding]:
@@ -173,7 +174,7 @@ def doubled(found: Installed) -> Iterator[Finding]:
         sentence = (
             f"{found.label}: {name} is there twice, as {' and as '.join(versions)}; which one is imported is chance"
         )
-        yield Finding("environment", level, sentence, f"python -m pip uninstall {name}, twice, then install it again")
+        yield Finding("environment", level, sentence, f"{advice.pip('uninstall', name)}, twice, then install it again")
 
 
 def _accelerated(stack: Stack) -> bool:

@@ -13,6 +13,8 @@ from stackproof.base.errors import Refusal
 from stackproof.stack import environments, hosts, lockfile, stacks
 from stackproof.stack.stacks import Stack
 
+NOTHING = "nothing"
+"""What would be proved where not even the CPU's stack is there."""
 _NOT_READY = ("missing - ", "unusable - ")
 
 
@@ -87,7 +89,7 @@ def _preferred(root: str) -> str:
     try:
         return hosts.preferred(root).stack.name
     except Refusal as refusal:
-        return f"nothing - {refusal}"
+        return f"{NOTHING} - {refusal}"
 
 
 def _about(found: hosts.Availability, python: str, lock: str, environ: Mapping[str, str]) -> Sight:
@@ -100,7 +102,7 @@ def _about(found: hosts.Availability, python: str, lock: str, environ: Mapping[s
         "" if found.present else stack.install_hint,
         python,
         lock,
-        _environment(stack),
+        _environment(stack, found.present),
         stack.visibility,
         environ.get(stack.visibility) if stack.visibility else None,
     )
@@ -128,11 +130,14 @@ def _lock(stack: Stack) -> str:
     return f"{len(lock.pins)} packages, {lock.digest[:12]}{missing}"
 
 
-def _environment(stack: Stack) -> str:
-    where = environments.location(stack)
+def _environment(stack: Stack, present: bool) -> str:
+    """Say what is built; without the card that is its rehearsal's, unless its own is there all the same."""
+    own = present or environments.location(stack).exists()
+    where = environments.location(stack if own else stack.rehearse())
+    what = "" if where == environments.location(stack) else "of its rehearsal: "
     if not where.exists():
-        return f"not built yet; `{advice.command(stack.name, 'smoke')}` builds it"
+        return f"{what}not built yet; `{hosts.proof(stack, present)}` builds it"
     digest = environments.stamp(where).get("lock_digest")
     if digest is None:
-        return f"{os.path.relpath(where)}, unfinished; `{advice.command(stack.name, 'smoke')}` builds it again"
-    return f"{os.path.relpath(where)}, built from lock {str(digest)[:12]}"
+        return f"{what}{os.path.relpath(where)}, unfinished; `{hosts.proof(stack, present)}` builds it again"
+    return f"{what}{os.path.relpath(where)}, built from lock {str(digest)[:12]}"

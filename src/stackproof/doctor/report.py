@@ -20,7 +20,7 @@ from stackproof.base import advice
 from stackproof.base.text import plain
 from stackproof.doctor.checkup import Checkup
 from stackproof.doctor.machine import Machine
-from stackproof.doctor.presence import Presence, Sight
+from stackproof.doctor.presence import NOTHING, Presence, Sight
 from stackproof.doctor.rules import AREAS, Finding
 from stackproof.stack.provenance import VARIABLES, host_name
 from stackproof.stack.variables import Level
@@ -180,7 +180,8 @@ def stack_lines(presence: Presence) -> Iterator[str]:
 
 def _would_prove(presence: Presence) -> str:
     """Say what is proved where nobody names a stack; the command itself asks for one."""
-    typical = "nox -s smoke" if advice.sessions() else advice.command(presence.preferred or "NAME", "smoke")
+    name = "NAME" if presence.preferred.startswith(NOTHING) else presence.preferred
+    typical = "nox -s smoke" if advice.sessions() else advice.command(name, "smoke")
     return f"`{typical}` would prove: {presence.preferred}"
 
 

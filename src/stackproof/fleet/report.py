@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from stackproof.base import advice
 from stackproof.base.text import in_markdown, plain
 from stackproof.base.units import shown
 from stackproof.fleet import draining
@@ -55,7 +56,8 @@ def _lines(found: FleetJudgement, folder: str) -> Iterator[_Line]:
         yield from _group(group)
     yield from _section("to take the confirmed out of service", list(draining.lines(found)), lambda line: [line])
     if open_suspects(found):
-        line = f"stackproof fleet duel {folder} --launch 'srun --nodes=1 --exclusive --nodelist={{host}}'"
+        launch = "srun --nodes=1 --exclusive --nodelist={host}"
+        line = advice.step("NAME", "fleet", "duel", folder, "--launch", launch)
         yield from _section("to confirm, before anybody is drained", [line], lambda one: [one])
 
 

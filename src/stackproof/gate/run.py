@@ -167,7 +167,7 @@ def _variants(options: argparse.Namespace) -> tuple[Variant, Variant]:
         raise Refusal("--base-record is the whole base; leave --base, --base-lock, --base-source and --base-env out")
     if base.label == head.label and not options.same:
         raise Refusal(
-            "both sides are this checkout as it is; name what differs: --base REF, --head-env NAME=VALUE, --head-lock FILE, "
+            f"both sides are {base.label}; name what differs: --base REF, --head-env NAME=VALUE, --head-lock FILE, "
             "--head-source PACKAGE=PATH or --base-record FILE (or --same to see how much noise there is)"
         )
     return base, head

@@ -61,13 +61,20 @@ class Variant:
     @property
     def label(self) -> str:
         """Say in a few words what this side is."""
-        parts = [self.commit or "this checkout"]
+        parts = [self.commit or here()]
         parts += [f"lock {self.lock}"] if self.lock else []
         parts += [f"{package} from {path}" for package, path in self.sources.items()]
         parts += [f"{name}={value}" for name, value in self.environment.items()]
         parts += [f"over {self.backend}"] if self.backend else []
         parts += [f"DRILL {self.drill}"] if self.drill else []
         return str(self.record) if self.record else ", ".join(parts)
+
+
+def here() -> str:
+    """Return how people call what has no commit: their project, our checkout, or the package that they installed."""
+    if project := projects.current():
+        return f"{project.name} as it is"
+    return "the installed stackproof" if places.INSTALLED else "this checkout"
 
 
 def assignments(
@@ -106,9 +113,10 @@ def prepared(variant: Variant, stack: stacks.Stack, profile: str, device: str, s
     except Refusal as refusal:
         instead = "to compare commits and variables in an environment that is there, add --unpinned PYTHON"
         raise type(refusal)(f"{refusal}; {instead}") from refusal
-    proof = _prove(python, tree, stack, say)
+    proof = _prove(python, tree, variant, stack, say)
     for package, path in variant.sources.items():
         _override(python, tree, stack, package, path, say)
+        say(f"{variant.name}: {package} from {path}")
         digest = installed_files.digest_of(environments.site_packages(python.parent.parent), package)
         proof += f"; then {package} from {path} (files {digest[:12]})"
     return _spec(variant, stack, profile, device, python, tree, proof)
@@ -230,8 +238,8 @@ def _prepare(tree: Path, variant: Variant, stack: stacks.Stack, say: environment
     command = [sys.executable, "-m", "stackproof.stack.environments", *_words(stack)]
     ended = _python(command, tree, environments.with_uv(say))  # the tree has no tools of its own
     if ended.returncode:
-        raise Refusal(f"{tree.name}: its environment cannot be built: {tail(ended.stderr, most=_MOST_SAID)}")
-    say(f"{tree.name}: environment ready")
+        raise Refusal(f"{variant.name}: its environment cannot be built: {tail(ended.stderr, most=_MOST_SAID)}")
+    say(f"{variant.name}: environment ready")
     return Path(ended.stdout.strip().splitlines()[-1])
 
 
@@ -239,12 +247,12 @@ def _same_lock(tree: Path, stack: stacks.Stack) -> bool:
     return _lock_of(tree, stack).read_bytes() == stack.lock.read_bytes()
 
 
-def _prove(python: Path, tree: Path, stack: stacks.Stack, say: environments.Say) -> str:
+def _prove(python: Path, tree: Path, variant: Variant, stack: stacks.Stack, say: environments.Say) -> str:
     """Hold the environment against its lock, before a source goes over it; the interpreter that is proved does it."""
     ended = _python([str(python), "-m", "stackproof.stack.environment_proof", *_words(stack)], tree)
     if ended.returncode:
-        raise EnvironmentMismatchError(f"{tree.name}: {tail(ended.stderr)}")
-    say(f"{tree.name}: {ended.stdout.strip()}")
+        raise EnvironmentMismatchError(f"{variant.name}: {tail(ended.stderr)}")
+    say(f"{variant.name}: {ended.stdout.strip()}")
     return ended.stdout.strip()
 
 
@@ -281,7 +289,6 @@ def _override(python: Path, tree: Path, stack: stacks.Stack, package: str, path:
     if ended.returncode:
         hint = environments.mirror_hint(ended.stderr)
         raise Refusal(f"{package} from {path} cannot be installed: {tail(ended.stderr, 3, most=2000)}{hint}")
-    say(f"{tree.name}: {package} from {path}")
 
 
 def _lock_in_tree(stack: stacks.Stack) -> Path:

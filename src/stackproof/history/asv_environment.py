@@ -19,7 +19,7 @@ from asv import util
 from asv.console import log
 from asv.environment import Environment, EnvironmentUnavailable
 
-from stackproof.base import advice, processes
+from stackproof.base import processes
 from stackproof.base.errors import Refusal
 from stackproof.base.files import write_atomically
 from stackproof.history import asv_names, leaf, probe
@@ -181,8 +181,7 @@ def _interpreter(stack: stacks.Stack) -> Path:
         return Path(named)
     python = environments.python_of(environments.location(stack))
     if not python.exists():
-        verb = "rehearse" if stack.rehearsed else "smoke"
-        raise Refusal(f"{python}: the stack's environment is not built; `{advice.command(stack.name, verb)}` builds it")
+        raise Refusal(f"{python}: the stack's environment is not built; `{hosts.proof(stack)}` builds it")
     return python
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from stackproof import DATA
+from stackproof.base import places
 from stackproof.base.errors import Refusal
 from stackproof.base.text import plain
 from stackproof.base.toml import Table
@@ -166,7 +167,7 @@ def _is_higher(name: str, text: str, better: str) -> bool:
             if any(fnmatchcase(word, pattern) for pattern in row.names):
                 return row.better == "higher"
     raise Refusal(
-        f"--metric '{text}': is more of it better, or less? data/metrics.toml does not know '{name}'; "
+        f"--metric '{text}': is more of it better, or less? {places.table('metrics.toml')} does not know '{name}'; "
         "write --metric-higher or --metric-lower in place of --metric"
     )
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import torch
 
+from stackproof.base import places
 from stackproof.base.errors import Refusal, suggestion
 from stackproof.device.kinds import Device
 from stackproof.device.numerics import Judgement
@@ -50,7 +51,7 @@ def check(
     figures["summary"] = _summary(result)
     row = exemptions().get((name, word(dtype)), Exemption())
     if row.compare == "values" and row.reason:
-        figures["row"] = f"data/operators.toml: {row.reason}"
+        figures["row"] = f"{places.table('operators.toml')}: {row.reason}"
         figures["summary"] = f"{figures['summary']}; by its row" + ("" if result.why else f": {row.reason}")
 
 

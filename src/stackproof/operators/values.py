@@ -8,6 +8,7 @@ from functools import cache
 from typing import Annotated
 
 from stackproof import DATA
+from stackproof.base import places
 from stackproof.base.text import error_line, matches
 from stackproof.base.toml import Key, OneOf, Table
 from stackproof.device.kinds import Device
@@ -130,7 +131,7 @@ def check(kind: str, regime: str, stack: Stack, device: Device, figures: dict[st
         CheckFailed: a result is not what NumPy says, an operator raises, or nothing was tried.
     """
     if reason := cells().excused.get((kind, regime)):
-        raise NotApplicable(f"data/values.toml: {reason}")
+        raise NotApplicable(f"{places.table('values.toml')}: {reason}")
     tried: Counter[str] = Counter()
     lacking: Counter[str] = Counter()
     spared: Counter[str] = Counter()
@@ -158,7 +159,7 @@ def check(kind: str, regime: str, stack: Stack, device: Device, figures: dict[st
     where = f"{kind} operators on {device}, regime '{regime}' ({cells().regimes[regime]})"
     require(not wrong, f"{where}: {told}; {len(wrong)} of {tried.total()} calls are not what NumPy says")
     if lacking and not tried:
-        raise NotApplicable(f"data/values.toml: {', '.join(lacking)}")
+        raise NotApplicable(f"{places.table('values.toml')}: {', '.join(lacking)}")
     require(tried.total() > 0, f"{where}: nothing was tried")
     figures |= {f"not offered: {reason}": count for reason, count in lacking.items()}
     figures |= {f"left out: {reason}": count for reason, count in spared.items()}
@@ -179,7 +180,7 @@ def count(figures: dict[str, Figure]) -> None:
     """Tell how many cells there are, and how many of them are tried and excused."""
     table = cells()
     stale = [cell for cell in table.excused if cell not in table.all]
-    require(not stale, f"data/values.toml excuses cells that do not exist: {stale}")
+    require(not stale, f"{places.table('values.toml')} excuses cells that do not exist: {stale}")
     tried = len(table.all) - len(table.excused)
     figures |= {"cells": len(table.all), "tried": tried, "excused": len(table.excused)}
     named = sum(len(row.operators) * len(row.regimes) for row in table.left_out)

@@ -4,28 +4,29 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 
-from stackproof.base import places
+from stackproof.base import advice, commits, places
 from stackproof.base.text import plain
 from stackproof.record.records import SUITE_VERBS, Check, Record
 from stackproof.record.writer import TYPED
 
 _SESSIONS = (*SUITE_VERBS, "gate", "sweep", "bisect", "night")
 """Verbs that have a session of each stack (tools/sessions.toml)."""
+_TOOLS = ("drill", "triage")
+"""Verbs that have one session for all."""
 _BEGUN_WITH = ("--stack", "--project")
 
 
 def again(record: Record, check: Check) -> str:
     """Return the command that repeats one check; it is never broken into lines, so that it can be copied."""
-    begin = _begin(record)
     if "::" not in check.id or check.id.startswith(("guard: ", "known issue ")):  # of the whole run, not of one check
         suites = [word for suite in str(record.provenance.get("suites", "")).split() for word in ("--suite", suite)]
         whole = suites if record.verb not in ("smoke", "rehearse") else []
-        return shlex.join([*begin, *whole, *_flags(record, "")])
+        return begun(record, [*whole, *_flags(record, "")])
     suite = check.id.split("/", 1)[0]
     chosen = [] if record.verb == "smoke" or (record.verb == "rehearse" and suite == "smoke") else ["--suite", suite]
-    words = [*begin, *chosen, *_flags(record, suite), "--only", check.id]
-    return shlex.join(_plain(words))
+    return begun(record, [*chosen, *_flags(record, suite), "--only", check.id])
 
 
 def whole(record: Record) -> str:
@@ -38,10 +39,24 @@ def whole(record: Record) -> str:
         return ""
     rest = words[: words.index(record.verb)] + words[words.index(record.verb) + 1 :]
     if record.verb not in _SESSIONS:
-        begin = ["stackproof" if places.INSTALLED else "python -m stackproof", record.verb]
-        return " ".join([*begin, shlex.join(_plain(rest))]).strip()
-    begin, flags = _begin(record), [*_without_stack(rest)]
-    return shlex.join(_plain([*begin, *flags] if flags or begin[-1] != "--" else begin[:-1]))
+        return _joined([*_called(record), *_plain(rest)])
+    return begun(record, [*_without_stack(rest)])
+
+
+def begun(record: Record, flags: Sequence[str]) -> str:
+    """Return the command that starts the record's verb for its stack, with these flags."""
+    return _joined([*_begin(record), *_plain(flags)])
+
+
+def _joined(words: list[str]) -> str:
+    return shlex.join(words[:-1] if words[-1] == "--" else words)
+
+
+def _called(record: Record) -> list[str]:
+    """Return what starts a verb that has no session of a stack."""
+    if not _had_sessions(record):
+        return ["stackproof", record.verb]
+    return ["nox", "-s", record.verb, "--"] if record.verb in _TOOLS else ["python", "-m", "stackproof", record.verb]
 
 
 def _without_stack(words: Sequence[str]) -> Iterator[str]:
@@ -63,12 +78,20 @@ def _plain(words: Iterable[str]) -> list[str]:
 
 def _begin(record: Record) -> list[str]:
     """Return what starts the verb again: our sessions in a checkout, else the command that has no noxfile beside it."""
+    project = str(record.provenance.get("project.folder", ""))
+    named = ["--project", project] if project and not Path.cwd().is_relative_to(project) else []
     if not record.provenance.get("pinned", True):
-        return ["python", "-m", "stackproof", record.verb, "--stack", record.stack]
-    if places.INSTALLED:
-        return ["stackproof", record.verb, "--stack", record.stack, "--locked"]
-    project = record.provenance.get("project.folder", "")
-    return ["nox", "-s", f"{record.stack}-{record.verb}", "--", *(["--project", str(project)] if project else [])]
+        return ["python", "-m", "stackproof", record.verb, "--stack", record.stack, *named]
+    if not _had_sessions(record):
+        return [*advice.words(record.stack, record.verb, session=False), *named]
+    return [*advice.words(record.stack, record.verb, session=True), "--", *named]
+
+
+def _had_sessions(record: Record) -> bool:
+    """Whether it was made in a checkout; who reads it elsewhere than in ours, which is installed so that it can be edited, has none."""
+    commit = str(record.provenance.get("commit", ""))
+    made = not commits.is_package(commit) if commit else not places.INSTALLED
+    return made and (places.INSTALLED or advice.sessions())
 
 
 def _flags(record: Record, suite: str) -> list[str]:

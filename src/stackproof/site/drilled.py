@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from stackproof.base import advice
 from stackproof.drill import table as faults
 from stackproof.record.records import Check, Kind, Verdict
 from stackproof.site.html import Markup, el, joined, link, page, table
@@ -33,7 +34,7 @@ def _newest(site: SiteModel, run: ShelvedRun | None, checks: Mapping[str, Check]
             "p",
             "No record of a drill is here, so none is shown as caught. ",
             el("code", "nox -s drill"),
-            " makes one.",
+            f"{'' if advice.sessions() else ' in a checkout of stackproof'} makes one.",
             class_="dim",
         )
     caught = sum(check.verdict is Verdict.PASSED for check in checks.values())

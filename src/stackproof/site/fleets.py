@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from stackproof.base import advice
 from stackproof.base.errors import Refusal
 from stackproof.fleet import draining, judgement, picture
 from stackproof.fleet.judgement import FleetJudgement, HostStanding, Standing
@@ -41,7 +42,7 @@ def render(found: Sequence[FleetJudgement], problems: Sequence[str]) -> str:
         told = el(
             "p",
             "No fleet has been judged here. ",
-            el("code", "stackproof fleet judge FOLDER"),
+            el("code", advice.step("NAME", "fleet", "judge", "FOLDER")),
             " keeps what it says.",
             class_="dim",
         )

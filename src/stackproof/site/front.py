@@ -74,7 +74,12 @@ def _matrix(site: SiteModel) -> Markup:
     told = joined((hint, told)) if len(cells.stacks) > _NARROW else told
     if any(cell.run for cell in cells.cells.values()):
         return told
-    none = el("p", "No suite has been verified here yet. ", el("code", "nox -s verify"), " proves the stack of a host.")
+    none = el(
+        "p",
+        "No suite has been verified here yet. ",
+        el("code", advice.command("NAME", "verify")),
+        " proves the stack of a host.",
+    )
     return joined((none, el("details", el("summary", f"All {len(cells.suites)} suites"), told)))
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-import shlex
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
+from stackproof.base import advice
 from stackproof.base.statistics import Interval, median_interval
 from stackproof.base.units import shown
 from stackproof.gate import plan as gate_plan
@@ -69,13 +69,12 @@ def command(record: Record) -> str:
         return typed
     if record.verb in SUITE_VERBS:
         return repeat.again(record, Check("run", record.verdict, "", 0.0))
-    begin = ["nox", "-s", f"{record.stack}-{record.verb}"]
     if record.verb == _NIGHT:
-        return _flagged(begin, _night(record))
+        return repeat.begun(record, [*_night(record)])
     sides = {name: str(record.provenance.get(name, "")).partition(",")[0] for name in ("base", "head")}
     if record.verb != _GATE or not all(side.isalnum() for side in sides.values()):
         return ""
-    return _flagged(begin, [word for name, side in sides.items() for word in (f"--{name}", side)])
+    return repeat.begun(record, [word for name, side in sides.items() for word in (f"--{name}", side)])
 
 
 def _night(record: Record) -> Iterator[str]:
@@ -88,11 +87,6 @@ def _night(record: Record) -> Iterator[str]:
         yield from (word for one in str(record.provenance.get(name, "")).split() for word in (flag, one))
     if record.provenance.get("pinned") is False:
         yield "--unpinned"
-
-
-def _flagged(begin: list[str], flags: Iterable[str]) -> str:
-    words = list(flags)
-    return shlex.join([*begin, *(["--", *words] if words else [])])
 
 
 def _bad(record: Record) -> Markup:
@@ -242,7 +236,11 @@ def listing(site: SiteModel) -> str:
     ]  # fmt: skip
     hidden = len(site.shelf.runs) - len(rows)
     note = f"{hidden} older runs have no page; what they measured is in the series." if hidden else ""
-    empty = el("p", "There are no records yet. ", el("code", "nox -s smoke"), " makes the first.") if not rows else ""
+    empty = (
+        el("p", "There are no records yet. ", el("code", advice.command("NAME", "smoke")), " makes the first.")
+        if not rows
+        else ""
+    )
     heads = ("begun (UTC)", "verb", "stack", "host", "verdict", "checks")
     told = table("Runs, newest first", heads, rows)
     return page(

@@ -10,6 +10,7 @@ from typing import Annotated, NoReturn
 from packaging.requirements import Requirement
 
 from stackproof import DATA
+from stackproof.base import places
 from stackproof.base.errors import Refusal, suggestion
 from stackproof.base.toml import INLINE, Table
 from stackproof.record.checks import CapabilityMissing
@@ -56,12 +57,14 @@ def require(stack: Stack, name: str) -> None:
         raise Refusal(f"{RULES}: there is no capability '{name}'{suggestion(name, rules())}; add a row")
     rule = rules()[name]
     if stack.device in rule.absent_on:
-        raise CapabilityMissing(f"data/capabilities.toml, {name}: absent on {stack.device}: {rule.reason}")
+        raise CapabilityMissing(f"{places.table('capabilities.toml')}, {name}: absent on {stack.device}: {rule.reason}")
     if stack.backend in rule.absent_over:
-        raise CapabilityMissing(f"data/capabilities.toml, {name}: absent over {stack.backend}: {rule.reason}")
+        raise CapabilityMissing(
+            f"{places.table('capabilities.toml')}, {name}: absent over {stack.backend}: {rule.reason}"
+        )
     for need in map(Requirement, rule.needs):
         if (have := _installed(need)) is not None:
-            raise CapabilityMissing(f"data/capabilities.toml, {name}: needs {need}, {have}: {rule.reason}")
+            raise CapabilityMissing(f"{places.table('capabilities.toml')}, {name}: needs {need}, {have}: {rule.reason}")
 
 
 def withhold(name: str, seen: str = "") -> NoReturn:
@@ -70,7 +73,7 @@ def withhold(name: str, seen: str = "") -> NoReturn:
     Raises:
         CapabilityMissing: always, with the rule and what was seen, else its reason.
     """
-    raise CapabilityMissing(f"data/capabilities.toml, {name}: {seen or rules()[name].reason}")
+    raise CapabilityMissing(f"{places.table('capabilities.toml')}, {name}: {seen or rules()[name].reason}")
 
 
 def _installed(need: Requirement) -> str | None:

@@ -293,7 +293,8 @@ def mirror_hint(said: str) -> str:
     """Return what to do where an installer could not reach its index; nothing where that is not the trouble."""
     if not _UNREACHED.search(said):
         return ""
-    return "; if the index cannot be reached from here, name a mirror: UV_DEFAULT_INDEX for uv, PIP_INDEX_URL for pip (docs/start.md)"
+    mirror = "name a mirror: UV_DEFAULT_INDEX for uv, PIP_INDEX_URL for pip"
+    return f"; if the index cannot be reached from here, {mirror} ({places.page('start.md')})"
 
 
 @contextmanager

@@ -7,6 +7,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+from stackproof.base import advice
 from stackproof.base.errors import Refusal, StackUnavailableError
 from stackproof.base.files import kernel_says
 from stackproof.stack.stacks import HostRequirement, Stack, load_all
@@ -63,6 +64,15 @@ def require(stack: Stack, *, rehearsed: bool = False) -> Stack:
     if not found.present:
         raise found.refusal()
     return found.stack
+
+
+def proof(stack: Stack, here: bool | None = None) -> str:
+    """Return what to type to have a stack proved, in an environment that this builds: without its card, its rehearsal.
+
+    `here`: whether its card is, for who has looked already.
+    """
+    present = inspect(stack).present if here is None else here
+    return advice.command(stack.name, "smoke" if present and not stack.rehearsed else "rehearse")
 
 
 def preferred(root: str = "") -> Availability:

@@ -140,7 +140,7 @@ def read_of(path: Path, stack: Stack) -> Lock:
         if found.header[key] != own.header[key]:
             raise Refusal(
                 f"{path}: is a lock {what} '{found.header[key]}', and '{own.header[key]}' is asked for; name a lock that "
-                f"`nox -s lock -- {stack.name}` has made"
+                f"{advice.relock(stack.name, stack.folder)} has made"
             )
     return found
 

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from stackproof.base import advice, places
 from stackproof.base.errors import Refusal, suggestion
 from stackproof.base.toml import Table, Wrong
 from stackproof.record.records import NOT_EXECUTED, Check, Verdict
@@ -114,7 +115,7 @@ def read(path: Path, stack: Stack) -> Manifest:
     for name in found.files:
         if (suite := name.partition("/")[0]) not in suites():
             why = f"is of the suite '{suite}', which does not exist{suggestion(suite, suites())}"
-            raise table.refuse(f"files.{name}", f"{why}; bring its files back, or {_remedy(stack)}")
+            raise table.refuse(f"files.{name}", f"{why}; bring its files back, or {remedy(path, stack)}")
     return found
 
 
@@ -147,7 +148,7 @@ def complaints(found: Manifest, run: Selection, stack: Stack, counted: bool = Tr
                 _too_few(found, file, row, checks, run) if counted else ""
             )
         if said:
-            yield file, f"{said}; if that is meant, {_remedy(stack)}"
+            yield file, f"{said}; if that is meant, {remedy(found.path, stack)}"
 
 
 def by_file(names: Iterable[str]) -> dict[str, list[str]]:
@@ -261,5 +262,8 @@ def _share(count: int) -> int:
     return math.ceil(count * LEAST)
 
 
-def _remedy(stack: Stack) -> str:
-    return f"write it anew with `python -m stackproof expect --stack {stack.name}{' --rehearsed' if stack.rehearsed else ''}`"
+def remedy(path: Path, stack: Stack) -> str:
+    """Say what writes a manifest anew: a project's where it is, ours in a checkout alone."""
+    line = f"stackproof expect --stack {stack.name}{' --rehearsed' if stack.rehearsed else ''}"
+    theirs = not path.is_relative_to(places.ROOT)
+    return f"write it anew with {f'`{line} --locked`' if theirs else advice.in_checkout(f'python -m {line}')}"

@@ -157,7 +157,7 @@ def _driver_facts(stack: Stack) -> dict[str, Figure]:
 def _commit() -> str:
     """Return which code this is; a wheel may lie inside the checkout of something else, so git is not asked there."""
     if INSTALLED:
-        return f"version {__version__}"
+        return commits.of_package(__version__)
     commit = _say(["git", "-C", str(ROOT), "rev-parse", "HEAD"])
     if not commit:
         return commits.UNKNOWN

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from stackproof.base.errors import Refusal, suggestion
-from stackproof.base.places import INSTALLED, ROOT, STACKS, SUITES
+from stackproof.base.places import ROOT, STACKS, SUITES, called
 from stackproof.base.toml import Key, OneOf, Parsed, Table, Wrong
 from stackproof.project import projects
 
@@ -267,11 +267,11 @@ def load(name: str, folder: Path = STACKS) -> Stack:
 
 
 def told(path: Path) -> str:
-    """Return how people find a file of a stack: from our checkout, from the project that it is of, else by its whole path."""
+    """Return how people find a file of a stack: from the project that it is of, else as any file of ours."""
     project = projects.current()
     if project and path.is_relative_to(project.folder):
         return project.told(path)
-    return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) and not INSTALLED else str(path)
+    return called(path)
 
 
 def load_all(folder: Path = STACKS) -> tuple[Stack, ...]:

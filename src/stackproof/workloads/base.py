@@ -13,6 +13,7 @@ import torch
 from packaging.requirements import Requirement
 from torch import nn
 
+from stackproof.base import places
 from stackproof.base.errors import Refusal
 from stackproof.device.devices import HOST
 from stackproof.project import offers
@@ -201,7 +202,7 @@ class Workload(ABC):
     """A named recipe for jobs; subclasses say how one is put together."""
 
     name: str
-    origin = "data/workloads.toml"
+    origin = places.table("workloads.toml")
     """Where people look when it was skipped: the table of ours, or the file of a project."""
 
     @property
