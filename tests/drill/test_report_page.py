@@ -10,6 +10,7 @@ import pytest
 from stackproof import ROOT
 from stackproof.base.errors import Refusal
 from stackproof.drill import compare, report, table
+from stackproof.drill.table import FaultFamily, Faults
 from stackproof.record.records import Check, Figure, Record, Verdict
 
 from .making import CAUGHT, GREEN, ended, fault, red
@@ -25,9 +26,39 @@ def recorded(*checks: Check, faults: int = 1) -> Record:
 CLEAN = compare.judge_clean("clean/verify cpu rng", (CAUGHT,), ended({CAUGHT: GREEN}, 0))
 
 
+TABLE = Faults(
+    (fault(),),
+    (),
+    families=(
+        FaultFamily("random numbers", "those of cards", ("rng/*",)),
+        FaultFamily("clocks", "all of them", ("timer/*",)),
+    ),
+)
+
+
+def page(record: Record) -> str:
+    """Return the page of a record."""
+    return report.markdown(record, TABLE)
+
+
+def test_the_families_of_faults_are_counted_with_what_is_not_planted() -> None:
+    """A family without a row says so, and one whose row was missed counts it as missed."""
+    text = page(recorded(compare.judge(fault(), ended(fired=0)), CLEAN))
+    assert "| random numbers | 0 of 1 | those of cards |\n| clocks | none is planted | all of them |" in text
+    assert "| random numbers | 1 of 1 |" in page(recorded(compare.judge(fault(), ended()), CLEAN))
+
+
+def test_every_row_of_the_table_is_of_a_family() -> None:
+    """And only those say that nothing is planted here whose faults are shown elsewhere."""
+    loaded = table.load()
+    assert not [row.id for row in loaded.rows if not any(family.has(row) for family in loaded.families)]
+    empty = [family.checks for family in loaded.families if not any(family.has(row) for row in loaded.rows)]
+    assert empty == [("gate/*",), ("agreement/*",)]
+
+
 def test_a_row_says_what_caught_the_fault() -> None:
     """With its words, and where such a thing was seen."""
-    text = report.markdown(recorded(compare.judge(fault(), ended()), CLEAN))
+    text = page(recorded(compare.judge(fault(), ended()), CLEAN))
     row = next(line for line in text.splitlines() if line.startswith("| `some-fault`"))
     assert "something that goes wrong (user report A7)" in row
     assert f"| {CAUGHT} | bits differ | 1 | 1 |" in row
@@ -37,7 +68,7 @@ def test_a_row_says_what_caught_the_fault() -> None:
 
 def test_a_fault_that_was_not_caught_stands_out() -> None:
     """With why."""
-    text = report.markdown(recorded(compare.judge(fault(), ended(fired=0)), CLEAN))
+    text = page(recorded(compare.judge(fault(), ended(fired=0)), CLEAN))
     assert "| **failed** | the fault never fired" in text
     assert "Of 1 faults of the last whole run 0 were caught" in text
 
@@ -45,22 +76,20 @@ def test_a_fault_that_was_not_caught_stands_out() -> None:
 def test_words_mean_nothing_to_markdown_and_folders_are_left_out() -> None:
     """A bar in a reason would break the table."""
     said = red(f"bits differ | in <b> /tmp/stackproof-drill-x1/tmp2/checkout/suites/a.py, {ROOT}/src/b.py")
-    text = report.markdown(
-        recorded(compare.judge(fault(), ended({CAUGHT: said, "rng/rng::independent": GREEN})), CLEAN)
-    )
+    text = page(recorded(compare.judge(fault(), ended({CAUGHT: said, "rng/rng::independent": GREEN})), CLEAN))
     assert r"bits differ \| in &lt;b&gt; checkout/suites/a.py, src/b.py" in text
 
 
 def test_a_part_of_the_drill_is_no_page(tmp_path: Path) -> None:
     """It would say that the other faults do not exist."""
     with pytest.raises(Refusal, match="leave out --only and --fast"):
-        report.write(recorded(faults=0), tmp_path / "drill.md")
-    assert report.write(recorded(CLEAN), tmp_path / "drill.md").exists()
+        report.write(recorded(faults=0), TABLE, tmp_path / "drill.md")
+    assert report.write(recorded(CLEAN), TABLE, tmp_path / "drill.md").exists()
 
 
 def test_rows_that_no_whole_run_saw_are_listed(tmp_path: Path) -> None:
     """Under a heading of their own, which goes when a whole run has seen them."""
-    path = report.write(recorded(compare.judge(fault(), ended()), CLEAN), tmp_path / "drill.md")
+    path = report.write(recorded(compare.judge(fault(), ended()), CLEAN), TABLE, tmp_path / "drill.md")
     before = path.read_text(encoding="utf-8")
     new = replace(fault(), id="a-new-one", imitates="another | thing")
     assert report.list_new([fault(), new], path) == 1

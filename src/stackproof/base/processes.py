@@ -20,6 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from stackproof.base import forking
+
 MARK = "STACKPROOF_RUN"
 ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """What asks a run to end: Ctrl-C, a scheduler, a terminal that was closed."""
@@ -50,6 +52,8 @@ def start(
     within = f"{os.environ.get(MARK, '')}/{mark}".lstrip("/")  # a run inside a run is also found by the outer mark
     inherited = {name: value for name, value in os.environ.items() if name not in unset}
     marked = {**inherited, **environment, MARK: within}
+    if not pass_fds and (forked := forking.fork(command, [output], marked, cwd)):
+        return forked
     return subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,

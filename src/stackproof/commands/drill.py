@@ -26,6 +26,11 @@ def add(verbs: Verbs) -> None:
     verb.add_argument("--workers", type=arguments.count, default=2, metavar="N", help="runs side by side (default: 2)")
     arguments.add_deadline_scale(verb)
     verb.add_argument(
+        "--afresh",
+        action="store_true",
+        help="start every process by itself; without it, those of most suites are forked from one that has imported torch",
+    )
+    verb.add_argument(
         "--continue",
         dest="earlier",
         type=Path,
@@ -83,11 +88,11 @@ def _drill(options: argparse.Namespace, loaded: Faults) -> int:
     console = plain_console()
     left = len(chosen) + len(drill.cleans(chosen)) - len(drill.standing(earlier, chosen))
     board = report.LiveTable(console, left + 1)
-    record = drill.conduct(loaded, chosen, options.workers, options.deadline_scale, board.told, earlier)
+    record = drill.conduct(loaded, chosen, options.workers, options.deadline_scale, board.told, earlier, options.afresh)
     where = writer.keep(record, outputs.folder(record) / "record.json", outputs)
     report.close(console, record, where)
     if options.write_page:
-        console.print(f"written: {report.write(record)}")
+        console.print(f"written: {report.write(record, loaded)}")
     return record.verdict.exit_code
 
 

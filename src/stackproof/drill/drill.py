@@ -14,13 +14,17 @@ from pathlib import Path
 from stackproof.base.errors import EnvironmentMismatchError, Refusal, StackUnavailableError
 from stackproof.drill import compare, run
 from stackproof.drill.inject import Site
+from stackproof.drill.servers import ForkServers, serving
 from stackproof.drill.table import STACK, Call, Fault, Faults
 from stackproof.record import writer
 from stackproof.record.records import Check, Record, Verdict, overall
 from stackproof.runner import suites
 from stackproof.stack import environments, hosts, provenance, stacks
+from stackproof.stack.stacks import Stack
 
 _CLEAN_DEADLINE_S = 900
+_FORKED = ("planted", "switch", "checkout", "file")
+"""Kinds of injection that reach a forked process as they reach one that is started afresh."""
 
 Told = Callable[[Check], None]
 
@@ -33,6 +37,8 @@ class Task:
     alone: bool
     waits: bool
     do: Callable[[Path, threading.Event], Check]
+    forks: tuple[tuple[Call, Path], ...] = ()
+    """The call and the interpreter, where its processes may be forked."""
 
 
 @dataclass(frozen=True)
@@ -52,11 +58,18 @@ class Clean:
 
 
 def conduct(
-    table: Faults, chosen: Sequence[Fault], workers: int, scale: float, told: Told, earlier: Record | None = None
+    table: Faults,
+    chosen: Sequence[Fault],
+    workers: int,
+    scale: float,
+    told: Told,
+    earlier: Record | None = None,
+    afresh: bool = False,
 ) -> Record:
     """Run the drill and return its record, one check per fault; `told` hears of each as it ends.
 
     `scale` multiplies every run's deadline, for slow hosts. What passed in `earlier` stands as it was and is not run again.
+    `afresh`: no process is forked from one that has imported torch; slow, and what the forked ones have to be equal to.
     """
     began = time.monotonic()
     facts = provenance.host_facts(stacks.load(STACK))
@@ -64,13 +77,17 @@ def conduct(
     if earlier is not None:
         record.provenance["continued from"] = f"{earlier.started}, {earlier.provenance.get('commit', 'no commit')}"
     ended = standing(earlier, chosen)
-    every = [*(_clean_job(one, scale) for one in cleans(chosen)), *(_fault_job(fault, scale) for fault in chosen)]
-    jobs = [job for job in every if job.name not in ended]
     scratch = Path(tempfile.mkdtemp(prefix="stackproof-drill-")).resolve()
+    servers = ForkServers(() if afresh else table.forked, scratch / "servers")
+    every = [*(_clean_job(one, scale, servers) for one in cleans(chosen))]
+    every += [_fault_job(fault, scale, servers) for fault in chosen]
+    jobs = [job for job in every if job.name not in ended]
     try:
-        for check in _run(jobs, scratch, workers):
-            ended[check.id] = check
-            told(check)
+        with serving(servers, [run for job in jobs for run in job.forks]):
+            for check in _run(jobs, scratch, workers):
+                ended[check.id] = check
+                told(check)
+            record.provenance |= servers.counted()
     except KeyboardInterrupt:
         told(left := Check("drill", Verdict.INTERRUPTED, f"{len(every) - len(ended)} runs are missing", 0.0))
         ended[left.id] = left
@@ -113,28 +130,41 @@ def _clean(rows: list[Fault]) -> Clean:
     return Clean(like, wanted, any(row.alone or row.clean_alone for row in rows))
 
 
-def _fault_job(fault: Fault, scale: float) -> Task:
+def _fault_job(fault: Fault, scale: float, servers: ForkServers) -> Task:
+    forks = _forks(fault)
+
     def do(folder: Path, stop: threading.Event) -> Check:
         site = _site(fault.call, folder)
         fault.injection.inject(site)
+        servers.offer(site, forks)
         names = (*fault.expected.red, *fault.expected.green)
         call = _named(fault.call, scale)
         ended = run.run(call, run.only_of(call, names), site, fault.deadline_s * scale, stop)
         return compare.judge(fault, ended)
 
-    return Task(fault.name, fault.alone, fault.waits, do)
+    return Task(fault.name, fault.alone, fault.waits, do, forks)
 
 
-def _clean_job(clean: Clean, scale: float) -> Task:
+def _clean_job(clean: Clean, scale: float, servers: ForkServers) -> Task:
+    forks = _forks(clean.like)
+
     def do(folder: Path, stop: threading.Event) -> Check:
         site = _site(clean.like.call, folder)
         clean.like.injection.spare(site)
+        servers.offer(site, forks)
         call = replace(_named(clean.like.call, scale), scale=scale)
         only = run.only_of(call, clean.checks)
         ended = run.run(call, only, site, _CLEAN_DEADLINE_S * scale, stop)
         return compare.judge_clean(clean.name, clean.checks, ended)
 
-    return Task(clean.name, clean.alone, waits=False, do=do)
+    return Task(clean.name, clean.alone, waits=False, do=do, forks=forks)
+
+
+def _forks(fault: Fault) -> tuple[tuple[Call, Path], ...]:
+    """Return the run whose processes may be forked, if they may: what is about the start of a process starts one."""
+    if fault.afresh or fault.injection.kind not in _FORKED or fault.call.verb in run.FLAGS:
+        return ()
+    return ((fault.call, _python(stacks.load(fault.call.stack or STACK))),)
 
 
 def _named(call: Call, scale: float) -> Call:
@@ -154,9 +184,13 @@ def _site(call: Call, folder: Path) -> Site:
     found = hosts.inspect(stack)
     if not found.present:
         raise found.refusal()
+    return Site(folder, _python(stack))
+
+
+def _python(stack: Stack) -> Path:
+    """Return the interpreter of the stack's own environment if it is built, else this one."""
     own = environments.location(stack)
-    built = environments.python_of(own) if environments.stamp(own) else None
-    return Site(folder, built or Path(run.THIS_PYTHON))
+    return environments.python_of(own) if environments.stamp(own) else Path(run.THIS_PYTHON)
 
 
 def _run(jobs: Sequence[Task], scratch: Path, workers: int) -> Iterator[Check]:

@@ -15,7 +15,7 @@ from stackproof.base.errors import Refusal
 from stackproof.base.files import write_atomically
 from stackproof.base.text import in_markdown, plain
 from stackproof.drill.compare import NAME
-from stackproof.drill.table import AREAS, Fault
+from stackproof.drill.table import AREAS, Fault, Faults
 from stackproof.record.records import Check, Figure, Kind, Record, Verdict
 
 PAGE = ROOT / "docs" / "drill.md"
@@ -40,14 +40,21 @@ other check of that run stayed green. Afterwards the same runs without a fault h
 
 `nox -s drill` runs all of it, `nox -s drill -- --fast` a part, `nox -s drill -- --only ID` one row. The rows are data
 (`data/faults.toml`): a new check needs a new row there, and a row that nothing catches fails.
+
+Most seconds of a run are imports, so the processes that run checks, and ranks, are forked from one that has imported torch and
+other packages, and nothing of ours: it has no thread when it forks, it has run no work and opened no device. The forked process
+takes its own variables, path, folder, output and session, loads what was planted, and only then imports ours: the command, the
+checks and the record are those of a process that starts afresh. What a fork cannot make equal starts afresh: another interpreter,
+variables that an import may have read, the suites that are about processes themselves, and the verb, which judges. A fork that did
+not reach the fault shows: the fault then never fires, or the check stays green, and the row fails. `--afresh` forks nothing.
 """
 
 
-def write(record: Record, path: Path = PAGE) -> Path:
+def write(record: Record, table: Faults, path: Path = PAGE) -> Path:
     """Write the page, and refuse a record that holds a part of the drill only."""
     if record.provenance["faults"] != record.provenance["of"]:
         raise Refusal("--write-page: the page is about all faults; leave out --only and --fast")
-    write_atomically(path, markdown(record))
+    write_atomically(path, markdown(record, table))
     return path
 
 
@@ -73,12 +80,12 @@ def _new(row: Fault) -> str:
     return f"| `{row.id}` | {_cell(row.imitates)} ({_source(row.source)}) | {caught} |"
 
 
-def markdown(record: Record) -> str:
+def markdown(record: Record, table: Faults) -> str:
     """Return the page's text."""
-    return "\n".join(_lines(record)) + "\n"
+    return "\n".join(_lines(record, table)) + "\n"
 
 
-def _lines(record: Record) -> Iterator[str]:
+def _lines(record: Record, table: Faults) -> Iterator[str]:
     faults = [check for check in record.checks if check.kind is Kind.FAULT]
     clean = [check for check in record.checks if check.kind is Kind.CLEAN]
     caught = sum(check.verdict is Verdict.PASSED for check in faults)
@@ -89,6 +96,7 @@ def _lines(record: Record) -> Iterator[str]:
         f"{sum(check.verdict is not Verdict.PASSED for check in clean)} alarms"
         f" (Python {facts['python']}, {facts['cpus']} CPUs, {record.seconds:.0f} s)."
     )
+    yield from _families(faults, table)
     for area in AREAS:
         rows = [check for check in faults if check.group == area]
         if rows:
@@ -99,6 +107,18 @@ def _lines(record: Record) -> Iterator[str]:
     yield "|---|---|---|"
     yield from (f"| {_cell(check.id)} | {check.verdict.value} | {_cell(check.reason)} |" for check in clean)
     yield from _uncovered(next(check for check in record.checks if check.id == NAME))
+
+
+def _families(faults: list[Check], table: Faults) -> Iterator[str]:
+    """Say how much of each family of faults was planted, and what of it was not."""
+    yield "\n## Families of faults\n"
+    yield "| family | caught | not planted here |"
+    yield "|---|---|---|"
+    passed = {check.subject: check.verdict is Verdict.PASSED for check in faults}
+    for family in table.families:
+        seen = [passed[row.id] for row in table.rows if row.id in passed and family.has(row)]
+        caught = f"{sum(seen)} of {len(seen)}" if seen else "none is planted"
+        yield f"| {in_markdown(family.name)} | {caught} | {in_markdown(family.beyond)} |"
 
 
 def _table(rows: list[Check]) -> Iterator[str]:

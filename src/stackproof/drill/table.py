@@ -64,6 +64,8 @@ class Fault:
     """Whether that holds for the run without the fault only; the fault is seen in any company."""
     waits: bool = False
     """Whether it mostly waits for a deadline, so that it keeps no worker from working."""
+    afresh: bool = False
+    """Whether every process of the run starts afresh, because the fault is about how one starts or who its parent is."""
     deadline_s: int = _DEADLINE_S
     call: Annotated[Call, INLINE]
     injection: Annotated[Injection, Key("inject"), Kinds(KINDS)]
@@ -90,6 +92,30 @@ class Excuse:
 
 
 @dataclass(frozen=True)
+class ForkedSuites:
+    """Suites whose processes are forked from one that has imported these modules, which are nothing of ours."""
+
+    suites: tuple[str, ...]
+    modules: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class FaultFamily:
+    """Faults of one kind: those of these areas for which one of these checks goes red."""
+
+    name: str
+    beyond: str
+    """What of the kind is not planted here."""
+    checks: tuple[str, ...] = ("*",)
+    areas: Annotated[tuple[str, ...], OneOf(AREAS)] = AREAS[: AREAS.index("environment")]
+
+    def has(self, fault: Fault) -> bool:
+        """Whether a fault is of it."""
+        names = (*fault.expected.red, *fault.expected.green)[: len(fault.expected.red) or None]
+        return fault.area in self.areas and any(matches(name, self.checks) for name in names)
+
+
+@dataclass(frozen=True)
 class Faults:
     """The table."""
 
@@ -97,6 +123,8 @@ class Faults:
     excuses: Annotated[tuple[Excuse, ...], Key("uncovered")]
     gates: Annotated[tuple[Fault, ...], Key("gate")] = ()
     """Faults in the head of a gate; its statistics are in an environment of their own, so `nox -s gate-tests` runs these."""
+    forked: tuple[ForkedSuites, ...] = ()
+    families: Annotated[tuple[FaultFamily, ...], Key("family")] = ()
 
     @property
     def stacks(self) -> tuple[str, ...]:
