@@ -25,6 +25,8 @@ from . import warm
 if "PYTEST_XDIST_WORKER" in os.environ:  # two cores for two workers: a second thread would only spin
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+os.environ.setdefault("NOX_CURRENT_SESSION", "tests")  # sentences name sessions, whoever starts the tests
+
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # under nohup or a shell's `&`: jobs of tests would inherit it
     signal.signal(signal.SIGINT, signal.default_int_handler)
 

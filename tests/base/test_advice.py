@@ -34,6 +34,15 @@ def test_outside_of_it_the_verb_is_named(monkeypatch: pytest.MonkeyPatch, tmp_pa
     assert advice.command("xpu", "smoke") == "stackproof smoke --stack xpu --locked"
 
 
+def test_without_nox_no_session_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a vendor's container, where the checkout is installed; a session tells what it starts that it is one."""
+    monkeypatch.chdir(places.ROOT)
+    monkeypatch.setattr(advice.shutil, "which", lambda name: None)
+    assert advice.command("xpu", "smoke") == "nox -s xpu-smoke"
+    monkeypatch.delenv("NOX_CURRENT_SESSION")
+    assert advice.command("xpu", "smoke") == "stackproof smoke --stack xpu --locked"
+
+
 @pytest.mark.usefixtures("package")
 def test_an_installed_package_names_no_session() -> None:
     """`--locked` stands only where the verb has it."""

@@ -91,3 +91,19 @@ def test_a_file_is_replaced_whole_for_whom_it_is_meant(tmp_path: Path, asked: tu
     assert (tmp_path / "file").read_text(encoding="utf-8") == "new" and (tmp_path / "link").is_symlink()
     assert (tmp_path / "file").stat().st_mode & 0o777 == mode
     assert sorted(one.name for one in tmp_path.iterdir()) == ["file", "link"]
+
+
+def test_what_may_not_be_looked_at_is_not_there(tmp_path: Path) -> None:
+    """Such as the home of another user that `sudo` kept; a name that is too long is refused like it, to root as well."""
+    closed = tmp_path / ("x" * 300)
+    assert not files.exists(closed) and files.exists(tmp_path)
+    assert files.matching(closed, "*/a") == []
+    for name in "ba":
+        (tmp_path / name).touch()
+    assert files.matching(tmp_path, "*") == [tmp_path / "a", tmp_path / "b"]
+
+
+def test_a_home_that_nobody_has_stays_as_typed() -> None:
+    """No traceback of Python's, but a folder that is not there."""
+    assert files.expanded("~nobody-is-called-so/a") == Path("~nobody-is-called-so/a")
+    assert files.expanded("~/a") == Path.home() / "a"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pwd
 import sys
 from pathlib import Path
 
@@ -23,6 +24,13 @@ def test_files_of_ours_are_called_as_readers_find_them(monkeypatch: pytest.Monke
     assert places.page("start.md") == "docs/start.md" and (places.ROOT / places.table("gate.toml")).is_file()
     monkeypatch.setattr(places, "INSTALLED", True)
     assert Path(places.table("gate.toml")).is_file() and places.page("start.md") == str(places.DOCS / "start.md")
+
+
+def test_who_has_no_home_has_the_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A number without an entry of the system's, as containers run with: nothing is lost until something is built."""
+    monkeypatch.delenv("HOME", raising=False)
+    monkeypatch.setattr(pwd, "getpwuid", {}.__getitem__)
+    assert places.home() == Path("/")
 
 
 def test_a_checkout_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,8 +46,12 @@ def test_a_record_is_made_again_with_its_flags(record: Record, command: str, mon
         (told("verify", "verify --stack cuda", commit="version 0.1.0"), "stackproof verify --stack cuda --locked"),
         (told("drill", "drill --fast", commit="version 0.1.0"), "stackproof drill --fast"),
         (told("gate", "gate --stack cuda --same", commit="0123abcd"), "nox -s cuda-gate -- --same"),
+        (told("watch", "watch --stack cuda", commit="version 0.1.0", command="python a.py 'b c'"),
+         "stackproof watch --stack cuda -- python a.py 'b c'"),
+        (told("gate", "gate --stack cuda --same", commit="0123abcd", **{"head.project.folder": "/a"}),
+         "nox -s cuda-gate -- --project /a --same"),
     ],
-)
+)  # fmt: skip
 @pytest.mark.parametrize("package", [True, False])
 def test_the_record_says_whether_there_were_sessions(
     record: Record, command: str, package: bool, monkeypatch: pytest.MonkeyPatch

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
 import shlex
+import shutil
 from pathlib import Path
 
 from stackproof.base import places
 
+_IN_SESSION = "NOX_CURRENT_SESSION"
+"""What nox tells the processes of a session."""
 _BUILD = frozenset({"smoke", "verify", "bench", "agree", "ddp", "rehearse"})
 """Verbs that build the environment of a lock where `--locked` asks for it; a session of nox always does."""
 
 
 def sessions() -> bool:
-    """Whether nox finds our sessions from the working directory."""
-    return not places.INSTALLED and Path.cwd().is_relative_to(places.ROOT)
+    """Whether our sessions can be typed: nox is here, as in its sessions, and finds them from the working directory."""
+    nox = _IN_SESSION in os.environ or shutil.which("nox")
+    return bool(nox) and not places.INSTALLED and Path.cwd().is_relative_to(places.ROOT)
 
 
 def words(stack: str, verb: str, *flags: str, session: bool | None = None) -> list[str]:

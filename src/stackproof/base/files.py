@@ -62,6 +62,30 @@ def said_no(error: OSError) -> Refusal | None:
     )
 
 
+def exists(path: Path) -> bool:
+    """Whether something is there, as far as this user may look; what another user's home holds is not there."""
+    try:
+        return path.exists()
+    except OSError:
+        return False
+
+
+def matching(folder: Path, pattern: str) -> list[Path]:
+    """Return what matches below a folder, in order; nothing below one that this user may not look into."""
+    try:
+        return sorted(folder.glob(pattern))
+    except OSError:
+        return []
+
+
+def expanded(text: str | Path) -> Path:
+    """Return a path with its `~` written out; a user whom nobody knows stays as typed, and is no folder."""
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:
+        return Path(text)
+
+
 def why_no_such(folder: Path) -> str:
     """Return what stands where a folder was expected, or why nothing does."""
     try:

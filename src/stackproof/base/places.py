@@ -40,10 +40,22 @@ REFERENCE = ROOT / "results" / "reference"
 RESULTS = (Path.cwd() if INSTALLED else ROOT) / "results"
 """Records, of this checkout's runs or of those in the working directory."""
 
-_CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+
+def home() -> Path:
+    """Return the user's home; a user without an entry of the system's, as in a container, has the root as its tools have."""
+    try:
+        return Path.home()
+    except RuntimeError:
+        return Path("/")
+
+
+_CACHE = Path(os.environ.get("XDG_CACHE_HOME") or home() / ".cache")
 HOME = _CACHE / "stackproof" if INSTALLED else ROOT / ".nox"
 """What we build and may be deleted: environments of stacks, tools, the trees of a gate."""
 
+
+ELSEWHERE = ", or name another place for caches by XDG_CACHE_HOME" if INSTALLED else ""
+"""What to do where nothing can be built there."""
 
 SOURCE = "STACKPROOF_SOURCE"
 """Names, to the processes of an environment that several installations share, the folder of the one that started them."""

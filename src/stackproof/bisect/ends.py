@@ -48,7 +48,7 @@ def named(options: argparse.Namespace, name: str, stack: Stack, of: Repository |
     commit, lock = word, getattr(options, f"{name}_lock")
     environment = assignments(getattr(options, f"{name}_env"), f"--{name}-env")
     if is_file(word):
-        commit, lock, facts = _file(Path(word).expanduser(), lock, name)
+        commit, lock, facts = _file(files.expanded(word), lock, name)
         commit = commit if of.ours or projects.current() else ""  # a record tells of no other repository
         environment = {**_variables(facts), **environment}
     revision = commits.resolved(commit, of.folder)
@@ -61,14 +61,14 @@ def named(options: argparse.Namespace, name: str, stack: Stack, of: Repository |
 
 def is_file(word: str) -> bool:
     """Whether a side is named by a file, a lock or a record, rather than by a commit."""
-    return bool(word) and (Path(word).expanduser().is_file() or word.endswith((".json", ".lock")))
+    return bool(word) and (files.expanded(word).is_file() or word.endswith((".json", ".lock")))
 
 
 def check(word: str, name: str, of: Repository | None = None) -> None:
     """Refuse what is neither a file that can be read nor a commit."""
     if not is_file(word):
         commits.resolved(word, (of or repository(own_command=False)).folder)
-    elif why := files.why_unreadable(Path(word).expanduser()):
+    elif why := files.why_unreadable(files.expanded(word)):
         raise Refusal(f"--{name} {word}: {why}; name a commit, a lock or a record")
 
 

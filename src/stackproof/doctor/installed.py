@@ -12,7 +12,7 @@ from pathlib import Path
 from packaging.markers import default_environment
 from packaging.utils import canonicalize_name
 
-from stackproof.base import advice
+from stackproof.base import advice, files
 from stackproof.base.errors import Refusal
 from stackproof.doctor.machine import Machine
 from stackproof.doctor.rules import Facts, Finding, ok
@@ -182,9 +182,7 @@ def _accelerated(stack: Stack) -> bool:
 
 
 def _site_packages(prefix: Path) -> list[Path]:
-    return sorted(
-        path for pattern in ("site-packages", "dist-packages") for path in prefix.glob(f"lib/python3*/{pattern}")
-    )
+    return files.matching(prefix, "lib/python3*/site-packages") + files.matching(prefix, "lib/python3*/dist-packages")
 
 
 def _read(label: str, folders: list[Path], version: str) -> Installed:

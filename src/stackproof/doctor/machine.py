@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from stackproof.base import files
 from stackproof.base.places import HOME
 
 _MOST_BYTES = 1 << 20
@@ -154,5 +155,5 @@ class Machine:
 
 def _free_where_environments_are() -> int:
     """Bytes that are free where stacks' environments are built."""
-    home = next(folder for folder in (HOME, *HOME.parents) if folder.exists())
+    home = next(folder for folder in (HOME, *HOME.parents) if files.exists(folder))
     return shutil.disk_usage(home).free

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from stackproof.base import advice, processes
+from stackproof.base import advice, files, processes
 from stackproof.base.errors import Refusal
 from stackproof.stack import environments, hosts, lockfile, stacks
 from stackproof.stack.stacks import Stack
@@ -132,10 +132,10 @@ def _lock(stack: Stack) -> str:
 
 def _environment(stack: Stack, present: bool) -> str:
     """Say what is built; without the card that is its rehearsal's, unless its own is there all the same."""
-    own = present or environments.location(stack).exists()
+    own = present or files.exists(environments.location(stack))
     where = environments.location(stack if own else stack.rehearse())
     what = "" if where == environments.location(stack) else "of its rehearsal: "
-    if not where.exists():
+    if not files.exists(where):
         return f"{what}not built yet; `{hosts.proof(stack, present)}` builds it"
     digest = environments.stamp(where).get("lock_digest")
     if digest is None:

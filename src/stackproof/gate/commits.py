@@ -48,7 +48,7 @@ def require_history(folder: Path) -> None:
         )
         raise Refusal(
             f"{folder} {why}, so there are no commits to compare (was it unpacked from an archive?); clone the repository, or compare "
-            "variables (--head-env) or a stored record (--base-record)"
+            "what needs none: variables, or a stored record"
         ) from None
 
 

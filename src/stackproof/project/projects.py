@@ -105,7 +105,7 @@ def choose(named: str | None) -> Project | None:
     if named == "":
         os.environ[VARIABLE] = ""
     elif named is not None:
-        folder = Path(named).expanduser()
+        folder = files.expanded(named)
         if not folder.is_dir():
             here = files.why_no_such(folder)
             what = "is a file; name the folder that holds it" if folder.is_file() else f"{here}; name a folder"

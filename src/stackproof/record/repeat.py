@@ -15,6 +15,8 @@ _SESSIONS = (*SUITE_VERBS, "gate", "sweep", "bisect", "night")
 """Verbs that have a session of each stack (tools/sessions.toml)."""
 _TOOLS = ("drill", "triage")
 """Verbs that have one session for all."""
+_WRAPPERS = ("watch",)
+"""Verbs behind which, after `--`, stands somebody else's command; it is a fact of its own."""
 _BEGUN_WITH = ("--stack", "--project")
 
 
@@ -33,13 +35,14 @@ def whole(record: Record) -> str:
     """Return the command that makes such a record again, with the flags that it was made with; empty where they are not known."""
     try:
         words = shlex.split(str(record.provenance.get(TYPED, "")))
+        theirs = shlex.split(str(record.provenance.get("command", ""))) if record.verb in _WRAPPERS else []
     except ValueError:
         return ""
     if record.verb not in words:
         return ""
     rest = words[: words.index(record.verb)] + words[words.index(record.verb) + 1 :]
     if record.verb not in _SESSIONS:
-        return _joined([*_called(record), *_plain(rest)])
+        return _joined([*_called(record), *_plain([*rest, *(["--", *theirs] if theirs else [])])])
     return begun(record, [*_without_stack(rest)])
 
 
@@ -78,7 +81,8 @@ def _plain(words: Iterable[str]) -> list[str]:
 
 def _begin(record: Record) -> list[str]:
     """Return what starts the verb again: our sessions in a checkout, else the command that has no noxfile beside it."""
-    project = str(record.provenance.get("project.folder", ""))
+    facts = record.provenance
+    project = str(facts.get("project.folder") or facts.get("head.project.folder", ""))
     named = ["--project", project] if project and not Path.cwd().is_relative_to(project) else []
     if not record.provenance.get("pinned", True):
         return ["python", "-m", "stackproof", record.verb, "--stack", record.stack, *named]

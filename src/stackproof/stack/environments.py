@@ -16,7 +16,7 @@ from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
-from stackproof.base import advice, places
+from stackproof.base import advice, files, places
 from stackproof.base.errors import EnvironmentMismatchError, Refusal, StackUnavailableError
 from stackproof.base.places import ROOT, source_for
 from stackproof.base.text import tail
@@ -60,7 +60,7 @@ def prepare(stack: Stack, say: Say = print) -> Path:
                     _build(stack, lock, environment, interpreter, say)
         except OSError as error:
             raise Refusal(
-                f"{environment}: cannot be built ({error.strerror}); free space or make the folder writable"
+                f"{environment}: cannot be built ({error.strerror}); free space or make the folder writable{places.ELSEWHERE}"
             ) from error
     if places.INSTALLED:
         os.environ[places.SOURCE] = str(source_for(environment))
@@ -221,14 +221,14 @@ def site_packages(environment: Path) -> Path:
 def _candidates(version: str) -> Iterator[Path]:
     for folder in os.get_exec_path():
         yield Path(folder) / f"python{version}"
-    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
-    uv_data = Path(os.environ.get("UV_PYTHON_INSTALL_DIR", Path.home() / ".local" / "share" / "uv" / "python"))
+    pyenv = Path(os.environ.get("PYENV_ROOT", places.home() / ".pyenv")) / "versions"
+    uv_data = Path(os.environ.get("UV_PYTHON_INSTALL_DIR", places.home() / ".local" / "share" / "uv" / "python"))
     for place, pattern in (
         (pyenv, f"{version}*"),
         (uv_data, f"cpython-{version}*"),
         (Path("/opt/python"), f"cp{version.replace('.', '')}-*"),
     ):
-        yield from sorted(place.glob(f"{pattern}/bin/python{version}"), reverse=True)
+        yield from reversed(files.matching(place, f"{pattern}/bin/python{version}"))
     if f"{sys.version_info[0]}.{sys.version_info[1]}" == version:
         yield Path(getattr(sys, "_base_executable", sys.executable))
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
+from stackproof.base import files
 from stackproof.base.text import plain
 from stackproof.stack import environments
 from stackproof.stack.environment_proof import normal_version
@@ -52,14 +53,18 @@ def installed(first: Iterable[Path] = ()) -> frozenset[tuple[str, str]]:
 
 
 def _distributions(first: Iterable[Path]) -> Iterator[tuple[tuple[str, str], metadata.PackageMetadata]]:
-    folders = [*map(_sites, first), *map(_sites, [Path(sys.prefix)]), *map(_sites, sorted(environments.HOME.glob("*")))]
+    folders = [
+        *map(_sites, first),
+        *map(_sites, [Path(sys.prefix)]),
+        *map(_sites, files.matching(environments.HOME, "*")),
+    ]
     for row in metadata.distributions(path=[str(site) for sites in folders for site in sites]):
         if name := row.metadata["Name"]:
             yield (canonicalize_name(name), normal_version(row.version)), row.metadata
 
 
 def _sites(prefix: Path) -> list[Path]:
-    return sorted(prefix.glob("lib/python3*/site-packages"))
+    return files.matching(prefix, "lib/python3*/site-packages")
 
 
 def declared(fields: metadata.PackageMetadata) -> Licence | None:
