@@ -14,6 +14,8 @@ from stackproof.fleet.launcher import Launcher
 from stackproof.fleet.rules import DuelRules
 from stackproof.record.records import Record
 
+from .making import RIGHT
+
 PRODUCTS = 9
 _SIDE = """
 import json, os, sys, time
@@ -31,7 +33,7 @@ for line in sys.stdin:
     if asked["ask"] in ("warm", "block"):
         time.sleep(runs * told["seconds"] * part.get("really", 1.0))
     if asked["ask"] == "replay":
-        told = {{"digest": part.get("digest", "0" * 16), "products": asked["products"], "odd": part.get("odd", 0)}}
+        told = {{"digest": part.get("digest", {right!r}), "products": asked["products"], "odd": part.get("odd", 0)}}
     taken += asked["ask"] == part.get("at")
     if asked["ask"] == part.get("at") and taken > part.get("after", 0):
         do = part["do"]
@@ -86,7 +88,7 @@ def play(
     """Return what starts plays of sides in place of the verb; hosts that have no part are healthy."""
     path, told = folder / "python", folder / "parts.json"
     told.write_text(json.dumps(parts or {}), encoding="utf-8")
-    path.write_text(f"#!{sys.executable} -S\n{_SIDE.format(parts=str(told))}", encoding="utf-8")
+    path.write_text(f"#!{sys.executable} -S\n{_SIDE.format(parts=str(told), right=RIGHT)}", encoding="utf-8")
     path.chmod(0o755)
     launcher = Launcher.of("env AT={host}", str(path), "cpu", "tiny", scale, start)
     terms = dataclasses.replace(rules.load().duel, block=0.002, products=PRODUCTS, clocks=clocks)

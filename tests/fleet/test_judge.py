@@ -154,7 +154,7 @@ def duel(folder: Path, verdict: Verdict, host: str, of_: str, of_plan: str = "")
         START,
         1.0,
         verdict,
-        {"plan": of_plan},
+        {"plan": of_plan or plan.load(folder).id, "host": host},
         [Check("duel", verdict, "seen in 12 turns", 1.0, dict(figures))],
     )
     (folder / "duels").mkdir(exist_ok=True)

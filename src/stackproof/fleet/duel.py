@@ -18,8 +18,8 @@ from stackproof.base import processes
 from stackproof.base.errors import Refusal
 from stackproof.base.files import write_atomically
 from stackproof.base.text import counted, plain
-from stackproof.fleet import duels, rules, ruling
-from stackproof.fleet.answers import Replayed
+from stackproof.fleet import answers, duels, rules, ruling
+from stackproof.fleet.answers import HostAnswer
 from stackproof.fleet.bout import Bout
 from stackproof.fleet.far import FarSide, LeftOpenError, SideLostError
 from stackproof.fleet.judgement import FleetFinding, FleetJudgement, GroupTold, HostStanding, Standing
@@ -29,8 +29,6 @@ from stackproof.record import records, writer
 from stackproof.record.records import Check, Record, Verdict
 
 _LOGS, _LOG_LINES, _LOG_BYTES = "logs", 400, 1 << 16
-_AGREE = 2
-"""So many healthy hosts say together that the products of a third are wrong; of two hosts nobody can say which one is."""
 Say = Callable[[str], None]
 
 
@@ -82,13 +80,13 @@ class Duel:
     terms: DuelRules = field(default_factory=lambda: rules.load().duel)
     record: Record = field(init=False)
     _ratios: dict[FleetFinding, list[float]] = field(default_factory=dict)
-    _replays: dict[FleetFinding, dict[str, tuple[str, str]]] = field(default_factory=dict)
-    """Digests by partner: the suspect's, and the partner's."""
     _why: dict[FleetFinding, str] = field(default_factory=dict)
     _pending: list[FleetFinding] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.record = writer.begin(duels.VERB, self.launcher.stack, {"host": self.host, "plan": self.plan})
+        told = self._answer(self.host)
+        facts = {"host": self.host, "plan": self.plan, **({duels.SWEPT: told.began} if told else {})}
+        self.record = writer.begin(duels.VERB, self.launcher.stack, facts)
         self._pending = list(self.challenge.findings)
 
     @property
@@ -179,30 +177,28 @@ class Duel:
         if not pattern:
             raise LeftOpenError("no replay shows it; run `smoke` on the host")
         own, other = bout.replayed(kernel, pattern)
-        if other.odd:
-            raise LeftOpenError(
-                f"{other.odd} of {other.products} products of {bout.healthy.host} differ, which looked healthy"
-            )
+        partner = bout.healthy.host
+        if other.odd or other.digest != self._recorded(partner, finding.subject):
+            raise LeftOpenError(f"{partner} looked healthy, and computes other than in the sweep itself")
         if own.odd:
             said = f"{own.odd} of {own.products} products differ again, none of {other.products} beside it"
             self._settle(finding, Verdict.FAILED, f"transient: {said}")
-        elif own.digest == other.digest:
+        elif own.digest != other.digest:
+            said = f"{own.products} products differ from those of {partner}, which are as in the sweep"
+            self._settle(finding, Verdict.FAILED, f"persistent: {said}")
+        else:
             said = f"seen in the sweep, and not again in {own.products} products"
             self._settle(finding, Verdict.INCONCLUSIVE, said)
-        else:
-            self._differ(finding, own, other, bout.healthy.host)
 
-    def _differ(self, finding: FleetFinding, own: Replayed, other: Replayed, partner: str) -> None:
-        """Confirm it where a second healthy host agrees with the first."""
-        seen = self._replays.setdefault(finding, {})
-        seen[partner] = (own.digest, other.digest)
-        alike = sorted(host for host, pair in seen.items() if pair == seen[partner])
-        if len(alike) < _AGREE:
-            raise LeftOpenError(
-                f"its products are not those of {partner}, and no second healthy host says which are wrong"
-            )
-        said = f"persistent: {own.products} products differ from those of {' and '.join(alike)}, which agree"
-        self._settle(finding, Verdict.FAILED, said)
+    def _recorded(self, partner: str, row: str) -> str:
+        """Return what a partner's own record says, which is what the majority said; nothing where it says nothing."""
+        told = self._answer(partner)
+        return next((card.replayed[row].digest for card in told.cards if row in card.replayed), "") if told else ""
+
+    def _answer(self, host: str) -> HostAnswer | None:
+        with contextlib.suppress(Refusal):
+            return answers.read(answers.record_path(self.folder, host), host)
+        return None
 
     def _time(self, finding: FleetFinding, bout: Bout, last: bool) -> None:
         """Take turns in one subject, and judge all turns until now."""

@@ -43,7 +43,7 @@ class LeftOpenError(Exception):
 
 
 class BlockTimes(NamedTuple):
-    """A block by two clocks: the seconds that the side says, and those that we have waited, without the way there and back."""
+    """A block by two clocks: the seconds that the side says, and those that we have waited beyond the way there and back."""
 
     told: float
     waited: float
@@ -134,7 +134,7 @@ class FarSide:
         """Let it run so many times, and return how long that took."""
         self.ask("block", deadline_s, runs=runs)
         told = runs * self._seconds(runs)
-        return BlockTimes(told, max(self.waited - median(self._trips), told))
+        return BlockTimes(told, max(self.waited - median(self._trips) - spoken.TICK_S, told))
 
     def _seconds(self, runs: int) -> float:
         found = self.answer()

@@ -17,8 +17,8 @@ from stackproof.record.store import State
 
 _SHORTEST_S, _LONGEST_S = 1e-7, 60.0
 """What one run of a subject can take."""
-_SHARE, _TICK_S = 1.05, 0.01
-"""Clocks of two hosts differ by less."""
+_SHARE, TICK_S = 1.05, 0.01
+"""Clocks of two hosts, and how long a busy host takes to answer at all, differ by less."""
 _MOST_FACTS, _MOST_EXIT = 4096, 255
 
 
@@ -66,7 +66,7 @@ def seconds(found: Message, runs: int, waited: float) -> float:
         raise UnbelievedError(
             f"says that a run takes {_shown(told)} seconds, which is no number from {_SHORTEST_S:g} to {_LONGEST_S:g}"
         )
-    if told * runs > waited * _SHARE + _TICK_S:
+    if told * runs > waited * _SHARE + TICK_S:
         raise UnbelievedError(
             f"says that {runs} runs took {told * runs:.3g} s, and we have waited {waited:.3g} s for them"
         )

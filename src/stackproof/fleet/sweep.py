@@ -28,7 +28,9 @@ def judged(folder: Path, hosts: str | None = None) -> FleetJudgement:
     if chosen:
         expected = [*expected, *chosen.hosts]
         _disown(found, chosen)
-    said, damaged = duels.gather(folder, chosen.id if chosen else "")
+    said, damaged = duels.gather(
+        folder, chosen.id if chosen else "", {name: one.began for name, one in found.hosts.items()}
+    )
     slow, told = links.told(folder)
     name = plain(folder.absolute().name, 80, lines=False)
     problems = [*_left_out(chosen.without if chosen else ()), *_problems(found, damaged, expected), *told]
