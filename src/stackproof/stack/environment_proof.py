@@ -78,9 +78,9 @@ def prove(stack: Stack, deep: bool = False) -> Proof:
         StackUnavailableError: there is no torch at all.
     """
     left = environments.stamp(Path(sys.prefix))
-    lock = lockfile.read(stack.lock)
+    lock, there = lockfile.read(stack.lock), installed()
     if left:
-        _refuse(stack, _differences(stack, left, lock), _REBUILD)
+        _refuse(stack, _differences(stack, left, lock, there), _REBUILD)
     version, toolkits = torch_flavour()
     wrong = flavour_differences(stack.flavour, version, toolkits) + (_shadowed() if left else _damage())
     files = None
@@ -90,7 +90,6 @@ def prove(stack: Stack, deep: bool = False) -> Proof:
     wrong += startup.complaints(stack, os.environ, tuple(map(Path, _site_packages())))
     _refuse(stack, wrong, _REBUILD if left else _REPLACE)
     unhashed = tuple(f"{pin.name}=={pin.version}" for pin in lock.unhashed) if left else ()
-    there = installed()
     off = "" if left else companions.sentence(stack, [*companions.other(stack, there, _PYTHON)])
     return Proof(bool(left), lock.digest if left else "", unhashed, len(there), version, toolkits, files, off)
 
@@ -99,9 +98,10 @@ def installed() -> dict[str, str]:
     """Return this environment's distributions: canonical name to version, to all if one is there twice."""
     found: dict[str, set[str]] = {}
     for row in metadata.distributions(path=_site_packages()):
-        name = canonicalize_name(row.metadata["Name"] or "")
+        told = row.metadata  # each look reads the file again
+        name = canonicalize_name(told["Name"] or "")
         if name and name not in _IGNORED:
-            found.setdefault(name, set()).add(normal_version(row.version))
+            found.setdefault(name, set()).add(normal_version(told["Version"]))
     return {name: " and ".join(sorted(versions)) for name, versions in found.items()}
 
 
@@ -140,7 +140,7 @@ def _site_packages() -> list[str]:
     return [path for path in sys.path if path.endswith(("site-packages", "dist-packages"))]
 
 
-def _differences(stack: Stack, left: dict[str, object], lock: lockfile.Lock) -> list[str]:
+def _differences(stack: Stack, left: dict[str, object], lock: lockfile.Lock, there: Mapping[str, str]) -> list[str]:
     if left.get("stack") != stack.name or left.get("lock") != stack.lock.name:
         return [
             f"this environment was built for '{left.get('stack')}' from {left.get('lock')}, "
@@ -151,7 +151,7 @@ def _differences(stack: Stack, left: dict[str, object], lock: lockfile.Lock) -> 
         if left.get("lock_digest") == lock.digest
         else [f"lock digest: built from {str(left.get('lock_digest'))[:12]}, the file is {lock.digest[:12]}"]
     )
-    return changed + lock_differences(lock.expected(), installed())
+    return changed + lock_differences(lock.expected(), there)
 
 
 def lock_differences(expected: Mapping[str, str], present: Mapping[str, str]) -> list[str]:

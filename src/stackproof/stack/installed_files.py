@@ -84,7 +84,7 @@ def compare(
     rows = [row for record in records(site) for row in listed(record)]
     hashed = [row for row in rows if row.hash]
     known = {} if deep else remembered(site / CACHE)
-    marks = {row.path: mark(site / row.path, row.hash) for row in hashed}
+    marks = {row.path: mark(f"{site}/{row.path}", row.hash) for row in hashed}
     fresh = [row for row in hashed if not marks[row.path] or known.get(row.path) != marks[row.path]]
     given = stamp.get(FLAWED)
     flawed = given if isinstance(given, dict) else {}
@@ -107,7 +107,7 @@ def seals(site: Path, store: Path | None = None) -> dict[str, object]:
     """
     rows = [row for record in records(site) for row in listed(record)]
     hashed = [row for row in rows if row.hash]
-    marks = {row.path: mark(site / row.path, row.hash) for row in hashed}
+    marks = {row.path: mark(f"{site}/{row.path}", row.hash) for row in hashed}
     shared = SharedHashes(store)
     flawed = {path: hash_of(site / path, "sha256") for path, _ in _differences(site, hashed, shared) if marks[path]}
     shared.keep()
@@ -221,7 +221,7 @@ def _difference(site: Path, row: Listed, shared: SharedHashes) -> str:
     return "" if same else "is not the file that its wheel held (another hash)"
 
 
-def mark(path: Path, expected: str) -> str:
+def mark(path: Path | str, expected: str) -> str:
     """Return what must be the same for a file to be the one that was hashed; empty if it is not there."""
     try:
         seen = os.stat(path)  # noqa: PTH116 - 27,000 of them
