@@ -157,7 +157,7 @@ def _unlike(
 def _by_constraints(stack: Stack, wrong: list[companions.Companion]) -> str:
     """Return the commands that bring the lock's versions, and leave what the vendor built as it is."""
     names = " ".join(one.name for one in wrong if not one.vendors)
-    install = advice.install("-c", "constraints.txt")
+    install = advice.pip("install", "-c", "constraints.txt")
     commands = f"python -m stackproof constraints {stack.name} > constraints.txt && {install} {names}"
     return commands if names else stack.install_hint
 
