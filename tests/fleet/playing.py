@@ -83,6 +83,7 @@ def play(
     *,
     scale: float = 1.0,
     clocks: float = 9.0,
+    worked: float = 0.0,
     start: float = 20.0,
 ) -> Play:
     """Return what starts plays of sides in place of the verb; hosts that have no part are healthy."""
@@ -91,5 +92,5 @@ def play(
     path.write_text(f"#!{sys.executable} -S\n{_SIDE.format(parts=str(told), right=RIGHT)}", encoding="utf-8")
     path.chmod(0o755)
     launcher = Launcher.of("env AT={host}", str(path), "cpu", "tiny", scale, start)
-    terms = dataclasses.replace(rules.load().duel, block=0.002, products=PRODUCTS, clocks=clocks)
+    terms = dataclasses.replace(rules.load().duel, block=0.002, products=PRODUCTS, clocks=clocks, worked=worked)
     return Play(folder, launcher, terms)

@@ -93,6 +93,15 @@ def test_who_says_other_times_than_we_wait_decides_nothing(tmp_path: Path, liar:
     assert record.verdict is Verdict.INCONCLUSIVE and "by the hosts' own clocks" in record.checks[0].reason
 
 
+@pytest.mark.slow
+def test_who_says_that_it_worked_for_little_of_our_wait_decides_nothing(tmp_path: Path) -> None:
+    """Also where both sides say so, and their ratios agree."""
+    folder = fleet(tmp_path / "s", 6, MadeHost("ill", slow={SUBJECTS[0]: 1.2}))
+    parts = {name: {"really": 40.0} for name in ("ill", *(f"n{number:02}" for number in range(1, 7)))}
+    (record,) = play(tmp_path, parts, worked=0.25).fought(folder)
+    assert record.verdict is Verdict.INCONCLUSIVE and "of what we have waited for it" in record.checks[0].reason
+
+
 def test_hosts_that_are_of_different_states_by_now_are_not_compared(tmp_path: Path) -> None:
     """Somebody has installed another torch since the sweep; it is said, and nobody is proved by it."""
     folder = fleet(tmp_path / "s", 6, MadeHost("ill", slow={SUBJECTS[0]: 1.2}))

@@ -89,10 +89,13 @@ def _duel(options: argparse.Namespace) -> int:
     open_ = f"{len(chosen)} of {counted(len(suspects), 'open suspect')}, each beside healthy hosts of its state"
     _say(open_ if chosen else "no host of the plan is an open suspect, so nobody has a duel")
     for number, challenge in enumerate(chosen):
-        with _kept(duel.Duel(challenge, launcher, folder, _say, made.id), f"{number} of {len(chosen)}") as one:
+        with _kept(
+            duel.Duel(challenge, launcher, folder, _say, made.id), f"{number} of {counted(len(chosen), 'duel')}"
+        ) as one:
             one.fight()
     found = sweep.judged(folder)
-    sweep.keep(found, folder)
+    if problem := sweep.keep(found, folder):
+        _say(problem)
     print(report.terminal(found, str(folder)))  # noqa: T201
     drained = _drain(found, options.host) if options.drain else True
     return _exit_code(found) if drained else 1
@@ -119,7 +122,7 @@ def _kept(one: Duel, before: str) -> Iterator[Duel]:
         yield one
     except KeyboardInterrupt:
         _say(
-            f"broken off; {before} suspects had their duel, which is kept; type the same again to go on with the others"
+            f"broken off in the duel of {one.host}, after {before}; what was decided is kept, and the same words go on"
         )
         raise
     finally:

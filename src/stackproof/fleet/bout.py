@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from statistics import median
 from typing import NamedTuple, TypeVar
 
@@ -33,6 +33,8 @@ class Bout:
     terms: DuelRules
     profile: str
     turns: int = 0
+    _shares: dict[str, list[float]] = field(default_factory=dict)
+    """By host, of each block: what it says, over what we have waited."""
 
     def meet(self) -> str:
         """Wait until both are up; say in what their states differ, of what they must share to be compared."""
@@ -49,14 +51,22 @@ class Bout:
         took = max(side.warm(_WARM_S, _OPEN_S) for side in (self.suspect, self.healthy))
         runs = max(1, round(self.terms.block / took))
         deadline = _LEAST_BLOCK_S + 20 * runs * took
+        self._shares = {side.host: [] for side in (self.suspect, self.healthy)}
         found = [self._turn(runs, deadline, number % 2 == 1) for number in range(self.terms.turns)]
         self._both("close", FarSide.answer)
+        if doubt := self._doubt(found):
+            raise LeftOpenError(doubt)
+        return [ratios.told for ratios in found]
+
+    def _doubt(self, found: Sequence[TurnRatios]) -> str:
+        """Say why these times are not believed: they leave too much of what we have waited, or have another ratio."""
+        for host, shares in self._shares.items():
+            if median(shares) < self.terms.worked:
+                return f"{host}'s side says that it worked for {median(shares):.1%} of what we have waited for it"
         told, waited = (median(ratios) for ratios in zip(*found, strict=True))
         if abs(math.log(told / waited)) > math.log1p(self.terms.clocks):
-            raise LeftOpenError(
-                f"by the hosts' own clocks {100 * (told - 1):+.1f} %, and by ours {100 * (waited - 1):+.1f} %"
-            )
-        return [ratios.told for ratios in found]
+            return f"by the hosts' own clocks {100 * (told - 1):+.1f} %, and by ours {100 * (waited - 1):+.1f} %"
+        return ""
 
     def replayed(self, kernel: str, pattern: str) -> list[Replayed]:
         """Let both replay the same; return what the suspect said, and its partner."""
@@ -71,6 +81,7 @@ class Bout:
         told = waited = 0.0
         for side in (other, own, own, other) if mirrored else (own, other, other, own):
             block, sign = side.block(runs, deadline), 1 if side is own else -1
+            self._shares[side.host].append(block.told / block.waited)
             told, waited = told + sign * math.log(block.told), waited + sign * math.log(block.waited)
         self.turns += 1
         return TurnRatios(math.exp(told / 2), math.exp(waited / 2))

@@ -84,8 +84,8 @@ def _read(path: Path, plan: str, swept: Mapping[str, str]) -> list[DuelSaid]:
 
 def _of(record: Record, began: datetime, swept: str) -> bool:
     """Whether a duel is about the record that began then."""
-    about = record.provenance.get(SWEPT, swept) == swept
-    return about and began > datetime.fromisoformat(swept) - _CLOCKS
+    since = _began(swept)
+    return since is not None and began > since - _CLOCKS and record.provenance.get(SWEPT, swept) == swept
 
 
 def _began(text: str) -> datetime | None:

@@ -71,6 +71,8 @@ class DuelRules:
     products: int
     clocks: float
     """Where the sides' clocks and ours differ by more than this share, nothing is decided."""
+    worked: float
+    """Nor where a side says that it worked for less than this share of what we have waited."""
 
 
 @dataclass(frozen=True)
