@@ -120,8 +120,8 @@ def test_the_hint_can_be_typed_as_it_is(tmp_path: Path, capsys: pytest.CaptureFi
     """It holds no word that stands for another."""
     folder = swept(tmp_path, "s1")
     assert cli.main(["fleet", "judge", str(folder)]) != 0
-    hint = next(line for line in capsys.readouterr().out.splitlines() if "fleet duel" in line)
-    assert "NAME" not in hint and str(folder) in hint
+    hint = capsys.readouterr().out.partition("to confirm, before anybody is drained\n")[2].splitlines()[0]
+    assert "duel" in hint and "NAME" not in hint and str(folder) in hint
 
 
 def test_a_pod_is_kubernetes_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -143,6 +143,8 @@ class FleetJudgement:
     groups: tuple[GroupTold, ...]
     notes: tuple[str, ...]
     links: tuple[LinkStanding, ...] = ()
+    stack: str = ""
+    """That of the plan; empty where there is none."""
 
     @property
     def counts(self) -> dict[Standing, int]:

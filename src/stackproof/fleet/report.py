@@ -55,9 +55,9 @@ def _lines(found: FleetJudgement, folder: str) -> Iterator[_Line]:
     for group in found.groups:
         yield from _group(group)
     yield from _section("to take the confirmed out of service", list(draining.lines(found)), lambda line: [line])
-    if open_suspects(found):
+    if found.stack and open_suspects(found):  # without a plan there is no duel
         launch = "srun --nodes=1 --exclusive --nodelist={host}"
-        line = advice.step("NAME", "fleet", "duel", folder, "--launch", launch)
+        line = advice.step(found.stack, "fleet", "duel", folder, "--launch", launch)
         yield from _section("to confirm, before anybody is drained", [line], lambda one: [one])
 
 

@@ -35,7 +35,9 @@ def judged(folder: Path, hosts: str | None = None) -> FleetJudgement:
     name = plain(folder.absolute().name, 80, lines=False)
     problems = [*_left_out(chosen.without if chosen else ()), *_problems(found, damaged, expected), *told]
     return replace(
-        FleetCourt(name, found, expected, said, problems, chosen.wants if chosen else None).judge(), links=slow
+        FleetCourt(name, found, expected, said, problems, chosen.wants if chosen else None).judge(),
+        links=slow,
+        stack=chosen.stack if chosen else "",
     )
 
 
