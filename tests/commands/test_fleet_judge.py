@@ -74,10 +74,58 @@ def test_a_folder_that_cannot_be_written_is_judged(tmp_path: Path, capsys: pytes
 
 
 def test_hosts_without_a_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Where no plan says who was to answer nobody is missed, and that is said; --hosts says who was."""
+    """Where no plan says who was to answer nobody is proved; --hosts says who was."""
     folder = fleet(tmp_path / "monday", 6)
     (folder / "plan.json").unlink()
-    assert cli.main(["fleet", "judge", str(folder)]) == 0
-    assert "so nobody is missed; 6 did" in capsys.readouterr().out
+    assert cli.main(["fleet", "judge", str(folder)]) == 6
+    assert "nothing says who was to answer" in capsys.readouterr().out
+    assert cli.main(["fleet", "judge", str(folder), "--hosts", "n[01-06]"]) == 0
     assert cli.main(["fleet", "judge", str(folder), "--hosts", "n[01-07]"]) == 6
     assert "n07: left nothing" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("flag", ["--json", "--markdown", "--prometheus", "--picture"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "plan.json",
+        "judgement.fleet.json",
+        "records/n01.json",
+        "records/new.json",
+        "records",
+        "duels/n01.json",
+        "link",
+        "x/../plan.json",
+    ],
+)
+def test_what_a_sweep_keeps_is_not_written_over(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], flag: str, name: str
+) -> None:
+    """Its plan, its judgement, what hosts left, by whatever path: a sentence before anything is written."""
+    folder = fleet(tmp_path / "monday", 6)
+    for place in ("duels", "x"):
+        (folder / place).mkdir()
+    (folder / "link").symlink_to(folder / "plan.json")
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    try:
+        code: object = cli.main(
+            ["fleet", "judge", str(folder), "--json", str(tmp_path / "first"), flag, str(folder / name)]
+        )
+    except SystemExit as ended:
+        code = ended.code
+    assert code == 2 and ("folder" if name == "records" else "name another file") in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+    assert not (tmp_path / "first").exists()
+
+
+@pytest.mark.parametrize("other", ["a", "b/../a", "link"])
+def test_two_texts_want_two_files(tmp_path: Path, capsys: pytest.CaptureFixture[str], other: str) -> None:
+    """The second would stand in place of the first, or the key of the pseudonyms would be lost."""
+    folder = fleet(tmp_path / "monday", 6)
+    (tmp_path / "b").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "a")
+    words = ["fleet", "judge", str(folder), "--markdown", str(tmp_path / other)]
+    assert cli.main([*words, "--json", str(tmp_path / "a")]) == 2
+    assert "is the file of --json too" in capsys.readouterr().err
+    assert cli.main([*words, "--redact", "--key", str(tmp_path / "a")]) == 2
+    assert "is the file of --key too" in capsys.readouterr().err and not (tmp_path / "a").exists()

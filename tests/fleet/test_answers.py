@@ -13,7 +13,7 @@ from stackproof.fleet import answers, rules, sweep
 from stackproof.fleet.judgement import Standing
 from stackproof.record import records
 
-from .making import MadeHost, fleet, record
+from .making import SAMPLES, MadeHost, fleet, record
 
 
 def place(folder: Path, host: str) -> Path:
@@ -76,18 +76,21 @@ def test_a_file_of_a_hostile_name_is_told_cleanly(tmp_path: Path) -> None:
 
 
 def test_figures_that_cannot_be_are_left_out(tmp_path: Path) -> None:
-    """Times that are no number, or nothing, are no measurements; digests of another form are none; 65 cards are not believed."""
+    """Times that are no number, or nothing, are no measurements; digests of another form are none; a card beyond those it has is none."""
     made = record(MadeHost("odd", cards=2))
-    made.measurements[0].value, made.measurements[0].samples = float("nan"), [float("nan")]
-    made.measurements[1].value, made.measurements[1].samples = 0.0, [0.0]
-    for number, check in enumerate(made.checks[1:]):
-        check.figures["card"] = f"c{number}" * 9
-        check.figures["digest"] = "no digest" if number % 2 else "00000000deadbeef"
+    made.measurements[0].value, made.measurements[0].samples = float("nan"), [float("nan")] * SAMPLES
+    made.measurements[1].value, made.measurements[1].samples = 0.0, [0.0] * SAMPLES
+    for row in made.measurements[:2]:
+        row.figures = {name: told for name, told in row.figures.items() if name not in ("low", "high", "noise")}
+    replays = [check for check in made.checks if check.group]
+    replays[0].figures["digest"], replays[1].figures["card"] = "no digest", "7"
     records.write(made, place(tmp_path, "odd"))
     answer = answers.gather(tmp_path).hosts["odd"]
     assert sum(len(card.seconds) for card in answer.cards) == len(made.measurements) - 2
-    assert sum(len(card.replayed) for card in answer.cards) == 36
-    assert all(len(card.number) < 60 for card in answer.cards)
+    assert sum(len(card.replayed) for card in answer.cards) == len(replays) - 2
+    assert [card.number for card in answer.cards] == ["0", "1"]
+    said = "; ".join(answer.lacks)
+    assert "has 'no digest' for 'digest', which is none" in said and "has '7' for 'card', not '0'" in said
 
 
 def test_one_bad_record_costs_its_own_host(tmp_path: Path) -> None:
@@ -102,3 +105,13 @@ def test_a_folder_that_is_no_sweep_is_refused(tmp_path: Path) -> None:
     """The sentence says what makes one."""
     with pytest.raises(Refusal, match="fleet plan"):
         answers.gather(tmp_path / "nowhere")
+
+
+def test_an_end_without_a_reason_is_said_to_be_one(tmp_path: Path) -> None:
+    """Interrupted, and every check passed until then: the sentence is not empty."""
+    folder = fleet(tmp_path, 6)
+    path = answers.record_path(folder, "n01")
+    told = json.loads(path.read_text())
+    path.write_text(json.dumps({**told, "verdict": "interrupted"}), encoding="utf-8")
+    host = sweep.judged(folder).hosts[0]
+    assert (host.standing, host.reason) == (Standing.NOT_REACHED, "ended 'interrupted', and does not say why")

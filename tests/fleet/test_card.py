@@ -223,3 +223,15 @@ def test_what_is_replayed_is_told_how_to_choose_kernels(monkeypatch: pytest.Monk
     found = card.defaults(stacks.load("cpu"))
     assert found["CUBLAS_WORKSPACE_CONFIG"] == ":4096:8" and "ROCBLAS_DEFAULT_ATOMICS_MODE" not in found
     assert "CUBLAS_WORKSPACE_CONFIG" not in os.environ
+
+
+@pytest.mark.parametrize(
+    ("host", "said"), [("nobody", "has no host 'nobody'"), ("n2", "did you mean 'n1'?"), ("", "no name of a host")]
+)
+def test_a_host_that_no_plan_names_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], host: str, said: str
+) -> None:
+    """Before any work is done; the plan says who is swept."""
+    plan.make("s", "cpu", "tiny", ["n1"]).keep(tmp_path)
+    assert cli.main(["fleet", "card", str(tmp_path), "--host", host]) == 2
+    assert said in capsys.readouterr().err and not list((tmp_path / "records").iterdir())

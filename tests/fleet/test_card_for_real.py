@@ -32,10 +32,14 @@ profile = rules.profile("tiny")
 replay.kinds = lambda *given, all=replay.kinds: [one for one in all(*given) if one.kernel == "product"]
 record = writer.begin(rules.VERB, "sim", {**provenance.host_facts(stack), "host": name})
 record.provenance["plan"], record.provenance["profile"] = sys.argv[3], "tiny"
-record.checks.append(Check("environment", Verdict.PASSED, "as it is", 0.0))
-nothing = {"subjects": (), "turns": (), "together": (), "replay": 0.05}
+record.provenance |= {"pinned": False, "lock": "unpinned"}
+record.seconds = 3600.0
+record.checks.append(Check("environment", Verdict.PASSED, "as it is", 0.1))
+record.checks += [Check(name, Verdict.SKIPPED, "left out by the plan", 0.0) for name in ("doctor", "smoke")]
+nothing = {"subjects": (), "turns": (), "together": ()}
 with tempfile.TemporaryDirectory() as folder:
     work.CardWork(stack, 0, type(profile)(**{**vars(profile), **nothing}), record).take(Path(folder))
+record.checks.append(Check("card/0", record.checks[-1].verdict, record.checks[-1].reason, 1.0, {"card": "0"}))
 record.verdict = records.overall(check.verdict for check in record.checks)
 records.write(record, out)
 """
@@ -85,10 +89,11 @@ def test_a_host_measures_what_the_plan_says(tmp_path: Path) -> None:
         "training-yolov8n",
         "all-reduce-4-mib-2-ranks",
     } == {row.workload for row in record.measurements}
-    card = answers.gather(tmp_path).hosts["n1"].cards[0]
+    made = plan.load(tmp_path)
+    answer = answers.gather(tmp_path, made.wants).hosts["n1"]
+    (card,) = answer.cards
     assert len(card.replayed) == 36 and sum(one.products for one in card.replayed.values()) > 10**5
-    answer, made = answers.gather(tmp_path).hosts["n1"], plan.load(tmp_path)
-    assert not made.wants.lacks(answer) and not made.disowns(answer)
+    assert not answer.lacks and not made.disowns(answer)
     skipped = {
         check.subject: check.reason for check in record.checks if check.verdict.value == "skipped" and check.subject
     }

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
 
-from stackproof.fleet import answers, plan, sweep
+from stackproof.fleet import answers, demanded, plan, sweep
 from stackproof.fleet.judgement import FleetJudgement, HostStanding, Standing
 from stackproof.record import records
 from stackproof.record.records import Check, Record, Verdict
@@ -44,14 +45,16 @@ def test_equal_hosts_are_all_proved(tmp_path: Path) -> None:
     """Nobody is odd among sixty equal hosts, and the exit code is that of a pass."""
     found = sweep.judged(fleet(tmp_path, 60))
     assert (found.exit_code, found.counts) == (0, {Standing.PROVED: 60})
-    assert found.groups[0].products == 60 * 36 * 1000
+    assert found.groups[0].products == 60 * sum(
+        int(row.figures["products"]) for row in record(MadeHost("n01")).checks if row.group
+    )
 
 
 def test_a_card_that_disagrees_with_itself_is_wrong_and_transient(tmp_path: Path) -> None:
     """Three of a thousand equal products gave something else on the same card: no majority is needed to say so."""
     found = sweep.judged(fleet(tmp_path, 5, MadeHost("flicker", odd=3)))
     assert of(found, "flicker").standing is Standing.WRONG
-    assert "normal: transient: 3 of 1000 equal products" in of(found, "flicker").reason
+    assert "normal: transient: 3 of 10432 equal products" in of(found, "flicker").reason
 
 
 @pytest.mark.parametrize(
@@ -80,26 +83,32 @@ def test_a_host_that_lacks_what_its_group_has_is_not_green(tmp_path: Path) -> No
     """A subject that one host alone did not measure is named."""
     found = sweep.judged(fleet(tmp_path, 5, MadeHost("part", lacks=(SUBJECTS[3],))))
     assert of(found, "part").standing is Standing.INCOMPLETE
-    assert f"lacks {SUBJECTS[3]}" in of(found, "part").reason
+    assert f"no subject/0::{SUBJECTS[3]}; {SUBJECTS[3]} of card 0 not measured" in of(found, "part").reason
 
 
 def test_a_host_that_replayed_nothing_is_not_green(tmp_path: Path) -> None:
     """It lacks all of what others lack a part of."""
     folder = fleet(tmp_path, 6)
     idle = record(MadeHost("n06", plan=plan.load(folder).id))
-    idle.checks = [check for check in idle.checks if check.group != answers.REPLAY]
+    idle.checks = [check for check in idle.checks if check.group != demanded.REPLAY]
     records.write(idle, answers.record_path(folder, "n06"))
     found = sweep.judged(folder)
     assert of(found, "n06").standing is Standing.INCOMPLETE
-    assert "product-float32 not replayed" in of(found, "n06").reason and "and 5 more" in of(found, "n06").reason
+    assert (
+        "no replay/0::product-float64[normal]" in of(found, "n06").reason and "and 32 more" in of(found, "n06").reason
+    )
     assert of(found, "n01").standing is Standing.PROVED
 
 
 def test_what_one_host_did_beyond_the_others_takes_nothing_from_them(tmp_path: Path) -> None:
-    """They are not called incomplete for it."""
-    others = tuple(MadeHost(f"m{number}", lacks=(SUBJECTS[3],)) for number in range(6))
-    found = sweep.judged(fleet(tmp_path, 1, *others))
-    assert {one.standing for one in found.hosts} == {Standing.PROVED}
+    """It alone did what nobody asked for, so it alone is not proved."""
+    folder = fleet(tmp_path, 6)
+    more = record(MadeHost("n06", plan=plan.load(folder).id))
+    more.measurements.append(dataclasses.replace(more.measurements[0], workload="gemm-float16"))
+    records.write(more, answers.record_path(folder, "n06"))
+    found = sweep.judged(folder)
+    assert found.counts == {Standing.INCOMPLETE: 1, Standing.PROVED: 5}
+    assert of(found, "n06").reason == "gemm-float16 of card 0 was not asked for"
 
 
 def test_seven_of_eight_cards_are_another_host(tmp_path: Path) -> None:
@@ -113,7 +122,8 @@ def test_seven_of_eight_cards_are_another_host(tmp_path: Path) -> None:
 def test_all_cards_of_one_lock_that_differ_are_software(tmp_path: Path) -> None:
     """Two groups of one architecture with two answers: a note, and nobody is called wrong."""
     newer = [
-        MadeHost(f"p{number}", facts={"lock": "def"}, digests={KERNELS[0]: "0000000000000001"}) for number in range(8)
+        MadeHost(f"p{number}", facts={"lock": "cd" * 32}, digests={KERNELS[0]: "0000000000000001"})
+        for number in range(8)
     ]
     found = sweep.judged(fleet(tmp_path, 8, *newer))
     assert found.counts == {Standing.PROVED: 16}
@@ -238,7 +248,7 @@ def test_a_step_that_all_hosts_skip_proves_nobody(tmp_path: Path, step: str) -> 
     """The plan wants it; that the others skip it too is no excuse."""
     found = sweep.judged(fleet(tmp_path, 0, *(MadeHost(f"m{number}", skipped=(step,)) for number in range(8))))
     assert found.counts == {Standing.INCOMPLETE: 8}
-    assert f"{step} skipped" in of(found, "m0").reason
+    assert f"{step} is skipped, not passed" in of(found, "m0").reason
 
 
 @pytest.mark.parametrize("lacks", [(SUBJECTS[0],), SUBJECTS])
@@ -246,22 +256,23 @@ def test_a_subject_that_all_hosts_lack_proves_nobody(tmp_path: Path, lacks: tupl
     """One subject, or every figure there is."""
     found = sweep.judged(fleet(tmp_path, 0, *(MadeHost(f"m{number}", lacks=lacks) for number in range(8))))
     assert found.counts == {Standing.INCOMPLETE: 8}
-    assert f"{SUBJECTS[0]} not measured" in of(found, "m0").reason
+    assert f"no subject/0::{SUBJECTS[0]}" in of(found, "m0").reason
 
 
 def test_fewer_cards_than_hosts_have_or_the_plan_wants(tmp_path: Path) -> None:
     """Where all hosts lack one as well: the count of each, or of the plan, is what is wanted."""
-    three = [MadeHost(f"m{number}", cards=3, facts={"cards": 4}) for number in range(6)]
+    three = [MadeHost(f"m{number}", cards=3, facts={"cards": 4, "devices": 4}) for number in range(6)]
     found = sweep.judged(fleet(tmp_path / "own", 0, *three))
-    assert found.counts == {Standing.INCOMPLETE: 6} and "3 of the 4 cards that it has" in of(found, "m0").reason
+    assert (
+        found.counts == {Standing.INCOMPLETE: 6} and "3 of the 4 cards that it has answered" in of(found, "m0").reason
+    )
     folder = fleet(tmp_path / "planned", 6, cards=2)
     assert "1 of the 2 cards that the plan wants" in of(sweep.judged(folder), "n01").reason
 
 
 def test_what_the_plan_leaves_out_is_not_wanted(tmp_path: Path) -> None:
     """A subject and a step that it names are lacking nowhere; the note says what is not proved."""
-    hosts = [MadeHost(f"m{number}", skipped=("smoke",), lacks=(SUBJECTS[0],)) for number in range(8)]
-    found = sweep.judged(fleet(tmp_path, 0, *hosts, without=("smoke", SUBJECTS[0])))
+    found = sweep.judged(fleet(tmp_path, 8, without=("smoke", SUBJECTS[0])))
     assert found.counts == {Standing.PROVED: 8}
     assert any(f"leaves out smoke and {SUBJECTS[0]}" in note for note in found.notes)
 

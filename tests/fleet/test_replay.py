@@ -26,7 +26,7 @@ KIND = next(kind for kind in ALL if kind.name == "product-float32")
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Two runs between two looks at the clock, on one thread; torch imports its compiler to be deterministic, for seconds."""
-    monkeypatch.setattr(replay, "_BLOCK", 2)
+    monkeypatch.setattr(replay, "BLOCK", 2)
     monkeypatch.setattr(torch, "use_deterministic_algorithms", lambda *_, **__: None)
     with threads.chosen("tiny"):
         yield

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -140,15 +139,10 @@ def test_the_key_is_private_and_made_once(tmp_path: Path) -> None:
         redact.key(path)
 
 
-def test_a_reason_to_drain_cannot_hold_a_command(tmp_path: Path) -> None:
-    """Subjects come from records; what a shell would obey is not in the line, and it is one word of scontrol."""
+def test_a_reason_to_drain_cannot_hold_a_command(judged: FleetJudgement) -> None:
+    """Whatever a judgement in a file says: what a shell would obey is not in the line, and it is one word of scontrol."""
     hostile = 'gemm\'; rm -rf $(pwd) `id` "x" | & > <\n\x1b[31m'
-    slow = MadeHost("slow1", slow={SUBJECTS[0]: 1.4})
-    folder = fleet(tmp_path, 12, slow)
-    for path in (folder / "records").glob("*.json"):
-        text = path.read_text(encoding="utf-8")
-        path.write_text(text.replace(f'"{SUBJECTS[0]}"', json.dumps(hostile)), encoding="utf-8")
-    duel(folder, Verdict.FAILED, "slow1", next(one.subject for one in sweep.judged(folder).hosts[-1].findings))
-    (host,) = draining.drained(sweep.judged(folder))
-    words = draining.command(host)
+    (slow,) = (host for host in judged.hosts if host.host == "slow1")
+    confirmed = dataclasses.replace(slow.findings[0], subject=hostile, sentence=f"duel: {hostile}", duel="confirmed")
+    words = draining.command(dataclasses.replace(slow, findings=(confirmed,)))
     assert len(words) == 5 and not set(words[-1]) & set("'\"`$;|&<>\n\x1b\\")

@@ -9,12 +9,16 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from stackproof.fleet import answers, plan, wanted
+from stackproof.base.statistics import median_interval
+from stackproof.fleet import answers, demanded, plan, rules
+from stackproof.fleet.demanded import CheckTerms, FigureTerms
 from stackproof.fleet.plan import FleetPlan
 from stackproof.record import records
 from stackproof.record.records import Check, Figure, Measurement, Record, Verdict
 
 _STACK, _PROFILE = "cpu", "tiny"
+_BLOCKS = 20
+"""Of each row of the replay."""
 
 
 @dataclass(frozen=True)
@@ -46,34 +50,40 @@ def measured(hosts: int, folder: Path) -> Speed:
 
 def _record(name: str, made: FleetPlan) -> Record:
     """Return a record of the length of a real one: fifty facts, five subjects of twenty samples, and all rows of the replay."""
-    dice = random.Random(name)
+    dice, terms = random.Random(name), demanded.demand(made.wants, 1)
     facts: dict[str, Figure] = {f"package.some-{number}": "1.2.3" for number in range(40)}
     facts |= {
-        "host": name,
-        "stack": _STACK,
-        "rehearsed": False,
-        "verified on": "cpu",
-        "devices": 1,
-        "cpu:0.name": "Some CPU",
-    }
-    facts |= {"plan": made.id, "profile": made.profile}
-    checks = [Check(what, Verdict.PASSED, "as it must be", 1.0, {}) for what in wanted.STEPS]
-    for row in sorted(row for rows in wanted.rows_of(_STACK).values() for row in rows):
-        kernel, pattern = row.split()
-        figures: dict[str, Figure] = {"card": "0", "digest": "00000000deadbeef", "products": 4000, "odd": 0}
-        checks.append(
-            Check(row, Verdict.PASSED, "4000 products", 1.0, figures, group="replay", subject=kernel, aspect=pattern)
-        )
-    subjects = (*wanted.subjects_of(_STACK, _PROFILE), *wanted.together_of(_STACK, _PROFILE, 1))
-    rows = [_row(subject, "1", "s/TFLOP", dice) for subject in subjects]
+        "host": name, "stack": _STACK, "rehearsed": False, "verified on": "cpu", "cards": 1, "devices": 1, "cpu:0.name": "Some CPU",
+        "pinned": True, "lock": "0" * 64, "files hashed": 27636, "plan": made.id, "profile": made.profile,
+    }  # fmt: skip
+    checks = [_check(id_, one) for id_, one in terms.checks.items()]
+    rows = [_row(one, dice) for one in terms.figures.values()]
+    whole = next(check for check in checks if check.id == demanded.coverage_id("0"))
+    replays = [check for check in checks if check.group]
+    whole.figures |= {"products": sum(int(check.figures["products"]) for check in replays), "odd": 0}
+    whole.figures["kernels"] = len({check.subject for check in replays})
     return Record("fleet", _STACK, made.made, 60.0, Verdict.PASSED, facts, checks, rows)
 
 
-def _row(name: str, version: str, unit: str, dice: random.Random) -> Measurement:
-    samples = sorted(1 + dice.gauss(0, 0.004) for _ in range(21))
-    return Measurement(
-        name, "tiny", "float32", 1, "time", unit, samples[10], samples, version=version, figures={"card": "0"}
-    )
+def _check(id_: str, terms: CheckTerms) -> Check:
+    group, subject, aspect = terms.words
+    figures: dict[str, Figure] = {"card": terms.card} if terms.card else {}
+    if id_ == "smoke":
+        figures["exit code"] = 0
+    if terms.batch:
+        products = terms.batch * (rules.FIRST + _BLOCKS * rules.BLOCK)
+        figures |= {"digest": "00000000deadbeef", "products": products, "odd": 0, "odd cold": 0, "odd hot": 0}
+    return Check(id_, terms.verdict, "as it must be", 1.0, figures, group=group, subject=subject, aspect=aspect)
+
+
+def _row(terms: FigureTerms, dice: random.Random) -> Measurement:
+    samples = [1 + dice.gauss(0, 0.004) for _ in range(21)]
+    known = median_interval(samples)
+    figures: dict[str, Figure] = {
+        "low": known.low, "high": known.high, "noise": known.relative, "samples": len(samples), "verified": "as it must be",
+        "settled": True, "card": "0", **terms.amounts, **{one.figure: one.least for one in terms.shown},
+    }  # fmt: skip
+    return Measurement(**terms.words, value=known.median, samples=samples, figures=figures)  # type: ignore[arg-type]
 
 
 def told(speed: Speed) -> str:

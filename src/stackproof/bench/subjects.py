@@ -89,10 +89,10 @@ class _Row:
     def _named(self, chosen: Mapping[str, Any]) -> str:
         return "-".join([self.name, *map(_word, chosen.items())])
 
-    def subjects(self) -> Iterator[dict[str, Any]]:
-        """Yield one subject for each combination of what stands under `each`."""
+    def subjects(self, of_part: Callable[[str], tuple[str, ...]]) -> Iterator[dict[str, Any]]:
+        """Yield one subject for each combination of what stands under `each`; `of_part`: the workloads that take a part."""
         shared = ("version", "kind", "unit", "profiles", "needs")
-        for chosen in self._choices(taking_part):
+        for chosen in self._choices(of_part):
             offer = _offer(chosen.get(_WORKLOAD))
             yield {
                 "name": self._named(chosen),
@@ -203,12 +203,18 @@ def subjects(chosen: str, stack: Stack) -> tuple[Subject, ...]:
     """Return the subjects of a profile, bound to a stack; what the stack cannot run says so when it is measured."""
     profile(chosen)
     found = dict[str, tuple[Path, dict[str, Any]]]()
-    for path, each in ((path, each) for path, row in _read()[1] for each in row.subjects()):
+    for path, each in ((path, each) for path, row in _read()[1] for each in row.subjects(taking_part)):
         if (name := each["name"]) in found:
             where = f", the other in {found[name][0]}" if found[name][0] != path else ""
             raise Refusal(f"{path}: there are two subjects '{name}'{where}; give one another name")
         found[name] = path, each
     return tuple(Subject(**row, stack=stack) for _, row in found.values() if chosen in row["profiles"])
+
+
+def ours(stack: Stack) -> Mapping[str, Subject]:
+    """Return our own subjects by name, for who judges what others have measured: neither a project nor torch is asked."""
+    rows = Table.load(FILE).row(_File).subject
+    return {each["name"]: Subject(**each, stack=stack) for row in rows for each in row.subjects(_ours_in)}
 
 
 def names_of_subjects(offered: Collection[str] = ()) -> set[str]:

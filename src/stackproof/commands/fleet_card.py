@@ -7,7 +7,7 @@ import os
 import time
 from typing import TYPE_CHECKING
 
-from stackproof.base.errors import Refusal
+from stackproof.base.errors import Refusal, suggestion
 from stackproof.base.text import plain
 from stackproof.commands import arguments, locked
 from stackproof.stack import stacks
@@ -50,8 +50,15 @@ def _run(options: argparse.Namespace) -> int:
         raise Refusal(
             f"{options.folder}: is the sweep of stack '{chosen.stack}', not of '{stack.name}'; name a folder of its own"
         )
-    host = options.host or next((os.environ[one] for one in _NAMES if os.environ.get(one)), "") or host_name()
+    host = options.host
+    if host is None:
+        host = next((os.environ[one] for one in _NAMES if os.environ.get(one)), "") or host_name()
     rules.host(host)
+    if chosen and host not in chosen.hosts:
+        raise Refusal(
+            f"{options.folder / plan.NAME} has no host '{host}'{suggestion(host, chosen.hosts)}, and {len(chosen.hosts)} others; "
+            "say who this is with --host, as the plan writes it"
+        )
     if options.locked:
         return locked.again([stack], options.given)
     return _take(options, stack, host, chosen)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -61,6 +62,7 @@ def _run(options: argparse.Namespace) -> int:
         )
     if options.stack is not None:
         fleet_plan.hold_stack(options.stack, options.folder)
+    _require_apart(options, wanted)
     found = sweep.judged(options.folder, options.hosts)
     shown = _redacted(options, found) if options.redact else found
     folder = "FOLDER" if options.redact else str(options.folder)
@@ -71,6 +73,21 @@ def _run(options: argparse.Namespace) -> int:
     if _STDOUT not in wanted.values():
         print(_text("terminal", shown, folder))  # noqa: T201
     return found.exit_code
+
+
+def _require_apart(options: argparse.Namespace, wanted: dict[str, Path]) -> None:
+    """Refuse to write over what the sweep keeps, or twice into one file."""
+    from stackproof.fleet import sweep
+
+    taken = {options.key.resolve(): "--key"} if options.key else {}
+    for name, path in wanted.items():
+        if path in (_STDOUT, Path(os.devnull)):
+            continue
+        if sweep.keeps(options.folder, path):
+            raise Refusal(f"--{name} {path}: is what the sweep itself keeps, and would be lost; name another file")
+        if other := taken.get(path.resolve()):
+            raise Refusal(f"--{name} {path}: is the file of {other} too; name another for one of them")
+        taken[path.resolve()] = f"--{name}"
 
 
 def _redacted(options: argparse.Namespace, found: FleetJudgement) -> FleetJudgement:

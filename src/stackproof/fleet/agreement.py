@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from stackproof.fleet import outliers, rules
 from stackproof.fleet.outliers import RobustSpread
@@ -17,6 +17,14 @@ class Yardstick:
     suspect: float
     limit: float
     doubt: str
+    fast: float = float("inf")
+    """From this z on, below the middle, a card is so fast that the others may be slow."""
+
+    def faster(self, seconds: float) -> bool:
+        """Whether a card is as much faster than the middle as would make a slow one odd, and beyond chance in a fleet of this size."""
+        return (
+            1 / self.spread.ratio(seconds) - 1 >= rules.load().judging.effect and self.spread.z(seconds) <= -self.fast
+        )
 
     def odd(self, seconds: float) -> bool:
         """Whether a card is slow enough for a duel; what is slower than the blind share needs no more than in a large group."""
@@ -33,10 +41,10 @@ def yardstick(seconds: Sequence[float], looks: int) -> Yardstick:
         first = rules.load().small[0]
         doubt = f"{len(seconds)} cards are too few to compare; {first.cards} are needed"
         return Yardstick(spread, judging.suspect * first.suspect, float("inf"), doubt)
-    suspect, limit = judging.suspect * small.suspect, outliers.limit(judging.family, looks) * small.limit
-    found = Yardstick(spread, suspect, limit, "")
-    doubt = _two(seconds, small.modes) or _blind(found) or _faster(seconds, found)
-    return Yardstick(spread, suspect, limit, doubt)
+    chance = outliers.limit(judging.family, looks)
+    suspect, limit = judging.suspect * small.suspect, chance * small.limit
+    found = Yardstick(spread, suspect, limit, "", max(suspect, chance))
+    return replace(found, doubt=_two(seconds, small.modes) or _blind(found) or _faster(seconds, found))
 
 
 def _blind(found: Yardstick) -> str:

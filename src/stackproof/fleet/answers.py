@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import contextlib
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple, TypeGuard
 
 from stackproof.base import files
 from stackproof.base.errors import Refusal
 from stackproof.base.text import matches, plain
-from stackproof.fleet import rules
+from stackproof.fleet import demanded, rules
+from stackproof.fleet.wanted import PlanWants
 from stackproof.record import records, store
 from stackproof.record.records import Figure, Measurement, Record, Verdict
+from stackproof.stack import stacks
 
 RECORDS = "records"
 """The folder, below that of a sweep, in which each host leaves its record."""
-REPLAY = "replay"
-"""The group of a record's checks that hold digests."""
 _STARTED, _ENDED = ".started", ".json"
-_MOST_CARDS, _MOST_PRODUCTS = 4096, 10**15
+_MOST_PRODUCTS = 10**15
 _DIGEST = frozenset("0123456789abcdef")
 
 
@@ -70,12 +70,10 @@ class HostAnswer:
     profile: str = ""
     plan: str = ""
     """The id of the plan that it answers."""
-    counted: int = 0
-    """How many cards it says that it has."""
-    steps: Mapping[str, Verdict] = field(default_factory=dict)
-    """How its doctor, its environment and its smoke run ended."""
-    unmeasured: Mapping[str, str] = field(default_factory=dict)
-    """By subject, why it was not measured."""
+    lacks: tuple[str, ...] = ()
+    """What it has not done, or otherwise than it was asked to, in sentences."""
+    pinned: bool = True
+    """Whether its environment was proved to be the lock."""
 
 
 @dataclass
@@ -87,8 +85,8 @@ class FleetAnswers:
     refused: dict[str, str] = field(default_factory=dict)
 
 
-def gather(folder: Path) -> FleetAnswers:
-    """Read what hosts have left below the folder of a sweep.
+def gather(folder: Path, wants: PlanWants | None = None) -> FleetAnswers:
+    """Read what hosts have left below the folder of a sweep; `wants`: what its plan wants of each, else what each record says itself.
 
     Raises:
         Refusal: there is no such folder, or it cannot be listed.
@@ -104,7 +102,7 @@ def gather(folder: Path) -> FleetAnswers:
             )
             continue
         try:
-            found.hosts[host] = read(path, host)
+            found.hosts[host] = read(path, host, wants)
         except Refusal as refusal:
             found.refused[host] = plain(str(refusal).replace(str(folder), folder.name), 400, lines=False)
     found.begun = {name for name in _begun(folder) if name not in found.hosts}
@@ -137,8 +135,8 @@ def marker_path(folder: Path, host: str) -> Path:
     return folder / RECORDS / f"{rules.host(host)}{_STARTED}"
 
 
-def read(path: Path, host: str) -> HostAnswer:
-    """Read the record of a host, which must say that it is of this one.
+def read(path: Path, host: str, wants: PlanWants | None = None) -> HostAnswer:
+    """Read the record of a host, which must say that it is of this one, and hold it against what was wanted.
 
     Raises:
         Refusal: it is no such record; the sentence says why.
@@ -159,53 +157,57 @@ def read(path: Path, host: str) -> HostAnswer:
         )
     if len(record.measurements) > limits.rows * limits.cards or len(record.checks) > limits.rows * limits.cards:
         raise Refusal(f"{path}: holds more rows than {limits.cards} cards have; let the host run again")
-    return _answer(record, host)
+    return _answer(record, host, wants or _wants(record, path))
 
 
-def _answer(record: Record, host: str) -> HostAnswer:
+def _answer(record: Record, host: str, wants: PlanWants) -> HostAnswer:
     place = store.place(record.provenance)
-    cards: dict[str, CardAnswer] = {}
-    for row in record.measurements:
-        if row.version and math.isfinite(row.value) and row.value > 0:
-            card = _card(cards, host, row.figures)
-            card.seconds[_key(row)] = row.value
-    for check in record.checks:
-        if check.group == REPLAY and (seen := replayed(check.figures)):
-            _card(cards, host, check.figures).replayed[f"{check.subject} {check.aspect}"] = seen
+    held, cards = demanded.held(record, wants), dict[str, CardAnswer]()
+    for number, row in held.measured:
+        cards.setdefault(number, CardAnswer(host, number)).seconds[_key(row)] = row.value
+    for number, check in held.replayed:
+        if seen := replayed(check.figures):
+            cards.setdefault(number, CardAnswer(host, number)).replayed[f"{check.subject} {check.aspect}"] = seen
     rehearsed = " (rehearsed)" if place.rehearsed else ""
     return HostAnswer(
         host, f"{place.stack}{rehearsed} on {place.devices}", state(record.provenance), record.verdict, _reason(record), record.started,
-        record.seconds, tuple(cards[number] for number in sorted(cards)), record.stack, *_own(record.provenance), _steps(record),
-        {one.subject: plain(one.reason, 120, lines=False) for one in record.checks if one.subject and one.verdict is not Verdict.PASSED},
+        record.seconds, tuple(cards[number] for number in sorted(cards, key=int)), record.stack, *_own(record.provenance),
+        tuple(held.faults), record.provenance.get("pinned") is not False,
     )  # fmt: skip
 
 
-def _own(facts: Mapping[str, Figure]) -> tuple[str, str, int]:
-    """Return the profile and the plan that a host says it follows, and how many cards it has."""
-    counts = [facts.get(name) for name in ("cards", "devices")]
-    most = max([int(one) for one in counts if isinstance(one, (int, float)) and 0 < one < _MOST_CARDS], default=0)
-    return str(facts.get("profile", "")), str(facts.get("plan", "")), most
+def _own(facts: Mapping[str, Figure]) -> tuple[str, str]:
+    """Return the profile and the plan that a host says it follows."""
+    return str(facts.get("profile", "")), str(facts.get("plan", ""))
 
 
-def _steps(record: Record) -> dict[str, Verdict]:
-    """Return how each step ended that is no card's; of several of one name the last counts."""
-    return {one.id: one.verdict for one in record.checks if not one.group and not one.subject and "/" not in one.id}
+def _wants(record: Record, path: Path) -> PlanWants:
+    """Return what a record's own words want of its host, where no plan does: all of its profile.
+
+    Raises:
+        Refusal: there is no such stack or profile.
+    """
+    stack, profile = record.stack, str(record.provenance.get("profile", ""))
+    for what, said, known in (("stack", stack, stacks.names()), ("profile", profile, rules.profiles())):
+        if said not in known:
+            raise Refusal(
+                f"{path}: is of {what} '{plain(said, 40, lines=False)}', which is none; let the host run again by a plan"
+            )
+    return PlanWants(stack, profile)
 
 
 def state(facts: Mapping[str, Figure]) -> store.State:
     """Return the state that hosts must share to be compared; set clocks and limits count as the driver's."""
+    return store.state({known: value for name, value in facts.items() if (known := _fact(name))})
+
+
+@lru_cache(maxsize=8192)
+def _fact(name: str) -> str:
+    """Return as what a fact counts; an empty string where it does not count."""
     chosen = rules.load().state
-    kept = {name: value for name, value in facts.items() if not matches(name, chosen.ignored)}
-    return store.state(
-        {f"driver.{name}" if matches(name, chosen.clocks) else name: value for name, value in kept.items()}
-    )
-
-
-def _card(cards: dict[str, CardAnswer], host: str, figures: Mapping[str, Figure]) -> CardAnswer:
-    number = plain(str(figures.get("card", "0")), 8, lines=False)
-    if number not in cards and len(cards) >= rules.load().limits.cards:
-        number = next(iter(cards))  # what names more cards than a host can have is no evidence of them
-    return cards.setdefault(number, CardAnswer(host, number))
+    if matches(name, chosen.ignored):
+        return ""
+    return f"driver.{name}" if matches(name, chosen.clocks) else name
 
 
 def _key(row: Measurement) -> SubjectKey:

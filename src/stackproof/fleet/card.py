@@ -17,6 +17,7 @@ from stackproof.base import processes
 from stackproof.base.errors import EnvironmentMismatchError, Refusal, StackUnavailableError
 from stackproof.doctor import checkup, machine
 from stackproof.fleet import answers, rules, shared, turns
+from stackproof.fleet.wanted import PlanWants
 from stackproof.record import records, writer
 from stackproof.record.records import Check, Figure, Record, Verdict
 from stackproof.runner import verbs
@@ -63,8 +64,9 @@ class CardOrder:
 
 def answered(order: CardOrder) -> bool:
     """Whether this host has answered already, as one whose job was started again may have."""
+    wants = PlanWants(order.stack.name, order.profile, order.without)
     try:
-        return order.path.is_file() and answers.read(order.path, order.host).plan == order.plan
+        return order.path.is_file() and answers.read(order.path, order.host, wants).plan == order.plan
     except Refusal:
         return False
 

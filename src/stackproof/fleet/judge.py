@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import string
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -26,7 +25,6 @@ from stackproof.fleet.judgement import (
     Strip,
 )
 from stackproof.fleet.majority import Vote
-from stackproof.fleet.wanted import PlanWants
 from stackproof.record import store
 from stackproof.record.records import Verdict
 
@@ -57,20 +55,21 @@ class FleetCourt:
     expected: Sequence[str]
     duels: Mapping[DuelKey, DuelSaid]
     problems: Sequence[str] = ()
-    wanted: PlanWants | None = None
+    unplanned: str = ""
+    """Why nothing says who was to answer, or what; then nobody is proved."""
 
     def judge(self) -> FleetJudgement:
         """Return what is said of every host."""
         groups, alone = _grouped(self.answers.hosts.values())
         votes = {group.name: majority.vote(group.cards) for group in groups}
-        told = [_Told(group, votes[group.name], self.duels, self.wanted) for group in groups]
+        told = [_Told(group, votes[group.name], self.duels, self.unplanned) for group in groups]
         hosts = {one.host: one for group in told for one in group.hosts()}
         hosts |= {one.host: one for one in alone} | {one.host: one for one in self._missing()}
         took = [host.took / 60 for host in self.answers.hosts.values()]
         return FleetJudgement(
             SCHEMA, self.fleet, datetime.now(timezone.utc).isoformat(timespec="seconds"), median(took) if took else 0.0,
             max(took, default=0.0), tuple(hosts[name] for name in sorted(hosts)), tuple(one.told() for one in told),
-            (*self.problems, *_notes(groups, votes, told)),
+            (*self.problems, *_unpinned(self.answers.hosts.values()), *_notes(groups, votes, told)),
         )  # fmt: skip
 
     def _missing(self) -> Iterator[HostStanding]:
@@ -134,23 +133,18 @@ def _unlike(host: HostAnswer, differs: str, like: int, total: int) -> HostStandi
 class _Told:
     """One group as it is judged."""
 
-    def __init__(
-        self, group: _Group, votes: Sequence[Vote], duels: Mapping[DuelKey, DuelSaid], wanted: PlanWants | None
-    ) -> None:
-        self.group, self.votes, self._duels, self._wanted = group, votes, duels, wanted
+    def __init__(self, group: _Group, votes: Sequence[Vote], duels: Mapping[DuelKey, DuelSaid], unplanned: str) -> None:
+        self.group, self.votes, self._duels, self._unplanned = group, votes, duels, unplanned
         self._rules = rules.load().judging
         cards = group.cards
         self.subjects = subjects(cards)
-        having = Counter(
-            key.name for host in group.hosts for key in {key for card in host.cards for key in card.seconds}
-        )
-        self._usual = {name for name, count in having.items() if 2 * count >= len(group.hosts)}
-        """What half of the hosts have: what one host did beyond the others makes nobody less than proved."""
         self._looks = len(cards) * max(len(self.subjects), 1)
         self.limit = 0.0
         self.found: dict[str, list[FleetFinding]] = {}
         self.doubts: dict[str, str] = {}
         """By subject or row of the replay, why this group proves nobody in it."""
+        self.faster: dict[str, list[CardAnswer]] = {}
+        """By subject, the cards that are so much faster that the others may be the slow ones."""
         self.strips = [self._strip(key, cards) for key in self.subjects]
         for odd in majority.odd(cards, votes):
             self._add(odd.host, FleetFinding(Standing.WRONG, odd.card, odd.row, f"{odd.oddness.value}: {odd.sentence}"))
@@ -162,9 +156,13 @@ class _Told:
         seconds = [card.seconds[key] for card in cards if key in card.seconds]
         measure = agreement.yardstick(seconds, self._looks)
         spread, self.limit = measure.spread, max(self.limit, measure.limit)
-        if measure.doubt and key.name in self._usual:
+        if measure.doubt:
             self.doubts[key.name] = measure.doubt
         slow = [card for card in cards if key in card.seconds and measure.odd(card.seconds[key])]
+        if not measure.doubt and (
+            fast := [card for card in cards if key in card.seconds and measure.faster(card.seconds[key])]
+        ):
+            self.faster[key.name] = fast
         split = len(slow) >= max(3, self._rules.split * len(cards)) and len(cards) > 2 * self._rules.least
         for card in slow:
             self._add(card.host, self._slow(key, card, measure, split))
@@ -193,13 +191,9 @@ class _Told:
 
     def hosts(self) -> Iterator[HostStanding]:
         """Yield the word on each host."""
-        most = max((len(host.cards) for host in self.group.hosts), default=0)
-        cards = [card for host in self.group.hosts for card in host.cards]
-        rows = {one.row for one in self.votes if 2 * sum(one.row in card.replayed for card in cards) >= len(cards)}
-        for host in self.group.hosts:
-            yield self._host(host, most, rows)
+        yield from map(self._host, self.group.hosts)
 
-    def _host(self, host: HostAnswer, most: int, rows: set[str]) -> HostStanding:
+    def _host(self, host: HostAnswer) -> HostStanding:
         findings = sorted(self.found.get(host.host, []), key=lambda one: (GRAVEST.index(one.standing), -one.z))
         standing = [one for one in findings if one.duel != "refuted"]
         own = _ENDED.get(host.verdict, Standing.NOT_REACHED) if host.verdict.exit_code else Standing.PROVED
@@ -207,7 +201,7 @@ class _Told:
             return HostStanding(host.host, standing[0].standing, self.group.name, _agreeing(standing), tuple(findings))
         if own is not Standing.PROVED:
             return HostStanding(host.host, own, self.group.name, host.reason, tuple(findings))
-        if lacks := self._lacks(host, most, rows):
+        if lacks := self._lacks(host):
             return HostStanding(host.host, Standing.INCOMPLETE, self.group.name, lacks, tuple(findings))
         if doubt := self._doubt(host):
             return HostStanding(host.host, Standing.UNDECIDED, self.group.name, doubt, tuple(findings))
@@ -219,20 +213,14 @@ class _Told:
         did = {name for card in host.cards for name in (*card.replayed, *(key.name for key in card.seconds))}
         found = [f"{name}: {why}" for name, why in self.doubts.items() if name in did]
         more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-        return f"{found[0]}{more}" if found else ""
+        return f"{found[0]}{more}" if found else self._unplanned
 
-    def _lacks(self, host: HostAnswer, most: int, rows: set[str]) -> str:
-        """Say what a host has not done: of the plan, or of what half of its group's cards have; what nobody replayed proves nobody."""
-        if self._wanted and (lacks := self._wanted.lacks(host)):
-            return lacks
-        if not rows:
-            return "nothing was replayed, so nothing is known of what it computes"
-        if len(host.cards) < most:
-            return f"{len(host.cards)} of {most} cards answered"
-        told = {key.name for card in host.cards for key in card.seconds}
-        lacking = sorted(self._usual - told)
-        lacking += sorted(row for row in rows if not all(row in card.replayed for card in host.cards))
-        return f"lacks {', '.join(lacking[:_MOST_TOLD])}, which its group has" if lacking else ""
+    def _lacks(self, host: HostAnswer) -> str:
+        """Say what a host has not done, or otherwise than it was asked; where nothing was replayed nobody is proved."""
+        if host.lacks:
+            more = f" and {len(host.lacks) - _MOST_TOLD} more" if len(host.lacks) > _MOST_TOLD else ""
+            return f"{'; '.join(host.lacks[:_MOST_TOLD])}{more}"
+        return "" if self.votes else "nothing was replayed, so nothing is known of what it computes"
 
     def told(self) -> GroupTold:
         """Return it as it is kept."""
@@ -244,6 +232,15 @@ class _Told:
             self.group.name, self.group.hosts[0].architecture, self.group.differs, len(self.group.hosts), limit,
             names, tuple(self.strips), len(kernels), sum(one.products for one in self.votes),
         )  # fmt: skip
+
+
+def _unpinned(hosts: Iterable[HostAnswer]) -> list[str]:
+    """Say how many environments are nobody's lock."""
+    names = [host.host for host in hosts if not host.pinned]
+    if not names:
+        return []
+    what = "an environment that is no lock of ours: only its flavour of torch is proved, not its packages"
+    return [f"unpinned: {len(names)} hosts, such as {min(names)}, have {what}"]
 
 
 def _agreeing(findings: Sequence[FleetFinding]) -> str:
@@ -258,10 +255,28 @@ def _notes(groups: Sequence[_Group], votes: Mapping[str, list[Vote]], told: Sequ
         yield from majority.software(those)
     for one in told:
         yield from _doubts(one)
+        yield from _faster(one)
         for strip in one.strips:
             if strip.split:
                 slow = sum(ratio - 1 >= rules.load().judging.effect for ratio in strip.ratios)
                 yield f"group {one.group.name}: {slow} of {len(strip.ratios)} cards are slow in {strip.subject}: two populations?"
+
+
+def _faster(told: _Told) -> Iterator[str]:
+    """Yield in what a few cards are much faster than all others, which are called proved, and might be the slow ones."""
+    for strip in told.strips:
+        fast = told.faster.get(strip.subject, [])
+        gaps = [1 / ratio - 1 for ratio in strip.ratios if ratio]
+        if fast:
+            rest = sum(ratio > 0 for ratio in strip.ratios) - len(fast)
+            gap, names = (
+                median(sorted(gaps)[-len(fast) :]),
+                ", ".join(dict.fromkeys(card.host for card in fast[:_MOST_TOLD])),
+            )
+            yield (
+                f"group {told.group.name}: {len(fast)} cards are {gap:.1%} faster than the other {rest} in {strip.subject} ({names}): "
+                "which of them are as they should be no comparison within the group tells; hold them against earlier records"
+            )
 
 
 def _doubts(told: _Told) -> Iterator[str]:

@@ -8,6 +8,7 @@ import json
 import random
 import re
 import secrets
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
@@ -28,6 +29,7 @@ PROFILES = ("tiny", "full")
 _MOST_BYTES = 64 << 20
 _CLOCKS = timedelta(hours=1)
 """So much the clocks of hosts may differ before what one left is called older than its plan."""
+_ID = re.compile(r"[0-9a-f]{16}")
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?")
 _BRACKETS = re.compile(r"\[([0-9,-]+)\]")
 
@@ -54,6 +56,12 @@ class FleetPlan:
             raise Wrong("hosts", f"holds {bad[:80]!r}, which is no name of a host")
         if len(set(self.hosts)) < len(self.hosts):
             raise Wrong("hosts", "holds a host twice")
+        if self.cards < 0:
+            raise Wrong("cards", f"is {self.cards}; it must be 0, for as many as a host has, or more")
+        if self.id and not _ID.fullmatch(self.id):
+            raise Wrong("id", f"is {self.id[:40]!r}; it must be sixteen hexadecimal digits")
+        if self.made and not _is_time(self.made):
+            raise Wrong("made", f"is {self.made[:40]!r}; it must be a time such as 2027-01-31T12:00:00+00:00")
 
     @property
     def wants(self) -> wanted.PlanWants:
@@ -91,12 +99,17 @@ class FleetPlan:
         own = {"plan": self.id, "stack": self.stack, "profile": self.profile}
         for what, wants in own.items():
             told = getattr(answer, what)
-            if wants and told != wants:
+            if told != wants:
                 shown = plain(told, 40, lines=False) or "none"
-                return (
-                    f"its record is of another {what} ({shown}, and the sweep's is {wants}); left out, let it run again"
-                )
+                return f"its record is of another {what} ({shown}, and the sweep's is {wants or 'none'}); left out, let it run again"
         return _untimely(answer.began, self.made)
+
+
+def _is_time(text: str) -> bool:
+    try:
+        return datetime.fromisoformat(text).tzinfo is not None
+    except ValueError:
+        return False
 
 
 def _untimely(began: str, made: str) -> str:
@@ -110,7 +123,7 @@ def _untimely(began: str, made: str) -> str:
     if not early and not late:
         return ""
     said = f"before the plan was made ({made[:16]})" if early else "in a time to come"
-    return f"its record began {plain(began, 16, lines=False)}, {said}; left out, set its clock and let it run again"
+    return f"its record began {plain(began[:16], lines=False)}, {said}; left out, set its clock and let it run again"
 
 
 def load(folder: Path) -> FleetPlan:
@@ -128,7 +141,17 @@ def load(folder: Path) -> FleetPlan:
         raise Refusal(f"{path}: is damaged or cut short; {remedy}") from error
     if not isinstance(found, dict):
         raise Refusal(f"{path}: is no plan; {remedy}")
-    return Table(path, found).row(FleetPlan)
+    chosen = Table(path, found).row(FleetPlan)
+    if lacks := next((name for name in ("hosts", "id", "made") if not getattr(chosen, name)), ""):
+        raise Refusal(f"{path}: '{lacks}' is empty, so it says neither who is swept nor what is an answer; {remedy}")
+    return chosen
+
+
+def without_one(fleet: str, answers: Iterable[HostAnswer], hosts: Sequence[str]) -> FleetPlan:
+    """Return what stands for a plan where a folder has none: what most of its records say that they follow, nothing left out."""
+    told = Counter((one.plan, one.stack, one.profile) for one in answers)
+    (plan, stack, profile), _ = max(told.items(), key=lambda one: (one[1], one[0]), default=(("", "", PROFILES[0]), 0))
+    return FleetPlan(SCHEMA, fleet, stack, profile, tuple(dict.fromkeys(hosts)), id=plan if _ID.fullmatch(plan) else "")
 
 
 def make(

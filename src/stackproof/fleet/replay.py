@@ -11,12 +11,10 @@ import torch
 
 from stackproof.device.kinds import Device
 from stackproof.fleet import kernels
-from stackproof.fleet.answers import REPLAY
-from stackproof.fleet.rules import ReplayRow, ReplaySize
+from stackproof.fleet.demanded import REPLAY, coverage_id
+from stackproof.fleet.rules import BLOCK, FIRST, ReplayRow, ReplaySize
 from stackproof.record.records import Check, Figure, Verdict
 
-_BLOCK = 8
-"""Runs between two looks at the clock: each look waits for the card."""
 _MOST_S = 60.0
 
 
@@ -93,10 +91,10 @@ def cold(kind: ReplayKind, device: Device, seconds: float) -> ReplayTold:
     """Replay a kind for the first time."""
     factors = _factors(kind, device)
     compute = kernels.KERNELS[kind.kernel].compute
-    one, other, third = (kernels.digests(compute(*factors)) for _ in range(3))
+    one, other, third = (kernels.digests(compute(*factors)) for _ in range(FIRST))
     first = torch.where(one == other, one, third)  # one of the first may itself be the odd one
     odd = sum(int((each != first).sum()) for each in (one, other, third))
-    told = ReplayTold(kind, first, 3 * len(first))
+    told = ReplayTold(kind, first, FIRST * len(first))
     told.cold = odd + _replayed(told, factors, device, seconds)
     return told
 
@@ -115,9 +113,9 @@ def _replayed(told: ReplayTold, factors: kernels.Factors, device: Device, second
     compute, began = kernels.KERNELS[told.kind.kernel].compute, time.perf_counter()
     odd = torch.zeros((), dtype=torch.int64, device=device.torch)
     while True:
-        for _ in range(_BLOCK):
+        for _ in range(BLOCK):
             odd += (kernels.digests(compute(*factors)) != told.first).sum()
-        told.products += _BLOCK * len(told.first)
+        told.products += BLOCK * len(told.first)
         device.synchronize()
         if time.perf_counter() - began >= min(seconds, _MOST_S):
             told.seconds += time.perf_counter() - began
@@ -139,4 +137,4 @@ def coverage(all_told: Sequence[ReplayTold], card: int, notes: dict[str, Figure]
     said = f"{products} products of {len(named)} kernels ({', '.join(named)}), {len(all_told)} kinds, cold and hot: {odd} odd"
     figures: dict[str, Figure] = {"card": str(card), "products": products, "odd": odd, "kernels": len(named), **notes}
     verdict = Verdict.FAILED if odd else Verdict.PASSED
-    return Check(f"{REPLAY}/{card}::coverage", verdict, said, sum(one.seconds for one in all_told), figures)
+    return Check(coverage_id(str(card)), verdict, said, sum(one.seconds for one in all_told), figures)

@@ -16,6 +16,8 @@ from stackproof.base.toml import Table, Wrong
 FILE = DATA / "fleet.toml"
 VERB = "fleet"
 """The verb of a host's record."""
+FIRST, BLOCK = 3, 8
+"""The replay computes each kind so often at first, and then in blocks of so many, one at least when cold and one when hot."""
 _HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9])?")
 
 
@@ -120,6 +122,27 @@ class CardProfile:
 
 
 @dataclass(frozen=True)
+class AskedSubject:
+    """What the tables of `bench` do not say of a subject: its dtype where no row does, and how much one run is, by profile."""
+
+    subject: str
+    tiny: float
+    full: float
+    dtype: str = ""
+
+
+@dataclass(frozen=True)
+class ShownFigure:
+    """A figure that shows how a measurement was taken, and its bounds."""
+
+    figure: str
+    least: float
+    most: float
+    ranks: bool = False
+    """Whether ranks tell it too, or only what the card's own process measures."""
+
+
+@dataclass(frozen=True)
 class ReplaySize:
     """How many products at once, and how large."""
 
@@ -159,6 +182,13 @@ class PairRules:
 
 
 @dataclass(frozen=True)
+class RedactionRules:
+    """What is a word before it is a host's name."""
+
+    ordinary: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class FleetRules:
     """The whole table."""
 
@@ -168,10 +198,18 @@ class FleetRules:
     limits: Limits
     state: StateRules
     profile: tuple[CardProfile, ...]
+    asked: tuple[AskedSubject, ...]
+    shown: tuple[ShownFigure, ...]
     values: ReplayValues
     replay: tuple[ReplayRow, ...]
     environment: Mapping[str, str]
     pairs: PairRules
+    redaction: RedactionRules
+
+    def __post_init__(self) -> None:
+        named = {row.subject for row in self.asked}
+        if lacking := [name for one in self.profile for name in (*one.subjects, *one.together) if name not in named]:
+            raise Wrong("asked", f"has no row of '{lacking[0]}', which a profile has")
 
 
 @cache
@@ -189,6 +227,16 @@ def small(cards: int) -> SmallGroup | None:
 def profile(name: str) -> CardProfile:
     """Return what a host does in a profile of the plan."""
     return next(one for one in load().profile if one.name == name)
+
+
+def profiles() -> tuple[str, ...]:
+    """Return what the profiles of a plan are called."""
+    return tuple(one.name for one in load().profile)
+
+
+def asked(name: str) -> AskedSubject:
+    """Return what is asked of a subject beside what the tables of `bench` say."""
+    return next(one for one in load().asked if one.subject == name)
 
 
 def usual(kind: str) -> str:

@@ -9,11 +9,12 @@ from pathlib import Path
 
 from stackproof.base.files import write_atomically
 from stackproof.base.text import plain
-from stackproof.fleet import answers, duels, judgement, links, plan
+from stackproof.fleet import answers, duels, engines, judgement, links, plan
 from stackproof.fleet.judge import FleetCourt
 from stackproof.fleet.judgement import FleetJudgement
 
 _MOST_PROBLEMS = 20
+_NOBODY = "nothing says who was to answer: make a plan first, or name them with --hosts"
 
 
 def judged(folder: Path, hosts: str | None = None) -> FleetJudgement:
@@ -23,22 +24,19 @@ def judged(folder: Path, hosts: str | None = None) -> FleetJudgement:
         Refusal: it is no folder of a sweep, or its plan is damaged.
     """
     expected = plan.expanded(hosts) if hosts else []
-    chosen = plan.load(folder) if (folder / plan.NAME).exists() or (folder / plan.NAME).is_symlink() else None
-    found = answers.gather(folder)
-    if chosen:
-        expected = [*expected, *chosen.hosts]
-        _disown(found, chosen)
-    said, damaged = duels.gather(
-        folder, chosen.id if chosen else "", {name: one.began for name, one in found.hosts.items()}
-    )
-    slow, told = links.told(folder)
+    there = (folder / plan.NAME).exists() or (folder / plan.NAME).is_symlink()
+    chosen = plan.load(folder) if there else None
+    found = answers.gather(folder, chosen.wants if chosen else None)
     name = plain(folder.absolute().name, 80, lines=False)
-    problems = [*_left_out(chosen.without if chosen else ()), *_problems(found, damaged, expected), *told]
-    return replace(
-        FleetCourt(name, found, expected, said, problems, chosen.wants if chosen else None).judge(),
-        links=slow,
-        stack=chosen.stack if chosen else "",
-    )
+    chosen = chosen or plan.without_one(name, found.hosts.values(), expected)
+    expected = [*expected, *chosen.hosts]
+    _disown(found, chosen)
+    said, damaged = duels.gather(folder, chosen.id, {host: one.began for host, one in found.hosts.items()})
+    slow, told = links.told(folder)
+    strangers = _strangers(found, expected, "in the plan" if there else "among --hosts")
+    problems = [*_left_out(chosen.without), *_unplanned(found, there), *_first([*strangers, *damaged]), *told]
+    court = FleetCourt(name, found, expected, said, problems, "" if expected else _NOBODY)
+    return replace(court.judge(), links=slow, stack=chosen.stack if there else "")
 
 
 def _disown(found: answers.FleetAnswers, chosen: plan.FleetPlan) -> None:
@@ -50,20 +48,26 @@ def _disown(found: answers.FleetAnswers, chosen: plan.FleetPlan) -> None:
 
 
 def _left_out(parts: Sequence[str]) -> list[str]:
-    return (
-        [f"the plan leaves out {' and '.join(parts)}, so nothing is proved by {'it' if len(parts) == 1 else 'them'}"]
-        if parts
-        else []
-    )
+    return [f"the plan leaves out {' and '.join(parts)}: whoever is proved is so without"] if parts else []
 
 
-def _problems(found: answers.FleetAnswers, damaged: Sequence[str], expected: Sequence[str]) -> list[str]:
+def _unplanned(found: answers.FleetAnswers, there: bool) -> list[str]:
+    """Say that there is no plan: what then is held against what."""
+    if there:
+        return []
+    return [
+        f"there is no plan ({plan.NAME}): {len(found.hosts)} records are held against all that their own profile wants"
+    ]
+
+
+def _strangers(found: answers.FleetAnswers, expected: Sequence[str], of: str) -> list[str]:
     strangers = sorted(set(found.hosts) - set(expected)) if expected else []
-    told = [f"not in the plan, and judged all the same: {', '.join(strangers[:5])}"] if strangers else []
-    told += [f"no plan says who was to answer, so nobody is missed; {len(found.hosts)} did"] if not expected else []
-    told += damaged
+    return [f"not {of}, and judged all the same: {', '.join(strangers[:5])}"] if strangers else []
+
+
+def _first(told: Sequence[str]) -> list[str]:
     more = [f"and {len(told) - _MOST_PROBLEMS} more"] if len(told) > _MOST_PROBLEMS else []
-    return told[:_MOST_PROBLEMS] + more
+    return [*told[:_MOST_PROBLEMS], *more]
 
 
 def keep(found: FleetJudgement, folder: Path) -> str:
@@ -74,6 +78,14 @@ def keep(found: FleetJudgement, folder: Path) -> str:
     except OSError as error:
         return f"{path}: the judgement cannot be kept ({error.strerror}); it is shown all the same"
     return ""
+
+
+def keeps(folder: Path, path: Path) -> bool:
+    """Whether a path is that of what the folder of a sweep keeps: its plan, its judgement, or what hosts, duels and pairs have left."""
+    place, own = path.resolve(), folder.resolve()
+    files = {own / name for name in (plan.NAME, judgement.NAME, engines.HOSTS, engines.MANIFEST)}
+    folders = {own / name for name in (answers.RECORDS, duels.FOLDER, links.FOLDER)}
+    return place in files | folders or not folders.isdisjoint(place.parents)
 
 
 def names(folder: Path) -> set[str]:
