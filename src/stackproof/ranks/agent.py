@@ -10,7 +10,6 @@ from pathlib import Path
 from torch._C._distributed_c10d import TCPStore
 from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, Std
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
-from torch.distributed.elastic.multiprocessing.subprocess_handler import SubprocessHandler
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 from stackproof.base import forking
@@ -36,6 +35,8 @@ def configuration(spec: Spec) -> LaunchConfig:
 
 def fork_ranks() -> None:
     """Let a drill's fork server start the ranks too, where there is one; torch goes on with them as with those that it starts."""
+    from torch.distributed.elastic.multiprocessing.subprocess_handler import SubprocessHandler
+
     afresh = SubprocessHandler._popen
 
     def start(self: SubprocessHandler, words: tuple[str, ...], variables: dict[str, str]) -> subprocess.Popen[bytes]:
