@@ -7,12 +7,13 @@ import math
 import pytest
 import torch
 
+from stackproof.base.text import counted
 from stackproof.device.kinds import Device
 from stackproof.device.numerics import Judgement, require_all
 from stackproof.record.checks import require
 from stackproof.record.records import Figure
 from stackproof.workloads.base import Job
-from stackproof.workloads.catalogue import get, taking_part
+from stackproof.workloads.catalogue import get, taking_part, unanchored
 from stackproof.workloads.condition import conditioned
 from stackproof.workloads.vanishing import living
 from suites.common import SEED, possible, reference
@@ -46,7 +47,9 @@ def test_training(name: str, device: Device, figures: dict[str, Figure]) -> None
     inputs = [judged.error for what, judged in found.items() if what.startswith("input")]
     _tell(figures, found, worst)
     figures |= {"loss": loss, "prediction error": found["prediction"].error, "input gradient error": max(inputs)}
-    figures["summary"] = f"loss {loss:.4f}, {len(inputs)} input gradients, {_sentence(found, worst)}"
+    figures["summary"] = (
+        f"loss {loss:.4f}, {counted(len(inputs), 'input gradient')}, {_sentence(found, worst)}{unanchored(name)}"
+    )
 
 
 @pytest.mark.deadline(120)
@@ -105,7 +108,7 @@ def test_evaluation(name: str, device: Device, figures: dict[str, Figure]) -> No
     found = conditioned(compared(actual, exact(name, evaluated), anchored(name, evaluated)), get(name))
     worst = require_all(found, f"{name} in evaluation mode,")
     _tell(figures, found, worst)
-    figures["summary"] = f"{' and '.join(actual)}: {_sentence(found, worst)}"
+    figures["summary"] = f"{' and '.join(actual)}: {_sentence(found, worst)}{unanchored(name)}"
 
 
 @pytest.mark.deadline(120)
@@ -150,4 +153,4 @@ def _tell(figures: dict[str, Figure], found: dict[str, Judgement], worst: Judgem
 
 
 def _sentence(found: dict[str, Judgement], worst: Judgement) -> str:
-    return f"worst error of {len(found)} results: {worst.error:.1e} of {worst.bound:.1e} allowed"
+    return f"worst error of {counted(len(found), 'result')}: {worst.error:.1e} of {worst.bound:.1e} allowed"

@@ -17,6 +17,7 @@ from torch import nn
 from torch._dynamo.utils import counters
 
 from stackproof.base.processes import cores
+from stackproof.base.text import counted
 from stackproof.device.kinds import Device
 from stackproof.device.numerics import require_all
 from stackproof.record.checks import CapabilityMissing, require
@@ -77,7 +78,9 @@ def test_block(name: str, stack: Stack, device: Device, figures: dict[str, Figur
     found = conditioned(compared(actual, exact(name, observed_once), anchored(name, observed_once)), get(name))
     worst = require_all(found, f"{name} with {workload.offer.compiled or 'the whole model'} compiled,")
     figures |= {"graphs": graphs, "worst error": worst.error, "its bound": worst.bound}
-    figures["summary"] = f"{graphs} graphs, worst error of {len(found)}: {worst.error:.1e} of {worst.bound:.1e} allowed"
+    figures["summary"] = (
+        f"{counted(graphs, 'graph')}, worst error of {len(found)}: {worst.error:.1e} of {worst.bound:.1e} allowed"
+    )
 
 
 def _compile(job: Job, block: str) -> None:

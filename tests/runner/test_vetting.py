@@ -42,7 +42,7 @@ def test_each_workload_is_told_with_its_file(folder: Path) -> None:
     assert found is not None
     assert found.facts()["workload.mine"] == f"workloads/mine.py {'ab' * 32}"
     assert found.facts()["project"] == "ours"
-    assert "1 workloads: mine (workloads/mine.py abababababab: 3 trainable numbers" in found.sentence()
+    assert "1 workload: mine (workloads/mine.py abababababab: 3 trainable numbers" in found.sentence()
 
 
 def test_a_refusal_is_passed_on_as_it_is(folder: Path) -> None:

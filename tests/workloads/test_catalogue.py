@@ -69,3 +69,9 @@ def test_a_name_cannot_be_taken_twice(folder: Path) -> None:
 
     with pytest.raises(Refusal, match=r"dropped_in.py: the workload 'yolov8n' exists already"):
         catalogue.names()
+
+
+def test_what_has_no_closed_form_is_told() -> None:
+    """A formula that is wrong is wrong in its float64 as well; only what is written out beside it sees that."""
+    assert catalogue.unanchored("qwen3-0.6b-lora") == ""
+    assert catalogue.unanchored("yolov8n").endswith("no closed form of yolov8n is known")

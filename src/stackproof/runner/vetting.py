@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stackproof.base.errors import Refusal
-from stackproof.base.text import tail
+from stackproof.base.text import counted, tail
 from stackproof.project import projects
 from stackproof.project.projects import Project
 from stackproof.record.records import Figure
@@ -44,7 +44,7 @@ class Vetted:
             f"{name} ({self._told(one.file)} {one.digest[:12]}: {one.seen})" for name, one in self.workloads.items()
         ]
         where = f"project {self.project.name} at {self.project.folder}" if self.project else "packages"
-        return f"{where}: {len(told)} workloads" + (f": {'; '.join(told)}" if told else "")
+        return f"{where}: {counted(len(told), 'workload')}" + (f": {'; '.join(told)}" if told else "")
 
     def facts(self) -> dict[str, Figure]:
         """Return what a record keeps of it."""

@@ -23,7 +23,7 @@ from stackproof.record.checks import require
 from stackproof.record.records import Figure
 from stackproof.workloads.base import Job, Preset, StepResult, Workload
 from stackproof.workloads.condition import conditioned
-from stackproof.workloads.updates import Update, against
+from stackproof.workloads.updates import Update, against, unanchored
 from stackproof.workloads.vanishing import lifted, vanishing
 from stackproof.workloads.work import OfWorkload, Setting, Work, name_of
 
@@ -290,12 +290,12 @@ class TrainingSteps(Work):
         """Hold the job, or its tiny sibling and then the job itself, against a reference."""
         if self.preset == "tiny":
             said, self._proved = against_float64(self.workload, self.job, self.device)
-            return said
+            return said + unanchored(self.job.optimiser)
         twin = self.build("tiny", torch.float32, self.job.recipe.autocast)
         sibling, _ = against_float64(self.workload, twin, self.device)
         said = against_itself(self.job, widened_twin(self.workload, self.job, self.device), self._dead())
         self._proved = as_before(self.workload.name, self.job)
-        return f"tiny: {sibling}; full: {said}"
+        return f"tiny: {sibling}; full: {said}{unanchored(self.job.optimiser)}"
 
     def _dead(self) -> frozenset[str]:
         """Return the kinds of parameters none of which has a gradient in exact arithmetic."""

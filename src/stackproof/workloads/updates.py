@@ -36,6 +36,12 @@ def against(optimiser: torch.optim.Optimizer) -> str:
     return f"the CPU only: no closed form for {name}{odd}"
 
 
+def unanchored(optimiser: torch.optim.Optimizer) -> str:
+    """Return what a summary of gradients adds where updates are held against the same Python alone."""
+    name = type(optimiser).__name__
+    return "" if _written(optimiser) else f"; updates of {name} compared with {against(optimiser)}"
+
+
 def _of_torch(optimiser: torch.optim.Optimizer) -> bool:
     return type(optimiser) is getattr(torch.optim, type(optimiser).__name__, None)
 
