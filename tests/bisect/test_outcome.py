@@ -69,6 +69,20 @@ def test_what_was_proved_of_a_culprit_is_said(blame: Blame, words: str) -> None:
     assert words in culprit(blame).sentence()
 
 
+def test_failures_in_either_half_of_the_proof_are_told() -> None:
+    """How many of how many runs; where none failed, which rate would have shown. The record has the numbers."""
+    found = replace(culprit(), noise=0.0, failed={"alone": (2, 2), "without": (0, 10)})
+    assert found.sentence() == (
+        "on the good side it is bad (failed in 2 of 2 runs); the bad side without it is good "
+        "(failed in 0 of 10 runs; a failure in 26% of them or more would have shown, 95 % sure)"
+    )
+    assert found.figures() == {
+        "alone": "bad", "without": "good", "alone, failed": 2, "alone, runs": 2, "without, failed": 0, "without, runs": 10,
+    }  # fmt: skip
+    rarer = replace(found, blame=replace(ALONE, without=SetWord.BAD), failed={"without": (1, 40)})
+    assert "without it is bad (failed in 1 of 40 runs), because there is another" in rarer.sentence()
+
+
 def test_commits_that_cannot_be_told_apart_are_not_proved() -> None:
     """Both are named, and what could not be run is counted."""
     guilty = FirstBad("commit", ("a" * 40, "b" * 40), 0.991, 7, 20, {"a" * 40: "does not build"})

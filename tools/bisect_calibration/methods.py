@@ -9,6 +9,7 @@ from statistics import median
 
 from stackproof.bisect import plan as bisect_plan
 from stackproof.bisect.evidence import FailureRate, SetWord, Slowdown, bound, settle
+from stackproof.bisect.failures import FailureSearch
 from stackproof.bisect.lineage import GOOD, Levels, Lineage
 from stackproof.bisect.splits import Splitting, tests_of
 from stackproof.gate import plan as gate_plan
@@ -68,28 +69,20 @@ def _sets(planted: Planted, machine: Machine, duel: Slowdown, launches: int) -> 
 
 def _failures(planted: Planted, machine: Machine) -> Told:
     """Learn how often the bad end fails, then search; every test knows the runs of those before it."""
-    rules, search = bisect_plan.load().failure, bisect_plan.load().search
-    whole, bad, limit = (
-        planted.until(planted.case.count - 1), list[float](), bound(search.error, tests_of(planted.case.count)),
-    )  # fmt: skip
+    rules = bisect_plan.load().failure
+    whole, bad = planted.until(planted.case.count - 1), list[float]()
     while not bad or not rules.enough(int(sum(bad)), len(bad)):
         bad.append(machine.run(whole))
     if not any(bad):
         return Told(frozenset(), machine.runs)
     good = [machine.run(0.0) for _ in range(rules.always if all(bad) else len(bad))]
-    rate, known = FailureRate((0, len(good)), (int(sum(bad)), len(bad))), list[tuple[SetWord, list[float]]]()
-
-    def test(units: frozenset[str]) -> SetWord:
-        seen, worse = list[float](), planted.worse(frozenset(map(int, units)))
-
-        def once(_: int) -> float:
-            seen.append(machine.run(worse))
-            return seen[-1]
-
-        known.append((settle(rate.learnt(known), once, limit, rules.most).word, seen))
-        return known[-1][0]
-
-    found = Splitting([str(unit) for unit in range(planted.case.count)], test).blame()
+    units = [str(unit) for unit in range(planted.case.count)]
+    found = FailureSearch(
+        units, lambda _: frozenset(), FailureRate((0, len(good)), (int(sum(bad)), len(bad))),
+        lambda chosen, _: machine.run(planted.worse(frozenset(map(int, chosen)))),
+        lambda runs: good.extend(machine.run(0.0) for _ in range(runs - len(good))),
+        lambda *_: None, lambda *_: None, bisect_plan.load(),
+    ).blame()  # fmt: skip
     return Told(frozenset(int(unit) for one in found for unit in one.units), machine.runs)
 
 

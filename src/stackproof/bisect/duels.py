@@ -217,6 +217,9 @@ class Duels:
         level = {"level": self.symptom.level(self._good(launched[0]))} if self.symptom.timed else {}
         return {"seen": seen, **level}
 
+    def keep_good(self, runs: int) -> None:
+        """The good side runs in every launch, and one in which it fails ends the search."""
+
     def line_up(self, key: str, builds: Mapping[int, Build], number: int) -> dict[int, float | NoAnswer]:
         """Run several candidates and the good side in one launch; return the logarithm of the time of each, by place."""
         assert self.symptom is not None

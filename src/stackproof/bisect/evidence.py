@@ -157,10 +157,12 @@ class NoAnswer:
     reason: str
 
 
-def settle(weigher: Weigher, run: Callable[[int], float | NoAnswer], limit: float, most: int) -> Settled:
-    """Run until the log odds pass the limit on either side; `run` is told how many there were before."""
-    seen: list[float] = []
-    odds = 0.0
+def settle(
+    weigher: Weigher, run: Callable[[int], float | NoAnswer], limit: float, most: int, seen: list[float] | None = None
+) -> Settled:
+    """Run until the log odds pass the limit on either side; `run` is told how many there were before, and `seen` is added to."""
+    seen = [] if seen is None else seen
+    odds = weigher.weigh(seen) if seen else 0.0
     while (abs(odds) < limit or len(seen) < weigher.fewest) and len(seen) < most:
         one = run(len(seen))
         if isinstance(one, NoAnswer):

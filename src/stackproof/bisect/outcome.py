@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
-from stackproof.bisect.evidence import SetWord
+from stackproof.base.text import counted
+from stackproof.bisect.evidence import SetWord, below
 from stackproof.bisect.search import FirstBad, SetTest
 from stackproof.bisect.splits import Blame
 from stackproof.gate.statistics import percent
@@ -44,6 +45,8 @@ class Culprit:
     """The subject lines of commits."""
     open_parts: int = 0
     """How many sets of some of its changes could not be tested, so that not all of them may be needed."""
+    failed: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """Of failures: how often the good side with it failed and of how many runs (`alone`), and the bad side without it (`without`)."""
 
     @property
     def proved(self) -> bool:
@@ -66,8 +69,8 @@ class Culprit:
         several = len(self.blame.units) > 1
         alone = "together they are" if several else "on the good side it is"
         told = [
-            f"{alone} {self.blame.alone.value}{self._effect()}",
-            f"the bad side without {'them' if several else 'it'} is {self.blame.without.value}",
+            f"{alone} {self.blame.alone.value}{self._effect()}{self._failed('alone')}",
+            f"the bad side without {'them' if several else 'it'} is {self.blame.without.value}{self._failed('without')}",
         ]
         if several and self.open_parts:
             told.append(
@@ -78,6 +81,14 @@ class Culprit:
         if self.blame.without is SetWord.BAD:
             told[1] += ", because there is another"
         return "; ".join([*told, *self._commits()])
+
+    def _failed(self, half: str) -> str:
+        """Say how often a half of the proof failed; of one that never did, what would have shown."""
+        failed, runs = self.failed.get(half, (0, 0))
+        if not runs:
+            return ""
+        shown = "" if failed else f"; a failure in {below(runs):.0%} of them or more would have shown, 95 % sure"
+        return f" (failed in {failed} of {counted(runs, 'run')}{shown})"
 
     def _effect(self) -> str:
         if not self.noise or not self.ratios:
@@ -106,6 +117,8 @@ class Culprit:
     def figures(self) -> dict[str, Figure]:
         """Return what a record keeps of its size."""
         found: dict[str, Figure] = {"alone": self.blame.alone.value, "without": self.blame.without.value}
+        for half, (failed, runs) in self.failed.items():
+            found |= {f"{half}, failed": failed, f"{half}, runs": runs}
         if self.noise and self.ratios:
             low, high = self._centre - self._reach, self._centre + self._reach
             found |= {"ratio": math.exp(self._centre), "ratio, low": math.exp(low), "ratio, high": math.exp(high)}

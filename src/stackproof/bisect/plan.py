@@ -38,7 +38,7 @@ class FailureRules:
     """Runs of an end that always fails, that never does, and that does at a rate; and of one set at most.
 
     `always`, `never`: so many runs in a row; `failures`: from so many a rate is learnt, in `learnt` runs at most; `least`: runs
-    after which `--minutes` may end it.
+    after which `--minutes` may end it; `proof`: clean runs of the bad side without the culprit.
     """
 
     always: int
@@ -47,6 +47,7 @@ class FailureRules:
     learnt: int
     least: int
     most: int
+    proof: int
 
     def enough(self, failed: int, runs: int, late: bool = False) -> bool:
         """Whether it is known how often an end fails: a failure in every run or in none takes fewer than a rate."""

@@ -5,6 +5,7 @@ A run that ends in another way than the bad end does (a signal, a hang) says not
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -101,6 +102,14 @@ class Programs:
             if ended.word != GOOD:
                 raise GoodTurnedBadError(f"the good side {ended.word}: {ended.reason}")
             self.clean += 1
+
+    def keep_good(self, runs: int) -> None:
+        """Run the good end until it was clean so often.
+
+        Raises:
+            GoodTurnedBadError: it fails.
+        """
+        self._still_good(runs, math.inf)
 
     def recheck(self) -> None:
         """Run the good side once more, now that all is known: if it fails, nothing can be blamed on the change."""

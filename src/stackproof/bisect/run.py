@@ -169,6 +169,7 @@ class Searching:
             (tested.seen if tested else found.confirmed) if timed else (), weigher.noise if isinstance(weigher, Slowdown) else 0.0,
             guilty, between.subjects(commit.names, self.workshop.checkouts.repository) if commit else {},
             found.open_parts(blame) if len(blame.units) > 1 else 0,
+            {half: counts for half, names in (("alone", blame.units), ("without", blame.left)) if (counts := found.failed(names))[1]},
         )  # fmt: skip
 
     def _again(self, moved: Sequence[Atom], subject: str, instrument: Duels | Programs, guilty: FirstBad | None) -> str:

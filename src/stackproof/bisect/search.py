@@ -9,10 +9,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
+from stackproof.base.text import counted
 from stackproof.bisect import plan
 from stackproof.bisect.atoms import Atom, AtomKind
 from stackproof.bisect.duels import Build, Duels
 from stackproof.bisect.evidence import FailureRate, NoAnswer, Settled, SetWord, Weigher, bound, settle
+from stackproof.bisect.failures import FailureSearch
 from stackproof.bisect.lineage import GOOD, Levels, Lineage, Signs
 from stackproof.bisect.needs import MovingUnit
 from stackproof.bisect.splits import Blame, Splitting, tests_of
@@ -32,6 +34,9 @@ class Instrument(Protocol):
 
     def duel(self, key: str, build: Build, number: int) -> float | NoAnswer:
         """Run a candidate once."""
+
+    def keep_good(self, runs: int) -> None:
+        """Run the good end until it was clean so often; where it fails, the search ends."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +73,9 @@ class Bisection:
     say: Say
     tests: list[SetTest] = field(default_factory=list)
     splitting: Splitting = field(init=False)
+    failures: FailureSearch | None = field(init=False, default=None)
+    """How failures that may come and go are searched, where it is that."""
+    _began: float = 0.0
 
     def __post_init__(self) -> None:
         needs = {unit.name: unit.needs for unit in self.units}
@@ -76,7 +84,14 @@ class Bisection:
 
     def blame(self) -> list[Blame]:
         """Return the culprits among the units."""
-        return self.splitting.blame()
+        weigher = self.instrument.weigher()
+        if not isinstance(weigher, FailureRate):
+            return self.splitting.blame()
+        self.failures = FailureSearch(
+            self.splitting.units, self.splitting.needs, weigher, lambda names, number: self._run(names, number),
+            self.instrument.keep_good, self._asking, self._told, plan.load(),
+        )  # fmt: skip
+        return self.failures.blame()
 
     def atoms(self, names: Collection[str]) -> list[Atom]:
         """Return the changes of these units."""
@@ -93,32 +108,35 @@ class Bisection:
         return sum(one.units < whole and one.settled.word is SetWord.UNRESOLVED for one in self.tests)
 
     def _test(self, names: frozenset[str]) -> SetWord:
-        rules, weigher = plan.load().search, self._weigher()
+        rules, weigher, seen = plan.load().search, self.instrument.weigher(), list[float]()
+        self._asking(names, self.splitting.suspects)
         limit = bound(rules.error, tests_of(len(self.units)))
-        moved, seen, began = self.atoms(names), list[float](), time.monotonic()
-        self.say(self._telling(names))
-
-        def run(number: int) -> float | NoAnswer:
-            one = self.instrument.duel(
-                f"set {_digest(names)} {number}", lambda: self.workshop.candidate(HEAD, moved), number
-            )
-            seen.extend([] if isinstance(one, NoAnswer) else [one])
-            return one
-
-        settled = settle(weigher, run, limit, _most(weigher))
-        self.tests.append(SetTest(names, settled, tuple(seen), time.monotonic() - began))
-        self.say(f"  {settled.word.value} after {settled.runs} runs{': ' + settled.reason if settled.reason else ''}")
-        self.workshop.sweep_caches()
+        settled = settle(weigher, lambda number: self._run(names, number), limit, rules.most, seen)
+        self._told(names, settled, seen)
         return settled.word
 
-    def _weigher(self) -> Weigher:
-        """Return how runs are weighed; of a failure that comes and goes, with what all sets until now said of its rate."""
-        found = self.instrument.weigher()
-        return (
-            found.learnt((one.settled.word, one.seen) for one in self.tests)
-            if isinstance(found, FailureRate)
-            else found
+    def _run(self, names: frozenset[str], number: int) -> float | NoAnswer:
+        """Run a set once; whoever goes on asks under the same key."""
+        moved = self.atoms(names)
+        return self.instrument.duel(
+            f"set {_digest(names)} {number}", lambda: self.workshop.candidate(HEAD, moved), number
         )
+
+    def _asking(self, names: frozenset[str], suspects: Sequence[str]) -> None:
+        self.splitting.suspects = suspects
+        self._began = time.monotonic()
+        self.say(self._telling(names))
+
+    def _told(self, names: frozenset[str], settled: Settled, seen: Sequence[float]) -> None:
+        """Keep what was said of a set, in place of what was said before, and say it."""
+        before = next((one for one in self.tests if one.units == names), None)
+        spent = time.monotonic() - self._began + (before.seconds if before else 0.0)
+        self.tests = [one for one in self.tests if one is not before]
+        self.tests.append(SetTest(names, settled, tuple(seen), spent))
+        why = f": {settled.reason}" if settled.reason else ""
+        failed = f", of which {int(sum(seen))} failed" if self.failures and sum(seen) else ""
+        self.say(f"  {settled.word.value} after {counted(settled.runs, 'run')}{failed}{why}")
+        self.workshop.sweep_caches()
 
     def _telling(self, names: frozenset[str]) -> str:
         """Say what is tried, what remains, and how long that will take if tests go on taking what they took."""
@@ -130,6 +148,15 @@ class Bisection:
             f"test {len(self.tests) + 1}: {len(names)} of {len(self.units)} changes ({shown}); "
             f"{len(self.splitting.suspects)} suspects, {left} tests or so to go{about}"
         )
+
+    def _weigher(self, blame: Blame) -> Weigher:
+        """Return how runs inside a culprit are weighed; of failures at the rate at which it was found."""
+        rates = self.failures.rates if self.failures else {}
+        return rates.get(blame.units) or self.instrument.weigher()
+
+    def failed(self, names: Collection[str]) -> tuple[int, int]:
+        """Return how often a set failed and of how many runs, where failures are searched; else none of none."""
+        return self.failures.counts(self.splitting.closed(names)) if self.failures else (0, 0)
 
     def commits(self, blame: Blame, line: Sequence[str]) -> FirstBad:
         """Return the first bad commit of a line, with the other changes of a blame in place."""
@@ -154,7 +181,7 @@ class Bisection:
         tested = self.of(blame.units)
         known = tested.seen if tested else self.confirmed
         last = len(line) - 1
-        told = Levels([{GOOD: 0.0, last: one} for one in known]) if timed else Signs(self._weigher())
+        told = Levels([{GOOD: 0.0, last: one} for one in known]) if timed else Signs(self._weigher(blame))
         lineage = Lineage([1.0] * len(line), told, plan.load().search.sure)
         launches = 0
         while (asked := lineage.ask(plan.load().search.beside if timed else 1)) and launches < _ENDLESS:
@@ -176,12 +203,6 @@ class Bisection:
         self.say(
             f"inside it, launch {launches + 1}: {tried}; likeliest of {len(line)} is {line[likely[0]][:10]} ({sure:.0%})"
         )
-
-
-def _most(weigher: Weigher) -> int:
-    """Return how many runs of one set there are at most."""
-    rules = plan.load()
-    return rules.failure.most if isinstance(weigher, FailureRate) else rules.search.most
 
 
 def _take_levels(lineage: Lineage, told: Levels, seen: Mapping[int, float | NoAnswer]) -> None:

@@ -32,6 +32,8 @@ class Blame:
     units: tuple[Unit, ...]
     alone: SetWord
     without: SetWord
+    left: tuple[Unit, ...] = field(default=(), compare=False)
+    """All changes without them, and without what needs them."""
 
     @property
     def proved(self) -> bool:
@@ -55,6 +57,8 @@ class Splitting:
     suspects: Sequence[Unit] = ()
     """Which changes are still suspected; for whoever watches."""
     known: dict[frozenset[Unit], SetWord] = field(default_factory=dict)
+    smaller: Callable[[list[Unit]], list[Unit]] = list
+    """Looks once more whether all of a culprit are needed."""
 
     def __post_init__(self) -> None:
         self.known |= {frozenset(): SetWord.GOOD, frozenset(self.units): SetWord.BAD}
@@ -77,11 +81,11 @@ class Splitting:
         left = list(self.units)
         without = SetWord.BAD
         while without is SetWord.BAD and len(found) < most:
-            culprit = self._smallest(left)
+            culprit = self.smaller(self._smallest(left))
             left = [unit for unit in left if not self.closed((unit,)) & set(culprit)]
             self.suspects = culprit
             without = self.ask(left)
-            found.append(Blame(tuple(culprit), self.ask(culprit), without))
+            found.append(Blame(tuple(culprit), self.ask(culprit), without, tuple(left)))
         return found
 
     def _smallest(self, order: Sequence[Unit]) -> list[Unit]:
