@@ -159,3 +159,20 @@ def test_what_must_be_finished_is_not_disturbed() -> None:
     with processes.undisturbed():
         os.kill(os.getpid(), signal.SIGTERM)
     assert signal.getsignal(signal.SIGTERM) is not signal.SIG_IGN
+
+
+def test_the_last_words_of_a_crash_say_what_it_was_and_where(tmp_path: Path) -> None:
+    """Python ends its account with the caller's caller and a list of modules, which would be all that is seen."""
+    (tmp_path / "mine.py").write_text("import os\n\ndef inner():\n    os.abort()\n\ninner()\n", encoding="utf-8")
+    with (tmp_path / "log").open("wb") as output:
+        command = [sys.executable, "-X", "faulthandler", "-c", "print('begun', flush=True); import mine"]
+        processes.start(command, output, {"PYTHONPATH": str(tmp_path)}, processes.new_mark()).wait()
+    said = processes.last_words(tmp_path / "log")
+    assert said.startswith("begun / Fatal Python error: Aborted / File ") and said.endswith('mine.py", line 4 in inner')
+    assert processes.innermost(['File "/usr/lib/python3/dist-packages/a.py", line 1 in b']) == []
+
+
+def test_the_last_words_of_others_are_their_last_lines(tmp_path: Path) -> None:
+    """As many as are asked for; of an empty log, or none, it is said that there are none."""
+    (tmp_path / "log").write_text("a\nb\n\nc\n", encoding="utf-8")
+    assert processes.last_words(tmp_path / "log", 2) == "b / c" and processes.last_words(tmp_path / "none") == "nothing"

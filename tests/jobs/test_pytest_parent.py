@@ -68,6 +68,7 @@ def test_every_end_is_told_and_the_others_run(tmp_path: Path) -> None:
     assert "3 failed, 3 passed, 1 skipped, 1 xfailed" in ended.stdout
     found = {check.id.split("::")[1]: check for check in records.read(tmp_path / "r.json").checks}
     assert found["test_crashes"].verdict is Verdict.CRASHED and "SIGSEGV" in found["test_crashes"].reason
+    assert "in test_crashes" in found["test_crashes"].reason and "Extension modules" not in found["test_crashes"].reason
     assert found["test_hangs"].verdict is Verdict.HUNG
     assert (
         "no end after 3 s; it was in File" in found["test_hangs"].reason

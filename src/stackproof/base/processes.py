@@ -168,6 +168,31 @@ def last_lines(path: Path, count: int = 5, of_bytes: int = 16384) -> list[str]:
     return [line.rstrip() for line in text.splitlines() if line.strip()][-count:]
 
 
+def last_words(path: Path, count: int = 3) -> str:
+    """Return the end of a log in one line; of a crash that Python wrote down, what it is and where, not its list of modules."""
+    lines = last_lines(path, 200, of_bytes=65536)
+    if (trace := traced(lines)) is None:
+        return " / ".join(lines[-count:]) or "nothing"
+    at, frames = trace
+    return " / ".join(dict.fromkeys([*lines[max(0, at - 1) : at + 1], *frames[:1], *innermost(frames)]))
+
+
+def traced(lines: Sequence[str]) -> tuple[int, list[str]] | None:
+    """Return at which line Python begins to tell of its own crash, and the frames of the thread, the innermost first."""
+    lines = [line.strip() for line in lines]
+    at = next((number for number, line in enumerate(lines) if line.startswith("Fatal Python error")), None)
+    if at is None:
+        return None
+    here = next((number for number, line in enumerate(lines) if line.startswith("Current thread")), at)
+    return at, [line for line in lines[here:] if line.startswith("File ")]
+
+
+def innermost(frames: Sequence[str]) -> list[str]:
+    """Return the first frame that is neither Python's nor a package's own, if there is one."""
+    libraries = ("site-packages", "dist-packages", f"{sys.base_prefix}/lib", "/lib/python3")
+    return [frame for frame in frames if not any(one in frame for one in libraries)][:1]
+
+
 BUSY = "busy host"
 """How the note of a figure begins that was taken while others used the host."""
 _BUSY = 0.1

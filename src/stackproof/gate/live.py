@@ -155,7 +155,7 @@ class LiveSide:
             how = processes.describe_exit(self._process.wait(5))
         except subprocess.TimeoutExpired:
             how = "its pipe closed"
-        said = " / ".join(processes.last_lines(self._log, 2)) or "nothing"
+        said = processes.last_words(self._log, 2)
         reason = f"{self.spec.name}: ended with {how} in '{request}'; it printed last: {said}"
         return SideEndedError(self.spec.name, Verdict.CRASHED, reason)
 

@@ -92,9 +92,7 @@ def last_words(log: Path) -> str:
     """Return the end of what a command printed, cleaned, in one line; Python's place in it first where it was ended there."""
     lines = [piece.strip() for line in processes.last_lines(log, 60, of_bytes=65536) for piece in line.split("\r")]
     lines = [line for line in lines if line]
-    trace = next((at for at, line in enumerate(lines) if line.startswith("Fatal Python error")), None)
-    if trace is not None:
-        here = next((at for at, line in enumerate(lines) if line.startswith("Current thread")), trace)
-        frames = [line for line in lines[here:] if line.startswith("File ")]
-        return plain(" / ".join((*frames[:1], *lines[max(0, trace - 1) : trace])), _WIDTH, lines=False)
+    if trace := processes.traced(lines):
+        at, frames = trace
+        return plain(" / ".join((*frames[:1], *lines[max(0, at - 1) : at])), _WIDTH, lines=False)
     return plain(" / ".join(lines[-_LINES:]), _WIDTH, lines=False) or "nothing"

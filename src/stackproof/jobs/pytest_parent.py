@@ -189,8 +189,8 @@ class _Process:
             yield told
         status = self._process.wait()
         if running or status not in (0, 1):
-            said = " / ".join(processes.last_lines(self._log, 3)) or "nothing"
-            reason = f"the process ended with {processes.describe_exit(status)}; it printed last: {plain(said, 600)}"
+            said = plain(processes.last_words(self._log), 600)
+            reason = f"the process ended with {processes.describe_exit(status)}; it printed last: {said}"
             raise Gone(Verdict.CRASHED, reason, status)
 
     def _next(self, until: float, running: bool) -> rpc.Message | None:
@@ -210,8 +210,7 @@ class _Process:
             for line in processes.last_lines(self._traces, 80, of_bytes=65536)
             if line.strip().startswith("File ")
         ]
-        own = [frame for frame in frames if "site-packages" not in frame and f"{sys.base_prefix}/lib" not in frame]
-        return f"; it was in {(own or frames)[0]}" if frames else ""
+        return f"; it was in {(processes.innermost(frames) or frames)[0]}" if frames else ""
 
     def __enter__(self) -> _Process:
         return self

@@ -94,7 +94,7 @@ class CheckProcess:
         return explain.with_finding(f"did not end by its deadline and was ended; {where}", [self._log])
 
     def _death(self, status: int) -> str:
-        said = " / ".join(processes.last_lines(self._log, 3)) or "nothing"
+        said = processes.last_words(self._log)
         reason = f"the process ended with {processes.describe_exit(status)}; it printed last: {said}"[:800]
         return explain.with_finding(reason, [self._log])
 
