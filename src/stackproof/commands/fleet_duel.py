@@ -89,9 +89,7 @@ def _duel(options: argparse.Namespace) -> int:
     open_ = f"{len(chosen)} of {counted(len(suspects), 'open suspect')}, each beside healthy hosts of its state"
     _say(open_ if chosen else "no host of the plan is an open suspect, so nobody has a duel")
     for number, challenge in enumerate(chosen):
-        with _kept(
-            duel.Duel(challenge, launcher, folder, _say, made.id), f"{number} of {counted(len(chosen), 'duel')}"
-        ) as one:
+        with _kept(duel.Duel(challenge, launcher, folder, _say, made.id), f"{number} of {len(chosen)}") as one:
             one.fight()
     found = sweep.judged(folder)
     if problem := sweep.keep(found, folder):
@@ -122,7 +120,7 @@ def _kept(one: Duel, before: str) -> Iterator[Duel]:
         yield one
     except KeyboardInterrupt:
         _say(
-            f"broken off in the duel of {one.host}, after {before}; what was decided is kept, and the same words go on"
+            f"broken off in the duel of {one.host}, after {before} suspects; what was decided is kept, and the same words go on"
         )
         raise
     finally:

@@ -30,7 +30,8 @@ def reason(host: HostStanding) -> str:
     """Return why, in a line that any tool may quote."""
     first = host.confirmed[0]
     said = first.sentence.rpartition("duel: ")[2]
-    return f"stackproof: {first.standing.value}: {_UNSAID.sub(' ', f'{first.subject} {said}')}"[:_MOST].strip()
+    told = " ".join(_UNSAID.sub(" ", f"{first.subject} {said}").split())
+    return f"stackproof: {first.standing.value}: {told}"[:_MOST].strip()
 
 
 def require() -> None:
