@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+
 import pytest
 
-from stackproof.base.text import MOST, as_typed, plain
+from stackproof.base.text import MOST, as_typed, in_shell, plain
 
 
 @pytest.mark.parametrize(
@@ -61,3 +63,23 @@ def test_endless_text_is_cut_and_says_so() -> None:
 def test_a_pattern_is_shown_as_it_was_typed(pattern: str, typed: str) -> None:
     """Neither what makes a subject a pattern, nor how a bracket is written in one."""
     assert as_typed(pattern) == typed
+
+
+def test_words_for_a_shell_are_one_line_that_shows_what_it_is() -> None:
+    """A shell reads the very words, also those that hold a line end, an escape, a mark of direction or no text at all."""
+    words = [
+        "plain",
+        "",
+        "it's",
+        "a b;touch x",
+        "$HOME",
+        "two\nlines",
+        "\x1b[31mred\\'",
+        "\u202eltr",
+        "caf\u00e9",
+        "\udcff",
+    ]
+    line = in_shell(words)
+    assert plain(line, lines=False) == line
+    read = subprocess.run(["bash", "-c", f"printf '%s\\0' {line}"], capture_output=True, check=True).stdout
+    assert read.decode("utf-8", errors="surrogateescape").split("\0")[:-1] == words

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from stackproof.stack import lockfile
+from stackproof.stack import lockfile, stacks
 
 
 def pin(name: str, version: str, files: str = "") -> str:
@@ -14,13 +14,13 @@ def pin(name: str, version: str, files: str = "") -> str:
     return f"{name}=={version} \\\n    --hash=sha256:{digest}\n"
 
 
-def lock(path: Path, *pins: str) -> lockfile.Lock:
+def lock(path: Path, *pins: str, python: str = "") -> lockfile.Lock:
     """Write a lock of these pins and read it."""
     body = "".join(pins)
     said = {
         "stack": "cpu",
         "kind": "stack",
-        "python": "3.12",
+        "python": python or ", ".join(stacks.load("cpu").pythons),
         "platform": "any",
         "packages": str(len(pins)),
         "unhashed": "0",

@@ -58,6 +58,14 @@ def test_a_lock_is_a_side(tmp_path: Path) -> None:
         ends.named(options(good=str(path), good_lock=path), "good", STACK)
 
 
+def test_a_lock_for_another_python_is_refused(tmp_path: Path) -> None:
+    """What it installs was resolved for that Python."""
+    path = tmp_path / "some.lock"
+    lock(path, pin("alpha", "1"), python="3.98")
+    with pytest.raises(Refusal, match="is for Python 3.98"):
+        ends.named(options(good=str(path)), "good", STACK)
+
+
 def test_a_lock_of_another_stack_is_refused(tmp_path: Path) -> None:
     """By what its header says."""
     path = tmp_path / "some.lock"

@@ -10,6 +10,7 @@ import pytest
 from stackproof.base.errors import Refusal
 from stackproof.bisect.atoms import Atom, AtomKind
 from stackproof.bisect.releases import between, searchable
+from stackproof.stack.lockfile import Pin
 
 _UV = """#!{python}
 import re, sys
@@ -30,6 +31,11 @@ def uv(tmp_path: Path, silent: bool = False) -> Path:
     path.write_text(_UV.format(python=sys.executable, silent=silent))
     path.chmod(0o755)
     return path
+
+
+def pin(version: str = "1.0", hashes: tuple[str, ...] = ("sha256:1",), path: str = "") -> Pin:
+    """Return a pin of the package."""
+    return Pin("alpha", version, "", hashes, path, "")
 
 
 def package(before: str, after: str) -> Atom:
@@ -76,4 +82,11 @@ def test_an_index_that_has_none_between_gives_none(tmp_path: Path) -> None:
 )
 def test_only_a_package_that_moves_alone_and_forward_is_searched(atoms: list[Atom], is_searchable: bool) -> None:
     """What moves with others has no releases of its own that could be tried."""
-    assert (searchable(atoms) is not None) is is_searchable
+    assert (searchable(atoms, [pin("1.0"), pin("1.3")]) is not None) is is_searchable
+
+
+@pytest.mark.parametrize("own", [pin(path="./wheels/alpha-1.0.whl"), pin(hashes=()), pin("1.0+xpu")])
+def test_what_came_from_elsewhere_is_not_looked_up_under_its_name(own: Pin) -> None:
+    """A file, a pin without a hash, a vendor's build: the index may have somebody else's package of that name."""
+    assert searchable([package("1.0", "1.3")], [own, pin("1.3")]) is None
+    assert searchable([package("1.0", "1.3")], [pin("1.0"), own]) is None

@@ -30,6 +30,16 @@ def pasted(run: Run, text: str) -> int:
     return subprocess.run(["bash", "-c", text], cwd="/", env=run.environment(), check=False).returncode
 
 
+def inside(run: Run, folder: Path, *ends: str) -> subprocess.CompletedProcess[str]:
+    """Search commits of the repository in which one stands, with its own program."""
+    words = [sys.executable, "-m", "stackproof", "bisect", "--stack", "cpu", "--unpinned", sys.executable, *ends]
+    words += ["--results", str(run.folder / "results"), "--json", str(run.folder / "told.json")]
+    words += ["--command", f"{sys.executable} tells.py"]
+    return subprocess.run(
+        words, cwd=folder, env=run.environment(), capture_output=True, text=True, timeout=120, check=False
+    )
+
+
 def git(folder: Path, *words: str) -> str:
     """Call git as somebody."""
     command = ["git", "-C", str(folder), "-c", "user.name=me", "-c", "user.email=me@example.org", *words]
@@ -89,17 +99,33 @@ def test_commits_of_a_repository_of_ones_own_are_run_in_their_own_checkouts(run:
         (home / "other").write_text(str(os.urandom(4)))
         git(home, "add", "-A")
         git(home, "commit", "-q", "-m", f"Ends with {code}")
-    inside = Run(home / "inner")
-    words = [sys.executable, "-m", "stackproof", "bisect", "--stack", "cpu", "--unpinned", sys.executable, *_COMMITS]
-    words += ["--results", str(run.folder / "results"), "--json", str(run.folder / "told.json")]
-    words += ["--command", f"{sys.executable} tells.py"]
-    ended = subprocess.run(
-        words, cwd=inside.folder, env=inside.environment(), capture_output=True, text=True, timeout=120, check=False
-    )
+    ended = inside(run, home / "inner", *_COMMITS)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert "FOUND: commit" in ended.stdout and "(Ends with 1)" in ended.stdout
     assert git(home, "worktree", "list").count("\n") == 1 and git(home, "status", "--porcelain") == ""
     assert pasted(run, str(run.record()["provenance"]["repeat"])) == 1
+    assert pasted(run, str(run.record()["provenance"]["repeat"])) == 1  # its checkout is there by now
+
+
+@pytest.mark.parametrize(("codes", "edit", "said"), [
+    ((0, 0, 1), "# a note\n", "FOUND: commit"), ((0, 0, 0), "raise SystemExit(1)\n", "FOUND: what is not committed here"),
+])  # fmt: skip
+def test_an_edited_checkout_is_its_commits_and_then_the_edit(
+    run: Run, codes: tuple[int, ...], edit: str, said: str
+) -> None:
+    """A commit is named in spite of a harmless edit, and an edit is named that is what fails."""
+    home = run.folder / "mine"
+    home.mkdir()
+    git(home, "init", "-q")
+    for number, code in enumerate(codes):
+        (home / "tells.py").write_text(f"# {number}\nimport sys\nif {code}: sys.exit({code})\n")
+        git(home, "add", "-A")
+        git(home, "commit", "-q", "-m", f"Ends with {code}")
+    with (home / "tells.py").open("a") as edited:
+        edited.write(edit)
+    ended = inside(run, home, "--good", "HEAD~2")
+    assert ended.returncode == 0 and said in ended.stdout, ended.stdout + ended.stderr
+    assert ("(Ends with 1)" in ended.stdout) == (codes[-1] == 1)
 
 
 def test_ends_that_say_nothing_leave_nothing_to_say(run: Run) -> None:

@@ -16,6 +16,8 @@ from stackproof.gate.variants import Variant, assignments, sources
 from stackproof.project import projects
 from stackproof.stack import stacks
 
+from .. import fakes
+
 
 def test_assignments_keep_what_follows_the_first_equals_sign() -> None:
     """A value may hold equals signs, and may be empty."""
@@ -85,6 +87,16 @@ def test_a_tree_holds_this_harness_and_the_commits_tables(tmp_path: Path, monkey
     assert (tree / harness).read_bytes() == (variants.ROOT / harness).read_bytes()
     stack = commits.git_bytes("show", "HEAD:stacks/cpu/stack.toml")
     assert (tree / "stacks/cpu/stack.toml").read_bytes() == stack
+
+
+def test_a_tree_sees_wheels_that_were_put_beside_the_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Git does not know them, and the lock names them by their place."""
+    stack = fakes.stack(tmp_path / "here", "tiny")
+    (stack / "wheels").mkdir()
+    (stack / "wheels" / "alpha-1.whl").write_text("alpha", encoding="utf-8")
+    monkeypatch.setattr(variants, "ROOT", tmp_path / "here")
+    variants._lend_wheels(tmp_path / "tree", stacks.load("tiny", tmp_path / "here" / "stacks"))
+    assert (tmp_path / "tree" / "stacks" / "tiny" / "wheels" / "alpha-1.whl").read_text(encoding="utf-8") == "alpha"
 
 
 def test_this_checkout_as_it_is_needs_no_tree() -> None:

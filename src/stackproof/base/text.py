@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import shlex
 import unicodedata
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
@@ -25,6 +26,28 @@ def plain(text: str, most: int = MOST, lines: bool = True) -> str:
     cut = text[:most]
     shown = cut if cut.isascii() and cut.isprintable() else "".join(_shown(cut, _KEPT if lines else ""))
     return f"{shown} [cut: {len(text) - most} more characters]" if len(text) > most else shown
+
+
+def in_shell(words: Iterable[str]) -> str:
+    r"""Return words as a line that a shell reads as these words, and that shows as what it is.
+
+    What cannot be shown is written as `$'\x1b'` is (bash, zsh, ksh; POSIX since 2024).
+    """
+    return " ".join(_in_shell(word) for word in words)
+
+
+def _in_shell(word: str) -> str:
+    if plain(word, len(word), lines=False) == word:
+        return shlex.quote(word)
+    return "$'" + "".join(_in_quotes(one) for one in word) + "'"
+
+
+def _in_quotes(character: str) -> str:
+    if character in "\\'":
+        return f"\\{character}"
+    if plain(character, lines=False) == character:
+        return character
+    return "".join(f"\\x{byte:02x}" for byte in character.encode("utf-8", errors="surrogateescape"))
 
 
 def in_html(text: str) -> str:

@@ -6,7 +6,6 @@ A run of a command means what `git bisect run` takes it for: 0 is good, 125 says
 from __future__ import annotations
 
 import os
-import shlex
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from typing import Protocol
 
 from stackproof.base import processes
 from stackproof.base.errors import Refusal
-from stackproof.base.text import plain
+from stackproof.base.text import in_shell, plain
 from stackproof.gate.live import SideSpec
 from stackproof.record import records
 from stackproof.record.records import NOT_EXECUTED, Verdict
@@ -135,6 +134,6 @@ def typed(words: Sequence[str], side: SideSpec) -> str:
     """Return what runs the same on a side again when it is pasted to a shell: its folder, its variables and its programs."""
     unset = [word for name in side.unset for word in ("-u", name)]
     variables = {**side.environment, "PYTHONPATH": _pythonpath(side)}
-    told = shlex.join(["env", *unset, *(f"{name}={value}" for name, value in sorted(variables.items()))])
-    path = f'PATH={shlex.quote(str(side.python.parent))}:"$PATH"'
-    return f"cd {shlex.quote(str(side.folder or Path.cwd()))} && {told} {path} {shlex.join(words)}"
+    told = in_shell(["env", *unset, *(f"{name}={value}" for name, value in sorted(variables.items()))])
+    path = f'PATH={in_shell([str(side.python.parent)])}:"$PATH"'
+    return f"{in_shell(['cd', str(side.folder or Path.cwd())])} && {told} {path} {in_shell(words)}"

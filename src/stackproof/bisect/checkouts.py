@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -10,6 +9,7 @@ from pathlib import Path
 
 from stackproof.base.errors import Refusal
 from stackproof.base.places import ROOT
+from stackproof.base.text import in_shell
 from stackproof.gate import commits
 from stackproof.gate import plan as gate_plan
 from stackproof.project import projects
@@ -84,8 +84,9 @@ class Checkouts:
         """Return what lays a checkout out once more, for a shell; those of the search are taken away."""
         if commit not in self.laid:
             return ""
-        words = ["git", "-C", str(self.repository.top), "worktree", "add", "--force", "--detach"]
-        return f"{shlex.join([*words, str(self.laid[commit]), commit])} && "
+        tree = str(self.laid[commit])
+        words = ["git", "-C", str(self.repository.top), "worktree", "add", "--force", "--detach", tree, commit]
+        return f"{{ {in_shell(['test', '-d', tree])} || {in_shell(words)}; }} && "
 
     @contextmanager
     def swept(self) -> Iterator[None]:

@@ -19,7 +19,7 @@ from stackproof.gate.variants import assignments, sources
 from stackproof.project import projects
 from stackproof.record import records, store
 from stackproof.record.records import Figure
-from stackproof.stack import lockfile, provenance
+from stackproof.stack import environments, lockfile, provenance
 from stackproof.stack.stacks import Stack
 
 SIDES = ("good", "bad")
@@ -111,6 +111,11 @@ def _lock(
             )
         return lockfile.read(stack.lock)
     found = lockfile.read_of(lock, stack) if lock else _of_commit(revision, stack)
+    python = environments.version_of(stack)
+    if lock and python not in found.header["python"].split(", "):
+        raise Refusal(
+            f"--{name}-lock {lock} is for Python {found.header['python']}, and both sides run on {python}; name one for that"
+        )
     said = str(facts.get("lock", ""))
     if said and said != "unpinned" and not lock and said != found.digest:
         raise Refusal(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from stackproof.base.text import counted
+from stackproof.bisect.between import LOCAL
 from stackproof.bisect.evidence import SetWord, below
 from stackproof.bisect.search import FirstBad, SetTest
 from stackproof.bisect.splits import Blame
@@ -60,7 +61,7 @@ class Culprit:
         if self.guilty is None or len(self.guilty.names) > 1:
             return self.label
         (first,) = self.guilty.names
-        if self.guilty.what == "commit":
+        if self.guilty.what == "commit" and first != LOCAL:
             return f"commit {first[:10]} ({self.subjects.get(first, '')}) of {self.label}"
         return f"{self.label}, since {first}"
 
@@ -68,6 +69,8 @@ class Culprit:
         """Say what was proved, and how large it is."""
         several = len(self.blame.units) > 1
         alone = "together they are" if several else "on the good side it is"
+        if self.guilty and not several:
+            alone = "the whole of it on the good side is"
         told = [
             f"{alone} {self.blame.alone.value}{self._effect()}{self._failed('alone')}",
             f"the bad side without {'them' if several else 'it'} is {self.blame.without.value}{self._failed('without')}",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 from packaging.version import InvalidVersion, Version
@@ -21,9 +22,15 @@ _PIN = re.compile(r"^([A-Za-z0-9._-]+)==([^\s\\;]+)", re.MULTILINE)
 _HASH = re.compile(r"--hash=(sha256:[0-9a-f]{64})")
 
 
-def searchable(atoms: list[Atom]) -> Atom | None:
-    """Return the package whose releases can be tried one by one: one that moves alone, from a version to a later one."""
+def searchable(atoms: list[Atom], pins: Iterable[Pin]) -> Atom | None:
+    """Return the package whose releases can be tried one by one: one that moves alone, from a version to a later one.
+
+    `pins`: of both locks. What is a file, has no hash or is one vendor's build (`+xpu`) came from no index that is asked here: whatever
+    that has under the name may be somebody else's.
+    """
     if len(atoms) != 1 or atoms[0].kind is not AtomKind.PACKAGE:
+        return None
+    if any(pin.path or pin.unhashed or "+" in pin.version for pin in pins if pin.name == atoms[0].name):
         return None
     try:
         return atoms[0] if Version(atoms[0].before) < Version(atoms[0].after) else None

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from stackproof.base.text import plain
+from stackproof.base.text import in_shell
+from stackproof.bisect import between
 from stackproof.bisect.atoms import ABSENT, Atom, AtomKind, End, Mixture, lock_text, mixed
+from stackproof.bisect.between import LOCAL
 from stackproof.bisect.search import FirstBad
 from stackproof.record.records import write_atomically
 
@@ -29,17 +30,22 @@ def _of(atom: Atom) -> str:
     if atom.kind is AtomKind.VARIABLE:
         if atom.before == ABSENT:
             return f"unset {atom.name}"
-        return f"set {plain(f'{atom.name}={atom.before}', lines=False)}"
+        return f"export {in_shell([f'{atom.name}={atom.before}'])}"
     if atom.kind is AtomKind.SOURCE:
         return f"take {atom.name} from {atom.before}"
     return f"look at {atom.label}"
 
 
-def revert(guilty: FirstBad) -> str:
+def revert(guilty: FirstBad, merge: bool) -> str:
     """Say what takes a commit back."""
-    if len(guilty.names) == 1:
-        return f"git revert {guilty.names[0][:12]}"
-    return f"one of {', '.join(one[:12] for one in guilty.names)}: they could not be told apart"
+    first = guilty.names[0][:12]
+    if len(guilty.names) > 1:
+        return f"one of {', '.join(map(between.short, guilty.names))}: they could not be told apart"
+    if guilty.names[0] == LOCAL:
+        return "look at `git status` and `git diff HEAD`"
+    if merge:
+        return f"git revert -m 1 {first} (a merge; `git log --oneline {first}^1..{first}^2` lists what it brought)"
+    return f"git revert {first} (later commits were not tried without it)"
 
 
 def command(begin: Sequence[str], moved: Collection[Atom], good: End, bad: End, subject: str, folder: Path) -> str:
@@ -49,7 +55,7 @@ def command(begin: Sequence[str], moved: Collection[Atom], good: End, bad: End, 
     words = list(begin)
     for side, mixture in ends.items():
         words += _side(side, mixture, good, folder if locks else None)
-    return shlex.join([*words, *(["--only", subject] if subject else [])])
+    return in_shell([*words, *(["--only", subject] if subject else [])])
 
 
 def _side(side: str, mixture: Mixture, good: End, folder: Path | None) -> list[str]:

@@ -117,7 +117,11 @@ class Searching:
         own = self.bisection.atoms(blame.units)
         if self.line and any(atom.kind is AtomKind.COMMITS for atom in own):
             return self.bisection.commits(blame, self.line)
-        package = None if self.options.unpinned else releases.searchable(own)
+        package = (
+            None
+            if self.options.unpinned
+            else releases.searchable(own, (*self.good.end.lock.pins, *self.bad.end.lock.pins))
+        )
         if package is None or blame.alone is not SetWord.BAD:
             return None
         try:
@@ -159,7 +163,8 @@ class Searching:
         timed = isinstance(weigher, Slowdown)
         subject = instrument.symptom.subject if isinstance(instrument, Duels) and instrument.symptom else ""
         commit = guilty if guilty and guilty.what == "commit" else None
-        taken_back = [remedies.revert(commit)] if commit else []
+        of = self.workshop.checkouts.repository
+        taken_back = [remedies.revert(commit, between.is_merge(commit.names[0], of))] if commit else []
         others = [atom for atom in own if not (commit and atom.kind is AtomKind.COMMITS)]
         taken_back += [remedies.remedy(others, rest, good, bad, self.folder)] if others else []
         moved = found.atoms(found.splitting.closed(blame.units))
@@ -167,7 +172,7 @@ class Searching:
             " + ".join(unit.label for unit in units), blame, "; ".join(taken_back),
             self._again(moved, subject, instrument, guilty),
             (tested.seen if tested else found.confirmed) if timed else (), weigher.noise if isinstance(weigher, Slowdown) else 0.0,
-            guilty, between.subjects(commit.names, self.workshop.checkouts.repository) if commit else {},
+            guilty, between.subjects(commit.names, of) if commit else {},
             found.open_parts(blame) if len(blame.units) > 1 else 0,
             {half: counts for half, names in (("alone", blame.units), ("without", blame.left)) if (counts := found.failed(names))[1]},
         )  # fmt: skip
@@ -177,7 +182,8 @@ class Searching:
         if isinstance(instrument, Duels):
             only = "" if subject == PROCESS else subject
             return remedies.command(self._gate(), moved, self.good.end, self.bad.end, only, self.folder)
-        commit = guilty.names[0] if guilty and guilty.what == "commit" and len(guilty.names) == 1 else ""
+        one = guilty.names[0] if guilty and guilty.what == "commit" and len(guilty.names) == 1 else ""
+        commit = "" if one == between.LOCAL else one
         side = self.workshop.candidate(HEAD, moved, commit)
         if isinstance(side, NoAnswer):
             return ""
@@ -235,7 +241,7 @@ def _ends(options: argparse.Namespace, stack: Stack) -> tuple[ends.NamedEnd, end
     """Return both ends; a clean checkout beside a commit is its own commit, so that there is a line between them."""
     of = repository(bool(options.command))
     good, bad = (ends.named(options, name, stack, of) for name in ends.SIDES)
-    if good.end.commit and not bad.end.commit and (head := commits.clean_head(of.folder)):
+    if good.end.commit and not bad.end.commit and (head := commits.clean_head(of.folder, of.paths)):
         bad = replace(bad, end=replace(bad.end, commit=head))
     return good, bad
 

@@ -12,6 +12,7 @@ from typing import Protocol
 from stackproof.base.text import counted
 from stackproof.bisect import plan
 from stackproof.bisect.atoms import Atom, AtomKind
+from stackproof.bisect.between import LOCAL, short
 from stackproof.bisect.duels import Build, Duels
 from stackproof.bisect.evidence import FailureRate, NoAnswer, Settled, SetWord, Weigher, bound, settle
 from stackproof.bisect.failures import FailureSearch
@@ -160,8 +161,12 @@ class Bisection:
 
     def commits(self, blame: Blame, line: Sequence[str]) -> FirstBad:
         """Return the first bad commit of a line, with the other changes of a blame in place."""
-        moved = [atom for atom in self._whole(blame) if atom.kind is not AtomKind.COMMITS]
-        return self._first("commit", blame, {one: partial(self.workshop.candidate, HEAD, moved, one) for one in line})
+        whole = self._whole(blame)
+        moved = [atom for atom in whole if atom.kind is not AtomKind.COMMITS]
+        places = {one: partial(self.workshop.candidate, HEAD, moved, one) for one in line}
+        if LOCAL in places:
+            places[LOCAL] = partial(self.workshop.candidate, HEAD, whole)
+        return self._first("commit", blame, places)
 
     def releases(self, blame: Blame, pins: Sequence[Pin]) -> FirstBad:
         """Return the first bad release of a package, of those between and the bad end's."""
@@ -199,9 +204,9 @@ class Bisection:
 
     def _say_line(self, lineage: Lineage, line: Sequence[str], asked: Sequence[int], launches: int) -> None:
         likely, sure = lineage.likeliest()
-        tried = ", ".join(line[at][:10] for at in asked)
+        tried = ", ".join(short(line[at]) for at in asked)
         self.say(
-            f"inside it, launch {launches + 1}: {tried}; likeliest of {len(line)} is {line[likely[0]][:10]} ({sure:.0%})"
+            f"inside it, launch {launches + 1}: {tried}; likeliest of {len(line)} is {short(line[likely[0]])} ({sure:.0%})"
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 from stackproof.base.errors import Refusal
@@ -70,10 +71,13 @@ def git_bytes(*arguments: str, folder: Path = ROOT) -> bytes:
         raise Refusal(f"git {arguments[0]} failed: {error.stderr.decode(errors='replace').strip()}") from error
 
 
-def clean_head(folder: Path) -> str:
-    """Return the commit of a checkout; empty where something is changed in it, or it has no history."""
+def clean_head(folder: Path, paths: Sequence[str]) -> str:
+    """Return the commit of a checkout; empty where something of these paths is changed or new in it, or it has no history.
+
+    What git ignores does not count, nor do the records that we keep in it.
+    """
     try:
-        dirty = git("status", "--porcelain", "--untracked-files=no", folder=folder)
+        dirty = git("status", "--porcelain", "--", *paths, ":(exclude)results/local", folder=folder)
         return "" if dirty else resolved("HEAD", folder)
     except Refusal:
         return ""

@@ -37,6 +37,7 @@ _SAFE: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") el
 _NAMED = re.compile(r"[A-Za-z_][\w.-]*")
 _MOST_SAID = 2500
 """Characters of what a builder says: the cause stands behind a command with all its words."""
+_WHEELS = "wheels"
 _LEFT_OUT = ("results", "docs", "tests")
 
 
@@ -196,6 +197,7 @@ def _tree(variant: Variant, stack: stacks.Stack) -> Path:
         _overlay(tree, commit)
     if variant.lock:
         _replace_lock(tree, stack, variant.lock)
+    _lend_wheels(tree, stack)
     return tree
 
 
@@ -229,6 +231,17 @@ def _replace_lock(tree: Path, stack: stacks.Stack, lock: Path) -> None:
     if why := files.why_unreadable(lock):
         raise Refusal(f"{lock}: {why}; name a file made by {advice.relock(stack.name, stack.folder)}")
     shutil.copy2(lock, tree / _lock_in_tree(stack))
+
+
+def _lend_wheels(tree: Path, stack: stacks.Stack) -> None:
+    """Let the tree see wheels that somebody has put beside the lock by hand, which git does not know."""
+    if not stack.folder.is_relative_to(ROOT):
+        return
+    place = tree / stack.folder.relative_to(ROOT) / _WHEELS
+    for wheel in (stack.folder / _WHEELS).glob("*.whl"):
+        if not (place / wheel.name).exists():
+            place.mkdir(parents=True, exist_ok=True)
+            (place / wheel.name).symlink_to(wheel.resolve())
 
 
 def _prepare(tree: Path, variant: Variant, stack: stacks.Stack, say: environments.Say) -> Path:
