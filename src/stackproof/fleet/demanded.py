@@ -293,6 +293,8 @@ def _facts(facts: Mapping[str, Figure], wants: PlanWants) -> Iterator[str]:
         yield f"does not say how many cards it has, in one number that can be ({told})"
     if cards < wants.cards:
         yield f"{cards} of the {wants.cards} cards that the plan wants"
+    for name, asked in (("stack", wants.stack), ("verified on", stacks.load(wants.stack).device)):
+        yield from _is(facts, name, asked)
     if facts.get("rehearsed") is not False:
         yield "was rehearsed, so nothing is known of its hardware"
     pinned, lock, hashed = facts.get("pinned"), facts.get("lock"), facts.get("files hashed")

@@ -102,7 +102,7 @@ class FleetPlan:
             if told != wants:
                 shown = plain(told, 40, lines=False) or "none"
                 return f"its record is of another {what} ({shown}, and the sweep's is {wants or 'none'}); left out, let it run again"
-        return _untimely(answer.began, self.made)
+        return _untimely(answer.began, answer.took, self.made)
 
 
 def _is_time(text: str) -> bool:
@@ -112,17 +112,19 @@ def _is_time(text: str) -> bool:
         return False
 
 
-def _untimely(began: str, made: str) -> str:
+def _untimely(began: str, took: float, made: str) -> str:
     """Say that a record is older than its plan, or of a time to come."""
     try:
         when = datetime.fromisoformat(began)
         early = bool(made) and when < datetime.fromisoformat(made) - _CLOCKS
-        late = when > datetime.now(timezone.utc) + _CLOCKS
+        late = when + timedelta(seconds=took) > datetime.now(timezone.utc) + _CLOCKS
+    except OverflowError:
+        early, late = False, True
     except (ValueError, TypeError):
         return "its record does not say when it began; left out, let it run again"
     if not early and not late:
         return ""
-    said = f"before the plan was made ({made[:16]})" if early else "in a time to come"
+    said = f"before the plan was made ({made[:16]})" if early else f"and ended {took:.3g} s later, in a time to come"
     return f"its record began {plain(began[:16], lines=False)}, {said}; left out, set its clock and let it run again"
 
 
