@@ -115,3 +115,18 @@ def test_an_end_without_a_reason_is_said_to_be_one(tmp_path: Path) -> None:
     path.write_text(json.dumps({**told, "verdict": "interrupted"}), encoding="utf-8")
     host = sweep.judged(folder).hosts[0]
     assert (host.standing, host.reason) == (Standing.NOT_REACHED, "ended 'interrupted', and does not say why")
+
+
+def test_a_record_that_was_copied_is_nobodys(tmp_path: Path) -> None:
+    """Two hosts never measure the same to the last digit, so neither is believed; the others are."""
+    folder = fleet(tmp_path, 7)
+    path = answers.record_path(folder, "n01")
+    told = json.loads(path.read_text())
+    told["measurements"][0]["samples"][0] *= 1 - 1e-9
+    told["measurements"][0]["figures"].update(low=told["measurements"][0]["samples"][0])
+    path.write_text(json.dumps(told), encoding="utf-8")
+    other = json.dumps({**told, "provenance": {**told["provenance"], "host": "n02"}})
+    answers.record_path(folder, "n02").write_text(other, encoding="utf-8")
+    found = sweep.judged(folder)
+    assert found.counts == {Standing.NOT_REACHED: 2, Standing.PROVED: 5}
+    assert found.hosts[0].reason.startswith("its figures are those of n02, to the last digit")

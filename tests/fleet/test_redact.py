@@ -128,3 +128,12 @@ def test_what_names_nobody_stays(tmp_path: Path) -> None:
     text = "torch: 2.15.0 -> 2.14.0 at 12:30:45 in replay/0::product-float32[normal], 3.5 % of 28a7011291b7"
     (reason,) = (one.reason for one in hidden(tmp_path, NODES, text)[1].hosts if one.standing is Standing.WRONG)
     assert reason == f"doctor: {text}"
+
+
+def test_a_host_that_a_record_names_falsely_goes_too(tmp_path: Path) -> None:
+    """It may be none of the sweep."""
+    folder = fleet(tmp_path / "a-sweep", 0, *map(MadeHost, NODES))
+    path = answers.record_path(folder, NODES[0])
+    path.write_text(path.read_text().replace('"host": "node01"', '"host": "loginmars"'), encoding="utf-8")
+    told = outputs(redact.redacted(sweep.judged(folder), SECRET, sweep.names(folder)))
+    assert "says that it is of 'host-" in told and not leaks(told, ["loginmars", *NODES])

@@ -74,6 +74,8 @@ class HostAnswer:
     """What it has not done, or otherwise than it was asked to, in sentences."""
     pinned: bool = True
     """Whether its environment was proved to be the lock."""
+    figures: int = 0
+    """A hash of all that it measured; 0 where that does not differ in itself."""
 
 
 @dataclass
@@ -105,8 +107,23 @@ def gather(folder: Path, wants: PlanWants | None = None) -> FleetAnswers:
             found.hosts[host] = read(path, host, wants)
         except Refusal as refusal:
             found.refused[host] = plain(str(refusal).replace(str(folder), folder.name), 400, lines=False)
+    _without_copies(found)
     found.begun = {name for name in _begun(folder) if name not in found.hosts}
     return found
+
+
+def _without_copies(found: FleetAnswers) -> None:
+    """Leave out records that hold the same figures to the last digit: no two hosts measure the same, so one was copied."""
+    alike: dict[int, list[str]] = {}
+    for name, answer in found.hosts.items():
+        alike.setdefault(answer.figures, []).append(name)
+    for names in (names for figures, names in alike.items() if figures and len(names) > 1):
+        for name in names:
+            other = next(one for one in names if one != name)
+            found.refused[name] = (
+                f"its figures are those of {other}, to the last digit: one was copied; let both run again"
+            )
+            del found.hosts[name]
 
 
 def _listed(folder: Path) -> list[Path]:
@@ -172,8 +189,13 @@ def _answer(record: Record, host: str, wants: PlanWants) -> HostAnswer:
     return HostAnswer(
         host, f"{place.stack}{rehearsed} on {place.devices}", state(record.provenance), record.verdict, _reason(record), record.started,
         record.seconds, tuple(cards[number] for number in sorted(cards, key=int)), record.stack, *_own(record.provenance),
-        tuple(held.faults), record.provenance.get("pinned") is not False,
+        tuple(held.faults), record.provenance.get("pinned") is not False, _figures(record),
     )  # fmt: skip
+
+
+def _figures(record: Record) -> int:
+    measured = tuple(tuple(row.samples) for row in record.measurements)
+    return hash(measured) if any(len(set(samples)) > 1 for samples in measured) else 0
 
 
 def _own(facts: Mapping[str, Figure]) -> tuple[str, str]:

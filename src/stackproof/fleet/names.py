@@ -35,6 +35,8 @@ _PLACES = (
     re.compile(r"(?m)^([\w.-]+):"),
 )  # fmt: skip
 """Where a name stands, whatever word it is; a list of several is taken apart."""
+_OTHER = re.compile(r"(?<=says that it is of ')[^']+(?=')")
+"""Whom a record of another host names."""
 _LIST = re.compile(r"[\[{]\d+(?:[,-]|\.\.)[\d,.-]*[\]}]")
 _LONG, _SHORT = 4, 2
 
@@ -99,6 +101,7 @@ class Names:
     def clean(self, text: str) -> str:
         """Return a text without them."""
         text = self.files.sub(lambda found: self.told.get(found[0].casefold(), "host"), _normal(text))
+        text = _OTHER.sub(lambda found: self.host(found[0]), text)
         for place in _PLACES if self.words else ():
             text = place.sub(self._placed, text)
         text = _CUT.sub(self._ended, text) if "[cut: " in text else text

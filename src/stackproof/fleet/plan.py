@@ -22,6 +22,7 @@ from stackproof.base.text import plain
 from stackproof.base.toml import OneOf, Table, Wrong
 from stackproof.fleet import rules, wanted
 from stackproof.fleet.answers import RECORDS, HostAnswer
+from stackproof.stack import stacks
 
 SCHEMA = "stackproof.fleet-plan/1"
 NAME = "plan.json"
@@ -146,6 +147,9 @@ def load(folder: Path) -> FleetPlan:
     chosen = Table(path, found).row(FleetPlan)
     if lacks := next((name for name in ("hosts", "id", "made") if not getattr(chosen, name)), ""):
         raise Refusal(f"{path}: '{lacks}' is empty, so it says neither who is swept nor what is an answer; {remedy}")
+    if chosen.stack not in stacks.names():
+        said = plain(chosen.stack, 40, lines=False)
+        raise Refusal(f"{path}: is of stack '{said}', which is none{suggestion(said, stacks.names())}; {remedy}")
     return chosen
 
 
