@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from stackproof.base.errors import Refusal
 from stackproof.base.files import write_atomically
 from stackproof.base.text import plain
 from stackproof.fleet import answers, duels, engines, judgement, links, plan
@@ -24,6 +25,10 @@ def judged(folder: Path, hosts: str | None = None) -> FleetJudgement:
         Refusal: it is no folder of a sweep, or its plan is damaged.
     """
     expected = plan.expanded(hosts) if hosts else []
+    if hosts is not None and not expected:
+        raise Refusal(
+            f"--hosts '{plain(hosts, 40, lines=False)}' names nobody; write it as node[01-16], or leave it out"
+        )
     there = (folder / plan.NAME).exists() or (folder / plan.NAME).is_symlink()
     chosen = plan.load(folder) if there else None
     found = answers.gather(folder, chosen.wants if chosen else None)
