@@ -290,7 +290,7 @@ def test_doctor_runs_without_an_environment(root: Path) -> None:
 def test_lock_session_passes_its_names_on(root: Path) -> None:
     """An unknown name is refused by the verb; so is none."""
     assert "there is no stack 'cpuu' (did you mean 'cpu'?)" in nox(root, "-s", "lock", "--", "cpuu").stdout
-    assert "the following arguments are required: NAME" in nox(root, "-s", "lock").stdout
+    assert "one of the arguments NAME --stack is required" in nox(root, "-s", "lock").stdout
 
 
 @pytest.fixture
