@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from statistics import median
 
+from stackproof.base.text import counted
 from stackproof.base.units import shown
 from stackproof.fleet import agreement, majority, rules
 from stackproof.fleet.agreement import Yardstick
@@ -239,8 +240,8 @@ def _unpinned(hosts: Iterable[HostAnswer]) -> list[str]:
     names = [host.host for host in hosts if not host.pinned]
     if not names:
         return []
-    what = "an environment that is no lock of ours: only its flavour of torch is proved, not its packages"
-    return [f"unpinned: {len(names)} hosts, such as {min(names)}, have {what}"]
+    what = "in an environment that is no lock of ours: only its flavour of torch is proved, not its packages"
+    return [f"unpinned: {counted(len(names), 'host')}, such as {min(names)}, {what}"]
 
 
 def _agreeing(findings: Sequence[FleetFinding]) -> str:
@@ -265,18 +266,16 @@ def _notes(groups: Sequence[_Group], votes: Mapping[str, list[Vote]], told: Sequ
 def _faster(told: _Told) -> Iterator[str]:
     """Yield in what a few cards are much faster than all others, which are called proved, and might be the slow ones."""
     for strip in told.strips:
-        fast = told.faster.get(strip.subject, [])
-        gaps = [1 / ratio - 1 for ratio in strip.ratios if ratio]
-        if fast:
-            rest = sum(ratio > 0 for ratio in strip.ratios) - len(fast)
-            gap, names = (
-                median(sorted(gaps)[-len(fast) :]),
-                ", ".join(dict.fromkeys(card.host for card in fast[:_MOST_TOLD])),
-            )
-            yield (
-                f"group {told.group.name}: {len(fast)} cards are {gap:.1%} faster than the other {rest} in {strip.subject} ({names}): "
-                "which of them are as they should be no comparison within the group tells; hold them against earlier records"
-            )
+        if not (fast := told.faster.get(strip.subject, [])):
+            continue
+        ratios = sorted(ratio for ratio in strip.ratios if ratio)
+        gap, hosts = 1 / median(ratios[: len(fast)]) - 1, list(dict.fromkeys(card.host for card in fast))
+        more = f" and {len(hosts) - _MOST_TOLD} more" if len(hosts) > _MOST_TOLD else ""
+        said = f"{counted(len(fast), 'card')} {'is' if len(fast) == 1 else 'are'} {gap:.1%} faster than the other {len(ratios) - len(fast)}"
+        yield (
+            f"group {told.group.name}: {said} in {strip.subject} ({', '.join(hosts[:_MOST_TOLD])}{more}): "
+            "which of them are as they should be no comparison within the group tells; hold them against earlier records"
+        )
 
 
 def _doubts(told: _Told) -> Iterator[str]:

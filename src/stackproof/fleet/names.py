@@ -31,7 +31,7 @@ _PLACES = (
     ),
     re.compile(r"such as [\w.-]+ with ([\w.-]+)"),
     re.compile(r"['\"/]([\w.-]+?)(?=['\"/]|\.json\b|\.started\b)"),
-    re.compile(r"\(([\w.-]+(?:, [\w.-]+)*)\)"),
+    re.compile(r"\(([\w.-]+(?:, [\w.-]+)*)(?: and \d+ more)?\)"),
     re.compile(r"(?m)^([\w.-]+):"),
 )  # fmt: skip
 """Where a name stands, whatever word it is; a list of several is taken apart."""
