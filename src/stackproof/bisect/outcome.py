@@ -61,7 +61,9 @@ class Culprit:
         if self.guilty is None or len(self.guilty.names) > 1:
             return self.label
         (first,) = self.guilty.names
-        if self.guilty.what == "commit" and first != LOCAL:
+        if first == LOCAL:
+            return f"{LOCAL}, of {self.label}"
+        if self.guilty.what == "commit":
             return f"commit {first[:10]} ({self.subjects.get(first, '')}) of {self.label}"
         return f"{self.label}, since {first}"
 
