@@ -76,7 +76,7 @@ class CheckTerms:
             yield f"has {_shown(digest)} for 'digest', which is none"
         first, block = rules.FIRST * self.batch, rules.BLOCK * self.batch
         if not _whole(products) or products < first + 2 * block or (products - first) % block:
-            yield f"has {_shown(products)} for 'products', not {first} and twice or more often {block}"
+            yield f"has {_shown(products)} for 'products', not {first} + n x {block} with n of 2 or more"
         for name in ("odd", "odd cold", "odd hot"):
             odd = figures.get(name)
             if not (_whole(odd) and (odd == 0 or (name in may_be and 0 < odd <= _number(products)))):
