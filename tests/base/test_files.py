@@ -93,6 +93,18 @@ def test_a_file_is_replaced_whole_for_whom_it_is_meant(tmp_path: Path, asked: tu
     assert sorted(one.name for one in tmp_path.iterdir()) == ["file", "link"]
 
 
+def test_a_disk_without_room_is_full_and_a_closed_one_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Room is what a program may lack for a while; a folder that is read-only or gone is as it is."""
+    assert not files.is_full(tmp_path) and not files.is_full(tmp_path / "gone") and not list(tmp_path.iterdir())
+    for number, full in ((errno.ENOSPC, True), (errno.EDQUOT, True), (errno.EROFS, False)):
+
+        def say(number: int = number, **_: object) -> None:
+            raise OSError(number, os.strerror(number))
+
+        monkeypatch.setattr(files.tempfile, "TemporaryFile", say)
+        assert files.is_full(tmp_path) is full
+
+
 def test_what_may_not_be_looked_at_is_not_there(tmp_path: Path) -> None:
     """Such as the home of another user that `sudo` kept; a name that is too long is refused like it, to root as well."""
     closed = tmp_path / ("x" * 300)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from stackproof.base import files
 from stackproof.base.errors import Refusal
 from stackproof.bisect.journal import Journal
 from stackproof.bisect.journal_rows import fits
@@ -48,6 +49,8 @@ def test_a_line_that_was_cut_short_is_lost_alone(tmp_path: Path) -> None:
     ("text", "words"),
     [
         ("torn", "no journal"),
+        ("[" * 100_000 + "\n", ":1: is damaged"),
+        ('{"schema": "stackproof-bisect-1", "good": "a", "bad": "b"}\n' + "[" * 100_000 + "\n", ":2: is damaged"),
         ("[]\n", "no journal"),
         ('{"schema": "other"}\n', "no journal"),
         ('{"schema": "stackproof-bisect-1", "good": "a", "bad": "c"}\n', "its bad is 'c'"),
@@ -69,9 +72,25 @@ def test_a_full_disk_ends_it_with_how_to_go_on(tmp_path: Path) -> None:
     journal = Journal(path, ABOUT)
     journal.once("set one 0", lambda: {"seen": 0.0})
     journal.path = Path("/dev/full")
-    with pytest.raises(Refusal, match="No space left.*--continue"):
+    with pytest.raises(Refusal, match="No space left.*make room"):
         journal.once("set two 0", dict)
     assert set(Journal(path, ABOUT).known) == {"set one 0"}
+
+
+def test_what_was_found_out_on_a_full_disk_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row may still fit, and would say for good that a side fails, because there was no room."""
+    path = tmp_path / "journal.jsonl"
+    journal = Journal(path, ABOUT)
+    with monkeypatch.context() as full, pytest.raises(Refusal, match="No space left"):
+        full.setattr(files, "is_full", lambda folder: folder == tmp_path)
+        journal.once("set one 0", lambda: {"seen": 1.0})
+    assert Journal(path, ABOUT).known == {}
+
+
+def test_a_device_is_no_journal() -> None:
+    """Nothing is kept in it."""
+    with pytest.raises(Refusal, match="/dev/null: is no journal of `bisect`; name the journal.jsonl"):
+        Journal(Path("/dev/null"), ABOUT)
 
 
 GOOD_ROWS = [

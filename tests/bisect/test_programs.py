@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -9,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from stackproof.base import files, processes
+from stackproof.base.errors import Refusal
 from stackproof.bisect.attempts import OwnCommand, ProgramEnd
 from stackproof.bisect.duels import NotReproducedError
 from stackproof.bisect.evidence import FailureRate, NoAnswer, bound
@@ -34,6 +37,38 @@ def test_exit_codes_mean_what_git_takes_them_for(tmp_path: Path, code: str, word
     """A signal and a hang have words of their own, because they may be another trouble."""
     ended = OwnCommand([sys.executable, "-c", _TELLS], 1.0 if code == "hang" else 20.0)(side(code), tmp_path)
     assert ended.word == word and "it printed last" in ended.reason
+
+
+@pytest.mark.parametrize("code", ["1", "125", "abort"])
+def test_what_fails_on_a_full_disk_is_refused_and_not_judged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str
+) -> None:
+    """It may have failed for want of room; what ends well is good all the same."""
+    monkeypatch.setattr(files, "is_full", lambda folder: folder == Path.cwd())
+    command = OwnCommand([sys.executable, "-c", _TELLS], 20.0)
+    with pytest.raises(Refusal, match="there is no room, and what fails then says nothing of a side; make room"):
+        command(side(code), tmp_path)
+    assert command(side("0"), tmp_path).word == "good"
+
+
+def test_a_host_that_has_nothing_left_is_no_missing_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Too many open files: the remedy is another one."""
+
+    def start(*_: object, **__: object) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(processes, "start", start)
+    with pytest.raises(Refusal, match=r"cannot be started \(Too many open files\); give it more of that"):
+        OwnCommand(["true"], 20.0)(side("0"), tmp_path)
+
+
+@pytest.mark.parametrize("code", ["1", "hang"])
+def test_a_program_that_prints_nothing_is_said_to(tmp_path: Path, code: str) -> None:
+    """And one that never stops printing is no trouble."""
+    silent = OwnCommand([sys.executable, "-c", _TELLS], 1.0 if code == "hang" else 20.0)(side(code), tmp_path)
+    assert silent.reason.endswith("it printed last: nothing")
+    endless = OwnCommand([sys.executable, "-c", "while True: print('y' * 999)"], 1.0)(side(code), tmp_path)
+    assert endless.word == "hung" and (tmp_path / "output.log").stat().st_size < 3 << 20 and len(endless.reason) < 1000
 
 
 @dataclass

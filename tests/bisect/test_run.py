@@ -98,6 +98,47 @@ def test_the_journal_of_another_search_is_refused(run: Run) -> None:
     assert ended.returncode == 2 and "is of another search: its bad side" in ended.stderr
 
 
+def test_what_was_stopped_goes_on_by_the_command_that_it_says(run: Run) -> None:
+    """The last line but one is pasted to a shell elsewhere, also where the search that was stopped had gone on itself."""
+    stop = "import os, pathlib, signal\npath = pathlib.Path('count'); path.write_text(path.read_text() + '.' if path.exists() else '.')\n"
+    stop += "len(path.read_text()) in (3, 6) and os.kill(os.getppid(), signal.SIGINT)\n"
+    ended = run(stop + _PAIR)
+    for code in (130, 0):
+        (again,) = [line.split(": ", 1)[1] for line in ended.stdout.splitlines() if line.startswith("  to go on: ")]
+        ended = subprocess.run(
+            ["sh", "-c", again],
+            cwd="/",
+            env=run.environment(),
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert ended.returncode == code, ended.stdout + ended.stderr
+    assert len(run.journals()) == 1 and "FOUND: A=0 -> 1 + C=0 -> 1" in ended.stdout
+
+
+def test_a_search_does_not_go_on_with_another_state_of_the_code(run: Run) -> None:
+    """What changed is named: a file of the command, a file of the repository, the commit that is checked out."""
+    git = ["git", "-C", str(run.folder), "-c", "user.email=a@b", "-c", "user.name=n"]
+    (run.folder / "code.py").write_text("one\n")
+    for words in (["init", "-q"], ["add", "code.py"], ["commit", "-qm", "one"]):
+        subprocess.run([*git, *words], check=True)
+    assert run(_PAIR).returncode == 0
+    changed = run(_PAIR + "# another\n", "--continue")
+    assert (
+        changed.returncode == 2
+        and "its files of the command is '" in changed.stderr
+        and ", tells.py " in changed.stderr
+    )
+    (run.folder / "code.py").write_text("two\n")
+    dirty = run(_PAIR, "--continue")
+    assert dirty.returncode == 2 and "its changed files is 'none', here it is 'code.py" in dirty.stderr
+    subprocess.run([*git, "commit", "-qam", "two"], check=True)
+    moved = run(_PAIR, "--continue")
+    assert moved.returncode == 2 and "its HEAD is '" in moved.stderr
+
+
 def test_commits_of_a_project_are_searched_by_first_parent(run: Run) -> None:
     """Eight commits; the sixth is bad, the third cannot be tested, and one does not change the project's files at all."""
     project = run.folder / "project"

@@ -14,7 +14,7 @@ from stackproof import cli
     [
         ((), "both ends are this checkout as it is; name what differs: --good REF"),
         (("--good", "HEAD", "--bad", "HEAD"), "both ends are HEAD"),
-        (("--bad-env", "A=1", "--good-env", "A=1"), "both ends are this checkout"),
+        (("--bad-env", "A=1", "--good-env", "A=1"), "both ends have A=1, which is no difference"),
         (("--good", "HEAD", "--what", "gemm-float3"), "did you mean 'gemm-float32'"),
         (("--good", "HEAD", "--what", "gemm-float32::tme"), "nothing that is compared (did you mean"),
         (("--good", "HEAD", "--what", "operatrs"), "is no counter (did you mean 'operators'?)"),

@@ -60,15 +60,17 @@ def test_all_that_was_asked_for_is_written(tmp_path: Path, temporary: Path) -> N
 
 @pytest.mark.parametrize("broken", ["record", "json", "junit", "markdown"])
 def test_a_record_survives_whatever_cannot_be_written(tmp_path: Path, temporary: Path, broken: str) -> None:
-    """It goes to the temporary folder, and the refusal says where it is."""
+    """It stays where records are, or goes to the temporary folder if not even it can be written; the refusal says where it is."""
     (tmp_path / "file").touch()
     places = {name: tmp_path / name for name in ("record", "json", "junit", "markdown")}
     places[broken] = tmp_path / "file" / "below"
     outputs = Outputs(tmp_path, places["json"], places["junit"], places["markdown"])
-    with pytest.raises(Refusal, match="below: .* cannot be written .*; the record of this run was saved as"):
+    where = "was saved as" if broken == "record" else f"is {places['record']}$"
+    with pytest.raises(Refusal, match=f"below: .* cannot be written .*; the record of this run {where}"):
         writer.keep(ended(), places["record"], outputs, lambda record: "a page")
-    (rescued,) = temporary.glob("stackproof-*/record.json")
-    assert records.read(rescued).checks[0].id == "smoke/a::b"
+    (kept,) = temporary.glob("stackproof-*/record.json") if broken == "record" else [places["record"]]
+    assert records.read(kept).checks[0].id == "smoke/a::b"
+    assert bool(list(temporary.iterdir())) is (broken == "record")
 
 
 @pytest.mark.parametrize(

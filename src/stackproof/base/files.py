@@ -17,6 +17,8 @@ from stackproof.base.errors import Refusal
 MOST_BYTES = 1 << 30
 """What is read whole is smaller: records, keys, locks."""
 _PATIENCE_S = 3.0
+_ROOM = 1 << 16
+"""Bytes for which there is room unless a disk is full."""
 _KINDS = (
     (stat.S_ISDIR, "is a folder, not a file"),
     (stat.S_ISSOCK, "is a socket, not a file"),
@@ -173,6 +175,16 @@ def why_unwritable(path: Path) -> str:
     if stat.S_ISFIFO(mode) and not str(path).startswith(_OPENED):
         return _why_unheard(path)
     return "" if os.access(path, os.W_OK) else "cannot be written (Permission denied)"
+
+
+def is_full(folder: Path) -> bool:
+    """Whether nothing more can be written below a folder because a disk or a quota has no room."""
+    try:
+        with tempfile.TemporaryFile(dir=folder, buffering=0) as probe:
+            probe.write(bytes(_ROOM))
+    except OSError as error:
+        return error.errno in (errno.ENOSPC, errno.EDQUOT)
+    return False
 
 
 def why_no_folder(path: Path) -> str:

@@ -5,20 +5,23 @@ A run of a command means what `git bisect run` takes it for: 0 is good, 125 says
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from stackproof.base import processes
+from stackproof.base import files, kept_output, processes
 from stackproof.base.errors import Refusal
 from stackproof.base.text import in_shell, plain
 from stackproof.gate.live import SideSpec
 from stackproof.record import records
 from stackproof.record.records import NOT_EXECUTED, Verdict
 
+_WIDTH = 400
 SKIPS = 125
 """The exit code with which a command says that a candidate cannot be tested."""
 NOTHING, GOOD, REFUSED = "nothing", "good", "refused"
@@ -58,10 +61,11 @@ class OwnCommand:
     def __call__(self, side: SideSpec, folder: Path) -> ProgramEnd:
         """Run it in the side's checkout, or where one stands."""
         status = _run(self.words(side), side, folder, self.seconds, side.folder or Path.cwd())
-        said = " / ".join(plain(line, lines=False) for line in processes.last_lines(folder / "output.log", 2))
+        lines = (plain(line, _WIDTH, lines=False) for line in processes.last_lines(folder / "output.log", 2))
+        said = f"it printed last: {' / '.join(lines) or 'nothing'}"
         if status is None:
-            return ProgramEnd("hung", f"did not end within {self.seconds:.0f} s; it printed last: {said}")
-        reason = f"ended with {processes.describe_exit(status)}; it printed last: {said or 'nothing'}"
+            return ProgramEnd("hung", f"did not end within {self.seconds:.0f} s; {said}")
+        reason = f"ended with {processes.describe_exit(status)}; {said}"
         if status in (0, SKIPS):
             return ProgramEnd(NOTHING if status else GOOD, reason)
         return ProgramEnd("crashed" if status < 0 else "failed", reason)
@@ -117,17 +121,35 @@ def _run(words: list[str], side: SideSpec, folder: Path, seconds: float, where: 
     folder.mkdir(parents=True, exist_ok=True)
     path = os.pathsep.join((str(side.python.parent), os.environ.get("PATH", os.defpath)))
     environment, mark = {**side.environment, "PATH": path, "PYTHONPATH": _pythonpath(side)}, processes.new_mark()
-    with (folder / "output.log").open("wb") as output:
+    with kept_output.kept(folder / "output.log") as output:
         try:
             child = processes.start(words, output, environment, mark, cwd=str(where), unset=side.unset)
         except OSError as error:
-            raise Refusal(f"'{words[0]}' cannot be started ({error.strerror}); name a program that is there") from error
+            raise Refusal(f"'{words[0]}' cannot be started ({error.strerror}); {_remedy(error)}") from error
         try:
-            return child.wait(seconds)
+            status: int | None = child.wait(seconds)
         except subprocess.TimeoutExpired:
-            return None
+            status = None
         finally:
             processes.end_tree(mark, child)
+    if status != 0:
+        require_room(folder, where, Path(tempfile.gettempdir()))
+    return status
+
+
+def _remedy(error: OSError) -> str:
+    """Say what to do about a program that does not start: it may be there, and this host have nothing left for it."""
+    spent = error.errno in (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)
+    return "give it more of that (see `ulimit -a`)" if spent else "name a program that is there"
+
+
+def require_room(*folders: Path) -> None:
+    """Refuse to judge what failed while a disk is full that it may have needed: that says nothing of a side."""
+    for folder in folders:
+        if files.is_full(folder):
+            raise Refusal(
+                f"{folder}: there is no room, and what fails then says nothing of a side; make room, then run it again"
+            )
 
 
 def typed(words: Sequence[str], side: SideSpec) -> str:

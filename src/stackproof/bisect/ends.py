@@ -86,7 +86,7 @@ def _file(place: Path, lock: Path | None, name: str) -> tuple[str, Path | None, 
 def _is_json(place: Path) -> bool:
     try:
         json.loads(place.read_bytes())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return place.suffix == ".json"
     return True
 

@@ -5,6 +5,7 @@ Nothing else is kept: who goes on asks the same questions in the same order, and
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Callable, Mapping
@@ -18,6 +19,7 @@ from stackproof.bisect.journal_rows import fits
 
 NAME = "journal.jsonl"
 SCHEMA = "stackproof-bisect-1"
+_NO_JOURNAL = "is no journal of `bisect`; name the journal.jsonl of the run to go on with"
 Told = dict[str, Any]
 """What JSON can say."""
 
@@ -37,6 +39,8 @@ class Journal:
         """
         self.path = path
         self.known: dict[str, Told] = {}
+        if path.exists() and not path.is_file():
+            raise Refusal(f"{path}: {_NO_JOURNAL}")
         self.resumed = path.exists() and path.stat().st_size > 0
         if self.resumed:
             self.known = _read(path, about)
@@ -53,14 +57,17 @@ class Journal:
         return self.known[key]
 
     def _append(self, row: Told) -> None:
+        """Add a row; none where the disk is full, because what was found out on it may say so and nothing else."""
         try:
+            if files.is_full(self.path.parent):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             with self.path.open("a", encoding="utf-8") as stream:
                 stream.write(json.dumps(row, sort_keys=True) + "\n")
                 stream.flush()
                 os.fsync(stream.fileno())
         except OSError as error:
             raise Refusal(
-                f"{self.path}: cannot be written ({error.strerror}); make room, then go on with --continue {self.path}"
+                f"{self.path}: cannot be written ({error.strerror}); make room, or write elsewhere with --results"
             ) from error
 
 
@@ -71,7 +78,7 @@ def _read(path: Path, about: Mapping[str, str]) -> dict[str, Told]:
     rows = [_row(path, number, line) for number, line in enumerate(whole.splitlines(), 1)]
     begun = rows[0] if rows else {}
     if begun.get("schema") != SCHEMA:
-        raise Refusal(f"{path}: is no journal of `bisect`; name the journal.jsonl of the run to go on with")
+        raise Refusal(f"{path}: {_NO_JOURNAL}")
     if other := next((name for name, value in about.items() if begun.get(name) != value), ""):
         raise Refusal(
             f"{path}: is of another search: its {other} is '{begun.get(other, '')}', here it is '{about[other]}'; "
@@ -97,7 +104,7 @@ def _said(path: Path, number: int, row: Told) -> tuple[str, Told]:
 def _row(path: Path, number: int, line: bytes) -> Told:
     try:
         found = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise Refusal(f"{path}:{number}: is damaged ({error}); begin anew without --continue") from error
     return found if isinstance(found, dict) else {}
 

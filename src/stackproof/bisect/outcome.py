@@ -142,6 +142,8 @@ class BisectOutcome:
     changes: Sequence[str] = ()
     suspects: Sequence[str] = ()
     """What was still suspected when it was interrupted."""
+    go_on: str = ""
+    """What goes on then, when it is pasted to a shell."""
     held: Sequence[str] = ()
     """What differs too, and cannot be moved here."""
     notes: list[str] = field(default_factory=list)
@@ -203,6 +205,7 @@ class BisectOutcome:
         facts |= {"held": "; ".join(self.held)} if self.held else {}
         facts |= {"notes": "; ".join(self.notes)} if self.notes else {}
         facts |= {"remedy": "; ".join(one.remedy for one in self.culprits)} if self.culprits else {}
+        facts |= {"go on": self.go_on} if self.go_on else {}
         return facts | ({"repeat": self.culprits[0].command} if self.culprits else {})
 
 

@@ -45,7 +45,7 @@ def lines(record: Record) -> Iterator[tuple[str, str]]:
         "tests",
         f"{facts.get('tests', 0)} of sets, {facts.get('launches', 0)} launches after the confirmation, {record.seconds / 60:.1f} min",
     )
-    for name, title in (("remedy", "what to do"), ("repeat", "to see it again")):
+    for name, title in (("remedy", "what to do"), ("repeat", "to see it again"), ("go on", "to go on")):
         if name in facts:
             yield title, str(facts[name])
 

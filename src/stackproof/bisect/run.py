@@ -12,11 +12,11 @@ from pathlib import Path
 
 from rich.text import Text
 
-from stackproof.base import places
+from stackproof.base import files, places
 from stackproof.base.errors import Refusal
 from stackproof.base.text import counted, plain
 from stackproof.bench.subjects import profile as profile_named
-from stackproof.bisect import between, ends, needs, releases, remedies, report
+from stackproof.bisect import between, ends, going_on, needs, releases, remedies, report
 from stackproof.bisect.atoms import Atom, AtomKind, End, differences, mixed
 from stackproof.bisect.attempts import Attempt, OwnCommand, SuiteCheck, typed
 from stackproof.bisect.checkouts import Checkouts, Repository, repository
@@ -220,7 +220,7 @@ def run_bisect(options: argparse.Namespace) -> int:
     record, folder, progress = opened(
         "bisect", stack, options, f"{bad.words} against {good.words}, {counted(len(atoms), 'change')}"
     )
-    journal = _journal(options, stack, good, bad, folder)
+    journal = _journal(options, stack, (good, bad), of, folder)
     workshop = Workshop(
         stack, good.end, bad.end, options.profile, options.device, options.unpinned, folder / "sides", progress.say,
         Checkouts(of, folder / "checkouts" if options.command else None),
@@ -272,15 +272,24 @@ def _guarded(searching: Searching) -> None:
             searching.bisection.splitting.suspects if searching.bisection else [atom.name for atom in searching.atoms]
         )
         outcome.suspects = list(suspects)
-        outcome.reason = f"interrupted from outside; still suspected: {', '.join(suspects)}; go on with --continue {searching.journal.path}"
+        outcome.reason = f"interrupted from outside; still suspected: {', '.join(suspects)}"
+        outcome.go_on = going_on.command(searching.options.given, searching.journal.path)
     except Refusal as refusal:
-        if not searching.journal.known or "--continue" in str(refusal):
+        raise _kept(refusal, searching) from refusal
+    except OSError as error:
+        if (refused := files.said_no(error)) is None:
             raise
-        raise type(refusal)(
-            f"{refusal}; what is known is kept: go on with --continue {searching.journal.path}"
-        ) from refusal
+        raise _kept(refused, searching) from error
     finally:
         searching.workshop.sweep_caches()
+
+
+def _kept(refusal: Refusal, searching: Searching) -> Refusal:
+    """Return a refusal on the way with how to go on."""
+    if not searching.journal.known:
+        return refusal
+    again = going_on.command(searching.options.given, searching.journal.path)
+    return type(refusal)(f"{refusal}; what is known is kept: go on with `{again}`")
 
 
 def _attempt(options: argparse.Namespace) -> Attempt | None:
@@ -294,11 +303,13 @@ def _attempt(options: argparse.Namespace) -> Attempt | None:
 
 
 def _journal(
-    options: argparse.Namespace, stack: Stack, good: ends.NamedEnd, bad: ends.NamedEnd, folder: Path
+    options: argparse.Namespace, stack: Stack, sides: tuple[ends.NamedEnd, ends.NamedEnd], of: Repository, folder: Path
 ) -> Journal:
+    good, bad = (one.end for one in sides)
     about = {
-        "stack": stack.name, "good side": _fingerprint(good.end), "bad side": _fingerprint(bad.end),
+        "stack": stack.name, "good side": _fingerprint(good), "bad side": _fingerprint(bad),
         "what": " ".join(options.command or [options.what or ""]), "profile": options.profile,
+        **going_on.state((good, bad), of, options.command or ()),
     }  # fmt: skip
     if options.go_on is None:
         return Journal(folder / NAME, about)
@@ -315,8 +326,10 @@ def _newest(results: Path, stack: Stack, own: Path) -> Path:
 
 
 def _fingerprint(end: End) -> str:
-    told = (end.commit, end.lock.digest, sorted(end.environment.items()), sorted(map(str, end.sources.values())))
-    return hashlib.sha256(repr(told).encode()).hexdigest()[:16]
+    variables = sorted(end.environment.items())
+    told = (end.commit, end.lock.digest, variables, sorted(map(str, end.sources.values())))
+    shown = ", ".join([end.commit[:10] or "the folder as it is", *(f"{name}={value}" for name, value in variables[:4])])
+    return f"{plain(shown, most=200, lines=False)} ({hashlib.sha256(repr(told).encode()).hexdigest()[:16]})"
 
 
 def _asked(side: SideSpec) -> needs.Asked:
@@ -345,6 +358,7 @@ def _finish(record: Record, searching: Searching) -> int:
     try:
         path = writer.keep(record, searching.folder / "record.json", outputs, report.markdown)
     except Refusal as refusal:  # what was found out is said already
+        searching.progress.console.print(Text(f"journal: {searching.journal.path}", style="dim"), soft_wrap=True)
         raise _unkept(refusal, code) from refusal
     searching.progress.console.print(
         Text(f"record: {path}; journal: {searching.journal.path}", style="dim"), soft_wrap=True

@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from stackproof.base import files
 from stackproof.stack import stacks
@@ -80,6 +80,29 @@ def add_list(verb: argparse.ArgumentParser, flag: str, metavar: str, help_: str)
 def add_unpinned(verb: argparse.ArgumentParser, help_: str) -> None:
     """Add the interpreter of an environment that is not ours; without a path it is this one."""
     verb.add_argument("--unpinned", nargs="?", type=Path, const=Path(sys.executable), metavar="PYTHON", help=help_)
+
+
+class Once(argparse.Action):
+    """A flag that is given once and names something; an empty word is what becomes of a variable that CI has not set.
+
+    `names`: what it names, or nothing where the verb refuses an empty one itself; `kind`: a word, or a path.
+    """
+
+    def __init__(self, *given: Any, names: str = "", kind: type[str | Path] = str, **options: Any) -> None:
+        super().__init__(*given, **options)
+        self._names, self._kind = names, kind
+
+    def __call__(self, _: object, found: argparse.Namespace, value: Any, flag: str | None = None) -> None:  # noqa: ARG002 - argparse gives it
+        """Keep what is given.
+
+        Raises:
+            ArgumentError: it is empty, or not the first.
+        """
+        if value == "" and self._names:
+            raise argparse.ArgumentError(self, f"is empty: name {self._names}, or leave it out")
+        if getattr(found, self.dest) != self.default:
+            raise argparse.ArgumentError(self, "is given twice, and only one can be meant; give it once")
+        setattr(found, self.dest, self._kind(value))
 
 
 def seconds(text: str) -> float:

@@ -13,7 +13,15 @@ from stackproof.commands import arguments, gate
 if TYPE_CHECKING:
     from stackproof.commands.arguments import Verbs
 
+NEWEST = "."
+"""What `--continue` alone stands for: the newest search."""
 _SHOWN = 12
+_NOT_OF_COMMANDS = {
+    "device": "set a variable that it knows, such as --good-env and --bad-env CUDA_VISIBLE_DEVICES=1",
+    "only": "let the command run only that",
+    "profile": "let the command choose its size",
+    "unlike": "nothing of the devices is compared",
+}
 _SIDE = "a commit, a lock or a record (default: this checkout as it is)"
 
 
@@ -29,6 +37,8 @@ def add(verbs: Verbs) -> None:
         gate.add_side(verb, side, f"{side}: {_SIDE}", "SIDE")
     verb.add_argument(
         "--what",
+        action=arguments.Once,
+        names="a subject, a check or a counter",
         metavar="SUBJECT|CHECK|COUNTER",
         help="what is worse: a subject such as gemm-float32, a cell such as gemm-float32::time, a counter such as operators, or a check "
         "such as smoke/ddp::ranks_equal (default: whatever is, what is exact first)",
@@ -47,13 +57,16 @@ def add(verbs: Verbs) -> None:
         "--continue",
         dest="go_on",
         nargs="?",
-        type=Path,
-        const=Path(),
+        action=arguments.Once,
+        names="a journal",
+        kind=Path,
+        const=NEWEST,
         metavar="JOURNAL",
         help="go on where a search of the same ends was stopped (default: the newest)",
     )
     verb.add_argument(
         "--command",
+        action=arguments.Once,
         metavar="'WORDS'",
         help="a command that tells, such as 'python train.py'; as for `git bisect run`, 0 is good, 125 says nothing, any other exit code "
         "is bad; no shell is used",
@@ -80,6 +93,8 @@ def _check(options: argparse.Namespace) -> None:
     profile(options.profile) if options.profile else None
     if options.command is not None and options.what:
         raise Refusal("--command says what is worse, and so does --what; leave one out")
+    if options.command is not None:
+        _refuse_foreign(options)
     options.command = words.split(options.command) if options.command is not None else None
     of = checkouts.repository(options.command is not None)
     for side in ("good", "bad"):
@@ -94,7 +109,9 @@ def _check(options: argparse.Namespace) -> None:
     ]
     if all(same):
         raise Refusal(
-            "both ends are this checkout as it is; name what differs: --good REF, --bad-env NAME=VALUE, --bad-lock FILE, "
+            f"both ends have {', '.join(options.good_env)}, which is no difference; name what differs, such as another --bad-env NAME=VALUE"
+            if options.good_env
+            else "both ends are this checkout as it is; name what differs: --good REF, --bad-env NAME=VALUE, --bad-lock FILE, "
             "--bad-source PACKAGE=PATH, or a record for --good or --bad"
             if not options.good
             else f"both ends are {options.good}; name what differs, such as another --good"
@@ -107,6 +124,12 @@ def _check(options: argparse.Namespace) -> None:
         require_named(options.only)
     if options.unpinned:
         variants.require_interpreter(options.unpinned)
+
+
+def _refuse_foreign(options: argparse.Namespace) -> None:
+    """Refuse what would say nothing of a command of one's own."""
+    if given := next((name for name in _NOT_OF_COMMANDS if getattr(options, name)), ""):
+        raise Refusal(f"--{given} says nothing of --command; {_NOT_OF_COMMANDS[given]}, or leave it out")
 
 
 def check_what(what: str) -> None:

@@ -37,7 +37,9 @@ def _add_gate(verbs: Verbs) -> None:
     add_outputs(verb)
     verb.add_argument(
         "--base-record",
-        type=Path,
+        action=arguments.Once,
+        names="a record",
+        kind=Path,
         metavar="FILE",
         help="base: a record of an earlier gate or bench; nothing is interleaved then",
     )
@@ -142,8 +144,11 @@ def need_statistics(verb: str) -> None:
 
 def add_side(verb: argparse.ArgumentParser, side: str, help_: str, metavar: str = "REF") -> None:
     """Add how a side of a comparison is named."""
-    verb.add_argument(f"--{side}", metavar=metavar, help=help_)
-    verb.add_argument(f"--{side}-lock", type=Path, metavar="FILE", help=f"{side}: this lock in place of the stack's")
+    verb.add_argument(f"--{side}", action=arguments.Once, names="a side", metavar=metavar, help=help_)
+    verb.add_argument(
+        f"--{side}-lock", action=arguments.Once, names="a lock", kind=Path, metavar="FILE",
+        help=f"{side}: this lock in place of the stack's",
+    )  # fmt: skip
     source = f"{side}: a checkout of a package, installed over the lock"
     arguments.add_list(verb, f"--{side}-source", "PACKAGE=PATH", source)
     arguments.add_list(verb, f"--{side}-env", "NAME=VALUE", f"{side}: an environment variable")
@@ -161,12 +166,15 @@ def add_common(verb: argparse.ArgumentParser) -> None:
     )
     verb.add_argument(
         "--profile",
+        action=arguments.Once,
+        names="a profile",
         default="",
         metavar="NAME",
         help="which subjects: fast, regular or full (default: fast on a CPU, full on an accelerator)",
     )
     arguments.add_list(verb, "--only", "SUBJECT", "only this subject; may be repeated")
-    verb.add_argument("--device", default="", help="such as xpu:1 (default: the first)")
+    device = "such as xpu:1 (default: the first)"
+    verb.add_argument("--device", action=arguments.Once, names="a device", default="", help=device)
     verb.add_argument(
         "--minutes",
         type=arguments.minutes,

@@ -28,8 +28,9 @@ def add_options(verb: argparse.ArgumentParser) -> None:
         "whole launches of base and head in turn; nothing is verified but the figures that you name",
     )
     group.add_argument(
-        "--command", metavar="'WORDS'", help="what is launched, such as 'python train.py --steps 50'; no shell is used"
-    )
+        "--command", action=arguments.Once, metavar="'WORDS'",
+        help="what is launched, such as 'python train.py --steps 50'; no shell is used",
+    )  # fmt: skip
     metric = (
         "what is judged: a regular expression with one group around the number, a rate such as it/s (tqdm's), a path into JSON such as "
         "'$.train.samples_per_second' (of the last line that has it) or 'out.json:$.speed', steps (of our callbacks), "
@@ -53,8 +54,9 @@ def add_options(verb: argparse.ArgumentParser) -> None:
     )
     for side in ("base", "head"):
         group.add_argument(
-            f"--{side}-dir", type=Path, metavar="DIR", help=f"{side}: the folder that it runs in (default: this one)"
-        )
+            f"--{side}-dir", action=arguments.Once, names="a folder", kind=Path, metavar="DIR",
+            help=f"{side}: the folder that it runs in (default: this one)",
+        )  # fmt: skip
     group.add_argument(
         "--effect",
         type=_percent,

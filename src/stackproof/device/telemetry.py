@@ -120,7 +120,7 @@ def _read_csv(query: Query, said: str, _: str) -> dict[str, str]:
 def _read_json(query: Query, said: str, card: str) -> dict[str, str]:
     try:
         flat = dict(_flat(json.loads(said)))
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     wanted = {name: key.format(card=card) for name, key in (query.keys or {}).items()}
     return {name: flat[key] for name, key in wanted.items() if key in flat}
@@ -153,7 +153,7 @@ def _csv_rows(said: str) -> list[tuple[str, str]]:
 def _json_rows(said: str, keys: tuple[str, ...]) -> list[tuple[str, str]]:
     try:
         found = json.loads(said)
-    except ValueError:
+    except (ValueError, RecursionError):
         return []
     return [(str(row.get(keys[0], "")), str(row.get(keys[1], ""))) for row in _dictionaries(found)]
 

@@ -11,9 +11,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from stackproof.base import processes
+from stackproof.base import kept_output, processes
 from stackproof.base.errors import Refusal
 from stackproof.base.text import plain
+from stackproof.jobs.metrics import MOST_READ
 
 _POLL_S = 0.002
 _TRACE_S = 2.0
@@ -50,21 +51,21 @@ def run(words: Sequence[str], folder: Path, environment: Mapping[str, str], log:
     mark = processes.new_mark()
     log.parent.mkdir(parents=True, exist_ok=True)
     began = time.monotonic()
-    with log.open("wb") as output:
+    with kept_output.kept(log, MOST_READ) as output:
         try:
             started = processes.start(list(words), output, {FAULTHANDLER: "1", **environment}, mark, cwd=str(folder))
         except OSError as error:
             raise cannot_start(words[0], folder, error) from error
-    try:
-        status, peak = _wait(started, began + deadline_s)
-        seconds = time.monotonic() - began
-        if status is None:
-            with suppress(ProcessLookupError):
-                os.killpg(started.pid, signal.SIGABRT)
-            _wait(started, time.monotonic() + _TRACE_S)
-        return CommandEnd(-signal.SIGABRT if status is None else status, seconds, peak, hung=status is None)
-    finally:
-        processes.end_tree(mark, started)
+        try:
+            status, peak = _wait(started, began + deadline_s)
+            seconds = time.monotonic() - began
+            if status is None:
+                with suppress(ProcessLookupError):
+                    os.killpg(started.pid, signal.SIGABRT)
+                _wait(started, time.monotonic() + _TRACE_S)
+        finally:
+            processes.end_tree(mark, started)
+    return CommandEnd(-signal.SIGABRT if status is None else status, seconds, peak, hung=status is None)
 
 
 def cannot_start(program: str, folder: Path, error: OSError) -> Refusal:

@@ -27,7 +27,8 @@ _RATE = re.compile(r"[A-Za-z_]+/s$")
 _JSON = re.compile(r"(?:(?P<file>[^$]+):)?(?P<path>\$[.\[].+)")
 _PART = re.compile(r"\.(?P<name>[\w-]+)|\[(?P<number>-?\d+)\]|\['(?P<quoted>[^']+)'\]")
 _SCALES = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9}
-_MOST_BYTES = 64 << 20
+MOST_READ = 64 << 20
+"""Bytes of the end of an output in which figures are looked for."""
 _NAME_WIDTH = 40
 
 
@@ -49,7 +50,7 @@ class Output:
     def text(self) -> str:
         """Return the end of what it printed, up to 64 MiB; a progress bar's carriage returns are ends of lines."""
         with self.log.open("rb") as stream:
-            stream.seek(max(0, self.log.stat().st_size - _MOST_BYTES))
+            stream.seek(max(0, self.log.stat().st_size - MOST_READ))
             return stream.read().decode("utf-8", errors="replace").replace("\r", "\n")
 
 
@@ -226,7 +227,7 @@ def _of_file(name: str, output: Output) -> Any:
         raise MetricMissing(f"{name} cannot be read ({error.strerror})") from error
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         lines = [line for line in text.splitlines() if line.strip()]
         return _as_object(lines[-1]) if lines else None
 

@@ -178,7 +178,7 @@ def _envelope(file: Path) -> tuple[bytes, list[tuple[str, bytes]]]:
         rows = [(str(row.get("keyid", "")), base64.b64decode(row["sig"], validate=True)) for row in found["signatures"]]
         payload = base64.b64decode(found["payload"], validate=True)
         kind = found["payloadType"]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, binascii.Error) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, binascii.Error) as error:
         raise NotSignedError(f"{file}: is no DSSE envelope ({type(error).__name__}: {error})") from error
     if kind != PAYLOAD_TYPE:
         raise NotSignedError(f"{file}: holds '{kind}', not an in-toto statement ({PAYLOAD_TYPE})")
@@ -192,7 +192,7 @@ def _statement(path: Path, payload: bytes) -> dict[str, Any]:
         right = told["_type"] == STATEMENT and told["predicateType"] == PREDICATE
         right = right and all(isinstance(row["digest"]["sha256"], str) for row in told["subject"])
         right = right and isinstance(told["predicate"], Mapping) and len(told["subject"]) > 0
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         right = False
     if not right:
         raise NotSignedError(f"{beside(path)}: what was signed is no statement about a record of stackproof")
@@ -204,7 +204,7 @@ def _another(path: Path, told: Mapping[str, Any]) -> str:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
         same = all(found.get(name) == told.get(name) for name in _TOLD)
-    except (OSError, ValueError, AttributeError):
+    except (OSError, ValueError, AttributeError, RecursionError):
         same = True
     if same:
         return "was changed after it was signed; take it from where it was signed, or run again"

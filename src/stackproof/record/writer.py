@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -81,17 +82,29 @@ def keep(
 ) -> Path:
     """Write the record to `path` and every output that was asked for; return `path`.
 
-    `page` makes the Markdown. If something cannot be written now, the record still survives in the temporary folder.
+    `page` makes the Markdown. If the record cannot be written now, it still survives in the temporary folder.
     """
     chain.seal(record, path.parent)
     try:
         records.write(record, path)
+    except Refusal as refusal:
+        raise Refusal(f"{refusal}{_rescued(record)}") from refusal
+    try:
         write_asked(record, outputs or Outputs(), page)
     except Refusal as refusal:
-        rescued = Path(tempfile.mkdtemp(prefix="stackproof-")) / "record.json"
-        records.write(record, rescued)
-        raise Refusal(f"{refusal}; the record of this run was saved as {rescued}") from refusal
+        raise Refusal(f"{refusal}; the record of this run is {path}") from refusal
     return path
+
+
+def _rescued(record: Record) -> str:
+    """Save a record in the temporary folder, and say where; where that cannot be either, nothing is left there."""
+    folder = Path(tempfile.mkdtemp(prefix="stackproof-"))
+    try:
+        records.write(record, folder / "record.json")
+    except Refusal:
+        shutil.rmtree(folder, ignore_errors=True)
+        return ""
+    return f"; the record of this run was saved as {folder / 'record.json'}"
 
 
 def write_asked(record: Record, outputs: Outputs, page: Callable[[Record], str] | None = None) -> None:

@@ -148,7 +148,7 @@ def _manifest(out: Path) -> dict[str, Any]:
                 "files": dict(names),
                 "problems": list(map(str, found.get("problems", ()))),
             }
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise Refusal(f"{path}: is damaged ({error}); remove the folder, and the site is made anew") from error
     raise Refusal(f"{path}: names files outside of the site; remove the folder, and the site is made anew")
 

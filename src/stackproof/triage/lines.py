@@ -154,7 +154,7 @@ def _unwrapped(raw: str) -> str:
     found = _DOCKER.match(raw)
     try:
         return str(json.loads(found[1], strict=False)) if found else raw
-    except ValueError:
+    except (ValueError, RecursionError):
         return raw
 
 
