@@ -165,7 +165,7 @@ def test_the_last_words_of_a_crash_say_what_it_was_and_where(tmp_path: Path) -> 
     """Python ends its account with the caller's caller and a list of modules, which would be all that is seen."""
     (tmp_path / "mine.py").write_text("import os\n\ndef inner():\n    os.abort()\n\ninner()\n", encoding="utf-8")
     with (tmp_path / "log").open("wb") as output:
-        command = [sys.executable, "-X", "faulthandler", "-c", "print('begun', flush=True); import mine"]
+        command = [sys.executable, "-X", "faulthandler", "-c", "print('begun\\n...', end='', flush=True); import mine"]
         processes.start(command, output, {"PYTHONPATH": str(tmp_path)}, processes.new_mark()).wait()
     said = processes.last_words(tmp_path / "log")
     assert said.startswith("begun / Fatal Python error: Aborted / File ") and said.endswith('mine.py", line 4 in inner')

@@ -168,19 +168,23 @@ def last_lines(path: Path, count: int = 5, of_bytes: int = 16384) -> list[str]:
     return [line.rstrip() for line in text.splitlines() if line.strip()][-count:]
 
 
+_FATAL = "Fatal Python error"
+
+
 def last_words(path: Path, count: int = 3) -> str:
     """Return the end of a log in one line; of a crash that Python wrote down, what it is and where, not its list of modules."""
     lines = last_lines(path, 200, of_bytes=65536)
     if (trace := traced(lines)) is None:
         return " / ".join(lines[-count:]) or "nothing"
     at, frames = trace
-    return " / ".join(dict.fromkeys([*lines[max(0, at - 1) : at + 1], *frames[:1], *innermost(frames)]))
+    said = lines[at][lines[at].index(_FATAL) :]  # behind what stood in its line, such as pytest's dots
+    return " / ".join(dict.fromkeys([*lines[max(0, at - 1) : at], said, *frames[:1], *innermost(frames)]))
 
 
 def traced(lines: Sequence[str]) -> tuple[int, list[str]] | None:
     """Return at which line Python begins to tell of its own crash, and the frames of the thread, the innermost first."""
     lines = [line.strip() for line in lines]
-    at = next((number for number, line in enumerate(lines) if line.startswith("Fatal Python error")), None)
+    at = next((number for number, line in enumerate(lines) if _FATAL in line), None)
     if at is None:
         return None
     here = next((number for number, line in enumerate(lines) if line.startswith("Current thread")), at)
