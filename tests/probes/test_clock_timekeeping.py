@@ -130,3 +130,10 @@ def test_events_of_whole_milliseconds_are_caught() -> None:
     turns = [Turn(0.001, 0.032, 0.0004, 0.032), Turn(0.001, 0.064, 0.0004, 0.064)]
     with pytest.raises(CheckFailed, match="whole milliseconds in all of 2 turns"):
         clock.agrees(Spans(4, turns[:1], turns[1:]))
+
+
+def test_events_that_read_zero_stand_and_are_not_called_coarse() -> None:
+    """Nought is a whole number too, and says something else."""
+    turns = [Turn(0.001, 0.032, 0.0004, 0.0), Turn(0.001, 0.064, 0.0004, 0.0)]
+    with pytest.raises(CheckFailed, match=r"is 0.000 of the wall clock's"):
+        clock.agrees(Spans(4, turns[:1], turns[1:]))
