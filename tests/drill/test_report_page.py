@@ -64,6 +64,9 @@ def test_a_row_says_what_caught_the_fault() -> None:
     assert f"| {CAUGHT} | bits differ | 1 | 1 |" in row
     assert "Of 1 faults of the last whole run 1 were caught, and 1 runs without a fault raised 0 alarms" in text
     assert "| `soak/*` | too long |" in text
+    parts = recorded(compare.judge(fault(), ended()), CLEAN)
+    parts.provenance["continued from"] = "2026-01-01, some commit"
+    assert "9 s; in parts: what had passed stood, the rest ran again)." in page(parts) and "in parts" not in text
 
 
 def test_a_fault_that_was_not_caught_stands_out() -> None:

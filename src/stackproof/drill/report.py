@@ -21,6 +21,7 @@ from stackproof.record.records import Check, Figure, Kind, Record, Verdict
 PAGE = ROOT / "docs" / "drill.md"
 _MOST_SAID = 160
 _BEFORE = 40
+_IN_PARTS = "; in parts: what had passed stood, the rest ran again"
 _SINCE = "## Since the last whole run"
 _SINCE_HEAD = f"""{_SINCE}
 
@@ -94,7 +95,7 @@ def _lines(record: Record, table: Faults) -> Iterator[str]:
     yield (
         f"Of {len(faults)} faults of the last whole run {caught} were caught, and {len(clean)} runs without a fault raised "
         f"{sum(check.verdict is not Verdict.PASSED for check in clean)} alarms"
-        f" (Python {facts['python']}, {facts['cpus']} CPUs, {record.seconds:.0f} s)."
+        f" (Python {facts['python']}, {facts['cpus']} CPUs, {record.seconds:.0f} s{_IN_PARTS if 'continued from' in facts else ''})."
     )
     yield from _families(faults, table)
     for area in AREAS:
