@@ -26,7 +26,7 @@ def test_a_pair_of_variables_is_named_and_proved(run: Run) -> None:
     assert ended.returncode == 0, ended.stderr
     assert "FOUND: A=0 -> 1 + C=0 -> 1" in ended.stdout and "an interaction" in ended.stdout
     record = run.record()
-    assert record["verdict"] == "passed" and record["provenance"]["remedy"] == "set A=0; set C=0"
+    assert record["verdict"] == "passed" and record["provenance"]["remedy"] == "export A=0; export C=0"
     assert " A=1 B=0 C=1 D=0 E=0 " in record["provenance"]["repeat"]
     assert "FOUND" in (run.folder / "page.md").read_text() and (run.folder / "j.xml").exists()
 
