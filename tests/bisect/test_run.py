@@ -166,5 +166,7 @@ def test_commits_of_a_project_are_searched_by_first_parent(run: Run) -> None:
 
 def test_a_command_that_is_not_there_is_refused(run: Run) -> None:
     """With its name."""
-    ended = run(_PAIR, "--command", "no-such-program")
+    words = run.words()
+    words[words.index("--command") + 1] = "no-such-program"
+    ended = subprocess.run(words, env=run.environment(), capture_output=True, text=True, timeout=60, check=False)
     assert ended.returncode == 2 and "'no-such-program' cannot be started" in ended.stderr
