@@ -162,7 +162,7 @@ def refusals(crew: Crew) -> list[str]:
 def _backend(crew: Crew) -> Iterator[str]:
     if not crew.available:
         yield (
-            f"torch {crew.torch} has no backend '{crew.backend}', which the stack {crew.stack} names: "
+            f"torch {crew.torch} has no backend '{crew.backend}', which stack '{crew.stack}' names: "
             "install the build that has it, or the package that registers it, and import that before the group forms"
         )
 
