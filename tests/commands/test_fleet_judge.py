@@ -69,8 +69,18 @@ def test_a_folder_that_cannot_be_written_is_judged(tmp_path: Path, capsys: pytes
     """Where the judgement cannot be kept, as on a full disk, that is said and the rest is shown."""
     folder = fleet(tmp_path / "monday", 6)
     (folder / "judgement.fleet.json").mkdir()
+    assert cli.main(["fleet", "judge", str(folder), "--json"]) == 0
+    told = capsys.readouterr()
+    assert "the judgement cannot be kept" in told.err and json.loads(told.out)
+
+
+def test_a_judgement_is_not_written_through_a_link(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whoever may write to the shared folder could have any file of the judge's user replaced."""
+    folder, precious = fleet(tmp_path / "monday", 6), tmp_path / "precious"
+    precious.write_text("mine", encoding="utf-8")
+    (folder / "judgement.fleet.json").symlink_to(precious)
     assert cli.main(["fleet", "judge", str(folder)]) == 0
-    assert "the judgement cannot be kept" in capsys.readouterr().out
+    assert "it is a link" in capsys.readouterr().err and precious.read_text(encoding="utf-8") == "mine"
 
 
 def test_hosts_without_a_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

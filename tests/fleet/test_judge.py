@@ -228,6 +228,13 @@ def test_most_of_a_fleet_that_is_slow_is_no_middle(tmp_path: Path) -> None:
     assert found.counts == {Standing.UNDECIDED: 40}
 
 
+def test_a_card_that_is_absurdly_fast_does_not_drop_out(tmp_path: Path) -> None:
+    """In its strip 0 says that nothing was measured."""
+    found = sweep.judged(fleet(tmp_path, 11, MadeHost("quick", slow={SUBJECTS[0]: 1e-9})))
+    (strip,) = (strip for group in found.groups for strip in group.strips if strip.subject == SUBJECTS[0])
+    assert sum(ratio > 0 for ratio in strip.ratios) == 12
+
+
 def test_hosts_that_differ_too_much_prove_nobody(tmp_path: Path) -> None:
     """Where a host that is a tenth slow would not be seen, silence is no proof."""
     found = sweep.judged(fleet(tmp_path, 0, *(MadeHost(f"m{number}", noise=0.08) for number in range(30))))

@@ -109,6 +109,8 @@ def test_a_name_that_was_cut_is_one(tmp_path: Path, before: int) -> None:
     [
         ("/home/alice9/.ssh, alice9 ran it", ["alice9"]), ("/lustre/home/alice9/x", ["alice9"]), ("/scratch/alice9", ["alice9"]),
         ("~alice9/x", ["alice9"]), ("user=alice9", ["alice9"]), ("for user alice9 at", ["alice9"]), ("uid=1000(alice9)", ["alice9"]),
+        ("UserId=alice9(2001)", ["alice9"]),
+        ("Accepted publickey for alice9 from", ["alice9"]), ("4c4c4544004d3510804ab3c04f4e3232", ["4c4c4544004d3510"]),
         ("alice9@login1", ["alice9"]), ("LOGNAME: alice9", ["alice9"]), ("http://10.1.2.3:80/home/alice9", ["alice9", "10.1.2.3"]),
         ("10.1.2.3-10.1.2.9", ["10.1.2.3", "10.1.2.9"]), ("fe80::1ff:fe23:4567:890a", ["fe80::1ff:fe23:4567:890a"]),
         ("2001:db8::8a2e:370:7334", ["2001:db8::8a2e:370:7334"]), ("AA-BB-CC-DD-EE-FF", ["aa-bb-cc-dd-ee-ff"]),

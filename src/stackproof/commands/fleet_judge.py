@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -67,7 +68,7 @@ def _run(options: argparse.Namespace) -> int:
     shown = _redacted(options, found) if options.redact else found
     folder = "FOLDER" if options.redact else str(options.folder)
     if problem := sweep.keep(shown, options.folder):
-        print(f"stackproof: {problem.replace(str(options.folder), folder)}")  # noqa: T201
+        print(f"stackproof: {problem.replace(str(options.folder), folder)}", file=sys.stderr)  # noqa: T201
     for name, path in wanted.items():
         _write(path, _text(name, shown, folder))
     if _STDOUT not in wanted.values():

@@ -30,6 +30,8 @@ from stackproof.record import store
 from stackproof.record.records import Verdict
 
 _MOST_TOLD = 4
+_LEAST_RATIO = 1e-5
+"""Nothing that was measured is shown as 0, which is what was not."""
 _ENDED = {
     Verdict.FAILED: Standing.WRONG, Verdict.CRASHED: Standing.WRONG, Verdict.HUNG: Standing.WRONG, Verdict.MISMATCHED: Standing.UNLIKE,
 }  # fmt: skip
@@ -167,7 +169,10 @@ class _Told:
         split = len(slow) >= max(3, self._rules.split * len(cards)) and len(cards) > 2 * self._rules.least
         for card in slow:
             self._add(card.host, self._slow(key, card, measure, split))
-        ratios = tuple(round(spread.ratio(card.seconds[key]), 5) if key in card.seconds else 0.0 for card in cards)
+        ratios = tuple(
+            max(_LEAST_RATIO, round(spread.ratio(card.seconds[key]), 5)) if key in card.seconds else 0.0
+            for card in cards
+        )
         return Strip(key.name, key.unit, median(seconds), spread.scale, ratios, split)
 
     def _slow(self, key: SubjectKey, card: CardAnswer, measure: Yardstick, split: bool) -> FleetFinding:

@@ -14,7 +14,8 @@ _HOME = re.compile(
 )
 _AT = re.compile(r"(?<![\w.+-])([A-Za-z_][\w.+-]*)@(?=[\w\[-])")
 _SAID = re.compile(
-    r"(?i)\b(user(?:name)?|logname|owner|login|account|uid=\d+|gid=\d+|groups=\d+|sudo -u|--user)(['\"]?[ =:(]+['\"]?)([a-z_][\w.-]*)"
+    r"(?i)\b(user(?:name|id)?|accepted \w+ for|logname|owner|login|account|uid=\d+|gid=\d+|groups=\d+|sudo -u|--user)"
+    r"(['\"]?[ =:(]+['\"]?)([a-z_][\w.-]*)"
 )
 _FOUR = re.compile(r"(?<![\d.])(?:25[0-5]|2[0-4]\d|1?\d?\d)(?:\.(?:25[0-5]|2[0-4]\d|1?\d?\d)){3}(?!\d|\.\d)")
 _WIRE = re.compile(
@@ -26,7 +27,7 @@ _SIX = re.compile(
 _SERIAL = re.compile(
     r"(?i)\b(s/?n|serial(?:[ _-]?(?:number|no\.?))?|uuid|guid|asset(?:[ _-]?tag)?)(['\"]?[ =:#]+['\"]?)([a-z0-9][\w-]{5,})"
 )
-_BOARD = re.compile(r"\b(GPU|MIG)-[0-9a-fA-F]{6,}[\w-]*|\b\d{13}\b")
+_BOARD = re.compile(r"\b(GPU|MIG)-[0-9a-fA-F]{6,}[\w-]*|\b\d{13}\b|(?<![\w])[0-9a-f]{32}(?![\w])")
 _SHORT = 2
 _KEPT = {"root", "user", "users", "nobody", "admin", "name"}
 

@@ -78,11 +78,13 @@ def _first(told: Sequence[str]) -> list[str]:
 def keep(found: FleetJudgement, folder: Path) -> str:
     """Keep a judgement beside its records, for the site and for duels; return why that cannot be, which spoils nothing."""
     path = folder / judgement.NAME
+    why = "it is a link, and what it names may be anybody's" if path.is_symlink() else ""
     try:
-        write_atomically(path, judgement.as_json(found))
+        if not why:
+            write_atomically(path, judgement.as_json(found))
     except OSError as error:
-        return f"{path}: the judgement cannot be kept ({error.strerror}); it is shown all the same"
-    return ""
+        why = str(error.strerror)
+    return f"{path}: the judgement cannot be kept ({why}); it is shown all the same" if why else ""
 
 
 def keeps(folder: Path, path: Path) -> bool:
