@@ -47,6 +47,20 @@ def test_a_pipe_without_a_writer_is_refused(tmp_path: Path, monkeypatch: pytest.
         pass
 
 
+def test_a_pipe_that_is_asked_about_keeps_its_reader(tmp_path: Path) -> None:
+    """A reader that leaves at its first end of file is still there when what it waits for is written."""
+    fifo, read = tmp_path / "fifo", list[bytes]()
+    os.mkfifo(fifo)
+    reader = threading.Thread(target=lambda: read.append(fifo.read_bytes()))
+    reader.start()
+    while files.why_unwritable(fifo):
+        pass
+    assert files.why_unwritable(fifo) == ""
+    files.write_atomically(fifo, "hello" * 50_000)
+    reader.join(10)
+    assert read == [b"hello" * 50_000]
+
+
 def test_where_nothing_can_be_written(tmp_path: Path) -> None:
     """Asking leaves nothing behind."""
     os.mkfifo(tmp_path / "fifo")

@@ -17,6 +17,8 @@ from stackproof.base.errors import Refusal
 MOST_BYTES = 1 << 30
 """What is read whole is smaller: records, keys, locks."""
 _PATIENCE_S = 3.0
+_HEARD: dict[Path, int] = {}
+"""Pipes that were found to be read, open until they are written to."""
 _ROOM = 1 << 16
 """Bytes for which there is room unless a disk is full."""
 _KINDS = (
@@ -202,11 +204,24 @@ def why_no_folder(path: Path) -> str:
 
 
 def _why_unheard(path: Path) -> str:
+    """Say why a pipe cannot be written to; one that is read stays open until then, as its reader leaves when a writer does."""
     try:
-        os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK))
+        heard = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
+        if (before := _HEARD.pop(path.resolve(), None)) is not None:
+            os.close(before)
+        _HEARD[path.resolve()] = heard
     except OSError as error:
         return "is a pipe that nobody reads" if error.errno == errno.ENXIO else f"cannot be written ({error.strerror})"
     return ""
+
+
+def _write_out(path: Path, text: str) -> None:
+    """Write to a pipe or a device, by what `_why_unheard` has opened if it has."""
+    heard = _HEARD.pop(path.resolve(), None)
+    if heard is not None:
+        os.set_blocking(heard, True)
+    with path.open("w", encoding="utf-8") if heard is None else os.fdopen(heard, "w", encoding="utf-8") as stream:
+        stream.write(text)
 
 
 def write_atomically(path: Path, text: str, mode: int = 0o644, *, durably: bool = True) -> None:
@@ -216,7 +231,7 @@ def write_atomically(path: Path, text: str, mode: int = 0o644, *, durably: bool 
     if it says no other. `durably`: on the disk when this returns, so that a host that loses power keeps it too.
     """
     if path.exists() and not path.is_file():
-        path.write_text(text, encoding="utf-8")
+        _write_out(path, text)
         return
     path = path.resolve()
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
