@@ -98,8 +98,9 @@ class ForkServer:
         """Of a descriptor of a process: its id, and the connection of who asked for it."""
         _require_alone()
         self._listener = socket.socket(socket.AF_UNIX)
-        self._listener.bind(path)
+        self._listener.bind(f"{path}~")
         self._listener.listen(64)
+        Path(f"{path}~").rename(path)  # whoever sees it can connect
         gc.collect()
         gc.freeze()
 
