@@ -33,7 +33,9 @@ def add(steps: Verbs) -> None:
         "folder", type=Path, metavar="FOLDER", help="the folder of the sweep, in which hosts have left their records"
     )
     step.add_argument(
-        "--hosts", metavar="LIST", help="who was to answer, where the folder holds no plan, such as 'node[01-16]'"
+        "--hosts",
+        metavar="LIST",
+        help="who was to answer, besides those of the plan if there is one, such as 'node[01-16]'",
     )
     for name, what in _TEXTS.items():
         help_ = f"write {what} there; without FILE, instead of text"
