@@ -107,6 +107,27 @@ def test_rewritten_code_of_pytest_is_removed(source: Path) -> None:
     assert not said(source) and not rewritten.exists()
 
 
+def test_what_lies_elsewhere_stays_remembered_while_it_is_there(
+    source: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two checkouts that take turns in one environment do not have each other's files read again and again."""
+    cache, other = source.parent / "cache.json", tmp_path_factory.mktemp("other") / "second.py"
+    other.write_text(GOOD, encoding="utf-8")
+    target = Path(py_compile.compile(str(other), doraise=True) or "")
+    read, faults = list[str](), compiled._faults
+
+    def seen(paths: list[str]) -> list[str]:
+        read.extend(paths)
+        return faults(paths)
+
+    monkeypatch.setattr(compiled, "_faults", seen)
+    for folder in (source.parent, other.parent) * 2:
+        assert not compiled.complaints([folder], cache)
+    assert sorted(Path(path).name.partition(".")[0] for path in read) == ["module", "second"]
+    target.unlink()
+    assert not compiled.complaints([source.parent], cache) and "second" not in cache.read_text(encoding="utf-8")
+
+
 def test_an_edited_source_with_its_old_date_is_compared_again(source: Path) -> None:
     """A date can be set back; the time of the change of its inode cannot."""
     assert not said(source)

@@ -13,7 +13,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -35,23 +35,29 @@ def complaints(folders: Iterable[Path], cache: Path, deep: bool = False) -> list
 
     Args:
         folders: where to look; links to folders are not followed.
-        cache: what was compared before is remembered there.
+        cache: what was compared before is remembered there, also what lies elsewhere: an environment may serve several checkouts.
         deep: compare all again, whatever is remembered.
     """
+    folders = tuple(folders)
     known = {} if deep else installed_files.remembered(cache)
     marks = {
         path: installed_files.mark(path, installed_files.mark(compiled_reader.source_of(path), ""))
         for path in compiled(folders)
     }
-    fresh = [path for path, mark in marks.items() if known.get(str(path)) != mark]
+    fresh = [path for path, mark in marks.items() if known.get(path) != mark]
     wrong = {path: said for path, said in zip(fresh, _faults(fresh), strict=True) if said}
-    installed_files.remember(
-        cache, {str(path): mark for path, mark in marks.items() if mark and path not in wrong}, known
-    )
+    right = {path: mark for path, mark in marks.items() if mark and path not in wrong}
+    installed_files.remember(cache, {**_elsewhere(known, folders), **right}, known)
     return [f"! {path} {said}; delete it, it is made anew" for path, said in wrong.items()]
 
 
-def _faults(paths: list[Path]) -> list[str]:
+def _elsewhere(known: Mapping[str, str], folders: Iterable[Path]) -> dict[str, str]:
+    """Return what is remembered of files that are in none of these folders and still there."""
+    within = tuple(f"{folder}{os.sep}" for folder in folders)
+    return {path: mark for path, mark in known.items() if not path.startswith(within) and os.path.exists(path)}  # noqa: PTH110
+
+
+def _faults(paths: list[str]) -> list[str]:
     """Return what is wrong with each; thousands, as a first run leaves them, are compiled on several cores."""
     parts = min(8, processes.cores()) if len(paths) >= _MANY else 1
     with ThreadPoolExecutor(max_workers=parts) as pool:
@@ -59,11 +65,11 @@ def _faults(paths: list[Path]) -> list[str]:
     return [found[place % parts][place // parts] for place in range(len(paths))]
 
 
-def _read(paths: list[Path]) -> list[str]:
+def _read(paths: list[str]) -> list[str]:
     """Have them read by a process of its own, and by another one from there on where one dies of a file."""
     found: list[str] = []
     while len(found) < len(paths):
-        asked = "".join(f"{json.dumps(str(path))}\n" for path in paths[len(found) :])
+        asked = "".join(f"{json.dumps(path)}\n" for path in paths[len(found) :])
         try:
             ended = subprocess.run(_READER, input=asked, capture_output=True, text=True, timeout=_READ_S, check=False)
         except (subprocess.TimeoutExpired, OSError):
@@ -78,7 +84,7 @@ def _read(paths: list[Path]) -> list[str]:
     return found
 
 
-def compiled(folders: Iterable[Path]) -> Iterator[Path]:
+def compiled(folders: Iterable[Path]) -> Iterator[str]:
     """Yield the compiled files that Python may take; those of pytest's are removed, so that it compiles anew."""
     for folder in folders:
         for place, inner, names in os.walk(folder):
@@ -90,4 +96,4 @@ def compiled(folders: Iterable[Path]) -> Iterator[Path]:
                     with contextlib.suppress(OSError):
                         Path(place, name).unlink()
                 elif name.endswith(".pyc"):
-                    yield Path(place, name)
+                    yield f"{place}/{name}"

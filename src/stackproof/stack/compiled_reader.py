@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import marshal
+import os
 import resource
 import struct
 import sys
@@ -23,7 +24,7 @@ _BY_HASH, _CHECKED = 0b01, 0b10
 def fault(path: Path) -> str:
     """Say why a compiled file must not be there, or nothing: it is right, or Python does not take it."""
     try:
-        content, source = path.read_bytes(), source_of(path)
+        content, source = path.read_bytes(), Path(source_of(str(path)))
         text, seen = source.read_bytes(), source.stat()
     except OSError:
         return ""  # without its source it is not taken
@@ -39,9 +40,10 @@ def fault(path: Path) -> str:
     return "" if not taken or _same(content[_HEADER:], text, path, source) else f"is not what {source.name} compiles to"
 
 
-def source_of(path: Path) -> Path:
+def source_of(path: str) -> str:
     """Return the source that a compiled file stands for."""
-    return path.parent.parent / f"{path.name.partition('.')[0]}.py"
+    folder, name = os.path.split(path)  # texts, because there are thousands
+    return os.path.join(os.path.dirname(folder), f"{name.partition('.')[0]}.py")  # noqa: PTH118, PTH120
 
 
 def _same(body: bytes, text: bytes, path: Path, source: Path) -> bool:

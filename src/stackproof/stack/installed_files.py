@@ -172,16 +172,14 @@ def _plain(name: str) -> str:
 
 def strays(site: Path, rows: Iterable[Listed]) -> list[str]:
     """Return what can be imported, or announces a package, and is in no RECORD."""
-    known = {os.path.normpath(row.path) for row in rows}
-    found = []
+    known = {os.path.normpath(row.path) if "./" in row.path else row.path for row in rows}
+    found, root = list[str](), f"{site}{os.sep}"
     for folder, inner, names in os.walk(site):
         inner[:] = [name for name in inner if name != "__pycache__"]
-        within = os.path.relpath(folder, site)
+        within = f"{folder}{os.sep}"[len(root) :]
         told = within.partition(os.sep)[0].endswith(_METADATA)
-        for name in names:
-            path = os.path.normpath(os.path.join(within, name))  # noqa: PTH118 - 27,000 of them
-            if path not in known and (name.endswith(_IMPORTABLE) or (told and name != "RECORD")):
-                found.append(path)
+        chosen = [name for name in names if name.endswith(_IMPORTABLE) or (told and name != "RECORD")]
+        found += [path for name in chosen if (path := f"{within}{name}") not in known]
     return sorted(found)
 
 
