@@ -121,8 +121,19 @@ def test_runs_without_a_fault_are_shared() -> None:
     ]
     shared, other, copied = cleans(rows)
     assert shared.checks == (CAUGHT, "rng/rng::independent", "rng/rng::seed[normal]")
-    assert not shared.alone and cleans([*rows, fault(FIRES, id="e", clean_alone=True)])[0].alone
+    assert not shared.alone
     assert [one.name for one in (other, copied)] == ["clean/verify cpu timer", "clean/verify cpu rng checkout"]
+
+
+def test_runs_without_a_fault_keep_company_where_they_may() -> None:
+    """A row that is about time, or about who started a process, keeps no other row's run from having company, or from being forked."""
+    rows = [fault(FIRES, id="a"), fault(FIRES, id="b", clean_alone=True), fault(FIRES, id="c", afresh=True)]
+    found = cleans(rows)
+    assert [(one.name, one.alone, one.like.afresh) for one in found] == [
+        ("clean/verify cpu rng", False, False),
+        ("clean/verify cpu rng alone", True, False),
+        ("clean/verify cpu rng afresh", False, True),
+    ]
 
 
 class Slow(Planted):

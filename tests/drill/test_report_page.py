@@ -48,6 +48,15 @@ def test_the_families_of_faults_are_counted_with_what_is_not_planted() -> None:
     assert "| random numbers | 1 of 1 |" in page(recorded(compare.judge(fault(), ended()), CLEAN))
 
 
+def test_the_work_of_a_whole_run_is_told_where_one_run_did_it() -> None:
+    """Seconds on the wall depend on who else was here; of a run in parts only the last part is known."""
+    record = recorded(compare.judge(fault(), ended()), CLEAN)
+    record.provenance["core seconds"] = 17
+    assert "9 s, 17 s of a core's work)" in page(record)
+    record.provenance["continued from"] = "yesterday"
+    assert "17 s" not in page(record)
+
+
 def test_every_row_of_the_table_is_of_a_family() -> None:
     """And only those say that nothing is planted here whose faults are shown elsewhere."""
     loaded = table.load()

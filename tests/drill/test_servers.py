@@ -40,6 +40,13 @@ def test_a_server_is_started_where_it_pays(tmp_path: Path) -> None:
         assert servers.counted() == {"processes forked": 0, "processes that could not be forked": 0}
 
 
+def test_a_run_of_two_suites_takes_a_server_that_has_what_both_import(tmp_path: Path) -> None:
+    """No server is started for each mixture of suites."""
+    runs = [(call(suites=names), PYTHON) for names in (("models",), ("rng", "models"))] * 2
+    with serving(ForkServers(ROWS, tmp_path / "servers"), runs) as servers:
+        assert offered(servers, tmp_path, "rng", "models") == offered(servers, tmp_path, "models") != ""
+
+
 def test_a_server_that_does_not_start_is_done_without(tmp_path: Path) -> None:
     """Every process starts afresh then."""
     rows = (ForkedSuites(("rng",), ("sys; nothing",)),)
@@ -66,7 +73,6 @@ def test_the_table_forks_from_nothing_of_ours() -> None:
     rows = table.load().forked
     names = {name.split("::")[0].split("/")[0] for name in suites.defined(places.SUITES)} | {"bench"}
     assert {suite for row in rows for suite in row.suites} <= names
-    assert "failures" not in {suite for row in rows for suite in row.suites}
     assert not [
         name for row in rows for name in row.modules if name.split(".")[0] in ("stackproof", "suites", "torch_sim")
     ]

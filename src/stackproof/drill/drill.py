@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import shutil
 import tempfile
 import threading
@@ -54,7 +55,8 @@ class Clean:
         """How its check is called: by the verb, what it looks at and where."""
         call, ground = self.like.call, self.like.injection.ground
         words = [call.verb, call.stack or STACK, *call.suites, "whole" if call.whole else "", *call.arguments, ground]
-        return f"clean/{' '.join(filter(None, words))}"
+        how = ["alone" if self.alone else "", "afresh" if self.like.afresh else ""]
+        return f"clean/{' '.join(filter(None, [*words, *how]))}"
 
 
 def conduct(
@@ -71,7 +73,7 @@ def conduct(
     `scale` multiplies every run's deadline, for slow hosts. What passed in `earlier` stands as it was and is not run again.
     `afresh`: no process is forked from one that has imported torch; slow, and what the forked ones have to be equal to.
     """
-    began = time.monotonic()
+    began, used = time.monotonic(), _core_seconds()
     facts = provenance.host_facts(stacks.load(STACK))
     record = writer.begin("drill", STACK, facts | {"faults": len(chosen), "of": len(table.rows), "workers": workers})
     if earlier is not None:
@@ -88,6 +90,7 @@ def conduct(
                 ended[check.id] = check
                 told(check)
             record.provenance |= servers.counted()
+        record.provenance["core seconds"] = round(_core_seconds() - used)
     except KeyboardInterrupt:
         told(left := Check("drill", Verdict.INTERRUPTED, f"{len(every) - len(ended)} runs are missing", 0.0))
         ended[left.id] = left
@@ -102,6 +105,12 @@ def conduct(
     return record
 
 
+def _core_seconds() -> float:
+    """Return the processor time of this process and of all that ended below it: what does not depend on who else is here."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in used)
+
+
 def standing(earlier: Record | None, chosen: Sequence[Fault]) -> dict[str, Check]:
     """Return what passed earlier of this drill's runs, by name; a run without a fault is of no use to a row that was not there, or red."""
     passed = {check.id: check for check in earlier.checks if check.verdict is Verdict.PASSED} if earlier else {}
@@ -112,12 +121,13 @@ def standing(earlier: Record | None, chosen: Sequence[Fault]) -> dict[str, Check
 
 
 def cleans(chosen: Sequence[Fault]) -> tuple[Clean, ...]:
-    """Return the fewest runs without a fault in which every check that a row names is seen green."""
+    """Return the fewest runs without a fault in which every check that a row names is seen green, in company where it may be."""
     groups: dict[tuple[object, ...], list[Fault]] = {}
     for fault in chosen:
-        call, ground = fault.call, fault.injection.ground
+        call, ground, alone = fault.call, fault.injection.ground, fault.alone or fault.clean_alone
         arguments = call.arguments if ground else ()
-        groups.setdefault((ground, call.verb, call.stack, call.suites, call.whole, arguments), []).append(fault)
+        like = (ground, call.verb, call.stack, call.suites, call.whole, arguments, alone, fault.afresh)
+        groups.setdefault(like, []).append(fault)
     return tuple(_clean(rows) for rows in groups.values())
 
 

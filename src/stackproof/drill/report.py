@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -46,7 +46,7 @@ Most seconds of a run are imports, so the processes that run checks, and ranks, 
 other packages, and nothing of ours: it has no thread when it forks, it has run no work and opened no device. The forked process
 takes its own variables, path, folder, output and session, loads what was planted, and only then imports ours: the command, the
 checks and the record are those of a process that starts afresh. What a fork cannot make equal starts afresh: another interpreter,
-variables that an import may have read, the suites that are about processes themselves, and the verb, which judges. A fork that did
+variables that an import may have read, a row about how a process starts or who its parent is, and the verb, which judges. A fork that did
 not reach the fault shows: the fault then never fires, or the check stays green, and the row fails. `--afresh` forks nothing.
 """
 
@@ -95,7 +95,8 @@ def _lines(record: Record, table: Faults) -> Iterator[str]:
     yield (
         f"Of {len(faults)} faults of the last whole run {caught} were caught, and {len(clean)} runs without a fault raised "
         f"{sum(check.verdict is not Verdict.PASSED for check in clean)} alarms"
-        f" (Python {facts['python']}, {facts['cpus']} CPUs, {record.seconds:.0f} s{_IN_PARTS if 'continued from' in facts else ''})."
+        f" (Python {facts['python']}, {facts['cpus']} CPUs, {record.seconds:.0f} s{_used(facts)}"
+        f"{_IN_PARTS if 'continued from' in facts else ''})."
     )
     yield from _families(faults, table)
     for area in AREAS:
@@ -108,6 +109,12 @@ def _lines(record: Record, table: Faults) -> Iterator[str]:
     yield "|---|---|---|"
     yield from (f"| {_cell(check.id)} | {check.verdict.value} | {_cell(check.reason)} |" for check in clean)
     yield from _uncovered(next(check for check in record.checks if check.id == NAME))
+
+
+def _used(facts: Mapping[str, Figure]) -> str:
+    """Say how long the cores worked for it, where the record has it for the whole."""
+    used = facts.get("core seconds") if "continued from" not in facts else None
+    return f", {used} s of a core's work" if used else ""
 
 
 def _families(faults: list[Check], table: Faults) -> Iterator[str]:

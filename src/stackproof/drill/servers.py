@@ -79,11 +79,12 @@ class ForkServers:
             return processes.start(command, output, variables, self._mark)
 
     def _key(self, call: Call, python: Path) -> Key:
-        """Return the interpreter and what the suites of a call import; nothing if one of them is in no row."""
+        """Return the interpreter and the modules of the first row that has all that the suites of a call import; else nothing."""
         suites = call.suites or (call.verb,)
-        rows = [row for name in suites for row in self.rows if name in row.suites]
-        known = all(any(name in row.suites for row in self.rows) for name in suites)
-        return python, tuple(dict.fromkeys(name for row in rows if known for name in row.modules))
+        rows = [[row for row in self.rows if name in row.suites] for name in suites]
+        asked = {name for found in rows for row in found for name in row.modules}
+        enough = [row.modules for row in self.rows if asked <= set(row.modules)] if all(rows) else []
+        return python, next(iter(enough), ())
 
 
 @contextmanager
