@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from stackproof.base.errors import Refusal
-from stackproof.runner.suites import of_verb, stages
+from stackproof.runner.suites import of_verb, plugins_of, stages
 from stackproof.stack import stacks
 
 
@@ -21,6 +21,46 @@ def test_suites_run_in_the_order_of_the_table(tmp_path: Path) -> None:
     """Listed suites come first in their order; neighbours that want as many workers share their processes."""
     found = stages(("a", "b", "c", "d", "z"), _table(tmp_path, ("z", 1), ("b", 2), ("d", 2), ("a", 1)))
     assert [(stage.suites, stage.workers) for stage in found] == [(("z",), 1), (("b", "d"), 2), (("a", "c"), 1)]
+
+
+def _cores(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    monkeypatch.setattr("stackproof.runner.suites.cores", lambda: number)
+
+
+def _measuring(folder: Path) -> Path:
+    (folder / "a").mkdir()
+    for name in ("test_1_values.py", "test_2_rates.py"):
+        (folder / "a" / name).write_text("")
+    (folder / "suites.toml").write_text(
+        '[[suite]]\nname = "a"\nmost_workers = 3\nalone = ["test_2_rates.py"]\n'
+        '[[suite]]\nname = "b"\nmost_workers = 8\n[[suite]]\nname = "large"\napart_gib = 64\n[[suite]]\nname = "c"\n'
+    )
+    return folder
+
+
+def test_files_that_measure_come_last_where_the_rest_shares_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A suite is cut in two on a host with many cores, and a large one runs beside; on two cores all run one after the other."""
+    folder, names = _measuring(tmp_path), ("a", "b", "large", "c")
+    _cores(monkeypatch, 16)
+    shared, alone = stages(names, folder)
+    assert (shared.suites, shared.workers, shared.apart) == (("a/test_1_values.py", "b"), 8, {"large": 64})
+    assert (alone.suites, alone.workers) == (("c", "a/test_2_rates.py"), 1)
+    _cores(monkeypatch, 2)
+    assert [(stage.suites, stage.workers) for stage in stages(names, folder)] == [(names, 1)]
+
+
+def test_a_suite_stays_whole_where_checks_are_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a chosen check builds on may lie in another file, and is collected with it."""
+    _cores(monkeypatch, 16)
+    assert stages(("a",), _measuring(tmp_path), ("a/rates::*",))[0].suites == ("a",)
+
+
+def test_files_of_a_suite_have_its_plugins(tmp_path: Path) -> None:
+    """A process that runs some files of a suite is given what the suite asks for."""
+    (tmp_path / "suites.toml").write_text('[[suite]]\nname = "a"\nplugins = ["p"]\n')
+    assert plugins_of(("a/test_1.py", "a/test_2.py", "b"), tmp_path) == ("p",)
 
 
 def test_a_few_checks_by_name_need_one_process(tmp_path: Path) -> None:

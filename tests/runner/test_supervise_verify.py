@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from stackproof.base.errors import Refusal
 from stackproof.record.records import Check, Record, Verdict
+from stackproof.runner import supervise
+from stackproof.runner.process import CheckProcess
+from stackproof.runner.request import Request
+from stackproof.runner.state import RunState
+from stackproof.runner.suites import Stage
+from stackproof.stack import stacks
 
 from ..conftest import RunSuite, Silent
 
@@ -226,6 +234,31 @@ def test_workers_share_the_checks_of_a_suite(run_suite: RunSuite) -> None:
     assert record.verdict is Verdict.PASSED
     assert len({check.id for check in record.checks}) == 12
     assert len({check.figures["pid"] for check in record.checks}) == 2
+
+
+@pytest.mark.slow
+def test_files_that_measure_run_after_those_that_share(run_suite: RunSuite, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every check runs once; those of a file that measures run last, in one process that has no company."""
+    monkeypatch.setattr("stackproof.runner.suites.cores", lambda: 8)
+    table = '[[suite]]\nname = "own"\nmost_workers = 3\nalone = ["test_b.py"]\n'
+    record = run_suite({"test_a.py": SHARED, "test_b.py": SHARED, "../suites.toml": table}, expected=24)
+    assert record.verdict is Verdict.PASSED
+    names = [check.id for check in record.checks]
+    assert len(names) == len(set(names)) == 24
+    assert all(name.startswith("own/b::") for name in names[12:])
+    assert len({check.figures["pid"] for check in record.checks[12:]}) == 1
+
+
+def test_a_large_suite_joins_where_the_device_has_room(tmp_path: Path) -> None:
+    """Beside the others on a card that is large enough, which the first process tells; else it waits until they have ended."""
+    stage = Stage(("a",), 8, {"large": 64.0})
+    for facts, joins in (({}, 0), ({"x:0.memory_bytes": 2**35}, 0), ({"x:0.memory_bytes": 2**37}, 1)):
+        record = Record("verify", "cpu", "2026-01-01T00:00:00+00:00", provenance=dict(facts))
+        process = CheckProcess(
+            Request("verify", stacks.load("cpu"), ("large",)), tmp_path, RunState(record, Silent()), "mark"
+        )
+        waiting = {"large": process}
+        assert len(supervise._joining(stage, waiting, record)) == joins == 1 - len(waiting)
 
 
 @pytest.mark.slow

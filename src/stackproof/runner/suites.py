@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from stackproof.base.places import SUITES
@@ -25,7 +26,10 @@ class Stage:
     """Suites that run one after the other in each of so many processes, which share their checks."""
 
     suites: tuple[str, ...]
+    """Folders of suites; of one that is cut in two, files: `smoke/test_1_bringup.py`."""
     workers: int
+    apart: Mapping[str, float] = field(default_factory=dict)
+    """Suites that run meanwhile in a process of their own if the device has so many GiB, else afterwards."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,10 @@ class SuiteEntry:
     most_workers: int = 0
     verb: str = DEFAULT_VERB
     plugins: tuple[str, ...] = ()
+    alone: tuple[str, ...] = ()
+    """Files that measure: where the rest runs in several processes, they come last, in one."""
+    apart_gib: float = 0.0
+    """From so much memory of the device on it runs in a process of its own beside the stage before; 0: never."""
 
 
 def of_verb(verb: str) -> tuple[str, ...]:
@@ -48,12 +56,29 @@ def of_verb(verb: str) -> tuple[str, ...]:
 def stages(chosen: tuple[str, ...], folder: Path = SUITES, only: tuple[str, ...] = ()) -> tuple[Stage, ...]:
     """Return the stages of a run, in the table's order and with its numbers of workers; other suites come last.
 
-    `only`: the checks that are asked for, as patterns; a few single ones need one process, whatever the table says.
+    `only`: the checks that are asked for, as patterns; a few single ones need one process, whatever the table says, and what a check
+    builds on must be collected with it.
     """
     rows = _rows(folder)
     order = [*(name for name in rows if name in chosen), *(name for name in chosen if name not in rows)]
-    few = _few(only)
-    return _merged([Stage((name,), 1 if few else _workers(rows.get(name, SuiteEntry(name)))) for name in order])
+    found, later = list[Stage](), list[Stage]()
+    for name in order:
+        row = rows.get(name, SuiteEntry(name))
+        workers = 1 if _few(only) or (only and row.alone) else _workers(row)
+        if row.apart_gib and found and found[-1].workers > 1:
+            found[-1] = replace(found[-1], apart={**found[-1].apart, name: row.apart_gib})
+        elif workers > 1 and row.alone:
+            found.append(Stage(_shared(folder, row), workers))
+            later.append(Stage(tuple(f"{name}/{file}" for file in row.alone), 1))
+        else:
+            found.append(Stage((name,), workers))
+    return _merged([*found, *later])
+
+
+def _shared(folder: Path, row: SuiteEntry) -> tuple[str, ...]:
+    """Return the files of a suite but for those that run alone."""
+    files = sorted(path.name for path in (folder / row.name).glob("test_*.py"))
+    return tuple(f"{row.name}/{file}" for file in files if file not in row.alone)
 
 
 def defined(root: Path = SUITES) -> tuple[str, ...]:
@@ -82,7 +107,8 @@ def _few(only: tuple[str, ...]) -> bool:
 def plugins_of(chosen: tuple[str, ...], folder: Path = SUITES) -> tuple[str, ...]:
     """Return the plugins of pytest that these suites need; every other one is switched off."""
     rows = _rows(folder)
-    return tuple(dict.fromkeys(name for suite in chosen for name in rows.get(suite, SuiteEntry(suite)).plugins))
+    suites = dict.fromkeys(one.partition("/")[0] for one in chosen)
+    return tuple(dict.fromkeys(name for suite in suites for name in rows.get(suite, SuiteEntry(suite)).plugins))
 
 
 def _rows(folder: Path) -> dict[str, SuiteEntry]:
@@ -94,11 +120,13 @@ def _rows(folder: Path) -> dict[str, SuiteEntry]:
 
 
 def _merged(found: list[Stage]) -> tuple[Stage, ...]:
-    """Join neighbours that want as many processes: starting one costs seconds of imports."""
+    """Join neighbours that both share their checks, and those that do not: starting a process costs seconds of imports."""
     merged: list[Stage] = []
     for stage in found:
-        if merged and merged[-1].workers == stage.workers:
-            merged[-1] = Stage(merged[-1].suites + stage.suites, stage.workers)
+        if merged and (merged[-1].workers > 1) == (stage.workers > 1):
+            last = merged[-1]
+            workers = max(last.workers, stage.workers)
+            merged[-1] = Stage(last.suites + stage.suites, workers, {**last.apart, **stage.apart})
         else:
             merged.append(stage)
     return tuple(merged)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import resource
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from stackproof.base import processes
@@ -82,25 +83,46 @@ def _run_stage(
     root: Path = SUITES,
 ) -> None:
     """Keep the stage's processes running until each has come to its own end; `living` holds those that live."""
-    for number in range(stage.workers):
+
+    def process(number: int, suites: tuple[str, ...], shard: tuple[int, int]) -> CheckProcess:
         own = folder / f"worker-{number}"
         own.mkdir(parents=True, exist_ok=True)
-        share = request.share(stage.suites, own, (number, stage.workers))
-        living.append(CheckProcess(share, root, state, mark))
+        return CheckProcess(request.share(suites, own, shard), root, state, mark)
+
+    living += [process(number, stage.suites, (number, stage.workers)) for number in range(stage.workers)]
+    waiting = {suite: process(stage.workers + number, (suite,), (0, 1)) for number, suite in enumerate(stage.apart)}
     for _ in range(_MOST_PROCESSES):
-        for process in living:
-            process.start()
-        _follow(living, state)
-        living[:] = [CheckProcess(old.request, root, state, mark) for old in living if old.left]
+        for one in living:
+            one.start()
+        _follow(living, state, partial(_joining, stage, waiting, state.record))
+        left = [CheckProcess(old.request, root, state, mark) for old in living if old.left]
+        living[:] = [*left, *waiting.values()]
+        waiting.clear()
         if not living:
             return
     living.clear()
 
 
-def _follow(living: list[CheckProcess], state: RunState) -> None:
-    """Wait for all processes to end."""
+def _joining(stage: Stage, waiting: dict[str, CheckProcess], record: Record) -> list[CheckProcess]:
+    """Return the processes whose suites the device has memory for beside the others; it is known when the first process has told it."""
+    gib = _device_gib(record)
+    return [waiting.pop(suite) for suite in list(waiting) if stage.apart[suite] <= gib]
+
+
+def _device_gib(record: Record) -> float:
+    """Return the memory of the smallest card that torch saw, in GiB; 0 where it saw none."""
+    sizes = [float(value) for name, value in record.provenance.items() if name.endswith(".memory_bytes")]
+    return min(sizes, default=0.0) / 2**30
+
+
+def _follow(living: list[CheckProcess], state: RunState, joining: Callable[[], list[CheckProcess]]) -> None:
+    """Wait for all processes to end, and for those that join them."""
     running = list(living)
     while running:
+        for process in joining():
+            process.start()
+            living.append(process)
+            running.append(process)
         running = [process for process in running if process.alive()]
         state.checkpoint()
         time.sleep(_LOOK_S)
