@@ -7,7 +7,7 @@ import pytest
 from stackproof.device.kinds import Host, Stopwatch
 from stackproof.probes import clock
 from stackproof.probes.clock import Spans, Turn
-from stackproof.record.checks import CheckFailed
+from stackproof.record.checks import CheckFailed, CheckInconclusive
 
 UNIT = 0.0041237
 
@@ -116,6 +116,25 @@ def test_work_that_does_not_grow_is_caught(monkeypatch: pytest.MonkeyPatch) -> N
     """Twice the work in the same time means that the work is not done, or the clock does not see it."""
     with pytest.raises(CheckFailed, match=r"1\.\d\d times as long; 1.5 to 2.7 were expected"):
         clock.scales(measured(monkeypatch, grows=False), clock.complete, "wall clock")
+
+
+def crowded(others: float, double: float) -> Spans:
+    """Return turns of 3 ms and of so many, while others used that share of the host's cores."""
+    return Spans(1, [Turn(0.0, 0.003, 0.0, 0.003)], [Turn(0.0, double, 0.0, double)], others)
+
+
+def test_long_spans_on_a_crowded_host_say_nothing() -> None:
+    """Seen with twenty jobs on two cores: 3 ms fit between the neighbours' turns, 6 ms do not and take 29."""
+    with pytest.raises(CheckInconclusive, match=r"9\.67 times as long; 1.5 to 2.7 were expected, but others used 95%"):
+        clock.scales(crowded(0.95, 0.029), clock.complete, "wall clock")
+    with pytest.raises(CheckFailed, match="were expected$"):
+        clock.scales(crowded(0.02, 0.029), clock.complete, "wall clock")
+
+
+def test_a_crowd_excuses_no_work_that_does_not_grow() -> None:
+    """Neighbours shorten nothing."""
+    with pytest.raises(CheckFailed, match="1.00 times as long"):
+        clock.scales(crowded(0.95, 0.003), clock.complete, "wall clock")
 
 
 def test_no_time_at_all_is_caught() -> None:

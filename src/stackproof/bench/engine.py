@@ -16,6 +16,7 @@ from typing import Any
 from stackproof.base.errors import Refusal, suggestion
 from stackproof.base.processes import HostLoad
 from stackproof.base.statistics import drift, median_interval, rhythm
+from stackproof.bench.kept import require_computed
 from stackproof.bench.rows import Sampled, figures
 from stackproof.bench.sampling import Sampler, Warmth, calibrate, sample, warm_up
 from stackproof.bench.subjects import Budget, Subject
@@ -129,6 +130,7 @@ class _Measurement:
         self.facts |= {"others' share of the host's cores": share, "warm_up.runs": warmth.runs}
         self.facts |= {"warm_up.seconds": warmth.seconds, "runs per sample": sampler.number}
         self.facts |= {**looks.last(), **looks.conclude(self.budget.seconds)}
+        self.facts |= require_computed(work, self.device, seconds)
         self.notes += [*remarks(warmth, seconds, self.budget), *load.note(share), *_throttling(telemetry)]
         require_possible_rate(self._result(work, tuple(seconds), verified=True, reason=reason), self.device.name())
         return self._result(

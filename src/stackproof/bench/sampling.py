@@ -17,7 +17,7 @@ from stackproof.base.statistics import median_interval
 from stackproof.bench.subjects import Budget
 from stackproof.device.kinds import Device, Stopwatch
 from stackproof.probes import clock, timekeeping
-from stackproof.record.checks import CheckFailed
+from stackproof.record.checks import CheckFailed, CheckInconclusive
 from stackproof.record.records import Figure
 
 _ATTEMPTS = 3
@@ -32,11 +32,12 @@ def calibrate(device: Device) -> dict[str, Figure]:
 
     Raises:
         CheckFailed: the clock, or synchronising, does not do what it says; no figure of this device can be believed.
+        CheckInconclusive: others use the host so much that nobody can say.
     """
     for _ in range(_ATTEMPTS - 1):
         try:
             return _compared(device)
-        except CheckFailed:
+        except (CheckFailed, CheckInconclusive):
             continue
     return _compared(device)
 

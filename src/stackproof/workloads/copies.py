@@ -104,6 +104,11 @@ class Copy(Work):
         self._reference.bitwise_not_()
         self._turned = not self._turned
 
+    def renew(self) -> bool:
+        """Add a number that chance picks to every byte of the source."""
+        self.source.add_(random.randrange(1, 256))
+        return True
+
 
 _PARTS = 8
 _GROUP = 256  # numbers of eight bytes in a sum: 2 KiB

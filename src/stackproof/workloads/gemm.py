@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -72,6 +73,11 @@ class Gemm(Work):
         self.factors[0].neg_()
         self._sign = -self._sign
         self.result.fill_(torch.nan)
+
+    def renew(self) -> bool:
+        """Multiply a factor by a number that chance picks."""
+        self.factors[0].mul_(random.uniform(0.8, 1.2))
+        return True
 
     def _seen(self) -> Deviation:
         found = self._sign * fold(self.result, self._signs)

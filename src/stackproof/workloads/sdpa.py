@@ -6,6 +6,7 @@ on the host, large work on the device by plain products, and a head of that by N
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
@@ -131,6 +132,12 @@ class Attention(Work):
             self._cotangent.mul_(again)
         self._factors["value"] *= -1
         self._factors["cotangent"] *= again
+
+    def renew(self) -> bool:
+        """Multiply the values by a number that chance picks."""
+        with torch.no_grad():
+            self._inputs["value"].mul_(random.uniform(0.8, 1.2))
+        return True
 
     def _observed(self) -> Tensors:
         """Run once and note which kernel did it."""

@@ -67,6 +67,10 @@ class Work(ABC):
     def spoil(self) -> None:  # noqa: B027 - as above
         """Overwrite what the last run left and change what the next one is given, so that what is stale, or kept, shows."""
 
+    def renew(self) -> bool:
+        """Give the next run inputs that no run had, when nobody will look any more; false where each run has new ones anyhow."""
+        return False
+
     def again(self) -> None:
         """Look at the last run; then spoil, run once more and look at that.
 

@@ -1,0 +1,113 @@
+"""Work that is right but was kept from the run before is found by its time; honest work, and neighbours, raise no alarm."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+import torch
+
+from stackproof.base.toml import Table
+from stackproof.bench import kept
+from stackproof.device.devices import HOST
+from stackproof.record.checks import CheckFailed
+from stackproof.workloads.copies import Copy
+from stackproof.workloads.gemm import Gemm
+from stackproof.workloads.sdpa import Attention
+from stackproof.workloads.work import Setting, Work
+
+NEW, SAME = 0.1, 0.001
+
+
+class Told(Work):
+    """Takes no time: how long its runs are said to take is in a list."""
+
+    def __init__(self, renewable: bool = True) -> None:
+        self._renewable, self.renewed = renewable, 0
+
+    @property
+    def worth(self) -> Mapping[str, float]:
+        """Nothing."""
+        return {}
+
+    def prove(self) -> str:
+        """Nothing to prove."""
+        return ""
+
+    def run(self) -> None:
+        """Nothing to do."""
+
+    def renew(self) -> bool:
+        """Count."""
+        self.renewed += 1
+        return self._renewable
+
+
+def taking(monkeypatch: pytest.MonkeyPatch, *seconds: float) -> None:
+    """Let runs take these seconds, in turn, again and again."""
+    calls: list[int] = []
+
+    def timed(*_: object) -> float:
+        calls.append(1)
+        return seconds[(len(calls) - 1) % len(seconds)]
+
+    monkeypatch.setattr(kept, "_timed", timed)
+
+
+def test_what_is_kept_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run of new inputs is computed, the others were looked up."""
+    taking(monkeypatch, NEW, SAME)
+    with pytest.raises(
+        CheckFailed, match=r"takes 0\.1 s at least, the timed ones took 0\.001 s: what they left was kept"
+    ):
+        kept.require_computed(Told(), HOST, [SAME] * 9)
+
+
+def test_honest_work_tells_its_ratio(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both take as long."""
+    taking(monkeypatch, NEW, NEW)
+    assert kept.require_computed(Told(), HOST, [NEW] * 9) == {"new inputs, times as long": 1.0}
+
+
+def test_neighbours_raise_no_alarm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every run after new inputs was held up, as the timed ones were."""
+    taking(monkeypatch, NEW, SAME)
+    assert kept.require_computed(Told(), HOST, [NEW] * 9)["new inputs, times as long"] == pytest.approx(NEW / SAME)
+    taking(monkeypatch, NEW, SAME, NEW, NEW)
+    kept.require_computed(Told(), HOST, [SAME] * 9)
+
+
+def test_work_with_new_inputs_anyhow_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A training step changes what the next one is given."""
+    taking(monkeypatch, NEW, SAME)
+    work = Told(renewable=False)
+    assert kept.require_computed(work, HOST, [SAME]) == {}
+    assert work.renewed == 1
+
+
+@pytest.mark.parametrize(
+    ("make", "row"),
+    [
+        (Gemm, {"size": 32, "dtype": "float32"}),
+        (Copy, {"mib": 1, "source": "device", "target": "device"}),
+        (Attention, {"batch": 1, "heads": 1, "length": 8, "width": 8, "dtype": "float32", "backward": False}),
+    ],
+)
+def test_new_inputs_give_another_result(make: type[Gemm | Copy | Attention], row: dict[str, object]) -> None:
+    """Else a result that was kept would be right, and as fast."""
+    work = make(Setting(HOST, "tiny", Table(Path("benchmarks.toml"), row)))
+    work.prove()
+    before = left(work)
+    assert work.renew()
+    work.run()
+    assert not torch.equal(left(work), before)
+    work.close()
+
+
+def left(work: Work) -> torch.Tensor:
+    """Return a copy of what a run leaves."""
+    found = work.run()
+    tensor = found["output"] if isinstance(found, dict) else found
+    assert isinstance(tensor, torch.Tensor)
+    return tensor.detach().clone()
