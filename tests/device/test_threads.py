@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+
+import pytest
 import torch
 
 from stackproof.device import threads
@@ -15,3 +18,17 @@ def test_tiny_work_gets_one_thread_and_the_rest_what_torch_chose() -> None:
         with threads.chosen("full"):
             assert torch.get_num_threads() == threads.count("full")
     assert torch.get_num_threads() == before
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="this host gives this process one core")
+def test_work_of_one_thread_keeps_to_one_core_while_it_is_timed() -> None:
+    """The same number is the same core everywhere; work of several threads, and no number, keep all; nothing stays after the block."""
+    before = os.sched_getaffinity(0)
+    with threads.chosen("tiny"):
+        seen = []
+        for number in (0, 1, 0, None):
+            with threads.on_core(number):
+                seen.append(os.sched_getaffinity(0))
+    assert seen[0] == seen[2] != seen[1]
+    assert [len(cores) for cores in seen] == [1, 1, 1, len(before)]
+    assert os.sched_getaffinity(0) == before

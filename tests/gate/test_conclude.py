@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from stackproof.gate import plan
 from stackproof.gate.report import headline, markdown
 from stackproof.record.records import Verdict
 
@@ -101,8 +102,8 @@ def test_too_few_launches_are_no_noise(monkeypatch: pytest.MonkeyPatch, tmp_path
     """Where the minutes ended before the first look, nobody knows what noise hides."""
     sides = Sides(noise=0.8)
     monkeypatch.setattr("stackproof.gate.gate.time.monotonic", lambda: 60.0 * len(sides.asked))
-    record = judged(sides, monkeypatch, tmp_path, minutes=3.5)
-    assert len(sides.asked) == 4
+    record = judged(sides, monkeypatch, tmp_path, minutes=2.5)
+    assert len(sides.asked) == 3
     assert record.verdict.exit_code == 6
     assert red(record) == {"gate/run::judged": "no time could be judged; allow more --minutes"}
 
@@ -126,7 +127,7 @@ def test_a_missing_figure_fails(metric: str, monkeypatch: pytest.MonkeyPatch, tm
 
 def test_what_disturbed_the_run_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A clock that fell between launches stands in the record, and does not fail by itself."""
-    readings = [{"sm_mhz": 1980.0 if number < 3 else 1200.0, "celsius": 60.0} for number in range(6)]
+    readings = [{"sm_mhz": 1980.0 if number < 3 else 1200.0, "celsius": 60.0} for number in range(4)]
     record = judged(Sides(readings=readings), monkeypatch, tmp_path)
     said = next(check.reason for check in record.checks if check.id == "gate/run::conditions")
     assert "clock (sm_mhz) moved between 1200 and 1980" in said
@@ -139,7 +140,7 @@ def test_the_record_keeps_both_sides_for_later(monkeypatch: pytest.MonkeyPatch, 
     record = judged(Sides(), monkeypatch, tmp_path)
     rows = {(row.workload, row.figures["side"]): row for row in record.measurements}
     assert set(rows) == {(name, side) for name in SUBJECTS for side in ("base", "head")}
-    assert all(len(row.samples) == 6 and row.unit == "s/iteration" for row in rows.values())
+    assert all(len(row.samples) == plan.load().design.looks[0] and row.unit == "s/iteration" for row in rows.values())
     assert rows["gemm", "head"].figures["counter operators"] == 10
 
 

@@ -44,7 +44,7 @@ def _noisy_lora(sides: Sides, _: Any) -> Any:
 
     def launch(*arguments: Any) -> Any:
         found, lost = plain(sides, *arguments)
-        wild = 1 + 0.2 * (len(sides.asked) % 2)
+        wild = 1 + 0.05 * (len(sides.asked) % 2)
         found.seen["lora"]["head"].blocks = [wild * block for block in found.seen["lora"]["head"].blocks]
         return found, lost
 

@@ -55,6 +55,24 @@ def test_every_second_launch_is_the_mirror_image(tmp_path: Path, monkeypatch: py
     assert order == [other[name] for name in even]
 
 
+def test_both_sides_have_the_same_core_and_warm_up_at_once_unless_one_is_drilled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A drill adds to what a run takes alone, so it is timed alone."""
+    asked: list[tuple[str, object]] = []
+    send = LiveSide.send
+
+    def noting(side: LiveSide, request: str, deadline: float, **arguments: object) -> None:
+        asked.append((request, arguments.get("core")))
+        send(side, request, deadline, **arguments)
+
+    monkeypatch.setattr(LiveSide, "send", noting)
+    _launch(tmp_path / "plain", number=3)
+    assert {core for request, core in asked if request == "block"} == {3}
+    warm = [number for number, (request, _) in enumerate(asked) if request == "warm"]
+    assert warm[1] == warm[0] + 1
+
+
 def test_later_launches_count_nothing_and_miss_nothing(tmp_path: Path) -> None:
     """Counters need one launch; a profiler's seconds are spent on times in the others."""
     found, lost = _launch(tmp_path, number=TERMS.plan.count.launches)

@@ -14,8 +14,8 @@ from stackproof.gate import plan
 @pytest.mark.parametrize(
     ("was", "slip", "words"),
     [
-        ("looks = [6, 10, 14]", "looks = [2, 10]", "looks' must rise from 3 or more"),
-        ("looks = [6, 10, 14]", "looks = [6, 6]", "looks' must rise"),
+        ("looks = [4, 7, 10, 14]", "looks = [2, 10]", "looks' must rise from 3 or more"),
+        ("looks = [4, 7, 10, 14]", "looks = [6, 6]", "looks' must rise"),
         ("[count]\nlaunches = 2", "[count]\nlaunches = 0", "'capture.launches' must be among those of 'count'"),
         ("other = 0.02\n", "", "needs 'other'"),
     ],

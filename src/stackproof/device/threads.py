@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -35,3 +36,20 @@ def chosen(preset: str) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+@contextmanager
+def on_core(number: int | None) -> Iterator[None]:
+    """Keep work of one thread on one core inside the block; the same number is the same core in every process.
+
+    Two processes that take turns would compare their cores as well: what else runs on each of them.
+    """
+    allowed = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []  # Linux alone has it
+    if number is None or torch.get_num_threads() > 1 or len(allowed) < 2:
+        yield
+        return
+    os.sched_setaffinity(0, {allowed[number % len(allowed)]})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, allowed)

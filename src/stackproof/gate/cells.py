@@ -12,7 +12,18 @@ from stackproof.gate import changed
 from stackproof.gate.changed import Sameness
 from stackproof.gate.interleave import Launch, Lost, Observed
 from stackproof.gate.plan import GatePlan
-from stackproof.gate.statistics import CellOutcome, Design, Estimate, Ruling, estimate, paired, percent, rule, unpaired
+from stackproof.gate.statistics import (
+    CellOutcome,
+    Design,
+    Estimate,
+    Ruling,
+    estimate,
+    hopeless,
+    paired,
+    percent,
+    rule,
+    unpaired,
+)
 from stackproof.record.records import Figure
 
 TIME = "time"
@@ -35,6 +46,8 @@ class Cell:
     ruling: Ruling | None = None
     aside: bool = False
     """Whether it asks for no launches of its own, and gates only where it is decided."""
+    hopeless: bool = False
+    """Whether all launches that there may be would leave it blind: it asks for no more of them."""
 
     @property
     def name(self) -> str:
@@ -83,12 +96,13 @@ class ComparedCells(dict[str, Cell]):
             return
         found = {name: cell.estimate(design.per_look) for name, cell in whole.items()}
         for name, ruling in rule(found, {name: cell.effect for name, cell in whole.items()}, design).items():
-            if not whole[name].decided:
-                whole[name].ruling = ruling
+            if not (cell := whole[name]).decided:
+                cell.ruling = ruling
+                cell.hopeless = ruling.blind and hopeless(cell.ratios, cell.effect, design)
 
     def open(self) -> list[Cell]:
         """Return the cells that still ask for launches."""
-        return [cell for cell in self.values() if not (cell.decided or cell.aside)]
+        return [cell for cell in self.values() if not (cell.decided or cell.aside or cell.hopeless)]
 
 
 class Missing(NamedTuple):

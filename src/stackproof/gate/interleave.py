@@ -149,13 +149,14 @@ def _interleaved(
     opened = _at_once(sides, "open", _OPEN_S, subject=subject, preset=terms.preset)
     nothing: Answer = {"counters": {}}
     computed = _at_once(sides, "compute", _OPEN_S) if number == 0 and len(sides) > 1 else dict.fromkeys(sides, nothing)
-    warm = {side: side.ask("warm", _OPEN_S, seconds=_WARM_S) for side in turns}
+    warm = _warm(turns, plan.asked.get(subject, {}).get("kind", "") in plan.design.left_out)
     took = max(one["seconds"] for one in warm.values())
-    runs = max(1, round(plan.design.block_seconds / took))
-    deadline = _LEAST_BLOCK_S + 20 * runs * took
+    deadline = _LEAST_BLOCK_S + 20 * max(plan.design.block_seconds, took)
     found.conditions.append(sides[0].ask("conditions", deadline + _LEAST_BLOCK_S))
+    took = _alone(turns, max(1, round(plan.design.block_seconds / took)), deadline, number)
+    runs = max(1, round(plan.design.block_seconds / took))
     rounds = max(_FEWEST_ROUNDS, min(plan.design.rounds, int(plan.design.subject_seconds / (4 * runs * took))))
-    blocks = _blocks(turns, rounds, runs, deadline)
+    blocks = _blocks(turns, rounds, runs, deadline, number)
     done = {side: side.ask("done", deadline) for side in sides}
     found.conditions.append(sides[0].ask("conditions", deadline + _LEAST_BLOCK_S))
     energy = {side: _energy(side, terms.energy_seconds) for side in turns}
@@ -193,18 +194,30 @@ def unevenness(each: Sequence[float]) -> Answer:
     return {"slow-steps": sum(slowest) / len(slowest) / median(each)}
 
 
-def _blocks(sides: Sequence[LiveSide], rounds: int, runs: int, deadline: float) -> dict[LiveSide, list[Answer]]:
+def _warm(sides: Sequence[LiveSide], ranks: bool) -> dict[LiveSide, Answer]:
+    """Let all warm up at once, but for ranks, which would wait for cores, and for a drill, which adds to the seconds of a run alone."""
+    if ranks or any(side.spec.drill for side in sides):
+        return {side: side.ask("warm", _OPEN_S, seconds=_WARM_S) for side in sides}
+    return _at_once(sides, "warm", _OPEN_S, seconds=_WARM_S)
+
+
+def _alone(sides: Sequence[LiveSide], runs: int, deadline: float, core: int) -> float:
+    """Return the seconds of a run that has the device alone, of the slowest side; these blocks are no samples, some follow a pause."""
+    return max(float(side.ask("block", deadline, runs=runs, core=core)["seconds"]) for side in sides)
+
+
+def _blocks(
+    sides: Sequence[LiveSide], rounds: int, runs: int, deadline: float, core: int
+) -> dict[LiveSide, list[Answer]]:
     """Return the answers of the blocks of each side: A B B A and then B A A B, or of one side alone as many of its own.
 
     A card at its power limit is fastest in the first block after a pause; no side may have that one always.
     """
     blocks: dict[LiveSide, list[Answer]] = {side: [] for side in sides}
-    for side in sides:  # the first has cooled while the second warmed up
-        side.ask("block", deadline, runs=runs)
     for number in range(rounds):
         turn = sides if number % 2 == 0 else tuple(reversed(sides))
         for side in (*turn, *reversed(turn)):
-            blocks[side].append(side.ask("block", deadline, runs=runs))
+            blocks[side].append(side.ask("block", deadline, runs=runs, core=core))
     return blocks
 
 

@@ -216,9 +216,12 @@ class Side:
         with self.device.current():
             return self._told(self._open().warm(seconds))
 
-    def block(self, runs: int) -> Answer:
-        """Run so many times and return the seconds of one run: their mean, since a block is as long as it is."""
-        with self.device.current():
+    def block(self, runs: int, core: int | None = None) -> Answer:
+        """Run so many times and return the seconds of one run: their mean, since a block is as long as it is.
+
+        `core`: a number that both sides are given, so that work of one thread has the same core on both.
+        """
+        with self.device.current(), threads.on_core(core):
             return self._open().block(runs)
 
     def done(self) -> Answer:

@@ -39,7 +39,7 @@ class Design:
     is split evenly among them (Bonferroni), so that more launches until decided are no retry until it passes.
     """
 
-    looks: tuple[int, ...] = (6, 10, 14)
+    looks: tuple[int, ...] = (4, 7, 10, 14)
     alpha: float = 0.01
 
     @classmethod
@@ -139,6 +139,24 @@ def estimate(ratios: Sequence[float], alpha: float) -> Estimate:
     centre, degrees = sum(kept) / len(kept), len(kept) - 1
     error = _spread(ordered, cut) / ((len(kept) / len(ordered)) * math.sqrt(len(ordered)))
     return _known(centre, error, degrees, alpha, len(ratios))
+
+
+def hopeless(ratios: Sequence[float], effect: float, design: Design) -> bool:
+    """Whether the minimum effect stays hidden after the last look even if the noise were half of what was seen.
+
+    Launches that would not help are not asked for; to stop early because nothing can be shown makes no false alarm. The noise is
+    the median absolute deviation, which one odd launch does not move.
+
+    Args:
+        ratios: log-ratios of the launches so far.
+        effect: the minimum effect, as a fraction.
+        design: the promise.
+    """
+    most = design.looks[-1]
+    kept = most - 2 * int(_TRIM * most)
+    noise = stats.median_abs_deviation(ratios, scale="normal") / 2
+    spread = noise * (stats.t.ppf(1 - design.per_look / 2, kept - 1) + stats.t.ppf(_POWER, kept - 1))
+    return float(spread * math.sqrt(most) / kept) > math.log1p(effect)
 
 
 def unpaired(base: Sequence[float], head: Sequence[float], alpha: float) -> Estimate:
