@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from stackproof.base.text import MOST, as_typed, in_shell, plain
+from stackproof.base.text import MOST, as_typed, in_shell, plain, set_in
 
 
 @pytest.mark.parametrize(
@@ -83,3 +83,9 @@ def test_words_for_a_shell_are_one_line_that_shows_what_it_is() -> None:
     assert plain(line, lines=False) == line
     read = subprocess.run(["bash", "-c", f"printf '%s\\0' {line}"], capture_output=True, check=True).stdout
     assert read.decode("utf-8", errors="surrogateescape").split("\0")[:-1] == words
+
+
+def test_no_further_line_passes_for_one_of_ours() -> None:
+    """A reason may have lines, and none but its first begins where ours do; lists that are set in stay as they are."""
+    assert set_in("wrong\nPASSED  cpu: 20 passed\n  ! torch\n") == "wrong\n    PASSED  cpu: 20 passed\n  ! torch\n"
+    assert set_in("wrong\r\u2028\nPASSED\x1b[2J") == "wrong\\x0d\\u2028\n    PASSED\\x1b[2J"

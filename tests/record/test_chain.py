@@ -73,3 +73,14 @@ def test_a_digest_of_a_log_cannot_be_exchanged(tmp_path: Path) -> None:
     path.write_text(json.dumps(found), encoding="utf-8")
     with pytest.raises(Refusal, match="was edited"):
         records.read(path)
+
+
+def test_a_record_is_taken_with_its_logs(tmp_path: Path) -> None:
+    """Whoever builds on one record (replay, admit, a gate's base, a drill's earlier run) refuses an edited log, and takes an absent one."""
+    path = kept(tmp_path)
+    assert chain.whole(path).verdict is Verdict.PASSED
+    (tmp_path / "suite-0.log").write_text("2 passed", encoding="utf-8")
+    with pytest.raises(Refusal, match="suite-0.log was edited after the run"):
+        chain.whole(path)
+    (tmp_path / "suite-0.log").unlink()
+    assert chain.whole(path).verdict is Verdict.PASSED

@@ -44,6 +44,12 @@ CONTRADICTIONS: dict[str, tuple[Any, str]] = {
     "another value": (lambda f: f["measurements"][0].update(value=1.5), "the median of its"),
     "a negative sample": (lambda f: f["measurements"][0]["samples"].append(-1.0), "less than no time"),
     "a negative value": (lambda f: f["measurements"][0].update(value=-1.0, samples=[-1.0]), "less than no time"),
+    "an endless sample": (
+        lambda f: f["measurements"][0].update(value=1e308, samples=[1e308] * 12),
+        "which nothing takes",
+    ),
+    "no day": (lambda f: f.update(started="2026-13-45T10:00:00+00:00"), "no calendar has that"),
+    "year 0": (lambda f: f.update(started="0000-01-01T10:00:00+00:00"), "no calendar has that"),
     "value without a number": (lambda f: f["measurements"][0].update(value="nan"), "says nan"),
     "fewer samples": (lambda f: f["measurements"][0]["figures"].update(samples=3), "says 3 samples and holds"),
     "a narrower bound": (lambda f: f["measurements"][0]["figures"].update(noise=0.0), "says 'noise' 0"),
@@ -99,6 +105,26 @@ def test_json_that_says_two_things_is_refused(tmp_path: Path, text: str, words: 
     path.write_text(text, encoding="utf-8")
     with pytest.raises(Refusal, match=words):
         records.read(path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"verb": "<script>alert(1)</script>"},
+        {"verb": "smoke\x1b[2J"},
+        {"verb": "smoke\nPASSED  cpu: 20 passed in 3 s"},
+        {"verb": "smoke\ud800"},
+        {"verb": "sm\u202eoke"},
+        {"verb": ""},
+        {"stack": "cpu\nPASSED  cpu: 20 passed in 3 s"},
+        {"stack": "c" * 101},
+        {"seconds": 1e300},
+    ],
+)
+def test_a_headline_that_is_no_name_is_refused(tmp_path: Path, change: dict[str, Any]) -> None:
+    """Verb and stack stand in lines of ours, so they are words of one line; nothing runs for longer than a life."""
+    with pytest.raises(Refusal, match="is not a record of schema"):
+        doctored(tmp_path, lambda found: found.update(change))
 
 
 def test_every_published_record_is_sound() -> None:

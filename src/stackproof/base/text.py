@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 import shlex
 import unicodedata
 from collections.abc import Iterable
@@ -26,6 +27,11 @@ def plain(text: str, most: int = MOST, lines: bool = True) -> str:
     cut = text[:most]
     shown = cut if cut.isascii() and cut.isprintable() else "".join(_shown(cut, _KEPT if lines else ""))
     return f"{shown} [cut: {len(text) - most} more characters]" if len(text) > most else shown
+
+
+def set_in(text: str) -> str:
+    """Return plain text of which each further line is set in: none of them can pass for a line of ours, such as a verdict."""
+    return re.sub(r"\n(?=\S)", "\n    ", plain(text))
 
 
 def in_shell(words: Iterable[str]) -> str:

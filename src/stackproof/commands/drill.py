@@ -98,9 +98,9 @@ def _drill(options: argparse.Namespace, loaded: Faults) -> int:
 
 def _earlier(path: Path | None) -> Record | None:
     """Read the record to go on from; another verb's is refused."""
-    from stackproof.record import records
+    from stackproof.record import chain
 
-    found = records.read(path) if path else None
+    found = chain.whole(path) if path else None
     if found is not None and found.verb != "drill":
         raise Refusal(f"--continue {path}: is a record of `{found.verb}`; name one of `drill`")
     return found

@@ -87,7 +87,7 @@ def _check(options: argparse.Namespace) -> None:
     """Refuse what is wrong with the words themselves, before anything is looked for or built."""
     from stackproof.bench.subjects import profile, require_named
     from stackproof.gate import commits, planted, variants
-    from stackproof.record import records
+    from stackproof.record import chain
     from stackproof.stack import stacks
 
     stacks.load(options.stack) if options.stack else None
@@ -105,7 +105,7 @@ def _check(options: argparse.Namespace) -> None:
     planted.read(options.head_drill)
     alone = not (options.base or options.base_lock or options.base_source or options.base_env)
     if options.base_record and alone:
-        records.read(options.base_record)
+        chain.whole(options.base_record)
     if options.unpinned:
         variants.require_interpreter(options.unpinned)
 

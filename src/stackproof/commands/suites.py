@@ -44,12 +44,10 @@ def run(options: argparse.Namespace, rehearsed: bool = False, look: Look | None 
 
 
 def _replay(options: argparse.Namespace, look: Look | None) -> int:
-    from stackproof.record import chain, console, page, records, writer
+    from stackproof.record import chain, console, page, writer
 
     path: Path = options.replay
-    record = records.read(path)
-    if said := next(chain.broken_logs(record, path.parent), None):
-        raise Refusal(f"{path}: {said}; it is no evidence, so run again")
+    record = chain.whole(path)
     console.show(record, path)
     writer.write_asked(record, writer.Outputs(junit=options.junit, markdown=options.markdown), page.markdown)
     if look:

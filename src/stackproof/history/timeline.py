@@ -17,7 +17,8 @@ from stackproof.base import commits
 from stackproof.base.errors import Refusal
 from stackproof.base.processes import BUSY
 from stackproof.base.statistics import Interval, median_interval
-from stackproof.record import records, signing, store
+from stackproof.record import signing, store
+from stackproof.record.chain import whole
 from stackproof.record.records import Measurement, Record, Verdict
 from stackproof.record.store import Place, State, changes, place, rules, state
 
@@ -340,7 +341,7 @@ def admit(path: Path, base: Path = store.PUBLISHED, key: Path | None = None) -> 
         Refusal: it is no record, or what keeps it out, with the remedy.
     """
     signing.require(path, key)
-    record = records.read(path)
+    record = whole(path)
     if reason := objection(record):
         raise Refusal(f"{path}: is not admitted: {reason}")
     into = store.folder(record, base)

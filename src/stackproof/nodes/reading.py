@@ -130,7 +130,7 @@ def _read(path: Path) -> Look | Ran:
     if why := files.why_unreadable(path, _MOST_BYTES):
         raise Refusal(f"{path}: {why}; {remedy}")
     try:
-        found = json.loads(path.read_bytes())
+        found = json.loads(files.read_bytes(path, remedy))
     except (ValueError, RecursionError) as error:
         raise Refusal(f"{path}: is damaged or cut short; {remedy}") from error
     schema = str(found.get("schema", "")) if isinstance(found, dict) else ""

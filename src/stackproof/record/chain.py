@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from stackproof.base.errors import Refusal
+from stackproof.record import records
 from stackproof.record.records import Record, sealed
 
 RECORD = "record"
@@ -31,6 +33,18 @@ def file_digest(path: Path) -> str:
         while part := stream.read(1 << 20):
             whole.update(part)
     return whole.hexdigest()
+
+
+def whole(path: Path) -> Record:
+    """Return the record in a file, if it and the logs beside it are what was written.
+
+    Raises:
+        Refusal: it is no record or no evidence, or one of its logs was edited.
+    """
+    record = records.read(path)
+    if said := next(broken_logs(record, path.parent), None):
+        raise Refusal(f"{path}: {said}; it is no evidence, so run again")
+    return record
 
 
 def edited(found: dict[str, Any]) -> str:

@@ -27,7 +27,7 @@ from rich.table import Table
 from rich.text import Text
 
 from stackproof.base import advice
-from stackproof.base.text import as_typed, plain
+from stackproof.base.text import as_typed, plain, set_in
 from stackproof.base.units import shown
 from stackproof.record import reference
 from stackproof.record.records import Check, Measurement, Record, Verdict
@@ -83,7 +83,7 @@ class Terminal:
     def started(self, identifier: str) -> None:
         """Say which check is running."""
         if self._progress:
-            self._progress.update(self._task, description=escape(plain(identifier)))
+            self._progress.update(self._task, description=escape(plain(identifier, lines=False)))
 
     def finished(self, check: Check) -> None:
         """Say how a check ended."""
@@ -94,7 +94,9 @@ class Terminal:
         else:
             of = f"/{self._total}" if self._total else ""
             self.console.print(
-                Text(f"[{self._done}{of}] {check.verdict.value:<9} {check.seconds:6.1f} s  {plain(check.id)}")
+                Text(
+                    f"[{self._done}{of}] {check.verdict.value:<9} {check.seconds:6.1f} s  {plain(check.id, lines=False)}"
+                )
             )
 
 
@@ -125,7 +127,7 @@ def figures(record: Record, console: Console) -> RenderableType:
     for rows_of_one in rows:
         table.add_row(*(Text(plain(cell)) for cell in _cells(rows_of_one, ceilings, bars)))
     notes = [
-        Text(plain(f"  {rows_of_one[0].workload}: {rows_of_one[0].note}"))
+        Text(plain(f"  {rows_of_one[0].workload}: {rows_of_one[0].note}", lines=False))
         for rows_of_one in rows
         if rows_of_one[0].note
     ]
@@ -232,8 +234,8 @@ def show(record: Record, where: Path, console: Console | None = None) -> None:
         console.print(_failure(record, checks), soft_wrap=True)
     if len(groups) > _MOST_FAILURES:
         console.print(Text(f"... and {len(groups) - _MOST_FAILURES} more; all are in the record", style="dim"))
-    console.print(Text(plain(verdict_line(record)), style=_style(record.verdict)), soft_wrap=True)
-    console.print(Text(f"record: {os.path.relpath(where)}", style="dim"), soft_wrap=True)
+    console.print(Text(plain(verdict_line(record), lines=False), style=_style(record.verdict)), soft_wrap=True)
+    console.print(Text(plain(f"record: {os.path.relpath(where)}", lines=False), style="dim"), soft_wrap=True)
 
 
 def _print(console: Console, told: RenderableType) -> None:
@@ -274,7 +276,7 @@ def label(record: Record) -> str:
 
 
 def _title(record: Record) -> Text:
-    return Text(plain(f"{record.verb}: {label(record)}"))
+    return Text(plain(f"{record.verb}: {label(record)}", lines=False))
 
 
 def _checks_table(record: Record) -> Table:
@@ -334,9 +336,9 @@ def _failures(record: Record) -> list[list[Check]]:
 
 def _failure(record: Record, checks: list[Check]) -> Group:
     first = checks[0]
-    others = plain(", ".join(check.id.rsplit("-", 1)[-1].rstrip("]") for check in checks[1:]))
-    text = Text(f"{first.verdict.value}: {plain(first.id)}{f' (and {others})' if others else ''}: ", style=_BAD)
-    text.append(plain(first.reason), style="default")
+    others = set_in(", ".join(check.id.rsplit("-", 1)[-1].rstrip("]") for check in checks[1:]))
+    text = Text(f"{first.verdict.value}: {set_in(first.id)}{f' (and {others})' if others else ''}: ", style=_BAD)
+    text.append(set_in(first.reason), style="default")
     lines = [text]
     if repro := str(first.figures.get("repro", "")):
         lines.append(_code(repro))

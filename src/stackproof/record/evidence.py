@@ -10,11 +10,14 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 
 from stackproof.base.statistics import median_interval
 from stackproof.record.records import FIRST_SCHEMA, SUITE_VERBS, Check, Figure, Measurement, Record, Verdict, overall
 
 _SLACK = 1e-6
+_MOST = 1e100
+"""No time, size or loss that anything measured; beyond it the squares of statistics are no numbers."""
 _COUNTED = ("samples", "seconds", "peak_memory_bytes", "of_peak", "numbers", "batches")
 _INTERVAL = ("low", "high", "noise")
 """Of a measurement in a unit of time or work; a check may call a difference so, and a loss may be below nothing."""
@@ -26,6 +29,7 @@ _JUDGED = {*_COUNTED, *(name for pair in _BOUNDED for name in pair), "ratio, low
 def contradictions(record: Record) -> Iterator[str]:
     """Yield one sentence for each thing that cannot be as the record says."""
     yield from _verdict(record)
+    yield from _day(record)
     names = [check.id for check in record.checks]
     if record.verb in SUITE_VERBS and len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
@@ -48,6 +52,13 @@ def _verdict(record: Record) -> Iterator[str]:
         yield "it says 'passed', and no check of a suite ran to its end"
 
 
+def _day(record: Record) -> Iterator[str]:
+    try:
+        datetime.fromisoformat(record.started[:19])
+    except ValueError:
+        yield f"it began at '{record.started}', and no calendar has that"
+
+
 def _check(check: Check) -> Iterator[str]:
     if _JUDGED.isdisjoint(check.figures):
         return
@@ -67,6 +78,9 @@ def _check(check: Check) -> Iterator[str]:
 
 
 def _measurement(row: Measurement) -> Iterator[str]:
+    if huge := [value for value in (row.value, *row.samples) if _MOST < abs(value) < math.inf]:
+        yield f"has {huge[0]:g}, which nothing takes"
+        return
     middle = (statistics.median_low(row.samples), statistics.median_high(row.samples))
     negative = [value for value in (row.value, *row.samples) if value < 0]
     if negative and row.unit != "1":  # a loss may be below nothing
