@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import functools
 import os
 import signal
 import subprocess
@@ -10,6 +11,7 @@ import sys
 import time
 from typing import Any
 
+import torch
 import torch.distributed as dist
 
 from stackproof.ranks.rank import Rank
@@ -45,6 +47,21 @@ def raise_on_one(rank: Rank) -> dict[str, Any]:
         raise ValueError("seven is missing\nand more lines")
     time.sleep(60)
     return {}
+
+
+def _leave_quietly(rank: Rank, lost: int) -> dict[str, Any]:
+    """End one rank with exit code 0 before the program is done; the other exchanges until it notices."""
+    rank.phase("adding numbers")
+    for _ in range(3):
+        dist.all_reduce(torch.ones(8))
+    if rank.rank == lost:
+        os._exit(0)
+    while True:
+        dist.all_reduce(torch.ones(8))
+
+
+leave_quietly_0 = functools.partial(_leave_quietly, lost=0)
+leave_quietly_1 = functools.partial(_leave_quietly, lost=1)
 
 
 def crash_on_one(rank: Rank) -> dict[str, Any]:

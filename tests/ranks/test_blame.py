@@ -66,6 +66,25 @@ def failed(folder: Path, ranks: int = 2) -> Exception:
     return who_failed(Traces(folder, ranks), 1)
 
 
+def test_an_early_end_goes_before_the_connections_that_it_breaks(tmp_path: Path) -> None:
+    """Exit code 0 is no failure to a launcher, and yet it is the cause."""
+    rank(tmp_path, 0, "step 3", error="RuntimeError: Connection closed by peer [127.0.0.1]:1738. GLHF!")
+    rank(tmp_path, 1, "step 3", stdout="step 3 begins\n")
+    failures(tmp_path, rank0=1, rank1=0)
+    found = failed(tmp_path)
+    assert isinstance(found, CheckCrashed)
+    assert str(found).startswith("rank 1 ended with exit code 0, before its program had come to its end, in 'step 3'")
+
+
+def test_where_a_launcher_notes_no_cause_the_silent_rank_is_told(tmp_path: Path) -> None:
+    """Torch's agent does not note a rank that ended with exit code 0; who left neither an error nor a result is what was lost."""
+    rank(tmp_path, 0, "step 3", error="RuntimeError: Connection closed by peer [127.0.0.1]:1738. GLHF!")
+    rank(tmp_path, 1, "step 2")
+    rank(tmp_path, 2, "step 3", ended=True)
+    failures(tmp_path, rank0=1)
+    assert str(failed(tmp_path, 3)).endswith("; what it lost left neither an error nor a result: rank 1 in 'step 2'")
+
+
 def test_a_signal_goes_before_the_connections_that_it_breaks(tmp_path: Path) -> None:
     """The peer fails in the same second, and is listed first."""
     rank(tmp_path, 0, "step 3", error="RuntimeError: Connection closed by peer [127.0.0.1]:1738. GLHF!")

@@ -89,6 +89,37 @@ def test_a_rank_that_dies_is_named_by_rank_0(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("lost", [0, 1])
+def test_a_rank_that_ends_too_early_is_named_whatever_its_exit_code(tmp_path: Path, lost: int) -> None:
+    """A library that calls exit(0) leaves no error; the lost connection is the other rank's, and is not the cause."""
+    program = ("--program", f"tests.ranks.rank_programs:leave_quietly_{lost}")
+    options = ("--rendezvous", f"file://{tmp_path}", "--run", "x", *program)
+    ended = join(tmp_path / "logs", [plain(rank, 2) for rank in (0, 1)], *options, "--deadline", "90")
+    verdict, reason = reasons(tmp_path / "logs")["program"]
+    assert reason.startswith(
+        f"rank {lost} ended with exit code 0, before its program had come to its end, in 'adding numbers'"
+    )
+    assert (verdict, [1, 1]) == (Verdict.CRASHED, [one.returncode for one in ended])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("places", "words"),
+    [
+        ((plain(0, 2), plain(1, 3)), "rank 1 was told of 3 ranks, and rank 0 of 2"),
+        ((plain(0, 2), plain(1, 2), plain(1, 2)), "two processes take themselves for rank 1 of 2"),
+    ],
+)
+def test_ranks_that_are_not_of_one_group_are_refused(
+    tmp_path: Path, places: tuple[dict[str, str], ...], words: str
+) -> None:
+    """They would wait for each other until the deadline, and nobody could say why."""
+    meeting = ("--rendezvous", f"file://{tmp_path}", "--run", "x", "--deadline", "60")
+    ended = join(tmp_path / "logs", places, *meeting)
+    assert any(one.returncode == 2 and words in one.stderr for one in ended), [one.stderr[-500:] for one in ended]
+
+
+@pytest.mark.slow
 def test_a_hang_ends_at_the_deadline_of_every_rank(tmp_path: Path) -> None:
     """Exit code 5 on all ranks; the one that got least far is named, and its children are gone."""
     options = (
@@ -112,7 +143,7 @@ def test_a_rank_that_does_not_come_is_named(tmp_path: Path) -> None:
     meeting = ("--rendezvous", f"file://{tmp_path}", "--run", "x", "--deadline", "60")
     (ended,) = join(tmp_path / "logs", [plain(0, 2)], *meeting)
     assert ended.returncode == 2
-    assert "rank 1 of 2 did not come" in ended.stderr
+    assert "rank 1 of 2 did not come: it was not started" in ended.stderr
     assert reasons(tmp_path / "logs")["preflight"][0] is Verdict.FAILED
 
 
@@ -145,9 +176,15 @@ def test_the_preflight_is_held_over_all_ranks_and_can_be_switched_off(tmp_path: 
     ("environ", "options", "words"),
     [
         ({}, (), "no launcher started this process"),
-        (plain(0, 1), (), "the ranks do not know where to meet"),
-        (plain(0, 1), ("--deadline", "100000"), "must be a number of seconds from 1 to 86400"),
-        (open_mpi(0, 1), ("--rendezvous", "file:///nowhere"), "add --run NAME, another one each time"),
+        (plain(0, 2), (), "the ranks do not know where to meet"),
+        (plain(0, 2), ("--deadline", "100000"), "must be a number of seconds from 1 to 86400"),
+        (open_mpi(0, 2), ("--rendezvous", "file:///nowhere"), "add --run NAME, another one each time"),
+        (open_mpi(0, 2), ("--rendezvous", "file:///nowhere", "--run", "x"), "file:///nowhere: there is no such folder"),
+        (
+            open_mpi(0, 1),
+            ("--rendezvous", "file:///tmp", "--run", "x"),
+            "started 1 rank(s), and a collective of cpu counts from 2 on",
+        ),
     ],
 )
 def test_what_is_missing_is_refused_before_anything_starts(

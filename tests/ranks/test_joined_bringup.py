@@ -10,6 +10,7 @@ import torch.distributed as dist
 
 from stackproof.device.kinds import Host
 from stackproof.ranks import joined
+from stackproof.ranks.launchers import Placement
 from stackproof.ranks.rank import Rank
 
 
@@ -48,3 +49,13 @@ def test_a_sum_that_is_wrong_is_no_group(alone: Rank, monkeypatch: pytest.Monkey
     monkeypatch.setattr(dist, "all_reduce", wrong)
     with pytest.raises(RuntimeError, match="an all-reduce of known whole numbers is wrong"):
         joined.report(alone)
+
+
+def test_a_rank_that_was_started_and_did_not_come_is_said_to_be_there(tmp_path: Path) -> None:
+    """Its supervisor notes that it lives; then nobody has to look whether it was started at all."""
+    place = Placement("torchrun", 0, 2, 0, 2)
+    assert "it was not started" in joined._absent(1, place, tmp_path)
+    (tmp_path / "rank1.alive").write_text("{}")
+    assert "it was started, and" in joined._absent(1, place, tmp_path)
+    (tmp_path / "rank1.phases").write_text("importing\n")
+    assert joined._absent(1, place, tmp_path).endswith("it came no further than 'importing'")

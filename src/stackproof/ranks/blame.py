@@ -163,11 +163,21 @@ def who_failed(traces: Traces, status: int) -> Exception:
     because = f": {meaning}" if meaning else ""
     if error := traces.error(rank):
         said = first_line(error, 160 if meaning else 400)
-        return CheckFailed(f"rank {rank} failed in '{where}': {said}{because}{_early(traces, [rank])}")
+        silent = _silent(traces, failures) if is_symptom(traces.everything(rank)) else ""
+        return CheckFailed(f"rank {rank} failed in '{where}': {said}{because}{_early(traces, [rank])}{silent}")
     ended, said = processes.describe_exit(first["exitcode"]), traces.said(rank) or "nothing"
+    ended += "" if first["exitcode"] else ", before its program had come to its end,"
     stack = traces.stack(rank)
     at = f"; it was in {stack[0]}" if stack else ""
     return CheckCrashed(f"rank {rank} ended with {ended} in '{where}'{because}{at}; it printed last: {said}")
+
+
+def _silent(traces: Traces, failures: Sequence[Mapping[str, Any]]) -> str:
+    """Where every failure only follows from a loss, say which ranks left neither a failure nor a result: one of them was lost."""
+    known = {failure["rank"] for failure in failures if failure["exitcode"] != _SIGTERM}
+    silent = [rank for rank in range(traces.world_size) if rank not in known and not traces.ended(rank)]
+    named = " and ".join(f"rank {rank} in '{traces.place(rank)}'" for rank in silent if not traces.error(rank))
+    return f"; what it lost left neither an error nor a result: {named}" if named else ""
 
 
 def _waits(traces: Traces, rank: int, depth: int = 1) -> bool:

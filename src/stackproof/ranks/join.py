@@ -125,9 +125,10 @@ def take_part(wanted: Wanted) -> RankResult:
     """Run this process's rank to its end.
 
     Raises:
-        Refusal: there is no launcher, no place to meet, no such device, or the environment is not its lock.
+        Refusal: there is no launcher, no place to meet, nobody to meet, no such device, or the environment is not its lock.
     """
     place = launchers.placement(os.environ)
+    _require_group(wanted, place)
     address = launchers.rendezvous(place, os.environ, wanted.rendezvous, wanted.run)
     store = _store_file(address, wanted.deadline_s)
     record = _begin(wanted, place)
@@ -151,11 +152,26 @@ def take_part(wanted: Wanted) -> RankResult:
         return RankResult(place, record.verdict, reason, refused, record, path)
 
 
+def _require_group(wanted: Wanted, place: Placement) -> None:
+    """One rank exchanges nothing, so that its collectives would pass by not running; a program of somebody else's may run alone."""
+    least = wanted.stack.least_ranks
+    if wanted.program == PROVE and place.world_size < least:
+        raise Refusal(
+            f"{place.launcher} started {place.world_size} rank(s), and a collective of {wanted.stack.name} counts from {least} on "
+            f"(least_ranks in stack.toml): start {least} or more; if you did, each took itself for a group of its own, "
+            "as ranks do under the mpirun of an MPI that this Python does not know"
+        )
+
+
 def _store_file(address: str, deadline_s: float) -> Path | None:
     """Return the file over which the ranks meet, if it is one; what an earlier run left there is refused."""
     if not address.startswith("file://"):
         return None
     path = Path(address.removeprefix("file://"))
+    if not path.parent.is_dir():
+        raise Refusal(
+            f"--rendezvous file://{path.parent}: there is no such folder; make it first, on a disk that all hosts share"
+        )
     if path.exists() and path.stat().st_mtime < time.time() - deadline_s:
         raise Refusal(
             f"{path}: an earlier run of this name left it, and it would answer for ranks that are gone; delete it, or add another --run"
@@ -189,7 +205,7 @@ def _supervise(wanted: Wanted, place: Placement, address: str) -> Check | None:
             status = _wait(child, invitation.spec.remaining_s + _GRACE_S, wanted.folder, place)
         finally:
             processes.end_tree(mark, child)
-    if status == 0:
+    if status == 0 and (wanted.folder / f"rank{place.rank}.json").exists():
         return None
     _note_failure(wanted.folder, place.rank, status)
     return _failure(wanted, place, status)

@@ -29,6 +29,7 @@ from stackproof.device.devices import HOST, visible
 from stackproof.device.kinds import Device
 from stackproof.project.offers import playing
 from stackproof.ranks import preflight, site
+from stackproof.ranks.blame import Traces
 from stackproof.ranks.exact import digest, known, mean_loss, require_exact
 from stackproof.ranks.launchers import Invitation, Placement, unexplained
 from stackproof.ranks.libraries import serving
@@ -147,6 +148,7 @@ class Decision:
     on_host: bool = False
     note: str = ""
     refused: str = ""
+    world_size: int = 0
 
 
 def main(path: Path) -> int:
@@ -222,10 +224,15 @@ def _agree(store: Store, invitation: Invitation, stack: Stack, cards: tuple[Devi
     place = invitation.place
     environ = unexplained(place, os.environ)
     here = site.seat(place.rank, _card(place, cards), cards, stack, environ), site.node(cards, environ)
-    store.set(f"site/{place.rank}", json.dumps(site.to_json(*here)))
+    if store.add(f"here/{place.rank}", 1) > 1:
+        raise PreflightRefusal(f"two processes take themselves for rank {place.rank} of {place.world_size}")
+    store.set(f"site/{place.rank}", json.dumps({**site.to_json(*here), "world_size": place.world_size}))
     if place.rank == 0:
-        store.set("agreement", json.dumps(asdict(_decide(store, invitation, stack))))
+        decided = replace(_decide(store, invitation, stack), world_size=place.world_size)
+        store.set("agreement", json.dumps(asdict(decided)))
     found = Decision(**json.loads(store.get("agreement")))
+    if found.world_size != place.world_size:
+        raise PreflightRefusal(_other_world(place.rank, place.world_size, found.world_size))
     if found.refused:
         raise PreflightRefusal(found.refused)
     return found
@@ -238,7 +245,9 @@ def _decide(store: Store, invitation: Invitation, stack: Stack) -> Decision:
         try:
             told = json.loads(store.get(f"site/{rank}"))
         except RuntimeError:
-            return Decision(stack.backend, refused=_absent(rank, place))
+            return Decision(stack.backend, refused=_absent(rank, place, Path(invitation.spec.folder)))
+        if told["world_size"] != place.world_size:
+            return Decision(stack.backend, refused=_other_world(rank, told["world_size"], place.world_size))
         seat, node = site.from_json(told)
         seats.append(seat)
         nodes.append(node)
@@ -263,11 +272,18 @@ def _share(stack: Stack, crew: Crew) -> Decision:
     return Decision(backend, on_host, note)
 
 
-def _absent(rank: int, place: Placement) -> str:
+def _other_world(rank: int, told: int, of_rank_0: int) -> str:
     return (
-        f"rank {rank} of {place.world_size} did not come: it was not started, failed before it could say so (its log is on its own host), "
-        "or cannot reach this host"
+        f"rank {rank} was told of {told} ranks, and rank 0 of {of_rank_0}: they were not started as one group; "
+        "look at what sets the world size on each host"
     )
+
+
+def _absent(rank: int, place: Placement, folder: Path) -> str:
+    said = f"rank {rank} of {place.world_size} did not come: "
+    if (folder / f"rank{rank}.alive").exists():
+        return f"{said}it was started, and in {folder} it came no further than '{Traces(folder, place.world_size).place(rank)}'"
+    return f"{said}it was not started, failed before it could say so (its log is on its own host), or cannot reach this host"
 
 
 def _card(place: Placement, cards: tuple[Device, ...]) -> int:
