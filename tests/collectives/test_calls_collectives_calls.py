@@ -26,7 +26,7 @@ EXPECTED: dict[str, list[list[float]]] = {
     "all_to_all_single": [[0, 10, 20], [1, 11, 21], [2, 12, 22]],
     "send_recv": [[20], [0], [10]],
     "isend_irecv": [[20], [0], [10]],
-    "batch_isend_irecv": [[20], [0], [10]],
+    "batch_isend_irecv": [[20, 21, 22], [0, 1, 2], [10, 11, 12]],
     "all_reduce_coalesced": [[30, 33, 36]] * 3,
     "all_gather_coalesced": [[0, 1, 2, 10, 11, 12, 20, 21, 22]] * 3,
     "coalescing_all_reduce": [[30, 33, 36]] * 3,

@@ -93,6 +93,28 @@ def test_integers_are_beyond_what_float64_holds() -> None:
         assert not torch.equal(numbers, numbers.double().long())
 
 
+@pytest.mark.parametrize("operator", ["copy", "sum", "avg", "min", "max"])
+@pytest.mark.parametrize(
+    ("dtype", "narrower"), [("float64", "float32"), ("float32", "float16"), ("float32", "bfloat16")]
+)
+def test_floats_are_beyond_what_a_narrower_one_holds(dtype: str, narrower: str, operator: str) -> None:
+    """A backend whose card lacks float64 and works in float32 without a word is seen, in what is moved and in what is reduced."""
+    ranks = of(operator, dtype, 2)
+    for result in (ranks[0], calls.fold("sum" if operator == "copy" else operator, ranks)):
+        told = result[~result.isnan()]
+        assert not torch.equal(told, told.to(getattr(torch, narrower)).to(told.dtype))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "whole"), [("bfloat16", torch.int16), ("float16", torch.int16), ("float32", torch.int32)]
+)
+@pytest.mark.parametrize("world", [2, 3, 8])
+def test_sums_need_the_last_bit_of_their_dtype(world: int, dtype: str, whole: torch.dtype) -> None:
+    """A sum that loses its last bit on the way is another number."""
+    result = calls.fold("sum", of("sum", dtype, world))
+    assert (result.view(whole) & 1).any()
+
+
 def test_what_is_moved_holds_every_kind_of_number() -> None:
     """NaN, both infinities, minus zero, and ordinary numbers of both signs."""
     numbers = of("copy", "float32", 1, 4096)[0]

@@ -20,7 +20,7 @@ LARGEST = (1 << 22) + 3
 """Elements of the longest tensor: libraries cut above 2^21 or 2^22 elements into several chunks, channels or calls."""
 SPREAD = 65521
 MOST_RANKS = 16
-"""Sums of so many ranks are still exact in bfloat16, whose significand has eight bits."""
+"""Sums and means of so many ranks are still exact in bfloat16, whose significand has eight bits."""
 GUARD = 77
 
 
@@ -36,8 +36,8 @@ def noise(length: int) -> torch.Tensor:
 def values(kind: str, dtype: torch.dtype, count: int, rank: int, part: int, case: int, world: int) -> torch.Tensor:
     """Return `count` numbers that differ by place, rank, part (the rank they are for) and case, of shape (count,).
 
-    Their result is exact in its dtype whatever the order of the reduction: small whole numbers for sums, powers of two for products,
-    multiples of the world size for means. Integers use their whole width, beyond what float64 holds.
+    Their result is exact in its dtype whatever the order of the reduction: whole numbers for sums, powers of two for products,
+    multiples of the world size for means. All but products use the dtype's whole width, so that a narrower one on the way shows.
 
     `kind` is an operator (sum, avg, min, max, prod), `copy` for what is only moved, or `real` for ordinary numbers.
     """
@@ -60,7 +60,8 @@ def stream(kind: str, dtype: torch.dtype, world: int, growing: bool, length: int
 def floats(kind: str, dtype: torch.dtype, bits: torch.Tensor, world: int, growing: bool) -> torch.Tensor:
     """Return numbers on which the operator is exact; `copy` has NaN, infinity and minus zero among them."""
     if kind == "sum":
-        return (bits % 17 - 8).to(dtype)
+        most = int(2 / torch.finfo(dtype).eps) // world
+        return (bits % (2 * most + 1) - most).to(dtype)
     if kind == "avg":
         exact = divisible(dtype, world)
         return exact[bits % len(exact)]
@@ -69,7 +70,7 @@ def floats(kind: str, dtype: torch.dtype, bits: torch.Tensor, world: int, growin
         return factors[bits % len(factors)]
     if kind == "real":
         return ((bits >> 11).double() / (1 << 52)).to(dtype)
-    whole = (bits >> (49 if dtype in (torch.float16, torch.bfloat16) else 40)).to(dtype)
+    whole = (bits >> {torch.float64: 11, torch.float32: 40}.get(dtype, 49)).to(dtype)
     if kind != "copy":
         return whole
     special = torch.tensor([float("nan"), float("inf"), float("-inf"), -0.0], dtype=dtype)
@@ -88,8 +89,9 @@ def integers(kind: str, dtype: torch.dtype, bits: torch.Tensor, world: int, grow
 
 def divisible(dtype: torch.dtype, world: int) -> torch.Tensor:
     """Return multiples of the world size whose mean is exact both ways: sum, then divide; or scale by a rounded 1/n, then sum."""
-    most = max(1, min(64, int(2 / torch.finfo(dtype).eps) // world**2))
-    wholes = torch.arange(-most, most + 1).to(dtype)
+    widest = max(1, int(2 / torch.finfo(dtype).eps) // world**2)
+    most = min(64, widest)
+    wholes = torch.cat([torch.arange(-most, most + 1), torch.arange(widest - most, widest + 1)]).to(dtype)
     scaled = (wholes * world) * torch.tensor(1 / world, dtype=dtype)
     return wholes[scaled == wholes] * world
 
@@ -202,10 +204,10 @@ def isend_irecv(turn: Any) -> Any:
 
 
 def batch_isend_irecv(turn: Any) -> Any:
-    """The same as one batch."""
+    """The same as one batch, of several tensors, which arrive in their order."""
     after, before = turn.peers[(turn.index + 1) % len(turn.peers)], turn.peers[turn.index - 1]
-    to, of = (dist.isend, turn.mine[0], after), (dist.irecv, turn.out[0], before)
-    return dist.batch_isend_irecv([dist.P2POp(step, tensor, peer, turn.group) for step, tensor, peer in (to, of)])
+    to, of = [(dist.isend, one, after) for one in turn.mine], [(dist.irecv, one, before) for one in turn.out]
+    return dist.batch_isend_irecv([dist.P2POp(step, tensor, peer, turn.group) for step, tensor, peer in (*to, *of)])
 
 
 def all_reduce_coalesced(turn: Any) -> Any:
@@ -306,6 +308,11 @@ def own_of_all(seen: Any) -> Tensors:
     return [seen.sent(peer, seen.index) for peer in range(seen.peers)]
 
 
+def each_of_neighbour(seen: Any) -> Tensors:
+    """A peer holds every one of the several tensors that the one before it had."""
+    return [seen.sent((seen.index - 1) % seen.peers, which) for which in range(seen.peers)]
+
+
 def of_neighbour(seen: Any) -> Tensors:
     """A peer holds what the one before it had."""
     return [seen.sent((seen.index - 1) % seen.peers, 0)]
@@ -355,7 +362,7 @@ _ALL = (
     Collective(all_to_all_single, own_of_all, "joined", "joined"),
     Collective(send_recv, of_neighbour, "one", "each", between=True),
     Collective(isend_irecv, of_neighbour, "one", "each", between=True),
-    Collective(batch_isend_irecv, of_neighbour, "one", "each", between=True),
+    Collective(batch_isend_irecv, each_of_neighbour, "each", "each", between=True),
     Collective(all_reduce_coalesced, reduced_each, "each", "in place", reduces=True, ragged=True),
     Collective(all_gather_coalesced, of_all_each, "each", "each", ragged=True),
     Collective(coalescing_all_reduce, reduced_each, "each", "in place", reduces=True, ragged=True),

@@ -29,7 +29,31 @@ FEW = ("float32", "bfloat16", "int64")
 """One dtype of each size: enough where all have been tried in another form."""
 # Sizes at which libraries change their algorithm: https://github.com/intel/torch-xpu-ops/issues/3020 has AVG wrong for tensors without
 # dimensions (-1) and of 1, 2, 4, 28, 30, 31 and 33 elements.
-COUNTS = (-1, 0, 1, 2, 3, 4, 7, 8, 28, 30, 31, 32, 33, 48, 64, 127, 128, 129, LONG)
+_SMALL = (-1, 0, 1, 2, 3, 4, 7, 8, 12, 19, 28, 30, 31, 32, 33, 48, 64, 90, 127, 128, 129)
+# Between those, each 1.7 times the one before at most, and no power of two.
+_BETWEEN_SIZES = (
+    200,
+    333,
+    555,
+    777,
+    1025,
+    1601,
+    2500,
+    4097,
+    6007,
+    9999,
+    16411,
+    26001,
+    42013,
+    65537,
+    110017,
+    180001,
+    300007,
+    500009,
+    800011,
+)
+COUNTS = (*_SMALL, *_BETWEEN_SIZES, LONG)
+LARGE = ((1 << 20) * 3 // 2 + 1, (1 << 21) + 5, 3_000_017, LARGEST)
 SHORT = (-1, 0, 1, 3, 7, 33, 129)
 EVEN = (8, 28, 48, 64, 128)
 LATE = 129
@@ -145,7 +169,7 @@ Variant = tuple[int, tuple[int, ...], dict[str, Any]]
 
 def _variants(row: Row, one: Collective, counts: tuple[int, ...], everyone: tuple[int, ...]) -> Iterator[Variant]:
     """Yield count, peers and what else the form asks for."""
-    few = tuple(count for count in counts if 0 < count < LONG)
+    few = tuple(count for count in counts if 0 < count <= LATE)
     if row.form == "scalar":
         yield -1, everyone, {}
     elif row.form in ("strided", "transposed"):
@@ -160,7 +184,7 @@ def _variants(row: Row, one: Collective, counts: tuple[int, ...], everyone: tupl
     elif row.form == "late":
         yield LATE, everyone, {"later": True}
     elif row.form.startswith("large_"):
-        yield LARGEST, everyone, {}
+        yield from ((count, everyone, {}) for count in LARGE)
     elif row.form.startswith("real_"):
         yield from ((count, everyone, {"data": "real"}) for count in REAL)
     else:
