@@ -173,6 +173,20 @@ def test_a_fact_of_the_host_can_limit_a_row(stack: Stack) -> None:
     assert complaints(found, without) == []
 
 
+@pytest.mark.parametrize("text", ["*", "**", "?*", ""])
+def test_a_condition_that_asks_nothing_is_refused(stack: Stack, text: str) -> None:
+    """It would hold on every host, also where nobody knows the fact."""
+    with pytest.raises(Refusal, match=r"asks nothing of 'cpu\.flags'"):
+        rows(stack, ROW + f'when = {{ "cpu.flags" = "{text}" }}\n')
+
+
+@pytest.mark.parametrize("text", ["[!x]*", "*[!a]", "[0-9]*"])
+def test_a_fact_that_is_not_there_limits_a_row(stack: Stack, text: str) -> None:
+    """Also under a pattern that says what must not be, and where the fact is misspelt."""
+    found = rows(stack, ROW + f'when = {{ "cpu.flagz" = "{text}" }}\n')
+    assert known_issues.excuse(found, FAILED, made()) is FAILED
+
+
 def test_a_row_excuses_at_most_what_it_says(stack: Stack) -> None:
     """A pattern that suddenly covers more fails the run."""
     found = rows(stack, ROW.replace("most = 9", "most = 1"))
@@ -232,10 +246,11 @@ def test_rows_are_judged_without_a_run(
     """Lint asks for existence and day of every row of every stack, whether a run would look at it or not."""
     assert known_issues.main() == 0
     (tmp_path / "xpu").mkdir()
-    text = ROW.replace("agrees", "agreed") + ROW.replace("2999-12-31", "2020-01-31")
+    text = ROW.replace("agrees", "agreed") + ROW.replace("2999-12-31", "2020-01-31")  # the first lasts for ever, too
     (tmp_path / "xpu" / "known_issues.toml").write_text(text, encoding="utf-8")
     monkeypatch.setattr(known_issues, "STACKS", tmp_path)
     assert known_issues.main() == 1
     said = capsys.readouterr().out
     assert "no check is called 'operators/sweep::agreed" in said
     assert "expired on 2020-01-31" in said
+    assert said.count("lasts until 2999-12-31; a row of ours ends within 366 days") == 1

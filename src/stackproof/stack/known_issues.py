@@ -43,6 +43,8 @@ def version_range(text: str) -> SpecifierSet:
 
 
 ANY_VERSION = SpecifierSet()
+_LONGEST = datetime.timedelta(days=366)
+"""For so long a row may excuse before somebody looks at its thread again."""
 Versions = Annotated[SpecifierSet, Parsed(version_range)]
 
 
@@ -79,6 +81,8 @@ class KnownIssue:
             raise Wrong("most", f"is {self.most}; a row that excuses no check is none")
         if "[" not in self.test and self.most > 1:
             raise Wrong("most", f"is {self.most}, and '{self.test}' names one check")
+        if empty := [fact for fact, text in self.when.items() if not text.strip("*?")]:
+            raise Wrong("when", f"asks nothing of '{empty[0]}'; write what the fact must hold, or leave it out")
         if not self.link.startswith("https://"):
             raise Wrong("link", f"is {self.link!r}; it must be the address of a public thread, starting with https://")
 
@@ -117,7 +121,9 @@ class KnownIssue:
         versions = _within(self.torch, [str(provenance.get("torch", ""))]) and _within(
             self.driver, _drivers(provenance)
         )
-        return versions and all(matches(str(provenance.get(fact, "")), [text]) for fact, text in self.when.items())
+        return versions and all(
+            fact in provenance and matches(str(provenance[fact]), [text]) for fact, text in self.when.items()
+        )
 
 
 @functools.cache
@@ -232,6 +238,11 @@ def main() -> int:
             found.append(str(refusal))
             continue
         found += [f"{row.place}: {_complaint(row, [], True)}" for row in rows if row.expired]
+        found += [
+            f"{row.place}: lasts until {row.expires}; a row of ours ends within {_LONGEST.days} days, when its thread is read again"
+            for row in rows
+            if row.expires > today() + _LONGEST
+        ]
         found += [
             f"{row.place}: no check is called '{row.test}'; mend the pattern or delete the row"
             for row in rows
