@@ -47,11 +47,19 @@ def _one_cycle_momentum(step: int) -> float:
     return _between(0.9, 0.7, step / peak) if step <= peak else _between(0.7, 0.9, (step - peak) / (11 - peak))
 
 
-def _restarted(step: int) -> float:
-    """Fall over 2, 4 and 8 steps (Loshchilov and Hutter, 2017)."""
+def _one_cycle_straight(step: int) -> float:
+    """Rise and fall along straight lines, with a third phase that falls below the first rate."""
+    up, down = 0.3 * 10 - 1, 2 * 0.3 * 10 - 2
+    if step <= up:
+        return 0.5 + 1.5 * step / up
+    return 2.0 - 1.5 * (step - up) / (down - up) if step <= down else 0.5 - 0.45 * (step - down) / (9 - down)
+
+
+def _restarted(step: int, times: int = 2) -> float:
+    """Fall over 2, 4 and 8 steps, or so many times as many (Loshchilov and Hutter, 2017)."""
     length = 2
     while step >= length:
-        step, length = step - length, length * 2
+        step, length = step - length, length * times
     return 0.1 + (1 - 0.1) * (1 + math.cos(math.pi * step / length)) / 2
 
 
@@ -62,11 +70,21 @@ def _cyclic(step: int) -> float:
     return 0.1 + (0.9 - 0.1) * share / math.pow(2, cycle)
 
 
+def _decaying(step: int) -> float:
+    """Rise over three steps and fall over two, less high by a tenth at each step."""
+    cycle, within = divmod(step, 5)
+    share = within / 3 if within <= 3 else 1 - (within - 3) / 2
+    return 0.1 + (0.9 - 0.1) * share * 0.9 ** (5 * cycle + within)
+
+
 def _sequence(step: int) -> float:
     return 0.25 if step < 3 else math.pow(0.5, step - 3)
 
 
 _LOSSES = (5.0, 4.0, 4.0, 4.0, 4.0, 3.9, 3.8, 3.8, 3.8, 3.8, 3.8)
+
+
+_SCORES = (1.0, 1.05, 1.2, 1.25, 1.3, 1.35, 1.5, 1.55, 1.6, 1.7, 1.7)
 
 
 def _plateau(step: int) -> float:
@@ -77,6 +95,26 @@ def _plateau(step: int) -> float:
         wait, bad = (wait - 1, 0) if wait else (wait, bad)
         if bad > 1:
             rate, bad, wait = max(rate / 2, 0.3), 0, 1
+    return rate
+
+
+def _rising_plateau(step: int) -> float:
+    """The same of a measure that rises, without a wait."""
+    best, bad, rate = -math.inf, 0, FIRST
+    for loss in _LOSSES[:step]:
+        best, bad = (-loss, 0) if -loss > best + 0.15 else (best, bad + 1)
+        if bad > 1:
+            rate, bad = rate / 2, 0
+    return rate
+
+
+def _better_plateau(step: int) -> float:
+    """Halve after two scores in a row that are not above the best by a tenth of it."""
+    best, bad, rate = -math.inf, 0, FIRST
+    for score in _SCORES[:step]:
+        best, bad = (score, 0) if score > best * 1.1 else (best, bad + 1)
+        if bad > 1:
+            rate, bad = rate / 2, 0
     return rate
 
 
@@ -112,6 +150,9 @@ SCHEDULES: Mapping[str, Schedule] = {
     "CosineAnnealingWarmRestarts": Schedule(
         lambda one: lr_scheduler.CosineAnnealingWarmRestarts(one, 2, 2, 0.1), _restarted
     ),
+    "CosineAnnealingWarmRestarts, threefold": Schedule(
+        lambda one: lr_scheduler.CosineAnnealingWarmRestarts(one, 2, 3, 0.1), lambda step: _restarted(step, 3)
+    ),
     "PolynomialLR": Schedule(
         lambda one: lr_scheduler.PolynomialLR(one, 8, 2.0), lambda step: (1 - min(step, 8) / 8) ** 2
     ),
@@ -131,6 +172,24 @@ SCHEDULES: Mapping[str, Schedule] = {
     "CyclicLR": Schedule(
         lambda one: lr_scheduler.CyclicLR(one, 0.1, 0.9, 3, 2, mode="triangular2", cycle_momentum=False), _cyclic
     ),
+    "OneCycleLR, straight": Schedule(
+        lambda one: lr_scheduler.OneCycleLR(
+            one,
+            2.0,
+            10,
+            pct_start=0.3,
+            anneal_strategy="linear",
+            cycle_momentum=False,
+            div_factor=4.0,
+            final_div_factor=10.0,
+            three_phase=True,
+        ),
+        _one_cycle_straight,
+    ),
+    "CyclicLR, decaying": Schedule(
+        lambda one: lr_scheduler.CyclicLR(one, 0.1, 0.9, 3, 2, mode="exp_range", gamma=0.9, cycle_momentum=False),
+        _decaying,
+    ),
     "SequentialLR": Schedule(
         lambda one: lr_scheduler.SequentialLR(
             one, [lr_scheduler.ConstantLR(one, 0.25, 100), lr_scheduler.ExponentialLR(one, 0.5)], [3]
@@ -142,6 +201,18 @@ SCHEDULES: Mapping[str, Schedule] = {
             [lr_scheduler.ConstantLR(one, 0.25, 4), lr_scheduler.ExponentialLR(one, 0.9)]
         ),
         lambda step: (0.25 if step < 4 else 1.0) * 0.9**step,
+    ),
+    "ReduceLROnPlateau, rising": Schedule(
+        lambda one: lr_scheduler.ReduceLROnPlateau(one, mode="max", factor=0.5, patience=1, threshold=0.1),
+        _better_plateau,
+        lambda step: _SCORES[step],
+    ),
+    "ReduceLROnPlateau, rising by an amount": Schedule(
+        lambda one: lr_scheduler.ReduceLROnPlateau(
+            one, mode="max", factor=0.5, patience=1, threshold=0.15, threshold_mode="abs"
+        ),
+        _rising_plateau,
+        lambda step: -_LOSSES[step],
     ),
     "ReduceLROnPlateau": Schedule(
         lambda one: lr_scheduler.ReduceLROnPlateau(

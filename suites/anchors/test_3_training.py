@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -195,16 +196,19 @@ def _scheduled(row: Schedule) -> tuple[torch.optim.Optimizer, Any]:
 @pytest.mark.deadline(30)
 @pytest.mark.parametrize("norm", [2.0, 1.0, math.inf], ids=["2", "1", "inf"])
 def test_clipping(norm: float, device: Device, figures: dict[str, Figure]) -> None:
-    """Gradients come out times bound / (norm + 1e-6) where that is under 1, and untouched where it is not; the norm is returned."""
+    """Gradients come out times bound / (norm + 1e-6) where that is under 1, and untouched where it is not; the norm is returned.
+
+    In one call for a list of tensors, and tensor by tensor.
+    """
     tensors = parameters(device.torch, torch.float32)[1:]
     give_gradients([torch.empty(0), *tensors], 1)
     before = [in_float64(one.grad) for one in tensors]
     joined = np.concatenate([one.reshape(-1) for one in before])
     total = float(np.linalg.norm(joined, norm))
-    for bound in (total * 4, total / 3):
+    for bound, foreach in itertools.product((total * 4, total / 3), (None, False)):
         for tensor, gradient in zip(tensors, before, strict=True):
             tensor.grad = torch.empty_like(tensor).copy_(torch.from_numpy(gradient))
-        said = float(torch.nn.utils.clip_grad_norm_(tensors, bound, norm))
+        said = float(torch.nn.utils.clip_grad_norm_(tensors, bound, norm, foreach=foreach))
         require(
             abs(said / total - 1) <= 1e-5,
             f"the {norm}-norm of the gradients is {total:.7g}, and clipping says {said:.7g}",
@@ -222,14 +226,16 @@ def test_clipping(norm: float, device: Device, figures: dict[str, Figure]) -> No
 def test_clipping_values(device: Device, figures: dict[str, Figure]) -> None:
     """Each number of a gradient is cut at the bound, to the bit, and no other is touched."""
     tensors = parameters(device.torch, torch.float32)[1:]
-    give_gradients([torch.empty(0), *tensors], 2)
-    before = [in_float64(one.grad) for one in tensors]
-    torch.nn.utils.clip_grad_value_(tensors, 0.375)
-    wrong = [
-        number
-        for number, (one, gradient) in enumerate(zip(tensors, before, strict=True))
-        if not np.array_equal(in_float64(one.grad), np.clip(gradient, -0.375, 0.375))
-    ]
+    wrong: list[int] = []
+    for foreach in (None, False):
+        give_gradients([torch.empty(0), *tensors], 2)
+        before = [in_float64(one.grad) for one in tensors]
+        torch.nn.utils.clip_grad_value_(tensors, 0.375, foreach=foreach)
+        wrong += [
+            number
+            for number, (one, gradient) in enumerate(zip(tensors, before, strict=True))
+            if not np.array_equal(in_float64(one.grad), np.clip(gradient, -0.375, 0.375))
+        ]
     require(not wrong, f"clipped by value, {len(wrong)} of {len(tensors)} gradients are not what lies within 0.375")
     figures["summary"] = f"{len(tensors)} gradients clipped by value to the bit"
 
@@ -240,6 +246,12 @@ def test_averages(device: Device, figures: dict[str, Figure]) -> None:
     for name, averaged, share in (
         ("plain", swa_utils.AveragedModel, lambda count: 1 / count),
         ("exponential", _exponential, lambda count: 1.0 if count == 1 else 0.25),
+        ("plain, as a list", _averaged(multi_avg_fn=swa_utils.get_swa_multi_avg_fn()), lambda count: 1 / count),
+        (
+            "exponential, one by one",
+            _averaged(avg_fn=swa_utils.get_ema_avg_fn(0.75)),
+            lambda count: 1.0 if count == 1 else 0.25,
+        ),
     ):
         model = torch.nn.Linear(5, 7)
         model.register_buffer("kept", torch.zeros(70))
@@ -259,7 +271,18 @@ def test_averages(device: Device, figures: dict[str, Figure]) -> None:
         require(off <= 1e-6, f"the {name} average of four models is {off:.2g} off")
         require(int(kept.n_averaged) == 4, f"the {name} average counted {int(kept.n_averaged)} models, not 4")
         figures[name] = off
+    model.get_buffer("kept").fill_(3.0)
+    (copied := swa_utils.AveragedModel(model)).update_parameters(model)
+    model.get_buffer("kept").fill_(5.0)
+    copied.update_parameters(model)
+    require(
+        bool((copied.module.get_buffer("kept") == 5).all()), "buffers that are not averaged are not the model's last"
+    )
     figures["summary"] = "plain and exponential averages of four models are the definitions'"
+
+
+def _averaged(**given: Any) -> Any:
+    return lambda model, use_buffers: swa_utils.AveragedModel(model, use_buffers=use_buffers, **given)
 
 
 def _exponential(model: torch.nn.Module, *, use_buffers: bool) -> swa_utils.AveragedModel:
@@ -271,7 +294,7 @@ def test_scaled_clipping(device: Device, figures: dict[str, Figure]) -> None:
     """Unscaled, clipped and stepped once, by two optimisers of which one alone meets an infinite gradient."""
     scaling = torch.amp.GradScaler(device.kind, init_scale=64.0)
     weights = [torch.ones(3, device=device.torch, requires_grad=True) for _ in range(2)]
-    optimisers = [torch.optim.SGD([one], lr=0.5) for one in weights]
+    optimisers, scale = [torch.optim.SGD([one], lr=0.5) for one in weights], 64.0
     for bad in (None, 1, 0):
         before = [in_float64(one) for one in weights]
         slopes = [np.array([3.0, 4.0, 12.0]), np.array([1.0, 2.0, 2.0])]
@@ -287,6 +310,11 @@ def test_scaled_clipping(device: Device, figures: dict[str, Figure]) -> None:
             torch.nn.utils.clip_grad_norm_([weights[number]], 2.0)
             scaling.step(optimiser)
         scaling.update()
+        scale /= 1.0 if bad is None else 2.0
+        require(
+            scaling.get_scale() == scale,
+            f"of two optimisers, number {bad} with an infinite gradient: the scale is {scaling.get_scale()}, not {scale}",
+        )
         for number, slope in enumerate(slopes):
             moved = 0.0 if number == bad else 0.5 * slope * min(1.0, 2.0 / (float(np.linalg.norm(slope)) + 1e-6))
             off = float(np.abs(in_float64(weights[number]) - (before[number] - moved)).max())
@@ -327,7 +355,7 @@ def test_scaling(device: Device, figures: dict[str, Figure]) -> None:
             np.array_equal(in_float64(weight), expected),
             f"turn {turn}: a scaled step led to {in_float64(weight)}, a plain one to {expected}",
         )
-        if turn == 2:
+        if turn == 4:  # one good step of two: the next one doubles only if that is remembered
             state, scaling = scaling.state_dict(), scaler()
             scaling.load_state_dict(state)
-    figures["summary"] = "seven turns of the gradient scaler are its definition, four of them after a resume"
+    figures["summary"] = "seven turns of the gradient scaler are its definition, two of them after a resume"

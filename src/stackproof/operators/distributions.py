@@ -27,6 +27,8 @@ _BEHIND = 25.0
 SEED = 20240229
 
 Make = Callable[[torch.device, torch.dtype, int], torch.Tensor]
+_APART = tuple(1 << power for power in range(1, 15))
+"""Blocks, rows and vectors of kernels have such lengths."""
 Distribution = Callable[[torch.Tensor], torch.Tensor]
 FLOATS = ("float32", "float64", "bfloat16", "float16")
 
@@ -45,6 +47,8 @@ class Draw:
     traits: tuple[Trait, ...] = ()
     ends: bool = False
     """Whether numbers come near both ends of their range."""
+    half_open: bool = False
+    """Whether the upper end itself is none of the numbers."""
     distinct: bool = False
     least: int = DRAWN
 
@@ -95,7 +99,17 @@ def judge(values: torch.Tensor, draw: Draw, dtype: torch.dtype, n: int) -> Fit:
     ranks = ranks - ranks.mean()
     # sqrt(n) r is normal; 6.2 standard deviations are exceeded with a probability of 6e-10
     correlation = float((ranks[1:] * ranks[:-1]).mean() / ranks.square().mean().clamp_min(1e-12))
-    return Fit(_distance(wide, draw), bound, correlation, 6.2 / math.sqrt(n), fault)
+    return Fit(_distance(wide, draw), bound, correlation, 6.2 / math.sqrt(n), fault or _again(ranks))
+
+
+def _again(ranks: torch.Tensor) -> str:
+    """Say that numbers come again in the next row or block, whose lengths are powers of two (6.6: a probability of 4e-11 each)."""
+    for apart in _APART:
+        if (count := len(ranks) - apart) > apart:
+            found = float((ranks[apart:] * ranks[:-apart]).mean() / ranks.square().mean().clamp_min(1e-12))
+            if abs(found) > 6.6 / math.sqrt(count):
+                return f"numbers that are {apart} apart correlate by {found:.2g}, {6.6 / math.sqrt(count):.2g} allowed"
+    return ""
 
 
 def _form(values: torch.Tensor, dtype: torch.dtype, n: int) -> str:
@@ -110,6 +124,8 @@ def _range(values: torch.Tensor, draw: Draw) -> str:
     low, high = float(values.min()), float(values.max())
     if low < draw.low or high > draw.high:
         return f"numbers from {low:.6g} to {high:.6g} leave the range from {draw.low:g} to {draw.high:g}"
+    if draw.half_open and high == draw.high:
+        return f"{int((values == high).sum())} of {values.numel()} numbers are {high:g}, which the range leaves out"
     return ""
 
 

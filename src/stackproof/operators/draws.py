@@ -162,8 +162,8 @@ def _complex(device: torch.device, dtype: torch.dtype, n: int) -> torch.Tensor:
 
 
 DRAWS = (
-    _even("rand", lambda d, t, n: torch.rand(n, dtype=t, device=d), 0, 1),
-    _even("rand_like", _filled(torch.rand_like), 0, 1),
+    _even("rand", lambda d, t, n: torch.rand(n, dtype=t, device=d), 0, 1, half_open=True),
+    _even("rand_like", _filled(torch.rand_like), 0, 1, half_open=True),
     _even("uniform_", _filled(lambda x: x.uniform_(4.0, 8.0)), 4, 8),
     _even("uniform_ around zero", _filled(lambda x: x.uniform_(-2.0, 6.0)), -2, 6),
     _even("init.kaiming_uniform_", _initialised(torch.nn.init.kaiming_uniform_), -(6 / _FAN) ** 0.5, (6 / _FAN) ** 0.5, _WIDE),
@@ -195,7 +195,7 @@ DRAWS = (
          traits=traits.mean(2, 2**0.5, "shape")),
     _dropped("dropout", _survivors(lambda x: _F.dropout(x, 0.25), 0.25), 0.25),
     _dropped("dropout, gradient", _survivors(_gradient, 0.5)),
-    _dropped("native_dropout", _survivors(lambda x: torch.native_dropout(x, 0.5, True)[0], 0.5)),
+    _dropped("native_dropout", _survivors(lambda x: torch.native_dropout(x.view(-1, 4), 0.5, True)[0], 0.5)),
     _dropped("feature_dropout", _survivors(lambda x: _F.dropout1d(x, 0.5), 0.5)),
     _dropped("alpha_dropout", _selfnormalising),
     _dropped("scaled_dot_product_attention", _attended),
