@@ -113,6 +113,7 @@ def choices(regime: str, dtype: torch.dtype, device: torch.device) -> Iterator[T
     if values is None:
         return
     given = tensor(values, dtype, device)
+    yield from _of_all(values, given, dtype)
     for dim in (0, 1) if len(values) > 1 else (1,):
         truth = {"any": values.any(dim), "all": values.all(dim)}
         for name, found in truth.items():
@@ -131,6 +132,18 @@ def choices(regime: str, dtype: torch.dtype, device: torch.device) -> Iterator[T
             yield _trial(f"arg{name}", getattr(torch, f"arg{name}"), [given, dim], Expected(arg), torch.int64)
             place = lambda x, d, n=name: getattr(torch, n)(x, d)[1]  # noqa: E731
             yield _trial(f"{name}, index", place, [given, dim], Expected(arg), torch.int64)
+
+
+def _of_all(values: Array, given: torch.Tensor, dtype: torch.dtype) -> Iterator[Trial]:
+    """Return the same of a whole tensor, which are kernels of their own."""
+    made = torch.uint8 if dtype is torch.uint8 else torch.bool
+    for name, found in {"any": values.any(), "all": values.all()}.items():
+        yield _trial(f"{name} of all", getattr(torch, name), [given], Expected(np.asarray(found, stored(made))), made)
+    if dtype is torch.bool:
+        return
+    for name, most, arg in (("max", values.max(), values.argmax()), ("min", values.min(), values.argmin())):
+        yield _trial(f"{name} of all", getattr(torch, name), [given], Expected(np.asarray(most)), dtype)
+        yield _trial(f"arg{name} of all", getattr(torch, f"arg{name}"), [given], Expected(np.asarray(arg)), torch.int64)
 
 
 def scans(regime: str, dtype: torch.dtype, device: torch.device) -> Iterator[Trial]:

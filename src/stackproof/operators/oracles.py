@@ -209,7 +209,7 @@ BINARY: dict[str, Oracle] = dict(
         _exact("minimum", np.minimum),
         _exact("fmax", np.fmax),
         _exact("fmin", np.fmin),
-        _exact("fmod", np.fmod),
+        _exact("fmod", np.fmod, zero_sign=True),
         _exact("copysign", np.copysign, zero_sign=True),
         _exact("atan2", np.arctan2, ulps=GOOD),
         _exact("hypot", np.hypot, ulps=GOOD),

@@ -121,8 +121,11 @@ def _larger(inner: int, regime: str, dtype: torch.dtype, device: torch.device) -
         "of a transposed right, larger": (a, b.t().contiguous().t()),
     }.items():
         yield Trial(f"mm {order}", partial(torch.mm, *factors), wanted, dtype)
+    alone = Expected(wanted.values[None], wanted.ulps, np.asarray(wanted.slack)[None])
+    yield Trial("bmm of wide", partial(torch.bmm, a[None], b[None]), alone, dtype)
     yield Trial("bmm of many", partial(torch.bmm, many, others), _expected(lefts, rights, dtype, regime), dtype)
     if dtype.is_floating_point:
+        yield Trial("addbmm", partial(torch.addbmm, torch.zeros_like(added), a[None], b[None]), wanted, dtype)
         room = wanted.slack + (0.0 if regime == "ties" else torch.finfo(dtype).eps * np.abs(start))
         both = Expected(wanted.values / 2 - 2 * start.astype(WIDE), wanted.ulps, room)
         if regime != "ties" or torch.finfo(dtype).bits > 16:  # halves round half of an odd number

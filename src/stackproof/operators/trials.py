@@ -108,6 +108,11 @@ def binary(regime: str, dtype: torch.dtype, device: torch.device) -> Iterator[Tr
     if dtype is not torch.bool and not dtype.is_floating_point:
         near[::2] += 1  # neighbours that a float takes for equal
     yield from _of(table, [values[0], near], dtype, device)
+    if dtype in (torch.float32, torch.float64):
+        given = [tensor(value, dtype, device) for value in values]
+        with np.errstate(all="ignore"):
+            beside = np.nextafter(*values).astype(WIDE)
+        yield Trial("nextafter", partial(torch.nextafter, *given), Expected(beside, oracles.EXACT, 0.0), dtype)
 
 
 def division(regime: str, dtype: torch.dtype, device: torch.device) -> Iterator[Trial]:
