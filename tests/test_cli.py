@@ -368,3 +368,13 @@ def test_interrupted_run(base: Path, phase: str, number: signal.Signals) -> None
         assert ended == [("smoke/it::fine", "passed"), ("smoke/it::slow", "interrupted")]
     (kept,) = base.glob("results/cpu/*/record.json")
     assert json.loads(kept.read_text(encoding="utf-8"))["verdict"] == "interrupted"
+
+
+def test_a_file_in_the_current_folder_is_not_python_s_own(tmp_path: Path) -> None:
+    """Python looks there first when it runs a module: a json.py that ends the process would be a verb that ends with 0 and says nothing."""
+    for name in ("json", "argparse", "dataclasses", "tomllib"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit(0)\n", encoding="utf-8")
+    command = [sys.executable, "-m", "stackproof", "smoke", "--stack", "nowhere"]
+    ended = fakes.attempt(command, env={"PYTHONPATH": str(ROOT / "src"), "PYTHONSAFEPATH": ""}, cwd=tmp_path)
+    assert ended.returncode == 2
+    assert "there is no stack 'nowhere'" in ended.stderr

@@ -10,6 +10,10 @@ if sys.version_info < (3, 10):  # noqa: UP036 - an older one would end in a trac
     )
     raise SystemExit(2)
 
+if sys.argv[:1] == ["-m"] and "-m stackproof" in " ".join(sys.orig_argv) and not getattr(sys.flags, "safe_path", False):
+    # `python -m` looks into the current folder first, where a json.py would be taken for Python's own.
+    sys.path.append(sys.path.pop(0))
+
 from stackproof.base.places import DATA as DATA
 from stackproof.base.places import ROOT as ROOT
 
