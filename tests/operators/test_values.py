@@ -85,10 +85,15 @@ def _fmax(left: torch.Tensor, right: torch.Tensor, **_: object) -> torch.Tensor:
         (("scans", "ties"), "cummax", lambda x, d: (x.cummax(d)[0], x.cummin(d)[1]), "cummax, at its positions"),
         (("sorting", "ordinary"), "nanquantile", lambda x, q, d: x.quantile(q, d, interpolation="lower"), "nanquantile"),
         (("products", "ties"), "addmm", lambda c, a, b, *, beta=1, alpha=1: c + alpha * (a @ b), "addmm, scaled in"),
+        (("products", "ties"), "addmv", lambda c, a, b, *, beta=1: beta * c + a @ b, "addmv, beta 0 in"),
+        (("indexing", "signed zeros"), "cat", lambda tensors: torch.concat(tensors) + 0, "cat in"),
+        (("softmax", "special"), "logsumexp", lambda x, d: x.amax(d) + (x - x.amax(d, True)).exp().sum(d).log(), "of infinities in"),
+        (("unary", "signed zeros"), "pow", lambda x, y: x.abs() ** y, r"pow\(3\) in"),
         (("sorting", "ties"), "mode", lambda x, d: (x.amax(d), x.argmax(d)), "mode, how often in"),
         (("complex", "signs"), "angle", lambda x: -x.angle(), "angle of complex numbers in"),
     ],
-    ids=["NaN", "cancels", "shift", "row without NaN", "position", "between", "scaled", "commonest", "complex"],
+    ids=["NaN", "cancels", "shift", "row without NaN", "position", "between", "scaled", "ignored",
+         "moved", "infinite", "zero", "commonest", "complex"],
 )  # fmt: skip
 def test_a_wrong_value_is_caught(
     monkeypatch: pytest.MonkeyPatch, cell: tuple[str, str], name: str, wrong: Callable[..., torch.Tensor], said: str

@@ -95,6 +95,13 @@ def _layer(name: str, reference: Reference, slack: Any = None, **keywords: Any) 
     return name, Oracle(layer(name, **keywords), reference, GOOD, slack)
 
 
+def _power(exponent: int, filled: bool) -> tuple[str, Oracle]:
+    """A power by a number, or by a tensor of them; of an odd one the sign of a zero is kept."""
+    by = (lambda x: torch.full_like(x, exponent)) if filled else (lambda _: exponent)
+    name = f"pow(tensor of {exponent})" if filled else f"pow({exponent})"
+    return name, Oracle(lambda x: torch.pow(x, by(x)), lambda x: x**exponent, GOOD, zero_sign=True)
+
+
 _SINGLE = torch.finfo(torch.float32).eps
 
 
@@ -124,6 +131,7 @@ UNARY: dict[str, Oracle] = dict(
         _exact("sqrt", np.sqrt, ulps=1.0, zero_sign=True),
         _exact("reciprocal", lambda x: 1 / x, ulps=1.0, zero_sign=True),
         _exact("square", np.square),
+        *(_power(exponent, filled) for exponent in (3, -1, -3) for filled in (False, True)),
         _close("rsqrt", lambda x: 1 / np.sqrt(x)),
         _close("exp"),
         _close("exp2"),

@@ -92,6 +92,9 @@ def _multiplied(left: Array, right: Array, regime: str, dtype: torch.dtype, devi
         "baddbmm": lambda: torch.baddbmm(zero[None], a[None], b[None])[0],
         "mv": lambda: torch.stack([torch.mv(a, column) for column in b.t()], 1),
         "dot": lambda: torch.stack([torch.dot(row, b[:, 0].contiguous()) for row in a]),
+        "addmv": lambda: torch.stack([torch.addmv(zero[:, 0], a, column) for column in b.t()], 1),
+        "inner": lambda: torch.inner(a, b.t()),
+        "tensordot": lambda: torch.tensordot(a, b, 1),
         "einsum": lambda: torch.einsum("ik,kj->ij", a, b),
         "mm of transposed": lambda: torch.mm(b.t(), a.t()).t(),
         "mm of strided": lambda: torch.mm(a.t().contiguous().t(), b.t().contiguous().t()),
@@ -99,9 +102,15 @@ def _multiplied(left: Array, right: Array, regime: str, dtype: torch.dtype, devi
     if dtype.is_floating_point:
         calls["linear"] = lambda: functional.linear(a, b.t())
         calls["linear with a bias"] = lambda: functional.linear(a, b.t(), zero[0])
+        lost = torch.full_like(zero, torch.nan)  # with a beta of 0 what is added to is not even looked at
+        calls["addmm, beta 0"] = lambda: torch.addmm(lost, a, b, beta=0)
+        calls["baddbmm, beta 0"] = lambda: torch.baddbmm(lost[None], a[None], b[None], beta=0)[0]
+        calls["addmv, beta 0"] = lambda: torch.stack(
+            [torch.addmv(lost[:, 0], a, column, beta=0) for column in b.t()], 1
+        )
     room = np.broadcast_to(_room(left, right, dtype, regime, vector=True), wanted.values.shape)
     others = {
-        "mv": Expected(wanted.values, wanted.ulps, room),
+        **dict.fromkeys(("mv", "addmv", "addmv, beta 0"), Expected(wanted.values, wanted.ulps, room)),
         "dot": Expected(wanted.values[:, 0], wanted.ulps, room[:, 0]),
     }
     for name, call in calls.items():
