@@ -14,7 +14,9 @@ from stackproof.record.records import CellWord, Check, Figure, Kind, Measurement
 from stackproof.site import build
 from tests.drift import nightly
 
-HOSTILE = "</script><img src=x onerror=alert(1)>\"'`&{{7*7}}\u202e\x1b[31m"
+ONE_LINE = "</script><img src=x onerror=alert(1)>\"'`&{{7*7}}\u202e"
+"""What a stack may be called in a record: no more is read than names of one line."""
+HOSTILE = f"{ONE_LINE}\x1b[31m"
 TODAY = date(2026, 8, 1)
 SUITES = ("smoke", "operators", "models", "timer")
 STACKS = ("cpu", "cuda", "dcu", "xpu")
@@ -113,11 +115,14 @@ def hostile(folder: Path) -> Path:
         for one in records
     ]
     records += [replace(records[-1], provenance={**records[-1].provenance, "disturbed": HOSTILE})]
-    run = suites(HOSTILE, TODAY, Verdict.FAILED, HOSTILE, **{HOSTILE: HOSTILE})
+    run = suites(ONE_LINE, TODAY, Verdict.FAILED, HOSTILE, **{HOSTILE: HOSTILE})
     checks = [
         Check(f"{HOSTILE}/x::{HOSTILE}", Verdict.FAILED, HOSTILE, 1.0, {"repro": HOSTILE}, Kind.SUITE, HOSTILE, HOSTILE, HOSTILE),
         Check(HOSTILE, Verdict.FAILED, HOSTILE, 1.0, {"ratio": 2.0, "ratio, low": 1.0, "ratio, high": 3.0, "minimum effect": 0.05},
               Kind.CELL, HOSTILE, HOSTILE, HOSTILE, CellWord.SLOWER),
     ]  # fmt: skip
-    runs = [replace(run, verb=verb, checks=checks, logs=[HOSTILE]) for verb in ("verify", "gate", "bench", HOSTILE)]
-    return kept(folder, [*records, *runs, replace(runs[0], started="2026-13-41T00:00:00+00:00")])
+    runs = [replace(run, verb=verb, checks=checks, logs=[HOSTILE]) for verb in ("verify", "gate", "bench")]
+    kept(folder, [*records, *runs, replace(runs[0], started="2026-12-31T00:00:00+00:00")])
+    last = max(folder.iterdir())
+    last.write_text(last.read_text(encoding="utf-8").replace("2026-12-31", "2026-13-41"), encoding="utf-8")
+    return folder

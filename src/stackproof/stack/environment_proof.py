@@ -122,7 +122,7 @@ def read_flavour(path: Path) -> tuple[str, dict[str, str]]:
         tree = ast.parse(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, SyntaxError) as error:
         raise EnvironmentMismatchError(
-            f"{path}: cannot be read ({error}), and torch would be imported from there; move away what lies there, or install torch again"
+            f"{path}: cannot be read ({error}): torch is damaged, or something else is called so; move that away, or install torch again"
         ) from error
     values = dict(pair for node in tree.body for pair in _assigned(node))
     return values.get("__version__", "unknown"), {key: values[key] for key in TOOLKITS if values.get(key)}
