@@ -3,30 +3,25 @@
 from __future__ import annotations
 
 from functools import cache
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from torch.nn import functional
 
-from stackproof import DATA
-from stackproof.base.toml import Table, read_toml
+from stackproof.base.toml import Table
 from stackproof.device.kinds import Device
 from stackproof.operators import forms
 from stackproof.operators.projection import fold, product, signs, unit
 from stackproof.record.checks import require
 from stackproof.record.records import Figure
-from stackproof.stack import capabilities
 from stackproof.stack.stacks import Stack
 from stackproof.workloads.copies import checksum
 from stackproof.workloads.sdpa import Attention
 from stackproof.workloads.work import Setting
-from suites.common import SEED, supported
+from suites.common import SEED
+from suites.sizes.table import DTYPES, FILE, row_of, rows, weighed
 
-_FILE = DATA / "sizes.toml"
-_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 _LEAST_TERMS = 1024
 _DRAWN = 16_777_213
 """Normal numbers that are drawn, and repeated where a matrix has more: a prime, so that no two rows begin alike."""
@@ -36,22 +31,6 @@ _WINOGRAD = 40.0
 """Units of rounding for kernels that transform small tiles first (Winograd's, https://arxiv.org/abs/1509.09308): they round
 more than the few terms of a pixel do. cuDNN's gradients of kernels were 23 units off on an H200; tf32 would be 260 or more.
 """
-
-
-@cache
-def _rows() -> dict[str, dict[str, dict[str, Any]]]:
-    return {kind: {row["name"]: row for row in rows} for kind, rows in read_toml(_FILE).items()}
-
-
-def _row(kind: str, name: str, dtype: torch.dtype, stack: Stack, device: Device) -> dict[str, Any]:
-    """Return a row, or end the check with the rule that says why it is not for this device."""
-    row = _rows()[kind][name]
-    if not row["everywhere"] or dtype is not torch.float32:
-        capabilities.require(stack, "full-sizes")
-        supported(stack, dtype)
-    if device.memory().free < row.get("gib", 0) * 1.2 * 2**30:
-        capabilities.withhold("enough-memory", f"{name} needs {row['gib']} GiB of free memory, {device} has less")
-    return row
 
 
 @cache
@@ -66,12 +45,12 @@ def _normal(turn: int, rows: int, columns: int) -> torch.Tensor:
 
 
 @pytest.mark.deadline(300)
-@pytest.mark.parametrize("dtype", _DTYPES)
-@pytest.mark.parametrize("name", _rows()["product"])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", rows()["product"])
 def test_product(name: str, dtype: str, stack: Stack, device: Device, figures: dict[str, Figure]) -> None:
     """A linear layer's output, and the gradients of its input and its weight: every number, in sums of 256."""
-    kind = _DTYPES[dtype]
-    row = _row("product", name, kind, stack, device)
+    kind = DTYPES[dtype]
+    row = row_of("product", name, kind, stack, device)
     rows, inner, outer = row["rows"], row["inner"], row["outer"]
     given, weight = _normal(0, rows, inner).to(kind), _normal(1, outer, inner).to(kind)
     leaves = [one.to(device.torch).detach().requires_grad_(row["backward"]) for one in (given, weight)]
@@ -96,14 +75,14 @@ def test_product(name: str, dtype: str, stack: Stack, device: Device, figures: d
 
 
 @pytest.mark.deadline(300)
-@pytest.mark.parametrize("dtype", _DTYPES)
-@pytest.mark.parametrize("name", _rows()["attention"])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", rows()["attention"])
 def test_attention(name: str, dtype: str, stack: Stack, device: Device, figures: dict[str, Figure]) -> None:
     """Output and gradients of long sequences: every number of every head and row."""
-    row = dict(_row("attention", name, _DTYPES[dtype], stack, device))
+    row = dict(row_of("attention", name, DTYPES[dtype], stack, device))
     row.pop("name")
     row.pop("everywhere")
-    work = Attention(Setting(device, "full", Table(Path(_FILE), {**row, "dtype": dtype, "backward": True})))
+    work = Attention(Setting(device, "full", Table(FILE, {**row, "dtype": dtype, "backward": True})))
     try:
         figures["summary"] = work.prove()
     finally:
@@ -111,10 +90,10 @@ def test_attention(name: str, dtype: str, stack: Stack, device: Device, figures:
 
 
 @pytest.mark.deadline(120)
-@pytest.mark.parametrize("name", _rows()["convolution"])
+@pytest.mark.parametrize("name", rows()["convolution"])
 def test_convolution(name: str, stack: Stack, device: Device, figures: dict[str, Figure]) -> None:
     """Maps of 640 pixels and of their middle layers: output, and the gradients of pictures and kernels."""
-    row = _row("convolution", name, torch.float32, stack, device)
+    row = row_of("convolution", name, torch.float32, stack, device)
     draw = np.random.default_rng(SEED)
     shapes = ((1, row["channels"], row["side"], row["side"]), (row["kernels"], row["channels"], 3, 3))
     pictures, kernels = (draw.standard_normal(shape).astype(np.float32).astype(np.float64) for shape in shapes)
@@ -138,10 +117,10 @@ def test_convolution(name: str, stack: Stack, device: Device, figures: dict[str,
 
 
 @pytest.mark.deadline(120)
-@pytest.mark.parametrize("name", _rows()["elements"])
+@pytest.mark.parametrize("name", rows()["elements"])
 def test_elements(name: str, stack: Stack, device: Device, figures: dict[str, Figure]) -> None:
     """So many bytes are written, turned, copied, added up and picked from the far end, each exactly."""
-    count = _row("elements", name, torch.float32, stack, device)["count"]
+    count = row_of("elements", name, torch.float32, stack, device)["count"]
     values = torch.empty(count, dtype=torch.uint8, device=device.torch)
     step, total, expected = 1 << 24, 0, 0
     tile = np.resize(np.arange(_PERIOD, dtype=np.uint8), step + _PERIOD)
@@ -155,7 +134,7 @@ def test_elements(name: str, stack: Stack, device: Device, figures: dict[str, Fi
             values[torch.from_numpy(places).to(device.torch)].tolist() == (places % _PERIOD).tolist(),
             f"{name}: bytes picked are others",
         )
-        expected += _weighed(turned, start)
+        expected += weighed(turned, start)
     copied = values.bitwise_not().clone()
     require(
         int(copied.sum(dtype=torch.int64)) == total,
@@ -167,12 +146,3 @@ def test_elements(name: str, stack: Stack, device: Device, figures: dict[str, Fi
     )
     require(int(values[count - 1]) == (count - 1) % _PERIOD, f"{name}: the last byte is another")
     figures["summary"] = f"{count} bytes written, turned, copied and added up exactly"
-
-
-def _weighed(piece: Any, start: int) -> int:
-    """Return what `checksum` weighs a piece, in NumPy."""
-    words = piece.view(np.uint64)
-    places = (
-        np.arange(start // 8, start // 8 + len(words), dtype=np.uint64) * np.uint64(0x1E3779B97F4A7C15)
-    ) | np.uint64(1)
-    return int((places * words).sum(dtype=np.uint64))
