@@ -36,8 +36,8 @@ def test_taken(stack: Stack, run_request: Request, figures: dict[str, Figure]) -
 
 
 def _join(stack: Stack, folder: Path, port: int, seconds: float) -> subprocess.CompletedProcess[str]:
-    """Be the only rank of a group, as plain variables tell it; an elastic agent's own store would hide the port."""
-    place = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"}
+    """Be rank 0 of two, as plain variables tell it; an elastic agent's own store would hide the port."""
+    place = {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "2"}
     meeting = {"MASTER_ADDR": "localhost", "MASTER_PORT": str(port)}
     command = [sys.executable, "-m", "stackproof", "ranks", "--stack", stack.name, "--folder", str(folder)]
     command += ["--deadline", f"{seconds:.0f}", *(["--rehearse"] if stack.rehearsed else [])]
