@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -82,8 +82,6 @@ def _sequence(step: int) -> float:
 
 
 _LOSSES = (5.0, 4.0, 4.0, 4.0, 4.0, 3.9, 3.8, 3.8, 3.8, 3.8, 3.8)
-
-
 _SCORES = (1.0, 1.05, 1.2, 1.25, 1.3, 1.35, 1.5, 1.55, 1.6, 1.7, 1.7)
 
 
@@ -98,23 +96,17 @@ def _plateau(step: int) -> float:
     return rate
 
 
-def _rising_plateau(step: int) -> float:
-    """The same of a measure that rises, without a wait."""
-    best, bad, rate = -math.inf, 0, FIRST
-    for loss in _LOSSES[:step]:
-        best, bad = (-loss, 0) if -loss > best + 0.15 else (best, bad + 1)
-        if bad > 1:
-            rate, bad = rate / 2, 0
-    return rate
+def _rising_plateau(scores: Sequence[float], bar: Callable[[float], float]) -> Callable[[int], float]:
+    """Halve after two scores in a row that are not above what the best asks of them, without a wait."""
 
+    def rate(step: int) -> float:
+        best, bad, found = -math.inf, 0, FIRST
+        for score in scores[:step]:
+            best, bad = (score, 0) if score > bar(best) else (best, bad + 1)
+            if bad > 1:
+                found, bad = found / 2, 0
+        return found
 
-def _better_plateau(step: int) -> float:
-    """Halve after two scores in a row that are not above the best by a tenth of it."""
-    best, bad, rate = -math.inf, 0, FIRST
-    for score in _SCORES[:step]:
-        best, bad = (score, 0) if score > best * 1.1 else (best, bad + 1)
-        if bad > 1:
-            rate, bad = rate / 2, 0
     return rate
 
 
@@ -204,14 +196,14 @@ SCHEDULES: Mapping[str, Schedule] = {
     ),
     "ReduceLROnPlateau, rising": Schedule(
         lambda one: lr_scheduler.ReduceLROnPlateau(one, mode="max", factor=0.5, patience=1, threshold=0.1),
-        _better_plateau,
+        _rising_plateau(_SCORES, lambda best: best * 1.1),
         lambda step: _SCORES[step],
     ),
     "ReduceLROnPlateau, rising by an amount": Schedule(
         lambda one: lr_scheduler.ReduceLROnPlateau(
             one, mode="max", factor=0.5, patience=1, threshold=0.15, threshold_mode="abs"
         ),
-        _rising_plateau,
+        _rising_plateau([-loss for loss in _LOSSES], lambda best: best + 0.15),
         lambda step: -_LOSSES[step],
     ),
     "ReduceLROnPlateau": Schedule(

@@ -52,12 +52,12 @@ def _hold(
         with np.errstate(all="ignore"):
             off = np.abs(found - expected) / allowed
         place = int(np.argmax(np.where(np.isnan(off), np.inf, off)))
-        figures[what] = float(off.reshape(-1)[place])
+        figures[what] = most = float(off.flat[place])
         require(
-            bool(off.reshape(-1)[place] <= 1),
-            f"{name}: of the {what} number {place} is {found.reshape(-1)[place]:.6g}, {expected.reshape(-1)[place]:.6g} was expected",
+            most <= 1,
+            f"{name}: of the {what} number {place} is {found.flat[place]:.6g}, {expected.flat[place]:.6g} was expected",
         )
-        worst, numbers = max(worst, float(off.reshape(-1)[place])), numbers + expected.size
+        worst, numbers = max(worst, most), numbers + expected.size
     figures["summary"] = f"{numbers} numbers of {len(wanted)} results, the worst at {worst:.2f} of its bound"
 
 

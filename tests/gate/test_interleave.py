@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -71,6 +73,25 @@ def test_both_sides_have_the_same_core_and_warm_up_at_once_unless_one_is_drilled
     assert {core for request, core in asked if request == "block"} == {3}
     warm = [number for number, (request, _) in enumerate(asked) if request == "warm"]
     assert warm[1] == warm[0] + 1
+
+
+def test_ranks_warm_up_one_side_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of both sides at once would wait for cores, also in a sweep, which leaves no kind of them out."""
+    kinds = {name: {"kind": "collective"} for name in ("one", "two")}
+    ranked = replace(TERMS, plan=replace(TERMS.plan, asked=kinds, design=replace(TERMS.plan.design, left_out=())))
+    steps: list[str] = []
+    for name in ("send", "receive"):
+        plain = getattr(LiveSide, name)
+
+        def noting(side: LiveSide, *given: object, step: str = name, call: Any = plain, **more: object) -> Any:
+            steps.append(f"{step} {side.spec.name} {given[0] if given else ''}".strip())
+            return call(side, *given, **more)
+
+        monkeypatch.setattr(LiveSide, name, noting)
+    specs = (spec(tmp_path, "base"), spec(tmp_path, "head"))
+    interleave.launch(specs, ("one",), ranked, 0, tmp_path / "launch", lambda _: None)
+    first = steps.index("send base warm")
+    assert steps[first : first + 4] == ["send base warm", "receive base", "send head warm", "receive head"]
 
 
 def test_later_launches_count_nothing_and_miss_nothing(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median
 
+from stackproof.bench.sampling import Sampler
 from stackproof.device.kinds import Device
 from stackproof.record.checks import CheckFailed
 from stackproof.record.records import Figure
@@ -43,8 +44,4 @@ def require_computed(work: Work, device: Device, samples: Sequence[float]) -> di
 
 def _timed(work: Work, device: Device) -> float:
     device.synchronize()
-    watch = device.stopwatch()
-    watch.start()
-    work.run()
-    watch.stop()
-    return watch.seconds()
+    return Sampler(device, work.run).block(1)[0]

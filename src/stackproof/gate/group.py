@@ -114,8 +114,6 @@ def _failed(error: Exception) -> Answer:
     raise error
 
 
-KINDS = ("collective", "data-parallel")
-"""The kinds of work that take ranks."""
 _PROGRAM = "stackproof.gate.group:serve"
 _PROBE = "stackproof.ranks.joined:report"
 _PROBE_S = 180.0

@@ -13,7 +13,7 @@ from statistics import median
 
 from stackproof.base import processes
 from stackproof.gate.live import Answer, LiveSide, SideEndedError, SideSpec
-from stackproof.gate.plan import GatePlan
+from stackproof.gate.plan import RANKED, GatePlan
 from stackproof.record.records import Verdict
 
 _OPEN_S = 300.0
@@ -149,7 +149,7 @@ def _interleaved(
     opened = _at_once(sides, "open", _OPEN_S, subject=subject, preset=terms.preset)
     nothing: Answer = {"counters": {}}
     computed = _at_once(sides, "compute", _OPEN_S) if number == 0 and len(sides) > 1 else dict.fromkeys(sides, nothing)
-    warm = _warm(turns, plan.asked.get(subject, {}).get("kind", "") in plan.design.left_out)
+    warm = _warm(turns, plan.asked.get(subject, {}).get("kind") in RANKED)
     took = max(one["seconds"] for one in warm.values())
     deadline = _LEAST_BLOCK_S + 20 * max(plan.design.block_seconds, took)
     found.conditions.append(sides[0].ask("conditions", deadline + _LEAST_BLOCK_S))

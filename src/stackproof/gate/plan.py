@@ -17,6 +17,8 @@ CAPTURE = "capture"
 """The quantity that takes so long that it may be seen in the first launches only."""
 
 
+RANKED = ("collective", "data-parallel")
+"""The kinds of work that take ranks, which processes of their own are for."""
 ByDevice = Mapping[str, float]
 
 

@@ -220,8 +220,8 @@ def run_sweep(options: argparse.Namespace) -> int:
 
 def _ranked(comparison: Comparison, only: list[str]) -> Comparison:
     """Let kinds that take ranks take part; without --only, they alone."""
-    left_out = tuple(kind for kind in comparison.plan.design.left_out if kind not in sweep.RANKED)
-    kinds = () if only else tuple(kinds_of(comparison.specs[0].profile) - set(sweep.RANKED))
+    left_out = tuple(kind for kind in comparison.plan.design.left_out if kind not in plan.RANKED)
+    kinds = () if only else tuple(kinds_of(comparison.specs[0].profile) - set(plan.RANKED))
     design = replace(comparison.plan.design, left_out=(*left_out, *kinds))
     return replace(comparison, plan=replace(comparison.plan, design=design))
 

@@ -32,8 +32,8 @@ from stackproof.device.facts import torch_facts
 from stackproof.device.kinds import Device
 from stackproof.device.telemetry import Telemetry, others_on_card
 from stackproof.gate import computed, counts, planted
-from stackproof.gate.group import KINDS as GROUPS
 from stackproof.gate.group import RankGroup, arranged, in_effect
+from stackproof.gate.plan import RANKED
 from stackproof.gate.planted import PlantedFault
 from stackproof.record.checks import CapabilityMissing, CheckEnded
 from stackproof.stack import stacks
@@ -201,7 +201,7 @@ class Side:
         with self.device.current():
             self.subject = (
                 RankGroup(chosen, preset, self.device, self.backend)
-                if chosen.kind in GROUPS
+                if chosen.kind in RANKED
                 else InProcess(chosen, preset, self.device, self.drill)
             )
         return {"proved": self.subject.proved, "worth": self.subject.worth}

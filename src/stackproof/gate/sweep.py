@@ -17,10 +17,10 @@ from stackproof.gate.conclude import compared
 from stackproof.gate.gate import Comparison, GateRun, Watcher, compare
 from stackproof.gate.interleave import LaunchTerms
 from stackproof.gate.live import Answer, LiveSide, SideEndedError, SideSpec
+from stackproof.gate.plan import RANKED
 from stackproof.record.records import NOT_EXECUTED, CellWord, Check, Figure, Kind, Record, Verdict, overall
 
 _PROBE_S = 240.0
-RANKED = ("collective", "data-parallel")
 """Kinds of work that take ranks: a gate leaves them out on two sides of a small host, and a sweep is about them."""
 
 

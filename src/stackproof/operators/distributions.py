@@ -98,18 +98,21 @@ def judge(values: torch.Tensor, draw: Draw, dtype: torch.dtype, n: int) -> Fit:
     ranks = draw.cdf(wide)  # a distribution with infinite variance has ranks without
     ranks = ranks - ranks.mean()
     # sqrt(n) r is normal; 6.2 standard deviations are exceeded with a probability of 6e-10
-    correlation = float((ranks[1:] * ranks[:-1]).mean() / ranks.square().mean().clamp_min(1e-12))
-    return Fit(_distance(wide, draw), bound, correlation, 6.2 / math.sqrt(n), fault or _again(ranks))
+    return Fit(_distance(wide, draw), bound, _correlation(ranks, 1), 6.2 / math.sqrt(n), fault or _again(ranks))
 
 
 def _again(ranks: torch.Tensor) -> str:
     """Say that numbers come again in the next row or block, whose lengths are powers of two (6.6: a probability of 4e-11 each)."""
     for apart in _APART:
         if (count := len(ranks) - apart) > apart:
-            found = float((ranks[apart:] * ranks[:-apart]).mean() / ranks.square().mean().clamp_min(1e-12))
+            found = _correlation(ranks, apart)
             if abs(found) > 6.6 / math.sqrt(count):
                 return f"numbers that are {apart} apart correlate by {found:.2g}, {6.6 / math.sqrt(count):.2g} allowed"
     return ""
+
+
+def _correlation(ranks: torch.Tensor, apart: int) -> float:
+    return float((ranks[apart:] * ranks[:-apart]).mean() / ranks.square().mean().clamp_min(1e-12))
 
 
 def _form(values: torch.Tensor, dtype: torch.dtype, n: int) -> str:
