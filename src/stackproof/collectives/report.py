@@ -303,7 +303,7 @@ _SOURCES: tuple[Callable[..., Any], ...] = (
     turn.play,
     turn.flat,
     turn.bits,
-    turn.around,
+    turn.landed,
     turn.fault,
 )
 

@@ -102,21 +102,30 @@ def fault(turn: Any, collective: Any) -> dict[str, Any] | None:
 
     The results, what was passed in and is not to change, and the memory around both are compared bit by bit.
     """
-    pairs = [("result", view, exact) for (_, view), exact in zip(turn.results, turn.expected, strict=False)]
+    results = [landed(*pair) for pair in turn.results]
+    pairs, held = [("result", found, exact) for (found, _), exact in zip(results, turn.expected, strict=False)], results
     if collective.takes != "in place":
-        pairs += [("input", view, exact) for view, exact in zip(turn.mine, turn.given, strict=True)]
-    pairs += [("memory beside it", *around(memory, view)) for memory, view in (*turn.placed, *turn.results)]
-    for what, view, exact in pairs:
-        wrong = (bits(view) != bits(exact)).nonzero().flatten()
-        if len(wrong):
-            at = int(wrong[0])
-            got, want = ((bits if exact.dtype is torch.bool else flat)(tensor)[at].item() for tensor in (view, exact))
-            return {"what": what, "at": at, "got": got, "expected": want, "wrong": len(wrong), "of": exact.numel()}
+        placed = [landed(*pair) for pair in turn.placed]
+        pairs += [("input", found, exact) for (found, _), exact in zip(placed, turn.given, strict=True)]
+        held = [*placed, *results]
+    pairs += [("memory beside it", rest, torch.full_like(rest, GUARD)) for _, rest in held]
+    for what, found, exact in pairs:
+        if torch.equal(bits(found), bits(exact)):
+            continue
+        wrong = (bits(found) != bits(exact)).nonzero().flatten()
+        at = int(wrong[0])
+        got, want = ((bits if exact.dtype is torch.bool else flat)(tensor)[at].item() for tensor in (found, exact))
+        return {"what": what, "at": at, "got": got, "expected": want, "wrong": len(wrong), "of": exact.numel()}
     return None
 
 
-def around(memory: torch.Tensor, view: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the memory without the view, and what it must be: nothing may be written beside a view."""
-    rest = memory.clone()
-    rest.as_strided(view.shape, view.stride(), view.storage_offset()).fill_(GUARD)
-    return rest, torch.full_like(rest, GUARD)
+def landed(memory: torch.Tensor, view: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the view, and its memory with the guard in the view's place: on the CPU, after one copy from the device.
+
+    They are copied as whole numbers: a truth value that is 2 stays 2.
+    """
+    whole = bits(memory).clone()
+    inside = whole.as_strided(view.shape, view.stride(), view.storage_offset())
+    found = inside.clone()
+    inside.fill_(int(bits(torch.full((1,), GUARD).to(memory.dtype))[0]))
+    return found.view(memory.dtype), whole.view(memory.dtype)
