@@ -94,7 +94,6 @@ def test_every_edit_of_the_checkout_finds_its_place(faults: table.Faults, tmp_pa
         (ROW.replace('area = "compute"', 'area = "computing"'), "did you mean 'compute'"),
         (ROW.replace("planted", "plated"), "did you mean 'planted'"),
         (ROW.replace("suites", "suite"), "'fault\\[0\\].suite' is not a known key"),
-        (ROW.replace("imitates", "alone = true\nwaits = true\nimitates"), "`alone` that nothing does"),
         (ROW.replace('code = "fired()"', ""), "'fault\\[0\\].inject.code' is missing"),
     ],
 )

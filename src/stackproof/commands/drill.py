@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from stackproof.record.records import Record
 
 _HELP = "inject every fault that is claimed to be caught, and see each caught by name"
+_WORKERS = (
+    "runs side by side; they wait a seventh of their time, so there is one more than two cores keep busy (default: 3)"
+)
 
 
 def add(verbs: Verbs) -> None:
@@ -23,7 +26,7 @@ def add(verbs: Verbs) -> None:
     verb = arguments.add(verbs, "drill", _HELP, _run)
     verb.add_argument("--fast", action="store_true", help="only the rows that are marked so: minutes become seconds")
     arguments.add_list(verb, "--only", "ID", "only this fault (or pattern); may be repeated")
-    verb.add_argument("--workers", type=arguments.count, default=2, metavar="N", help="runs side by side (default: 2)")
+    verb.add_argument("--workers", type=arguments.count, default=3, metavar="N", help=_WORKERS)
     arguments.add_deadline_scale(verb)
     verb.add_argument(
         "--afresh",

@@ -124,7 +124,7 @@ def cleans(chosen: Sequence[Fault]) -> tuple[Clean, ...]:
     """Return the fewest runs without a fault in which every check that a row names is seen green, in company where it may be."""
     groups: dict[tuple[object, ...], list[Fault]] = {}
     for fault in chosen:
-        call, ground, alone = fault.call, fault.injection.ground, fault.alone or fault.clean_alone
+        call, ground, alone = fault.call, fault.injection.ground, fault.clean_alone
         arguments = call.arguments if ground else ()
         like = (ground, call.verb, call.stack, call.suites, call.whole, arguments, alone, fault.afresh)
         groups.setdefault(like, []).append(fault)
@@ -137,7 +137,7 @@ def _clean(rows: list[Fault]) -> Clean:
     wanted = tuple(name for name in names if "::" in name or name in ("host", "environment"))
     arguments = first.call.arguments if first.injection.ground else ()
     like = replace(first, call=replace(first.call, arguments=arguments, only=()))
-    return Clean(like, wanted, any(row.alone or row.clean_alone for row in rows))
+    return Clean(like, wanted, first.clean_alone)
 
 
 def _fault_job(fault: Fault, scale: float, servers: ForkServers) -> Task:
@@ -152,7 +152,7 @@ def _fault_job(fault: Fault, scale: float, servers: ForkServers) -> Task:
         ended = run.run(call, run.only_of(call, names), site, fault.deadline_s * scale, stop)
         return compare.judge(fault, ended)
 
-    return Task(fault.name, fault.alone, fault.waits, do, forks)
+    return Task(fault.name, alone=False, waits=fault.waits, do=do, forks=forks)
 
 
 def _clean_job(clean: Clean, scale: float, servers: ForkServers) -> Task:

@@ -58,10 +58,8 @@ class Fault:
     source: str
     """Where it was seen: a row of the requirements, or a public thread."""
     fast: bool = False
-    alone: bool = False
-    """Whether nothing else may run beside it, because it is about time."""
     clean_alone: bool = False
-    """Whether that holds for the run without the fault only; the fault is seen in any company."""
+    """Whether nothing else may run beside the run without the fault, because it is about time; the fault is seen in any company."""
     waits: bool = False
     """Whether it mostly waits for a deadline, so that it keeps no worker from working."""
     afresh: bool = False
@@ -74,8 +72,6 @@ class Fault:
     def __post_init__(self) -> None:
         if not (self.expected.red or self.expected.noted):
             raise Wrong("red", "is empty: name the check that has to fail, or what has to be `noted`")
-        if self.alone and self.waits:
-            raise Wrong("waits", "means that something runs beside it, and `alone` that nothing does; choose one")
 
     @property
     def name(self) -> str:
