@@ -31,7 +31,6 @@ def fault(injection: Injection | None = None, **changed: Any) -> Fault:
         "imitates": "something that goes wrong",
         "source": "user report A7",
         "fast": False,
-        "alone": False,
         "clean_alone": False,
         "waits": False,
         "deadline_s": 60,
