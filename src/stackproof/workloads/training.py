@@ -330,16 +330,16 @@ class TrainingSteps(Work):
         _require_near(timed.gradients, proved.gradients, allowed, "in the precision that was timed")
         update = Update(self.job.optimiser)
         self.job.step()
-        used = {name: one.grad.cpu() for name, one in self.job.model.named_parameters() if one.grad is not None}
+        trained = {name: one for name, one in self.job.model.named_parameters() if one.grad is not None}
+        used = {name: one.grad.cpu() for name, one in trained.items() if one.grad is not None}
         _require_near(used, timed.gradients, 2 * AGAIN, "in a step")
         if not update.written:
             update.share()
             return
         for name, gradient in used.items():
-            self._require_step(name, gradient)
+            self._require_step(name, trained[name], gradient)
 
-    def _require_step(self, name: str, gradient: torch.Tensor) -> None:
-        parameter = dict(self.job.model.named_parameters())[name]
+    def _require_step(self, name: str, parameter: torch.Tensor, gradient: torch.Tensor) -> None:
         groups = [
             group for group in self.job.optimiser.param_groups if any(one is parameter for one in group["params"])
         ]
