@@ -13,7 +13,7 @@ from stackproof import __version__
 from stackproof.base import advice, files, processes, typed
 from stackproof.base.errors import Refusal, distance, suggestion
 from stackproof.base.outlet import ended, outlets
-from stackproof.base.text import plain
+from stackproof.base.text import plain, set_in
 from stackproof.commands import (
     arguments,
     bisect,
@@ -73,7 +73,7 @@ def _call(given: Sequence[str]) -> int:
         with typed.kept(given):
             code: int = options.run(options)
     except Refusal as refusal:
-        print(f"stackproof: {plain(str(refusal))}", file=sys.stderr)  # noqa: T201
+        print(f"stackproof: {set_in(str(refusal))}", file=sys.stderr)  # noqa: T201
         return refusal.exit_code
     except ModuleNotFoundError as missing:
         if missing.name not in _NEEDED:
@@ -84,7 +84,7 @@ def _call(given: Sequence[str]) -> int:
     except OSError as error:
         if (refused := files.said_no(error)) is None:
             raise
-        print(f"stackproof: {plain(str(refused))}", file=sys.stderr)  # noqa: T201
+        print(f"stackproof: {set_in(str(refused))}", file=sys.stderr)  # noqa: T201
         return refused.exit_code
     except KeyboardInterrupt:
         print("stackproof: interrupted", file=sys.stderr)  # noqa: T201

@@ -44,6 +44,15 @@ def test_forms_that_the_suite_promises() -> None:
     assert any(name.startswith("coalescing") for name in NAMES)
 
 
+@pytest.mark.parametrize("form", ["async", "strided", "transposed", "subgroup", "uneven"])
+def test_every_form_is_tried_with_long_messages_too(form: str) -> None:
+    """What is right in a page may be cut, or go another way, in a megabyte."""
+    for row in (row for row in TRIED if row.form == form):
+        counts = [case.count for case in cases(row, 2, COUNTS)]
+        assert min(counts) < 130 and sum(count > 2000 for count in set(counts)) == 3, row.name
+        assert max(case.count for case in cases(row, 3, SHORT)) < 130, row.name
+
+
 def test_what_kills_ranks_somewhere_comes_last() -> None:
     """A rank that dies in the last row takes nothing with it."""
     assert NAMES[-1] == "reduce_scatter_tensor-scalar-float32"

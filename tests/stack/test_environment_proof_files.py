@@ -51,6 +51,12 @@ BESIDE: dict[str, tuple[Callable[[Scene], None], str]] = {
     "start-up module": (stray("sitecustomize.py"), "sitecustomize.py: is in no wheel's RECORD"),
     "entry point": (stray("torch-9.1.0.dist-info/entry_points.txt", "[pytest11]\nx = os\n"), "entry_points.txt"),
     "library": (stray("torch/_C.so", ""), "torch/_C.so: is in no wheel's RECORD"),
+    "the system's library": (stray("torch/lib/libm.so.6", ""), "torch/lib/libm.so.6: is in no wheel's RECORD"),
+    "a place that comes first": (
+        stray("torch/lib/glibc-hwcaps/x86-64-v3/libc10.so.2.1", ""),
+        "libc10.so.2.1: is in no",
+    ),
+    "beside the packages": (stray("../../libmkl_rt.so.2", ""), "../../../lib/libmkl_rt.so.2: is in no wheel's RECORD"),
 }
 
 

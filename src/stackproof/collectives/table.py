@@ -55,7 +55,9 @@ _BETWEEN_SIZES = (
 COUNTS = (*_SMALL, *_BETWEEN_SIZES, LONG)
 LARGE = ((1 << 20) * 3 // 2 + 1, (1 << 21) + 5, 3_000_017, LARGEST)
 SHORT = (-1, 0, 1, 3, 7, 33, 129)
-EVEN = (8, 28, 48, 64, 128)
+EVEN = (8, 28, 48, 64, 128, 2502, 65538, 300008)
+FORMED = (2500, 65537, 300007)
+"""Sizes that every form has besides small ones: a message of some pages, and one that is cut or goes another way."""
 LATE = 129
 REAL = (33, 65537)
 
@@ -170,17 +172,20 @@ Variant = tuple[int, tuple[int, ...], dict[str, Any]]
 def _variants(row: Row, one: Collective, counts: tuple[int, ...], everyone: tuple[int, ...]) -> Iterator[Variant]:
     """Yield count, peers and what else the form asks for."""
     few = tuple(count for count in counts if 0 < count <= LATE)
+    long = tuple(count for count in FORMED if count in counts)
     if row.form == "scalar":
         yield -1, everyone, {}
     elif row.form in ("strided", "transposed"):
-        yield from ((count, everyone, {"layout": row.form}) for count in EVEN)
+        yield from ((count, everyone, {"layout": row.form}) for count in EVEN if count <= LATE or long)
     elif row.form == "subgroup":
         groups = [peers for peers in subgroups(len(everyone)) if len(peers) > one.between]
-        yield from ((count, peers, {}) for peers in groups for count in few[-3:])
+        yield from ((count, peers, {}) for peers in groups for count in (*few[-3:], *long))
     elif row.form == "uneven":
-        yield from ((count, everyone, {"uneven": True}) for count in (0, *few[-4:]))
+        yield from ((count, everyone, {"uneven": True}) for count in (0, *few[-4:], *long))
     elif row.form == "async":
-        yield from ((count, everyone, {"later": True}) for count in (-1, *few[-4:]) if count > 0 or _shapeless(one))
+        yield from (
+            (count, everyone, {"later": True}) for count in (-1, *few[-4:], *long) if count > 0 or _shapeless(one)
+        )
     elif row.form == "late":
         yield LATE, everyone, {"later": True}
     elif row.form.startswith("large_"):

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stackproof.base.text import plain
+from stackproof.base.text import plain, set_in
 from stackproof.commands import arguments, fleet_plan
 
 if TYPE_CHECKING:
@@ -48,6 +48,6 @@ def _run(options: argparse.Namespace) -> int:
     sweep.keep(found, folder)
     print(report.terminal(found, str(folder)))  # noqa: T201
     if why := links.unsaid(folder):
-        print(f"CANNOT SAY: {why}")  # noqa: T201
+        print(f"CANNOT SAY: {set_in(why)}")  # noqa: T201
         return max(found.exit_code, Verdict.INCONCLUSIVE.exit_code) if not found.links else found.exit_code
     return found.exit_code

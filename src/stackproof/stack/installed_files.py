@@ -32,6 +32,8 @@ _CHECKOUT = "stackproof.pth"
 _CHUNK = 1 << 20
 _METADATA = (".dist-info", ".egg-info")
 _IMPORTABLE = (*importlib.machinery.all_suffixes(), ".pth", ".egg", ".egg-link", ".zip")
+_NUMBERED = ".so."
+"""In the names of libraries such as libm.so.6: beside a wheel's own, the loader takes them before the system's (RPATH)."""
 
 
 @dataclass(frozen=True)
@@ -171,16 +173,33 @@ def _plain(name: str) -> str:
 
 
 def strays(site: Path, rows: Iterable[Listed]) -> list[str]:
-    """Return what can be imported, or announces a package, and is in no RECORD."""
+    """Return what can be imported or loaded, or announces a package, and is in no RECORD."""
     known = {os.path.normpath(row.path) if "./" in row.path else row.path for row in rows}
     found, root = list[str](), f"{site}{os.sep}"
     for folder, inner, names in os.walk(site):
         inner[:] = [name for name in inner if name != "__pycache__"]
         within = f"{folder}{os.sep}"[len(root) :]
         told = within.partition(os.sep)[0].endswith(_METADATA)
-        chosen = [name for name in names if name.endswith(_IMPORTABLE) or (told and name != "RECORD")]
+        chosen = [name for name in names if _taken(name) or (told and name != "RECORD")]
         found += [path for name in chosen if (path := f"{within}{name}") not in known]
-    return sorted(found)
+    return sorted([*found, *_libraries(site, known)])
+
+
+def _taken(name: str) -> bool:
+    """Whether Python or the loader takes a file of that name for theirs."""
+    return name.endswith(_IMPORTABLE) or _NUMBERED in name
+
+
+def _libraries(site: Path, known: set[str]) -> Iterator[str]:
+    """Yield the libraries of no RECORD in the environment's own `lib`, in which Intel's wheels lay and look for theirs."""
+    above = Path(os.path.normpath(site)).parents[1]
+    for folder, inner, names in os.walk(above):
+        inner[:] = [name for name in inner if Path(folder) != above or not name.startswith("python")]
+        within = os.path.relpath(folder, above)
+        for name in names:
+            path = os.path.normpath(f"../../../{above.name}/{within}/{name}")
+            if (name.endswith(".so") or _NUMBERED in name) and path not in known:
+                yield path
 
 
 def hash_of(path: Path, algorithm: str) -> str:

@@ -64,6 +64,7 @@ VARIABLES = (
     "OPENBLAS_",
     "LD_PRELOAD",
     "LD_AUDIT",
+    "LD_LIBRARY_PATH",
     "GLIBC_TUNABLES",
     "MALLOC_",
 )
