@@ -48,6 +48,34 @@ def test_the_cpu_draws_rightly(draw: Draw) -> None:
         ("rand", lambda x: x[: len(x) // 2].repeat_interleave(2), "neighbours correlate by 0.5"),
         ("rand", lambda x: torch.where(x > 0.9999, 1.0, x), "numbers are 1, which the range leaves out"),
         ("randn", lambda x: torch.cat([x[:4096], x[:4096], x[8192:]]), "numbers that are 4096 apart correlate by 0.0"),
+        ("rand", lambda x: torch.cat([x[: len(x) // 2], x[: len(x) // 2]]), "come again at 144152"),
+        ("bernoulli", lambda x: torch.cat([x[:-100_000], x[600_000:700_000]]), "come again at"),
+        ("randn", lambda x: x.clamp(-3.6, 3.6), "a tail is cut: 864900 numbers from -3.6 to 3.6 leave out 0.00016"),
+        ("exponential_", lambda x: x.clamp(min=1e-3), "a tail is cut"),
+        ("randn, few at a time", lambda x: x * 1.01, "its deviation is off by about"),
+        ("poisson of many", lambda x: torch.poisson(torch.full_like(x, 101)), "its mean is off by about"),
+        ("poisson of many", lambda x: (100 + (x - 100) * 1.2).round(), "from its distribution"),
+        (
+            "binomial of many",
+            lambda x: torch.binomial(torch.full_like(x, 200), torch.full_like(x, 0.7575)),
+            "its chance is off",
+        ),
+        (
+            "_standard_gamma below one",
+            lambda x: torch._standard_gamma(torch.full_like(x, 0.505)),
+            "its shape is off by about",
+        ),
+        (
+            "_sample_dirichlet",
+            lambda x: torch._sample_dirichlet(torch.full((len(x), 2), 2.02))[:, 0],
+            "its concentration is off by",
+        ),
+        (
+            "init.trunc_normal_",
+            lambda x: torch.nn.init.trunc_normal_(x.clone(), 0.0, 1.01),
+            "its deviation is off by about",
+        ),
+        ("init.xavier_uniform_", lambda x: x * 0.99, "do not reach the ends of the range"),
         ("native_dropout", lambda x: x[::4].repeat_interleave(4), "correlate by"),
         ("rand", lambda x: torch.where(x > 0.9, float("nan"), x), "numbers are NaN"),
         ("rand", lambda x: x.double(), "returns torch.float64 (288304,) instead of torch.float32 (288304,)"),
@@ -75,6 +103,10 @@ def test_a_wrong_draw_is_caught(name: str, change: Change, said: str) -> None:
         ("randint", lambda x: x.clamp(max=5)),
         ("randperm", lambda x: x // 2),
         ("randperm", lambda x: torch.where(torch.arange(len(x)) < len(x) // 100, torch.arange(len(x)), x)),
+        ("randperm of 40", lambda x: torch.where(torch.arange(len(x)) < len(x) // 40, 0, x)),  # the first stays
+        ("randint of a wide range", lambda x: (x.double() * 0.98).long()),
+        ("randint of a wide range, modulo 1000", lambda x: x // 8 * 8),
+        ("multinomial, the second of two", lambda x: torch.where(torch.rand(len(x)) < 0.03, 2, x)),
         ("multinomial", lambda x: torch.where(x == 0, 1, x)),  # draws what has no weight
     ],
 )
@@ -95,5 +127,5 @@ def test_a_run_alarms_once_in_a_million() -> None:
     """All tests of all draws and dtypes together; luck at the ends of a range is e^-25 each."""
     cases = [(draw, name) for draw in DRAWS for name in draw.dtypes]
     told = sum(len(draw.traits) * math.erfc(ALARM / 2**0.5) for draw, _ in cases)
-    ends = sum(2 * math.exp(-25) for draw, _ in cases if draw.ends)
+    ends = sum(2 * math.exp(-25) for draw, _ in cases if draw.ends or not draw.whole)
     assert told + ends + len(cases) * (FALSE_ALARM + math.erfc(6.2 / 2**0.5)) < 1e-6

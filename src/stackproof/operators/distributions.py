@@ -29,6 +29,8 @@ SEED = 20240229
 Make = Callable[[torch.device, torch.dtype, int], torch.Tensor]
 _APART = tuple(1 << power for power in range(1, 15))
 """Blocks, rows and vectors of kernels have such lengths."""
+_RUN = 256
+"""Numbers in a row that no draw has twice: of coins of 3/4 with a probability of 10^-52, at each place."""
 Distribution = Callable[[torch.Tensor], torch.Tensor]
 FLOATS = ("float32", "float64", "bfloat16", "float16")
 
@@ -91,14 +93,20 @@ def judge(values: torch.Tensor, draw: Draw, dtype: torch.dtype, n: int) -> Fit:
     if fault:
         return Fit(math.inf, 0.0, math.inf, 0.0, fault)
     wide = values.detach().cpu().double()
-    fault = _ends(wide, draw, dtype) or _parameters(wide, draw, dtype)
-    wide, n = wide[:DRAWN], min(n, DRAWN)
+    fault = _ends(wide, draw, dtype) or _tails(wide, draw, dtype) or _parameters(wide, draw, dtype)
+    drawn, wide, n = wide, wide[:DRAWN], min(n, DRAWN)
     rounding = torch.finfo(dtype).eps if dtype.is_floating_point and not draw.whole else 0.0
     bound = math.sqrt(math.log(2 / FALSE_ALARM) / (2 * n)) + rounding
     ranks = draw.cdf(wide)  # a distribution with infinite variance has ranks without
     ranks = ranks - ranks.mean()
     # sqrt(n) r is normal; 6.2 standard deviations are exceeded with a probability of 6e-10
-    return Fit(_distance(wide, draw), bound, _correlation(ranks, 1), 6.2 / math.sqrt(n), fault or _again(ranks))
+    return Fit(
+        _distance(wide, draw),
+        bound,
+        _correlation(ranks, 1),
+        6.2 / math.sqrt(n),
+        fault or _again(ranks) or _twice(drawn),
+    )
 
 
 def _again(ranks: torch.Tensor) -> str:
@@ -108,6 +116,20 @@ def _again(ranks: torch.Tensor) -> str:
             found = _correlation(ranks, apart)
             if abs(found) > 6.6 / math.sqrt(count):
                 return f"numbers that are {apart} apart correlate by {found:.2g}, {6.6 / math.sqrt(count):.2g} allowed"
+    return ""
+
+
+def _twice(values: torch.Tensor) -> str:
+    """Say that a stretch of the numbers comes again, however far away: four or five are looked for, evenly spread."""
+    last = values.numel() - _RUN
+    for start in range(0, last, max(last // 4, 1)):
+        places = (values[: last + 1] == values[start]).nonzero().flatten()
+        for step in range(1, _RUN):
+            if len(places) == 1:
+                break
+            places = places[values[places + step] == values[start + step]]
+        if len(places) > 1:
+            return f"{_RUN} numbers from {start} on come again at {next(int(x) for x in places if int(x) != start)}"
     return ""
 
 
@@ -142,6 +164,18 @@ def _ends(values: torch.Tensor, draw: Draw, dtype: torch.dtype) -> str:
     if low <= draw.low + room and high >= draw.high - room:
         return ""
     return f"numbers from {low:.6g} to {high:.6g} do not reach the ends of the range from {draw.low:g} to {draw.high:g}"
+
+
+def _tails(values: torch.Tensor, draw: Draw, dtype: torch.dtype) -> str:
+    """Say which tail is cut: the outermost numbers have ranks below 25 / n, twice that for rounding; halves come from 8 bits."""
+    if draw.whole or draw.ends or not dtype.is_floating_point or dtype.itemsize < 4:
+        return ""
+    low, high = values.min(), values.max()
+    left, right = float(draw.cdf(low)), 1 - float(draw.cdf(high))
+    if max(left, right) <= 2 * _BEHIND / values.numel():
+        return ""
+    span = f"{values.numel()} numbers from {float(low):.6g} to {float(high):.6g}"
+    return f"a tail is cut: {span} leave out {max(left, right):.2g} of them at one end"
 
 
 def _parameters(values: torch.Tensor, draw: Draw, dtype: torch.dtype) -> str:
@@ -182,9 +216,11 @@ def geometric(x: torch.Tensor) -> torch.Tensor:
     return -torch.expm1(math.log(0.7) * x.floor().clamp_min(0))
 
 
-def poisson(x: torch.Tensor) -> torch.Tensor:
-    """Return that of Poisson, with a mean of 4."""
-    return torch.where(x < 0, 0.0, torch.special.gammaincc(x.floor().clamp_min(0) + 1, torch.full_like(x, 4.0)))
+def poisson(mean: float) -> Distribution:
+    """Return that of Poisson."""
+    return lambda x: torch.where(
+        x < 0, 0.0, torch.special.gammaincc(x.floor().clamp_min(0) + 1, torch.full_like(x, mean))
+    )
 
 
 def binomial(trials: int, chance: float) -> Distribution:
@@ -192,6 +228,6 @@ def binomial(trials: int, chance: float) -> Distribution:
     return counted([math.comb(trials, k) * chance**k * (1 - chance) ** (trials - k) for k in range(trials + 1)])
 
 
-def gamma(x: torch.Tensor) -> torch.Tensor:
-    """Return that of the sum of two exponential numbers."""
-    return 1 - torch.exp(-x) * (1 + x)
+def gamma(shape: float) -> Distribution:
+    """Return that of waiting times of this shape."""
+    return lambda x: torch.special.gammainc(torch.full_like(x, shape), x)

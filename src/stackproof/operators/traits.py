@@ -112,3 +112,39 @@ def even(low: float, high: float) -> tuple[Trait, ...]:
     """Return that of numbers spread evenly: one per cent of the width, which its ends tell too; CPUs cut them to the dtype's bits."""
     width = high - low
     return (Trait("width", _same, (low + high) / 2, width / math.sqrt(12), PER_CENT * width / 2, width / 4),)
+
+
+def split(concentration: float) -> tuple[Trait, ...]:
+    """Return those of the first of two shares by equal concentrations c: one alone moves the mean, both the variance 1 / (8 c + 4)."""
+    c = concentration
+    variance = 1 / (8 * c + 4)
+    fourth = 3 * variance**2 * (2 * c + 1) / (2 * c + 3)
+    told = Trait("mean", _same, 0.5, variance**0.5, PER_CENT / 4)
+    of = Trait(
+        "concentration",
+        lambda x: (x - 0.5).square(),
+        variance,
+        (fourth - variance**2) ** 0.5,
+        -PER_CENT * 8 * c * variance**2,
+    )
+    return (told, of)
+
+
+def cut_normal(x: torch.Tensor) -> torch.Tensor:
+    """Return the distribution function of Gauss's numbers between two deviations on both sides."""
+    end = torch.special.ndtr(torch.tensor(-2.0, dtype=x.dtype))
+    return ((torch.special.ndtr(x) - end) / (1 - 2 * end)).clamp(0, 1)
+
+
+def cut() -> tuple[Trait, ...]:
+    """Return those of the same: the mean in units of the deviation, and the square, which says the deviation before the ends were cut."""
+
+    def moments(deviation: float) -> tuple[float, float]:
+        c = 2 / deviation
+        share = math.exp(-c * c / 2) / math.sqrt(2 * math.pi) / math.erf(c / 2**0.5)
+        return deviation**2 * (1 - 2 * c * share), deviation**4 * (3 - (2 * c**3 + 6 * c) * share)
+
+    square, fourth = moments(1.0)
+    moved = moments(1 + PER_CENT)[0] - square
+    wide = Trait("deviation", torch.square, square, math.sqrt(fourth - square**2), moved)
+    return (Trait("mean", _same, 0.0, square**0.5, PER_CENT * square), wide)
