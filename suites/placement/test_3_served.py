@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch.optim import swa_utils
 
 from stackproof.device.kinds import Device
 from stackproof.device.telemetry import unless_shared
@@ -11,6 +12,7 @@ from stackproof.probes import clock, served
 from stackproof.record.records import Figure
 from stackproof.stack import capabilities
 from stackproof.stack.stacks import Stack
+from stackproof.workloads.base import Job
 from stackproof.workloads.catalogue import get, names
 from suites.common import SEED
 
@@ -35,15 +37,29 @@ def test_by_the_card(stack: Stack, device: Device, figures: dict[str, Figure]) -
 
 
 def _traced(stack: Stack, device: Device) -> tuple[served.Traced, list[str]]:
-    """Trace the second step of every workload that this environment can build, in float32 and under autocast."""
+    """Trace the second step of every workload that can be built here, in float32 and under autocast, and what trainers do around it."""
     traced, left_out = served.Traced(device.torch), []
+    halves = [
+        dtype for dtype in (torch.bfloat16, torch.float16) if str(dtype).removeprefix("torch.") in stack.precisions
+    ]
     for name in names():
         if get(name).missing():
             left_out.append(name)
             continue
-        for autocast in (None, torch.bfloat16) if "bfloat16" in stack.precisions else (None,):
+        for autocast in (None, *halves):
             job = get(name).build(device.torch, "tiny", SEED, torch.float32, autocast)
-            job.step()
+            average = swa_utils.AveragedModel(
+                job.model, device=device.torch, multi_avg_fn=swa_utils.get_ema_multi_avg_fn(0.9), use_buffers=True
+            )
+            _trained(job, average)
             with traced:
-                job.step()
+                _trained(job, average)
     return traced, left_out
+
+
+def _trained(job: Job, average: swa_utils.AveragedModel) -> None:
+    """A step, with its scaler in float16, and what trainers add: gradients clipped by their norm, kept and zeroed, a moving average."""
+    job.step()
+    torch.nn.utils.clip_grad_norm_(job.model.parameters(), 1.0)
+    average.update_parameters(job.model)
+    job.optimiser.zero_grad(set_to_none=False)

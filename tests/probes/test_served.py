@@ -85,3 +85,14 @@ def test_kinds_of_arguments_are_called_apart() -> None:
         torch.ones(4, 4).t()[:, :2].exp()
         torch.ones(4, 4, dtype=torch.float64).exp()
     assert {"exp float32", "exp float32 with gaps", "exp float64"} <= set(found.calls)
+
+
+def test_an_index_by_places_tells_no_size() -> None:
+    """A mask does; torch's tag says it of both."""
+    found = served.Traced(torch.device("cpu"))
+    with found:
+        torch.ones(4, 4)[torch.tensor([2, 0])]
+        torch.ones(4)[torch.tensor([True, False, True, True])]
+    assert "index.Tensor float32 int64" in found.calls
+    assert "index.Tensor float32 bool" not in found.calls
+    assert found.excused["index.Tensor"] == "tells the host a size"

@@ -91,7 +91,7 @@ def _excuse(func: Any, tensors: list[torch.Tensor], kwargs: Mapping[str, Any], d
         return "looks at memory that is there"
     if torch.Tag.data_dependent_output in func.tags:
         return "tells the host a number"
-    if torch.Tag.dynamic_output_shape in func.tags or _masks(func, tensors):
+    if _tells_size(func, tensors):
         return "tells the host a size"
     places = {one.device for one in tensors if one.dim()} | {one.device for one in tensors if one.device == device}
     wanted = kwargs.get("device")
@@ -102,10 +102,11 @@ def _excuse(func: Any, tensors: list[torch.Tensor], kwargs: Mapping[str, Any], d
     return "" if places or wanted is not None else "has nothing on the card"
 
 
-def _masks(func: Any, tensors: list[torch.Tensor]) -> bool:
-    """Whether it takes elements by a mask, whose count decides the size."""
-    indexes = "index" in func.overloadpacket.__name__
-    return indexes and any(one.dtype in (torch.bool, torch.uint8) for one in tensors[1:])
+def _tells_size(func: Any, tensors: list[torch.Tensor]) -> bool:
+    """Whether what it finds decides a size: of an index a mask does, places do not, whatever torch's tag says of both."""
+    if "index" in func.overloadpacket.__name__:
+        return any(one.dtype in (torch.bool, torch.uint8) for one in tensors[1:])
+    return torch.Tag.dynamic_output_shape in func.tags
 
 
 def behind(call: Call, work: KnownWork, units: int) -> tuple[float, float]:
