@@ -63,8 +63,16 @@ def test_a_card_that_no_seed_reaches_is_caught(monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_generator_that_ignores_its_seed_is_caught() -> None:
     """The same numbers whatever the seed, or the same numbers again and again, are not random."""
-    with pytest.raises(CheckFailed, match="the same 3 numbers came from another seed"):
+    with pytest.raises(CheckFailed, match="the same 3 numbers came from a seed whose bit 0 is another"):
         randomness.repeats("stuck", lambda device, source: torch.ones(3), HOST)
+
+
+def test_a_generator_that_loses_a_bit_of_its_seed_is_caught() -> None:
+    """Ranks are seeded by numbers that follow one another."""
+    with pytest.raises(CheckFailed, match="the same 3 numbers came from a seed whose bit 2 is another"):
+        randomness.repeats(
+            "coarse", lambda device, source: torch.full((3,), source.initial_seed() & ~4 if source else 0), HOST
+        )
 
 
 def test_a_generator_that_does_not_move_is_caught() -> None:

@@ -133,7 +133,8 @@ def split(concentration: float) -> tuple[Trait, ...]:
 def cut_normal(x: torch.Tensor) -> torch.Tensor:
     """Return the distribution function of Gauss's numbers between two deviations on both sides."""
     end = torch.special.ndtr(torch.tensor(-2.0, dtype=x.dtype))
-    return ((torch.special.ndtr(x) - end) / (1 - 2 * end)).clamp(0, 1)
+    told: torch.Tensor = (torch.special.ndtr(x) - end) / (1 - 2 * end)
+    return told.clamp(0, 1)
 
 
 def cut() -> tuple[Trait, ...]:
