@@ -28,6 +28,8 @@ def _said(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str
         (("gate", "--stack", "cpu", "--base", "no-such-commit", "--unpinned"), "no commit, branch or tag"),
         (("gate", "--stack", "cpu", "--head-lock", "x.lock", "--unpinned"), "installs nothing"),
         (("sweep", "--stack", "cpu"), "what is swept"),
+        (("sweep", "--stack", "cpu", "--env", "OMP_NUM_THREAD=1,2"), "OMP_NUM_THREADS is; with this one nothing"),
+        (("gate", "--stack", "cpu", "--head-env", "NCCL_BUFSIZE=1"), "NCCL_BUFFSIZE is; with this one nothing"),
     ],
 )
 def test_slips_are_refused_in_one_sentence(

@@ -93,7 +93,7 @@ def _check(options: argparse.Namespace) -> None:
     stacks.load(options.stack) if options.stack else None
     profile(options.profile) if options.profile else None
     for side in ("base", "head"):
-        variants.assignments(getattr(options, f"{side}_env"), f"--{side}-env")
+        variants.require_known(variants.assignments(getattr(options, f"{side}_env"), f"--{side}-env"), f"--{side}-env")
         variants.sources(getattr(options, f"{side}_source"), f"--{side}-source")
         lock = getattr(options, f"{side}_lock")
         if lock and not options.unpinned and (why := files.why_unreadable(lock)):
@@ -120,13 +120,15 @@ def _add_sweep(verbs: Verbs) -> None:
 
 
 def _sweep(options: argparse.Namespace) -> int:
-    from stackproof.gate.variants import assignments, require_interpreter
+    from stackproof.gate.variants import assignments, require_interpreter, require_known
     from stackproof.stack import stacks
 
     stacks.load(options.stack) if options.stack else None
     require_interpreter(options.unpinned) if options.unpinned else None
-    if empty := next((name for name, told in assignments(options.env, "--env", _GRID, _GRID).items() if not told), ""):
+    named = assignments(options.env, "--env", _GRID, _GRID)
+    if empty := next((name for name, told in named.items() if not told), ""):
         raise Refusal(f"--env {empty}= names no value; write for instance --env {_GRID}")
+    require_known(named, "--env")
     need_statistics("sweep")
     from stackproof.gate.run import run_sweep
 

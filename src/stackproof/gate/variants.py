@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ from stackproof.gate import commits, plan
 from stackproof.gate.live import SideSpec
 from stackproof.project import projects
 from stackproof.runner.process import variables_of
-from stackproof.stack import environments, installed_files, lockfile, stacks
+from stackproof.stack import environments, installed_files, lockfile, slips, stacks
 
 HOME = places.HOME / "gates"
 _SAFE: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
@@ -89,6 +89,13 @@ def assignments(
             raise Refusal(f"{flag} '{word}' is not of the form {form}; write for instance {flag} {example}")
         found[name.strip()] = value
     return found
+
+
+def require_known(names: Iterable[str], flag: str) -> None:
+    """Refuse a variable that nobody reads because it is a letter or two away from one that somebody does: both sides would be equal."""
+    for slip in slips.examine(dict.fromkeys(names, "1")):
+        if slip.misspelt:
+            raise Refusal(f"{flag} {slip.variables[0]}: {slip.sentence}; with this one nothing would differ")
 
 
 def sources(words: Sequence[str], flag: str) -> dict[str, Path]:
