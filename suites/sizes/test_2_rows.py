@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -17,6 +16,7 @@ from stackproof.record.records import Figure
 from stackproof.stack.stacks import Stack
 from stackproof.workloads.copies import checksum
 from suites.common import SEED
+from suites.sizes.held import drawn, hold, rounding
 from suites.sizes.table import DTYPES, row_of, rows, weighed
 
 _DRAWN = 4096
@@ -28,37 +28,6 @@ _EPS = 1e-5
 _NOTHING = np.asarray(1e-9)
 """What whole numbers may be off by."""
 Call = Callable[[torch.Tensor], torch.Tensor]
-
-
-def _drawn(shape: tuple[int, ...], dtype: torch.dtype, size: float = 3.0) -> tuple[torch.Tensor, Array]:
-    """Return normal numbers of a dtype, and the same ones in float64."""
-    found = torch.from_numpy(np.random.default_rng(SEED).standard_normal(shape, np.float32) * np.float32(size))
-    return found.to(dtype), found.to(dtype).double().numpy()
-
-
-def _lost(count: int, dtype: torch.dtype) -> float:
-    """Return the relative error of a result of so many summands: their sum in float32, and its rounding."""
-    single = torch.finfo(torch.float32).eps
-    return 4 * single * (4 + math.log2(count) + math.sqrt(count) / 16) + torch.finfo(dtype).eps
-
-
-def _hold(
-    name: str, got: Mapping[str, torch.Tensor], wanted: Mapping[str, tuple[Array, Array]], figures: dict[str, Figure]
-) -> None:
-    """Hold each number of each result against the expected one and its own bound."""
-    worst, numbers = 0.0, 0
-    for what, (expected, allowed) in wanted.items():
-        found = got[what].detach().cpu().double().numpy()
-        with np.errstate(all="ignore"):
-            off = np.abs(found - expected) / allowed
-        place = int(np.argmax(np.where(np.isnan(off), np.inf, off)))
-        figures[what] = most = float(off.flat[place])
-        require(
-            most <= 1,
-            f"{name}: of the {what} number {place} is {found.flat[place]:.6g}, {expected.flat[place]:.6g} was expected",
-        )
-        worst, numbers = max(worst, most), numbers + expected.size
-    figures["summary"] = f"{numbers} numbers of {len(wanted)} results, the worst at {worst:.2f} of its bound"
 
 
 @pytest.mark.deadline(120)
@@ -81,7 +50,7 @@ def test_lookup(name: str, dtype: str, stack: Stack, device: Device, figures: di
     np.add.at(total, back, slope)
     exact = (places[:, None] * 7 + np.arange(row["width"]) * 13) % _PERIOD
     got = {"rows": output, "gradient": gradient[torch.from_numpy(known).to(device.torch)]}
-    _hold(name, got, {"rows": (exact, _NOTHING), "gradient": (total, _NOTHING)}, figures)
+    hold(name, got, {"rows": (exact, _NOTHING), "gradient": (total, _NOTHING)}, figures)
     rest = float(gradient.abs().sum(dtype=torch.float64)) - float(np.abs(total).sum())
     require(abs(rest) < 1e-6, f"{name}: the gradient has {rest:g} in rows that were not asked for")
 
@@ -90,9 +59,9 @@ def test_lookup(name: str, dtype: str, stack: Stack, device: Device, figures: di
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", rows()["softmax"])
 def test_softmax(name: str, dtype: str, stack: Stack, device: Device, figures: dict[str, Figure]) -> None:
-    """Softmax, its logarithm, and cross entropy with its gradient: every number of every row."""
+    """Softmax and its logarithm with their gradients, and cross entropy with its own: every number of every row."""
     row, kind = row_of("softmax", name, DTYPES[dtype], stack, device), DTYPES[dtype]
-    given, exact = _drawn((row["rows"], row["columns"]), kind)
+    given, exact = drawn((row["rows"], row["columns"]), kind, 3.0, 0)
     labels = np.arange(row["rows"]) * 7919 % row["columns"]
     away = exact - exact.max(1, keepdims=True)
     powers = np.exp(away)
@@ -102,7 +71,10 @@ def test_softmax(name: str, dtype: str, stack: Stack, device: Device, figures: d
     loss = functional.cross_entropy(leaf, torch.from_numpy(labels).to(device.torch), reduction="none")
     (slope,) = torch.autograd.grad(loss.sum(), leaf)
     got = {"softmax": torch.softmax(leaf, 1), "logarithm": torch.log_softmax(leaf, 1), "loss": loss, "gradient": slope}
-    wide, lost = 4 * torch.finfo(torch.float32).eps * np.abs(away), _lost(row["columns"], kind)
+    fed, back = drawn((row["rows"], row["columns"]), kind, 1.0, 1)
+    for what in ("softmax", "logarithm"):
+        (got[f"{what}'s gradient"],) = torch.autograd.grad(got[what], leaf, fed.to(device.torch), retain_graph=True)
+    wide, lost = 4 * torch.finfo(torch.float32).eps * np.abs(away), rounding(row["columns"], kind)
     bound = soft * (wide + lost) + torch.finfo(kind).tiny
     rounded = torch.finfo(kind).eps * np.abs(logs)  # the gradient is formed from logarithms that were rounded
     hot = soft.copy()
@@ -114,45 +86,73 @@ def test_softmax(name: str, dtype: str, stack: Stack, device: Device, figures: d
         "loss": (-chosen, lost * (1 + np.abs(chosen)) + np.take_along_axis(wide, labels[:, None], 1)[:, 0]),
         "gradient": (hot, bound + 2 * lost * np.abs(hot) + soft * rounded),
     }
-    _hold(name, got, wanted, figures)
+    inner, whole = (soft * back).sum(1, keepdims=True), back.sum(1, keepdims=True)
+    strayed = (bound * np.abs(back)).sum(1, keepdims=True) + lost * (soft * np.abs(back)).sum(1, keepdims=True)
+    off = bound * np.abs(back - inner) + soft * (strayed + lost * (np.abs(back) + np.abs(inner)))
+    wanted["softmax's gradient"] = (soft * (back - inner), off)
+    strayed = lost * np.abs(back).sum(1, keepdims=True)
+    off = (bound + soft * rounded) * np.abs(whole) + soft * strayed + lost * (np.abs(back) + soft * np.abs(whole))
+    wanted["logarithm's gradient"] = (back - soft * whole, off)
+    hold(name, got, wanted, figures)
 
 
 @pytest.mark.deadline(120)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", rows()["norm"])
 def test_norm(name: str, dtype: str, stack: Stack, device: Device, figures: dict[str, Figure]) -> None:
-    """Layer norm and the root mean square's, forward and backward, and means, sums, variances and the largest of rows."""
+    """Layer norm and the root mean square's, with all gradients, and means, sums, variances and the largest of rows and columns."""
     row, kind = row_of("norm", name, DTYPES[dtype], stack, device), DTYPES[dtype]
-    given, exact = _drawn((row["rows"], row["width"]), kind)
-    fed, slope = _drawn((row["rows"], row["width"]), kind, 1.0)
+    given, exact = drawn((row["rows"], row["width"]), kind, 3.0, 0)
+    fed, slope = drawn((row["rows"], row["width"]), kind, 1.0, 1)
     leaf = given.to(device.torch).requires_grad_()
     got: dict[str, torch.Tensor] = {
-        "sum": leaf.sum(1), "mean": leaf.mean(1), "variance": leaf.var(1), "largest": leaf.amax(1), "whole": leaf.double().sum()
+        "sum": leaf.sum(1), "mean": leaf.mean(1), "variance": leaf.var(1), "largest": leaf.amax(1), "whole": leaf.double().sum(),
+        "sum of columns": leaf.sum(0), "mean of columns": leaf.mean(0), "largest of columns": leaf.amax(0),
     }  # fmt: skip
-    lost = _lost(row["width"], kind)
-    size = np.abs(exact).sum(1)
+    lost, down = rounding(row["width"], kind), rounding(row["rows"], kind)
+    size, tall = np.abs(exact).sum(1), np.abs(exact).sum(0)
     wanted = {
         "sum": (exact.sum(1), lost * size),
         "mean": (exact.mean(1), lost * size / row["width"]),
         "variance": (exact.var(1, ddof=1), 8 * lost * exact.var(1)),
         "largest": (exact.max(1), _NOTHING),
         "whole": (np.asarray(exact.sum()), np.asarray(1e-9 * np.abs(exact).sum())),
+        "sum of columns": (exact.sum(0), down * tall),
+        "mean of columns": (exact.mean(0), down * tall / row["rows"]),
+        "largest of columns": (exact.max(0), _NOTHING),
     }
+    vectors = [drawn((row["width"],), kind, 1.0, turn) for turn in (2, 3)]
+    weights = [one.to(device.torch).requires_grad_() for one, _ in vectors]
+    weight, bias = (one for _, one in vectors)
     for norm, call in _norms(row["width"]).items():
-        output = call(leaf)
-        (back,) = torch.autograd.grad(output, leaf, fed.to(device.torch))
-        got |= {norm: output, f"{norm}, gradient": back}
-        forward, backward = _normed(exact, slope, centred=norm == "layer norm")
-        wanted[norm] = (forward, 4 * lost * (1 + np.abs(forward)))
+        centred = norm == "layer norm"
+        output = call(leaf, *weights)
+        back, *own = torch.autograd.grad(output, [leaf, *weights[: 1 + centred]], fed.to(device.torch))
+        got |= {norm: output, f"{norm}, gradient": back, f"{norm}, weight's gradient": own[0]}
+        normal, backward = _normed(exact, slope * weight, centred)
+        forward = normal * weight + bias * centred
+        wanted[norm] = (forward, 4 * lost * (1 + np.abs(forward) + np.abs(normal * weight)))
         wanted[f"{norm}, gradient"] = (backward, 16 * lost * (1 + np.abs(backward)))
-    _hold(name, got, wanted, figures)
+        wanted[f"{norm}, weight's gradient"] = _column(slope * normal, kind)
+        if centred:
+            got[f"{norm}, bias's gradient"] = own[1]
+            wanted[f"{norm}, bias's gradient"] = _column(slope, kind)
+    hold(name, got, wanted, figures)
 
 
-def _norms(width: int) -> dict[str, Call]:
+def _norms(width: int) -> dict[str, Callable[..., torch.Tensor]]:
     return {
-        "layer norm": lambda x: functional.layer_norm(x, (width,), eps=_EPS),
-        "root mean square norm": lambda x: functional.rms_norm(x, (width,), eps=_EPS),
+        "layer norm": lambda x, weight, bias: functional.layer_norm(x, (width,), weight, bias, eps=_EPS),
+        "root mean square norm": lambda x, weight, _: functional.rms_norm(x, (width,), weight, eps=_EPS),
     }
+
+
+def _column(terms: Array, kind: torch.dtype) -> tuple[Array, Array]:
+    """Return the sums of columns, and what they may be off by: each term is rounded a few times, and the sum is one of float32."""
+    total, size = terms.sum(0), torch.finfo(kind).eps * np.sqrt((terms * terms).sum(0))
+    return total, 8 * size + rounding(len(terms), torch.float32) * np.abs(terms).sum(0) + 2 * torch.finfo(
+        kind
+    ).eps * np.abs(total)
 
 
 def _normed(exact: Array, slope: Array, centred: bool) -> tuple[Array, Array]:
