@@ -65,17 +65,18 @@ def test_attention(name: str, dtype: str, stack: Stack, device: Device, figures:
     made = [drawn(shape, kind, 1.0, turn) for turn in range(4)]
     query, key, value, fed = (one.to(device.torch) for one, _ in made)
     leaves = [one.requires_grad_() for one in (query, key, value)]
-    output = functional.scaled_dot_product_attention(*leaves)
+    output = functional.scaled_dot_product_attention(query, key, value)
     gradients = torch.autograd.grad(output, leaves, fed)
     names = ("output", "query's gradient", "key's gradient", "value's gradient")
     for head in range(row["heads"]):
-        wanted = dict(zip(names, _attended(*(one[0, head] for _, one in made), kind), strict=True))
+        exact = _attended(kind, *(one[0, head] for _, one in made))
+        wanted = dict(zip(names, exact, strict=True))
         found = {what: one[0, head] for what, one in zip(names, (output, *gradients), strict=True)}
         hold(f"{name}, head {head}", found, wanted, figures)
     figures["summary"] = f"{4 * query.numel()} numbers of 4 results in {row['heads']} heads"
 
 
-def _attended(query: Array, key: Array, value: Array, fed: Array, kind: torch.dtype) -> list[tuple[Array, Array]]:
+def _attended(kind: torch.dtype, query: Array, key: Array, value: Array, fed: Array) -> list[tuple[Array, Array]]:
     """Return the output and the gradients of query, key and value of one head, each with what it may be off by."""
     scale = 1 / math.sqrt(query.shape[-1])
     scores = query @ key.T * scale
