@@ -67,6 +67,16 @@ CONTRADICTIONS: dict[str, tuple[Any, str]] = {
         lambda f: check(f, figures={"ratio": 1.0, "ratio, low": 1.4, "ratio, high": 1.6}),
         "a ratio of 1 outside",
     ),
+    "a word in place of a bound": (
+        lambda f: check(f, figures={"ratio": 9.0, "ratio, low": 1.4, "ratio, high": "high\n"}),
+        "has 'ratio, high' 'high\\n', which is no number",
+    ),
+    "one end of an interval": (lambda f: check(f, figures={"ratio": 9.0, "ratio, low": 1.4}), "one end of its ratio's"),
+    "a word in place of noise": (lambda f: f["measurements"][0]["figures"].update(noise="none"), "is no number"),
+    "a gate's check twice": (
+        lambda f: (f.update(verb="gate"), f["checks"].append(f["checks"][-1])),
+        "is in it twice",
+    ),
 }
 
 

@@ -9,20 +9,23 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime
 
 from stackproof.base.statistics import median_interval
 from stackproof.record.records import FIRST_SCHEMA, SUITE_VERBS, Check, Figure, Measurement, Record, Verdict, overall
 
 _SLACK = 1e-6
+_ONCE = (*SUITE_VERBS, "gate", "sweep", "ranks", "night", "drill")
+"""Verbs each of whose checks is in a record once; those of a fleet judge that themselves."""
 _MOST = 1e100
 """No time, size or loss that anything measured; beyond it the squares of statistics are no numbers."""
 _COUNTED = ("samples", "seconds", "peak_memory_bytes", "of_peak", "numbers", "batches")
 _INTERVAL = ("low", "high", "noise")
 """Of a measurement in a unit of time or work; a check may call a difference so, and a loss may be below nothing."""
 _BOUNDED = (("error", "bound"), ("worst error", "its bound"), ("gradient error", "gradient bound"))
-_JUDGED = {*_COUNTED, *(name for pair in _BOUNDED for name in pair), "ratio, low", "minimum effect"}
+_RATIO = ("ratio", "ratio, low", "ratio, high")
+_JUDGED = {*_COUNTED, *(name for pair in _BOUNDED for name in pair), *_RATIO, "minimum effect"}
 """A check that tells none of these figures cannot contradict them."""
 
 
@@ -31,7 +34,7 @@ def contradictions(record: Record) -> Iterator[str]:
     yield from _verdict(record)
     yield from _day(record)
     names = [check.id for check in record.checks]
-    if record.verb in SUITE_VERBS and len(set(names)) < len(names):
+    if record.verb in _ONCE and len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         yield f"the check '{twice}' is in it twice"
     for check in record.checks:
@@ -62,6 +65,7 @@ def _day(record: Record) -> Iterator[str]:
 def _check(check: Check) -> Iterator[str]:
     if _JUDGED.isdisjoint(check.figures):
         return
+    yield from (f"the check '{check.id}' {why}" for why in _no_numbers(check.figures, _JUDGED))
     yield from (f"the check '{check.id}' {why}" for why in _below_nothing(check.figures, _COUNTED))
     if check.verdict is not Verdict.PASSED:
         return
@@ -69,7 +73,9 @@ def _check(check: Check) -> Iterator[str]:
         error, limit = _number(check.figures.get(value)), _number(check.figures.get(bound))
         if error is not None and limit is not None and not error <= limit:
             yield f"the check '{check.id}' passed with '{value}' {error:g} above '{bound}' {limit:g}"
-    ratio, low, high = (_number(check.figures.get(name)) for name in ("ratio", "ratio, low", "ratio, high"))
+    ratio, low, high = (_number(check.figures.get(name)) for name in _RATIO)
+    if (low is None) is not (high is None):
+        yield f"the check '{check.id}' has one end of its ratio's interval alone"
     if ratio is not None and low is not None and high is not None and not 0 < low <= ratio <= high:
         yield f"the check '{check.id}' has a ratio of {ratio:g} outside of {low:g} to {high:g}"
     effect = _number(check.figures.get("minimum effect"))
@@ -90,6 +96,13 @@ def _measurement(row: Measurement) -> Iterator[str]:
     yield from _figures(row)
 
 
+def _no_numbers(figures: Mapping[str, Figure], names: Collection[str]) -> Iterator[str]:
+    """A figure that is judged is a number: a word in its place would only keep it from being judged."""
+    for name, value in figures.items():
+        if name in names and _number(value) is None:
+            yield f"has '{name}' {str(value)[:60]!r}, which is no number"
+
+
 def _below_nothing(figures: Mapping[str, Figure], names: tuple[str, ...]) -> Iterator[str]:
     for name in names:
         value = _number(figures.get(name))
@@ -98,6 +111,7 @@ def _below_nothing(figures: Mapping[str, Figure], names: tuple[str, ...]) -> Ite
 
 
 def _figures(row: Measurement) -> Iterator[str]:
+    yield from _no_numbers(row.figures, (*_COUNTED, *_INTERVAL))
     yield from _below_nothing(row.figures, _COUNTED if row.unit == "1" else _COUNTED + _INTERVAL)
     count = _number(row.figures.get("samples"))
     if count is not None and count != len(row.samples):
