@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from torch.optim import lr_scheduler
+from torch.optim import lr_scheduler, swa_utils
 
 from stackproof.base import places
 from stackproof.record.checks import CapabilityMissing
@@ -28,7 +28,7 @@ class Schedule:
 
 
 def _cosine(step: int) -> float:
-    return 0.01 + (1 - 0.01) * (1 + math.cos(math.pi * step / 10)) / 2
+    return 0.01 + (1 - 0.01) * (1 + math.cos(math.pi * step / 7)) / 2
 
 
 def _between(start: float, end: float, share: float) -> float:
@@ -78,7 +78,13 @@ def _decaying(step: int) -> float:
 
 
 def _sequence(step: int) -> float:
-    return 0.25 if step < 3 else math.pow(0.5, step - 3)
+    """A quarter for three steps, halves for three, then from a half back to the whole in two."""
+    return 0.25 if step < 3 else math.pow(0.5, step - 3) if step < 6 else 0.5 + 0.25 * min(step - 6, 2)
+
+
+def _averaging(share: Callable[[float], float]) -> Callable[[int], float]:
+    """Fall from the first rate to a tenth over four steps, by such a share of the way."""
+    return lambda step: 1 + (0.1 - 1) * share(min(step / 4, 1))
 
 
 _LOSSES = (5.0, 4.0, 4.0, 4.0, 4.0, 3.9, 3.8, 3.8, 3.8, 3.8, 3.8)
@@ -111,8 +117,8 @@ def _rising_plateau(scores: Sequence[float], bar: Callable[[float], float]) -> C
 
 
 def _warmed(step: int) -> float:
-    """Rise over three of ten steps, then fall along half a cosine."""
-    return step / 3 if step < 3 else 0.5 * (1 + math.cos(math.pi * (step - 3) / 7))
+    """Rise over three of nine steps, then fall to nothing along half a cosine."""
+    return step / 3 if step < 3 else 0.5 * (1 + math.cos(math.pi * (step - 3) / 6))
 
 
 def _of_transformers(name: str, **given: Any) -> Make:
@@ -138,7 +144,7 @@ SCHEDULES: Mapping[str, Schedule] = {
     "LinearLR": Schedule(
         lambda one: lr_scheduler.LinearLR(one, 0.25, 1.0, 4), lambda step: 0.25 + 0.75 * min(step, 4) / 4
     ),
-    "CosineAnnealingLR": Schedule(lambda one: lr_scheduler.CosineAnnealingLR(one, 10, 0.01), _cosine),
+    "CosineAnnealingLR": Schedule(lambda one: lr_scheduler.CosineAnnealingLR(one, 7, 0.01), _cosine),
     "CosineAnnealingWarmRestarts": Schedule(
         lambda one: lr_scheduler.CosineAnnealingWarmRestarts(one, 2, 2, 0.1), _restarted
     ),
@@ -184,9 +190,21 @@ SCHEDULES: Mapping[str, Schedule] = {
     ),
     "SequentialLR": Schedule(
         lambda one: lr_scheduler.SequentialLR(
-            one, [lr_scheduler.ConstantLR(one, 0.25, 100), lr_scheduler.ExponentialLR(one, 0.5)], [3]
+            one,
+            [
+                lr_scheduler.ConstantLR(one, 0.25, 100),
+                lr_scheduler.ExponentialLR(one, 0.5),
+                lr_scheduler.LinearLR(one, 0.5, 1.0, 2),
+            ],
+            [3, 6],
         ),
         _sequence,
+    ),
+    "SWALR": Schedule(
+        lambda one: swa_utils.SWALR(one, 0.1, anneal_epochs=4), _averaging(lambda t: (1 - math.cos(math.pi * t)) / 2)
+    ),
+    "SWALR, straight": Schedule(
+        lambda one: swa_utils.SWALR(one, 0.1, anneal_epochs=4, anneal_strategy="linear"), _averaging(lambda t: t)
     ),
     "ChainedScheduler": Schedule(
         lambda one: lr_scheduler.ChainedScheduler(
@@ -214,10 +232,10 @@ SCHEDULES: Mapping[str, Schedule] = {
         loss=_LOSSES.__getitem__,
     ),
     "cosine with warmup": Schedule(
-        _of_transformers("get_cosine_schedule_with_warmup", num_warmup_steps=3, num_training_steps=10), _warmed
+        _of_transformers("get_cosine_schedule_with_warmup", num_warmup_steps=3, num_training_steps=9), _warmed
     ),
     "linear with warmup": Schedule(
-        _of_transformers("get_linear_schedule_with_warmup", num_warmup_steps=3, num_training_steps=11),
-        lambda step: step / 3 if step < 3 else (11 - step) / 8,
+        _of_transformers("get_linear_schedule_with_warmup", num_warmup_steps=3, num_training_steps=9),
+        lambda step: step / 3 if step < 3 else (9 - step) / 6,
     ),
 }

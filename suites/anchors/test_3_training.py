@@ -21,6 +21,7 @@ from stackproof.operators import forms
 from stackproof.operators.recurrences import RECURRENCES, quasi_newton
 from stackproof.record.checks import CapabilityMissing, require
 from stackproof.record.records import Figure
+from stackproof.stack.stacks import Stack
 from stackproof.workloads.updates import in_float64
 from suites.anchors.schedules import FIRST, SCHEDULES, Schedule
 from suites.optimisers.variants import CPU, SETTINGS, Case, give_gradients, left, parameters
@@ -146,8 +147,25 @@ def test_resume(name: str, device: Device, figures: dict[str, Figure]) -> None:
     )
     apart = [what for what, value in on.items() if not torch.equal(value, again[what])]
     require(not apart, f"{name}: resumed, {len(apart)} of {len(on)} tensors differ from going on, such as {apart[:1]}")
+    _counts(case, others)
     figures["compared"] = len(on)
     figures["summary"] = f"{len(on)} tensors are bit-equal after a resume"
+
+
+def _counts(case: Case, tensors: list[torch.Tensor]) -> None:
+    """Steps are counted on where parameters are bfloat16, which does not hold the number 257."""
+    halves = [one.detach().bfloat16().requires_grad_() for one in tensors]
+    optimiser, resumed = _grouped(case, halves, 0.5), _grouped(case, halves, 0.5)
+    _train(optimiser, halves, range(1))
+    counters = [state["step"] for state in optimiser.state.values() if isinstance(state.get("step"), torch.Tensor)]
+    for counter in counters:
+        counter.fill_(257)
+    resumed.load_state_dict(copy.deepcopy(optimiser.state_dict()))
+    found = {float(state["step"]) for state in resumed.state.values() if isinstance(state.get("step"), torch.Tensor)}
+    require(
+        found <= {257.0},
+        f"{case.optimiser}: saved after 257 steps and loaded, it counts {sorted(found)} of parameters in bfloat16",
+    )
 
 
 def _grouped(case: Case, tensors: Sequence[torch.Tensor], share: float) -> torch.optim.Optimizer:
@@ -187,6 +205,11 @@ def test_schedule(name: str, figures: dict[str, Figure]) -> None:
     figures["summary"] = "ten rates by the formula, five of them after a resume"
 
 
+def _wide(stack: Stack, place: int) -> torch.dtype:
+    """Return float64 for each second tensor, where the stack has it."""
+    return torch.float64 if place % 2 and "float64" in stack.precisions else torch.float32
+
+
 def _scheduled(row: Schedule) -> tuple[torch.optim.Optimizer, Any]:
     tensors = [torch.zeros(1, requires_grad=True) for _ in range(2)]
     optimiser = torch.optim.SGD([{"params": [one]} for one in tensors], lr=FIRST, momentum=0.5)
@@ -195,12 +218,15 @@ def _scheduled(row: Schedule) -> tuple[torch.optim.Optimizer, Any]:
 
 @pytest.mark.deadline(30)
 @pytest.mark.parametrize("norm", [2.0, 1.0, math.inf], ids=["2", "1", "inf"])
-def test_clipping(norm: float, device: Device, figures: dict[str, Figure]) -> None:
+def test_clipping(norm: float, stack: Stack, device: Device, figures: dict[str, Figure]) -> None:
     """Gradients come out times bound / (norm + 1e-6) where that is under 1, and untouched where it is not; the norm is returned.
 
-    In one call for a list of tensors, and tensor by tensor.
+    In one call for a list of tensors, and tensor by tensor; of two dtypes where the stack has float64.
     """
-    tensors = parameters(device.torch, torch.float32)[1:]
+    tensors = [
+        one.detach().to(_wide(stack, place)).requires_grad_()
+        for place, one in enumerate(parameters(device.torch, torch.float32)[1:])
+    ]
     give_gradients([torch.empty(0), *tensors], 1)
     before = [in_float64(one.grad) for one in tensors]
     joined = np.concatenate([one.reshape(-1) for one in before])
@@ -327,21 +353,24 @@ def test_scaled_clipping(device: Device, figures: dict[str, Figure]) -> None:
 
 
 @pytest.mark.deadline(30)
-def test_scaling(device: Device, figures: dict[str, Figure]) -> None:
-    """The scaler unscales exactly, doubles after two good steps, halves after a bad one and skips it; resumed, it goes on so."""
+def test_scaling(stack: Stack, device: Device, figures: dict[str, Figure]) -> None:
+    """The scaler unscales exactly, doubles after two good steps, halves after a bad one and skips it; resumed, it goes on so.
+
+    Of parameters of two dtypes where the stack has float64; and a scale that it is given is the one that it has.
+    """
 
     def scaler() -> torch.amp.GradScaler:
         return torch.amp.GradScaler(
             device.kind, init_scale=64.0, growth_factor=2.0, backoff_factor=0.5, growth_interval=2
         )
 
-    weight = torch.ones(3, device=device.torch, requires_grad=True)
-    optimiser, scaling = torch.optim.SGD([weight], lr=0.5), scaler()
+    weights = [torch.ones(3, dtype=_wide(stack, place), device=device.torch, requires_grad=True) for place in range(2)]
+    optimiser, scaling = torch.optim.SGD(weights, lr=0.5), scaler()
     expected, scale, good = np.ones(3), 64.0, 0
     for turn, bad in enumerate((False, False, False, True, False, False, True)):
         slope = torch.tensor([1.0, 2.0, float("inf") if bad else 4.0], device=device.torch)
         optimiser.zero_grad()
-        scaling.scale((weight * slope).sum()).backward()
+        scaling.scale((weights[0] * slope).sum() + (weights[1] * slope).sum()).backward()
         scaling.step(optimiser)
         scaling.update()
         if not bad:
@@ -351,11 +380,15 @@ def test_scaling(device: Device, figures: dict[str, Figure]) -> None:
         require(
             scaling.get_scale() == scale, f"turn {turn}: the scale is {scaling.get_scale()}, by its definition {scale}"
         )
-        require(
-            np.array_equal(in_float64(weight), expected),
-            f"turn {turn}: a scaled step led to {in_float64(weight)}, a plain one to {expected}",
-        )
+        for weight in weights:
+            require(
+                np.array_equal(in_float64(weight), expected),
+                f"turn {turn}: a scaled step of {weight.dtype} led to {in_float64(weight)}, a plain one to {expected}",
+            )
         if turn == 4:  # one good step of two: the next one doubles only if that is remembered
             state, scaling = scaling.state_dict(), scaler()
             scaling.load_state_dict(state)
+    scaling.scale(torch.ones((), device=device.torch))
+    scaling.update(8.0)
+    require(scaling.get_scale() == 8.0, f"the scaler was given the scale 8, and has {scaling.get_scale()}")
     figures["summary"] = "seven turns of the gradient scaler are its definition, two of them after a resume"

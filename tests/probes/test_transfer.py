@@ -12,7 +12,7 @@ from stackproof.probes import transfer
 from stackproof.record.checks import CheckFailed
 
 WHOLE = list(range(transfer.SAMPLES))
-RIGHT = transfer.Delivery(WHOLE, [0, 1] * 16, [5, 6] * 16, [n / 64 for n in WHOLE], [])
+RIGHT = transfer.Delivery(WHOLE, [0, 1] * 16, [5, 6] * 16, [[n / 64] * 3 for n in WHOLE], [])
 
 
 def test_a_right_delivery_passes() -> None:
@@ -42,7 +42,7 @@ def test_a_wrong_delivery_is_caught(delivery: transfer.Delivery, words: str) -> 
     [
         (replace(RIGHT, workers=[0] * 32), r"workers \[0\] delivered, 2 were asked for"),
         (replace(RIGHT, seeds=[5] * 32), "workers share seeds"),
-        (replace(RIGHT, drawn=[0.5, 0.25] * 16), "workers drew the same random numbers"),
+        (replace(RIGHT, drawn=[[n, n % 2, n] for n in WHOLE]), "workers drew the same random numbers from numpy"),
     ],
     ids=["one worker", "one seed", "the same draws"],
 )
@@ -84,3 +84,11 @@ def test_a_copy_that_is_used_too_early_is_caught(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(torch.Tensor, "to", late)
     with pytest.raises(CheckFailed, match=r"sums over buffers \[0, 1\] were taken before"):
         transfer.overlap(HOST, lambda tensor: tensor, buffers=2)
+
+
+def test_epochs_differ_and_one_that_comes_again_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sampler whose generator always starts from nought shuffles once and for all."""
+    transfer.shuffles()
+    monkeypatch.setattr(torch, "randperm", lambda n, generator: torch.arange(n))
+    with pytest.raises(CheckFailed, match="epochs are shuffled alike"):
+        transfer.shuffles()

@@ -5,12 +5,15 @@ The data set lives here and not in a suite because a worker that is spawned impo
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
-from torch.utils.data import DataLoader, Dataset, get_worker_info
+from torch.utils.data import DataLoader, Dataset, WeightedRandomSampler, get_worker_info
+from torch.utils.data.distributed import DistributedSampler
 
 from stackproof.device.kinds import Device
 from stackproof.record.checks import require
@@ -18,6 +21,8 @@ from stackproof.record.checks import require
 SAMPLES = 32
 BATCH = 4
 WORKERS = 2
+_CHOSEN = 20_000
+"""A share of three quarters strays by 0.003 (standard deviation)."""
 Batch = dict[str, torch.Tensor]
 
 
@@ -34,7 +39,9 @@ class Numbers(Dataset[Batch]):
             "payload": torch.arange(64) * (index + 1),
             "worker": torch.tensor(-1 if worker is None else worker.id),
             "seed": torch.tensor(torch.initial_seed() % (1 << 62)),
-            "drawn": torch.rand(()),
+            "drawn": torch.stack(
+                [torch.rand((), dtype=torch.float64), torch.tensor(np.random.rand()), torch.tensor(random.random())]
+            ),
         }
 
 
@@ -59,7 +66,8 @@ class Delivery:
     order: list[int]
     workers: list[int]
     seeds: list[int]
-    drawn: list[float]
+    drawn: list[list[float]]
+    """By torch's generator, NumPy's and Python's own, for each sample."""
     broken: list[int]
 
 
@@ -95,7 +103,30 @@ def seeds_differ(found: Delivery) -> None:
         len(set.union(*seeds.values())) == WORKERS,
         f"{WORKERS} workers share seeds: {seeds}; they augment alike",
     )
-    require(len(set(found.drawn)) > SAMPLES // 2, f"workers drew the same random numbers: {sorted(found.drawn)[:4]}")
+    for source, drawn in zip(("torch", "numpy", "random"), zip(*found.drawn, strict=True), strict=True):
+        require(
+            len(set(drawn)) > SAMPLES // 2, f"workers drew the same random numbers from {source}: {sorted(drawn)[:4]}"
+        )
+
+
+def shuffles() -> None:
+    """Each epoch has an order of its own, of one process and of the ranks' sampler; weights are those that were given."""
+    plain = DataLoader(Numbers(), batch_size=None, shuffle=True)
+    ranked: DistributedSampler[Batch] = DistributedSampler(Numbers(), 2, 0, seed=5)
+    torch.manual_seed(5)
+    epochs = [list(plain.sampler) for _ in range(3)]
+    require(epochs[0] != epochs[1] != epochs[2] != epochs[0], f"epochs are shuffled alike: {epochs[0][:6]} and again")
+    orders = []
+    for epoch in range(2):
+        ranked.set_epoch(epoch)
+        orders.append(list(ranked))
+    require(orders[0] != orders[1], f"epochs of ranks are shuffled alike: {orders[0][:6]} and again")
+    chosen = list(WeightedRandomSampler([1.0, 0.0, 3.0], _CHOSEN, generator=torch.Generator().manual_seed(5)))
+    share = chosen.count(2) / _CHOSEN
+    require(
+        abs(share - 0.75) < 0.03 and not chosen.count(1),
+        f"a sampler with weights 1, 0 and 3 chose the last {share:.1%} of the time",
+    )
 
 
 LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
