@@ -179,7 +179,7 @@ def _variants(row: Row, one: Collective, counts: tuple[int, ...], everyone: tupl
         yield from ((count, everyone, {"layout": row.form}) for count in EVEN if count <= LATE or long)
     elif row.form == "subgroup":
         groups = [peers for peers in subgroups(len(everyone)) if len(peers) > one.between]
-        yield from ((count, peers, {}) for peers in groups for count in (*few[-3:], *long))
+        yield from ((count, peers, {}) for peers in groups for count in (*few[-3:], *(long or FORMED[:2])))
     elif row.form == "uneven":
         yield from ((count, everyone, {"uneven": True}) for count in (0, *few[-4:], *long))
     elif row.form == "async":
