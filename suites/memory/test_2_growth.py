@@ -26,7 +26,7 @@ def test_device(stack: Stack, device: Device, figures: dict[str, Figure]) -> Non
 
 @pytest.mark.deadline(300)
 def test_host(stack: Stack, device: Device, figures: dict[str, Figure]) -> None:
-    """Whatever the device, the process that drives it does not grow: by the C library, in memory, in addresses."""
+    """Whatever the device, the process that drives it does not grow: by the C library, in memory, in addresses, in open files."""
     _steady(stack, device, growth.of_process, growth.OF_PROCESS, figures)
 
 

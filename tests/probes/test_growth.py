@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Callable
 
 import pytest
@@ -48,6 +49,17 @@ def test_what_each_round_leaves_is_a_leak(every: int) -> None:
 
     with pytest.raises(CheckFailed, match=f"{20480 // every} by the card's driver"):
         hold(counter(book), step)
+
+
+def test_a_file_that_each_step_leaves_open_is_a_leak() -> None:
+    """Told as a number of files, not as bytes; the process itself counts them."""
+    kept: list[int] = []
+    with pytest.raises(CheckFailed, match=r"left files open in each of 3 rounds: 10 by the open files \(1 a step\)"):
+        hold(
+            lambda: {"the open files": growth.of_process()["the open files"]}, lambda: kept.append(os.dup(0)), allowed=2
+        )
+    for one in kept:
+        os.close(one)
 
 
 def test_memory_that_also_moves_at_rest_may_be_a_neighbours() -> None:

@@ -201,7 +201,7 @@ def _complex(device: torch.device, dtype: torch.dtype, n: int) -> torch.Tensor:
 DRAWS = (
     _even("rand", lambda d, t, n: torch.rand(n, dtype=t, device=d), 0, 1, half_open=True),
     _even("rand_like", _filled(torch.rand_like), 0, 1, half_open=True),
-    _even("uniform_", _filled(lambda x: x.uniform_(4.0, 8.0)), 4, 8),
+    _even("uniform_", _filled(lambda x: x.uniform_(4.0, 8.0)), 4, 8, traits=traits.even(4, 8, 0.5)),
     _even("uniform_ around zero", _filled(lambda x: x.uniform_(-2.0, 6.0)), -2, 6),
     _even("init.kaiming_uniform_", _initialised(torch.nn.init.kaiming_uniform_), -(6 / _FAN) ** 0.5, (6 / _FAN) ** 0.5, _WIDE),
     _even("rrelu", lambda d, t, n: -_F.rrelu(-torch.ones(n, dtype=t, device=d), 0.25, 0.75, training=True), 0.25, 0.75, _WIDE),

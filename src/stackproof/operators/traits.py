@@ -108,10 +108,13 @@ def cauchy(centre: float, scale: float) -> tuple[Trait, ...]:
     return (width, Trait("median", left, 0.0, 0.5**0.5, PER_CENT * abs(centre) / scale / 2))
 
 
-def even(low: float, high: float) -> tuple[Trait, ...]:
-    """Return that of numbers spread evenly: one per cent of the width, which its ends tell too; CPUs cut them to the dtype's bits."""
+def even(low: float, high: float, cut: float = 0.25) -> tuple[Trait, ...]:
+    """Return that of numbers spread evenly: one per cent of the width, which its ends tell too; CPUs cut them to the dtype's bits.
+
+    `cut`: by which share of epsilon and width the mean may be lower for that; a half where what rounds to the upper end starts anew.
+    """
     width = high - low
-    return (Trait("width", _same, (low + high) / 2, width / math.sqrt(12), PER_CENT * width / 2, width / 4),)
+    return (Trait("width", _same, (low + high) / 2, width / math.sqrt(12), PER_CENT * width / 2, width * cut),)
 
 
 def split(concentration: float) -> tuple[Trait, ...]:

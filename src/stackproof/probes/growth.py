@@ -30,8 +30,9 @@ _KIB, _MIB = 1 << 10, 1 << 20
 
 OF_CARD = {"torch's allocator": 0, "its cache": 0, "the card's driver": 0}
 """What a round may leave, by counter: identical steps need not one byte more."""
-OF_PROCESS = {"the C library": 64 * _KIB, "the resident set": 2 * _MIB, "the address space": 2 * _MIB}
-"""The C library was seen to move by 5 KiB and less; the kernel counts pages, and Python takes memory by the MiB."""
+_FILES = "the open files"
+OF_PROCESS = {"the C library": 64 * _KIB, "the resident set": 2 * _MIB, "the address space": 2 * _MIB, _FILES: 2}
+"""The C library was seen to move by 5 KiB and less; the kernel counts pages, and Python takes memory by the MiB. Files are a number."""
 _SHARED = ("the card's driver",)
 """Counters that others on the card move too."""
 
@@ -45,12 +46,13 @@ def of_card(device: Device) -> Counts:
 
 
 def of_process() -> Counts:
-    """Return what this process has: bytes in use of malloc (glibc 2.33 and later), resident and mapped ones (proc(5))."""
+    """Return what this process has: bytes in use of malloc (glibc 2.33 and later), resident and mapped ones, and open files (proc(5))."""
     gc.collect()
     status = Path("/proc/self/status").read_text(encoding="ascii", errors="replace")
     kib = {name: int(value) * _KIB for name, value in re.findall(r"^(VmRSS|VmSize):\s+(\d+) kB$", status, re.M)}
     heap = _heap()
-    found = {"the resident set": kib["VmRSS"], "the address space": kib["VmSize"]}
+    files = sum(1 for _ in Path("/proc/self/fd").iterdir())
+    found = {"the resident set": kib["VmRSS"], "the address space": kib["VmSize"], _FILES: files}
     return found if heap is None else {"the C library": heap, **found}
 
 
@@ -110,8 +112,13 @@ def steady(
         bad = {name: grown for name, grown in least.items() if grown > allowed[name]}
         if not bad:
             return least
-    told = ", ".join(f"{grown} by {name} ({grown / steps / _KIB:.1f} KiB a step)" for name, grown in bad.items())
-    sentence = f"{what}: {steps} training steps left bytes behind in each of {ROUNDS} rounds: {told}"
+    each = {
+        name: f"{grown / steps:.2g}" if name == _FILES else f"{grown / steps / _KIB:.1f} KiB"
+        for name, grown in bad.items()
+    }
+    told = ", ".join(f"{grown} by {name} ({each[name]} a step)" for name, grown in bad.items())
+    left = "files open" if list(bad) == [_FILES] else "bytes behind"
+    sentence = f"{what}: {steps} training steps left {left} in each of {ROUNDS} rounds: {told}"
     if all(name in _SHARED and any(one.moved[name] for one in rounds) for name in bad):
         raise CheckInconclusive(f"{sentence}; but it moved while nothing ran, too: {others()}")
     limits = ", ".join(f"{allowed[name]} by {name}" for name in bad)
