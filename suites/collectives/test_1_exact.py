@@ -45,7 +45,7 @@ def _verdict(row: Row, trial: RowRunner, stack: Stack, figures: dict[str, Figure
         return judge(row, trial.world, ranks, trial.world.lack(row))
     except CheckFailed as failure:
         if repeatable(row, ranks):
-            figures["repro"] = repro(str(failure), trial.world, stack.imports, ranks)
+            figures["repro"] = repro(str(failure), trial.world, stack.imports, ranks, subgroup=row.form == "subgroup")
         raise
 
 

@@ -59,6 +59,14 @@ CONTRADICTIONS: dict[str, tuple[Any, str]] = {
         "'peak_memory_bytes' -1",
     ),
     "passed above its bound": (lambda f: check(f, figures={"error": 2.0, "bound": 1.0}), "'error' 2 above 'bound' 1"),
+    "passed with an endless error": (
+        lambda f: check(f, figures={"error": "inf", "bound": 1.0}),
+        "'error' inf above 'bound' 1",
+    ),
+    "passed with an error that is no number": (
+        lambda f: check(f, figures={"error": "nan", "bound": 1.0}),
+        "'error' nan above 'bound' 1",
+    ),
     "passed as slower": (
         lambda f: check(f, figures={"ratio": 1.5, "ratio, low": 1.4, "ratio, high": 1.6, "minimum effect": 0.05}),
         "minimum effect of 0.05",
@@ -94,6 +102,17 @@ def test_a_sound_record_is_read(tmp_path: Path) -> None:
     """As it is, and as an interrupted run left it."""
     assert doctored(tmp_path, lambda found: None).checks
     assert doctored(tmp_path, lambda found: found.update(verdict="interrupted")).verdict.exit_code == 130
+
+
+def test_a_failed_check_may_have_found_what_is_not_finite(tmp_path: Path) -> None:
+    """An error without end, or one that is no number: JSON has words for them."""
+
+    def failing(found: dict[str, Any], word: str) -> None:
+        found.update(verdict="failed")
+        check(found, verdict="failed", figures={"error": word, "bound": 1.0})
+
+    for word in ("inf", "nan"):
+        assert doctored(tmp_path, lambda found, word=word: failing(found, word)).checks[-1].figures["error"] == word
 
 
 def test_a_difference_may_be_below_nothing(tmp_path: Path) -> None:

@@ -182,7 +182,7 @@ def real(rank: Rank, case: Case) -> Found:
     return {"sentence": sentence, "error": judged.error, "bound": judged.bound, "digest": digest}
 
 
-Groups = dict[tuple[tuple[int, ...], bool], Any]
+Groups = dict[tuple[tuple[int, ...], bool, bool], Any]
 Attempt = tuple[Case | None, Callable[[], Found]]
 
 # Rows that are more than a call and a comparison.
@@ -199,7 +199,7 @@ def check(rank: Rank) -> dict[str, Any]:
 
     Arguments (of the specification): rows (names), counts, row_s (seconds that one row may take), outcomes (a folder).
     """
-    groups: Groups = {(tuple(range(rank.world_size)), False): None}
+    groups: Groups = {(tuple(range(rank.world_size)), False, False): None}
     with (Path(rank.arguments["outcomes"]) / f"rank{rank.rank}.outcomes").open("a", encoding="utf-8") as stream:
         rpc.say(stream, {"row": "", "backend": rank.backend, "implementation": implementation(rank)})
         for name in rank.arguments["rows"]:
@@ -239,7 +239,8 @@ def _add(outcome: dict[str, Any], found: Found) -> None:
 
 def _attempts(rank: Rank, row: Row, groups: Groups) -> Iterator[Attempt]:
     for case in cases(row, rank.world_size, tuple(rank.arguments["counts"])):
-        key = case.peers, row.collective in BLOCKS  # what may be left half open gets a group of its own
+        own = row.form == "subgroup"  # of all ranks, too
+        key = case.peers, row.collective in BLOCKS, own  # what may be left half open gets a group of its own
         if key not in groups:  # every rank must create every group
             groups[key] = formed(case.peers)
         if case.data:

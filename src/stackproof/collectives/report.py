@@ -313,7 +313,7 @@ def repeatable(row: Row, ranks: Sequence[Outcome]) -> bool:
     return first_wrong(ranks) is not None and row.form != "late" and row.collective in COLLECTIVES
 
 
-def repro(title: str, world: World, imports: Sequence[str], ranks: Sequence[Outcome]) -> str:
+def repro(title: str, world: World, imports: Sequence[str], ranks: Sequence[Outcome], *, subgroup: bool = False) -> str:
     """Return a program for torchrun that repeats the first wrong case and ends with 1 if it is still wrong; it needs torch alone."""
     case = ranks[first_wrong(ranks) or 0]["fault"]["case"]
     one, devices = COLLECTIVES[case["collective"]], [outcome["device"] for outcome in ranks]
@@ -328,7 +328,7 @@ def repro(title: str, world: World, imports: Sequence[str], ranks: Sequence[Outc
         "backend": world.arrangement.backend,
         "bound": ", device_id=device" if ":" in devices[0] and library.device_id else "",
         "case": case,
-        "group": "None" if everyone else "dist.new_group(list(case.peers))",
+        "group": "None" if everyone and not subgroup else "dist.new_group(list(case.peers))",
         "call": one.call.__name__,
         "expected": one.expected.__name__,
         "gives": one.gives,

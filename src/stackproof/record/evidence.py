@@ -18,6 +18,8 @@ from stackproof.record.records import FIRST_SCHEMA, SUITE_VERBS, Check, Figure, 
 _SLACK = 1e-6
 _ONCE = (*SUITE_VERBS, "gate", "sweep", "ranks", "night", "drill")
 """Verbs each of whose checks is in a record once; those of a fleet judge that themselves."""
+_NOT_FINITE = ("inf", "-inf", "nan")
+"""JSON has no such numbers; a check that fails may have found them."""
 _MOST = 1e100
 """No time, size or loss that anything measured; beyond it the squares of statistics are no numbers."""
 _COUNTED = ("samples", "seconds", "peak_memory_bytes", "of_peak", "numbers", "batches")
@@ -121,9 +123,14 @@ def _figures(row: Measurement) -> Iterator[str]:
     found = median_interval(row.samples)
     for name, value in (("low", found.low), ("high", found.high), ("noise", found.relative)):
         said = _number(row.figures.get(name))
-        if said is not None and not math.isclose(said, value, rel_tol=_SLACK, abs_tol=1e-15):
+        if said is None or (math.isnan(said) and math.isnan(value)):  # of no samples
+            continue
+        if not math.isclose(said, value, rel_tol=_SLACK, abs_tol=1e-15):
             yield f"says '{name}' {said:g}, and its samples make it {value:g}"
 
 
 def _number(value: Figure | None) -> float | None:
-    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+    """Return a figure as a number, if it is one or a word that records have for one that is not finite."""
+    if isinstance(value, bool) or not (isinstance(value, (int, float)) or value in _NOT_FINITE):
+        return None
+    return float(value)
