@@ -13,8 +13,8 @@ import torch.distributed as dist
 from stackproof.collectives.table import Row
 from stackproof.ranks.rank import Rank
 
-_LENGTHS = (0, 1, 70_001)
-"""Characters of the text in an object, before each rank adds its own: from nothing to more than 64 KiB."""
+_LENGTHS = (0, 1, 70_001, 300_007)
+"""Characters of the text in an object, before each rank adds its own: from nothing to more than 64 and 256 KiB."""
 
 
 def known(rank: int, part: int, length: int) -> dict[str, Any]:

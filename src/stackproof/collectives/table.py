@@ -6,7 +6,7 @@ A row is tried, and fails once what it names works; only what ends the ranks ins
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -162,8 +162,9 @@ def _case(row: Row, one: Collective, number: int, count: int, peers: tuple[int, 
     operator = row.form.removeprefix("real_").removeprefix("large_")
     if operator not in (*OPERATORS, "copy"):
         operator = "sum" if one.reduces else "copy"
-    options = {"layout": ("own", "offset")[number % 2], **more}
-    return Case(row.collective, operator, row.dtype, count, number, peers, number % len(peers), **options)
+    turn, root = divmod(number, len(peers))  # each root has both layouts
+    options = {"layout": ("own", "offset")[turn % 2], "root": root, **more}
+    return Case(row.collective, operator, row.dtype, count, number, peers, **options)
 
 
 Variant = tuple[int, tuple[int, ...], dict[str, Any]]
@@ -193,7 +194,18 @@ def _variants(row: Row, one: Collective, counts: tuple[int, ...], everyone: tupl
     elif row.form.startswith("real_"):
         yield from ((count, everyone, {"data": "real"}) for count in REAL)
     else:
-        yield from ((count, everyone, {}) for count in counts if count >= 0 or _shapeless(one))
+        plain = [count for count in counts if count >= 0 or _shapeless(one)]
+        yield from ((count, everyone, {}) for count in plain)
+        if one.rooted:
+            yield from _rooted(plain, everyone)
+
+
+def _rooted(counts: Sequence[int], everyone: tuple[int, ...]) -> Iterator[Variant]:
+    """Yield small counts once more, with the roots that they had not yet."""
+    for number, count in enumerate(counts):
+        if count <= LATE:
+            others = [root for root in everyone if root != number % len(everyone)]
+            yield from ((count, everyone, {"root": root}) for root in others)
 
 
 def _shapeless(one: Collective) -> bool:
