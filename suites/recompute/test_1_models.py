@@ -12,7 +12,7 @@ from stackproof.record.records import Figure
 from stackproof.stack.stacks import Stack
 from stackproof.workloads.base import Job, StepResult
 from stackproof.workloads.catalogue import get, taking_part
-from stackproof.workloads.training import joined
+from stackproof.workloads.gradients import joined
 from suites.common import SEED, possible, reference, supported
 from suites.recompute.checkpointing import MODES, PRESET, outcome, watching
 
@@ -49,7 +49,9 @@ def _within(what: str, name: str, autocast: torch.dtype | None, kept: StepResult
     """Judge what is not bit-equal: recomputing may err by what keeping errs by on the same device."""
     dtype = autocast or torch.float32
     cap = get(name).offer.mixed.get(str(autocast).removeprefix("torch."), MIXED) if autocast else None
-    judged = judge(joined(recomputed), joined(reference(name, PRESET)), joined(kept), dtype, cap)
+    judged = judge(
+        joined(recomputed.gradients), joined(reference(name, PRESET).gradients), joined(kept.gradients), dtype, cap
+    )
     require(judged.ok, judged.sentence(what))
     return f"not bit-equal; {judged.sentence(what)}"
 

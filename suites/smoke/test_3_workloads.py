@@ -16,7 +16,7 @@ from stackproof.stack.stacks import Stack
 from stackproof.workloads.base import Job, Preset, StepResult
 from stackproof.workloads.catalogue import get, taking_part
 from stackproof.workloads.condition import conditioned, kept
-from stackproof.workloads.training import joined
+from stackproof.workloads.gradients import joined
 from stackproof.workloads.vanishing import lifted, living
 from suites.common import SEED, anchor, possible, reference, require_counted, supported, watch_forward
 
@@ -62,7 +62,9 @@ def test_autocast(name: str, dtype: torch.dtype, stack: Stack, device: Device, f
     expected = anchor(name, PRESET, dtype)
     found = {
         "loss": judge(actual.loss, exact.loss, expected.loss, dtype),
-        "gradient": judge_mixed(joined(actual), joined(exact), joined(expected), dtype, workload.offer.mixed),
+        "gradient": judge_mixed(
+            joined(actual.gradients), joined(exact.gradients), joined(expected.gradients), dtype, workload.offer.mixed
+        ),
     }
     wanted = living(exact.gradients, exact)
     found |= kept(judge_each(name, actual.gradients, wanted, expected.gradients, dtype), workload, dtype)

@@ -9,7 +9,7 @@ from stackproof.device.devices import HOST
 from stackproof.record.checks import CheckFailed
 from stackproof.workloads.base import Job
 from stackproof.workloads.catalogue import get
-from stackproof.workloads.training import against_float64, against_itself
+from stackproof.workloads.gradients import against_float64, against_itself
 
 NAMES = ("classifier", "yolov8n", "llama3-8b-lora")
 

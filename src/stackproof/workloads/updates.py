@@ -29,7 +29,7 @@ State = dict[str, Any]
 
 def against(optimiser: torch.optim.Optimizer) -> str:
     """Return what its updates are held against, in words; where that is the same Python, a mistake in it is not seen."""
-    if _written(optimiser):
+    if written(optimiser):
         return "its closed form"
     name = type(optimiser).__name__
     odd = " with these options" if _of_torch(optimiser) and name in forms.STEPS else ""
@@ -39,14 +39,14 @@ def against(optimiser: torch.optim.Optimizer) -> str:
 def unanchored(optimiser: torch.optim.Optimizer) -> str:
     """Return what a summary of gradients adds where updates are held against the same Python alone."""
     name = type(optimiser).__name__
-    return "" if _written(optimiser) else f"; updates of {name} compared with {against(optimiser)}"
+    return "" if written(optimiser) else f"; updates of {name} compared with {against(optimiser)}"
 
 
 def _of_torch(optimiser: torch.optim.Optimizer) -> bool:
     return type(optimiser) is getattr(torch.optim, type(optimiser).__name__, None)
 
 
-def _written(optimiser: torch.optim.Optimizer) -> bool:
+def written(optimiser: torch.optim.Optimizer) -> bool:
     """Whether the closed form is written out; somebody's own class of the same name is another optimiser."""
     name = type(optimiser).__name__
     odd = any(
@@ -82,7 +82,7 @@ class Update:
     @property
     def written(self) -> bool:
         """Whether the closed form of this optimiser, with these options, is written out."""
-        return _written(self.optimiser)
+        return written(self.optimiser)
 
     def _state(self, parameter: torch.Tensor) -> State:
         """Return a parameter and what the optimiser keeps of it, on the host in float64."""
@@ -159,4 +159,5 @@ def _share(found: Any, exact: Any, size: Any, before: Any, change: float) -> flo
 
 def in_float64(tensor: Any) -> Any:
     """Return a copy of a tensor as a NumPy array in float64."""
-    return tensor.detach().cpu().double().numpy().copy()
+    host = tensor.detach().cpu()
+    return (host.float() if host.dtype is torch.bfloat16 else host).numpy().astype(np.float64)  # NumPy has no bfloat16

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import torch
 
@@ -29,9 +30,25 @@ def lifted(outcome: StepResult, exact: StepResult) -> StepResult:
 
 def on_top(gradients: Mapping[str, torch.Tensor], exact: StepResult) -> dict[str, torch.Tensor]:
     """Return gradients of which those that vanish in `exact` stand on top of the usual size of its gradients."""
-    gone = vanishing(exact)
-    typical = _typical(exact) if gone else 0.0
-    return {name: one.double() + typical if name in gone else one for name, one in gradients.items()}
+    return Lift.of(exact).on_top(gradients)
+
+
+@dataclass(frozen=True)
+class Lift:
+    """Which gradients vanish, and the usual size of the others: found once, for all that is held against the same reference."""
+
+    gone: frozenset[str]
+    typical: float
+
+    @classmethod
+    def of(cls, exact: StepResult) -> Lift:
+        """Look through the gradients in float64."""
+        gone = vanishing(exact)
+        return cls(gone, _typical(exact) if gone else 0.0)
+
+    def on_top(self, gradients: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """Return the gradients, with those that vanish on top of the usual size."""
+        return {name: one.double() + self.typical if name in self.gone else one for name, one in gradients.items()}
 
 
 def _typical(exact: StepResult) -> float:

@@ -71,6 +71,10 @@ class Work(ABC):
         """Give the next run inputs that no run had, when nobody will look any more; false where each run has new ones anyhow."""
         return False
 
+    def restart(self) -> bool:
+        """Go back to where the work was proved, so that the next run can be held in full; false where each run can be."""
+        return False
+
     def again(self) -> None:
         """Look at the last run; then spoil, run once more and look at that.
 

@@ -1,0 +1,259 @@
+"""Gradients of a job, held against float64, against finite differences at sizes that are too large for it, or against what they were."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+
+from stackproof.device.devices import HOST
+from stackproof.device.kinds import Device
+from stackproof.device.numerics import Judgement, judge_mixed, relative_error, rule, shortened
+from stackproof.record.checks import require
+from stackproof.workloads.base import Job, StepResult, Workload
+from stackproof.workloads.condition import conditioned
+from stackproof.workloads.vanishing import Lift
+
+SHARE, SHARE_NARROW = 0.003, 0.03
+"""The probed scalar is moved by this share of its size: far above the rounding of float32, or of half precision, and little enough for
+its curvature."""
+CLOSE, CLOSE_NARROW = 0.05, 0.1
+"""How far a kind of gradients may be off, of float32 and of half precision."""
+CLOSE_BLIND = 0.2
+"""The same where there is no memory for weights in float32, and forward itself runs in half precision."""
+TERMS = 256.0
+"""A weight's gradient is a sum over the places of every picture, or over every token: of the tiny presets, hundreds at least."""
+SHORT = 0.1
+"""How far tf32 may move the loss of a network that amplifies differences."""
+
+
+Gradients = Mapping[str, torch.Tensor]
+
+
+@dataclass(frozen=True)
+class Proved:
+    """What a job must find whenever it computes on its first parameters: `judge` says how far its gradients are from it."""
+
+    name: str
+    gradients: Gradients
+    judge: Callable[[Gradients], Judgement]
+
+    def hold(self, job: Job, when: str = "") -> tuple[StepResult, Judgement]:
+        """Let the job compute loss and gradients without tf32, and hold them against what was proved."""
+        with shortened(False):
+            actual = job.observe()
+        require(math.isfinite(float(actual.loss)) and float(actual.loss) != 0, f"the loss is {float(actual.loss)}")
+        return actual, self.require(actual.gradients, when)
+
+    def require(self, gradients: Gradients, when: str = "") -> Judgement:
+        """Hold gradients against what was proved.
+
+        Raises:
+            CheckFailed: they are further from it than rounding brings them.
+        """
+        worst = self.judge(gradients)
+        require(worst.ok, worst.sentence(f"{self.name}: the gradient{when}"))
+        return worst
+
+
+@dataclass(frozen=True)
+class Reference:
+    """What a tiny job must find: `exact` in float64, and how far the CPU is from it in the job's own precision (`own`).
+
+    In float32 every gradient is judged by the anchored rule; under autocast the whole gradient by the workload's own bound.
+    """
+
+    workload: Workload
+    autocast: torch.dtype | None
+    exact: StepResult
+    own: StepResult
+
+    def judge(self, seen: Gradients) -> Judgement:
+        """Return the worst judgement of all gradients, or under autocast the one of the whole gradient."""
+        name = f"{self.workload.name} tiny"
+        require(seen.keys() == self.exact.gradients.keys(), f"{name}: not every parameter got a gradient")
+        if self.autocast is not None:
+            whole, anchor = self._wholes
+            return judge_mixed(joined(seen), whole, anchor, self.autocast, self.workload.offer.mixed)
+        above = self._lift.on_top(seen)
+        found = {name: self._judged(name, above[name]) for name in self._wanted}
+        return max(conditioned(found, self.workload).values(), key=lambda judgement: judgement.error / judgement.bound)
+
+    def _judged(self, name: str, gradient: torch.Tensor) -> Judgement:
+        error, anchor = relative_error(gradient, self._wanted[name]), self._anchors[name]
+        bound = rule().bound(anchor, torch.float32, terms=TERMS)
+        return Judgement(error <= bound, error, bound, anchor)
+
+    @cached_property
+    def _lift(self) -> Lift:
+        return Lift.of(self.exact)
+
+    @cached_property
+    def _wanted(self) -> Gradients:
+        return self._lift.on_top(self.exact.gradients)
+
+    @cached_property
+    def _anchors(self) -> Mapping[str, float]:
+        own = self._lift.on_top(self.own.gradients)
+        return {name: relative_error(own[name], wanted) for name, wanted in self._wanted.items()}
+
+    @cached_property
+    def _wholes(self) -> tuple[torch.Tensor, torch.Tensor]:
+        return joined(self.exact.gradients), joined(self.own.gradients)
+
+
+def against_float64(workload: Workload, job: Job, device: Device) -> tuple[str, Proved]:
+    """Hold loss and gradient of a tiny job against float64; return what was seen in one sentence, and how to look again."""
+    recipe = job.recipe
+    exact = workload.reference("tiny", recipe.seed, recipe.shard, recipe.scale)
+    own = workload.build(HOST.torch, "tiny", recipe.seed, recipe.dtype, recipe.autocast, recipe.shard, recipe.scale)
+    with shortened(False):
+        reference = Reference(workload, recipe.autocast, exact, own.observe())
+    proved = Proved(f"{workload.name} tiny", exact.gradients, reference.judge)
+    _, worst = proved.hold(job)
+    device.synchronize()
+    return (
+        f"{len(exact.gradients)} gradients against float64, error {worst.error:.1e} of {worst.bound:.1e} allowed",
+        proved,
+    )
+
+
+def joined(gradients: Gradients) -> torch.Tensor:
+    """Return all gradients as one vector, in float64: rounding in half precision may drown a small one, not the step as a whole."""
+    return torch.cat([gradient.double().flatten() for _, gradient in sorted(gradients.items())])
+
+
+AGAIN = 0.05
+"""How far gradients may move, as one vector, between two times that a job computes the same: atomics add in any order."""
+
+
+def as_before(name: str, job: Job) -> Proved:
+    """Take what a full job computes now, after it was held against differences, for what it must compute later."""
+    with shortened(False):
+        kept = job.observe().gradients
+    whole = joined(kept)
+
+    def judge(seen: Gradients) -> Judgement:
+        require(seen.keys() == kept.keys(), f"{name}: not every parameter got a gradient")
+        error = relative_error(joined(seen), whole)
+        return Judgement(error <= AGAIN, error, AGAIN, 0.0)
+
+    return Proved(name, kept, judge)
+
+
+def against_itself(job: Job, wide: Job | None = None, dead: frozenset[str] = frozenset()) -> str:
+    """Hold a job's gradients against finite differences, kind by kind; return what was seen in one sentence.
+
+    A full job is too large for a float64 reference. Along g / |g|^2 of each kind of parameter (all down projections' A matrices, say) a
+    small step e must change the probed scalar by e, whatever the parameter's size: so each counts alike, and a kind whose gradients are
+    wrong in direction or size does not hide behind others.
+
+    `dead`: kinds whose gradient is zero in exact arithmetic, along which there is nothing to see.
+
+    `wide`: the same job in float32, whose forward is differenced in place of the job's own if that is in half precision.
+
+    Raises:
+        CheckFailed: a gradient is missing, not finite or zero throughout, or forward does not change as backward says.
+    """
+    narrow = (job.recipe.autocast or job.recipe.dtype) in (torch.float16, torch.bfloat16)
+    share, close = (SHARE, CLOSE_NARROW if narrow else CLOSE) if wide or not narrow else (SHARE_NARROW, CLOSE_BLIND)
+    loss, other = _loss(job), wide or job
+    with shortened(False):  # tf32 rounds away a part of the difference; the timed steps may use it
+        ratios = _differences(job, other, share, dead)
+        strict = _loss(other)
+    worst = max(ratios, key=lambda kind: abs(ratios[kind] - 1) if math.isfinite(ratios[kind]) else math.inf)
+    require(
+        abs(ratios[worst] - 1) <= close,
+        f"a step along the gradients of '{worst}' changed the probed scalar by {ratios[worst]:.3f} of what they say, "
+        f"{1 - close:.2f} to {1 + close:.2f} are allowed: forward and backward do not belong together",
+    )
+    require(
+        abs(loss / strict - 1) <= SHORT,
+        f"the loss is {loss:.4f} as it will be timed and {strict:.4f} in float32; {SHORT:.0%} are allowed between them",
+    )
+    return f"loss {loss:.4f}, forward changes by {ratios[worst]:.3f} of what the gradient says in the worst of {len(ratios)} kinds"
+
+
+def widened_twin(workload: Workload, job: Job, device: Device) -> Job | None:
+    """Return the job in float32 with the job's own weights, or nothing where there is no need or no room for it."""
+    recipe = job.recipe
+    size = sum(parameter.numel() for parameter in job.model.parameters())
+    if (recipe.dtype is torch.float32 and recipe.autocast is None) or device.memory().free < _ROOM * 4 * size:
+        return None
+    twin = workload.build(recipe.device, recipe.preset, recipe.seed, torch.float32, None, recipe.shard, recipe.scale)
+    state = dict(job.model.named_parameters())
+    with torch.no_grad():
+        for name, parameter in twin.model.named_parameters():
+            parameter.copy_(state[name])
+    return twin
+
+
+_ROOM = 1.5
+"""A forward needs its weights and half as much again."""
+
+
+def _loss(job: Job) -> float:
+    with torch.no_grad():
+        return float(torch.stack([job.forward(index)[1] for index in range(len(job.batches))]).mean())
+
+
+def kind_of(name: str) -> str:
+    """Return a parameter's name without the numbers of layers."""
+    return re.sub(r"[.]?[0-9]+", "", name)
+
+
+def _differences(job: Job, wide: Job, share: float, gone: frozenset[str]) -> dict[str, float]:
+    """Return by kind (f(p + e d) - f(p - e d)) / 2 e n, where d is g / |g|^2 of each of n parameters; they stay as they were."""
+    size, every = _gradients(job)
+    gradients = {name: gradient for name, gradient in every.items() if kind_of(name) not in gone}
+    require(bool(gradients), "the squared norm of the gradient is 0: no parameter has one")
+    squares = {name: float((gradient.double() ** 2).sum()) for name, gradient in gradients.items()}
+    dead = [name for name, square in squares.items() if not (square > 0 and math.isfinite(square))]
+    require(
+        not dead,
+        f"the squared norm of the gradient is {squares.get((dead or [''])[0])} in {len(dead)} parameters, first {dead[:1]}",
+    )
+    found = {}
+    for kind in sorted({kind_of(name) for name in gradients}):
+        names = [name for name in gradients if kind_of(name) == kind]
+        along = {name: gradients[name] / squares[name] for name in names}
+        step = share * size / len(names)
+        before = {
+            name: parameter.detach().clone() for name, parameter in wide.model.named_parameters() if name in along
+        }
+        there, back = (_moved(wide, before, along, factor * step) for factor in (1, -1))
+        _put(wide, before)
+        found[kind] = (there - back) / (2 * step * len(names))
+    return found
+
+
+def _put(job: Job, values: dict[str, torch.Tensor]) -> None:
+    named = dict(job.model.named_parameters())
+    with torch.no_grad():
+        for name, value in values.items():
+            named[name].copy_(value)
+
+
+def _gradients(job: Job) -> tuple[float, dict[str, torch.Tensor]]:
+    """Return the size of the probed scalar and its gradient, unscaled."""
+    job.optimiser.zero_grad(set_to_none=True)
+    probed, size = job.probe()
+    job.differentiate(job.scaler.scale(probed))
+    scale = job.scaler.get_scale()
+    found = {
+        name: parameter.grad.detach() / scale
+        for name, parameter in job.model.named_parameters()
+        if parameter.grad is not None
+    }
+    job.optimiser.zero_grad(set_to_none=True)
+    return size, found
+
+
+def _moved(job: Job, before: dict[str, torch.Tensor], along: dict[str, torch.Tensor], step: float) -> float:
+    _put(job, {name: before[name] + step * direction.to(before[name]) for name, direction in along.items()})
+    with torch.no_grad():
+        return float(job.probe()[0])
