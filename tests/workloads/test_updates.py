@@ -57,6 +57,24 @@ def test_a_step_that_is_a_little_too_long_is_seen(name: str) -> None:
         stepped(name, spoil)
 
 
+@pytest.mark.parametrize("where", [0, 70_000, 199_999])
+@pytest.mark.parametrize("name", ["SGD", "AdamW"])
+def test_any_number_of_a_large_parameter_is_held(name: str, where: int) -> None:
+    """Parameters are held piece by piece; one number of the last is off by a thousandth."""
+    parameter = torch.nn.Parameter(torch.linspace(1, 2, 200_000).reshape(2, 100_000))
+    optimiser = OPTIMISERS[name]([parameter])
+    for spoilt in (False, True):
+        parameter.grad = torch.linspace(-1, 1, 200_000).reshape(2, 100_000)
+        update = Update(optimiser)
+        optimiser.step()
+        if spoilt:
+            parameter.data.view(-1)[where] *= 1.001
+            with pytest.raises(CheckFailed, match="the parameter is .* times what rounding may do"):
+                update.share()
+        else:
+            assert update.share() < 1
+
+
 def test_a_state_that_is_wrong_is_seen_before_it_matters() -> None:
     """The second moment of AdamW's first step changes nothing yet, and everything later."""
 

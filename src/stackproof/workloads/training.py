@@ -6,6 +6,7 @@ A tiny job is proved against float64; a full one by its tiny sibling, and by fin
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -27,7 +28,7 @@ from stackproof.workloads.gradients import (
     kind_of,
     widened_twin,
 )
-from stackproof.workloads.updates import Update, against, in_float64, unanchored, written
+from stackproof.workloads.updates import Update, against, on_host, pieces, unanchored, written
 from stackproof.workloads.vanishing import vanishing
 from stackproof.workloads.work import OfWorkload, Setting, Work, name_of
 
@@ -68,6 +69,7 @@ ROUNDED = 0.5
 """How far tf32 may move gradients that were proved without it: 0.18 of a full YOLOv8n on an H200, whose targets jump with its outputs."""
 STEPPED = 0.02
 """AdamW's first step is the sign of each gradient: those that are rounding noise go either way."""
+_TINY = sys.float_info.min
 
 
 class TrainingSteps(Work):
@@ -193,15 +195,20 @@ class TrainingSteps(Work):
             self._require_changed(name, trained[name], gradient)
 
     def _require_changed(self, name: str, parameter: torch.Tensor, gradient: torch.Tensor) -> None:
-        groups = [
+        options = next(
             group for group in self.job.optimiser.param_groups if any(one is parameter for one in group["params"])
-        ]
-        kind, old = type(self.job.optimiser).__name__, in_float64(self._start[name])
-        exact, _ = forms.STEPS[kind]({"parameter": old}, in_float64(gradient), groups[0])
-        change, off = _length(exact["parameter"] - old), _length(in_float64(parameter) - exact["parameter"])
+        )
+        kind = type(self.job.optimiser).__name__
+        arrays = [on_host(one).ravel() for one in (self._start[name], parameter, gradient)]
+        change, off = 0.0, 0.0
+        for piece in pieces(parameter.numel()):
+            old, new, slope = (one[piece].astype(np.float64) for one in arrays)
+            exact = forms.STEPS[kind]({"parameter": old}, slope, options)[0]["parameter"]
+            change, off = math.hypot(change, _length(exact - old)), math.hypot(off, _length(new - exact))
         require(
-            off <= STEPPED * change + torch.finfo(parameter.dtype).eps * _length(old),
-            f"a step of {kind} changed {name} by {off / change:.2g} of the change otherwise than its closed form, {STEPPED} are allowed",
+            off <= STEPPED * change + torch.finfo(parameter.dtype).eps * _length(arrays[0]),
+            f"a step of {kind} changed {name} by {off / max(change, _TINY):.2g} of the change otherwise than its closed form, "
+            f"{STEPPED} are allowed",
         )
 
     def conclude(self) -> Mapping[str, Figure]:
@@ -215,17 +222,18 @@ class TrainingSteps(Work):
 
 def _length(vector: Any) -> float:
     """Return the 2-norm in float64; NumPy's own goes through BLAS, whose threads wait for each other longer than this takes."""
-    return float(np.sqrt(np.square(vector, dtype=np.float64).sum()))
+    flat = vector.ravel()
+    return math.sqrt(sum(float(np.square(flat[piece], dtype=np.float64).sum()) for piece in pieces(flat.size)))
 
 
 def _require_near(seen: Gradients, known: Gradients, allowed: float, where: str) -> None:
     """Require gradients of the same parameters, as one vector within `allowed` of its length."""
     require(seen.keys() == known.keys(), f"{where} there are gradients for other parameters than were proved")
-    whole = math.hypot(*(_length(one.float().numpy()) for one in known.values()))
-    apart = math.hypot(*(_length((seen[name].float() - one.float()).numpy()) for name, one in known.items()))
+    whole = math.hypot(*(_length(on_host(one)) for one in known.values()))
+    apart = math.hypot(*(_length(on_host(seen[name]) - on_host(one)) for name, one in known.items()))
     require(
         apart <= allowed * whole,
-        f"{where} gradients are {apart / whole:.2g} of their length from those that were proved, {allowed} are allowed",
+        f"{where} gradients are {apart / max(whole, _TINY):.2g} of their length from those that were proved, {allowed} are allowed",
     )
 
 
