@@ -191,13 +191,13 @@ class TrainingSteps(Work):
             self.run()
             update.share()
             return
+        options = {id(one): group for group in self.job.optimiser.param_groups for one in group["params"]}
         for name, gradient in used.items():
-            self._require_changed(name, trained[name], gradient)
+            self._require_changed(name, trained[name], gradient, options[id(trained[name])])
 
-    def _require_changed(self, name: str, parameter: torch.Tensor, gradient: torch.Tensor) -> None:
-        options = next(
-            group for group in self.job.optimiser.param_groups if any(one is parameter for one in group["params"])
-        )
+    def _require_changed(
+        self, name: str, parameter: torch.Tensor, gradient: torch.Tensor, options: Mapping[str, Any]
+    ) -> None:
         kind = type(self.job.optimiser).__name__
         arrays = [on_host(one).ravel() for one in (self._start[name], parameter, gradient)]
         change, off = 0.0, 0.0
