@@ -166,7 +166,7 @@ def _one_process_uneven(dtype: torch.dtype, ranks: int) -> dict[str, torch.Tenso
 
 @pytest.mark.deadline(240)
 def test_broadcast(group: Group, figures: dict[str, Figure]) -> None:
-    """Parameters and buffers of any dtype are rank 0's once they are wrapped, its buffers again before each forward."""
+    """Parameters, frozen ones too, and buffers of any dtype are rank 0's once they are wrapped, its buffers again before each forward."""
     found = common.evidence(group, BROADCAST)
     for rank, one in enumerate(found):
         require(one["wrapped"] == one["own"], f"rank {rank} does not start from rank 0's parameters and buffers")

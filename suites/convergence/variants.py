@@ -136,11 +136,12 @@ def _uneven(rank: Rank) -> dict[str, Any]:
 
 
 class Counted(nn.Module):
-    """A layer beside buffers of several dtypes that its forward does not touch."""
+    """A layer beside a frozen parameter and buffers of several dtypes that its forward does not touch."""
 
     def __init__(self) -> None:
         super().__init__()
         self.layer = nn.Linear(5, 3)
+        self.frozen = nn.Parameter(torch.randn(7), requires_grad=False)
         for name, dtype in (("scale", torch.float32), ("steps", torch.int64), ("mask", torch.bool)):
             self.register_buffer(name, (torch.arange(7) % 2).to(dtype))
 

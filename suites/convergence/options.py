@@ -1,0 +1,181 @@
+"""Options of DDP and FSDP2, each over some steps of a small network of odd sizes: what ranks do, and what one process computes.
+
+All follow one rule, so there is one reference: the gradient of a step is the mean over the ranks that take part, summed over micro-batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import torch
+from torch import nn
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+from torch.distributed.device_mesh import init_device_mesh
+from torch.nn.parallel import DistributedDataParallel
+
+from stackproof.ddp.course import Case, conduct, keep
+from stackproof.ranks.rank import Rank
+
+STEPS, _SAMPLES, _RATE = 4, 6, 0.2
+Tensors = dict[str, torch.Tensor]
+
+
+@dataclass(frozen=True)
+class Option:
+    """A way of wrapping, and what it changes of the training.
+
+    `wrapped` and `shared` are what `DistributedDataParallel` and `fully_shard` are given; `micro` batches make a step, all but the last of
+    which exchange nothing. `some`: only rank 0 uses the layer at the side. `ends`: only rank 0 has the last step, under `join`.
+    """
+
+    name: str
+    wrapped: dict[str, Any] = field(default_factory=dict)
+    shared: dict[str, Any] = field(default_factory=dict)
+    sharded: bool = False
+    micro: int = 1
+    some: bool = False
+    ends: bool = False
+    hook: Callable[..., Any] | None = None
+    exchanged: torch.dtype = torch.float32
+
+    def taking_part(self, step: int, ranks: int) -> range:
+        """Return the ranks that have a batch in a step."""
+        return range(1) if self.ends and step == STEPS - 1 else range(ranks)
+
+
+OPTIONS = (
+    Option("static-graph", {"static_graph": True}),
+    Option("used-by-some", {"find_unused_parameters": True}, some=True),
+    Option("views-accumulated", {"gradient_as_bucket_view": True}, micro=3),
+    Option("accumulated", {"bucket_cap_mb": 0.0001}, micro=4),
+    Option("ends-early", ends=True),
+    Option("float16-exchange", hook=default_hooks.fp16_compress_hook, exchanged=torch.float16),
+    Option("sharded", sharded=True),
+    Option("sharded-kept", shared={"reshard_after_forward": False}, sharded=True),
+    Option("sharded-accumulated", sharded=True, micro=3),
+    Option("sharded-bfloat16", sharded=True, exchanged=torch.bfloat16),
+)
+NAMES = tuple(option.name for option in OPTIONS)
+
+
+def of_name(name: str) -> Option:
+    """Return an option by name."""
+    return next(option for option in OPTIONS if option.name == name)
+
+
+class Forked(nn.Module):
+    """Two layers, and one at the side that a forward may leave out; no size divides by two."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.side, self.last = nn.Linear(7, 5), nn.Linear(7, 5), nn.Linear(5, 3)
+
+    def forward(self, given: torch.Tensor, both: bool) -> torch.Tensor:
+        """Return what the last layer makes of one layer, or of both."""
+        hidden = self.first(given) + self.side(given) if both else self.first(given)
+        output: torch.Tensor = self.last(torch.tanh(hidden))
+        return output
+
+
+def network(seed: int, device: torch.device, dtype: torch.dtype) -> Forked:
+    """Return the same network on every rank and in one process."""
+    torch.manual_seed(seed)
+    return Forked().to(device, dtype)
+
+
+def loss(runner: nn.Module, option: Option, place: tuple[int, int, int]) -> torch.Tensor:
+    """Return the loss of a step's micro-batch on a rank: `place` is (step, micro-batch, rank)."""
+    step, micro, rank = place
+    numbers = torch.randn(_SAMPLES, 7, generator=torch.Generator().manual_seed(10_000 * step + 100 * micro + rank))
+    parameter = next(runner.parameters())
+    output = runner(numbers.to(parameter.device, parameter.dtype), not option.some or rank == 0)
+    squares: torch.Tensor = output**2
+    return squares.mean()
+
+
+def one_process(option: Option, dtype: torch.dtype, seed: int, ranks: int) -> Tensors:
+    """Return what the ranks must keep, from one process on the CPU that takes every rank's part in turn."""
+    model, found = network(seed, torch.device("cpu"), dtype), Tensors()
+    for step in range(STEPS):
+        model.zero_grad()
+        active = option.taking_part(step, ranks)
+        for rank in active:
+            for micro in range(option.micro):
+                (loss(model, option, (step, micro, rank)) / len(active)).backward()
+        _note(found, option, step, model)
+    return found
+
+
+def run(rank: Rank) -> dict[str, Any]:
+    """Train under each option. Arguments (of the specification): seed, options (names)."""
+    cases: dict[str, Case] = {name: partial(_case, option=of_name(name)) for name in rank.arguments["options"]}
+    return conduct(rank, cases)
+
+
+def _case(rank: Rank, option: Option) -> dict[str, Any]:
+    """Wrap, train, and keep every step's gradients (not of steps that some ranks have not), and the parameters after the last."""
+    model, found = network(rank.arguments["seed"], rank.device.torch, torch.float32), Tensors()
+    runner = _sharded(rank, option, model) if option.sharded else _wrapped(option, model)
+    with runner.join(divide_by_initial_world_size=False) if option.ends else nullcontext():
+        for step in range(STEPS):
+            if rank.rank in option.taking_part(step, rank.world_size):
+                _train(rank, option, runner, step)
+                _note(found, option, step, model)
+    if option.ends:  # `join` sends what is right to the ranks that ended before
+        found |= {name: one.detach().clone() for name, one in model.named_parameters()}
+    keep(rank, option.name, found)
+    return {}
+
+
+def _wrapped(option: Option, model: nn.Module) -> Any:
+    wrapped = DistributedDataParallel(model, **option.wrapped)
+    if option.hook is not None:
+        wrapped.register_comm_hook(None, option.hook)
+    return wrapped
+
+
+def _sharded(rank: Rank, option: Option, model: nn.Module) -> Any:
+    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+
+    policy = MixedPrecisionPolicy(reduce_dtype=option.exchanged)
+    mesh = init_device_mesh(rank.device.kind, (rank.world_size,))
+    for module in (*model.children(), model):
+        fully_shard(module, mesh=mesh, mp_policy=policy, **option.shared)
+    return model
+
+
+def _train(rank: Rank, option: Option, runner: Any, step: int) -> None:
+    """Differentiate a step's micro-batches; the last of them exchanges."""
+    runner.zero_grad()
+    for micro in range(option.micro):
+        with _exchanging(option, runner, micro == option.micro - 1):
+            loss(runner, option, (step, micro, rank.rank)).backward()
+
+
+def _exchanging(option: Option, runner: Any, last: bool) -> AbstractContextManager[None]:
+    if option.sharded:
+        runner.set_requires_gradient_sync(last)
+        return nullcontext()
+    quiet: AbstractContextManager[None] = nullcontext() if last else runner.no_sync()
+    return quiet
+
+
+def _note(found: Tensors, option: Option, step: int, model: nn.Module) -> None:
+    """Keep the gradients of a step, take a plain step with them, and keep the parameters if it was the last."""
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None, f"step {step + 1} left no gradient of '{name}'"
+        if not option.ends:
+            found[f"step {step + 1}, gradient of {name}"] = _whole(parameter.grad).clone()
+        with torch.no_grad():
+            parameter.sub_(parameter.grad, alpha=_RATE)
+        if step == STEPS - 1:
+            found[name] = _whole(parameter.detach()).clone()
+
+
+def _whole(tensor: torch.Tensor) -> torch.Tensor:
+    whole: torch.Tensor = getattr(tensor, "full_tensor", lambda: tensor)()
+    return whole
