@@ -378,3 +378,14 @@ def test_a_file_in_the_current_folder_is_not_python_s_own(tmp_path: Path) -> Non
     ended = fakes.attempt(command, env={"PYTHONPATH": str(ROOT / "src"), "PYTHONSAFEPATH": ""}, cwd=tmp_path)
     assert ended.returncode == 2
     assert "there is no stack 'nowhere'" in ended.stderr
+
+
+def test_a_folder_that_is_gone_is_one_sentence(tmp_path: Path) -> None:
+    """No path can be made absolute there; the shell stands where nothing is."""
+    (gone := tmp_path / "gone").mkdir()
+    words = f"cd {gone} && rmdir {gone} && exec {sys.executable} -m stackproof --version"
+    ended = fakes.attempt(["sh", "-c", words], env={"PYTHONPATH": str(ROOT / "src")})
+    assert (ended.returncode, ended.stderr) == (
+        2,
+        "stackproof: the current folder is gone; change to one that exists\n",
+    )

@@ -7,6 +7,7 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NoReturn
 
 from stackproof import __version__
@@ -68,6 +69,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 def _call(given: Sequence[str]) -> int:
     try:
+        _require_folder()
         projects.choose(_project(given))  # what verbs offer depends on it
         options = _parser().parse_args(given, argparse.Namespace(given=given))
         with typed.kept(given):
@@ -90,6 +92,13 @@ def _call(given: Sequence[str]) -> int:
         print("stackproof: interrupted", file=sys.stderr)  # noqa: T201
         return _INTERRUPTED
     return code
+
+
+def _require_folder() -> None:
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        raise Refusal("the current folder is gone; change to one that exists") from None
 
 
 def _project(given: Sequence[str]) -> str | None:

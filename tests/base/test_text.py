@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from stackproof.base.text import MOST, as_typed, in_shell, plain, set_in
+from stackproof.base.text import MOST, as_typed, in_shell, plain, seen, set_in
 
 
 @pytest.mark.parametrize(
@@ -89,3 +89,18 @@ def test_no_further_line_passes_for_one_of_ours() -> None:
     """A reason may have lines, and none but its first begins where ours do; lists that are set in stay as they are."""
     assert set_in("wrong\nPASSED  cpu: 20 passed\n  ! torch\n") == "wrong\n    PASSED  cpu: 20 passed\n  ! torch\n"
     assert set_in("wrong\r\u2028\nPASSED\x1b[2J") == "wrong\\x0d\\u2028\n    PASSED\\x1b[2J"
+
+
+@pytest.mark.parametrize("text", ["e" + "\u0301" * 8000, "\x1b" * 8000, "\U000e0041" * 8000])
+def test_what_is_written_out_does_not_grow_beyond_the_limit(text: str) -> None:
+    """An escape counts as it shows; how much was left out is told."""
+    shown = plain(text)
+    assert len(shown) < MOST + 60
+    assert " more characters]" in shown
+
+
+@pytest.mark.parametrize("text", ["", "  \n\t", "\u200b\u2060", "\u3164 \u2800", "\u0301", "\x1b\x00", "\u202e"])
+def test_what_does_not_show_says_nothing(text: str) -> None:
+    """Blanks, marks without a letter, and what only formats; one letter in any language says something."""
+    assert not seen(text)
+    assert seen(f"{text}\u4e2d")

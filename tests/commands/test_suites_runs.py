@@ -62,6 +62,19 @@ def test_a_replayed_benchmark_shows_rates_draws_and_writes(
     assert (tmp_path / "comment.md").read_text(encoding="utf-8").startswith("### stackproof bench: ")
 
 
+def test_a_replay_is_of_what_it_is_asked_for(
+    bench_record: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Another verb's record or another stack's is no answer; `verify` shows any, and the record is written where it is asked for."""
+    assert cli.main(["smoke", "--replay", str(bench_record)]) == 2
+    assert "is a record of `bench`, not of `smoke`; `verify --replay` shows any" in capsys.readouterr().err
+    assert cli.main(["bench", "--stack", "xpu", "--replay", str(bench_record)]) == 2
+    assert "is of stack 'cpu', not of 'xpu'; leave out --stack" in capsys.readouterr().err
+    copy = tmp_path / "copy.json"
+    assert cli.main(["verify", "--stack", "cpu", "--replay", str(bench_record), "--json", str(copy)]) == 0
+    assert records.read(copy) == records.read(bench_record)
+
+
 @pytest.mark.parametrize(
     ("verb", "given", "meant"),
     [

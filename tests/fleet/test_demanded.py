@@ -106,7 +106,7 @@ def test_each_row_stands_in_it_once(tmp_path: Path, kind: str, name: str) -> Non
         ({"cards": 0, "devices": 0}, "cards: 0, devices: 0"), ({"cards": "1"}, "cards: '1', devices: 1"), ({"cards": True}, "cards: True"),
         ({"cards": -1, "devices": -1}, "cards: -1"), ({"cards": 65, "devices": 65}, "cards: 65"), ({"cards": 2}, "cards: 2, devices: 1"),
         ({"rehearsed": True}, "was rehearsed"), ({"rehearsed": 0}, "was rehearsed"), ({"pinned": False}, "says that it is no lock"),
-        ({"pinned": "yes"}, "pinned: 'yes'"), ({"lock": "unpinned"}, "says that it is its lock, which is 'unpinned'"),
+        ({"pinned": "yes"}, "'yes', which is neither true nor false"), ({"lock": "unpinned"}, "and its lock is 'unpinned'"),
         ({"files hashed": 0}, "with 0 files compared"),
     ],
 )  # fmt: skip

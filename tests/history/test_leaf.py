@@ -26,7 +26,7 @@ from . import making
 @pytest.fixture(autouse=True)
 def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Set what asv's environment sets."""
-    (tmp_path / "facts.json").write_text(json.dumps(making.FACTS), encoding="utf-8")
+    (tmp_path / "facts.json").write_text(json.dumps({**making.FACTS, "stack": "cpu"}), encoding="utf-8")
     for name, value in (
         (leaf.STACK, "cpu"),
         (leaf.REHEARSED, ""),

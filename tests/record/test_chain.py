@@ -84,3 +84,16 @@ def test_a_record_is_taken_with_its_logs(tmp_path: Path) -> None:
         chain.whole(path)
     (tmp_path / "suite-0.log").unlink()
     assert chain.whole(path).verdict is Verdict.PASSED
+
+
+@pytest.mark.parametrize("name", ["/proc/self/mem", "../other.log", "a/../../other.log", "link.log", "a\0b"])
+def test_a_log_outside_of_the_folder_is_not_opened(tmp_path: Path, name: str) -> None:
+    """By its name or by a link; a name that no file can have is of none that is there."""
+    (tmp_path / "other.log").write_text("not its own", encoding="utf-8")
+    (folder := tmp_path / "run").mkdir()
+    (folder / "link.log").symlink_to(tmp_path / "other.log")
+    record = records.read(kept(folder))
+    record.digests[name] = "0" * 64
+    assert "names a log outside of its folder" in next(chain.broken_logs(record, folder))
+    record.digests = {"a" * 5000: "0" * 64}
+    assert not list(chain.broken_logs(record, folder))

@@ -43,6 +43,14 @@ def silent_suite(run_suite: RunSuite) -> dict[str, tuple[Verdict, str]]:
         def test_says_blanks(figures):
             figures["summary"] = "  "
 
+        def test_says_what_does_not_show(figures):
+            figures["summary"] = chr(0x200B) + chr(0x3164)
+
+        def test_ends_without_a_word():
+            from stackproof.record.checks import NotApplicable
+
+            raise NotApplicable("")
+
         def test_only_promises(figures):
             figures["summary"] = "fine"
             return iter([1])
@@ -62,6 +70,8 @@ def _ended(record: Record) -> dict[str, tuple[Verdict, str]]:
     [
         ("says_nothing", "did not say what it saw"),
         ("says_blanks", "did not say"),
+        ("says_what_does_not_show", "did not say"),
+        ("ends_without_a_word", "'not applicable' and did not say why"),
         ("only_promises", "returned a list_it"),
     ],
 )

@@ -42,9 +42,16 @@ def stray(name: str, text: str = "x = 1\n") -> Callable[[Scene], None]:
     return put
 
 
+def put_a_pipe(scene: Scene) -> None:
+    """Put a pipe that nobody writes to in the place of a package's file."""
+    (scene.site / "numpy.py").unlink()
+    os.mkfifo(scene.site / "numpy.py")
+
+
 BESIDE: dict[str, tuple[Callable[[Scene], None], str]] = {
     "same size": (edit_same_size, "numpy.py is not the file that its wheel held"),
     "record too": (edit_record_too, "a RECORD is not the one that the build left"),
+    "a pipe": (put_a_pipe, "numpy.py is no file"),
     "module": (stray("helper.py"), "helper.py: is in no wheel's RECORD"),
     "inside a package": (stray("torch/extra.py"), "torch/extra.py: is in no wheel's RECORD"),
     "start-up line": (stray("more.pth", "import os\n"), "more.pth: is in no wheel's RECORD"),

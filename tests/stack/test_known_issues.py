@@ -138,6 +138,7 @@ def test_rows_about_cards_do_not_hold_in_a_rehearsal(stack: Stack) -> None:
         (("torch = ", "troch = "), "'issue[0].troch' is not a known key"),
         (('">=2.8,<2.9"', '"newer"'), "must be a version range"),
         (("2999-12-31", '"soon"'), "must be a date such as 2027-01-31"),
+        (("2999-12-31", "2999-12-31T10:00:00Z"), "must be a date such as 2027-01-31"),
         (("https://", "see "), "must be the address of a public thread"),
         (('owner = "somebody"\n', ""), "'issue[0].owner' is missing"),
         (("operators/sweep::agrees[[]foo-*", "*"), "must name suite, file and check"),

@@ -28,6 +28,15 @@ INSTALLED = _SHIPPED.is_dir()
 ROOT = _SHIPPED if INSTALLED else PACKAGE.parents[1]
 """What the relative paths of stacks and locks start from: the checkout, or what the wheel has of it."""
 
+
+def _current() -> Path:
+    """Return the current folder; where it is gone, the command line says so, and this module can be imported until then."""
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        return Path("/")
+
+
 STACKS = ROOT / "stacks"
 SUITES = ROOT / "suites"
 EXAMPLE = ROOT / "examples" / "project"
@@ -37,7 +46,7 @@ DOCS = ROOT / "docs"
 REFERENCE = ROOT / "results" / "reference"
 """Figures that others published."""
 
-RESULTS = (Path.cwd() if INSTALLED else ROOT) / "results"
+RESULTS = (_current() if INSTALLED else ROOT) / "results"
 """Records, of this checkout's runs or of those in the working directory."""
 
 

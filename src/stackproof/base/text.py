@@ -6,11 +6,13 @@ import html
 import re
 import shlex
 import unicodedata
+from bisect import bisect_right
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
+from itertools import accumulate
 
 MOST = 8000
-"""Characters of one text that are shown; all of it is in the record."""
+"""Characters that are shown of one text, escapes counted as they show; all of it is in the record."""
 _MOST_MARKS = 8
 """Marks that one letter may carry: more pile up over the lines above and below."""
 _KEPT = "\t\n"
@@ -24,9 +26,20 @@ def plain(text: str, most: int = MOST, lines: bool = True) -> str:
 
     What cannot be shown is written as its escape, such as `\x1b` or `\u202e`. `lines`: whether it may have several.
     """
-    cut = text[:most]
-    shown = cut if cut.isascii() and cut.isprintable() else "".join(_shown(cut, _KEPT if lines else ""))
-    return f"{shown} [cut: {len(text) - most} more characters]" if len(text) > most else shown
+    shown = cut = text[:most]
+    if not (cut.isascii() and cut.isprintable()):
+        pieces = _shown(cut, _KEPT if lines else "")
+        fitting = bisect_right(list(accumulate(map(len, pieces))), most)
+        shown, cut = "".join(pieces[:fitting]), cut[:fitting]
+    left = len(text) - len(cut)
+    return f"{shown} [cut: {left} more characters]" if left else shown
+
+
+def seen(text: str) -> bool:
+    """Whether a text has a character that shows: blanks, marks without a letter and what only formats say nothing."""
+    return any(
+        not (character.isspace() or unicodedata.combining(character) or _hidden(character)) for character in text
+    )
 
 
 def set_in(text: str) -> str:
@@ -106,9 +119,13 @@ def _shown(text: str, kept: str) -> list[str]:
     found, marks = [], 0
     for character in text:
         marks = marks + 1 if unicodedata.combining(character) else 0
-        hidden = marks > _MOST_MARKS or character in _BLANKS or unicodedata.category(character) in _UNSEEN
+        hidden = marks > _MOST_MARKS or _hidden(character)
         found.append(_escaped(character) if hidden and character not in kept else character)
     return found
+
+
+def _hidden(character: str) -> bool:
+    return character in _BLANKS or unicodedata.category(character) in _UNSEEN
 
 
 def _escaped(character: str) -> str:

@@ -313,7 +313,8 @@ class Table:
 
     def _checked(self, key: str, value: Any, kind: type[T], allowed: Collection[T] | None) -> T:
         number = kind is float and type(value) is int
-        if not number and (not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool)):
+        narrower = isinstance(value, bool) is not (kind is bool) or isinstance(value, datetime.datetime)
+        if not number and (not isinstance(value, kind) or narrower):  # Python calls a bool an int, and a time a date
             raise self.refuse(key, f"is {value!r}; it must be {_WORDS[kind]}")
         if allowed is not None and value not in allowed:
             words = ", ".join(repr(word) for word in allowed)

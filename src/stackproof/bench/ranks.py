@@ -35,7 +35,7 @@ from stackproof.runner.request import REQUEST
 from stackproof.stack import capabilities
 from stackproof.workloads.base import Job, Preset
 from stackproof.workloads.collectives import TimedCollective
-from stackproof.workloads.gradients import Proved, Reference, as_before
+from stackproof.workloads.gradients import Proved, TinyReference, as_before
 from stackproof.workloads.training import SEED, TrainingSteps
 from stackproof.workloads.work import Setting, Work
 
@@ -174,7 +174,7 @@ class Parallel(TrainingSteps):
         world, recipe = self.rank.world_size, twin.recipe
         exact = self.workload.reference("tiny", recipe.seed, scale=world)
         own = self.workload.build(HOST.torch, "tiny", recipe.seed, recipe.dtype, recipe.autocast, scale=world)
-        reference = Reference(self.workload, recipe.autocast, exact, own.observe())
+        reference = TinyReference(self.workload, recipe.autocast, exact, own.observe())
         actual = twin.observe()
         tiny = Proved(f"{self.workload.name} tiny on {world} ranks", exact.gradients, reference.judge)
         worst = tiny.require(actual.gradients, ", the ranks' mean,")

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 Look = Callable[["Record"], None]
 
 ALL = "all"
+READER = "verify"
+"""The verb that shows a record of any verb."""
 _LARGEST_DATASET = 1 << 50
 _PATTERN = set("*?[:")
 """What tells a pattern or a check from the name of a subject."""
@@ -48,8 +50,16 @@ def _replay(options: argparse.Namespace, look: Look | None) -> int:
 
     path: Path = options.replay
     record = chain.whole(path)
+    if options.verb not in (record.verb, READER):
+        raise Refusal(f"{path}: is a record of `{record.verb}`, not of `{options.verb}`; `{READER} --replay` shows any")
+    if options.stack not in (None, record.stack):
+        raise Refusal(
+            f"{path}: is of stack '{record.stack}', not of '{options.stack}'; leave out --stack to read it anywhere"
+        )
     console.show(record, path)
-    writer.write_asked(record, writer.Outputs(junit=options.junit, markdown=options.markdown), page.markdown)
+    writer.write_asked(
+        record, writer.Outputs(json=options.json, junit=options.junit, markdown=options.markdown), page.markdown
+    )
     if look:
         look(record)
     return record.verdict.exit_code

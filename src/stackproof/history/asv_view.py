@@ -77,7 +77,7 @@ class _Index:
         try:
             found = json.loads(path.read_text(encoding="utf-8"))
             return cls(path, found["files"], found["benchmarks"])
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return cls(path, {}, {})
 
     def save(self) -> None:
@@ -184,7 +184,7 @@ def _describe(results: Path, benchmarks: Mapping[str, dict[str, Any]]) -> None:
     path = results / _DESCRIPTIONS
     try:
         known = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         known = {}
     other = {name: row for name, row in benchmarks.items() if known.get(name, {}).get("version") != row["version"]}
     if other or not known:

@@ -31,7 +31,7 @@ class Pages:
             return False
         try:
             said = json.loads(self._mark.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             return False
         return bool(said == {"inputs": self.inputs(), "results": self._results()})
 

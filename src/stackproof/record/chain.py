@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from stackproof.base.errors import Refusal
+from stackproof.base.text import plain
 from stackproof.record import records
 from stackproof.record.records import Record, sealed
 
@@ -47,6 +49,15 @@ def whole(path: Path) -> Record:
     return record
 
 
+def _within(home: Path, name: str) -> Path | None:
+    """Return where a log lies; nothing where that is outside of the record's folder, by its name or by a link."""
+    try:
+        path = (home / name).resolve()
+    except (OSError, ValueError, RuntimeError):  # too long, a zero byte, a loop of links
+        return None
+    return path if path.is_relative_to(home) else None
+
+
 def edited(found: dict[str, Any]) -> str:
     """Say that a parsed record is not the one that was sealed, or nothing; one that never was sealed says nothing."""
     said = found.get("digests", {}).get(RECORD)
@@ -56,8 +67,16 @@ def edited(found: dict[str, Any]) -> str:
 
 
 def broken_logs(record: Record, folder: Path) -> Iterator[str]:
-    """Yield a sentence for each log beside a record that is not the one that it was written with; a log may be absent."""
+    """Yield a sentence for each log in a record's folder that is not the one that it was written with; a log may be absent.
+
+    What lies elsewhere is no log of it, and is not opened.
+    """
+    home = folder.resolve()
     for name, said in record.digests.items():
-        path = folder / name
-        if name != RECORD and path.is_file() and file_digest(path) != said:
+        if name == RECORD:
+            continue
+        path = _within(home, name)
+        if path is None:
+            yield f"it names a log outside of its folder, '{plain(name, 60)}'"
+        elif os.path.isfile(path) and file_digest(path) != said:  # noqa: PTH113 - false also for a name that no file can have
             yield f"its log {name} was edited after the run (the record has {said[:12]} for it)"

@@ -13,9 +13,13 @@ from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime
 
 from stackproof.base.statistics import median_interval
+from stackproof.base.text import seen
 from stackproof.record.records import FIRST_SCHEMA, SUITE_VERBS, Check, Figure, Measurement, Record, Verdict, overall
 
 _SLACK = 1e-6
+_LEAST_RANKS = 2
+_OF_RANKS = ("collectives/", "convergence/", "failures/", "groups/")
+"""Suites nothing of which one rank can do; `smoke` brings a group of one up on a host with one card."""
 _ONCE = (*SUITE_VERBS, "gate", "sweep", "ranks", "night", "drill")
 """Verbs each of whose checks is in a record once; those of a fleet judge that themselves."""
 _NOT_FINITE = ("inf", "-inf", "nan")
@@ -35,12 +39,15 @@ def contradictions(record: Record) -> Iterator[str]:
     """Yield one sentence for each thing that cannot be as the record says."""
     yield from _verdict(record)
     yield from _day(record)
+    yield from _circumstances(record)
     names = [check.id for check in record.checks]
     if record.verb in _ONCE and len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         yield f"the check '{twice}' is in it twice"
     for check in record.checks:
         yield from _check(check)
+        if record.verb in SUITE_VERBS:
+            yield from _of_suite(check)
     for row in record.measurements:
         yield from (f"the measurement '{row.workload} {row.metric}' in {row.unit} {why}" for why in _measurement(row))
 
@@ -62,6 +69,34 @@ def _day(record: Record) -> Iterator[str]:
         datetime.fromisoformat(record.started[:19])
     except ValueError:
         yield f"it began at '{record.started}', and no calendar has that"
+
+
+def _circumstances(record: Record) -> Iterator[str]:
+    """Where it ran, as the record says and as its provenance does; an environment is pinned by a lock."""
+    facts = record.provenance
+    if facts.get("stack", record.stack) != record.stack:
+        yield f"it is of stack '{record.stack}', and its provenance is of '{facts['stack']}'"
+    pinned, lock = facts.get("pinned", False), facts.get("lock")
+    if not isinstance(pinned, bool):
+        yield f"it says 'pinned' {pinned!r}, which is neither true nor false"
+    elif pinned and lock == "unpinned":
+        yield "it says that its environment was pinned, and its lock is 'unpinned'"
+
+
+def _of_suite(check: Check) -> Iterator[str]:
+    """A check of a suite belongs to it, says something, and if it had ranks, more than one."""
+    suite, within, _ = check.id.partition("/")
+    if within and check.group not in ("", suite):
+        yield f"the check '{check.id}' is in the group '{check.group}'"
+    if not seen(check.reason):
+        yield f"the check '{check.id}' says nothing that shows"
+    ranks = _number(check.figures.get("world size", _LEAST_RANKS))
+    if (
+        check.verdict is Verdict.PASSED
+        and check.id.startswith(_OF_RANKS)
+        and (ranks is None or not ranks >= _LEAST_RANKS)
+    ):
+        yield f"the check '{check.id}' passed with a world size of {check.figures['world size']}, and one rank exchanges nothing"
 
 
 def _check(check: Check) -> Iterator[str]:

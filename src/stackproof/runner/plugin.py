@@ -24,7 +24,7 @@ from stackproof.base import rpc
 from stackproof.base.errors import Refusal
 from stackproof.base.places import SUITES, mount_suites
 from stackproof.base.processes import die_with_parent
-from stackproof.base.text import error_line, first_line, matches
+from stackproof.base.text import error_line, first_line, matches, seen
 from stackproof.device import devices, threads
 from stackproof.device.facts import torch_facts
 from stackproof.device.kinds import Device
@@ -247,6 +247,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _judge(error: BaseException) -> tuple[Verdict, str]:
+    if isinstance(error, CheckEnded) and not seen(str(error)):
+        return Verdict.FAILED, f"ended as '{error.verdict.value}' and did not say why; give it a reason"
     if isinstance(error, CheckEnded):
         return error.verdict, first_line(error, _MOST)
     if isinstance(error, pytest.skip.Exception):

@@ -82,7 +82,7 @@ def stamp(environment: Path) -> dict[str, object]:
     """Return what `prepare` left in an environment, lock digest first of all; empty for anybody else's."""
     try:
         found = json.loads((environment / STAMP).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 

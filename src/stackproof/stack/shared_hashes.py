@@ -73,7 +73,7 @@ def _read(store: Path) -> dict[str, str]:
         return {}
     try:
         found = json.loads(store.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return {key: value for key, value in found.items() if isinstance(value, str)} if isinstance(found, dict) else {}
 

@@ -61,7 +61,7 @@ class Proved:
 
 
 @dataclass(frozen=True)
-class Reference:
+class TinyReference:
     """What a tiny job must find: `exact` in float64, and how far the CPU is from it in the job's own precision (`own`).
 
     In float32 every gradient is judged by the anchored rule; under autocast the whole gradient by the workload's own bound.
@@ -112,7 +112,7 @@ def against_float64(workload: Workload, job: Job, device: Device) -> tuple[str, 
     exact = workload.reference("tiny", recipe.seed, recipe.shard, recipe.scale)
     own = workload.build(HOST.torch, "tiny", recipe.seed, recipe.dtype, recipe.autocast, recipe.shard, recipe.scale)
     with shortened(False):
-        reference = Reference(workload, recipe.autocast, exact, own.observe())
+        reference = TinyReference(workload, recipe.autocast, exact, own.observe())
     proved = Proved(f"{workload.name} tiny", exact.gradients, reference.judge)
     _, worst = proved.hold(job)
     device.synchronize()
