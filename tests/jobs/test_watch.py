@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from stackproof.base.places import PACKAGE
-from stackproof.record import records
+from stackproof.record import chain, records
 from stackproof.record.records import Record, Verdict
 
 _PATH = os.pathsep.join((str(PACKAGE.parent), *sys.path))
@@ -45,7 +45,14 @@ def test_output_input_and_exit_code_are_the_jobs(tmp_path: Path) -> None:
     assert (record.verdict, record.checks[0].figures["status"]) == (Verdict.FAILED, 7)
     assert record.measurements[0].unit == "s"
     assert "host" in record.provenance and str(record.provenance["command"]).endswith("sys.exit(7)'")
-    assert Path(record.logs[0]).name == "job.log"
+    assert record.logs == ["job.log"]
+
+
+def test_a_copy_of_the_record_is_one(tmp_path: Path) -> None:
+    """`--json` writes it elsewhere, without the log."""
+    copy = tmp_path / "copy" / "record.json"
+    assert _watch(tmp_path, "print('fine')", "--json", str(copy)).returncode == 0
+    assert chain.whole(copy) == _record(tmp_path)
 
 
 def test_a_job_that_ends_well_passes_and_a_log_that_denies_it_is_heard(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from stackproof.base import places
-from stackproof.stack import installed_files
+from stackproof.stack import environments, installed_files
 
 from .proving import Scene
 
@@ -48,10 +48,23 @@ def put_a_pipe(scene: Scene) -> None:
     os.mkfifo(scene.site / "numpy.py")
 
 
+def damaged_stamp(scene: Scene) -> None:
+    """Leave half of what the build noted: the environment would be nobody's, and compared with nothing."""
+    path = scene.site.parents[2] / environments.STAMP
+    path.write_text(path.read_text(encoding="utf-8")[:40], encoding="utf-8")
+
+
+def deep_stamp(scene: Scene) -> None:
+    """Nest what the build noted deeper than Python reads."""
+    (scene.site.parents[2] / environments.STAMP).write_text("[" * 100_000, encoding="utf-8")
+
+
 BESIDE: dict[str, tuple[Callable[[Scene], None], str]] = {
     "same size": (edit_same_size, "numpy.py is not the file that its wheel held"),
     "record too": (edit_record_too, "a RECORD is not the one that the build left"),
     "a pipe": (put_a_pipe, "numpy.py is no file"),
+    "damaged stamp": (damaged_stamp, "its stackproof.json is damaged"),
+    "deep stamp": (deep_stamp, "its stackproof.json is damaged"),
     "module": (stray("helper.py"), "helper.py: is in no wheel's RECORD"),
     "inside a package": (stray("torch/extra.py"), "torch/extra.py: is in no wheel's RECORD"),
     "start-up line": (stray("more.pth", "import os\n"), "more.pth: is in no wheel's RECORD"),

@@ -196,7 +196,7 @@ def _keep(asked: Watched, record: Record | None, folder: Path, job: _Job, ended:
     if record is None:
         shutil.rmtree(folder, ignore_errors=True)
         return
-    record.seconds, record.logs = ended.seconds, [str(job.log)]
+    record.seconds, record.logs = ended.seconds, [job.log.name]
     record.checks.append(_exit(job, ended))
     _triage(record, job, ended)
     record.measurements += _figures(asked, job, ended)

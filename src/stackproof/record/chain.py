@@ -50,9 +50,12 @@ def whole(path: Path) -> Record:
 
 
 def _within(home: Path, name: str) -> Path | None:
-    """Return where a log lies; nothing where that is outside of the record's folder, by its name or by a link."""
+    """Return where a log lies; nothing where that is outside of the record's folder, by its name or by a link.
+
+    Records of `watch` once had its whole path, and were moved or copied since: it lies beside them or is absent.
+    """
     try:
-        path = (home / name).resolve()
+        path = (home / (Path(name).name if Path(name).is_absolute() else name)).resolve()
     except (OSError, ValueError, RuntimeError):  # too long, a zero byte, a loop of links
         return None
     return path if path.is_relative_to(home) else None

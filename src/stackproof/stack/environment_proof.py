@@ -141,6 +141,8 @@ def _site_packages() -> list[str]:
 
 
 def _differences(stack: Stack, left: dict[str, object], lock: lockfile.Lock, there: Mapping[str, str]) -> list[str]:
+    if environments.DAMAGED in left:
+        return [f"! its {environments.STAMP} is damaged, so that nobody knows what was built"]
     if left.get("stack") != stack.name or left.get("lock") != stack.lock.name:
         return [
             f"this environment was built for '{left.get('stack')}' from {left.get('lock')}, "

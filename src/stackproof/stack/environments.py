@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from packaging.utils import canonicalize_name
@@ -26,7 +26,7 @@ from stackproof.stack.stacks import Stack, Vendor, told
 
 HOME = places.HOME / "stacks"
 TOOLS = places.HOME / "tools"
-STAMP = "stackproof.json"
+STAMP, DAMAGED = "stackproof.json", "damaged"
 _UV = "uv>=0.9,<1"
 
 Say = Callable[[str], None]
@@ -79,12 +79,13 @@ def _built(environment: Path, lock: lockfile.Lock) -> bool:
 
 
 def stamp(environment: Path) -> dict[str, object]:
-    """Return what `prepare` left in an environment, lock digest first of all; empty for anybody else's."""
-    try:
-        found = json.loads((environment / STAMP).read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+    """Return what `prepare` left in an environment, lock digest first of all; empty for anybody else's, never for a damaged one."""
+    if not (environment / STAMP).is_file():
         return {}
-    return found if isinstance(found, dict) else {}
+    with suppress(OSError, ValueError, RecursionError):
+        if isinstance(found := json.loads((environment / STAMP).read_text(encoding="utf-8")), dict) and found:
+            return found
+    return {DAMAGED: True}
 
 
 def find_interpreter(stack: Stack) -> Path:
