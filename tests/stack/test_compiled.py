@@ -100,6 +100,15 @@ def test_what_cannot_be_read_as_code_is_told(source: Path) -> None:
     assert said(source)
 
 
+@pytest.mark.parametrize("which", ["source", "compiled"])
+def test_a_pipe_is_told_and_not_waited_for(source: Path, which: str) -> None:
+    """Nobody writes into it, so that who reads it never ends."""
+    path = source if which == "source" else Path(importlib.util.cache_from_source(str(source)))
+    path.unlink()
+    os.mkfifo(path)
+    assert f"is not compared: {path.name} is no file" in said(source)[0]
+
+
 def test_rewritten_code_of_pytest_is_removed(source: Path) -> None:
     """It cannot be compared, and is made anew in a moment."""
     rewritten = source.parent / "__pycache__" / "test_x.cpython-311-pytest-9.0.0.pyc"

@@ -23,9 +23,11 @@ _BY_HASH, _CHECKED = 0b01, 0b10
 
 def fault(path: Path) -> str:
     """Say why a compiled file must not be there, or nothing: it is right, or Python does not take it."""
+    source = Path(source_of(str(path)))
+    if odd := next((one for one in (path, source) if one.exists() and not one.is_file()), None):
+        return f"is not compared: {odd.name} is no file"  # a pipe would be waited for
     try:
-        content, source = path.read_bytes(), Path(source_of(str(path)))
-        text, seen = source.read_bytes(), source.stat()
+        content, text, seen = path.read_bytes(), source.read_bytes(), source.stat()
     except OSError:
         return ""  # without its source it is not taken
     if len(content) <= _HEADER or not content.startswith(importlib.util.MAGIC_NUMBER):
