@@ -7,7 +7,8 @@ import torch
 
 from stackproof.device.kinds import Device
 from stackproof.operators.compare import word
-from stackproof.operators.shapes import DTYPES, NEEDED_BYTES, PROBES, operators
+from stackproof.operators.large import NEEDED_BYTES, PROBES
+from stackproof.operators.shapes import DTYPES, operators
 from stackproof.operators.sweep import check, possible
 from stackproof.record.checks import require
 from stackproof.record.records import Figure

@@ -1,7 +1,7 @@
 """Shapes and layouts that break real devices, for the operators that every model is made of.
 
 Vectorised kernels break at their tails, tiled ones next to a power of two, both on views that start at an odd address or step over
-numbers, and kernels that count in 32 bits beyond 2^31 elements. torch's operator database has few sizes, mostly even ones below ten.
+numbers, read or written. torch's operator database has few sizes, mostly even ones below ten.
 """
 
 from __future__ import annotations
@@ -14,8 +14,11 @@ from typing import Any
 import torch
 
 from stackproof.operators.database import SampleInput, full_name
+from stackproof.operators.written import in_place, into, larger_half, like, turned
 
 SIZES = (1, 2, 3, 4, 7, 28, 30, 31, 32, 33, 127, 128, 129)
+_FEW = (1, 3, 31, 33, 128)
+"""Of operators that only move numbers, and of those that are tried in every size in another form."""
 DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 
 Make = Callable[[torch.dtype], Iterator["Sample"]]
@@ -87,17 +90,17 @@ def _ready(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.detach().requires_grad_()
 
 
-def _vectors(dtype: torch.dtype, positive: bool = False) -> Iterator[torch.Tensor]:
+def _vectors(dtype: torch.dtype, positive: bool = False, sizes: tuple[int, ...] = SIZES) -> Iterator[torch.Tensor]:
     """Yield 0-dim, empty, and every size as a vector, a row and a column, in every layout."""
     draw = partial(_numbers, dtype=dtype, positive=positive)
     yield from (draw(), draw(0), draw(0, 3), draw(3, 0))
-    for size in SIZES:
+    for size in sizes:
         for shape in ((size,), (3, size), (size, 2)):
             yield from layouts(draw(*shape))
 
 
-def _unary(dtype: torch.dtype, positive: bool = False) -> Iterator[Sample]:
-    return (Sample(_ready(tensor)) for tensor in _vectors(dtype, positive))
+def _unary(dtype: torch.dtype, positive: bool = False, sizes: tuple[int, ...] = SIZES) -> Iterator[Sample]:
+    return (Sample(_ready(tensor)) for tensor in _vectors(dtype, positive, sizes))
 
 
 def _binary(dtype: torch.dtype) -> Iterator[Sample]:
@@ -110,9 +113,11 @@ def _binary(dtype: torch.dtype) -> Iterator[Sample]:
         yield Sample(_ready(draw(size)), (_ready(draw()),))
 
 
-def _along(dtype: torch.dtype, *, empty: bool = True, dims: tuple[Any, ...] = (0, -1)) -> Iterator[Sample]:
+def _along(
+    dtype: torch.dtype, *, empty: bool = True, dims: tuple[Any, ...] = (0, -1), sizes: tuple[int, ...] = SIZES
+) -> Iterator[Sample]:
     """Yield reductions and normalisations along the first and the last dimension."""
-    for tensor in _vectors(dtype):
+    for tensor in _vectors(dtype, sizes=sizes):
         if tensor.dim() and (empty or tensor.numel()):
             yield from (Sample(_ready(tensor), (dim,)) for dim in dims)
 
@@ -121,11 +126,13 @@ def _whole(dtype: torch.dtype) -> Iterator[Sample]:
     return (sample for sample in _unary(dtype) if sample.input.numel())
 
 
-def _products(dtype: torch.dtype, head: bool = False, batch: int = 0) -> Iterator[Sample]:
+def _products(
+    dtype: torch.dtype, head: bool = False, batch: int = 0, sizes: tuple[int, ...] = SIZES
+) -> Iterator[Sample]:
     """Yield matrix products in which one of the three sizes varies, in every layout of the left matrix."""
     draw = partial(_numbers, dtype=dtype)
     more = (batch,) if batch else ()
-    for rows, inner, columns in ((0, 3, 2), (3, 0, 2), *_one_varies()):
+    for rows, inner, columns in ((0, 3, 2), (3, 0, 2), *_one_varies(sizes)):
         for left in layouts(draw(*more, rows, inner)):
             right = draw(*more, columns, inner).transpose(-1, -2)  # a weight is used transposed
             matrices = (_ready(left), _ready(right))
@@ -133,8 +140,8 @@ def _products(dtype: torch.dtype, head: bool = False, batch: int = 0) -> Iterato
             yield Sample(first, tuple(rest))
 
 
-def _one_varies() -> Iterator[tuple[int, int, int]]:
-    for size in SIZES:
+def _one_varies(sizes: tuple[int, ...] = SIZES) -> Iterator[tuple[int, int, int]]:
+    for size in sizes:
         yield from ((size, 5, 4), (3, size, 4), (3, 5, size))
 
 
@@ -234,7 +241,44 @@ def _embedded(dtype: torch.dtype) -> Iterator[Sample]:
 def _joined(dtype: torch.dtype) -> Iterator[Sample]:
     for tensor in _vectors(dtype):
         if tensor.dim():
-            yield Sample([_ready(tensor), _ready(_numbers(*tensor.shape, dtype=dtype))], (-1,))
+            others = (_ready(_numbers(*tensor.shape, dtype=dtype)) for _ in range(2))
+            yield Sample([_ready(tensor), *others], (-1,))
+
+
+def _with_others(dtype: torch.dtype, count: int) -> Iterator[Sample]:
+    """Yield every layout with so many others of its shape."""
+    for tensor in _vectors(dtype, sizes=_FEW):
+        yield Sample(_ready(tensor), tuple(_ready(_numbers(*tensor.shape, dtype=dtype)) for _ in range(count)))
+
+
+def _masked(dtype: torch.dtype, fill: Any = None) -> Iterator[Sample]:
+    """Yield a mask in every layout, with what stands where it holds: a number, or numbers of the same shape."""
+    for size in _FEW:
+        for shape in ((size,), (3, size), (size, 2)):
+            drawn = _numbers(*shape, dtype=dtype)
+            masks, tensors = ([*layouts(_numbers(*shape, dtype=dtype) > 0)], [*layouts(drawn)])
+            for mask, tensor in (*((mask, drawn) for mask in masks), *((masks[0], tensor) for tensor in tensors)):
+                yield Sample(_ready(tensor), (mask, _ready(_numbers(*shape, dtype=dtype)) if fill is None else fill))
+
+
+def _with_zeros(dtype: torch.dtype) -> Iterator[Sample]:
+    for tensor in _vectors(dtype, sizes=_FEW):
+        yield Sample(like(tensor).copy_(tensor.clamp(min=0)))
+
+
+def _matrices(dtype: torch.dtype, *choices: tuple[Any, ...]) -> Iterator[Sample]:
+    return (Sample(_ready(one), more) for one in _vectors(dtype, sizes=_FEW) if one.dim() == 2 for more in choices)
+
+
+def _permuted(dtype: torch.dtype, flat: bool = False) -> Iterator[Sample]:
+    """Yield places along the last dimension, or of all numbers, each of them once and in another order."""
+    for tensor in _vectors(dtype, sizes=_FEW):
+        if tensor.dim() and tensor.numel():
+            if flat:
+                yield Sample(_ready(tensor), (torch.randperm(tensor.numel()),))
+            else:
+                source = _ready(_numbers(*tensor.shape, dtype=dtype))
+                yield Sample(_ready(tensor), (-1, torch.randperm(tensor.shape[-1]), source))
 
 
 _F = torch.nn.functional
@@ -243,6 +287,8 @@ _POSITIVE = ("sqrt", "rsqrt", "log", "log1p")
 _BINARY = ("add", "sub", "mul", "div", "maximum", "minimum", "atan2")
 _REDUCTIONS = ("sum", "mean", "var", "logsumexp", "cumsum", "prod")
 _CHOICES = ("amax", "argmax", "argmin", "sort")
+_IN_PLACE = ("exp_", "tanh_", "sigmoid_", "neg_", "relu_", "square_")
+_IN_PLACE_OF_TWO = ("add_", "sub_", "mul_", "div_")
 
 _POOL: dict[str, Any] = {"kernel_size": 2, "padding": 1}
 
@@ -286,76 +332,50 @@ def _table() -> Iterator[ShapedOp]:
     yield ShapedOp("cat", torch.cat, _joined)
     yield ShapedOp("flip", torch.flip, partial(_along, dims=((0,), (-1,))))
     yield ShapedOp("linalg.vector_norm", torch.linalg.vector_norm, _whole)
+    yield from _chosen()
+    yield from _writing()
+
+
+def _chosen() -> Iterator[ShapedOp]:
+    """Yield what moves or chooses numbers."""
+    yield ShapedOp("cumprod", torch.cumprod, partial(_along, empty=False, sizes=_FEW))
+    yield ShapedOp("topk", larger_half(torch.topk), partial(_along, empty=False, sizes=_FEW), differentiable=False)
+    yield ShapedOp(
+        "kthvalue", larger_half(torch.kthvalue), partial(_along, empty=False, sizes=_FEW), differentiable=False
+    )
+    yield ShapedOp("roll", torch.roll, lambda dtype: _matrices(dtype, (1, 1), ((1, 2), (0, 1))))
+    yield ShapedOp("tril", torch.tril, lambda dtype: _matrices(dtype, (0,), (1,), (-1,)))
+    yield ShapedOp("triu", torch.triu, lambda dtype: _matrices(dtype, (0,), (1,), (-1,)))
+    yield ShapedOp("trace", torch.trace, lambda dtype: _matrices(dtype, ()))
+    yield ShapedOp("where", lambda tensor, mask, other: torch.where(mask, tensor, other), _masked)
+    yield ShapedOp("masked_fill", torch.masked_fill, partial(_masked, fill=0.5))
+    yield ShapedOp("masked_scatter", torch.masked_scatter, _masked)
+    yield ShapedOp("nonzero", torch.nonzero, _with_zeros, differentiable=False)
+    yield ShapedOp("take", torch.take, partial(_permuted, flat=True))
+    yield ShapedOp("index_copy", torch.index_copy, _permuted)
+    yield ShapedOp("lerp", torch.lerp, partial(_with_others, count=2))
+    yield ShapedOp("addcmul", torch.addcmul, partial(_with_others, count=2))
+
+
+def _writing() -> Iterator[ShapedOp]:
+    """Yield what writes into views: in place, and into what is given."""
+    yield from (ShapedOp(name, in_place(name), partial(_unary, sizes=_FEW)) for name in _IN_PLACE)
+    yield from (ShapedOp(name, in_place(name), partial(_with_others, count=1)) for name in _IN_PLACE_OF_TWO)
+    yield ShapedOp("fill_", lambda tensor: like(tensor).fill_(0.5), partial(_unary, sizes=_FEW), differentiable=False)
+    yield ShapedOp("masked_fill_", in_place("masked_fill_"), partial(_masked, fill=0.5))
+    yield ShapedOp("masked_scatter_", in_place("masked_scatter_"), _masked)
+    yield ShapedOp("index_copy_", in_place("index_copy_"), _permuted)
+    yield ShapedOp("cumsum_", in_place("cumsum_"), partial(_along, empty=False, sizes=_FEW))
+    out = partial(ShapedOp, differentiable=False, variant_test_name="out")
+    yield from (out(name, into(getattr(torch, name)), partial(_unary, sizes=_FEW)) for name in ("exp", "sigmoid"))
+    yield out("add", into(torch.add), partial(_with_others, count=1))
+    yield out("addcmul", into(torch.addcmul), partial(_with_others, count=2))
+    yield out("cumsum", into(torch.cumsum), partial(_along, empty=False, sizes=_FEW))
+    yield out("triu", into(torch.triu), lambda dtype: _matrices(dtype, (0,), (1,), (-1,)))
+    yield out("mm", into(torch.mm, turned), partial(_products, sizes=_FEW))
+    yield out("bmm", into(torch.bmm, turned), partial(_products, batch=3, sizes=_FEW))
 
 
 def operators() -> dict[str, ShapedOp]:
     """Return the operators by the names that the database gives them, or by name and variant."""
     return {full_name(op): op for op in _table()}
-
-
-LIMIT = 2**31
-_BEYOND = 33  # odd, so that the tail of a vectorised kernel lies beyond the limit too
-
-NEEDED_BYTES = 24 * 2**30
-"""Free memory from which on it is tried: the largest probe holds 8 GiB, the allocator and the neighbours need room."""
-
-
-def _marks() -> list[int]:
-    return [0, 5, LIMIT - 1, LIMIT, LIMIT + _BEYOND - 2, LIMIT + _BEYOND - 1]
-
-
-def _marked(device: torch.device) -> torch.Tensor:
-    """Return zeros with ones next to the limit and at both ends."""
-    made = torch.zeros(LIMIT + _BEYOND, dtype=torch.uint8, device=device)
-    for mark in _marks():
-        made[mark] = 1
-    return made
-
-
-def _places(tensor: torch.Tensor, wanted: int) -> str:
-    """Say which marks do not hold the number, and whether others hold it."""
-    found = [int(tensor[mark]) for mark in _marks()]
-    total = int(tensor.sum(dtype=torch.int64))
-    if found != [wanted] * len(_marks()):
-        return f"elements {_marks()} are {found} instead of {wanted}"
-    return "" if total == wanted * len(_marks()) else f"the sum is {total} instead of {wanted * len(_marks())}"
-
-
-def _fill(device: torch.device) -> str:
-    return _places(_marked(device), 1)
-
-
-def _elementwise(device: torch.device) -> str:
-    marked = _marked(device)
-    return _places(marked + marked * 2, 3)
-
-
-def _copy(device: torch.device) -> str:
-    return _places(_marked(device).clone(), 1)
-
-
-def _strided(device: torch.device) -> str:
-    """Copy every number of a matrix whose columns lie half the limit apart."""
-    marked = _marked(device)[:LIMIT].view(2, LIMIT // 2).t().contiguous()
-    found = [int(marked[0, 0]), int(marked[5, 0]), int(marked[-1, 1]), int(marked.sum(dtype=torch.int64))]
-    return "" if found == [1, 1, 1, 3] else f"a transposed copy has {found} instead of [1, 1, 1, 3]"
-
-
-def _select(device: torch.device) -> str:
-    found = _marked(device).index_select(0, torch.tensor(_marks(), device=device))
-    return "" if bool((found == 1).all()) else f"elements {_marks()} are {found.tolist()} instead of 1"
-
-
-def _join(device: torch.device) -> str:
-    marked = _marked(device)
-    return _places(torch.cat([marked[: LIMIT - 7], marked[LIMIT - 7 :]]), 1)
-
-
-PROBES: dict[str, Callable[[torch.device], str]] = {
-    "fill and sum": _fill,
-    "elementwise": _elementwise,
-    "copy": _copy,
-    "strided copy": _strided,
-    "index_select": _select,
-    "cat": _join,
-}

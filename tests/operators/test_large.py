@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from stackproof.operators import shapes
+from stackproof.operators import large
 
 from .faults import CPU
 
@@ -15,13 +15,13 @@ from .faults import CPU
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Move the limit from 2^31 to 2^10: this machine must not allocate the real thing."""
-    monkeypatch.setattr(shapes, "LIMIT", 2**10)
+    monkeypatch.setattr(large, "LIMIT", 2**10)
 
 
-@pytest.mark.parametrize("name", shapes.PROBES)
+@pytest.mark.parametrize("name", large.PROBES)
 def test_probes_of_large_indices_pass_on_the_cpu(small: None, name: str) -> None:
     """With the limit moved, the same code runs on a small tensor."""
-    assert shapes.PROBES[name](CPU) == ""
+    assert large.PROBES[name](CPU) == ""
 
 
 class Wrapping(TorchDispatchMode):
@@ -52,4 +52,4 @@ class Wrapping(TorchDispatchMode):
 def test_an_index_that_wraps_around_is_caught(small: None, name: str, kernel: str, said: str) -> None:
     """Each probe fails when its kernel loses the elements behind the limit."""
     with Wrapping(kernel):
-        assert said in shapes.PROBES[name](CPU)
+        assert said in large.PROBES[name](CPU)
