@@ -52,6 +52,14 @@ def test_the_cpu_passes(name: str) -> None:
     assert result.forward > 100
 
 
+@pytest.mark.parametrize("name", ["where", "masked_fill_", "triu", "triu.out", "nonzero", "index_copy_", "bmm.out"])
+def test_other_forms_pass(name: str) -> None:
+    """What moves, chooses and writes numbers, in a few sizes and every layout."""
+    result = run(name)
+    assert result.outcome is Outcome.PASSED, result.reason
+    assert result.forward > 30
+
+
 def odd(tensor: torch.Tensor) -> bool:
     """Tell one size of those at which vectorised kernels break."""
     return 31 in tensor.shape
