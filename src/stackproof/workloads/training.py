@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -191,25 +191,34 @@ class TrainingSteps(Work):
             self.run()
             update.share()
             return
-        options = {id(one): group for group in self.job.optimiser.param_groups for one in group["params"]}
-        for name, gradient in used.items():
-            self._require_changed(name, trained[name], gradient, options[id(trained[name])])
+        named = {id(one): name for name, one in trained.items()}
+        for group in self.job.optimiser.param_groups:
+            mine = [name for one in group["params"] if one.numel() and (name := named.pop(id(one), ""))]
+            self._require_changed({name: (self._start[name], trained[name], used[name]) for name in mine}, group)
+        moved = [name for name in named.values() if not torch.equal(trained[name].detach().cpu(), self._start[name])]
+        require(not moved, f"a step changed {moved[:1]}, which no group of the optimiser has")
 
-    def _require_changed(
-        self, name: str, parameter: torch.Tensor, gradient: torch.Tensor, options: Mapping[str, Any]
-    ) -> None:
-        kind = type(self.job.optimiser).__name__
-        arrays = [on_host(one).ravel() for one in (self._start[name], parameter, gradient)]
-        change, off = 0.0, 0.0
-        for piece in pieces(parameter.numel()):
-            old, new, slope = (one[piece].astype(np.float64) for one in arrays)
-            exact = forms.STEPS[kind]({"parameter": old}, slope, options)[0]["parameter"]
-            change, off = math.hypot(change, _length(exact - old)), math.hypot(off, _length(new - exact))
-        require(
-            off <= STEPPED * change + torch.finfo(parameter.dtype).eps * _length(arrays[0]),
-            f"a step of {kind} changed {name} by {off / max(change, _TINY):.2g} of the change otherwise than its closed form, "
-            f"{STEPPED} are allowed",
-        )
+    def _require_changed(self, steps: Mapping[str, tuple[torch.Tensor, ...]], options: Mapping[str, Any]) -> None:
+        """Hold what a step made of parameters: each as it was, as it is, and its gradient."""
+        kind, names = type(self.job.optimiser).__name__, list(steps)
+        old, new, slope = (_flat([steps[name][place] for name in names]) for place in range(3))
+        ends = np.cumsum([0, *(steps[name][0].numel() for name in names)])
+        squares = np.zeros((3, len(names)))
+        for piece in pieces(old.size):
+            inside = slice(
+                np.searchsorted(ends, piece.start, "right") - 1, np.searchsorted(ends, min(piece.stop, old.size))
+            )
+            before, after, gradient = (one[piece].astype(np.float64) for one in (old, new, slope))
+            exact = forms.STEPS[kind]({"parameter": before}, gradient, options)[0]["parameter"]
+            starts = np.maximum(ends[inside] - piece.start, 0)
+            for row, vector in zip(squares, (exact - before, after - exact, before), strict=True):
+                row[inside] += np.add.reduceat(np.square(vector), starts)
+        for name, (change, off, size) in zip(names, np.sqrt(squares).T, strict=True):
+            require(
+                off <= STEPPED * change + torch.finfo(steps[name][1].dtype).eps * size,
+                f"a step of {kind} changed {name} by {off / max(change, _TINY):.2g} of the change otherwise than its closed form, "
+                f"{STEPPED} are allowed",
+            )
 
     def conclude(self) -> Mapping[str, Figure]:
         """Look at what the timed steps left, and at one from the start."""
@@ -218,6 +227,11 @@ class TrainingSteps(Work):
         first, last = self._losses[0], self._losses[1] if self._end is None else self._end
         facts: dict[str, Figure] = {"loss at the start": float(first), "loss at the end": float(last)}
         return {**facts, "update compared with": against(self.job.optimiser)} if self._proved else facts
+
+
+def _flat(tensors: Sequence[torch.Tensor]) -> Any:
+    """Return all numbers one after the other, as one copy from the device."""
+    return on_host(torch.cat([one.detach().flatten() for one in tensors])) if tensors else np.empty(0)
 
 
 def _length(vector: Any) -> float:
