@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -111,3 +111,42 @@ def left(work: Work) -> torch.Tensor:
     tensor = found["output"] if isinstance(found, dict) else found
     assert isinstance(tensor, torch.Tensor)
     return tensor.detach().clone()
+
+
+class Skipped:
+    """Leaves each so manieth run out."""
+
+    def __init__(self, run: Callable[[], object], each: int) -> None:
+        self.run, self.each, self.calls = run, each, 0
+
+    def __call__(self) -> object:
+        """Run, or not."""
+        self.calls += 1
+        return None if self.calls % self.each == 0 else self.run()
+
+
+def product_or_copy(kind: str) -> Work:
+    """Return small work that writes into what is there."""
+    table = (
+        {"size": 64, "dtype": "float32"} if kind == "product" else {"mib": 1, "source": "device", "target": "device"}
+    )
+    setting = Setting(HOST, "tiny", Table(Path("benchmarks.toml"), table))
+    return Gemm(setting) if kind == "product" else Copy(setting)
+
+
+@pytest.mark.parametrize("each", [2, 7, 31])
+@pytest.mark.parametrize("kind", ["product", "copy"])
+def test_a_run_that_is_left_out_now_and_then_is_found(kind: str, each: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It leaves what the run before it wrote, which is right; honest runs raise no alarm, and are counted."""
+    work = product_or_copy(kind)
+    work.prove()
+    assert kept.require_written(work, HOST, 60.0) == {"runs looked at one by one": kept.SINGLE}
+    monkeypatch.setattr(work, "run", Skipped(work.run, each))
+    with pytest.raises(CheckFailed, match=rf"{kept.SINGLE // each} of {kept.SINGLE} runs .* did nothing"):
+        kept.require_written(work, HOST, 60.0)
+
+
+def test_few_runs_are_looked_at_where_there_is_no_time() -> None:
+    """And none of work that makes what it returns."""
+    assert kept.require_written(product_or_copy("product"), HOST, -1.0) == {"runs looked at one by one": 2}
+    assert kept.require_written(Told(), HOST, 60.0) == {}

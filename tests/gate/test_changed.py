@@ -81,6 +81,18 @@ def test_what_only_one_side_has_is_changed() -> None:
     assert not compare(BASE, head).changed
 
 
+def test_what_an_older_side_does_not_tell_is_no_change() -> None:
+    """A group that its harness did not have; and a buffer is there for what is computed with it, which is compared."""
+    head = json.loads(json.dumps(BASE))
+    head["groups"] |= {"prediction": {"in evaluation": _VECTOR}, "buffer": {"note": _VECTOR}}
+    assert not compare(BASE, head).changed
+    base = json.loads(json.dumps(BASE))
+    base["groups"]["buffer"] = {"mean": _VECTOR}
+    assert not compare(base, head).changed
+    base["groups"]["buffer"]["note"] = {**_VECTOR, "digest": "b", "norm": 2.0, "sketch": [2.0] * 8}
+    assert [one.group for one in compare(base, head).differences] == ["buffer"]
+
+
 def test_units_of_work_are_compared_exactly() -> None:
     """One step fewer in a thousand is told; what only one side counts too."""
     assert changed.units({"optimiser steps": 1000}, {"optimiser steps": 1000}) == ""

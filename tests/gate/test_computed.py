@@ -82,6 +82,16 @@ def test_a_clip_shows_though_it_never_cuts_at_the_gradients_own_size() -> None:
     }
 
 
+def test_what_is_wrong_in_evaluation_alone_shows() -> None:
+    """Training does not call it."""
+    job = _job()
+    last = list(job.model.modules())[-1]
+    last.register_forward_hook(lambda module, _, output: output if module.training else output * 1.01)
+    found = _said(job)
+    assert [one.group for one in found.differences] == ["prediction"]
+    assert "the prediction differs: prediction 'in evaluation' by" in found.sentence()
+
+
 def test_units_are_counted_of_every_step() -> None:
     """Forward passes, what goes in and out, backward passes and optimiser steps; nothing after the end."""
     job = _job()

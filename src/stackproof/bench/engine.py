@@ -16,7 +16,7 @@ from typing import Any
 from stackproof.base.errors import Refusal, suggestion
 from stackproof.base.processes import HostLoad
 from stackproof.base.statistics import drift, median_interval, rhythm
-from stackproof.bench.kept import require_computed
+from stackproof.bench.kept import require_computed, require_written
 from stackproof.bench.rows import Sampled, figures
 from stackproof.bench.sampling import Sampler, Warmth, calibrate, sample, warm_up
 from stackproof.bench.subjects import Budget, Subject
@@ -36,6 +36,8 @@ _WIDE = 3.0
 
 _SHARE = 0.04
 """So much of the sampling time may be spent on looking at what timed runs left."""
+_PROOF = 0.05
+"""So much of the time budget all looks may take; what is left of it goes to runs that are looked at one by one."""
 _OFTEN = 0.3
 """How often a block is looked at where that is affordable; which ones is left to chance."""
 
@@ -131,6 +133,7 @@ class _Measurement:
         self.facts |= {"others' share of the host's cores": share, "warm_up.runs": warmth.runs}
         self.facts |= {"warm_up.seconds": warmth.seconds, "runs per sample": sampler.number}
         self.facts |= {**looks.last(), **looks.conclude(self.budget.seconds)}
+        self.facts |= require_written(work, self.device, _PROOF * self.budget.seconds - looks.spent)
         self.facts |= require_computed(work, self.device, seconds)
         self.notes += [*remarks(warmth, seconds, self.budget), *load.note(share), *_throttling(telemetry)]
         require_possible_rate(self._result(work, tuple(seconds), verified=True, reason=reason), self.device.name())

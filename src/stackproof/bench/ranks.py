@@ -35,8 +35,7 @@ from stackproof.runner.request import REQUEST
 from stackproof.stack import capabilities
 from stackproof.workloads.base import Job, Preset
 from stackproof.workloads.collectives import TimedCollective
-from stackproof.workloads.gradients import Proved, TinyReference, as_before
-from stackproof.workloads.training import SEED, TrainingSteps
+from stackproof.workloads.training import SEED, Proved, TrainingSteps, as_before, judged
 from stackproof.workloads.work import Setting, Work
 
 
@@ -174,13 +173,15 @@ class Parallel(TrainingSteps):
         world, recipe = self.rank.world_size, twin.recipe
         exact = self.workload.reference("tiny", recipe.seed, scale=world)
         own = self.workload.build(HOST.torch, "tiny", recipe.seed, recipe.dtype, recipe.autocast, scale=world)
-        reference = TinyReference(self.workload, recipe.autocast, exact, own.observe())
-        actual = twin.observe()
-        tiny = Proved(f"{self.workload.name} tiny on {world} ranks", exact.gradients, reference.judge)
-        worst = tiny.require(actual.gradients, ", the ranks' mean,")
+        actual, expected = twin.observe(), own.observe()
+        worst = judged(self.workload, recipe.autocast, actual, exact, expected)
+        name = f"{self.workload.name} {self.preset} on {world} ranks"
+        require(worst.ok, worst.sentence(f"{self.workload.name} tiny on {world} ranks: the mean gradient"))
         _same_everywhere(self.device, actual.gradients)
-        self.keep(
-            tiny if twin is self.job else as_before(f"{self.workload.name} {self.preset} on {world} ranks", self.job)
+        self._proved = (
+            Proved(name, lambda seen: judged(self.workload, recipe.autocast, seen, exact, expected))
+            if twin is self.job
+            else as_before(name, self.job)
         )
         return f"mean gradient of {world} ranks, error {worst.error:.1e} of {worst.bound:.1e} allowed, equal on all"
 

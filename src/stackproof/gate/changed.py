@@ -18,6 +18,7 @@ ROUNDING = 1e-9
 _FLOOR = 1e-13
 """Of the largest norm of the group: a gradient that is zero but for rounding has no size of its own."""
 TIMED = "timed"
+_BUFFER = "buffer"
 _LOOSE = {"float64": 1e-9, "float32": 1e-3, "uint8": 0.0}
 _LOOSEST = 3e-2
 """What work may differ by in the precision that it is timed in: kernels round differently, and tf32 and half precision do so coarsely."""
@@ -80,15 +81,19 @@ def _cause(group: str) -> str:
 
 
 def compare(base: Message, head: Message) -> Sameness:
-    """Compare two fingerprints; what only one of them has is a difference."""
+    """Compare two fingerprints; what only one of them has is a difference, but for a buffer and a group that an older one lacks."""
     found = [*_exact("settings", base["settings"], head["settings"]), *_exact("worth", base["worth"], head["worth"])]
     compared, unequal, worst = len(base["settings"]) + len(base["worth"]), 0, 0.0
     for group in dict.fromkeys((*base["groups"], *head["groups"])):
-        before, after = (side["groups"].get(group, {}) for side in (base, head))
+        if (group in base["groups"]) is not (group in head["groups"]):
+            continue  # an older side says nothing of it
+        before, after = (side["groups"][group] for side in (base, head))
         largest = max((norm for one in before.values() if math.isfinite(norm := one.get("norm", 0.0))), default=0.0)
         compared += len({*before, *after})
         for name in dict.fromkeys((*before, *after)):
             one, other = before.get(name), after.get(name)
+            if group == _BUFFER and (one is None or other is None):
+                continue  # what it is for shows in what is computed with it
             if one and other and (one["shape"], one["digest"]) == (other["shape"], other["digest"]):
                 continue
             unequal += 1

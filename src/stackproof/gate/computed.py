@@ -85,6 +85,8 @@ def in_float64(job: Job) -> dict[str, dict[str, Message]]:
         "loss": _sketches({"loss": seen.loss}),
         "gradient": _sketches(seen.gradients),
     }
+    with _seeded():
+        groups["prediction"] = _sketches({"in evaluation": job.predict()})
     for number, scale in enumerate(SCALES, 1):
         before = {name: one.detach().clone() for name, one in named.items() if one.requires_grad}
         with _seeded(), _scaled(before, named, scale):

@@ -98,6 +98,10 @@ class Copy(Work):
     def _require(self, right: bool, what: str) -> None:
         require(right, f"a copy of {self.source.numel()} bytes {what}")
 
+    def written(self) -> torch.Tensor:
+        """The target."""
+        return self.target
+
     def spoil(self) -> None:
         """Turn every bit of the source; no byte of the target is what it will be, if it is what it was."""
         self.source.bitwise_not_()

@@ -68,6 +68,10 @@ class Gemm(Work):
         """Hold every element of the last product against float64."""
         self._seen()
 
+    def written(self) -> torch.Tensor:
+        """The result."""
+        return self.result
+
     def spoil(self) -> None:
         """Turn the sign of a factor, and so of every element; the result is no number until it is written."""
         self.factors[0].neg_()

@@ -36,26 +36,25 @@ Gradients = Mapping[str, torch.Tensor]
 
 @dataclass(frozen=True)
 class Proved:
-    """What a job must find whenever it computes on its first parameters: `judge` says how far its gradients are from it."""
+    """What a job must find whenever it computes on its first parameters: `judge` says how far an outcome is from it."""
 
     name: str
-    gradients: Gradients
-    judge: Callable[[Gradients], Judgement]
+    judge: Callable[[StepResult], Judgement]
 
     def hold(self, job: Job, when: str = "") -> tuple[StepResult, Judgement]:
         """Let the job compute loss and gradients without tf32, and hold them against what was proved."""
         with shortened(False):
             actual = job.observe()
         require(math.isfinite(float(actual.loss)) and float(actual.loss) != 0, f"the loss is {float(actual.loss)}")
-        return actual, self.require(actual.gradients, when)
+        return actual, self.require(actual, when)
 
-    def require(self, gradients: Gradients, when: str = "") -> Judgement:
-        """Hold gradients against what was proved.
+    def require(self, actual: StepResult, when: str = "") -> Judgement:
+        """Hold an outcome against what was proved.
 
         Raises:
-            CheckFailed: they are further from it than rounding brings them.
+            CheckFailed: it is further from it than rounding brings it.
         """
-        worst = self.judge(gradients)
+        worst = self.judge(actual)
         require(worst.ok, worst.sentence(f"{self.name}: the gradient{when}"))
         return worst
 
@@ -72,9 +71,9 @@ class TinyReference:
     exact: StepResult
     own: StepResult
 
-    def judge(self, seen: Gradients) -> Judgement:
+    def judge(self, actual: StepResult) -> Judgement:
         """Return the worst judgement of all gradients, or under autocast the one of the whole gradient."""
-        name = f"{self.workload.name} tiny"
+        name, seen = f"{self.workload.name} tiny", actual.gradients
         require(seen.keys() == self.exact.gradients.keys(), f"{name}: not every parameter got a gradient")
         if self.autocast is not None:
             whole, anchor = self._wholes
@@ -106,6 +105,13 @@ class TinyReference:
         return joined(self.exact.gradients), joined(self.own.gradients)
 
 
+def judged(
+    workload: Workload, autocast: torch.dtype | None, actual: StepResult, exact: StepResult, expected: StepResult
+) -> Judgement:
+    """Return the worst judgement of a tiny job's gradients; of one outcome, for more than one make a reference."""
+    return TinyReference(workload, autocast, exact, expected).judge(actual)
+
+
 def against_float64(workload: Workload, job: Job, device: Device) -> tuple[str, Proved]:
     """Hold loss and gradient of a tiny job against float64; return what was seen in one sentence, and how to look again."""
     recipe = job.recipe
@@ -113,7 +119,7 @@ def against_float64(workload: Workload, job: Job, device: Device) -> tuple[str, 
     own = workload.build(HOST.torch, "tiny", recipe.seed, recipe.dtype, recipe.autocast, recipe.shard, recipe.scale)
     with shortened(False):
         reference = TinyReference(workload, recipe.autocast, exact, own.observe())
-    proved = Proved(f"{workload.name} tiny", exact.gradients, reference.judge)
+    proved = Proved(f"{workload.name} tiny", reference.judge)
     _, worst = proved.hold(job)
     device.synchronize()
     return (
@@ -137,12 +143,12 @@ def as_before(name: str, job: Job) -> Proved:
         kept = job.observe().gradients
     whole = joined(kept)
 
-    def judge(seen: Gradients) -> Judgement:
-        require(seen.keys() == kept.keys(), f"{name}: not every parameter got a gradient")
-        error = relative_error(joined(seen), whole)
+    def judge(actual: StepResult) -> Judgement:
+        require(actual.gradients.keys() == kept.keys(), f"{name}: not every parameter got a gradient")
+        error = relative_error(joined(actual.gradients), whole)
         return Judgement(error <= AGAIN, error, AGAIN, 0.0)
 
-    return Proved(name, kept, judge)
+    return Proved(name, judge)
 
 
 def against_itself(job: Job, wide: Job | None = None, dead: frozenset[str] = frozenset()) -> str:

@@ -75,6 +75,10 @@ class Work(ABC):
         """Go back to where the work was proved, so that the next run can be held in full; false where each run can be."""
         return False
 
+    def written(self) -> torch.Tensor | None:
+        """Return what each run writes anew, all of it and the same from the same inputs; nothing where runs make what they return."""
+        return None
+
     def again(self) -> None:
         """Look at the last run; then spoil, run once more and look at that.
 
