@@ -133,8 +133,8 @@ class _Measurement:
         self.facts |= {"others' share of the host's cores": share, "warm_up.runs": warmth.runs}
         self.facts |= {"warm_up.seconds": warmth.seconds, "runs per sample": sampler.number}
         self.facts |= {**looks.last(), **looks.conclude(self.budget.seconds)}
-        self.facts |= require_written(work, self.device, _PROOF * self.budget.seconds - looks.spent)
         self.facts |= require_computed(work, self.device, seconds)
+        self.facts |= require_written(work, self.device, _PROOF * self.budget.seconds - looks.spent)
         self.notes += [*remarks(warmth, seconds, self.budget), *load.note(share), *_throttling(telemetry)]
         require_possible_rate(self._result(work, tuple(seconds), verified=True, reason=reason), self.device.name())
         return self._result(
