@@ -94,9 +94,13 @@ def _vectors(dtype: torch.dtype, positive: bool = False, sizes: tuple[int, ...] 
     """Yield 0-dim, empty, and every size as a vector, a row and a column, in every layout."""
     draw = partial(_numbers, dtype=dtype, positive=positive)
     yield from (draw(), draw(0), draw(0, 3), draw(3, 0))
+    for shape in _shapes(sizes):
+        yield from layouts(draw(*shape))
+
+
+def _shapes(sizes: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
     for size in sizes:
-        for shape in ((size,), (3, size), (size, 2)):
-            yield from layouts(draw(*shape))
+        yield from ((size,), (3, size), (size, 2))
 
 
 def _unary(dtype: torch.dtype, positive: bool = False, sizes: tuple[int, ...] = SIZES) -> Iterator[Sample]:
@@ -253,12 +257,11 @@ def _with_others(dtype: torch.dtype, count: int) -> Iterator[Sample]:
 
 def _masked(dtype: torch.dtype, fill: Any = None) -> Iterator[Sample]:
     """Yield a mask in every layout, with what stands where it holds: a number, or numbers of the same shape."""
-    for size in _FEW:
-        for shape in ((size,), (3, size), (size, 2)):
-            drawn = _numbers(*shape, dtype=dtype)
-            masks, tensors = ([*layouts(_numbers(*shape, dtype=dtype) > 0)], [*layouts(drawn)])
-            for mask, tensor in (*((mask, drawn) for mask in masks), *((masks[0], tensor) for tensor in tensors)):
-                yield Sample(_ready(tensor), (mask, _ready(_numbers(*shape, dtype=dtype)) if fill is None else fill))
+    for shape in _shapes(_FEW):
+        drawn = _numbers(*shape, dtype=dtype)
+        masks, tensors = ([*layouts(_numbers(*shape, dtype=dtype) > 0)], [*layouts(drawn)])
+        for mask, tensor in (*((mask, drawn) for mask in masks), *((masks[0], tensor) for tensor in tensors)):
+            yield Sample(_ready(tensor), (mask, _ready(_numbers(*shape, dtype=dtype)) if fill is None else fill))
 
 
 def _with_zeros(dtype: torch.dtype) -> Iterator[Sample]:
@@ -268,6 +271,10 @@ def _with_zeros(dtype: torch.dtype) -> Iterator[Sample]:
 
 def _matrices(dtype: torch.dtype, *choices: tuple[Any, ...]) -> Iterator[Sample]:
     return (Sample(_ready(one), more) for one in _vectors(dtype, sizes=_FEW) if one.dim() == 2 for more in choices)
+
+
+def _triangles(dtype: torch.dtype) -> Iterator[Sample]:
+    return _matrices(dtype, (0,), (1,), (-1,))
 
 
 def _permuted(dtype: torch.dtype, flat: bool = False) -> Iterator[Sample]:
@@ -290,6 +297,7 @@ _CHOICES = ("amax", "argmax", "argmin", "sort")
 _IN_PLACE = ("exp_", "tanh_", "sigmoid_", "neg_", "relu_", "square_")
 _IN_PLACE_OF_TWO = ("add_", "sub_", "mul_", "div_")
 
+_UNARY_FEW, _ALONG_FEW = partial(_unary, sizes=_FEW), partial(_along, empty=False, sizes=_FEW)
 _POOL: dict[str, Any] = {"kernel_size": 2, "padding": 1}
 
 
@@ -338,14 +346,12 @@ def _table() -> Iterator[ShapedOp]:
 
 def _chosen() -> Iterator[ShapedOp]:
     """Yield what moves or chooses numbers."""
-    yield ShapedOp("cumprod", torch.cumprod, partial(_along, empty=False, sizes=_FEW))
-    yield ShapedOp("topk", larger_half(torch.topk), partial(_along, empty=False, sizes=_FEW), differentiable=False)
-    yield ShapedOp(
-        "kthvalue", larger_half(torch.kthvalue), partial(_along, empty=False, sizes=_FEW), differentiable=False
-    )
+    yield ShapedOp("cumprod", torch.cumprod, _ALONG_FEW)
+    yield ShapedOp("topk", larger_half(torch.topk), _ALONG_FEW, differentiable=False)
+    yield ShapedOp("kthvalue", larger_half(torch.kthvalue), _ALONG_FEW, differentiable=False)
     yield ShapedOp("roll", torch.roll, lambda dtype: _matrices(dtype, (1, 1), ((1, 2), (0, 1))))
-    yield ShapedOp("tril", torch.tril, lambda dtype: _matrices(dtype, (0,), (1,), (-1,)))
-    yield ShapedOp("triu", torch.triu, lambda dtype: _matrices(dtype, (0,), (1,), (-1,)))
+    yield ShapedOp("tril", torch.tril, _triangles)
+    yield ShapedOp("triu", torch.triu, _triangles)
     yield ShapedOp("trace", torch.trace, lambda dtype: _matrices(dtype, ()))
     yield ShapedOp("where", lambda tensor, mask, other: torch.where(mask, tensor, other), _masked)
     yield ShapedOp("masked_fill", torch.masked_fill, partial(_masked, fill=0.5))
@@ -359,19 +365,19 @@ def _chosen() -> Iterator[ShapedOp]:
 
 def _writing() -> Iterator[ShapedOp]:
     """Yield what writes into views: in place, and into what is given."""
-    yield from (ShapedOp(name, in_place(name), partial(_unary, sizes=_FEW)) for name in _IN_PLACE)
+    yield from (ShapedOp(name, in_place(name), _UNARY_FEW) for name in _IN_PLACE)
     yield from (ShapedOp(name, in_place(name), partial(_with_others, count=1)) for name in _IN_PLACE_OF_TWO)
-    yield ShapedOp("fill_", lambda tensor: like(tensor).fill_(0.5), partial(_unary, sizes=_FEW), differentiable=False)
+    yield ShapedOp("fill_", lambda tensor: like(tensor).fill_(0.5), _UNARY_FEW, differentiable=False)
     yield ShapedOp("masked_fill_", in_place("masked_fill_"), partial(_masked, fill=0.5))
     yield ShapedOp("masked_scatter_", in_place("masked_scatter_"), _masked)
     yield ShapedOp("index_copy_", in_place("index_copy_"), _permuted)
-    yield ShapedOp("cumsum_", in_place("cumsum_"), partial(_along, empty=False, sizes=_FEW))
+    yield ShapedOp("cumsum_", in_place("cumsum_"), _ALONG_FEW)
     out = partial(ShapedOp, differentiable=False, variant_test_name="out")
-    yield from (out(name, into(getattr(torch, name)), partial(_unary, sizes=_FEW)) for name in ("exp", "sigmoid"))
+    yield from (out(name, into(getattr(torch, name)), _UNARY_FEW) for name in ("exp", "sigmoid"))
     yield out("add", into(torch.add), partial(_with_others, count=1))
     yield out("addcmul", into(torch.addcmul), partial(_with_others, count=2))
-    yield out("cumsum", into(torch.cumsum), partial(_along, empty=False, sizes=_FEW))
-    yield out("triu", into(torch.triu), lambda dtype: _matrices(dtype, (0,), (1,), (-1,)))
+    yield out("cumsum", into(torch.cumsum), _ALONG_FEW)
+    yield out("triu", into(torch.triu), _triangles)
     yield out("mm", into(torch.mm, turned), partial(_products, sizes=_FEW))
     yield out("bmm", into(torch.bmm, turned), partial(_products, batch=3, sizes=_FEW))
 

@@ -62,6 +62,7 @@ class Update:
     def __init__(self, optimiser: torch.optim.Optimizer) -> None:
         self.optimiser, self.name = optimiser, type(optimiser).__name__
         self._parameters = [one for group in optimiser.param_groups for one in group["params"]]
+        self._options = {id(one): group for group in optimiser.param_groups for one in group["params"]}
         self._before = {id(one): self._state(one) for one in self._parameters}
 
     def share(self) -> float:
@@ -72,17 +73,12 @@ class Update:
         """
         given = [one for one in self._parameters if one.grad is not None]
         require(bool(given), f"a step of {self.name}: no parameter has a gradient")
-        return max(map(self._judged, given)) if self.written else self._as_its_twin(given)
+        return max(map(self._judged, given)) if written(self.optimiser) else self._as_its_twin(given)
 
     @property
     def against(self) -> str:
         """What it is held against, in words."""
         return against(self.optimiser)
-
-    @property
-    def written(self) -> bool:
-        """Whether the closed form of this optimiser, with these options, is written out."""
-        return written(self.optimiser)
 
     def _state(self, parameter: torch.Tensor) -> State:
         """Return a parameter and what the optimiser keeps of it, on the host in float64."""
@@ -91,9 +87,7 @@ class Update:
         return {name: in_float64(value) for name, value in {"parameter": parameter, **tensors}.items()}
 
     def _judged(self, parameter: torch.Tensor) -> float:
-        (options,) = [
-            group for group in self.optimiser.param_groups if any(one is parameter for one in group["params"])
-        ]
+        options = self._options[id(parameter)]
         before, after, gradient = self._before[id(parameter)], self._state(parameter), in_float64(parameter.grad)
         worst = dict[str, float]()
         for piece in pieces(parameter.numel()):
