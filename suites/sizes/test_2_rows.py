@@ -16,7 +16,7 @@ from stackproof.record.records import Figure
 from stackproof.stack.stacks import Stack
 from stackproof.workloads.copies import checksum
 from suites.common import SEED
-from suites.sizes.held import drawn, hold, rounding
+from suites.sizes.held import EPS, column_sums, drawn, hold, normed, rounding
 from suites.sizes.table import DTYPES, row_of, rows, weighed
 
 _DRAWN = 4096
@@ -24,7 +24,6 @@ _DRAWN = 4096
 _PERIOD = 251
 """Whole numbers below it are exact in every dtype, and a prime: no power of two away the same one stands."""
 _STEP = 1 << 22
-_EPS = 1e-5
 _NOTHING = np.asarray(1e-9)
 """What whole numbers may be off by."""
 Call = Callable[[torch.Tensor], torch.Tensor]
@@ -129,40 +128,22 @@ def test_norm(name: str, dtype: str, stack: Stack, device: Device, figures: dict
         output = call(leaf, *weights)
         back, *own = torch.autograd.grad(output, [leaf, *weights[: 1 + centred]], fed.to(device.torch))
         got |= {norm: output, f"{norm}, gradient": back, f"{norm}, weight's gradient": own[0]}
-        normal, backward = _normed(exact, slope * weight, centred)
+        normal, backward = normed(exact, slope * weight, centred)
         forward = normal * weight + bias * centred
         wanted[norm] = (forward, 4 * lost * (1 + np.abs(forward) + np.abs(normal * weight)))
         wanted[f"{norm}, gradient"] = (backward, 16 * lost * (1 + np.abs(backward)))
-        wanted[f"{norm}, weight's gradient"] = _column(slope * normal, kind)
+        wanted[f"{norm}, weight's gradient"] = column_sums(slope * normal, kind)
         if centred:
             got[f"{norm}, bias's gradient"] = own[1]
-            wanted[f"{norm}, bias's gradient"] = _column(slope, kind)
+            wanted[f"{norm}, bias's gradient"] = column_sums(slope, kind)
     hold(name, got, wanted, figures)
 
 
 def _norms(width: int) -> dict[str, Callable[..., torch.Tensor]]:
     return {
-        "layer norm": lambda x, weight, bias: functional.layer_norm(x, (width,), weight, bias, eps=_EPS),
-        "root mean square norm": lambda x, weight, _: functional.rms_norm(x, (width,), weight, eps=_EPS),
+        "layer norm": lambda x, weight, bias: functional.layer_norm(x, (width,), weight, bias, eps=EPS),
+        "root mean square norm": lambda x, weight, _: functional.rms_norm(x, (width,), weight, eps=EPS),
     }
-
-
-def _column(terms: Array, kind: torch.dtype) -> tuple[Array, Array]:
-    """Return the sums of columns, and what they may be off by: each term is rounded a few times, and the sum is one of float32."""
-    total, size = terms.sum(0), torch.finfo(kind).eps * np.sqrt((terms * terms).sum(0))
-    return total, 8 * size + rounding(len(terms), torch.float32) * np.abs(terms).sum(0) + 2 * torch.finfo(
-        kind
-    ).eps * np.abs(total)
-
-
-def _normed(exact: Array, slope: Array, centred: bool) -> tuple[Array, Array]:
-    """Return the normalised rows, and the gradient of their input (Ba et al., 2016; Zhang and Sennrich, 2019)."""
-    away = exact - exact.mean(1, keepdims=True) if centred else exact
-    deviation = np.sqrt((away * away).mean(1, keepdims=True) + _EPS)
-    normal = away / deviation
-    along = (slope * normal).mean(1, keepdims=True) * normal
-    middle = slope.mean(1, keepdims=True) if centred else 0.0
-    return normal, (slope - middle - along) / deviation
 
 
 @pytest.mark.deadline(240)
