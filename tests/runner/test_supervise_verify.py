@@ -188,6 +188,18 @@ def test_only_that_matches_nothing_is_refused(run_suite: RunSuite, pattern: str,
     assert hint in str(refusal.value)
 
 
+@pytest.mark.slow
+def test_what_other_patterns_ran_is_kept(run_suite: RunSuite) -> None:
+    """A pattern that selects nothing beside one that does fails the run, and its record has what ran."""
+    record = run_suite({"test_a.py": PASSING}, only=("own/a::fine", "own/a::fien"))
+    assert [(check.id, check.verdict) for check in record.checks] == [
+        ("own/a::fine", Verdict.PASSED),
+        ("guard: selection", Verdict.FAILED),
+    ]
+    assert record.verdict is Verdict.FAILED
+    assert "--only 'own/a::fien' matches no check of own (did you mean 'own/a::fine'?)" in record.checks[-1].reason
+
+
 NEEDS = """
     import pytest
     from stackproof.record.checks import CapabilityMissing

@@ -144,7 +144,7 @@ def _guard(request: Request, found: Manifest | None, state: RunState) -> None:
     for identifier in [identifier for identifier in state.collected if identifier not in ended]:
         state.conclude(Check(identifier, Verdict.FAILED, "was collected but never ran", 0.0))
     if request.only:
-        _refuse_no_match(request, state)
+        _guard_selection(request, state)
         return
     if found is not None:
         _guard_files(request, found, state)
@@ -155,17 +155,27 @@ def _guard(request: Request, found: Manifest | None, state: RunState) -> None:
             _guard_count(request, suite, state)
 
 
-def _refuse_no_match(request: Request, state: RunState) -> None:
-    """A selection that selects nothing is a slip of the keyboard, unless the collection itself went wrong."""
-    for pattern in request.only:
-        names = [name for name in state.known if matches(name, [pattern])]
-        if state.known and not names:
-            near = suggestion(pattern, state.known) or (
-                f"; try '{pattern}*'" if any(pattern in name for name in state.known) else ""
-            )
-            raise Refusal(
-                f"--only '{as_typed(pattern)}' matches no check of {', '.join(request.suites)}{near}; patterns may hold *"
-            )
+def _guard_selection(request: Request, state: RunState) -> None:
+    """Hold each pattern of `--only` against the checks there are, unless the collection itself went wrong.
+
+    Raises:
+        Refusal: none selects anything: a slip of the keyboard. Where others did, what they ran is kept, and the run fails.
+    """
+    slips = [
+        pattern for pattern in request.only if state.known and not any(matches(name, [pattern]) for name in state.known)
+    ]
+    said = " | ".join(_no_match(pattern, request, state) for pattern in slips)
+    if slips and len(slips) == len(request.only):
+        raise Refusal(said)
+    if slips:
+        state.conclude(Check("guard: selection", Verdict.FAILED, said, 0.0))
+
+
+def _no_match(pattern: str, request: Request, state: RunState) -> str:
+    near = suggestion(pattern, state.known) or (
+        f"; try '{pattern}*'" if any(pattern in name for name in state.known) else ""
+    )
+    return f"--only '{as_typed(pattern)}' matches no check of {', '.join(request.suites)}{near}; patterns may hold *"
 
 
 def _guard_files(request: Request, found: Manifest, state: RunState) -> None:
