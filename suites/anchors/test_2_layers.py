@@ -2,107 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 import torch
 from torch import nn
 from torch.nn import functional
 
-from stackproof.base import places
 from stackproof.device.devices import HOST
 from stackproof.device.kinds import Device
 from stackproof.operators import forms, layers
-from stackproof.record.checks import CapabilityMissing, require
+from stackproof.record.checks import require
 from stackproof.record.records import Figure
 from stackproof.workloads.catalogue import taking_part
+from suites.anchors.held import drawn, hold, settings
 from suites.common import SEED, possible
 
-_ALLOWED = {torch.float32: 1e-5, torch.float64: 1e-12}
 _TURNED = 2e-3
 """Angles of 8191 in float32 are 5e-4 off at most; what a place turns by is 1."""
-Floats = npt.NDArray[np.float64]
 ORDERS = {"contiguous": torch.contiguous_format, "channels-last": torch.channels_last}
-
-
-def _places(device: Device) -> list[tuple[torch.device, torch.dtype]]:
-    return [(HOST.torch, torch.float64), (device.torch, torch.float32)]
-
-
-def _drawn(*shape: int, key: int = 0) -> Floats:
-    """Return normal numbers that float32 holds exactly."""
-    return np.random.default_rng(key).standard_normal(shape).astype(np.float32).astype(np.float64)
-
-
-def _hold(found: Mapping[str, torch.Tensor], exact: Mapping[str, Floats], dtype: torch.dtype, what: str) -> float:
-    """Hold tensors against arrays by their relative norm; return the worst."""
-    worst = 0.0
-    for name, expected in exact.items():
-        actual = found[name].detach().cpu().double().numpy()
-        require(actual.shape == expected.shape, f"{what}: {name} has shape {actual.shape}, not {expected.shape}")
-        off = float(np.linalg.norm(actual - expected)) / max(float(np.linalg.norm(expected)), 1e-300)
-        require(
-            off <= _ALLOWED[dtype],
-            f"{what} in {dtype}: {name} is {off:.2g} from its definition, {_ALLOWED[dtype]} is allowed",
-        )
-        worst = max(worst, off)
-    return worst
 
 
 @pytest.mark.deadline(60)
 def test_linear(device: Device, figures: dict[str, Figure]) -> None:
     """Y = x W' + b; dx = dy W, dW = dy' x, db = sum of dy: also for 1024 inputs and more."""
     for inner in (7, 129, 1024, 1536):
-        x, w, b, dy = _drawn(5, inner), _drawn(11, inner, key=1), _drawn(11, key=2), _drawn(5, 11, key=3)
+        x, w, b, dy = drawn(5, inner), drawn(11, inner, key=1), drawn(11, key=2), drawn(5, 11, key=3)
         exact = {"output": x @ w.T + b, "x": dy @ w, "w": dy.T @ x, "b": dy.sum(0)}
-        for place, dtype in _places(device):
+        for place, dtype in settings(device):
             leaves = [torch.tensor(one, dtype=dtype, device=place, requires_grad=True) for one in (x, w, b)]
             output = functional.linear(*leaves)
             gradients = torch.autograd.grad(output, leaves, torch.tensor(dy, dtype=dtype, device=place))
             found = {"output": output, **dict(zip("xwb", gradients, strict=True))}
-            figures[f"{inner} inputs, {dtype}"] = _hold(found, exact, dtype, f"linear of {inner} inputs")
+            figures[f"{inner} inputs, {dtype}"] = hold(found, exact, dtype, f"linear of {inner} inputs")
     figures["summary"] = "linear, with its gradients, is its definition for 7 to 1536 inputs"
-
-
-@pytest.mark.deadline(60)
-def test_lora(device: Device, figures: dict[str, Figure]) -> None:
-    """Peft's layer: y = x W' + s (x A') B'; dA = s (dy B)' x and dB = s dy' (x A'), at the sizes of the tiny and of a full model."""
-    try:
-        from peft import LoraConfig, get_peft_model
-    except ImportError as error:
-        raise CapabilityMissing(
-            f"{places.table('workloads.toml')}: peft is not installed, whose layers these are"
-        ) from error
-    for inner, outer, rank, scaling in ((64, 40, 8, 2.0), (1024, 96, 8, 2.0), (3072, 64, 8, 2.0), (129, 64, 33, 0.5)):
-        x, w, dy = _drawn(3, inner), _drawn(outer, inner, key=1), _drawn(3, outer, key=2)
-        a, b = _drawn(rank, inner, key=3), _drawn(outer, rank, key=4)
-        exact = {
-            "output": x @ w.T + scaling * (x @ a.T) @ b.T,
-            "A": scaling * (dy @ b).T @ x,
-            "B": scaling * dy.T @ (x @ a.T),
-            "input": dy @ w + scaling * (dy @ b) @ a,
-        }
-        exact["merged"] = exact["output"]
-        for place, dtype in _places(device):
-            settings = LoraConfig(r=rank, lora_alpha=rank * scaling, lora_dropout=0.0, target_modules=["0"])
-            model: Any = get_peft_model(nn.Sequential(nn.Linear(inner, outer, bias=False)), settings).to(place, dtype)
-            layer = model.base_model.model[0]
-            down, up = layer.lora_A["default"].weight, layer.lora_B["default"].weight
-            with torch.no_grad():
-                for parameter, value in ((layer.base_layer.weight, w), (down, a), (up, b)):
-                    parameter.copy_(torch.tensor(value, dtype=dtype))
-            given = torch.tensor(x, dtype=dtype, device=place, requires_grad=True)
-            output = layer(given)
-            output.backward(torch.tensor(dy, dtype=dtype, device=place))
-            found = {"output": output, "A": down.grad, "B": up.grad, "input": given.grad}
-            found["merged"] = model.merge_and_unload()(given)
-            figures[f"{inner} inputs, {dtype}"] = _hold(found, exact, dtype, f"LoRA of {inner} inputs")
-    figures["summary"] = (
-        "a LoRA layer, with the gradients of A and B, is its definition for 64 to 3072 inputs, and merged"
-    )
 
 
 @pytest.mark.deadline(60)
@@ -136,16 +70,16 @@ def test_rotary(name: str, device: Device, figures: dict[str, Figure]) -> None:
 @pytest.mark.deadline(60)
 def test_norms(device: Device, figures: dict[str, Figure]) -> None:
     """LayerNorm and RMSNorm over rows with an offset, and SiLU."""
-    x, w, b = _drawn(6, 129) * 3 + 5, _drawn(129, key=1), _drawn(129, key=2)
+    x, w, b = drawn(6, 129) * 3 + 5, drawn(129, key=1), drawn(129, key=2)
     exact = {"layer": forms.layer_norm(x, w, b, 1e-5), "rms": forms.rms_norm(x, w, 1e-6), "silu": forms.silu(x)}
-    for place, dtype in _places(device):
+    for place, dtype in settings(device):
         values, weight, bias = (torch.tensor(one, dtype=dtype, device=place) for one in (x, w, b))
         found = {
             "layer": functional.layer_norm(values, (129,), weight, bias, 1e-5),
             "rms": functional.rms_norm(values, (129,), weight, 1e-6),
             "silu": functional.silu(values),
         }
-        figures[f"{dtype}"] = _hold(found, exact, dtype, "normalisation")
+        figures[f"{dtype}"] = hold(found, exact, dtype, "normalisation")
     figures["summary"] = "LayerNorm, RMSNorm and SiLU are their definitions"
 
 
@@ -153,10 +87,10 @@ def test_norms(device: Device, figures: dict[str, Figure]) -> None:
 @pytest.mark.parametrize("order", ORDERS)
 def test_pictures(order: str, device: Device, figures: dict[str, Figure]) -> None:
     """Convolution, and batch normalisation with its running statistics over three batches and in evaluation, in either memory order."""
-    x, k = _drawn(4, 6, 11, 9) + 1, _drawn(8, 6, 3, 3, key=1)
-    w, b = _drawn(8, key=2), _drawn(8, key=3)
+    x, k = drawn(4, 6, 11, 9) + 1, drawn(8, 6, 3, 3, key=1)
+    w, b = drawn(8, key=2), drawn(8, key=3)
     momentum = 0.03  # ultralytics' own; not torch's default, which code that forgets the argument falls back to
-    for place, dtype in _places(device):
+    for place, dtype in settings(device):
         norm = nn.BatchNorm2d(8, eps=1e-3, momentum=momentum).to(place, dtype)
         with torch.no_grad():
             norm.weight.copy_(torch.tensor(w))
@@ -178,11 +112,11 @@ def test_pictures(order: str, device: Device, figures: dict[str, Figure]) -> Non
                 "variance": norm.running_var,
             }
             expected = {"convolution": convolved, "normalised": exact["output"], "mean": mean, "variance": variance}
-            worst = max(worst, _hold(found, expected, dtype, f"{order} pictures"))
+            worst = max(worst, hold(found, expected, dtype, f"{order} pictures"))
         tracked = int(norm.state_dict()["num_batches_tracked"])
         require(tracked == 3, f"{tracked} batches were tracked, not 3")
         still = layers.batch_norm(convolved, mean, variance, w, b, eps=1e-3)["output"]
-        worst = max(worst, _hold({"evaluation": norm.eval()(layer)}, {"evaluation": still}, dtype, f"{order} pictures"))
+        worst = max(worst, hold({"evaluation": norm.eval()(layer)}, {"evaluation": still}, dtype, f"{order} pictures"))
         figures[f"{dtype}"] = worst
     figures["summary"] = (
         f"convolution and batch normalisation of {order} pictures are their definitions, statistics too"
@@ -193,12 +127,12 @@ def test_pictures(order: str, device: Device, figures: dict[str, Figure]) -> Non
 @pytest.mark.parametrize("momentum", [0.3, None], ids=["running", "cumulative"])
 def test_statistics(momentum: float | None, device: Device, figures: dict[str, Figure]) -> None:
     """Statistics of 1-d and 3-d layers run by the momentum, or without one are the mean of all batches; a frozen layer keeps them."""
-    for place, dtype in _places(device):
+    for place, dtype in settings(device):
         for layer, shape in ((nn.BatchNorm1d, (9, 5)), (nn.BatchNorm1d, (4, 5, 7)), (nn.BatchNorm3d, (2, 5, 3, 4, 2))):
             norm = layer(5, eps=0.01, momentum=momentum).to(place, dtype)
             mean, variance = np.zeros(5), np.ones(5)
             for turn in range(1, 5):
-                x = _drawn(*shape, key=turn) * turn + turn
+                x = drawn(*shape, key=turn) * turn + turn
                 share = 1 / turn if momentum is None else momentum
                 axes = (0, *range(2, x.ndim))
                 mean = (1 - share) * mean + share * x.mean(axes)
@@ -208,33 +142,33 @@ def test_statistics(momentum: float | None, device: Device, figures: dict[str, F
                     kept = {"mean": mean, "variance": variance}
             state = norm.state_dict()
             found = {"mean": state["running_mean"], "variance": state["running_var"]}
-            figures[f"{dtype}, {len(shape)}-d"] = _hold(found, kept, dtype, f"{layer.__name__} after three batches")
+            figures[f"{dtype}, {len(shape)}-d"] = hold(found, kept, dtype, f"{layer.__name__} after three batches")
     figures["summary"] = "running statistics of three layers are their definition"
 
 
 @pytest.mark.deadline(60)
 def test_loss(device: Device, figures: dict[str, Figure]) -> None:
     """Cross entropy and its gradient, over a vocabulary's width, with scores far from 0."""
-    scores, labels = _drawn(9, 1000) * 4 + 30, np.arange(9) * 97 % 1000
+    scores, labels = drawn(9, 1000) * 4 + 30, np.arange(9) * 97 % 1000
     value, slope = forms.cross_entropy(scores, labels)
-    for place, dtype in _places(device):
+    for place, dtype in settings(device):
         leaf = torch.tensor(scores, dtype=dtype, device=place, requires_grad=True)
         loss = functional.cross_entropy(leaf, torch.tensor(labels, device=place))
         (gradient,) = torch.autograd.grad(loss, leaf)
         found = {"loss": loss.reshape(1), "gradient": gradient}
-        figures[f"{dtype}"] = _hold(found, {"loss": np.array([value]), "gradient": slope}, dtype, "cross entropy")
+        figures[f"{dtype}"] = hold(found, {"loss": np.array([value]), "gradient": slope}, dtype, "cross entropy")
     figures["summary"] = "cross entropy and its gradient are their definitions"
 
 
 @pytest.mark.deadline(60)
 def test_attention(device: Device, figures: dict[str, Figure]) -> None:
     """Causal attention with the gradients of all three inputs."""
-    q, k, v, do = (_drawn(2, 3, 37, 16, key=key) for key in range(4))
+    q, k, v, do = (drawn(2, 3, 37, 16, key=key) for key in range(4))
     exact = {name: values for name, (values, _) in forms.attention(q, k, v, do).items()}
-    for place, dtype in _places(device):
+    for place, dtype in settings(device):
         leaves = [torch.tensor(one, dtype=dtype, device=place, requires_grad=True) for one in (q, k, v)]
         output = functional.scaled_dot_product_attention(leaves[0], leaves[1], leaves[2], is_causal=True)
         gradients = torch.autograd.grad(output, leaves, torch.tensor(do, dtype=dtype, device=place))
         found = {"output": output, **dict(zip(("query", "key", "value"), gradients, strict=True))}
-        figures[f"{dtype}"] = _hold(found, exact, dtype, "attention")
+        figures[f"{dtype}"] = hold(found, exact, dtype, "attention")
     figures["summary"] = "attention and its gradients are their definition"

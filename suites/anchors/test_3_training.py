@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch.optim import swa_utils
 
 from stackproof import DATA
 from stackproof.base import places
@@ -275,55 +274,6 @@ def test_clipping_values(device: Device, figures: dict[str, Figure]) -> None:
         ]
     require(not wrong, f"clipped by value, {len(wrong)} of {len(tensors)} gradients are not what lies within 0.375")
     figures["summary"] = f"{len(tensors)} gradients clipped by value to the bit"
-
-
-@pytest.mark.deadline(30)
-def test_averages(device: Device, figures: dict[str, Figure]) -> None:
-    """An averaged model holds the plain mean of what it was shown, or the exponential one, and buffers where they are asked for."""
-    for name, averaged, share in (
-        ("plain", swa_utils.AveragedModel, lambda count: 1 / count),
-        ("exponential", _exponential, lambda count: 1.0 if count == 1 else 0.25),
-        ("plain, as a list", _averaged(multi_avg_fn=swa_utils.get_swa_multi_avg_fn()), lambda count: 1 / count),
-        (
-            "exponential, one by one",
-            _averaged(avg_fn=swa_utils.get_ema_avg_fn(0.75)),
-            lambda count: 1.0 if count == 1 else 0.25,
-        ),
-    ):
-        model = torch.nn.Linear(5, 7)
-        model.register_buffer("kept", torch.zeros(70))
-        model.to(device.torch)
-        kept = averaged(model, use_buffers=True)
-        exact: dict[str, Any] = {}
-        for turn in range(1, 5):
-            give_gradients([torch.empty(0), *(given := [*model.parameters(), model.get_buffer("kept")])], turn)
-            with torch.no_grad():
-                for one in given:
-                    one.copy_(one.grad if one.grad is not None else one)
-            kept.update_parameters(model)
-            for key, value in model.state_dict().items():
-                exact[key] = exact.get(key, 0.0) + share(turn) * (in_float64(value) - exact.get(key, 0.0))
-        found = kept.module.state_dict()
-        off = max(float(np.abs(in_float64(found[key]) - exact[key]).max()) for key in exact)
-        require(off <= 1e-6, f"the {name} average of four models is {off:.2g} off")
-        require(int(kept.n_averaged) == 4, f"the {name} average counted {int(kept.n_averaged)} models, not 4")
-        figures[name] = off
-    model.get_buffer("kept").fill_(3.0)
-    (copied := swa_utils.AveragedModel(model)).update_parameters(model)
-    model.get_buffer("kept").fill_(5.0)
-    copied.update_parameters(model)
-    require(
-        bool((copied.module.get_buffer("kept") == 5).all()), "buffers that are not averaged are not the model's last"
-    )
-    figures["summary"] = "plain and exponential averages of four models are the definitions'"
-
-
-def _averaged(**given: Any) -> Any:
-    return lambda model, use_buffers: swa_utils.AveragedModel(model, use_buffers=use_buffers, **given)
-
-
-def _exponential(model: torch.nn.Module, *, use_buffers: bool) -> swa_utils.AveragedModel:
-    return swa_utils.AveragedModel(model, multi_avg_fn=swa_utils.get_ema_multi_avg_fn(0.75), use_buffers=use_buffers)
 
 
 @pytest.mark.deadline(30)

@@ -36,6 +36,7 @@ def hold(
     worst, numbers = 0.0, 0
     for what, (expected, allowed) in wanted.items():
         found = got[what].detach().cpu().double().numpy()
+        require(found.shape == expected.shape, f"{name}: {what}: {found.shape} numbers, {expected.shape} were expected")
         with np.errstate(all="ignore"):
             off = np.where(found == expected, 0.0, np.abs(found - expected) / allowed)
         place = int(np.argmax(np.where(np.isnan(off), np.inf, off)))

@@ -182,16 +182,36 @@ def test_resized(name: str, stack: Stack, device: Device, figures: dict[str, Fig
     back = fed.to(device.torch)
     got: dict[str, torch.Tensor] = {}
     wanted: dict[str, tuple[Array, Array]] = {}
-    for what, mode, line in (("nearest", "nearest", "nearest"), ("neighbours", "bilinear", "linear")):
-        matrix = PICTURES["interpolate"](np.eye(side)[:, None], scale_factor=2.0, mode=line)[:, 0].T
-        output = functional.interpolate(leaf, scale_factor=2.0, mode=mode)
+    most = (
+        8 * _SINGLE * np.abs(x).max(),
+        64 * _SINGLE * np.abs(slope).max(),
+    )  # a pixel's shares are 1 in all, of its gradient 4
+    ways = {"nearest": (_repeated, _added), "bilinear": (_interpolated, lambda one: _interpolated(one, back=True))}
+    for what, (forward, backward) in ways.items():
+        output = functional.interpolate(leaf, scale_factor=2.0, mode=what)
         joined = torch.cat([output, back], 1)
         (got[f"gradient of {what}"],) = torch.autograd.grad(joined, leaf, torch.cat([back, back], 1))
-        got |= {what: output, f"joined with {what}": joined}
-        forward, size = matrix @ x @ matrix.T, matrix @ np.abs(x) @ matrix.T
-        gradient, spread = matrix.T @ slope @ matrix, matrix.T @ np.abs(slope) @ matrix
-        bound = 8 * _SINGLE * size
-        wanted[what] = (forward, bound)
-        wanted[f"joined with {what}"] = (np.concatenate([forward, slope], 1), np.concatenate([bound, 0 * slope], 1))
-        wanted[f"gradient of {what}"] = (gradient, 16 * _SINGLE * spread)
+        got[what], got[f"joined with {what}"] = output, joined[:, row["channels"] :]
+        wanted[what] = (forward(x), most[0])
+        wanted[f"joined with {what}"] = (slope, np.zeros(1))
+        wanted[f"gradient of {what}"] = (backward(slope), most[1])
     hold(name, got, wanted, figures)
+
+
+def _repeated(maps: Array) -> Array:
+    return maps.repeat(2, 2).repeat(2, 3)
+
+
+def _added(maps: Array) -> Array:
+    """Return the sums of squares of two by two."""
+    side = maps.shape[-1] // 2
+    found: Array = maps.reshape(*maps.shape[:2], side, 2, side, 2).sum((3, 5))
+    return found
+
+
+def _interpolated(maps: Array, back: bool = False) -> Array:
+    """Return maps of twice the side, or what such ones give `back` to those of the side."""
+    side = maps.shape[-1] // (1 + back)
+    matrix = PICTURES["interpolate"](np.eye(side)[:, None], scale_factor=2.0, mode="linear")[:, 0]
+    found: Array = matrix @ maps @ matrix.T if back else matrix.T @ maps @ matrix
+    return found
