@@ -171,10 +171,10 @@ def _largest(exact: Array, kernel: int, stride: int, padding: int) -> tuple[Arra
 
 
 @pytest.mark.deadline(120)
-@pytest.mark.parametrize("name", rows()["map"])
+@pytest.mark.parametrize("name", rows()["resized"])
 def test_resized(name: str, stack: Stack, device: Device, figures: dict[str, Figure]) -> None:
     """Maps of twice the side, by the nearest and by the mean of neighbours, joined with others, with their gradients."""
-    row = row_of("map", name, torch.float32, stack, device)
+    row = row_of("resized", name, torch.float32, stack, device)
     side = row["side"]
     given, x = drawn((1, row["channels"], side, side), torch.float32, 2.0, 0)
     fed, slope = drawn((1, row["channels"], 2 * side, 2 * side), torch.float32, 2.0, 1)
