@@ -26,7 +26,7 @@ from stackproof.record.checks import require
 
 DEFINITIONS: Mapping[str, Callable[..., Any]] = {**LOSSES, **LAYERS, **ACTIVATIONS, **PICTURES}
 """By torch's names, with its arguments' names but `input`, which is Python's own: `given`."""
-_ALLOWED = {torch.float64: 1e-12, torch.float32: 1e-5}
+ALLOWED = {torch.float64: 1e-12, torch.float32: 1e-5}
 _SLOPES = {torch.float64: 1e-6, torch.float32: 1e-4}
 _STEP, _DRAWS = 1e-5, 3
 ORDERS = ("contiguous", "strided", "channels-last")
@@ -125,16 +125,16 @@ def hold(form: HeldCall, places: list[tuple[torch.device, torch.dtype]]) -> floa
     for place, dtype in places:
         for order in form.orders if dtype is torch.float32 else ("contiguous",):
             said = f"{form.said} in {dtype}, {order}"
-            given = {name: _tensor(one, order, place, dtype) for name, one in arrays.items()}
+            given = {name: stored(one, order, place, dtype) for name, one in arrays.items()}
             leaves = [given[name].requires_grad_() for name in slopes]
             output = getattr(functional, form.function)(**given, **form.keywords)
             found = {**given, "output": output}
             for what, value in exact.items():
-                worst = max(worst, _near(found[what], value, _ALLOWED[dtype], f"{said}: the {what}"))
+                worst = max(worst, near(found[what], value, ALLOWED[dtype], f"{said}: the {what}"))
             cotangent = torch.tensor(weights, dtype=dtype, device=place)
             gradients = torch.autograd.grad(output, leaves, cotangent) if leaves else ()
             for (name, wanted), gradient in zip(slopes.items(), gradients, strict=True):
-                worst = max(worst, _sloped(gradient, wanted, form.still.get(name), f"{said}: {name}"))
+                worst = max(worst, sloped(gradient, wanted, form.still.get(name), f"{said}: {name}"))
     return worst
 
 
@@ -150,18 +150,24 @@ def _defined(form: HeldCall, arrays: Mapping[str, Array]) -> Mapping[str, Array]
 
 def _slopes(form: HeldCall, arrays: Mapping[str, Array], weights: Array, name: str) -> Iterator[tuple[Array, float]]:
     """Yield directions, and by how much the weighed result changes along each."""
+
+    def weighed(moved: Array) -> float:
+        return float((_defined(form, {**arrays, name: moved})["output"] * weights).sum())
+
+    return slopes(weighed, arrays[name], form.still.get(name))
+
+
+def slopes(weighed: Callable[[Array], float], values: Array, still: int | None = None) -> Iterator[tuple[Array, float]]:
+    """Yield directions of random signs, and by how much what is `weighed` changes along each; row `still` is not moved."""
     for draw in range(_DRAWS):
-        way = np.random.default_rng(draw).choice((-1.0, 1.0), arrays[name].shape)
-        if name in form.still:
-            way[form.still[name]] = 0
-        ends = [
-            float((_defined(form, {**arrays, name: arrays[name] + sign * _STEP * way})["output"] * weights).sum())
-            for sign in (1, -1)
-        ]
+        way = np.random.default_rng(draw).choice((-1.0, 1.0), values.shape)
+        if still is not None:
+            way[still] = 0
+        ends = [weighed(values + sign * _STEP * way) for sign in (1, -1)]
         yield way, (ends[0] - ends[1]) / (2 * _STEP)
 
 
-def _tensor(values: Array, order: str, place: torch.device, dtype: torch.dtype) -> torch.Tensor:
+def stored(values: Array, order: str, place: torch.device, dtype: torch.dtype) -> torch.Tensor:
     """Return the numbers as a tensor of its own, stored in an order that fits it."""
     made = torch.from_numpy(values.copy()).to(place, dtype if values.dtype.kind == "f" else None)
     if order == "channels-last" and made.dim() == 4:
@@ -172,7 +178,8 @@ def _tensor(values: Array, order: str, place: torch.device, dtype: torch.dtype) 
     return made
 
 
-def _near(found: torch.Tensor, exact: Array, allowed: float, what: str) -> float:
+def near(found: torch.Tensor, exact: Array, allowed: float, what: str) -> float:
+    """Hold a result against its definition; return its share of what is allowed."""
     actual = _array(found)
     require(actual.shape == exact.shape, f"{what} has shape {actual.shape}, not {exact.shape}")
     off = float(np.linalg.norm(actual - exact)) / max(float(np.linalg.norm(exact)), 1e-300)
@@ -180,7 +187,8 @@ def _near(found: torch.Tensor, exact: Array, allowed: float, what: str) -> float
     return off / allowed
 
 
-def _sloped(gradient: torch.Tensor, wanted: tuple[tuple[Array, float], ...], still: int | None, what: str) -> float:
+def sloped(gradient: torch.Tensor, wanted: tuple[tuple[Array, float], ...], still: int | None, what: str) -> float:
+    """Hold a gradient against directions and by how much the definition changes along each; return the share of what is allowed."""
     seen, allowed, worst = _array(gradient), _SLOPES[gradient.dtype], 0.0
     require(still is None or not seen[still].any(), f"{what} has a gradient in row {still}, which takes none")
     size = max(float(np.linalg.norm(seen)), 1e-12)

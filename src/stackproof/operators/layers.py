@@ -199,6 +199,7 @@ _TAILS = np.vectorize(math.erf)
 _ALPHA, _SCALE = 1.6732632423543772848, 1.0507009873554804934  # Klambauer et al., 2017
 
 ACTIVATIONS: Mapping[str, Callable[..., Any]] = {
+    "relu": lambda given: np.maximum(given, 0.0),
     "elu": lambda given, alpha=1.0: _sloped(given, alpha * np.expm1(given)),
     "celu": lambda given, alpha=1.0: _sloped(given, alpha * np.expm1(given / alpha)),
     "selu": lambda given: _SCALE * _sloped(given, _ALPHA * np.expm1(given)),
