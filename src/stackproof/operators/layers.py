@@ -118,6 +118,18 @@ def pairwise_distance(x1: Floats, x2: Floats, p: float = 2.0, eps: float = 1e-6,
     return found
 
 
+def pdist(given: Floats, p: float = 2.0) -> Floats:
+    """The p-norm of the difference of each row and each one after it."""
+    first, second = np.triu_indices(len(given), 1)
+    found: Floats = (np.abs(given[first] - given[second]) ** p).sum(-1) ** (1 / p)
+    return found
+
+
+def one_hot(given: Any, num_classes: int = -1) -> Floats:
+    """One at each label's place, and zeros."""
+    return np.asarray(given[..., None] == np.arange(num_classes), dtype=np.float64)
+
+
 def linear(given: Floats, weight: Floats, bias: Any = 0.0) -> Floats:
     """X w' + b."""
     return np.asarray(given @ weight.T + bias)
@@ -200,6 +212,9 @@ _ALPHA, _SCALE = 1.6732632423543772848, 1.0507009873554804934  # Klambauer et al
 
 ACTIVATIONS: Mapping[str, Callable[..., Any]] = {
     "relu": lambda given: np.maximum(given, 0.0),
+    "relu6": lambda given: np.clip(given, 0.0, 6.0),
+    "sigmoid": lambda given: 1 / (1 + np.exp(-given)),
+    "tanh": lambda given: np.tanh(given),  # numpy's own has no names for its arguments
     "elu": lambda given, alpha=1.0: _sloped(given, alpha * np.expm1(given)),
     "celu": lambda given, alpha=1.0: _sloped(given, alpha * np.expm1(given / alpha)),
     "selu": lambda given: _SCALE * _sloped(given, _ALPHA * np.expm1(given)),
@@ -230,6 +245,6 @@ LAYERS: Mapping[str, Callable[..., Any]] = {
     one.__name__: one
     for one in (
         batch_norm, instance_norm, group_norm, layer_norm, rms_norm, local_response_norm, normalize, cosine_similarity,
-        pairwise_distance, linear, bilinear, embedding, embedding_bag, scaled_dot_product_attention,
+        pairwise_distance, pdist, one_hot, linear, bilinear, embedding, embedding_bag, scaled_dot_product_attention,
     )
 }  # fmt: skip

@@ -178,6 +178,14 @@ def multi_margin_loss(
     return _reduced(short.sum(1) * share / given.shape[1], reduction)
 
 
+def multilabel_margin_loss(given: Floats, target: Any, reduction: str = "mean") -> Floats:
+    """What each class that is no label comes nearer than 1 to each label's, as a mean over the classes."""
+    others = ~(target[:, :, None] == np.arange(given.shape[1])).any(1)
+    named = np.take_along_axis(given, target, 1)
+    short = _positive(1 - named[:, :, None] + given[:, None]) * others[:, None]
+    return _reduced(short.sum((1, 2)) / given.shape[1], reduction)
+
+
 def soft_margin_loss(given: Floats, target: Floats, reduction: str = "mean") -> Floats:
     """log(1 + e^(-t x))."""
     return _reduced(np.logaddexp(0, -target * given), reduction)
@@ -226,6 +234,7 @@ LOSSES: Mapping[str, Callable[..., Any]] = {
     for one in (
         nll_loss, cross_entropy, binary_cross_entropy, binary_cross_entropy_with_logits, mse_loss, l1_loss, huber_loss,
         smooth_l1_loss, kl_div, poisson_nll_loss, gaussian_nll_loss, hinge_embedding_loss, margin_ranking_loss,
-        cosine_embedding_loss, triplet_margin_loss, multi_margin_loss, soft_margin_loss, multilabel_soft_margin_loss, ctc_loss,
+        cosine_embedding_loss, triplet_margin_loss, multi_margin_loss, multilabel_margin_loss,
+        soft_margin_loss, multilabel_soft_margin_loss, ctc_loss,
     )
 }  # fmt: skip

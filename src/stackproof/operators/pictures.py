@@ -64,33 +64,35 @@ def _convolution(dims: int) -> Callable[..., Floats]:
     return convolve
 
 
-def conv_transpose2d(
-    given: Floats,
-    weight: Floats,
-    bias: Any = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    output_padding: Any = 0,
-    groups: int = 1,
-    dilation: Any = 1,
-) -> Floats:
-    """Each number of the input adds the kernel, times itself, to the output."""
-    stride, padding, more, dilation = (_each(one, 2) for one in (stride, padding, output_padding, dilation))
-    count, _, *sides = given.shape
-    _, outer, *kernel = weight.shape
-    whole = [(n - 1) * s + d * (k - 1) + 1 for n, s, d, k in zip(sides, stride, dilation, kernel, strict=True)]
-    room = [one + extra for one, extra in zip(whole, more, strict=True)]
-    found = np.zeros((count, groups, outer, *room))
-    parts, kernels = given.reshape(count, groups, -1, *sides), weight.reshape(groups, -1, outer, *kernel)
-    for i, j in itertools.product(*map(range, kernel)):
-        rows, columns = (
-            slice(at * d, at * d + (n - 1) * s + 1, s)
-            for at, d, n, s in zip((i, j), dilation, sides, stride, strict=True)
-        )
-        found[..., rows, columns] += np.einsum("ngchw,gck->ngkhw", parts, kernels[..., i, j])
-    ends = [slice(p, size - p) for p, size in zip(padding, room, strict=True)]
-    found = found.reshape(count, groups * outer, *room)[..., ends[0], ends[1]]
-    return found if bias is None else found + bias.reshape(-1, 1, 1)
+def _transposed(dims: int) -> Callable[..., Floats]:
+    def spread(
+        given: Floats,
+        weight: Floats,
+        bias: Any = None,
+        stride: Any = 1,
+        padding: Any = 0,
+        output_padding: Any = 0,
+        groups: int = 1,
+        dilation: Any = 1,
+    ) -> Floats:
+        """Each number of the input adds the kernel, times itself, to the output."""
+        stride, padding, more, dilation = (_each(one, dims) for one in (stride, padding, output_padding, dilation))
+        count, _, *sides = given.shape
+        _, outer, *kernel = weight.shape
+        whole = [(n - 1) * s + d * (k - 1) + 1 for n, s, d, k in zip(sides, stride, dilation, kernel, strict=True)]
+        found = np.zeros((count, groups, outer, *(one + extra for one, extra in zip(whole, more, strict=True))))
+        parts, kernels = given.reshape(count, groups, -1, *sides), weight.reshape(groups, -1, outer, *kernel)
+        for where in itertools.product(*map(range, kernel)):
+            met = zip(where, dilation, sides, stride, strict=True)
+            cut: Any = (..., *(slice(at * d, at * d + (n - 1) * s + 1, s) for at, d, n, s in met))
+            at_place: Any = (..., *where)
+            found[cut] += np.einsum("ngc...,gck->ngk...", parts, kernels[at_place])
+        room = found.shape[3:]
+        ends: Any = (..., *(slice(p, size - p) for p, size in zip(padding, room, strict=True)))
+        found = found.reshape(count, groups * outer, *room)[ends]
+        return found if bias is None else np.asarray(found + bias.reshape(-1, *[1] * dims))
+
+    return spread
 
 
 def _maximum(dims: int) -> Callable[..., Floats]:
@@ -133,11 +135,13 @@ def _average(dims: int) -> Callable[..., Floats]:
     return pool
 
 
-def lp_pool2d(given: Floats, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Floats:
-    """The p-norm of each window."""
-    windows = _windows(given**norm_type, kernel_size, stride or kernel_size, 0, 1, 0.0, ceil_mode)
-    found: Floats = windows.sum((0, 1)) ** (1 / norm_type)
-    return found
+def _root_of_powers(dims: int) -> Callable[..., Floats]:
+    def pool(given: Floats, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Floats:
+        """The p-norm of each window."""
+        windows = _windows(given**norm_type, kernel_size, stride or kernel_size, 0, 1, 0.0, ceil_mode)
+        return np.asarray(windows.sum(tuple(range(dims))) ** (1 / norm_type))
+
+    return pool
 
 
 def _adaptive(take: Callable[[Floats], Floats]) -> Callable[..., Floats]:
@@ -219,6 +223,34 @@ def unfold(given: Floats, kernel_size: Any, dilation: Any = 1, padding: Any = 0,
     return windows.transpose(2, 3, 0, 1, 4, 5).reshape(len(given), -1, int(np.prod(windows.shape[4:])))
 
 
+def fold(
+    given: Floats, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
+) -> Floats:
+    """Add up what `unfold` wrote one under another, each number where it came from."""
+    (rows, columns), (high, wide) = _each(output_size, 2), _each(kernel_size, 2)
+    places = np.arange(rows * columns, dtype=np.float64).reshape(1, 1, rows, columns)
+    met = _windows(places, kernel_size, stride, padding, dilation, -1.0).reshape(high * wide, -1).astype(int)
+    parts = given.reshape(len(given), -1, high * wide, given.shape[-1])
+    found = np.zeros((*parts.shape[:2], rows * columns + 1))  # the last takes what was padding
+    for at in range(high * wide):
+        for number, place in enumerate(met[at]):
+            found[..., place] += parts[:, :, at, number]
+    return np.asarray(found[..., :-1].reshape(*parts.shape[:2], rows, columns))
+
+
+def affine_grid(theta: Floats, size: Any, align_corners: bool = False) -> Floats:
+    """Where each pixel of (N, C, H, W) is taken from: matrices (N, 2, 3) times its place (x, y, 1) between -1 and 1."""
+    lines = [np.linspace(-1, 1, n) if align_corners else (2 * np.arange(n) + 1) / n - 1 for n in size[2:]]
+    y, x = np.meshgrid(*lines, indexing="ij")
+    return np.asarray(np.einsum("nij,hwj->nhwi", theta, np.stack([x, y, np.ones_like(x)], -1)))
+
+
+def channel_shuffle(given: Floats, groups: int) -> Floats:
+    """The first channel of each group, then the second of each (Zhang et al., 2018)."""
+    parts = given.reshape(len(given), groups, -1, *given.shape[2:])
+    return np.asarray(parts.swapaxes(1, 2).reshape(given.shape))
+
+
 def pixel_shuffle(given: Floats, upscale_factor: int) -> Floats:
     """Channels become pixels (Shi et al., 2016)."""
     count, _, rows, columns = given.shape
@@ -269,13 +301,16 @@ PICTURES: Mapping[str, Callable[..., Any]] = {
     **{f"conv{dims}d": _convolution(dims) for dims in (1, 2, 3)},
     **{f"max_pool{dims}d": _maximum(dims) for dims in (1, 2, 3)},
     **{f"avg_pool{dims}d": _average(dims) for dims in (1, 2, 3)},
-    **dict.fromkeys(("adaptive_avg_pool1d", "adaptive_avg_pool2d"), _adaptive(lambda part: part.mean(-1))),
-    **dict.fromkeys(("adaptive_max_pool1d", "adaptive_max_pool2d"), _adaptive(lambda part: part.max(-1))),
-    "conv_transpose2d": conv_transpose2d,
-    "lp_pool2d": lp_pool2d,
+    **dict.fromkeys((f"adaptive_avg_pool{dims}d" for dims in (1, 2, 3)), _adaptive(lambda part: part.mean(-1))),
+    **dict.fromkeys((f"adaptive_max_pool{dims}d" for dims in (1, 2, 3)), _adaptive(lambda part: part.max(-1))),
+    **{f"conv_transpose{dims}d": _transposed(dims) for dims in (1, 2, 3)},
+    **{f"lp_pool{dims}d": _root_of_powers(dims) for dims in (1, 2)},
     "interpolate": interpolate,
     "pad": pad,
     "unfold": unfold,
+    "fold": fold,
+    "affine_grid": affine_grid,
+    "channel_shuffle": channel_shuffle,
     "pixel_shuffle": pixel_shuffle,
     "pixel_unshuffle": pixel_unshuffle,
     "grid_sample": grid_sample,
