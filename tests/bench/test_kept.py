@@ -12,6 +12,7 @@ from stackproof.base.toml import Table
 from stackproof.bench import kept
 from stackproof.device.devices import HOST
 from stackproof.record.checks import CheckFailed
+from stackproof.workloads import sdpa
 from stackproof.workloads.copies import Copy
 from stackproof.workloads.gemm import Gemm
 from stackproof.workloads.sdpa import Attention
@@ -140,13 +141,42 @@ def test_a_run_that_is_left_out_now_and_then_is_found(kind: str, each: int, monk
     """It leaves what the run before it wrote, which is right; honest runs raise no alarm, and are counted."""
     work = product_or_copy(kind)
     work.prove()
-    assert kept.require_written(work, HOST, 60.0) == {"runs looked at one by one": kept.SINGLE}
+    assert kept.require_single(work, HOST, 60.0) == {"runs looked at one by one": kept.SINGLE}
     monkeypatch.setattr(work, "run", Skipped(work.run, each))
     with pytest.raises(CheckFailed, match=rf"run {each} of those .* did nothing"):
-        kept.require_written(work, HOST, 60.0)
+        kept.require_single(work, HOST, 60.0)
+
+
+def attention(*, backward: bool) -> Attention:
+    """Return small attention."""
+    table = {"batch": 1, "heads": 2, "length": 16, "width": 8, "dtype": "float32", "backward": backward}
+    return Attention(Setting(HOST, "tiny", Table(Path("benchmarks.toml"), table)))
+
+
+@pytest.mark.parametrize("each", [2, 7, 31])
+@pytest.mark.parametrize("backward", [False, True])
+def test_attention_that_is_left_out_now_and_then_is_found(
+    backward: bool, each: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What an earlier call made is given once more, right as it is."""
+    work = attention(backward=backward)
+    work.prove()
+    assert kept.require_single(work, HOST, 60.0) == {"runs looked at one by one": kept.SINGLE}
+    own, results = sdpa.scaled_dot_product_attention, list[torch.Tensor]()
+
+    def lazy(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *, is_causal: bool) -> torch.Tensor:
+        skipped = results and len(results) % each == 0
+        results.append(results[-1] if skipped else own(query, key, value, is_causal=is_causal))
+        return results[-1]
+
+    monkeypatch.setattr(sdpa, "scaled_dot_product_attention", lazy)
+    work.run()
+    with pytest.raises((CheckFailed, RuntimeError), match="gave what an earlier one had left|second time"):
+        kept.require_single(work, HOST, 60.0)
+    work.close()
 
 
 def test_few_runs_are_looked_at_where_there_is_no_time() -> None:
     """And none of work that makes what it returns."""
-    assert kept.require_written(product_or_copy("product"), HOST, -1.0) == {"runs looked at one by one": 2}
-    assert kept.require_written(Told(), HOST, 60.0) == {}
+    assert kept.require_single(product_or_copy("product"), HOST, -1.0) == {"runs looked at one by one": 4}
+    assert kept.require_single(Told(), HOST, 60.0) == {}

@@ -15,10 +15,16 @@ WIDTH = 300  # a whole stretch and a part of one
 Spoil = Callable[[torch.Tensor], object]
 
 
-def judged(dtype: torch.dtype, spoil: Spoil = lambda _: None) -> Deviation:
-    """Multiply, spoil and judge."""
+def factors(dtype: torch.dtype, rows: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return what is multiplied."""
     generator = torch.Generator().manual_seed(1)
-    left, right = (torch.randn(*shape, generator=generator).to(dtype) for shape in ((40, 128), (128, WIDTH)))
+    left, right = (torch.randn(*shape, generator=generator).to(dtype) for shape in ((rows, 128), (128, WIDTH)))
+    return left, right
+
+
+def judged(dtype: torch.dtype, spoil: Spoil = lambda _: None, rows: int = 40) -> Deviation:
+    """Multiply, spoil and judge."""
+    left, right = factors(dtype, rows)
     found = (left.double() @ right.double()).to(dtype)
     spoil(found)
     flips = signs(WIDTH, 2)
@@ -50,6 +56,32 @@ def test_what_is_wrong_anywhere_is_caught(spoil: Spoil, dtype: torch.dtype) -> N
     """A number, rows, columns, 2 % throughout, and what was never written."""
     with pytest.raises(CheckFailed, match="the product: "):
         judged(dtype, spoil)
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda found: found.copy_(larger(found, 1.004)),
+        lambda found: found.copy_(cut(found)),
+    ],
+    ids=["a factor", "cut"],
+)
+def test_less_than_a_rounding_throughout_is_caught(spoil: Spoil) -> None:
+    """Rounding goes either way and evens out: 0.4 % too large throughout, or cut and never rounded up, is none in bfloat16."""
+    judged(torch.bfloat16, rows=800)
+    with pytest.raises(CheckFailed, match=r"too (large|small) throughout, by [01]\.\d+ units of rounding"):
+        judged(torch.bfloat16, spoil, rows=800)
+
+
+def cut(found: torch.Tensor) -> torch.Tensor:
+    """Return the product once more, of which the bits that bfloat16 has no room for are dropped."""
+    return (larger(found, 1.0).view(torch.int32) & -65536).view(torch.float32)
+
+
+def larger(found: torch.Tensor, factor: float) -> torch.Tensor:
+    """Return the product once more in float32, too large by a factor."""
+    left, right = factors(found.dtype, len(found))
+    return left.float() @ right.float() * factor
 
 
 def test_folding_adds_up_under_the_signs() -> None:

@@ -348,6 +348,10 @@ def test_what_changes_results_is_told() -> None:
         ("HIPBLASLT_ALLOW_TF32", "1"),
         ("HSA_OVERRIDE_GFX_VERSION", "10.3.0"),
         ("PYTORCH_TUNABLEOP_ENABLED", "1"),
+        ("ATEN_CPU_CAPABILITY", "avx2"),
+        ("CUBLAS_EMULATE_SINGLE_PRECISION", "1"),
+        ("CUBLAS_EMULATE_DOUBLE_PRECISION", "1"),
+        ("IPEX_FP32_MATH_MODE", "BF32"),
     ],
 )
 def test_what_changes_results_is_known(name: str, value: str) -> None:

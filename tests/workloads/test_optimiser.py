@@ -42,3 +42,30 @@ def test_a_step_that_does_nothing_is_caught(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(work.optimiser, "step", lambda: None)
     with pytest.raises(CheckFailed):
         work.prove()
+
+
+def test_a_step_that_is_left_out_now_and_then_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing counts the steps of SGD; a single one shows in the smallest parameters."""
+    work = OptimiserStep(setting(workload="classifier"))
+    work.prove()
+    assert all(work.single() for _ in range(5))
+    monkeypatch.setattr(work.optimiser, "step", lambda: None)
+    with pytest.raises(CheckFailed, match="a step of SGD: the"):
+        work.single()
+
+
+def test_a_step_that_changes_its_gradients_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Held against what it made of them it would be right."""
+    work = OptimiserStep(setting(workload="classifier"))
+    work.prove()
+    own = work.optimiser.step
+
+    def wrong() -> None:
+        for parameter in work.parameters:
+            assert parameter.grad is not None
+            parameter.grad.mul_(1.02)
+        own()
+
+    monkeypatch.setattr(work.optimiser, "step", wrong)
+    with pytest.raises(CheckFailed, match="a step of SGD changed the gradients that it was given"):
+        work.conclude()

@@ -156,7 +156,7 @@ def test_a_step_takes_the_gradients_that_were_proved(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(work.job, "step", step)
     _larger(work.job, monkeypatch, 1.2, when=lambda: bool(stepping))
     work.run()
-    with pytest.raises(CheckFailed, match=r"in a timed step gradients are 0\.2 of their length"):
+    with pytest.raises(CheckFailed, match=r"the gradient in a timed step: error 0\.2 against float64"):
         work.conclude()
 
 
@@ -165,3 +165,57 @@ def test_what_is_not_installed_is_skipped_with_its_rule(monkeypatch: pytest.Monk
     monkeypatch.setattr(Workload, "missing", lambda _: "it needs a package")
     with pytest.raises(CapabilityMissing, match=r"data/workloads.toml: it needs a package"):
         TrainingSteps(setting(workload="classifier"))
+
+
+@pytest.mark.parametrize("what", ["step", "backward", "half"])
+def test_a_step_that_is_left_out_now_and_then_is_caught(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The optimiser's, one of the backward passes, or half of each gradient: single steps from the start are alike."""
+    work = TrainingSteps(setting(workload="llama3-8b-lora"))
+    assert not work.single()
+    work.prove()
+    assert all(work.single() for _ in range(3))
+    job, calls = work.job, list[int]()
+    backward = job.differentiate
+
+    def lazy(loss: torch.Tensor) -> None:
+        calls.append(1)
+        if what == "half" or len(calls) > 1:
+            backward(loss * 0.5 if what == "half" else loss)
+        else:
+            backward(loss * 0)
+
+    if what == "step":
+        monkeypatch.setattr(job.optimiser, "step", lambda: None)
+    else:
+        monkeypatch.setattr(job, "differentiate", lazy)
+    with pytest.raises(CheckFailed, match="otherwise than the others" if what == "step" else "not as the others were"):
+        work.single()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("momentum", [0.0, 0.0301])
+def test_running_statistics_of_a_timed_step_are_held(momentum: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Frozen, or three parts in a thousand too fast, while gradients and parameters are right."""
+    work = TrainingSteps(setting(workload="yolov8n"))
+    work.prove()
+    work.run()
+    work.conclude()
+    work.run()
+    norms = [one for one in work.job.model.modules() if isinstance(one, torch.nn.BatchNorm2d)]
+    for norm in norms:
+        assert norm.momentum == pytest.approx(0.03)
+        monkeypatch.setattr(norm, "momentum", momentum)
+    with pytest.raises(CheckFailed, match="a timed step changed the model's buffers"):
+        work.conclude()
+
+
+def test_gradients_that_tf32_does_not_move_are_held_closely(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a device has none, its switch widens nothing: two per cent in a timed step are a failure."""
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", True)
+    work = TrainingSteps(setting(workload="classifier"))
+    work.prove()
+    _larger(work.job, monkeypatch, 1.02, when=lambda: work._losses is not None)
+    work.run()
+    work.run()
+    with pytest.raises(CheckFailed, match="the gradient in a timed step: error 0.02"):
+        work.conclude()

@@ -27,6 +27,9 @@ WORST = 8.0
 """Units that the worst sum may be off. Seen on the CPU over dtypes and sizes: up to 2.2."""
 MEAN = 1.5
 """Units that the root mean square may be off. Seen on the CPU: up to 0.51."""
+WHOLE = 0.5
+"""Units that all numbers may be too large or too small by, as a whole: rounding goes either way, and over so many numbers evens out."""
+_SIGMAS = 6.0
 _THREADS = 8
 _CHUNK = 1 << 24  # numbers folded at once: 128 MiB of float64
 
@@ -52,11 +55,12 @@ class ExpectedSums:
     sums: Floats
     scale: Floats
 
-    def judge(self, found: Floats, unit: float, what: str) -> Deviation:
+    def judge(self, found: Floats, unit: float, what: str, whole: float = WHOLE) -> Deviation:
         """Hold sums against what is expected.
 
         Rounding moves a sum by `unit` times its scale, the size that its terms have before anything cancels. The worst sum and the
-        root mean square of all are bounded, so that neither one wrong tile nor a little error everywhere passes.
+        root mean square of all are bounded, so that neither one wrong tile nor a little error everywhere passes; and so is that part of it
+        which is one factor for all, to `whole` units and what chance leaves of so many sums.
 
         Raises:
             CheckFailed: one of them, or all together, are further off than rounding explains, or are not finite.
@@ -69,7 +73,21 @@ class ExpectedSums:
         seen = Deviation(off.size, float(off.max()), float(np.sqrt(np.mean(off**2))))
         if not (seen.worst <= WORST and seen.mean <= MEAN):  # NaN is neither
             raise CheckFailed(f"{what}: {_blame(off)}; {seen.said} are allowed of {seen.count} sums against float64")
+        self._require_level((found - self.sums) / unit, seen, what, whole)
         return seen
+
+    def _require_level(self, off: Floats, seen: Deviation, what: str, whole: float) -> None:
+        """Require that no one factor makes all numbers too large, or too small."""
+        square = float(np.sum(self.sums**2))
+        if not square:
+            return
+        factor = float(np.sum(off * self.sums)) / square
+        chance = _SIGMAS * seen.mean * float(np.sqrt(np.sum((self.scale * self.sums) ** 2))) / square
+        require(
+            abs(factor) <= whole + chance,
+            f"{what}: too {'large' if factor > 0 else 'small'} throughout, by {abs(factor):.2f} units of rounding; "
+            f"{whole + chance:.2f} are allowed",
+        )
 
 
 def _blame(off: Floats) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 
@@ -12,6 +12,9 @@ from stackproof.workloads.base import Job
 from stackproof.workloads.training import SEED
 from stackproof.workloads.updates import Update
 from stackproof.workloads.work import OfWorkload, Setting, Work
+
+_FEW = 3
+"""So many parameters tell whether a step was taken."""
 
 
 class OptimiserStep(Work):
@@ -28,6 +31,7 @@ class OptimiserStep(Work):
         self.job.differentiate(self.job.forward(0)[1])
         self.optimiser = self.job.optimiser
         self._runs = 0
+        self._gradients = [one.grad.cpu().clone() for one in self.parameters if one.grad is not None]
 
     @property
     def parameters(self) -> list[torch.Tensor]:
@@ -58,6 +62,12 @@ class OptimiserStep(Work):
             f"{self._runs} steps were asked for, and the optimiser counted {sorted(counted)}",
         )
 
+    def single(self) -> bool:
+        """Hold the smallest parameters and their state against the closed form: a step that is left out shows in each."""
+        moved = (one for one in self.parameters if one.grad is not None and bool(one.grad.any()))
+        self._stepped(sorted(moved, key=torch.Tensor.numel)[:_FEW])
+        return True
+
     def again(self) -> None:
         """Count the steps, and hold one more against the closed form."""
         self.verify()
@@ -69,11 +79,18 @@ class OptimiserStep(Work):
             self.again()
         return {"parameters": sum(parameter.numel() for parameter in self.parameters)}
 
-    def _stepped(self) -> float:
-        """Take a step and return how much of the bound its worst number takes."""
-        update = Update(self.optimiser)
+    def _stepped(self, parameters: Sequence[torch.Tensor] = ()) -> float:
+        """Take a step and return how much of the bound the worst number takes, of these parameters or of all."""
+        update = Update(self.optimiser, parameters)
         self.run()
-        return update.share()
+        share = update.share()
+        if not parameters:
+            given = [one.grad for one in self.parameters if one.grad is not None]
+            same = len(given) == len(self._gradients) and all(
+                torch.equal(one.cpu(), kept) for one, kept in zip(given, self._gradients, strict=True)
+            )
+            require(same, f"a step of {update.name} changed the gradients that it was given")
+        return share
 
 
 KINDS = {"optimiser": OptimiserStep}

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from stackproof.device.devices import HOST
 from stackproof.device.numerics import shortened
 from stackproof.operators import forms
 from stackproof.record.checks import require
@@ -64,6 +65,10 @@ def _tensors(outputs: Any) -> list[torch.Tensor]:
 SEED = 7
 ROUNDED = 0.5
 """How far tf32 may move gradients that were proved without it: 0.18 of a full YOLOv8n on an H200, whose targets jump with its outputs."""
+_KEPT = 1e-3
+"""How far a step in float32 may move running means and variances from where they belong."""
+_SAME = 1e-5
+"""Gradients that are as near in both were not rounded to tf32: the device has none, and what is timed is held like what was proved."""
 STEPPED = 0.02
 """AdamW's first step is the sign of each gradient: those that are rounding noise go either way."""
 _TINY = sys.float_info.min
@@ -90,6 +95,8 @@ class TrainingSteps(Work):
         self._end: torch.Tensor | None = None
         self._proved: Proved | None = None
         self._rounded: Gradients | None = None
+        self._single: tuple[Gradients, Gradients] | None = None
+        self._kept: Gradients = {}
         self._runs = 0
         self._start = {name: tensor.detach().cpu().clone() for name, tensor in self._state().items()}
 
@@ -118,12 +125,28 @@ class TrainingSteps(Work):
         """Hold the job, or its tiny sibling and then the job itself, against a reference."""
         if self.preset == "tiny":
             said, self._proved = against_float64(self.workload, self.job, self.device)
+            self._kept = self._averaged()
             return said + unanchored(self.job.optimiser)
         twin = self.build("tiny", torch.float32, self.job.recipe.autocast)
         sibling, _ = against_float64(self.workload, twin, self.device)
         said = against_itself(self.job, widened_twin(self.workload, self.job, self.device), self._dead())
         self._proved = as_before(self.workload.name, self.job)
         return f"tiny: {sibling}; full: {said}{unanchored(self.job.optimiser)}"
+
+    def _averaged(self) -> Gradients:
+        """Return what a step's forward must leave in each floating buffer that it moves, such as running means, in float64 on the CPU."""
+        moving = [
+            name for name, one in self.job.model.named_buffers()
+            if one.is_floating_point() and not torch.equal(one.cpu(), self._start[name])
+        ]  # fmt: skip
+        if not moving:
+            return {}
+        exact = self.workload.build(HOST.torch, "tiny", SEED, torch.float64)
+        with torch.no_grad():
+            for index in range(len(exact.batches)):
+                exact.forward(index)
+        found = dict(exact.model.named_buffers())
+        return {name: found[name] - self._start[name] for name in moving}
 
     def _dead(self) -> frozenset[str]:
         """Return the kinds of parameters none of which has a gradient in exact arithmetic."""
@@ -136,13 +159,16 @@ class TrainingSteps(Work):
         if self.arithmetic == "tf32" or torch.get_float32_matmul_precision() != "highest":
             with shortened(False):
                 exact = self.job.observe().gradients
-            self._rounded = self.job.observe().gradients
-            _require_near(self._rounded, exact, ROUNDED, "in the precision that is timed")
+            rounded = self.job.observe().gradients
+            if _apart(rounded, exact, "in the precision that is timed") > _SAME:
+                _require_near(rounded, exact, ROUNDED, "in the precision that is timed")
+                self._rounded = rounded
 
     def run(self) -> torch.Tensor:
         """Train one step; before the first one, keep what it finds."""
         if self._proved is not None and self._losses is None:
             self._round()
+            self._reset()
         loss = self.job.step()
         self._runs += 1
         self._losses = (self._losses or (loss, loss))[0], loss
@@ -158,12 +184,15 @@ class TrainingSteps(Work):
         """Go back to where the job was proved, if it was."""
         if self._end is None and self._losses is not None:
             self._end = self._losses[1]
+        self._reset()
+        return self._proved is not None
+
+    def _reset(self) -> None:
         with torch.no_grad():
             for name, tensor in self._state().items():
                 tensor.copy_(self._start[name])
         self.job.optimiser.state.clear()
         self._runs = 0
-        return self._proved is not None
 
     def again(self) -> None:
         """Hold the step that began where the job was proved, or take one: its gradients, and what its optimiser did with them."""
@@ -178,6 +207,24 @@ class TrainingSteps(Work):
             self.restart()
             self._proved.hold(self.job, " after the timed steps")
 
+    def single(self) -> bool:
+        """Take a step from where the job was proved: gradients and how far parameters move are those of the first such step."""
+        if self._proved is None:
+            return False
+        self.restart()
+        self.run()
+        trained = {name: one for name, one in self.job.model.named_parameters() if one.requires_grad}
+        given = {name: one.grad.cpu() for name, one in trained.items() if one.grad is not None}
+        moved = {name: one.detach().cpu() - self._start[name] for name, one in trained.items()}
+        if self._single is None:
+            self._require_step(self._proved)
+            self._single = given, moved
+            return True
+        _require_near(given, self._single[0], AGAIN, "is not as the others were:")
+        far = _apart(moved, self._single[1], "")
+        require(far <= AGAIN, f"moved the parameters otherwise than the others, by {far:.2g} of how far those did")
+        return True
+
     def _require_step(self, proved: Proved) -> None:
         trained = {name: one for name, one in self.job.model.named_parameters() if one.grad is not None}
         used = {name: one.grad.cpu() for name, one in trained.items() if one.grad is not None}
@@ -187,6 +234,8 @@ class TrainingSteps(Work):
             proved.require(StepResult(loss, loss, used), " in a timed step")
         else:
             _require_near(used, self._rounded, AGAIN, "in a timed step")
+        if self._kept:
+            self._require_kept()
         if not written(self.job.optimiser):
             update = Update(self.job.optimiser)
             self.run()
@@ -198,6 +247,21 @@ class TrainingSteps(Work):
             self._require_changed({name: (self._start[name], trained[name], used[name]) for name in mine}, group)
         moved = [name for name in named.values() if not torch.equal(trained[name].detach().cpu(), self._start[name])]
         require(not moved, f"a step changed {moved[:1]}, which no group of the optimiser has")
+
+    def _require_kept(self) -> None:
+        """Hold what the step's forward left in buffers."""
+        found = dict(self.job.model.named_buffers())
+        changes = {name: found[name].cpu().double() - self._start[name] for name in self._kept}
+        far, allowed = _apart(changes, self._kept, ""), _KEPT if self._exact else AGAIN
+        require(
+            far <= allowed,
+            f"a timed step changed the model's buffers by {far:.2g} of the change otherwise than float64, {allowed} are allowed",
+        )
+
+    @property
+    def _exact(self) -> bool:
+        """Whether what is timed rounds as float32 does, and no more."""
+        return self._rounded is None and self.dtype == "float32"
 
     def _require_changed(self, steps: Mapping[str, tuple[torch.Tensor, ...]], options: Mapping[str, Any]) -> None:
         """Hold what a step made of parameters: each as it was, as it is, and its gradient."""
@@ -243,13 +307,18 @@ def _length(vector: Any) -> float:
 
 def _require_near(seen: Gradients, known: Gradients, allowed: float, where: str) -> None:
     """Require gradients of the same parameters, as one vector within `allowed` of its length."""
+    apart = _apart(seen, known, where)
+    require(
+        apart <= allowed,
+        f"{where} gradients are {apart:.2g} of their length from those that were proved, {allowed} are allowed",
+    )
+
+
+def _apart(seen: Gradients, known: Gradients, where: str) -> float:
+    """Return how far apart gradients of the same parameters are as one vector, of its length."""
     require(seen.keys() == known.keys(), f"{where} there are gradients for other parameters than were proved")
     whole = math.hypot(*(_length(on_host(one)) for one in known.values()))
-    apart = math.hypot(*(_length(on_host(seen[name]) - on_host(one)) for name, one in known.items()))
-    require(
-        apart <= allowed * whole,
-        f"{where} gradients are {apart / max(whole, _TINY):.2g} of their length from those that were proved, {allowed} are allowed",
-    )
+    return math.hypot(*(_length(on_host(seen[name]) - on_host(one)) for name, one in known.items())) / max(whole, _TINY)
 
 
 KINDS = {"training": TrainingSteps}

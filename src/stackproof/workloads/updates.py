@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -57,11 +57,11 @@ def written(optimiser: torch.optim.Optimizer) -> bool:
 
 
 class Update:
-    """An optimiser before a step; after it, `share` says how much of its bound the worst number takes."""
+    """An optimiser before a step; after it, `share` says how much of its bound the worst number of all, or of some, parameters takes."""
 
-    def __init__(self, optimiser: torch.optim.Optimizer) -> None:
+    def __init__(self, optimiser: torch.optim.Optimizer, some: Sequence[torch.Tensor] = ()) -> None:
         self.optimiser, self.name = optimiser, type(optimiser).__name__
-        self._parameters = [one for group in optimiser.param_groups for one in group["params"]]
+        self._parameters = list(some) or [one for group in optimiser.param_groups for one in group["params"]]
         self._options = {id(one): group for group in optimiser.param_groups for one in group["params"]}
         self._before = {id(one): self._state(one) for one in self._parameters}
 

@@ -79,6 +79,14 @@ class Work(ABC):
         """Return what each run writes anew, all of it and the same from the same inputs; nothing where runs make what they return."""
         return None
 
+    def single(self) -> bool:
+        """Take one run and hold it closely enough to see that it was not left out; false where nothing can be held.
+
+        Raises:
+            CheckFailed: it did nothing, or something else than was proved.
+        """
+        return False
+
     def again(self) -> None:
         """Look at the last run; then spoil, run once more and look at that.
 
