@@ -21,6 +21,8 @@ from suites.common import SEED, possible
 
 _TURNED = 2e-3
 """Angles of 8191 in float32 are 5e-4 off at most; what a place turns by is 1."""
+_BATCHES = 12
+"""After so many the share of the last one is small, and how it is counted shows."""
 ORDERS = {"contiguous": torch.contiguous_format, "channels-last": torch.channels_last}
 
 
@@ -131,18 +133,18 @@ def test_statistics(momentum: float | None, device: Device, figures: dict[str, F
         for layer, shape in ((nn.BatchNorm1d, (9, 5)), (nn.BatchNorm1d, (4, 5, 7)), (nn.BatchNorm3d, (2, 5, 3, 4, 2))):
             norm = layer(5, eps=0.01, momentum=momentum).to(place, dtype)
             mean, variance = np.zeros(5), np.ones(5)
-            for turn in range(1, 5):
+            for turn in range(1, _BATCHES + 2):
                 x = drawn(*shape, key=turn) * turn + turn
                 share = 1 / turn if momentum is None else momentum
                 axes = (0, *range(2, x.ndim))
                 mean = (1 - share) * mean + share * x.mean(axes)
                 variance = (1 - share) * variance + share * x.var(axes, ddof=1)
-                norm.train(turn < 4)(torch.tensor(x, dtype=dtype, device=place))
-                if turn < 4:
+                norm.train(turn <= _BATCHES)(torch.tensor(x, dtype=dtype, device=place))
+                if turn <= _BATCHES:
                     kept = {"mean": mean, "variance": variance}
             state = norm.state_dict()
             found = {"mean": state["running_mean"], "variance": state["running_var"]}
-            figures[f"{dtype}, {len(shape)}-d"] = hold(found, kept, dtype, f"{layer.__name__} after three batches")
+            figures[f"{dtype}, {len(shape)}-d"] = hold(found, kept, dtype, f"{layer.__name__} after {_BATCHES} batches")
     figures["summary"] = "running statistics of three layers are their definition"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -41,6 +42,16 @@ def _config(rank: int = _RANK, **more: Any) -> Any:
     """Return the configuration of adapters for the one layer of a network."""
     options = {"lora_alpha": rank * _SCALING, "lora_dropout": 0.0, "target_modules": ["0"], **more}
     return _peft().LoraConfig(r=rank, **options)
+
+
+def _possible(options: Mapping[str, Any]) -> Any:
+    """Return a configuration, or end the check with the rule that says that this release of peft has no such adapters."""
+    lacking = [name for name in options if name not in inspect.signature(_peft().LoraConfig).parameters]
+    if lacking:
+        raise CapabilityMissing(
+            f"{places.table('workloads.toml')}: peft {_peft().__version__} has no {', '.join(lacking)}"
+        )
+    return _config(**options)
 
 
 def _fill(layer: Any, values: Mapping[str, Floats]) -> None:
@@ -137,6 +148,17 @@ def _decomposed() -> _Kind:
     return _Kind(nn.Linear(_INNER, _OUTER, bias=False), x, values, {"output": output, **gradients})
 
 
+def _with_bias() -> _Kind:
+    """B has a bias of its own, which is scaled with it, beside that of the layer."""
+    x, w, c = drawn(3, _INNER), drawn(_OUTER, _INNER, key=1), drawn(_OUTER, key=5)
+    a, b, d = drawn(_RANK, _INNER, key=2), drawn(_OUTER, _RANK, key=3), drawn(_OUTER, key=4)
+    output = x @ w.T + c + _SCALING * ((x @ a.T) @ b.T + d)
+    slope = _SCALING * _slope(output)
+    gradients = _moved({"A": (slope @ b).T @ x, "B": slope.T @ (x @ a.T)}) | {"lora_B.default.bias": slope.sum(0)}
+    values = {**_named(w, a, b), "base_layer.bias": c, "lora_B.default.bias": d}
+    return _Kind(nn.Linear(_INNER, _OUTER), x, values, {"output": output, **gradients})
+
+
 def _slope(output: Floats) -> Floats:
     """Return the gradient that an output is given."""
     return drawn(*output.shape, key=9)
@@ -154,6 +176,7 @@ _KINDS: Mapping[str, tuple[Callable[[], _Kind], dict[str, Any]]] = {
     "convolution": (_convolution, {}),
     "embedding": (_embedding, {}),
     "decomposed": (_decomposed, {"use_dora": True}),
+    "with-bias": (_with_bias, {"lora_bias": True}),
 }
 
 
@@ -164,7 +187,7 @@ def test_kind(kind: str, device: Device, figures: dict[str, Figure]) -> None:
     make, options = _KINDS[kind]
     for place, dtype in settings(device):
         layer, x, values, exact = make()
-        model = _peft().get_peft_model(nn.Sequential(layer), _config(**options)).to(place, dtype)
+        model = _peft().get_peft_model(nn.Sequential(layer), _possible(options)).to(place, dtype)
         adapted = model.base_model.model[0]
         _fill(adapted, values)
         given = torch.tensor(x, device=place, dtype=None if x.dtype.kind == "i" else dtype)
@@ -188,7 +211,8 @@ def test_ways(device: Device, tmp_path: Path, figures: dict[str, Figure]) -> Non
     plain, both = x @ w.T, x @ w.T + parts[0] + parts[1]
     exact = {
         "the first": plain + parts[0], "the other": plain + parts[1], "both": both, "none": plain, "both again": both,
-        "merged": both, "none of the merged": plain, "parted": both, "the weight, parted": w, "the other, kept": plain + parts[1],
+        "merged": both, "merged safely": both, "none of the merged": plain, "parted": both, "the weight, parted": w,
+        "the other, kept": plain + parts[1],
     }  # fmt: skip
     for place, dtype in settings(device):
         given = torch.tensor(x, dtype=dtype, device=place)
@@ -217,12 +241,16 @@ def _ways(model: Any, given: torch.Tensor) -> dict[str, torch.Tensor]:
     with model.disable_adapter():
         found["none"] = model(given)
     found["both again"] = model(given)
+    layer = model.base_model.model[0]
+    layer.merge(safe_merge=True)
+    found["merged safely"] = layer.base_layer(given)
+    layer.unmerge()
     model.merge_adapter()
-    found["merged"] = model.base_model.model[0].base_layer(given)
+    found["merged"] = layer.base_layer(given)
     with model.disable_adapter():
         found["none of the merged"] = model(given)
     model.unmerge_adapter()
-    found["parted"], found["the weight, parted"] = model(given), model.base_model.model[0].base_layer.weight
+    found["parted"], found["the weight, parted"] = model(given), layer.base_layer.weight
     return found
 
 
@@ -261,3 +289,26 @@ def test_dropout(device: Device, figures: dict[str, Figure]) -> None:
     require(torch.equal(model.eval()(given), given * 3), "in evaluation something is dropped")
     figures |= {"share": dropped[0], "allowed": allowed}
     figures["summary"] = f"a share of {dropped[0]:.5f} of {count} numbers is dropped, {_RATE} was asked for"
+
+
+@pytest.mark.deadline(60)
+def test_start(device: Device, figures: dict[str, Figure]) -> None:
+    """A new adapter changes nothing: B is zero, and A is even between -1 / sqrt(n) and 1 / sqrt(n) of n inputs (Kaiming's rule)."""
+    inner, rank = 256, 512
+    device.seed(SEED)
+    layer = nn.Linear(inner, _OUTER, bias=False).to(device.torch)
+    given = torch.tensor(drawn(3, inner), dtype=torch.float32, device=device.torch)
+    before = layer(given)
+    model = _peft().get_peft_model(nn.Sequential(layer), _config(rank))
+    require(torch.equal(model(given), before), "a new adapter changes what the layer gives")
+    adapted = model.base_model.model[0]
+    down = adapted.lora_A["default"].weight.detach().double().cpu().numpy() * math.sqrt(inner)
+    require(not bool(adapted.lora_B["default"].weight.any()), "B of a new adapter is not zero")
+    away = 5 * math.sqrt(4 / 45 / down.size)  # the variance of a square of even numbers is 4 / 45
+    share, largest = float((down**2).mean()), float(np.abs(down).max())
+    require(
+        abs(share - 1 / 3) <= away, f"A's mean square is {share:.4f} of its bound's, 1/3 +- {away:.4f} was expected"
+    )
+    require(0.999 < largest <= 1.000001, f"A's largest number is {largest:.4f} of its bound")
+    figures |= {"mean square": share, "allowed": away}
+    figures["summary"] = f"{down.size} numbers of A are even within their bound, B is zero"

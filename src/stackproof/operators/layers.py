@@ -140,9 +140,14 @@ def bilinear(input1: Floats, input2: Floats, weight: Floats, bias: Any = 0.0) ->
     return np.asarray(np.einsum("ni,kij,nj->nk", input1, weight, input2) + bias)
 
 
-def embedding(given: Any, weight: Floats, **_: Any) -> Floats:
-    """Rows of a table."""
-    return np.asarray(weight[given])
+def embedding(given: Any, weight: Floats, max_norm: float | None = None, norm_type: float = 2.0, **_: Any) -> Any:
+    """Rows of a table; those that are asked for and longer than `max_norm` are made as long first, in the table."""
+    if max_norm is None:
+        return np.asarray(weight[given])
+    lengths = (np.abs(weight) ** norm_type).sum(1, keepdims=True) ** (1 / norm_type)
+    asked = np.isin(np.arange(len(weight)), given)[:, None]
+    weight = np.where(asked & (lengths > max_norm), weight * max_norm / (lengths + 1e-7), weight)
+    return {"output": weight[given], "weight": weight}
 
 
 def embedding_bag(

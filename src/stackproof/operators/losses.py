@@ -237,4 +237,4 @@ LOSSES: Mapping[str, Callable[..., Any]] = {
         cosine_embedding_loss, triplet_margin_loss, multi_margin_loss, multilabel_margin_loss,
         soft_margin_loss, multilabel_soft_margin_loss, ctc_loss,
     )
-}  # fmt: skip
+} | {"triplet_margin_with_distance_loss": triplet_margin_loss}  # fmt: skip

@@ -162,9 +162,9 @@ def _adaptive(take: Callable[[Floats], Floats]) -> Callable[..., Floats]:
 # ---- resizing: one dimension after the other
 
 
-def _cubic(offset: float) -> float:
-    """Return Keys' kernel with a = -0.75 (Keys, 1981)."""
-    a, x = -0.75, abs(offset)
+def _cubic(offset: float, a: float = -0.75) -> float:
+    """Return Keys' kernel (Keys, 1981)."""
+    x = abs(offset)
     if x <= 1:
         return (a + 2) * x**3 - (a + 3) * x**2 + 1
     return a * (x**3 - 5 * x**2 + 8 * x - 4) if x < 2 else 0.0
@@ -187,8 +187,23 @@ def _shares(mode: str, place: int, size: int, wanted: int, scale: float, corners
             yield min(max(near, 0), size - 1), share
 
 
+def _smoothed(mode: str, place: int, size: int, scale: float) -> Iterator[tuple[int, float]]:
+    """Yield shares of a kernel that is as wide as what becomes one pixel, as Pillow resizes; its cubic has a = -0.5."""
+    wide, middle = max(scale, 1.0), (place + 0.5) * scale
+    reach = wide * (2 if mode == "bicubic" else 1)
+    near = range(max(int(middle - reach + 0.5), 0), min(int(middle + reach + 0.5), size))
+    offsets = [(at - middle + 0.5) / wide for at in near]
+    shares = [_cubic(one, -0.5) if mode == "bicubic" else max(1 - abs(one), 0.0) for one in offsets]
+    yield from ((at, share / sum(shares)) for at, share in zip(near, shares, strict=True))
+
+
 def interpolate(
-    given: Floats, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool = False
+    given: Floats,
+    size: Any = None,
+    scale_factor: Any = None,
+    mode: str = "nearest",
+    align_corners: bool = False,
+    antialias: bool = False,
 ) -> Floats:
     """Resize pictures; without `align_corners` the middles of pixels are their places."""
     found = given
@@ -198,7 +213,12 @@ def interpolate(
         scale = 1 / factor if factor else old / new
         matrix = np.zeros((new, old))
         for place in range(new):
-            for at, share in _shares(mode, place, old, new, scale, align_corners):
+            shares = (
+                _smoothed(mode, place, old, scale)
+                if antialias
+                else _shares(mode, place, old, new, scale, align_corners)
+            )
+            for at, share in shares:
                 matrix[place, at] += share
         found = np.moveaxis(np.tensordot(matrix, found, (1, dim)), 0, dim)
     return found
