@@ -19,7 +19,7 @@ def test_middles_of_cells_row_by_row() -> None:
 
 def test_distances_are_means_of_bins() -> None:
     """An even distribution over bins 0 to 3 is 1.5 strides from the middle."""
-    box = detection.decoded(np.zeros((1, 4, 4)), detection.Anchors(np.array([[2.0, 3.0]]), np.ones(1)))
+    box = detection.decoded(np.zeros((1, 4, 4)), detection.AnchorPoints(np.array([[2.0, 3.0]]), np.ones(1)))
     assert box[0].tolist() == [0.5, 1.5, 3.5, 4.5]
 
 
@@ -48,7 +48,7 @@ def test_each_box_takes_its_best_anchors() -> None:
 
 def test_losses_of_one_anchor() -> None:
     """A perfect box costs nothing, a score of zero log 2 per class, and a certain distance nothing."""
-    at = detection.Anchors(np.array([[2.0, 2.0]]), np.array([8.0]))
+    at = detection.AnchorPoints(np.array([[2.0, 2.0]]), np.array([8.0]))
     sides = np.full((1, 4, 4), -99.0)
     sides[..., 1] = 99
     truths = np.array([[8.0, 8, 24, 24]])

@@ -17,12 +17,12 @@ from stackproof.operators.layers import softmax
 
 _TINY = 1e-9
 _BEST = 10
-"""Anchors that each box may take; scores count by their root and overlaps by their sixth power (TOOD: Feng et al., 2021)."""
+"""AnchorPoints that each box may take; scores count by their root and overlaps by their sixth power (TOOD: Feng et al., 2021)."""
 _LAST = 0.01
 """So far below the last bin distances are cut."""
 
 
-class Anchors(NamedTuple):
+class AnchorPoints(NamedTuple):
     """Where predictions stand: (anchors, 2) in strides, and each one's stride in pixels."""
 
     points: Floats
@@ -37,13 +37,13 @@ class Assigned(NamedTuple):
     aspects: Floats
 
 
-def anchors(size: int, strides: Sequence[int]) -> Anchors:
+def anchors(size: int, strides: Sequence[int]) -> AnchorPoints:
     """Return the middles of all cells of all maps of a square picture, row by row."""
     found = [np.stack(np.meshgrid(*[np.arange(size // one) + 0.5] * 2), -1).reshape(-1, 2) for one in strides]
-    return Anchors(np.concatenate(found), np.repeat(strides, [len(one) for one in found]).astype(np.float64))
+    return AnchorPoints(np.concatenate(found), np.repeat(strides, [len(one) for one in found]).astype(np.float64))
 
 
-def decoded(sides: Floats, at: Anchors) -> Floats:
+def decoded(sides: Floats, at: AnchorPoints) -> Floats:
     """Return corners in strides: each side's distance is the mean of its distribution (Li et al., 2020)."""
     distances = softmax(sides, -1) @ np.arange(sides.shape[-1])
     return np.concatenate([at.points - distances[:, :2], at.points + distances[:, 2:]], -1)
@@ -66,7 +66,7 @@ def overlap(one: Floats, other: Floats) -> tuple[Floats, Floats, Floats]:
     return share - apart, aspects, aspects / (1 - share + aspects + 1e-7)
 
 
-def assign(scores: Floats, boxes: Floats, at: Anchors, truths: Floats, labels: Array) -> Assigned:
+def assign(scores: Floats, boxes: Floats, at: AnchorPoints, truths: Floats, labels: Array) -> Assigned:
     """Give each box its best anchors among those whose middles it holds; who is wanted by several goes to the nearest."""
     middles = at.points * at.strides[:, None]
     inside = ((middles > truths[:, None, :2]) & (middles < truths[:, None, 2:])).all(-1)
@@ -85,13 +85,13 @@ def assign(scores: Floats, boxes: Floats, at: Anchors, truths: Floats, labels: A
     return Assigned(found, shares, np.zeros(len(found)))
 
 
-def weighed(boxes: Floats, at: Anchors, truths: Floats, assigned: Assigned) -> Assigned:
+def weighed(boxes: Floats, at: AnchorPoints, truths: Floats, assigned: Assigned) -> Assigned:
     """Return an assignment with the weights of aspects, which count as constants where the loss is differentiated."""
     _, _, weight = overlap(boxes, truths[assigned.boxes] / at.strides[:, None])
     return assigned._replace(aspects=weight)
 
 
-def parts(scores: Floats, sides: Floats, at: Anchors, truths: Floats, labels: Array, assigned: Assigned) -> Floats:
+def parts(scores: Floats, sides: Floats, at: AnchorPoints, truths: Floats, labels: Array, assigned: Assigned) -> Floats:
     """Return the sums of a picture's losses of boxes, classes and distances."""
     taken = assigned.boxes >= 0
     place, share = assigned.boxes[taken], assigned.shares[taken]
