@@ -54,7 +54,8 @@ def test_events_agree(spans: clock.Spans, device: Device, figures: dict[str, Fig
     work = clock.products(device)
     kept = timekeeping.device_clock(device, work, clock.lasting(work, clock.SPAN_S / 2))
     figures |= {"spans": kept.spans, "seconds": kept.seconds, "off": kept.off, "tick_s": timekeeping.tick(device)}
+    figures["short spans"] = timekeeping.adds_up(device)
     figures["summary"] = (
         f"the device's time is {share:.3f} of the wall clock's; {kept.spans} spans of up to {kept.seconds:.1f} s are the "
-        f"raw counter's to {timekeeping.DEVICE_RATE:.1%}, in ticks of {figures['tick_s']:.1g} s"
+        f"raw counter's to {timekeeping.DEVICE_RATE:.1%}, in ticks of {figures['tick_s']:.1g} s; short ones add up"
     )

@@ -95,3 +95,56 @@ def test_a_busy_host_accuses_no_clock() -> None:
     assert timekeeping.told(1.0, begin, end) == Told(1.0, 0.7, 1.4)
     with pytest.raises(CheckInconclusive, match="so busy that"):
         hold("it", [timekeeping.told(1.0, begin, end)], 0.002)
+
+
+@pytest.mark.parametrize("name", ["monotonic", "monotonic_ns", "perf_counter_ns"])
+def test_a_clock_by_another_name_that_is_wrong_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever measures by it would be wrong, though nothing of ours is."""
+    right = getattr(time, name)
+    monkeypatch.setattr(time, name, lambda: type(right())(right() * 0.9))
+    with pytest.raises(CheckFailed, match=f"time.{name} told"):
+        timekeeping.host_clock(0.3)
+
+
+def test_a_clock_that_goes_wrong_while_something_is_measured_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was right when it was tried."""
+    right, meanwhile = time.perf_counter, timekeeping.Meanwhile()
+    time.sleep(0.02)
+    meanwhile.require()
+    now = right()
+    monkeypatch.setattr(time, "perf_counter", lambda: now + (right() - now) * 0.95)
+    time.sleep(0.05)
+    with pytest.raises(CheckFailed, match="while samples were taken the host's clock told"):
+        meanwhile.require()
+
+
+class Bent(HostStopwatch):
+    """Tells spans of less than five milliseconds otherwise."""
+
+    bend: Callable[[float], float] = staticmethod(lambda seconds: seconds)
+
+    def seconds(self) -> float:
+        """Bend it."""
+        right = super().seconds()
+        return type(self).bend(right) if right < 5e-3 else right
+
+
+@pytest.mark.parametrize(
+    ("bend", "said"),
+    [
+        (lambda seconds: seconds * 0.8, "that cover one"),
+        (lambda seconds: seconds - 3e-5, "that cover one"),
+        (lambda seconds: seconds * 1.1, "that lie within one"),
+    ],
+    ids=["a fifth short", "30 us short", "a tenth long"],
+)
+def test_short_spans_that_do_not_add_up_are_caught(
+    bend: Callable[[float], float], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Samples are as short; what tells long spans right may tell these wrong. A right clock adds up, however busy the host is."""
+    assert timekeeping.adds_up(HOST) > 10
+    monkeypatch.setattr(type(HOST), "stopwatch", lambda _: Bent())
+    timekeeping.adds_up(HOST)
+    monkeypatch.setattr(Bent, "bend", staticmethod(bend))
+    with pytest.raises(CheckFailed, match=said):
+        timekeeping.adds_up(HOST)

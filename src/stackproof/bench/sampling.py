@@ -54,6 +54,7 @@ def _compared(device: Device) -> dict[str, Figure]:
         "calibration.host's clock, off": timekeeping.host_clock(_CLOCK_S).off,
         "calibration.device's clock, off": own.off,
         "calibration.tick_s": timekeeping.tick(device),
+        "calibration.short spans": timekeeping.adds_up(device),
     }
 
 
@@ -167,13 +168,19 @@ def _change(taken: Sequence[float], window: int) -> tuple[float, float]:
 
 
 def sample(sampler: Sampler, budget: Budget, between: Callable[[], None] = lambda: None) -> list[float]:
-    """Return the seconds of each run, until the noise target or the cap is reached; `between` is called after each block."""
+    """Return the seconds of each run, until the noise target or the cap is reached; `between` is called after each block.
+
+    Raises:
+        CheckFailed: the host's clock went wrong meanwhile.
+    """
+    meanwhile = timekeeping.Meanwhile()
     sampler.begin()
     taken = sampler.block(1)
     between()
     while not _enough(taken, budget, sampler.spent()):
         taken += sampler.block(min(sampler.block_size(median(taken)), budget.most - len(taken)))
         between()
+    meanwhile.require()
     return taken
 
 

@@ -33,6 +33,9 @@ _TRIES = 20
 _KNOWN = 0.01
 """A rate that is known to no better than this says nothing."""
 _SPANS = 64
+_PARTS = 16
+_PARTS_S = (4e-4, 3e-3)
+"""Short spans are as long as the shortest samples, and as longer ones that no wait is held against."""
 
 Now = Callable[[], float]
 
@@ -148,19 +151,52 @@ class Kept:
 def host_clock(seconds: float = SECONDS) -> Kept:
     """The clock that times everything is the raw counter over every span from ten milliseconds to two seconds.
 
-    And the raw counter, as this process reads it, is the one that another process reads.
+    And the raw counter, as this process reads it, is the one that another process reads; clocks that are that clock by another name, or
+    in whole nanoseconds, tell the same.
     """
     with Outside() as outside:
-        begin = at(outside, raw)
+        begin, others = at(outside, raw), _by_other_names()
         looks = []
         for _ in range(round(seconds / _STEP_S)):
             looks.append(at(raw, time.perf_counter))
             time.sleep(_STEP_S)
         looks.append(at(raw, time.perf_counter))
-        end = at(outside, raw)
+        later, end = _by_other_names(), at(outside, raw)
     hold("the raw counter, held against another process's,", [told(end.told - begin.told, begin, end)], RATE)
     spans = [told(last.told - first.told, first, last) for first, last in _pairs(looks)]
-    return Kept(len(spans), seconds, hold("the host's clock", spans, RATE))
+    kept = Kept(len(spans), seconds, hold("the host's clock", spans, RATE))
+    for name, first in others.items():
+        hold(f"time.{name}", [told(later[name].told - first.told, first, later[name])], RATE)
+    return kept
+
+
+def _by_other_names() -> dict[str, Moment]:
+    return {
+        "monotonic": at(raw, time.monotonic),
+        "monotonic_ns": at(raw, lambda: time.monotonic_ns() / 1e9),
+        "perf_counter_ns": at(raw, lambda: time.perf_counter_ns() / 1e9),
+    }
+
+
+class Meanwhile:
+    """Holds the host's clock over the very time in which something was measured: a clock may go wrong after it was tried."""
+
+    def __init__(self) -> None:
+        self._begin = at(raw, time.perf_counter)
+
+    def require(self) -> None:
+        """End the span.
+
+        Raises:
+            CheckFailed: it was longer or shorter than the clock told.
+        """
+        end = at(raw, time.perf_counter)
+        span = told(end.told - self._begin.told, self._begin, end)
+        require(
+            not span.wrong(RATE),
+            f"while samples were taken the host's clock told {span.seconds * 1e3:.3f} ms for a span of {span.shortest * 1e3:.3f} to "
+            f"{span.longest * 1e3:.3f} ms; {RATE:.1%} and {GRAIN_S * 1e6:.0f} us are allowed",
+        )
 
 
 def _pairs(looks: Sequence[Moment]) -> list[tuple[Moment, Moment]]:
@@ -203,6 +239,45 @@ def _start(device: Device, watch: Stopwatch) -> Moment:
 
 def _stop(device: Device, watch: Stopwatch) -> Moment:
     return at(raw, lambda: (watch.stop(), device.synchronize())[0])
+
+
+def adds_up(device: Device) -> int:
+    """Short spans of the device's clock, as samples are, add up to a long one; return how many there were.
+
+    The order of marks alone says it, so that a busy host hides what is wrong and never makes it: spans that overlap and cover a long one
+    are longer together, spans that lie within a long one are shorter.
+    """
+    for seconds in _PARTS_S:
+        for covering in (True, False):
+            parts, whole = _parts(device, seconds, covering=covering)
+            limit = DEVICE_RATE * whole + _PARTS * TICK_S
+            off = whole - sum(parts) if covering else sum(parts) - whole
+            require(
+                off <= limit,
+                f"{device}: its own clock told {sum(parts) * 1e3:.3f} ms for {_PARTS} short spans "
+                f"that {'cover' if covering else 'lie within'} one of {whole * 1e3:.3f} ms; they may be "
+                f"{limit * 1e3:.3f} ms {'shorter' if covering else 'longer'} than that",
+            )
+    return 2 * _PARTS * len(_PARTS_S)
+
+
+def _parts(device: Device, seconds: float, *, covering: bool) -> tuple[list[float], float]:
+    """Return spans that follow one another, and one that begins after the first does or before it, and ends likewise."""
+    watches, whole = [device.stopwatch() for _ in range(_PARTS)], device.stopwatch()
+    device.synchronize()
+    if not covering:
+        whole.start()
+    for number, watch in enumerate(watches):
+        watch.start()
+        if covering:
+            watches[number - 1].stop() if number else whole.start()
+        time.sleep(seconds)
+        if not covering:
+            watch.stop()
+    whole.stop()
+    if covering:
+        watches[-1].stop()
+    return [watch.seconds() for watch in watches], whole.seconds()
 
 
 def tick(device: Device) -> float:
