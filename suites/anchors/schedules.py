@@ -19,16 +19,27 @@ FIRST = 1.0
 
 @dataclass(frozen=True)
 class Schedule:
-    """How it is made of an optimiser whose rate is `FIRST`, the rate of each step, and what a step is told of the loss."""
+    """How it is made of an optimiser whose rate is `FIRST`, the rate of each step, and what a step is told: a loss, or the epoch.
+
+    `second` is the formula of the second group; where that starts at half the rate (`halved`) and has none, it is half of the first's.
+    The momentum is Adam's first beta, or SGD's.
+    """
 
     make: Make
     formula: Callable[[int], float]
     loss: Callable[[int], float] | None = None
     momentum: Callable[[int], float] | None = None
+    second: Callable[[int], float] | None = None
+    halved: bool = False
+    betas: bool = False
+
+    def of_second(self, step: int) -> float:
+        """Return the rate of the second group."""
+        return self.second(step) if self.second else self.formula(step) * (0.5 if self.halved else 1.0)
 
 
-def _cosine(step: int) -> float:
-    return 0.01 + (1 - 0.01) * (1 + math.cos(math.pi * step / 7)) / 2
+def _cosine(step: int, first: float = FIRST) -> float:
+    return 0.01 + (first - 0.01) * (1 + math.cos(math.pi * step / 7)) / 2
 
 
 def _between(start: float, end: float, share: float) -> float:
@@ -55,7 +66,7 @@ def _one_cycle_straight(step: int) -> float:
     return 2.0 - 1.5 * (step - up) / (down - up) if step <= down else 0.5 - 0.45 * (step - down) / (9 - down)
 
 
-def _restarted(step: int, times: int = 2) -> float:
+def _restarted(step: float, times: int = 2) -> float:
     """Fall over 2, 4 and 8 steps, or so many times as many (Loshchilov and Hutter, 2017)."""
     length = 2
     while step >= length:
@@ -135,27 +146,51 @@ def _of_transformers(name: str, **given: Any) -> Make:
 
 
 SCHEDULES: Mapping[str, Schedule] = {
-    "StepLR": Schedule(lambda one: lr_scheduler.StepLR(one, 3, 0.5), lambda step: 0.5 ** (step // 3)),
+    "StepLR": Schedule(lambda one: lr_scheduler.StepLR(one, 3, 0.5), lambda step: 0.5 ** (step // 3), halved=True),
     "MultiStepLR": Schedule(
         lambda one: lr_scheduler.MultiStepLR(one, [2, 5], 0.1), lambda step: 0.1 ** ((step >= 2) + (step >= 5))
     ),
-    "ExponentialLR": Schedule(lambda one: lr_scheduler.ExponentialLR(one, 0.9), lambda step: 0.9**step),
-    "ConstantLR": Schedule(lambda one: lr_scheduler.ConstantLR(one, 0.25, 4), lambda step: 0.25 if step < 4 else 1.0),
-    "LinearLR": Schedule(
-        lambda one: lr_scheduler.LinearLR(one, 0.25, 1.0, 4), lambda step: 0.25 + 0.75 * min(step, 4) / 4
+    "MultiStepLR, twice at once": Schedule(
+        lambda one: lr_scheduler.MultiStepLR(one, [2, 2, 5], 0.5),
+        lambda step: 0.5 ** (2 * (step >= 2) + (step >= 5)),
+        halved=True,
     ),
-    "CosineAnnealingLR": Schedule(lambda one: lr_scheduler.CosineAnnealingLR(one, 7, 0.01), _cosine),
+    "ExponentialLR": Schedule(lambda one: lr_scheduler.ExponentialLR(one, 0.9), lambda step: 0.9**step, halved=True),
+    "ConstantLR": Schedule(
+        lambda one: lr_scheduler.ConstantLR(one, 0.25, 4), lambda step: 0.25 if step < 4 else 1.0, halved=True
+    ),
+    "LinearLR": Schedule(
+        lambda one: lr_scheduler.LinearLR(one, 0.25, 1.0, 4),
+        lambda step: 0.25 + 0.75 * min(step, 4) / 4,
+        halved=True,
+    ),
+    "CosineAnnealingLR": Schedule(
+        lambda one: lr_scheduler.CosineAnnealingLR(one, 7, 0.01),
+        _cosine,
+        second=lambda step: _cosine(step, FIRST / 2),
+        halved=True,
+    ),
     "CosineAnnealingWarmRestarts": Schedule(
         lambda one: lr_scheduler.CosineAnnealingWarmRestarts(one, 2, 2, 0.1), _restarted
     ),
     "CosineAnnealingWarmRestarts, threefold": Schedule(
         lambda one: lr_scheduler.CosineAnnealingWarmRestarts(one, 2, 3, 0.1), lambda step: _restarted(step, 3)
     ),
+    "CosineAnnealingWarmRestarts, by fractions": Schedule(
+        lambda one: lr_scheduler.CosineAnnealingWarmRestarts(one, 2, 2, 0.1),
+        lambda step: _restarted(step * 0.75),
+        loss=lambda step: (step + 1) * 0.75,
+    ),
     "PolynomialLR": Schedule(
-        lambda one: lr_scheduler.PolynomialLR(one, 8, 2.0), lambda step: (1 - min(step, 8) / 8) ** 2
+        lambda one: lr_scheduler.PolynomialLR(one, 8, 2.0), lambda step: (1 - min(step, 8) / 8) ** 2, halved=True
     ),
     "LambdaLR": Schedule(
-        lambda one: lr_scheduler.LambdaLR(one, lambda step: 1 / (1 + step)), lambda step: 1 / (1 + step)
+        lambda one: lr_scheduler.LambdaLR(one, lambda step: 1 / (1 + step)), lambda step: 1 / (1 + step), halved=True
+    ),
+    "LambdaLR, by groups": Schedule(
+        lambda one: lr_scheduler.LambdaLR(one, [lambda step: 1 / (1 + step), lambda step: math.pow(0.5, step)]),
+        lambda step: 1 / (1 + step),
+        second=lambda step: math.pow(0.5, step),
     ),
     "MultiplicativeLR": Schedule(
         lambda one: lr_scheduler.MultiplicativeLR(one, lambda step: step / (1 + step)), lambda step: 1 / (1 + step)
@@ -166,6 +201,14 @@ SCHEDULES: Mapping[str, Schedule] = {
         ),
         _one_cycle,
         momentum=_one_cycle_momentum,
+    ),
+    "OneCycleLR, of betas": Schedule(
+        lambda one: lr_scheduler.OneCycleLR(
+            one, 2.0, 12, pct_start=0.4, base_momentum=0.7, max_momentum=0.9, div_factor=8.0, final_div_factor=50.0
+        ),
+        _one_cycle,
+        momentum=_one_cycle_momentum,
+        betas=True,
     ),
     "CyclicLR": Schedule(
         lambda one: lr_scheduler.CyclicLR(one, 0.1, 0.9, 3, 2, mode="triangular2", cycle_momentum=False), _cyclic
@@ -231,11 +274,51 @@ SCHEDULES: Mapping[str, Schedule] = {
         _plateau,
         loss=_LOSSES.__getitem__,
     ),
+    "ReduceLROnPlateau, by groups": Schedule(
+        lambda one: lr_scheduler.ReduceLROnPlateau(one, factor=0.5, patience=0, min_lr=[0.1, 0.4]),
+        lambda step: max(0.5 ** max(step - 1, 0), 0.1),
+        loss=lambda _: 1.0,
+        second=lambda step: max(0.5 ** max(step - 1, 0), 0.4),
+    ),
     "cosine with warmup": Schedule(
-        _of_transformers("get_cosine_schedule_with_warmup", num_warmup_steps=3, num_training_steps=9), _warmed
+        _of_transformers("get_cosine_schedule_with_warmup", num_warmup_steps=3, num_training_steps=9),
+        _warmed,
+        halved=True,
+    ),
+    "cosine with warmup, more waves": Schedule(
+        _of_transformers("get_cosine_schedule_with_warmup", num_warmup_steps=3, num_training_steps=9, num_cycles=1.5),
+        lambda step: step / 3 if step < 3 else 0.5 * (1 + math.cos(math.pi * 3 * (step - 3) / 6)),
+    ),
+    "cosine with warmup, hard restarts": Schedule(
+        _of_transformers(
+            "get_cosine_with_hard_restarts_schedule_with_warmup",
+            num_warmup_steps=3,
+            num_training_steps=9,
+            num_cycles=2,
+        ),
+        lambda step: step / 3 if step < 3 else 0.5 * (1 + math.cos(math.pi * ((step - 3) / 3 % 1))) * (step < 9),
+    ),
+    "polynomial with warmup": Schedule(
+        _of_transformers(
+            "get_polynomial_decay_schedule_with_warmup",
+            num_warmup_steps=3,
+            num_training_steps=9,
+            lr_end=0.1,
+            power=2.0,
+        ),
+        lambda step: step / 3 if step < 3 else 0.1 + 0.9 * (1 - (step - 3) / 6) ** 2,
+        halved=True,
+    ),
+    "constant with warmup": Schedule(
+        _of_transformers("get_constant_schedule_with_warmup", num_warmup_steps=3), lambda step: min(step / 3, 1.0)
+    ),
+    "inverse root with warmup": Schedule(
+        _of_transformers("get_inverse_sqrt_schedule", num_warmup_steps=3, timescale=4),
+        lambda step: step / 3 if step < 3 else math.sqrt(4 / (step + 1)),
     ),
     "linear with warmup": Schedule(
         _of_transformers("get_linear_schedule_with_warmup", num_warmup_steps=3, num_training_steps=9),
         lambda step: step / 3 if step < 3 else (9 - step) / 6,
+        halved=True,
     ),
 }

@@ -27,52 +27,93 @@ from suites.optimisers.variants import CPU, SETTINGS, Case, give_gradients, left
 
 _STEPS = 8
 """RAdam's adaptive rate begins at the sixth."""
+_FAR = 700
+_RATES = ("SGD", "Adam", "AdamW")
+"""Those that have taken a tensor as rate since torch 2.4."""
 _ALLOWED = {torch.float64: 1e-11, torch.float32: 5e-6}
 _OPTIONS: Mapping[str, Mapping[str, Any]] = {
     row["name"]: row for row in read_toml(DATA / "optimisers.toml")["optimiser"]
 }
 
 
-def _made(name: str, tensors: Sequence[torch.Tensor], **more: Any) -> torch.optim.Optimizer:
-    """Return the optimiser of a row over two groups, the second at half the rate; end the check if this torch has none."""
+def _options(name: str) -> dict[str, Any]:
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in _OPTIONS[name]["options"].items()}
+
+
+def _otherwise(key: str, value: Any) -> Any:
+    """Return another value that the option may have: a group's own, which no other group's must replace.
+
+    Adagrad's first sum is what its constructor was given, whatever the group says.
+    """
+    if key == "betas":
+        return tuple(0.9 * one for one in value)
+    halved = isinstance(value, float) and 0 < value < 1 and key != "initial_accumulator_value"
+    return value / 2 if halved else value
+
+
+def _made(
+    name: str, tensors: Sequence[torch.Tensor], **more: Any
+) -> tuple[torch.optim.Optimizer, dict[int, dict[str, Any]]]:
+    """Return the optimiser of a row over two groups, and what holds for each tensor; end the check if this torch has none.
+
+    The first group has options of its own, some by half and uphill for downhill; the other says nothing and has what is given to all.
+    """
     row, kind = _OPTIONS[name], name.split(",")[0]
     if not hasattr(torch.optim, kind):
         raise CapabilityMissing(
             f"{places.table('optimisers.toml')}: {kind} is there since torch {row['since']}, this is {torch.__version__}"
         )
-    options: dict[str, Any] = {
-        key: tuple(value) if isinstance(value, list) else value for key, value in row["options"].items()
-    }
-    groups = [{"params": tensors[:3]}, {"params": tensors[3:], "lr": options["lr"] / 2}]
+    options = _options(name)
+    own = {key: _otherwise(key, value) for key, value in options.items()}
+    own["maximize"] = not options.get("maximize", False)
+    groups = [{"params": tensors[:3], **own}, {"params": tensors[3:]}]
     made: torch.optim.Optimizer = getattr(torch.optim, kind)(groups, **options, **more)
-    return made
+    common = {**made.defaults, **options}
+    return made, {id(one): {**common, **own} if place < 3 else common for place, one in enumerate(tensors)}
 
 
 @pytest.mark.deadline(60)
 @pytest.mark.parametrize("kind", ["single", "foreach"])
 @pytest.mark.parametrize("name", _OPTIONS)
 def test_optimiser(name: str, kind: str, device: Device, figures: dict[str, Figure]) -> None:
-    """Parameters and state after each of eight steps are the closed form's, of each tensor by the options of its own group."""
+    """Parameters and state after each of ten steps are the closed form's, of each tensor by the options of its own group.
+
+    Before the ninth step the counts are set far on, where corrections for a short past have faded; in the tenth the rate is a tensor.
+    """
     recurrence = RECURRENCES[name.split(",")[0]]
     for place, dtype in ((CPU, torch.float64), (device.torch, torch.float32)):
         tensors = parameters(place, dtype)[1:]
-        optimiser = _made(name, tensors, foreach=kind == "foreach")
-        groups = {id(one): group for group in optimiser.param_groups for one in group["params"]}
+        optimiser, options = _made(name, tensors, foreach=kind == "foreach")
         states: list[forms.State] = [{"parameter": in_float64(one)} for one in tensors]
         sizes: list[dict[str, float]] = [{} for _ in tensors]
         worst, allowed = 0.0, max(_ALLOWED[dtype], _OPTIONS[name].get("allowed", 0.0))
-        for step in range(_STEPS):
+        for step in range(_STEPS + 2):
+            if step == _STEPS:
+                _far_on(optimiser, states)
+            if step == _STEPS + 1 and kind == "single" and name.split(",")[0] in _RATES:
+                for group in optimiser.param_groups:
+                    group["lr"] = torch.tensor(group["lr"], dtype=torch.float64)
             give_gradients([torch.empty(0), *tensors], step)
             gradients = [in_float64(one.grad) for one in tensors]
             optimiser.step()
             for number, (tensor, slope) in enumerate(zip(tensors, gradients, strict=True)):
-                options = groups[id(tensor)]
-                exact = states[number] = recurrence(states[number], -slope if options["maximize"] else slope, options)
+                own = options[id(tensor)]
+                exact = states[number] = recurrence(states[number], -slope if own["maximize"] else slope, own)
                 said = f"{name}, {kind}, in {dtype}, after step {step + 1}"
                 worst = max(worst, _held(optimiser, tensor, exact, sizes[number], allowed, said))
         figures[f"{dtype}"] = worst
     figures |= {"tensors": len(tensors)}
-    figures["summary"] = f"{_STEPS} steps of {name} over {len(tensors)} tensors are its closed form, state and all"
+    figures["summary"] = f"{_STEPS + 2} steps of {name} over {len(tensors)} tensors are its closed form, state and all"
+
+
+def _far_on(optimiser: torch.optim.Optimizer, states: Sequence[forms.State]) -> None:
+    """Set the count of steps of every tensor, and of its closed form."""
+    for one in optimiser.state.values():
+        if "step" in one:
+            one["step"].fill_(_FAR)
+    for state in states:
+        if "step" in state:
+            state["step"] = np.asarray(float(_FAR))
 
 
 def _held(
@@ -139,7 +180,7 @@ def _settled(matrix: forms.Floats, start: forms.Floats, place: torch.device, dty
 def test_resume(name: str, device: Device, figures: dict[str, Figure]) -> None:
     """Three steps, saved and loaded into a new optimiser, and two more are five steps, bit for bit, for every tensor of its state.
 
-    The second group has a rate of its own, which the new optimiser knows only from what was saved.
+    The second group has a rate and a decay of its own, which the new optimiser knows only from what was saved.
     """
     case = Case(name, "foreach", device.torch, torch.float32)
     tensors = parameters(device.torch, torch.float32)
@@ -181,7 +222,10 @@ def _counts(case: Case, tensors: list[torch.Tensor]) -> None:
 def _grouped(case: Case, tensors: Sequence[torch.Tensor], share: float) -> torch.optim.Optimizer:
     """Return the optimiser over two groups, the second at this share of the rate."""
     rate = share * SETTINGS[case.optimiser]["lr"]
-    return case.build([{"params": tensors[:5]}, {"params": tensors[5:], "lr": rate}])
+    made = case.build([{"params": tensors[:5]}, {"params": tensors[5:], "lr": rate}])
+    if "weight_decay" in (own := made.param_groups[1]):
+        own["weight_decay"] = 0.1 * share
+    return made
 
 
 def _train(optimiser: torch.optim.Optimizer, tensors: list[torch.Tensor], turns: range) -> None:
@@ -193,14 +237,16 @@ def _train(optimiser: torch.optim.Optimizer, tensors: list[torch.Tensor], turns:
 @pytest.mark.deadline(30)
 @pytest.mark.parametrize("name", SCHEDULES)
 def test_schedule(name: str, figures: dict[str, Figure]) -> None:
-    """The rate of each of ten steps is the formula's, of two groups, and also when it is saved and resumed half-way."""
+    """The rate of each of ten steps is the formula's, of two groups that may start apart, also when saved and resumed half-way."""
     row = SCHEDULES[name]
     optimiser, schedule = _scheduled(row)
     for step in range(10):
         for number, group in enumerate(optimiser.param_groups):
             for what, formula in {"rate": row.formula, "momentum": row.momentum}.items():
-                found = group["lr" if what == "rate" else what]
+                found = group["lr"] if what == "rate" else group["betas"][0] if row.betas else group["momentum"]
                 expected = formula(step) if formula else found
+                if number and what == "rate":
+                    expected = row.of_second(step)
                 require(
                     abs(found - expected) <= 1e-12,
                     f"{name}: the {what} of step {step} in group {number} is {found}, by its formula {expected}",
@@ -222,12 +268,16 @@ def _wide(stack: Stack, place: int) -> torch.dtype:
 
 def _scheduled(row: Schedule) -> tuple[torch.optim.Optimizer, Any]:
     tensors = [torch.zeros(1, requires_grad=True) for _ in range(2)]
-    optimiser = torch.optim.SGD([{"params": [one]} for one in tensors], lr=FIRST, momentum=0.5)
+    groups: list[dict[str, Any]] = [{"params": [one]} for one in tensors]
+    if row.halved:
+        groups[1] |= {"lr": FIRST / 2}
+    given: dict[str, Any] = {"betas": (0.5, 0.75)} if row.betas else {"momentum": 0.5}
+    optimiser = (torch.optim.AdamW if row.betas else torch.optim.SGD)(groups, lr=FIRST, **given)
     return optimiser, row.make(optimiser)
 
 
 @pytest.mark.deadline(30)
-@pytest.mark.parametrize("norm", [2.0, 1.0, math.inf], ids=["2", "1", "inf"])
+@pytest.mark.parametrize("norm", [2.0, 1.0, math.inf, 3.0], ids=["2", "1", "inf", "3"])
 def test_clipping(norm: float, stack: Stack, device: Device, figures: dict[str, Figure]) -> None:
     """Gradients come out times bound / (norm + 1e-6) where that is under 1, and untouched where it is not; the norm is returned.
 
@@ -241,7 +291,7 @@ def test_clipping(norm: float, stack: Stack, device: Device, figures: dict[str, 
     before = [in_float64(one.grad) for one in tensors]
     joined = np.concatenate([one.reshape(-1) for one in before])
     total = float(np.linalg.norm(joined, norm))
-    for bound, foreach in itertools.product((total * 4, total / 3), (None, False)):
+    for bound, foreach in itertools.product((total * 4, total * 1.01, total / 1.01, total / 3), (None, False)):
         for tensor, gradient in zip(tensors, before, strict=True):
             tensor.grad = torch.empty_like(tensor).copy_(torch.from_numpy(gradient))
         said = float(torch.nn.utils.clip_grad_norm_(tensors, bound, norm, foreach=foreach))
@@ -256,6 +306,44 @@ def test_clipping(norm: float, stack: Stack, device: Device, figures: dict[str, 
                 off <= 1e-5, f"clipped to {bound / total:.3g} of the norm, a gradient is {off:.2g} off, 1e-5 is allowed"
             )
     figures["summary"] = f"gradients clipped by their {norm}-norm of {total:.4g} are the definition's"
+
+
+@pytest.mark.deadline(30)
+def test_clipping_infinite(device: Device, figures: dict[str, Figure]) -> None:
+    """A norm that is infinite leaves zeros where gradients are finite; where it is to be an error it is one, and nothing is touched."""
+    leaf = torch.zeros(3, device=device.torch, requires_grad=True)
+    for foreach, bad in itertools.product((None, False), (math.inf, math.nan)):
+        leaf.grad = torch.tensor([1.0, bad, 2.0], device=device.torch)
+        with pytest.raises(RuntimeError, match="non-finite"):
+            torch.nn.utils.clip_grad_norm_([leaf], 1.0, error_if_nonfinite=True, foreach=foreach)
+        require(
+            in_float64(leaf.grad)[2] == 2.0, f"a norm of {bad} is refused, and the gradients are changed all the same"
+        )
+        said = float(torch.nn.utils.clip_grad_norm_([leaf], 1.0, foreach=foreach))
+        require(not math.isfinite(said), f"the norm of a gradient with {bad} is said to be {said}")
+        found, rest = in_float64(leaf.grad), 0.0 if math.isinf(bad) else math.nan
+        require(
+            np.array_equal(found, [rest, math.nan, rest], equal_nan=True),
+            f"clipped by a norm of {bad}, [1, {bad}, 2] is {found}",
+        )
+    figures["summary"] = "infinite norms and those that are no number are refused, or leave what their definition does"
+
+
+@pytest.mark.deadline(30)
+def test_clearing(device: Device, figures: dict[str, Figure]) -> None:
+    """Gradients are None when cleared, or zeros in the same memory where that is asked for."""
+    for kind in ("single", "foreach"):
+        tensors = parameters(device.torch, torch.float32)[1:]
+        optimiser = torch.optim.SGD(tensors, lr=0.1, foreach=kind == "foreach")
+        give_gradients([torch.empty(0), *tensors], 1)
+        kept = [one.grad for one in tensors]
+        optimiser.zero_grad(set_to_none=False)
+        same = [one.grad is before for one, before in zip(tensors, kept, strict=True)]
+        left_over = sum(int(one.grad.count_nonzero()) for one in tensors if one.grad is not None)
+        require(all(same) and not left_over, f"{kind}: {left_over} numbers of cleared gradients are not zero")
+        optimiser.zero_grad()
+        require(all(one.grad is None for one in tensors), f"{kind}: gradients that are cleared are there")
+    figures["summary"] = "gradients are cleared, to zeros and to nothing"
 
 
 @pytest.mark.deadline(30)
@@ -317,7 +405,7 @@ def test_scaled_clipping(device: Device, figures: dict[str, Figure]) -> None:
 def test_scaling(stack: Stack, device: Device, figures: dict[str, Figure]) -> None:
     """The scaler unscales exactly, doubles after two good steps, halves after a bad one and skips it; resumed, it goes on so.
 
-    Of parameters of two dtypes where the stack has float64; and a scale that it is given is the one that it has.
+    Of two groups, of two dtypes where the stack has float64; a list of losses is scaled alike, and a scale that is given is the one it has.
     """
 
     def scaler() -> torch.amp.GradScaler:
@@ -326,7 +414,7 @@ def test_scaling(stack: Stack, device: Device, figures: dict[str, Figure]) -> No
         )
 
     weights = [torch.ones(3, dtype=_wide(stack, place), device=device.torch, requires_grad=True) for place in range(2)]
-    optimiser, scaling = torch.optim.SGD(weights, lr=0.5), scaler()
+    optimiser, scaling = torch.optim.SGD([{"params": [one]} for one in weights], lr=0.5), scaler()
     expected, scale, good = np.ones(3), 64.0, 0
     for turn, bad in enumerate((False, False, False, True, False, False, True)):
         slope = torch.tensor([1.0, 2.0, float("inf") if bad else 4.0], device=device.torch)
@@ -349,7 +437,9 @@ def test_scaling(stack: Stack, device: Device, figures: dict[str, Figure]) -> No
         if turn == 4:  # one good step of two: the next one doubles only if that is remembered
             state, scaling = scaling.state_dict(), scaler()
             scaling.load_state_dict(state)
-    scaling.scale(torch.ones((), device=device.torch))
+    several = scaling.scale([torch.ones((), device=device.torch), torch.full((2,), 3.0, device=device.torch)])
+    times = {float(one) / plain for ones, plain in zip(several, (1.0, 3.0), strict=True) for one in ones.flatten()}
+    require(times == {scale}, f"of a list, losses are scaled by {sorted(times)}, not by {scale}")
     scaling.update(8.0)
     require(scaling.get_scale() == 8.0, f"the scaler was given the scale 8, and has {scaling.get_scale()}")
     figures["summary"] = "seven turns of the gradient scaler are its definition, two of them after a resume"

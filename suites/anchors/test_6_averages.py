@@ -103,3 +103,23 @@ def _move(model: torch.nn.Module, turn: int) -> None:
         for one in model.state_dict().values():
             if one.is_floating_point():
                 one.copy_(torch.from_numpy(draw.uniform(0.5, 1.5, one.shape)))
+
+
+@pytest.mark.deadline(30)
+def test_statistics(device: Device, figures: dict[str, Figure]) -> None:
+    """Statistics that `update_bn` takes of five batches are their mean; momentum and mode are as before."""
+    batches = [np.random.default_rng(key).standard_normal((6, 5, 3)) * (key + 1) + key for key in range(5)]
+    norm = torch.nn.BatchNorm1d(5, momentum=0.3).to(device.torch)
+    norm(torch.ones((2, 5, 3), device=device.torch))
+    swa_utils.update_bn([torch.tensor(one, dtype=torch.float32, device=device.torch) for one in batches], norm)
+    state = norm.state_dict()
+    exact = {
+        "running_mean": np.mean([one.mean((0, 2)) for one in batches], 0),
+        "running_var": np.mean([one.var((0, 2), ddof=1) for one in batches], 0),
+    }
+    for what, expected in exact.items():
+        off = float(np.abs(in_float64(state[what]) - expected).max() / np.abs(expected).max())
+        require(off <= 1e-6, f"{what} after five batches is {off:.2g} from the mean over them")
+        figures[what] = off
+    require(norm.momentum == 0.3 and norm.training, f"the layer has momentum {norm.momentum}, training {norm.training}")
+    figures["summary"] = "statistics taken anew are the mean over five batches"

@@ -86,13 +86,14 @@ def _fmax(left: torch.Tensor, right: torch.Tensor, **_: object) -> torch.Tensor:
         (("sorting", "ordinary"), "nanquantile", lambda x, q, d: x.quantile(q, d, interpolation="lower"), "nanquantile"),
         (("products", "ties"), "addmm", lambda c, a, b, *, beta=1, alpha=1: c + alpha * (a @ b), "addmm, scaled in"),
         (("products", "ties"), "addmv", lambda c, a, b, *, beta=1: beta * c + a @ b, "addmv, beta 0 in"),
-        (("indexing", "signed zeros"), "cat", lambda tensors: torch.concat(tensors) + 0, "cat in"),
+        (("products", "ties"), "mm", lambda a, b, **_: a @ b * (1.001 if len(a) == 1 else 1), "mm of 1 x 1 by 13 in"),
+        (("indexing", "signed zeros"), "cat", lambda tensors, *d: torch.concat(tensors, *d) + 0, "cat in"),
         (("softmax", "special"), "logsumexp", lambda x, d: x.amax(d) + (x - x.amax(d, True)).exp().sum(d).log(), "of infinities in"),
         (("unary", "signed zeros"), "pow", lambda x, y: x.abs() ** y, r"pow\(3\) in"),
         (("sorting", "ties"), "mode", lambda x, d: (x.amax(d), x.argmax(d)), "mode, how often in"),
         (("complex", "signs"), "angle", lambda x: -x.angle(), "angle of complex numbers in"),
     ],
-    ids=["NaN", "cancels", "shift", "row without NaN", "position", "between", "scaled", "ignored",
+    ids=["NaN", "cancels", "shift", "row without NaN", "position", "between", "scaled", "ignored", "one row",
          "moved", "infinite", "zero", "commonest", "complex"],
 )  # fmt: skip
 def test_a_wrong_value_is_caught(

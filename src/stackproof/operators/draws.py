@@ -48,6 +48,16 @@ def _initialised(function: Callable[[torch.Tensor], torch.Tensor]) -> Make:
     return lambda d, t, n: function(_empty(d, t, -(-n // _FAN) * _FAN).view(-1, _FAN)).flatten()[:n]
 
 
+def _laid(make: Callable[..., torch.nn.Module], of: int, what: str = "weight") -> Make:
+    """Return what so many layers' worth of outputs start from: `of` numbers an output, as the layer's own constructor draws them."""
+
+    def drawn(device: torch.device, dtype: torch.dtype, count: int) -> torch.Tensor:
+        found: torch.Tensor = getattr(make(-(-count // of), device=device, dtype=dtype), what)
+        return found.detach().flatten()[:count]
+
+    return drawn
+
+
 def _squares(function: Callable[[torch.Tensor], torch.Tensor]) -> Make:
     """Return weights of as many inputs as outputs, as torch.nn.init draws them."""
     return lambda d, t, n: torch.cat(
@@ -204,6 +214,11 @@ DRAWS = (
     _even("uniform_", _filled(lambda x: x.uniform_(4.0, 8.0)), 4, 8, traits=traits.even(4, 8, 0.5)),
     _even("uniform_ around zero", _filled(lambda x: x.uniform_(-2.0, 6.0)), -2, 6),
     _even("init.kaiming_uniform_", _initialised(torch.nn.init.kaiming_uniform_), -(6 / _FAN) ** 0.5, (6 / _FAN) ** 0.5, _WIDE),
+    _even("Linear, its weight", _laid(lambda n, **k: torch.nn.Linear(64, n, **k), 64), -1 / 8, 1 / 8, _WIDE),
+    _even("Linear, its bias", _laid(lambda n, **k: torch.nn.Linear(4, n, **k), 1, "bias"), -1 / 2, 1 / 2, _WIDE),
+    _even("Conv2d, its weight", _laid(lambda n, **k: torch.nn.Conv2d(4, n, 4, **k), 64), -1 / 8, 1 / 8, _WIDE),
+    _even("Conv2d, its bias", _laid(lambda n, **k: torch.nn.Conv2d(1, n, 2, **k), 1, "bias"), -1 / 2, 1 / 2, _WIDE),
+    _bells("Embedding, its weight", _laid(lambda n, **k: torch.nn.Embedding(n, 64, **k), 64), 0, 1, _WIDE),
     _even("rrelu", lambda d, t, n: -_F.rrelu(-torch.ones(n, dtype=t, device=d), 0.25, 0.75, training=True), 0.25, 0.75, _WIDE),
     _bells("randn", lambda d, t, n: torch.randn(n, dtype=t, device=d), 0, 1),
     _bells("randn_like", _filled(torch.randn_like), 0, 1),

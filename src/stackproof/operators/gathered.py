@@ -17,6 +17,7 @@ from torch.nn import functional
 
 from stackproof.operators import statistics
 from stackproof.operators.arrays import WIDE, Array, Expected, stored, tensor
+from stackproof.operators.moving import moved, turned
 from stackproof.operators.regimes import numbers
 from stackproof.operators.trials import Class, Trial, pairs, wide
 
@@ -292,7 +293,8 @@ def indexing(regime: str, dtype: torch.dtype, device: torch.device) -> Iterator[
     places = np.random.Generator(np.random.PCG64(5)).integers(0, _BINS, len(flat))
     given, base, index = tensor(flat, dtype, device), tensor(start, dtype, device), torch.from_numpy(places).to(device)
     yield from _taken(flat, given, places, index, dtype)
-    yield from _moved(flat, given, dtype)
+    yield from moved(flat, given, dtype)
+    yield from turned(flat, given, dtype)
     if dtype is not torch.bool:
         if regime != "extreme" or not dtype.is_floating_point:  # sums of extremes overflow on the way, or not
             yield from _added(flat, start, places, (base, index, given), dtype)
@@ -318,24 +320,6 @@ def _taken(flat: Array, given: torch.Tensor, places: Array, index: torch.Tensor,
     yield _trial("masked_select", torch.masked_select, [given, mask], Expected(flat[chosen]), dtype)
     swapped = Expected(np.where(chosen, flat[::-1], flat))
     yield _trial("where", torch.where, [mask, given.flip(0), given], swapped, dtype)
-
-
-def _moved(flat: Array, given: torch.Tensor, dtype: torch.dtype) -> Iterator[Trial]:
-    """Return what only moves numbers, which changes no bit of them: not a subnormal one, not a zero's sign."""
-    square = flat[:289].reshape(17, 17)
-    matrix = given[:289].reshape(17, 17)
-    for name, call, wanted in (
-        ("cat", lambda x: torch.cat((x, x.flip(0))), np.concatenate((square, square[::-1]))),
-        ("stack", lambda x: torch.stack((x, x.t())), np.stack((square, square.T))),
-        ("roll", lambda x: torch.roll(x, (1, 2), (0, 1)), np.roll(square, (1, 2), (0, 1))),
-        ("repeat", lambda x: x.repeat(2, 1), np.tile(square, (2, 1))),
-        ("repeat_interleave", lambda x: torch.repeat_interleave(x, 2, 1), np.repeat(square, 2, 1)),
-        ("pad", lambda x: functional.pad(x, (1, 2), value=1), np.pad(square, ((0, 0), (1, 2)), constant_values=1)),
-        ("contiguous of transposed", lambda x: x.t().contiguous(), square.T),
-        ("copy_ into strided", lambda x: torch.empty_like(x).t().copy_(x), square),
-        ("clone", torch.clone, square),
-    ):
-        yield _trial(name, call, [matrix], Expected(wanted, zero_sign=dtype.is_floating_point), dtype)
 
 
 def _added(flat: Array, start: Array, places: Array, given: Any, dtype: torch.dtype) -> Iterator[Trial]:

@@ -157,6 +157,8 @@ UNARY: dict[str, Oracle] = dict(
         _close("sigmoid", sigmoid, slack=_underflow),
         _exact("relu", lambda x: _quiet_max(x, 0.0)),
         ("clamp(-1, 2)", Oracle(lambda x: torch.clamp(x, -1, 2), _clip)),
+        ("clamp(min=1)", Oracle(lambda x: torch.clamp(x, min=1), lambda x: np.maximum(x, 1).astype(x.dtype))),
+        ("clamp(max=1)", Oracle(lambda x: torch.clamp(x, max=1), lambda x: np.minimum(x, 1).astype(x.dtype))),
         (
             "nan_to_num(1.5, 2.5, -3.5)",
             Oracle(lambda x: torch.nan_to_num(x, 1.5, 2.5, -3.5), lambda x: np.nan_to_num(x, nan=1.5, posinf=2.5, neginf=-3.5)),
@@ -203,6 +205,10 @@ def _logaddexp(x: Array, y: Array) -> Array:
     return np.where(np.isinf(x) & (x == y), x, top + np.log1p(np.exp(-np.abs(x - y))))
 
 
+def _xlogy(x: Array, y: Array) -> Array:
+    return np.where((x == 0) & ~np.isnan(y), np.zeros_like(x), x * np.log(y))
+
+
 def _largest(eps: float, x: Array, y: Array) -> Array:
     return 2 * eps * np.maximum(np.abs(x), np.abs(y))
 
@@ -222,6 +228,7 @@ BINARY: dict[str, Oracle] = dict(
         _exact("atan2", np.arctan2, ulps=GOOD),
         _exact("hypot", np.hypot, ulps=GOOD),
         ("lerp(0.25)", Oracle(lambda x, y: torch.lerp(x, y, 0.25), lambda x, y: x + (y - x) / 4, GOOD, _largest)),
+        _exact("xlogy", _xlogy, ulps=GOOD),
         _exact("logaddexp", _logaddexp, ulps=GOOD, slack=_largest),
         *(_truth(name, getattr(np, numpy)) for name, numpy in {
             "eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal",

@@ -6,6 +6,7 @@ whatever unit, so that a factor of 1 + 64 ulp, or of 1.01 in bfloat16, is seen i
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 from functools import partial
@@ -22,6 +23,8 @@ from stackproof.operators.trials import Trial
 _ROWS, _COLUMNS = 17, 13
 _INNER = {"long": 10_007}
 _USUAL = 512
+_THIN = ((1, 13), (17, 1), (17, 13), (1, 1))
+_INNERS = (1, 7, 31, 33, 129, 511, 1025)
 _SHORT = 32
 """In halves, whose whole numbers end at 256."""
 
@@ -66,6 +69,8 @@ def products(regime: str, dtype: torch.dtype, device: torch.device) -> Iterator[
     yield from _multiplied(left, right, regime, dtype, device)
     if regime in ("ordinary", "ties"):
         yield from _larger(inner, regime, dtype, device)
+    if regime == "ties":
+        yield from _thin(dtype, device)
     if dtype.is_floating_point and regime in ("ordinary", "ties"):
         yield from _backward(left[:, :_SHORT], right[:_SHORT], regime, dtype, device)
         yield from _convolved(regime, dtype, device)
@@ -139,6 +144,44 @@ def _larger(inner: int, regime: str, dtype: torch.dtype, device: torch.device) -
         both = Expected(wanted.values / 2 - 2 * start.astype(WIDE), wanted.ulps, room)
         if regime != "ties" or torch.finfo(dtype).bits > 16:  # halves round half of an odd number
             yield Trial("addmm, scaled", partial(torch.addmm, added, a, b, beta=-2, alpha=0.5), both, dtype)
+
+
+def _thin(dtype: torch.dtype, device: torch.device) -> Iterator[Trial]:
+    """Return exact products of one row, of one column, and of inner lengths beside those of vectors; and of nothing, to which is added."""
+    halves = dtype in (torch.bfloat16, torch.float16)
+    for inner, (rows, columns) in itertools.product(_INNERS[:4] if halves else _INNERS, _THIN):
+        left, right = (_factor("ties", dtype, shape, f"thin {inner}") for shape in ((rows, inner), (inner, columns)))
+        assert left is not None and right is not None
+        a, b = tensor(left, dtype, device), tensor(right, dtype, device)
+        wanted = _expected(left, right, dtype, "ties")
+        said = f"{rows} x {inner} by {columns}"
+        yield Trial(f"mm of {said}", partial(torch.mm, a, b), wanted, dtype)
+        yield Trial(
+            f"mm of turned {said}", partial(torch.mm, a.t().contiguous().t(), b.t().contiguous().t()), wanted, dtype
+        )
+        alone = Expected(wanted.values[None], 0.0, 0.0)
+        yield Trial(f"bmm of {said}", partial(torch.bmm, a[None], b[None]), alone, dtype)
+        if dtype.is_floating_point:
+            yield Trial(f"linear of {said}", partial(functional.linear, a, b.t().contiguous()), wanted, dtype)
+            yield from _added(a, b, dtype)
+
+
+def _added(a: torch.Tensor, b: torch.Tensor, dtype: torch.dtype) -> Iterator[Trial]:
+    """Return what is added to a product of nothing: it comes out as it is, or times its factor."""
+    rows, columns, nothing = a.shape[0], b.shape[1], torch.zeros_like(a)
+    whole = _factor("ties", dtype, (rows, columns), "added")
+    assert whole is not None
+    start, row = (tensor(one, dtype, a.device) for one in (whole, whole[0]))
+    plain, below = (Expected(one.astype(WIDE), 0.0, 0.0) for one in (whole, np.broadcast_to(whole[0], whole.shape)))
+    double = Expected(-2 * whole.astype(WIDE), 0.0, 0.0)
+    said = f"nothing of {rows} x {a.shape[1]} by {columns}"
+    yield Trial(f"linear, a bias to {said}", partial(functional.linear, nothing, b.t().contiguous(), row), below, dtype)
+    yield Trial(f"addmm, a row to {said}", partial(torch.addmm, row, nothing, b), below, dtype)
+    yield Trial(f"addmm to {said}", partial(torch.addmm, start, nothing, b), plain, dtype)
+    yield Trial(f"addmm, beta -2, to {said}", partial(torch.addmm, start, nothing, b, beta=-2), double, dtype)
+    alone = Expected(double.values[None], 0.0, 0.0)
+    call = partial(torch.baddbmm, start[None], nothing[None], b[None], beta=-2)
+    yield Trial(f"baddbmm, beta -2, to {said}", call, alone, dtype)
 
 
 def _backward(left: Array, right: Array, regime: str, dtype: torch.dtype, device: torch.device) -> Iterator[Trial]:
