@@ -44,6 +44,14 @@ def test_the_slowest_rank_counts(group: None, monkeypatch: pytest.MonkeyPatch) -
     assert sampler.spent() == 4.0
 
 
+def test_ranks_look_at_single_runs_as_rank_0_does(group: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else one of them would wait for a run that nobody else makes."""
+    assert ranks.as_first(True, HOST)
+    assert not ranks.as_first(False, HOST)
+    monkeypatch.setattr(dist, "broadcast", lambda tensor, source: tensor.fill_(1 - source))
+    assert ranks.as_first(False, HOST)
+
+
 def test_a_group_that_sums_wrong_has_no_start_up_time(
     group: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -56,6 +56,23 @@ def test_a_collective_that_does_nothing_is_caught(monkeypatch: pytest.MonkeyPatc
         work.prove()
 
 
+def test_a_call_that_is_left_out_now_and_then_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is looked at on data that none had before."""
+    work = TimedCollective(setting(call="all-gather", mib=0.01, dtype="float32"))
+    work.prove()
+    own, calls = collectives._CALLS["all-gather"], list[int]()
+
+    def lazy(one: TimedCollective) -> object:
+        calls.append(1)
+        return own(one) if len(calls) % 3 else None
+
+    monkeypatch.setitem(collectives._CALLS, "all-gather", lazy)
+    assert work.single()
+    assert work.single()
+    with pytest.raises(CheckFailed, match="all-gather of .* is wrong"):
+        work.single()
+
+
 @pytest.mark.parametrize(
     ("call", "ranks", "factor"),
     [

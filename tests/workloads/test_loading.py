@@ -46,6 +46,18 @@ def test_a_short_epoch_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
         work.prove()
 
 
+def test_a_batch_that_comes_again_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In each epoch a batch that chance picks is held, and the last."""
+    work = Loading(setting(**ROW, workers=0))
+    work.prove()
+    assert all(work.single() for _ in range(3))
+    first, _, last = work._loader
+    monkeypatch.setattr(type(work._loader), "__iter__", lambda _: iter([first, first, last]))
+    with pytest.raises(CheckFailed, match="batch 1 is not what the data set holds"):
+        for _ in range(64):
+            work.single()
+
+
 def test_pictures_are_in_range_and_every_second_is_mirrored() -> None:
     """Floats from 0 to 1, three channels."""
     pictures = PictureFiles(20, 16)

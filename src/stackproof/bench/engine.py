@@ -16,7 +16,7 @@ from typing import Any
 from stackproof.base.errors import Refusal, suggestion
 from stackproof.base.processes import HostLoad
 from stackproof.base.statistics import drift, median_interval, rhythm
-from stackproof.bench.kept import require_computed, require_single
+from stackproof.bench.kept import SINGLY, require_computed, require_single
 from stackproof.bench.rows import Sampled, figures
 from stackproof.bench.sampling import Sampler, Warmth, calibrate, sample, warm_up
 from stackproof.bench.subjects import Budget, Subject
@@ -36,8 +36,6 @@ _WIDE = 3.0
 
 _SHARE = 0.04
 """So much of the sampling time may be spent on looking at what timed runs left."""
-_SINGLY = 0.10
-"""So much of it runs may take that are looked at one by one, when all is timed."""
 _OFTEN = 0.3
 """How often a block is looked at where that is affordable; which ones is left to chance."""
 
@@ -134,7 +132,7 @@ class _Measurement:
         self.facts |= {"warm_up.seconds": warmth.seconds, "runs per sample": sampler.number}
         self.facts |= {**looks.last(), **looks.conclude(self.budget.seconds)}
         self.facts |= require_computed(work, self.device, seconds)
-        self.facts |= require_single(work, self.device, _SINGLY * self.budget.seconds)
+        self.facts |= require_single(work, self.device, SINGLY * self.budget.seconds)
         self.notes += [*remarks(warmth, seconds, self.budget), *load.note(share), *_throttling(telemetry)]
         require_possible_rate(self._result(work, tuple(seconds), verified=True, reason=reason), self.device.name())
         return self._result(

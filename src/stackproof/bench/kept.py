@@ -7,7 +7,7 @@ Nor do they find a run that is left out now and then, which leaves what the one 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from statistics import median
 
 from stackproof.bench.sampling import Sampler
@@ -17,6 +17,8 @@ from stackproof.record.checks import CheckFailed
 from stackproof.record.records import Figure
 from stackproof.workloads.work import Work
 
+SINGLY = 0.10
+"""So much of the time budget runs may take that are looked at one by one, when all is timed."""
 SINGLE = 64
 """So many runs in a row are looked at one by one at most."""
 _LEAST_SINGLE = 4
@@ -48,8 +50,10 @@ def require_computed(work: Work, device: Device, samples: Sequence[float]) -> di
     return {"new inputs, times as long": median(new / max(same, 1e-9) for new, same in pairs)}
 
 
-def require_single(work: Work, device: Device, seconds: float) -> dict[str, Figure]:
-    """Look at runs one by one, again and again for so long; return how many they were.
+def require_single(
+    work: Work, device: Device, seconds: float, agreed: Callable[[bool], bool] = bool
+) -> dict[str, Figure]:
+    """Look at runs one by one, again and again for so long; return how many they were. `agreed`: what ranks make of going on.
 
     Of work that writes where the run before wrote, some of what stands there is spoilt, and must be written anew. Other work says itself
     what a single run must do.
@@ -58,7 +62,7 @@ def require_single(work: Work, device: Device, seconds: float) -> dict[str, Figu
         CheckFailed: a run did nothing, or something else than was proved.
     """
     runs, end = 0, time.perf_counter() + seconds
-    while runs < SINGLE and (runs < _LEAST_SINGLE or time.perf_counter() < end):
+    while runs < SINGLE and agreed(runs < _LEAST_SINGLE or time.perf_counter() < end):
         try:
             if not _looked_at(work, device):
                 return {}

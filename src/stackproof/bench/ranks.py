@@ -21,6 +21,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from stackproof.base.toml import Table
 from stackproof.bench.engine import Looks, remarks, result
+from stackproof.bench.kept import SINGLY, require_single
 from stackproof.bench.rows import Sampled
 from stackproof.bench.sampling import Sampler, Warmth, sample, warm_up
 from stackproof.bench.subjects import FILE, Budget, Subject
@@ -83,9 +84,14 @@ class Agreed(Looks):
 
     def wanted(self) -> bool:
         """Whether rank 0 wants to look now."""
-        word = torch.tensor([float(super().wanted())], dtype=torch.float32).to(self.device.torch)
-        dist.broadcast(word, 0)
-        return bool(word.item())
+        return as_first(super().wanted(), self.device)
+
+
+def as_first(wanted: bool, device: Device) -> bool:
+    """Return what rank 0 wants."""
+    word = torch.tensor([float(wanted)], dtype=torch.float32).to(device.torch)
+    dist.broadcast(word, 0)
+    return bool(word.item())
 
 
 def communicator(rank: Rank) -> dict[str, Any]:
@@ -128,6 +134,7 @@ def _timed(rank: Rank, work: Work) -> dict[str, Any]:
     seconds += looks.sampled(sampler)
     rank.phase("looking at what the last run left")
     concluded = {**looks.last(), **looks.conclude(budget.seconds)}
+    concluded |= require_single(work, rank.device, SINGLY * budget.seconds, lambda more: as_first(more, rank.device))
     rest()
     return {
         "facts": concluded,

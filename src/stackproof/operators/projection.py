@@ -27,7 +27,7 @@ WORST = 8.0
 """Units that the worst sum may be off. Seen on the CPU over dtypes and sizes: up to 2.2."""
 MEAN = 1.5
 """Units that the root mean square may be off. Seen on the CPU: up to 0.51."""
-WHOLE = 0.5
+WHOLE = 0.4
 """Units that all numbers may be too large or too small by, as a whole: rounding goes either way, and over so many numbers evens out."""
 _SIGMAS = 6.0
 _THREADS = 8

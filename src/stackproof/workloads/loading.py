@@ -5,6 +5,7 @@ The data set lives here because a worker that is spawned imports it by name.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -85,6 +86,17 @@ class Loading(Work):
         batches = -(-len(self._pictures) // self._batch)
         require(self._seen == batches, f"a timed epoch gave {self._seen} batches of {batches}")
         self._require_batch(batches - 1, self._last)
+
+    def single(self) -> bool:
+        """Load an epoch, and hold a batch of it that chance picks."""
+        self._seen, chosen = 0, random.randrange(-(-len(self._pictures) // self._batch))
+        for number, batch in enumerate(self._loader):
+            self._last = batch.to(self.device.torch, non_blocking=True)
+            self._seen += 1
+            if number == chosen:
+                self._require_batch(number, self._last)
+        self.verify()
+        return True
 
     def again(self) -> None:
         """Look at the last epoch, and at every picture of one more."""
