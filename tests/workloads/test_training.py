@@ -188,7 +188,7 @@ def test_a_step_that_is_left_out_now_and_then_is_caught(what: str, monkeypatch: 
         monkeypatch.setattr(job.optimiser, "step", lambda: None)
     else:
         monkeypatch.setattr(job, "differentiate", lazy)
-    with pytest.raises(CheckFailed, match="otherwise than the others" if what == "step" else "not as the others were"):
+    with pytest.raises(CheckFailed, match="left changes" if what == "step" else "left gradients"):
         work.single()
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from stackproof.base.errors import Refusal, suggestion
 from stackproof.base.processes import HostLoad
 from stackproof.base.statistics import drift, median_interval, rhythm
-from stackproof.bench.kept import SINGLY, require_computed, require_single
+from stackproof.bench.kept import PROOF, require_computed, require_single
 from stackproof.bench.rows import Sampled, figures
 from stackproof.bench.sampling import Sampler, Warmth, calibrate, sample, warm_up
 from stackproof.bench.subjects import Budget, Subject
@@ -132,7 +132,7 @@ class _Measurement:
         self.facts |= {"warm_up.seconds": warmth.seconds, "runs per sample": sampler.number}
         self.facts |= {**looks.last(), **looks.conclude(self.budget.seconds)}
         self.facts |= require_computed(work, self.device, seconds)
-        self.facts |= require_single(work, self.device, SINGLY * self.budget.seconds)
+        self.facts |= require_single(work, self.device, PROOF * self.budget.seconds - looks.spent)
         self.notes += [*remarks(warmth, seconds, self.budget), *load.note(share), *_throttling(telemetry)]
         require_possible_rate(self._result(work, tuple(seconds), verified=True, reason=reason), self.device.name())
         return self._result(

@@ -17,8 +17,8 @@ from stackproof.record.checks import CheckFailed
 from stackproof.record.records import Figure
 from stackproof.workloads.work import Work
 
-SINGLY = 0.10
-"""So much of the time budget runs may take that are looked at one by one, when all is timed."""
+PROOF = 0.05
+"""So much of the time budget all looks may take; what is left goes to runs that are looked at one by one, a few at least."""
 SINGLE = 64
 """So many runs in a row are looked at one by one at most."""
 _LEAST_SINGLE = 4

@@ -21,7 +21,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from stackproof.base.toml import Table
 from stackproof.bench.engine import Looks, remarks, result
-from stackproof.bench.kept import SINGLY, require_single
+from stackproof.bench.kept import PROOF, require_single
 from stackproof.bench.rows import Sampled
 from stackproof.bench.sampling import Sampler, Warmth, sample, warm_up
 from stackproof.bench.subjects import FILE, Budget, Subject
@@ -134,7 +134,8 @@ def _timed(rank: Rank, work: Work) -> dict[str, Any]:
     seconds += looks.sampled(sampler)
     rank.phase("looking at what the last run left")
     concluded = {**looks.last(), **looks.conclude(budget.seconds)}
-    concluded |= require_single(work, rank.device, SINGLY * budget.seconds, lambda more: as_first(more, rank.device))
+    left = PROOF * budget.seconds - looks.spent
+    concluded |= require_single(work, rank.device, left, lambda more: as_first(more, rank.device))
     rest()
     return {
         "facts": concluded,

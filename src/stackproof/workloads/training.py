@@ -95,7 +95,8 @@ class TrainingSteps(Work):
         self._end: torch.Tensor | None = None
         self._proved: Proved | None = None
         self._rounded: Gradients | None = None
-        self._single: tuple[Gradients, Gradients] | None = None
+        self._single: tuple[torch.Tensor, torch.Tensor] | None = None
+        self._begun: torch.Tensor | None = None
         self._kept: Gradients = {}
         self._runs = 0
         self._start = {name: tensor.detach().cpu().clone() for name, tensor in self._state().items()}
@@ -202,28 +203,38 @@ class TrainingSteps(Work):
         if self._runs != 1:
             self.restart()
             self.run()
+        self._single = self._left()
         self._require_step(self._proved)
         if self._rounded is not None:
             self.restart()
             self._proved.hold(self.job, " after the timed steps")
 
     def single(self) -> bool:
-        """Take a step from where the job was proved: gradients and how far parameters move are those of the first such step."""
+        """Take a step from where the job was proved: gradients and how far parameters move are those of the step that was held in full."""
         if self._proved is None:
             return False
+        if self._single is None:
+            self.restart()
+            self.run()
+            self.again()
+        assert self._single is not None
         self.restart()
         self.run()
-        trained = {name: one for name, one in self.job.model.named_parameters() if one.requires_grad}
-        given = {name: one.grad.cpu() for name, one in trained.items() if one.grad is not None}
-        moved = {name: one.detach().cpu() - self._start[name] for name, one in trained.items()}
-        if self._single is None:
-            self._require_step(self._proved)
-            self._single = given, moved
-            return True
-        _require_near(given, self._single[0], AGAIN, "is not as the others were:")
-        far = _apart(moved, self._single[1], "")
-        require(far <= AGAIN, f"moved the parameters otherwise than the others, by {far:.2g} of how far those did")
+        for what, found, known in zip(("gradients", "changes of parameters"), self._left(), self._single, strict=True):
+            apart = float(torch.linalg.vector_norm(found - known) / torch.linalg.vector_norm(known).clamp_min(_TINY))
+            require(
+                apart <= AGAIN,
+                f"left {what} that are {apart:.2g} of their length from the others', {AGAIN} are allowed",
+            )
         return True
+
+    def _left(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return all gradients of a step from the start, and all that it moved, each as one vector on the device."""
+        trained = {name: one for name, one in self.job.model.named_parameters() if one.grad is not None}
+        given = torch.cat([one.grad.flatten().float() for one in trained.values() if one.grad is not None])
+        if self._begun is None:
+            self._begun = torch.cat([self._start[name].flatten().float() for name in trained]).to(given.device)
+        return given, torch.cat([one.detach().flatten().float() for one in trained.values()]) - self._begun
 
     def _require_step(self, proved: Proved) -> None:
         trained = {name: one for name, one in self.job.model.named_parameters() if one.grad is not None}
