@@ -52,10 +52,12 @@ def test_ways(name: str, figures: dict[str, Figure]) -> None:
     tokens = [job.batches[index]["tokens"] for index in range(2)]
     job.model.eval()  # checkpointing, which training asks for, keeps no cache
     with torch.no_grad():
-        figures["in one batch"] = max(
-            _hold(one, value, f"{name}: logits of a padded batch")
-            for one, value in zip(_padded(job, tokens), exact, strict=True)
-        )
+        for side in ("left", "right"):
+            found = _padded(job, tokens, side)
+            said = f"{name}: logits of a batch padded on the {side}"
+            figures[f"padded on the {side}"] = max(
+                _hold(one, value, said) for one, value in zip(found, exact, strict=True)
+            )
         figures["from a cache"] = _hold(_cached(job, tokens[0]), exact[0], f"{name}: logits from a cache")
     figures["summary"] = "logits from a cache and in a padded batch are the closed form's"
 
@@ -74,15 +76,16 @@ def test_written(name: str, figures: dict[str, Figure]) -> None:
     figures["summary"] = f"logits with attention written out are {worst:.1e} from the closed form"
 
 
-def _padded(job: Job, tokens: list[torch.Tensor]) -> list[torch.Tensor]:
-    """Return the logits of sequences that stand in one batch, the shorter ones filled up at their end."""
+def _padded(job: Job, tokens: list[torch.Tensor], side: str) -> list[torch.Tensor]:
+    """Return the logits of sequences that stand in one batch, all filled up on one side."""
     longest = max(one.shape[1] for one in tokens) + _PADDING
     batch = torch.ones(len(tokens), longest, dtype=torch.int64)
     mask = torch.zeros_like(batch)
-    for row, one in enumerate(tokens):
-        batch[row, : one.shape[1]], mask[row, : one.shape[1]] = one[0], 1
+    places_of = [slice(longest - one.shape[1], None) if side == "left" else slice(one.shape[1]) for one in tokens]
+    for row, (one, here) in enumerate(zip(tokens, places_of, strict=True)):
+        batch[row, here], mask[row, here] = one[0], 1
     found = job.model(input_ids=batch, attention_mask=mask, use_cache=False).logits
-    return [found[row, : one.shape[1]] for row, one in enumerate(tokens)]
+    return [found[row, here] for row, here in enumerate(places_of)]
 
 
 def _cached(job: Job, tokens: torch.Tensor) -> torch.Tensor:
