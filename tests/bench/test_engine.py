@@ -12,6 +12,7 @@ from stackproof.bench import engine
 from stackproof.bench.engine import measure
 from stackproof.bench.sampling import Warmth
 from stackproof.bench.subjects import Budget, subjects
+from stackproof.probes.timekeeping import ClockWrongError, Meanwhile
 from stackproof.record.checks import CapabilityMissing, CheckFailed, CheckInconclusive
 from stackproof.stack.stacks import Stack
 
@@ -67,6 +68,20 @@ def test_a_clock_that_lies_ends_everything(spin: type[Spin], cpu: Stack, monkeyp
     with pytest.raises(CheckFailed, match="synchronising does not wait"):
         measure(subject_of(cpu), HOST, "tiny", SHORT)
     assert spin.log == []
+
+
+def test_a_clock_that_goes_wrong_is_no_wrong_result(
+    spin: type[Spin], cpu: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What computed right is not said to compute wrong."""
+
+    def wrong(_: object) -> None:
+        raise ClockWrongError("the host's clock told 1 ms for a span of 2 ms")
+
+    monkeypatch.setattr(Meanwhile, "require", wrong)
+    with pytest.raises(ClockWrongError, match="told 1 ms"):
+        measure(subject_of(cpu), HOST, "tiny", SHORT)
+    assert spin.log[-1] == "closed"
 
 
 def test_a_missing_capability_skips_with_its_rule(spin: type[Spin], cpu: Stack) -> None:

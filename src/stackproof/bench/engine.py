@@ -23,6 +23,7 @@ from stackproof.bench.subjects import Budget, Subject
 from stackproof.device import threads
 from stackproof.device.kinds import Device
 from stackproof.device.telemetry import Telemetry, require_alone
+from stackproof.probes.timekeeping import ClockWrongError
 from stackproof.record.checks import CapabilityMissing, CheckFailed
 from stackproof.record.records import Figure
 from stackproof.stack import capabilities
@@ -98,6 +99,8 @@ class _Measurement:
             reason = work.prove()
             self.facts["proof before, s"] = time.perf_counter() - began
             return self._timed(work, reason)
+        except ClockWrongError:
+            raise
         except CheckFailed as failure:
             return self._result(work, (), verified=False, reason=str(failure))
         finally:

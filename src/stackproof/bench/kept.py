@@ -67,7 +67,7 @@ def require_single(
             if not _looked_at(work, device):
                 return {}
         except CheckFailed as failure:
-            raise CheckFailed(f"run {runs + 1} of those that were looked at one by one {failure}") from failure
+            raise CheckFailed(f"run {runs + 1} of those that were looked at one by one: {failure}") from failure
         runs += 1
     return {"runs looked at one by one": runs}
 
@@ -83,7 +83,7 @@ def _looked_at(work: Work, device: Device) -> bool:
     work.run()
     device.synchronize()
     if spoilt.left([target]):
-        raise CheckFailed("did not write what it must: some of the timed ones did nothing")
+        raise CheckFailed("it did not write what it must: some of the timed ones did nothing")
     return True
 
 

@@ -171,7 +171,7 @@ def sample(sampler: Sampler, budget: Budget, between: Callable[[], None] = lambd
     """Return the seconds of each run, until the noise target or the cap is reached; `between` is called after each block.
 
     Raises:
-        CheckFailed: the host's clock went wrong meanwhile.
+        ClockWrongError: the host's clock went wrong meanwhile.
     """
     meanwhile = timekeeping.Meanwhile()
     sampler.begin()

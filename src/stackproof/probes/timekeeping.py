@@ -17,7 +17,7 @@ from typing import Any
 
 from stackproof.device.kinds import Device, Stopwatch
 from stackproof.probes.clock import KnownWork
-from stackproof.record.checks import CheckInconclusive, require
+from stackproof.record.checks import CheckFailed, CheckInconclusive, require
 
 RATE = 0.002
 """The kernel slews its own clocks by 0.05 % at most (adjtimex(2)); oscillators differ by far less."""
@@ -178,6 +178,10 @@ def _by_other_names() -> dict[str, Moment]:
     }
 
 
+class ClockWrongError(CheckFailed):
+    """The clock is wrong by which something was measured, whatever was computed meanwhile."""
+
+
 class Meanwhile:
     """Holds the host's clock over the very time in which something was measured: a clock may go wrong after it was tried."""
 
@@ -188,15 +192,15 @@ class Meanwhile:
         """End the span.
 
         Raises:
-            CheckFailed: it was longer or shorter than the clock told.
+            ClockWrongError: it was longer or shorter than the clock told.
         """
         end = at(raw, time.perf_counter)
         span = told(end.told - self._begin.told, self._begin, end)
-        require(
-            not span.wrong(RATE),
-            f"while samples were taken the host's clock told {span.seconds * 1e3:.3f} ms for a span of {span.shortest * 1e3:.3f} to "
-            f"{span.longest * 1e3:.3f} ms; {RATE:.1%} and {GRAIN_S * 1e6:.0f} us are allowed",
-        )
+        if span.wrong(RATE):
+            raise ClockWrongError(
+                f"while samples were taken the host's clock told {span.seconds * 1e3:.3f} ms for a span of {span.shortest * 1e3:.3f} to "
+                f"{span.longest * 1e3:.3f} ms; {RATE:.1%} and {GRAIN_S * 1e6:.0f} us are allowed"
+            )
 
 
 def _pairs(looks: Sequence[Moment]) -> list[tuple[Moment, Moment]]:

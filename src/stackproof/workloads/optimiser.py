@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 
 import torch
 
@@ -64,9 +65,14 @@ class OptimiserStep(Work):
 
     def single(self) -> bool:
         """Hold the smallest parameters and their state against the closed form: a step that is left out shows in each."""
-        moved = (one for one in self.parameters if one.grad is not None and bool(one.grad.any()))
-        self._stepped(sorted(moved, key=torch.Tensor.numel)[:_FEW])
+        self._stepped(self._smallest)
         return True
+
+    @cached_property
+    def _smallest(self) -> list[torch.Tensor]:
+        """A few parameters that move, so that a look costs little beside the step."""
+        moved = (one for one in self.parameters if one.grad is not None and bool(one.grad.any()))
+        return sorted(moved, key=torch.Tensor.numel)[:_FEW]
 
     def again(self) -> None:
         """Count the steps, and hold one more against the closed form."""

@@ -224,7 +224,7 @@ class TrainingSteps(Work):
             apart = float(torch.linalg.vector_norm(found - known) / torch.linalg.vector_norm(known).clamp_min(_TINY))
             require(
                 apart <= AGAIN,
-                f"left {what} that are {apart:.2g} of their length from the others', {AGAIN} are allowed",
+                f"it left {what} that are {apart:.2g} of their length from the others', {AGAIN} are allowed",
             )
         return True
 
