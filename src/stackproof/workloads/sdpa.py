@@ -143,7 +143,7 @@ class Attention(Work):
         self.run()
         require(
             not spoilt.left(list(self._left.values())),
-            "it gave what an earlier one had left: some of the timed ones did nothing",
+            "attention gave what an earlier call had left: some of the timed ones did nothing",
         )
         return True
 
