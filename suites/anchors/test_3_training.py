@@ -31,9 +31,8 @@ _FAR = 700
 _RATES = ("SGD", "Adam", "AdamW")
 """Those that have taken a tensor as rate since torch 2.4."""
 _ALLOWED = {torch.float64: 1e-11, torch.float32: 5e-6}
-_OPTIONS: Mapping[str, Mapping[str, Any]] = {
-    row["name"]: row for row in read_toml(DATA / "optimisers.toml")["optimiser"]
-}
+_TABLE = read_toml(DATA / "optimisers.toml")
+_OPTIONS: Mapping[str, Mapping[str, Any]] = {row["name"]: row for row in _TABLE["optimiser"]}
 
 
 def _options(name: str) -> dict[str, Any]:
@@ -114,6 +113,24 @@ def _far_on(optimiser: torch.optim.Optimizer, states: Sequence[forms.State]) -> 
     for state in states:
         if "step" in state:
             state["step"] = np.asarray(float(_FAR))
+
+
+@pytest.mark.deadline(30)
+def test_defaults(device: Device, figures: dict[str, Figure]) -> None:
+    """Where nothing is said, every optimiser and the gradient scaler do what torch documents."""
+    compared = 0
+    for row in _TABLE["default"]:
+        name = row["name"]
+        if name == "GradScaler":
+            found = torch.amp.GradScaler(device.kind).state_dict()
+        else:
+            found = getattr(torch.optim, name)([torch.zeros(1, requires_grad=True)]).defaults
+        for what, value in row["values"].items():
+            said, known = found.get(what), tuple(value) if isinstance(value, list) else value
+            require(said == known, f"{name}: where nothing is said of {what} it is {said}, {known} is documented")
+            compared += 1
+    figures |= {"compared": compared}
+    figures["summary"] = f"{compared} defaults are what torch documents"
 
 
 def _held(

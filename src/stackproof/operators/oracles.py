@@ -118,6 +118,23 @@ def _clip(x: Array) -> Array:
     return np.where(np.isnan(x), x, np.clip(x, WIDE(-1), WIDE(2)))
 
 
+def _cut(x: Array) -> Array:
+    return np.asarray(np.maximum(x, 1).astype(x.dtype))
+
+
+CUT: list[tuple[str, Oracle]] = [
+    ("clamp(1, largest)", Oracle(lambda x: torch.clamp(x, 1, _largest_of(x)), _cut)),
+    ("clamp(min=1)", Oracle(lambda x: torch.clamp(x, min=1), _cut)),
+    ("clamp_min(1)", Oracle(lambda x: torch.clamp_min(x, 1), _cut)),
+    ("clamp(max=1)", Oracle(lambda x: torch.clamp(x, max=1), lambda x: np.minimum(x, 1).astype(x.dtype))),
+]
+"""Cut at bounds that whole numbers have too, large ones among them."""
+
+
+def _largest_of(x: torch.Tensor) -> float:
+    return math.inf if x.dtype.is_floating_point else torch.iinfo(x.dtype).max
+
+
 UNARY: dict[str, Oracle] = dict(
     [
         _exact("abs", np.abs, zero_sign=True),
@@ -157,8 +174,7 @@ UNARY: dict[str, Oracle] = dict(
         _close("sigmoid", sigmoid, slack=_underflow),
         _exact("relu", lambda x: _quiet_max(x, 0.0)),
         ("clamp(-1, 2)", Oracle(lambda x: torch.clamp(x, -1, 2), _clip)),
-        ("clamp(min=1)", Oracle(lambda x: torch.clamp(x, min=1), lambda x: np.maximum(x, 1).astype(x.dtype))),
-        ("clamp(max=1)", Oracle(lambda x: torch.clamp(x, max=1), lambda x: np.minimum(x, 1).astype(x.dtype))),
+        *CUT,
         (
             "nan_to_num(1.5, 2.5, -3.5)",
             Oracle(lambda x: torch.nan_to_num(x, 1.5, 2.5, -3.5), lambda x: np.nan_to_num(x, nan=1.5, posinf=2.5, neginf=-3.5)),
@@ -303,7 +319,7 @@ WHOLE_DIVIDING: dict[str, Oracle] = dict(
     ]
 )
 WHOLE_UNARY: dict[str, Oracle] = dict(
-    [_plain("neg", "negative"), _plain("bitwise_not"), _plain("square"), _plain("abs"), _plain("sign")]
+    [_plain("neg", "negative"), _plain("bitwise_not"), _plain("square"), _plain("abs"), _plain("sign"), *CUT]
 )
 SHIFTS: dict[str, Oracle] = {
     "bitwise_left_shift": Oracle(method("bitwise_left_shift"), np.left_shift, 0.0),
