@@ -92,12 +92,15 @@ def alone(tmp_path: Path) -> Iterator[Rank]:
 
 
 @pytest.mark.filterwarnings("ignore")  # the profiler warns of devices that are not there
-def test_a_rank_returns_its_times(alone: Rank) -> None:
+@pytest.mark.parametrize(("seconds", "rounds"), [(0.0, 2), (9.0, 5)], ids=["the-fewest", "short-steps"])
+def test_a_rank_returns_its_times(alone: Rank, monkeypatch: pytest.MonkeyPatch, seconds: float, rounds: int) -> None:
     """Each kind of step in each round, the ballast alone, and the profiler's seconds with and without communication."""
+    monkeypatch.setattr(cost, "_ROUNDS_S", seconds)
+    monkeypatch.setattr(cost, "_MOST_ROUNDS", 5)
     found = cost.measure(alone)
-    assert {kind: len(times) for kind, times in found["seconds"].items()} == {
-        "on": 2, "off": 2, "more": 2, "ballast": 2
-    }  # fmt: skip
+    assert {kind: len(times) for kind, times in found["seconds"].items()} == dict.fromkeys(
+        ("on", "off", "more", "ballast"), rounds
+    )
     assert all(seconds > 0 for times in found["seconds"].values() for seconds in times)
     on, off = found["profiled"]["on"], found["profiled"]["off"]
     assert on["communication"] > 0 == off["communication"]

@@ -29,6 +29,9 @@ _BALLAST = 1 << 18
 _LARGEST_BALLAST = 1 << 26
 _MOST_REPEATS = 200
 _PROFILED = 3
+_ROUNDS_S = 1.0
+_MOST_ROUNDS = 64
+"""Short steps are timed in more rounds, for a second: a neighbour's few milliseconds are as long as the difference that must show."""
 # How backends name their work: kernels of NCCL, RCCL and oneCCL on a card, gloo's on the host.
 _COMMUNICATION = re.compile(r"ccl|^gloo:", re.IGNORECASE)
 _HOST_ALONE = re.compile(r"^gloo:")
@@ -77,7 +80,7 @@ class Switch:
 def measure(rank: Rank) -> dict[str, Any]:
     """Return seconds of each kind of step in each round, of the ballast alone, digests of gradients, and the profiler's seconds.
 
-    Arguments (of the specification): workload, preset, seed, rounds.
+    Arguments (of the specification): workload, preset, seed, rounds (the fewest).
     """
     wanted, switch = rank.arguments, Switch(rank.device.torch)
     rank.phase("building the workload")
@@ -87,10 +90,11 @@ def measure(rank: Rank) -> dict[str, Any]:
     job.wrap(switch.wrap)
     digests = {mode: _gradients(job, switch, mode) for mode in ("on", "off")}
     rank.phase("weighing the ballast")
-    _weigh(rank, job, switch)
+    seconds = _weigh(rank, job, switch)
+    rounds = _agreed(rank, "rounds", _ROUNDS_S / (seconds * (len(MODES) + 2)))
     rank.phase("timing steps")
     times: dict[str, list[float]] = {mode: [] for mode in (*MODES, "ballast")}
-    for number in range(wanted["rounds"]):
+    for number in range(max(wanted["rounds"], min(_MOST_ROUNDS, rounds))):
         for mode in MODES if number % 2 == 0 else reversed(MODES):
             times[mode].append(_step(rank, job, switch, mode))
         times["ballast"].append(timed(rank, switch.add))
@@ -113,14 +117,15 @@ def _step(rank: Rank, job: Job, switch: Switch, mode: str) -> float:
     return timed(rank, lambda: switch.run(job))
 
 
-def _weigh(rank: Rank, job: Job, switch: Switch) -> None:
-    """Warm up, and make the ballast take about as long as a step, by its size and then by repeating it."""
+def _weigh(rank: Rank, job: Job, switch: Switch) -> float:
+    """Warm up, and make the ballast take about as long as a step, by its size and then by repeating it; return the step's seconds."""
     for mode in ("on", "off") * _WARM_UP:
         seconds = _step(rank, job, switch, mode)
     wanted = _agreed(rank, "size", _BALLAST * seconds / _once(rank, switch))
     switch.ballast = torch.zeros(max(_BALLAST, min(_LARGEST_BALLAST, wanted)), device=rank.device.torch)
     switch.repeats = max(1, min(_MOST_REPEATS, _agreed(rank, "repeats", seconds / _once(rank, switch))))
     timed(rank, switch.add)
+    return seconds
 
 
 def _once(rank: Rank, switch: Switch) -> float:
