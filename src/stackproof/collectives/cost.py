@@ -29,9 +29,9 @@ _BALLAST = 1 << 18
 _LARGEST_BALLAST = 1 << 26
 _MOST_REPEATS = 200
 _PROFILED = 3
-_ROUNDS_S = 1.0
-_MOST_ROUNDS = 64
-"""Short steps are timed in more rounds, for a second: a neighbour's few milliseconds are as long as the difference that must show."""
+_ROUNDS_S = 0.5
+_MOST_ROUNDS = 40
+"""Short steps are timed in more rounds, for half a second: a neighbour's few milliseconds are as long as the difference that must show."""
 # How backends name their work: kernels of NCCL, RCCL and oneCCL on a card, gloo's on the host.
 _COMMUNICATION = re.compile(r"ccl|^gloo:", re.IGNORECASE)
 _HOST_ALONE = re.compile(r"^gloo:")
