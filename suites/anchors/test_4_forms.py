@@ -34,13 +34,13 @@ def test_gumbel(device: Device, figures: dict[str, Figure]) -> None:
     for temperature in (0.5, 1.75):
         given = torch.tensor(scores, dtype=torch.float32, device=device.torch, requires_grad=True)
         device.seed(SEED)
-        drew = torch.empty_like(given).exponential_().double().log().cpu().numpy()
+        drew = torch.empty_like(given).exponential_().cpu().double().log().numpy()
         exact = softmax((scores - drew) / temperature, -1)
         results = []
         for hard in (False, True):
             device.seed(SEED)
             results.append(functional.gumbel_softmax(given, temperature, hard))
-        soft, chosen = (one.detach().double().cpu().numpy() for one in results)
+        soft, chosen = (one.detach().cpu().double().numpy() for one in results)
         worst = max(worst, float(np.abs(soft - exact).max()))
         require(worst <= 1e-5, f"soft choices at temperature {temperature} are {worst:.2g} off")
         wrong = int((np.abs(chosen - (exact == exact.max(-1, keepdims=True))) > 1e-6).any(-1).sum())

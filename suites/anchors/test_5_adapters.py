@@ -277,7 +277,7 @@ def test_dropout(device: Device, figures: dict[str, Figure]) -> None:
     seen = [model(given) for _ in range(2)]
     (back,) = torch.autograd.grad(seen[0].sum(), given)
     require(torch.equal(back, seen[0]), "the gradient goes other ways through a dropped input than the output came")
-    dropped = [(output == 2).double().mean().item() for output in seen]
+    dropped = [(output == 2).cpu().double().mean().item() for output in seen]
     rest = float((seen[0][seen[0] != 2] - 2 - 1 / (1 - _RATE)).abs().max())
     require(rest < 1e-5, f"what is kept of ones is {rest:.2g} off 1 / (1 - {_RATE})")
     allowed = 5 * math.sqrt(_RATE * (1 - _RATE) / count)
@@ -302,7 +302,7 @@ def test_start(device: Device, figures: dict[str, Figure]) -> None:
     model = _peft().get_peft_model(nn.Sequential(layer), _config(rank))
     require(torch.equal(model(given), before), "a new adapter changes what the layer gives")
     adapted = model.base_model.model[0]
-    down = adapted.lora_A["default"].weight.detach().double().cpu().numpy() * math.sqrt(inner)
+    down = adapted.lora_A["default"].weight.detach().cpu().double().numpy() * math.sqrt(inner)
     require(not bool(adapted.lora_B["default"].weight.any()), "B of a new adapter is not zero")
     away = 5 * math.sqrt(4 / 45 / down.size)  # the variance of a square of even numbers is 4 / 45
     share, largest = float((down**2).mean()), float(np.abs(down).max())
