@@ -22,6 +22,7 @@ from stackproof.record.records import Figure
 from suites.anchors.held import Floats, drawn, settings
 
 _BATCH, _LENGTH, _WIDTH, _HEADS, _INNER = 3, 5, 12, 3, 20
+"""Heads are odd: with an even number evaluation takes one kernel for a whole layer, whose gelu another device may approximate."""
 _OTHER = 7
 """How long what is attended to is, and in recurrent networks how wide an input."""
 _LENGTHS = (2, 5, 3)
@@ -257,7 +258,7 @@ def _results(found: Any) -> tuple[torch.Tensor, ...]:
 def _evaluated(
     held: _Held, module: nn.Module, given: Mapping[str, torch.Tensor], exact: tuple[Floats, ...], said: str
 ) -> float:
-    """Evaluation without gradients goes other ways, such as one kernel for a whole layer."""
+    """Evaluation without gradients may go other ways, such as a library's for inference."""
     training = module.training
     module.eval()
     with torch.no_grad():
