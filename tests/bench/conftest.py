@@ -61,7 +61,8 @@ class Spin(Work):
             pass
 
     def conclude(self) -> Mapping[str, Figure]:
-        """Say how it went, unless it is told that it went wrong."""
+        """Look at the last run, and say how it went, unless it is told that it went wrong."""
+        self.verify()
         if Spin.spoilt:
             raise CheckFailed(Spin.spoilt)
         return {"spins": Spin.log.count("run")}

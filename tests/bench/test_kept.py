@@ -10,6 +10,7 @@ import torch
 
 from stackproof.base.toml import Table
 from stackproof.bench import kept
+from stackproof.bench.sampling import Sampler
 from stackproof.device.devices import HOST
 from stackproof.record.checks import CheckFailed
 from stackproof.workloads import sdpa
@@ -114,6 +115,11 @@ def left(work: Work) -> torch.Tensor:
     return tensor.detach().clone()
 
 
+def singly(work: Work, seconds: float, number: int = 1) -> tuple[int, list[float]]:
+    """Look at runs one by one, as the engine does."""
+    return kept.require_single(work, Sampler(HOST, work.run, number, work.ready), seconds)
+
+
 class Skipped:
     """Leaves each so manieth run out."""
 
@@ -141,10 +147,10 @@ def test_a_run_that_is_left_out_now_and_then_is_found(kind: str, each: int, monk
     """It leaves what the run before it wrote, which is right; honest runs raise no alarm, and are counted."""
     work = product_or_copy(kind)
     work.prove()
-    assert kept.require_single(work, HOST, 60.0) == {"runs looked at one by one": kept.SINGLE}
+    assert singly(work, 60.0)[0] == kept.SINGLE
     monkeypatch.setattr(work, "run", Skipped(work.run, each))
     with pytest.raises(CheckFailed, match=rf"run {each} of those .* did nothing"):
-        kept.require_single(work, HOST, 60.0)
+        singly(work, 60.0)
 
 
 def attention(*, backward: bool) -> Attention:
@@ -161,7 +167,7 @@ def test_attention_that_is_left_out_now_and_then_is_found(
     """What an earlier call made is given once more, right as it is."""
     work = attention(backward=backward)
     work.prove()
-    assert kept.require_single(work, HOST, 60.0) == {"runs looked at one by one": kept.SINGLE}
+    assert singly(work, 60.0)[0] == kept.SINGLE
     own, results = sdpa.scaled_dot_product_attention, list[torch.Tensor]()
 
     def lazy(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *, is_causal: bool) -> torch.Tensor:
@@ -172,11 +178,20 @@ def test_attention_that_is_left_out_now_and_then_is_found(
     monkeypatch.setattr(sdpa, "scaled_dot_product_attention", lazy)
     work.run()
     with pytest.raises((CheckFailed, RuntimeError), match="gave what an earlier call had left|second time"):
-        kept.require_single(work, HOST, 60.0)
+        singly(work, 60.0)
     work.close()
 
 
 def test_few_runs_are_looked_at_where_there_is_no_time() -> None:
     """And none of work that makes what it returns."""
-    assert kept.require_single(product_or_copy("product"), HOST, -1.0) == {"runs looked at one by one": 4}
-    assert kept.require_single(Told(), HOST, 60.0) == {}
+    assert singly(product_or_copy("product"), -1.0)[0] == 4
+    assert singly(Told(), 60.0) == (0, [])
+
+
+def test_runs_that_are_looked_at_are_samples() -> None:
+    """Unless a sample is several of them."""
+    work = product_or_copy("product")
+    runs, samples = singly(work, -1.0)
+    assert runs == len(samples) == 4
+    assert min(samples) > 0
+    assert singly(work, -1.0, number=3) == (4, [])

@@ -7,9 +7,16 @@ from typing import Any
 
 from stackproof.base.toml import Table
 from stackproof.device.devices import HOST
-from stackproof.workloads.work import Setting
+from stackproof.workloads.work import Setting, Work
 
 
 def setting(preset: str = "tiny", **parameters: Any) -> Setting:
     """Return a setting on the CPU."""
     return Setting(HOST, preset, Table(Path("benchmarks.toml"), parameters))
+
+
+def looked_at(work: Work) -> None:
+    """Take a run that is looked at alone."""
+    assert work.mark()
+    work.run()
+    work.hold()

@@ -9,7 +9,8 @@ import gc
 import importlib
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -131,15 +132,16 @@ class _Measurement:
         share = load.share()
         telemetry.read(lambda: sampler.block(1))
         seconds += looks.sampled(sampler)
+        peak = self.device.memory().peak
         self.facts |= {"others' share of the host's cores": share, "warm_up.runs": warmth.runs}
         self.facts |= {"warm_up.seconds": warmth.seconds, "runs per sample": sampler.number}
-        self.facts |= {**looks.last(), **looks.conclude(self.budget.seconds)}
-        self.facts |= require_computed(work, self.device, seconds)
-        self.facts |= require_single(work, self.device, PROOF * self.budget.seconds - looks.spent)
+        self.facts |= {**looks.conclude(), **looks.computed(self.device, seconds)}
+        seconds += looks.singly(sampler, self.budget.seconds)
+        self.facts |= looks.figures(self.budget.seconds)
         self.notes += [*remarks(warmth, seconds, self.budget), *load.note(share), *_throttling(telemetry)]
         require_possible_rate(self._result(work, tuple(seconds), verified=True, reason=reason), self.device.name())
         return self._result(
-            work, tuple(seconds), verified=True, reason=reason, peak_memory_bytes=self.device.memory().peak,
+            work, tuple(seconds), verified=True, reason=reason, peak_memory_bytes=peak,
             settled=warmth.settled, clocks=telemetry.facts(),
         )  # fmt: skip
 
@@ -159,6 +161,8 @@ class Looks:
     spent: float = 0.0
     spoilt: bool = False
     """Whether nothing has run since the last look."""
+    single: int = 0
+    """How many runs were looked at one by one."""
     _began: float = field(default_factory=time.perf_counter)
 
     def between(self) -> None:
@@ -169,16 +173,25 @@ class Looks:
         """
         self.spoilt = False
         if self.wanted():
-            began = time.perf_counter()
-            self.work.verify()
-            self.work.spoil()
+            with self._spending():
+                self.work.verify()
+                self.work.spoil()
             self.spoilt = True
             self.taken += 1
-            self.spent += time.perf_counter() - began
+
+    @contextmanager
+    def _spending(self) -> Iterator[None]:
+        began = time.perf_counter()
+        yield
+        self.spent += time.perf_counter() - began
 
     def wanted(self) -> bool:
         """Whether to look now: the first time, and then as chance has it."""
-        return not self.taken or (self.affordable and random.random() < _OFTEN)
+        return self.agreed(not self.taken or (self.affordable and random.random() < _OFTEN))
+
+    def agreed(self, wanted: bool) -> bool:
+        """Return what all who sample together make of what one wants."""
+        return wanted
 
     @property
     def affordable(self) -> bool:
@@ -192,21 +205,31 @@ class Looks:
         self.spoilt = False
         return sampler.block(1)
 
-    def last(self) -> dict[str, Figure]:
-        """Look at what the last timed run left; return how many looks there were, and what share of the time they took."""
-        passed, began = time.perf_counter() - self._began, time.perf_counter()
-        if self.spoilt:
-            self.work.run()
-        self.work.verify()
-        self.spent += time.perf_counter() - began
-        return {"looks at timed runs": self.taken + 1, "looks, share of the time": self.spent / max(passed, 1e-9)}
+    def conclude(self) -> dict[str, Figure]:
+        """Let the work look at what the last timed run left, and once more; return its facts, and how often timed runs were looked at."""
+        passed = max(time.perf_counter() - self._began, 1e-9)
+        seen = {"looks at timed runs": self.taken + 1, "looks, share of the time": self.spent / passed}
+        with self._spending():
+            if self.spoilt:
+                self.work.run()
+            return {**seen, **self.work.conclude()}
 
-    def conclude(self, budget_s: float) -> dict[str, Figure]:
-        """Let the work look once more, and return its facts with what all looks since the first timed run cost of the time budget."""
-        began = time.perf_counter()
-        facts = dict(self.work.conclude())
-        self.spent += time.perf_counter() - began
-        return {**facts, "looks, share of the time budget": self.spent / budget_s}
+    def computed(self, device: Device, seconds: Sequence[float]) -> dict[str, Figure]:
+        """Time runs of new inputs: is what was timed computed, or kept from an earlier run?"""
+        with self._spending():
+            return require_computed(self.work, device, seconds)
+
+    def singly(self, sampler: Sampler, budget_s: float) -> list[float]:
+        """Look at runs one by one for what is left of the time budget's share; return the samples among them, whose time was not lost."""
+        with self._spending():
+            self.single, samples = require_single(self.work, sampler, PROOF * budget_s - self.spent, self.agreed)
+        self.spent -= sum(samples)
+        return samples
+
+    def figures(self, budget_s: float) -> dict[str, Figure]:
+        """Return what all looks since the first timed run cost of the time budget, and how many runs were looked at one by one."""
+        alone: dict[str, Figure] = {"runs looked at one by one": self.single} if self.single else {}
+        return {"looks, share of the time budget": self.spent / budget_s, **alone}
 
 
 def require_possible_rate(sampled: Sampled, device_name: str) -> None:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from statistics import median
 
 from stackproof.bench.sampling import Sampler
 from stackproof.device.kinds import Device
-from stackproof.operators.spoiling import Spoilt
 from stackproof.record.checks import CheckFailed
 from stackproof.record.records import Figure
 from stackproof.workloads.work import Work
@@ -22,9 +22,7 @@ PROOF = 0.05
 SINGLE = 64
 """So many runs in a row are looked at one by one at most."""
 _LEAST_SINGLE = 4
-PAIRS = 7
-_ODD = 1
-"""So many pairs may say otherwise, because a neighbour held one of their runs up."""
+PAIRS = 3
 FACTOR = 2.0
 """A run of new inputs takes so many times as long only if more than half of the work of the others was not done."""
 
@@ -33,7 +31,7 @@ def require_computed(work: Work, device: Device, samples: Sequence[float]) -> di
     """Time runs of new inputs beside runs of the same ones, when all looks are over; return how much longer the first take.
 
     Raises:
-        CheckFailed: they take longer in all pairs but one, and the shortest takes longer than the samples.
+        CheckFailed: they take longer in all pairs, and the shortest takes longer than the samples.
     """
     pairs = []
     for _ in range(PAIRS):
@@ -42,7 +40,7 @@ def require_computed(work: Work, device: Device, samples: Sequence[float]) -> di
         pairs.append((_timed(work, device), _timed(work, device)))
     longer = sum(new > FACTOR * same for new, same in pairs)
     shortest = min(new for new, _ in pairs)
-    if longer >= PAIRS - _ODD and shortest > FACTOR * median(samples):
+    if longer == PAIRS and shortest > FACTOR * median(samples):
         raise CheckFailed(
             f"a run whose inputs are new takes {shortest:.3g} s at least, the timed ones took {median(samples):.3g} s: "
             "what they left was kept from a run before, and not computed"
@@ -51,40 +49,30 @@ def require_computed(work: Work, device: Device, samples: Sequence[float]) -> di
 
 
 def require_single(
-    work: Work, device: Device, seconds: float, agreed: Callable[[bool], bool] = bool
-) -> dict[str, Figure]:
-    """Look at runs one by one, again and again for so long; return how many they were. `agreed`: what ranks make of going on.
+    work: Work, sampler: Sampler, seconds: float, agreed: Callable[[bool], bool] = bool
+) -> tuple[int, list[float]]:
+    """Look at runs one by one for so long, a few at least; return how many, and those that are samples like any other.
 
-    Of work that writes where the run before wrote, some of what stands there is spoilt, and must be written anew. Other work says itself
-    what a single run must do.
+    Args:
+        work: it was timed, and held in full.
+        sampler: took its samples; where one of these is one run, each run that is looked at is a sample too.
+        seconds: looks and their runs may take together.
+        agreed: what ranks make of going on.
 
     Raises:
         CheckFailed: a run did nothing, or something else than was proved.
     """
-    runs, end = 0, time.perf_counter() + seconds
-    while runs < SINGLE and agreed(runs < _LEAST_SINGLE or time.perf_counter() < end):
-        try:
-            if not _looked_at(work, device):
-                return {}
-        except CheckFailed as failure:
-            raise CheckFailed(f"run {runs + 1} of those that were looked at one by one: {failure}") from failure
-        runs += 1
-    return {"runs looked at one by one": runs}
-
-
-def _looked_at(work: Work, device: Device) -> bool:
-    """Look at one run, where there is a way to."""
-    work.ready(1)
-    target = work.written()
-    if target is None:
+    alone, samples, end = replace(sampler, number=1), list[float](), time.perf_counter() + seconds
+    while len(samples) < SINGLE and agreed(len(samples) < _LEAST_SINGLE or time.perf_counter() < end):
         # A harness may be newer than the workloads that it asks.
-        return bool(getattr(work, "single", bool)())
-    spoilt = Spoilt([target])
-    work.run()
-    device.synchronize()
-    if spoilt.left([target]):
-        raise CheckFailed("it did not write what it must: some of the timed ones did nothing")
-    return True
+        if not getattr(work, "mark", bool)():
+            break
+        samples += alone.block(1)
+        try:
+            work.hold()
+        except CheckFailed as failure:
+            raise CheckFailed(f"run {len(samples)} of those that were looked at one by one: {failure}") from failure
+    return len(samples), samples if sampler.number == 1 else []
 
 
 def _timed(work: Work, device: Device) -> float:

@@ -21,7 +21,6 @@ from torch.nn.parallel import DistributedDataParallel
 
 from stackproof.base.toml import Table
 from stackproof.bench.engine import Looks, remarks, result
-from stackproof.bench.kept import PROOF, require_single
 from stackproof.bench.rows import Sampled
 from stackproof.bench.sampling import Sampler, Warmth, sample, warm_up
 from stackproof.bench.subjects import FILE, Budget, Subject
@@ -82,9 +81,9 @@ class Agreed(Looks):
 
     device: Device = devices.HOST
 
-    def wanted(self) -> bool:
-        """Whether rank 0 wants to look now."""
-        return as_first(super().wanted(), self.device)
+    def agreed(self, wanted: bool) -> bool:
+        """Return what rank 0 wants."""
+        return as_first(wanted, self.device)
 
 
 def as_first(wanted: bool, device: Device) -> bool:
@@ -132,16 +131,17 @@ def _timed(rank: Rank, work: Work) -> dict[str, Any]:
     looks = Agreed(work, device=rank.device)
     seconds = sample(sampler, budget, looks.between)
     seconds += looks.sampled(sampler)
+    peak = rank.device.memory().peak
     rank.phase("looking at what the last run left")
-    concluded = {**looks.last(), **looks.conclude(budget.seconds)}
-    left = PROOF * budget.seconds - looks.spent
-    concluded |= require_single(work, rank.device, left, lambda more: as_first(more, rank.device))
+    concluded = looks.conclude()
+    seconds += looks.singly(sampler, budget.seconds)
+    concluded |= looks.figures(budget.seconds)
     rest()
     return {
         "facts": concluded,
         "seconds": seconds, "warmth": asdict(warmth), "reason": reason, "worth": dict(work.worth), "dtype": work.dtype,
         "arithmetic": work.arithmetic, "backend": rank.backend, "formed_s": rank.formed_s, "threads": threads,
-        "peak_memory_bytes": rank.device.memory().peak,
+        "peak_memory_bytes": peak,
     }  # fmt: skip
 
 

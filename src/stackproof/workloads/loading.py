@@ -15,6 +15,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from stackproof.record.checks import require
 from stackproof.workloads import inputs
+from stackproof.workloads.copies import checksum
 from stackproof.workloads.work import Setting, Work
 
 _DRAWN = 16
@@ -57,6 +58,7 @@ class Loading(Work):
         self.device = setting.device
         self._pictures = PictureFiles(row.batch * row.batches, row.size)
         options: dict[str, Any] = {"multiprocessing_context": "spawn", "persistent_workers": True} if workers else {}
+        self._chosen, self._sums = 0, dict[int, int]()
         self._loader = DataLoader(self._pictures, self._batch, num_workers=workers, pin_memory=row.pinned, **options)
 
     @property
@@ -65,10 +67,12 @@ class Loading(Work):
         return {"sample": float(len(self._pictures))}
 
     def run(self) -> None:
-        """Wait for each batch of an epoch and queue its copy; the last stays for who looks at it."""
+        """Wait for each batch of an epoch and queue its copy; the last, and one that chance picked, stay for who looks at them."""
         self._seen = 0
         for batch in self._loader:
             self._last = batch.to(self.device.torch, non_blocking=True)
+            if self._seen == self._chosen:
+                self._kept = self._last
             self._seen += 1
 
     def prove(self) -> str:
@@ -76,42 +80,51 @@ class Loading(Work):
         seen = 0
         for number, batch in enumerate(self._loader):
             arrived = batch.to(self.device.torch, non_blocking=True)
-            self._require_batch(number, arrived)
+            expected = torch.stack([self._pictures[seen + place] for place in range(len(arrived))])
+            require(torch.equal(arrived.cpu(), expected), f"batch {number} is not what the data set holds")
+            self._sums[number] = _sum(expected)
             seen += len(arrived)
         require(seen == len(self._pictures), f"an epoch gave {seen} pictures of {len(self._pictures)}")
         return f"an epoch of {seen} pictures arrived in order and unchanged"
 
     def verify(self) -> None:
-        """The last epoch had all of its batches, and the last of them holds what it should."""
-        batches = -(-len(self._pictures) // self._batch)
-        require(self._seen == batches, f"a timed epoch gave {self._seen} batches of {batches}")
-        self._require_batch(batches - 1, self._last)
+        """The last epoch had all of its batches; the last of them, and the one that chance picked, hold what they should."""
+        require(self._seen == len(self._sums), f"a timed epoch gave {self._seen} batches of {len(self._sums)}")
+        self._require_batch(self._chosen, self._kept)
+        self._require_batch(self._seen - 1, self._last)
 
-    def single(self) -> bool:
-        """Load an epoch, and hold a batch of it that chance picks."""
-        self._seen, chosen = 0, random.randrange(-(-len(self._pictures) // self._batch))
-        for number, batch in enumerate(self._loader):
-            self._last = batch.to(self.device.torch, non_blocking=True)
-            self._seen += 1
-            if number == chosen:
-                self._require_batch(number, self._last)
-        self.verify()
+    def spoil(self) -> None:
+        """Let chance pick another batch."""
+        self._chosen = random.randrange(len(self._sums))
+
+    def mark(self) -> bool:
+        """Let chance pick a batch of the next epoch."""
+        self.spoil()
         return True
 
-    def again(self) -> None:
-        """Look at the last epoch, and at every picture of one more."""
+    def hold(self) -> None:
+        """Hold it, and the last."""
         self.verify()
-        self.prove()
+
+    def again(self) -> None:
+        """Look at the last epoch, and at every batch of one more."""
+        self.verify()
+        for number, batch in enumerate(self._loader):
+            self._require_batch(number, batch.to(self.device.torch, non_blocking=True))
 
     def _require_batch(self, number: int, arrived: torch.Tensor) -> None:
-        expected = torch.stack([self._pictures[number * self._batch + place] for place in range(len(arrived))])
-        require(torch.equal(arrived.cpu(), expected), f"batch {number} is not what the data set holds")
+        require(_sum(arrived) == self._sums[number], f"batch {number} is not what the data set holds")
 
     def close(self) -> None:
         """Let the workers end."""
         shutdown = getattr(self._loader._iterator, "_shutdown_workers", None)
         if shutdown is not None:
             shutdown()
+
+
+def _sum(batch: torch.Tensor) -> int:
+    """Return a checksum of a batch's bits, each by its place."""
+    return checksum(batch.flatten())
 
 
 KINDS = {"loading": Loading}

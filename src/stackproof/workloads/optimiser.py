@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cached_property
 
 import torch
@@ -63,10 +63,14 @@ class OptimiserStep(Work):
             f"{self._runs} steps were asked for, and the optimiser counted {sorted(counted)}",
         )
 
-    def single(self) -> bool:
-        """Hold the smallest parameters and their state against the closed form: a step that is left out shows in each."""
-        self._stepped(self._smallest)
+    def mark(self) -> bool:
+        """Keep the smallest parameters and their state: a step that is left out shows in each."""
+        self._marked = Update(self.optimiser, self._smallest)
         return True
+
+    def hold(self) -> None:
+        """Hold them against the closed form."""
+        self._marked.share()
 
     @cached_property
     def _smallest(self) -> list[torch.Tensor]:
@@ -85,18 +89,16 @@ class OptimiserStep(Work):
             self.again()
         return {"parameters": sum(parameter.numel() for parameter in self.parameters)}
 
-    def _stepped(self, parameters: Sequence[torch.Tensor] = ()) -> float:
-        """Take a step and return how much of the bound the worst number takes, of these parameters or of all."""
-        update = Update(self.optimiser, parameters)
+    def _stepped(self) -> float:
+        """Take a step and return how much of the bound the worst number takes."""
+        update = Update(self.optimiser)
         self.run()
-        share = update.share()
-        if not parameters:
-            given = [one.grad for one in self.parameters if one.grad is not None]
-            same = len(given) == len(self._gradients) and all(
-                torch.equal(one.cpu(), kept) for one, kept in zip(given, self._gradients, strict=True)
-            )
-            require(same, f"a step of {update.name} changed the gradients that it was given")
-        return share
+        given = [one.grad for one in self.parameters if one.grad is not None]
+        same = len(given) == len(self._gradients) and all(
+            torch.equal(one.cpu(), kept) for one, kept in zip(given, self._gradients, strict=True)
+        )
+        require(same, f"a step of {update.name} changed the gradients that it was given")
+        return update.share()
 
 
 KINDS = {"optimiser": OptimiserStep}

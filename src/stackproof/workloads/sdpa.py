@@ -137,15 +137,17 @@ class Attention(Work):
         self._factors["value"] *= -1
         self._factors["cotangent"] *= again
 
-    def single(self) -> bool:
-        """Spoil some numbers of each result and run: what is returned is new, unless the run before is returned once more."""
-        spoilt = Spoilt(list(self._left.values()))
-        self.run()
+    def mark(self) -> bool:
+        """Spoil some numbers of each result: what the next run returns is new, unless the run before is returned once more."""
+        self._spoilt = Spoilt(list(self._left.values()))
+        return True
+
+    def hold(self) -> None:
+        """None of the spoilt numbers came back."""
         require(
-            not spoilt.left(list(self._left.values())),
+            not self._spoilt.left(list(self._left.values())),
             "attention gave what an earlier call had left: some of the timed ones did nothing",
         )
-        return True
 
     def renew(self) -> bool:
         """Multiply the values by a number that chance picks."""

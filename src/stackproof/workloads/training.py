@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,13 +21,21 @@ from stackproof.operators import forms
 from stackproof.record.checks import require
 from stackproof.record.records import Figure
 from stackproof.workloads.base import Job, Preset, StepResult
-from stackproof.workloads.gradients import AGAIN, Gradients, against_float64, against_itself, kind_of, widened_twin
+from stackproof.workloads.gradients import (
+    AGAIN,
+    Gradients,
+    against_float64,
+    against_itself,
+    apart,
+    kind_of,
+    widened_twin,
+)
 
 # The harness of a night, or of another commit, asks the workloads of a frozen one, and finds these names here in all of them.
 from stackproof.workloads.gradients import Proved as Proved
 from stackproof.workloads.gradients import as_before as as_before
 from stackproof.workloads.gradients import judged as judged
-from stackproof.workloads.updates import Update, against, on_host, pieces, unanchored, written
+from stackproof.workloads.updates import PIECE, Update, against, on_host, pieces, unanchored, written
 from stackproof.workloads.vanishing import vanishing
 from stackproof.workloads.work import OfWorkload, Setting, Work, name_of
 
@@ -95,10 +104,11 @@ class TrainingSteps(Work):
         self._end: torch.Tensor | None = None
         self._proved: Proved | None = None
         self._rounded: Gradients | None = None
-        self._single: tuple[torch.Tensor, torch.Tensor] | None = None
+        self._single: dict[str, torch.Tensor] | None = None
         self._begun: torch.Tensor | None = None
         self._kept: Gradients = {}
-        self._runs = 0
+        self._begins = True
+        self._fresh = False
         self._start = {name: tensor.detach().cpu().clone() for name, tensor in self._state().items()}
 
     def build(self, preset: Preset, dtype: torch.dtype | None = None, autocast: torch.dtype | None = None) -> Job:
@@ -171,7 +181,7 @@ class TrainingSteps(Work):
             self._round()
             self._reset()
         loss = self.job.step()
-        self._runs += 1
+        self._fresh, self._begins = self._begins, False
         self._losses = (self._losses or (loss, loss))[0], loss
         return loss
 
@@ -193,56 +203,56 @@ class TrainingSteps(Work):
             for name, tensor in self._state().items():
                 tensor.copy_(self._start[name])
         self.job.optimiser.state.clear()
-        self._runs = 0
+        self._begins = True
 
     def again(self) -> None:
         """Hold the step that began where the job was proved, or take one: its gradients, and what its optimiser did with them."""
         self.verify()
         if self._proved is None:
             return
-        if self._runs != 1:
+        if not self._fresh:
             self.restart()
             self.run()
-        self._single = self._left()
+        self._fresh, self._single = False, self._left()
         self._require_step(self._proved)
-        if self._rounded is not None:
-            self.restart()
-            self._proved.hold(self.job, " after the timed steps")
 
-    def single(self) -> bool:
-        """Take a step from where the job was proved: gradients and how far parameters move are those of the step that was held in full."""
-        if self._proved is None:
-            return False
+    def mark(self) -> bool:
+        """Go back to where the job was proved."""
+        return self.restart()
+
+    def hold(self) -> None:
+        """Hold some numbers of each parameter's gradient and change against those of the step that was held in full.
+
+        A step, or a part of one, that was left out shows in any of them.
+        """
         if self._single is None:
-            self.restart()
-            self.run()
             self.again()
-        assert self._single is not None
-        self.restart()
-        self.run()
-        for what, found, known in zip(("gradients", "changes of parameters"), self._left(), self._single, strict=True):
+            return
+        self._fresh = False
+        for what, found in self._left().items():
+            known = self._single[what]
+            require(found.shape == known.shape, f"it left {what} of other parameters than the others did")
             apart = float(torch.linalg.vector_norm(found - known) / torch.linalg.vector_norm(known).clamp_min(_TINY))
             require(
                 apart <= AGAIN,
                 f"it left {what} that are {apart:.2g} of their length from the others', {AGAIN} are allowed",
             )
-        return True
 
-    def _left(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return all gradients of a step from the start, and all that it moved, each as one vector on the device."""
+    def _left(self) -> dict[str, torch.Tensor]:
+        """Return some numbers of each gradient of a first step, and how far it moved them, each as one vector on the device."""
         trained = {name: one for name, one in self.job.model.named_parameters() if one.grad is not None}
-        given = torch.cat([one.grad.flatten().float() for one in trained.values() if one.grad is not None])
         if self._begun is None:
-            self._begun = torch.cat([self._start[name].flatten().float() for name in trained]).to(given.device)
-        return given, torch.cat([one.detach().flatten().float() for one in trained.values()]) - self._begun
+            self._begun = _some([self._start[name] for name in trained]).to(self.device.torch)
+        moved = _some(list(trained.values())) - self._begun
+        return {"gradients": _some([one.grad for one in trained.values()]), "changes of parameters": moved}
 
     def _require_step(self, proved: Proved) -> None:
         trained = {name: one for name, one in self.job.model.named_parameters() if one.grad is not None}
-        used = {name: one.grad.cpu() for name, one in trained.items() if one.grad is not None}
+        used = {name: one.grad for name, one in trained.items() if one.grad is not None}
         if self._rounded is None:
             assert self._losses is not None
             loss = self._losses[1]
-            proved.require(StepResult(loss, loss, used), " in a timed step")
+            proved.require(StepResult(loss, loss, {name: one.cpu() for name, one in used.items()}), " in a timed step")
         else:
             _require_near(used, self._rounded, AGAIN, "in a timed step")
         if self._kept:
@@ -276,20 +286,15 @@ class TrainingSteps(Work):
 
     def _require_changed(self, steps: Mapping[str, tuple[torch.Tensor, ...]], options: Mapping[str, Any]) -> None:
         """Hold what a step made of parameters: each as it was, as it is, and its gradient."""
-        kind, names = type(self.job.optimiser).__name__, list(steps)
-        old, new, slope = (_flat([steps[name][place] for name in names]) for place in range(3))
-        ends = np.cumsum([0, *(steps[name][0].numel() for name in names)])
-        squares = np.zeros((3, len(names)))
-        for piece in pieces(old.size):
-            inside = slice(
-                np.searchsorted(ends, piece.start, "right") - 1, np.searchsorted(ends, min(piece.stop, old.size))
-            )
-            before, after, gradient = (one[piece].astype(np.float64) for one in (old, new, slope))
+        kind = type(self.job.optimiser).__name__
+        squares = {name: np.zeros(3) for name in steps}
+        for batch in _batches(steps):
+            before, after, gradient = (one.astype(np.float64) for one in batch.flat)
             exact = forms.STEPS[kind]({"parameter": before}, gradient, options)[0]["parameter"]
-            starts = np.maximum(ends[inside] - piece.start, 0)
-            for row, vector in zip(squares, (exact - before, after - exact, before), strict=True):
-                row[inside] += np.add.reduceat(np.square(vector), starts)
-        for name, (change, off, size) in zip(names, np.sqrt(squares).T, strict=True):
+            found = [np.add.reduceat(np.square(one), batch.starts) for one in (exact - before, after - exact, before)]
+            for name, three in zip(batch.names, np.transpose(found), strict=True):
+                squares[name] += three
+        for name, (change, off, size) in ((name, np.sqrt(three)) for name, three in squares.items()):
             require(
                 off <= STEPPED * change + torch.finfo(steps[name][1].dtype).eps * size,
                 f"a step of {kind} changed {name} by {off / max(change, _TINY):.2g} of the change otherwise than its closed form, "
@@ -305,31 +310,58 @@ class TrainingSteps(Work):
         return {**facts, "update compared with": against(self.job.optimiser)} if self._proved else facts
 
 
-def _flat(tensors: Sequence[torch.Tensor]) -> Any:
-    """Return all numbers one after the other, as one copy from the device."""
-    return on_host(torch.cat([one.detach().flatten() for one in tensors])) if tensors else np.empty(0)
+_SOME = 1024
+"""So many numbers of each parameter tell whether a step was taken."""
 
 
-def _length(vector: Any) -> float:
-    """Return the 2-norm in float64; NumPy's own goes through BLAS, whose threads wait for each other longer than this takes."""
-    flat = vector.ravel()
-    return math.sqrt(sum(float(np.square(flat[piece], dtype=np.float64).sum()) for piece in pieces(flat.size)))
+def _some(tensors: Sequence[torch.Tensor | None]) -> torch.Tensor:
+    """Return numbers of each tensor at equal distances, in float32, one after the other."""
+    flat = [one.detach().flatten() for one in tensors if one is not None]
+    return torch.cat([one[:: -(-one.numel() // _SOME) or 1].float() for one in flat])
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """Parts of tensors that belong together, by name: one after the other on the host, and where each begins."""
+
+    names: tuple[str, ...]
+    flat: tuple[Any, ...]
+    starts: Any
+
+
+def _batches(steps: Mapping[str, Sequence[torch.Tensor]]) -> Iterator[_Batch]:
+    """Yield as much of tensors that belong together at once as is about a piece: each is one copy from the device."""
+    parts, count = dict[str, list[torch.Tensor]](), 0
+    for name, tensors in steps.items():
+        flat = [one.detach().flatten() for one in tensors]
+        for piece in pieces(flat[0].numel()):
+            parts[name] = [one[piece] for one in flat]
+            count += parts[name][0].numel()
+            if count >= PIECE:
+                yield _batch(parts)
+                parts, count = {}, 0
+    if parts:
+        yield _batch(parts)
+
+
+def _batch(parts: Mapping[str, list[torch.Tensor]]) -> _Batch:
+    starts = np.cumsum([0, *(tensors[0].numel() for tensors in parts.values())])[:-1]
+    return _Batch(tuple(parts), tuple(on_host(torch.cat(same)) for same in zip(*parts.values(), strict=True)), starts)
 
 
 def _require_near(seen: Gradients, known: Gradients, allowed: float, where: str) -> None:
     """Require gradients of the same parameters, as one vector within `allowed` of its length."""
-    apart = _apart(seen, known, where)
+    far = _apart(seen, known, where)
     require(
-        apart <= allowed,
-        f"{where} gradients are {apart:.2g} of their length from those that were proved, {allowed} are allowed",
+        far <= allowed,
+        f"{where} gradients are {far:.2g} of their length from those that were proved, {allowed} are allowed",
     )
 
 
 def _apart(seen: Gradients, known: Gradients, where: str) -> float:
     """Return how far apart gradients of the same parameters are as one vector, of its length."""
     require(seen.keys() == known.keys(), f"{where} there are gradients for other parameters than were proved")
-    whole = math.hypot(*(_length(on_host(one)) for one in known.values()))
-    return math.hypot(*(_length(on_host(seen[name]) - on_host(one)) for name, one in known.items())) / max(whole, _TINY)
+    return apart(seen, known)
 
 
 KINDS = {"training": TrainingSteps}

@@ -80,18 +80,20 @@ class Update:
         """What it is held against, in words."""
         return against(self.optimiser)
 
-    def _state(self, parameter: torch.Tensor) -> State:
-        """Return a parameter and what the optimiser keeps of it, on the host in float64."""
+    def _state(self, parameter: torch.Tensor, copied: bool = True) -> State:
+        """Return a parameter and what the optimiser keeps of it, on the host; in float64 it would take twice the memory."""
         kept = self.optimiser.state.get(parameter, {})
         tensors = {name: value for name, value in kept.items() if torch.is_tensor(value)}
-        return {name: in_float64(value) for name, value in {"parameter": parameter, **tensors}.items()}
+        return {name: on_host(value, copied) for name, value in {"parameter": parameter, **tensors}.items()}
 
     def _judged(self, parameter: torch.Tensor) -> float:
         options = self._options[id(parameter)]
-        before, after, gradient = self._before[id(parameter)], self._state(parameter), in_float64(parameter.grad)
+        before, after = self._before[id(parameter)], self._state(parameter, copied=False)
+        gradient = on_host(parameter.grad).ravel()
         worst = dict[str, float]()
         for piece in pieces(parameter.numel()):
-            shares = self._shares(_part(before, piece), _part(after, piece), gradient.ravel()[piece], options)
+            slope = gradient[piece].astype(np.float64)
+            shares = self._shares(_part(before, piece), _part(after, piece), slope, options)
             worst = {what: max(share, worst.get(what, 0.0)) for what, share in shares.items()}
         return self._within(worst, "the closed form")
 
@@ -105,7 +107,8 @@ class Update:
 
     def _as_its_twin(self, given: list[torch.Tensor]) -> float:
         """Let the same optimiser take the step in float64 on the CPU: another arithmetic and device, the same Python."""
-        wide = {id(one): torch.from_numpy(self._before[id(one)]["parameter"].copy()).requires_grad_() for one in given}
+        starts = {id(one): self._before[id(one)]["parameter"].astype(np.float64) for one in given}
+        wide = {key: torch.from_numpy(start.copy()).requires_grad_() for key, start in starts.items()}
         twin = copy.copy(self.optimiser)
         twin.param_groups = [
             {
@@ -122,7 +125,7 @@ class Update:
         twin.step()
         worst = 0.0
         for one in given:
-            before, after = self._before[id(one)]["parameter"], in_float64(one)
+            before, after = starts[id(one)], in_float64(one)
             exact = in_float64(wide[id(one)])
             # Terms may cancel in one number; how large they are shows in the others.
             size = np.abs(before) + np.abs(exact) + np.abs(exact - before).max()
@@ -133,7 +136,7 @@ class Update:
     def _kept(self, parameter: torch.Tensor) -> State:
         """Return what the optimiser kept of a parameter before the step, as it wants it; plain numbers are not copied back."""
         kept = {
-            name: torch.from_numpy(value.copy())
+            name: torch.from_numpy(value.astype(np.float64))
             for name, value in self._before[id(parameter)].items()
             if name != "parameter"
         }
@@ -157,17 +160,17 @@ def _share(found: Any, exact: Any, size: Any, before: Any, change: float) -> flo
     return float((np.abs(found - exact) / bound).max())
 
 
-_PIECE = 1 << 16
+PIECE = 1 << 15
 
 
 def pieces(size: int) -> Iterator[slice]:
     """Yield slices of a flat array whose temporaries stay in a cache: a closed form is made of many, and each number stands alone."""
-    for start in range(0, size, _PIECE):
-        yield slice(start, start + _PIECE)
+    for start in range(0, size, PIECE):
+        yield slice(start, start + PIECE)
 
 
 def _part(state: State, piece: slice) -> State:
-    return {name: value.ravel()[piece] if value.ndim else value for name, value in state.items()}
+    return {name: (value.ravel()[piece] if value.ndim else value).astype(np.float64) for name, value in state.items()}
 
 
 def in_float64(tensor: Any) -> Any:
@@ -175,7 +178,7 @@ def in_float64(tensor: Any) -> Any:
     return on_host(tensor).astype(np.float64)
 
 
-def on_host(tensor: Any) -> Any:
-    """Return a tensor as a NumPy array, of the same dtype where NumPy has it."""
-    host = tensor.detach().cpu()
+def on_host(tensor: Any, copied: bool = False) -> Any:
+    """Return a tensor as a NumPy array, of the same dtype where NumPy has it; on the host it is the same memory unless it is copied."""
+    host = tensor.detach().to("cpu", copy=copied)
     return (host.float() if host.dtype is torch.bfloat16 else host).numpy()

@@ -11,6 +11,8 @@ import torch
 
 from stackproof.base.toml import OneOf, Parsed, Table
 from stackproof.device.kinds import Device
+from stackproof.operators.spoiling import Spoilt
+from stackproof.record.checks import require
 from stackproof.record.records import Figure
 
 
@@ -36,6 +38,7 @@ class Work(ABC):
     dtype: str = ""
     arithmetic: str = ""
     """The row of `data/peaks.toml` that its rate is held against; empty where none is."""
+    _spoilt: Spoilt
 
     @property
     @abstractmethod
@@ -79,13 +82,25 @@ class Work(ABC):
         """Return what each run writes anew, all of it and the same from the same inputs; nothing where runs make what they return."""
         return None
 
-    def single(self) -> bool:
-        """Take one run and hold it closely enough to see that it was not left out; false where nothing can be held.
+    def mark(self) -> bool:
+        """Make ready for a run that is looked at alone; false where nobody could tell that it was left out.
+
+        Of work that writes where the run before wrote, some of what stands there is spoilt, and must be written anew.
+        """
+        target = self.written()
+        if target is not None:
+            self._spoilt = Spoilt([target])
+        return target is not None
+
+    def hold(self) -> None:
+        """Hold the run since `mark` closely enough to see that it was not left out.
 
         Raises:
             CheckFailed: it did nothing, or something else than was proved.
         """
-        return False
+        target = self.written()
+        left = target is not None and self._spoilt.left([target])
+        require(not left, "it did not write what it must: some of the timed ones did nothing")
 
     def again(self) -> None:
         """Look at the last run; then spoil, run once more and look at that.
@@ -99,7 +114,7 @@ class Work(ABC):
         self.verify()
 
     def conclude(self) -> Mapping[str, Figure]:
-        """Look at the work after it was timed, and return what explains its figures and is known only here.
+        """Look at what the last timed run left, and once more; return what explains the figures and is known only here.
 
         Raises:
             CheckFailed: the timed runs did not do what was proved, and their figures are void.
