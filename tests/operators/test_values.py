@@ -92,9 +92,13 @@ def _fmax(left: torch.Tensor, right: torch.Tensor, **_: object) -> torch.Tensor:
         (("unary", "signed zeros"), "pow", lambda x, y: x.abs() ** y, r"pow\(3\) in"),
         (("sorting", "ties"), "mode", lambda x, d: (x.amax(d), x.argmax(d)), "mode, how often in"),
         (("complex", "signs"), "angle", lambda x: -x.angle(), "angle of complex numbers in"),
+        (("unary", "signed zeros"), "angle", lambda x: x.signbit() * torch.pi, "angle in float64"),
+        (("unary", "special"), "nan_to_num", lambda x, *to: x.nan_to_num(*to or (0, 6e4, -6e4)), "nan_to_num in float64"),
+        (("choices", "ties"), "isin", lambda x, y: (x[..., None] == y[y > 0]).any(-1), "isin in float64"),
     ],
     ids=["NaN", "cancels", "shift", "row without NaN", "position", "between", "scaled", "ignored", "one row",
-         "moved", "infinite", "zero", "commonest", "complex"],
+         "moved", "infinite", "zero", "commonest", "complex", "angle of zero",
+         "largest", "sought"],
 )  # fmt: skip
 def test_a_wrong_value_is_caught(
     monkeypatch: pytest.MonkeyPatch, cell: tuple[str, str], name: str, wrong: Callable[..., torch.Tensor], said: str

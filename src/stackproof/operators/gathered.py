@@ -108,6 +108,9 @@ def _squares(dim: int | None, given: torch.Tensor, exact: Array, dtype: torch.dt
     yield _trial("norm", call, [given, *_along(dim)], Expected(norm, 4.0, room), dtype)
 
 
+_SOUGHT = 16
+
+
 def choices(regime: str, dtype: torch.dtype, device: torch.device) -> Iterator[Trial]:
     """Return the largest, the smallest, where they are (the first of equals, the first NaN), and what is counted."""
     values = _given(regime, dtype)
@@ -115,6 +118,10 @@ def choices(regime: str, dtype: torch.dtype, device: torch.device) -> Iterator[T
         return
     given = tensor(values, dtype, device)
     yield from _of_all(values, given, dtype)
+    if dtype not in (torch.bool, torch.bfloat16, torch.float16):
+        some = values.reshape(-1)[:_SOUGHT]
+        sought = Expected(np.asarray(np.isin(values, some)))
+        yield _trial("isin", torch.isin, [given, tensor(some, dtype, device)], sought, torch.bool)
     for dim in (0, 1) if len(values) > 1 else (1,):
         truth = {"any": values.any(dim), "all": values.all(dim)}
         for name, found in truth.items():

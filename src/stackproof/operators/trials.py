@@ -85,6 +85,18 @@ def unary(regime: str, dtype: torch.dtype, device: torch.device) -> Iterator[Tri
     table = oracles.UNARY if dtype.is_floating_point else oracles.WHOLE_UNARY
     chosen = {name: one for name, one in table.items() if not (dtype is torch.uint8 and name in ("abs", "sign"))}
     yield from _of(chosen, [values], dtype, device)
+    if dtype.is_floating_point:
+        yield from _by_dtype(values, dtype, device)
+
+
+def _by_dtype(values: Array, dtype: torch.dtype, device: torch.device) -> Iterator[Trial]:
+    """Return what puts the dtype's own ends in, and what real numbers have as complex ones do: zeros have no angle, of either sign."""
+    given, exact, info = tensor(values, dtype, device), wide(values), torch.finfo(dtype)
+    whole = np.nan_to_num(exact, nan=0, posinf=info.max, neginf=info.min)
+    yield Trial("nan_to_num", partial(torch.nan_to_num, given), Expected(whole, oracles.EXACT, 0.0), dtype)
+    if dtype in (torch.float32, torch.float64):
+        turned = np.where(np.isnan(exact), exact, np.where(exact < 0, WIDE(np.pi), WIDE(0)))
+        yield Trial("angle", partial(torch.angle, given), Expected(turned, 1.0, 0.0), dtype)
 
 
 def pairs(regime: str, dtype: torch.dtype, salt: str = "right") -> list[Array] | None:
