@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 
@@ -9,7 +11,7 @@ from stackproof.device.devices import HOST
 from stackproof.record.checks import CheckFailed
 from stackproof.workloads.base import Job
 from stackproof.workloads.catalogue import get
-from stackproof.workloads.gradients import against_float64, against_itself
+from stackproof.workloads.gradients import against_float64, against_itself, apart
 
 NAMES = ("classifier", "yolov8n", "llama3-8b-lora")
 
@@ -89,3 +91,13 @@ def test_mixed_precision_is_judged_by_its_own_bound(monkeypatch: pytest.MonkeyPa
     scale_backward(job, 1.1, monkeypatch)
     with pytest.raises(CheckFailed):
         against_float64(get("llama3-8b-lora"), job, HOST)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
+def test_how_far_gradients_are_apart(dtype: torch.dtype) -> None:
+    """As one vector, in half precision too, where their length cannot be written; nothing is apart from NaN by a number."""
+    known = {"a": torch.full((4096,), 6e3, dtype=dtype), "b": torch.zeros(3, dtype=dtype)}
+    assert apart(known, known) == 0
+    assert apart({**known, "a": known["a"] * 1.25}, known) == pytest.approx(0.25, rel=1e-3)
+    assert math.isnan(apart({**known, "b": torch.full((3,), math.nan, dtype=dtype)}, known))
+    assert apart({"b": known["b"]}, {"b": known["b"]}) == 0

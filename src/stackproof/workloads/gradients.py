@@ -136,10 +136,14 @@ def joined(gradients: Gradients) -> torch.Tensor:
 
 def apart(seen: Gradients, known: Gradients) -> float:
     """Return how far apart gradients of the same parameters are as one vector, of its length, summed where they are."""
-    there = [(seen[name], one.to(seen[name].device)) for name, one in known.items()]
-    return _length([one - other for one, other in there]) / max(
-        _length([other for _, other in there]), sys.float_info.min
-    )
+    there = [(_wide(seen[name]), _wide(one).to(seen[name].device)) for name, one in known.items()]
+    whole = _length([one for _, one in there])
+    return _length([one - other for one, other in there]) / max(whole, sys.float_info.min)
+
+
+def _wide(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a tensor in float32 at least: a length in half precision would overflow."""
+    return tensor.to(torch.promote_types(tensor.dtype, torch.float32))
 
 
 def _length(tensors: Sequence[torch.Tensor]) -> float:
