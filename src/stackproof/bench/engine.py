@@ -36,7 +36,7 @@ _DRIFTED = 0.03
 _WIDE = 3.0
 """Beyond so many times the noise target, the cap came first and the figure is worth a note."""
 
-_SHARE = 0.04
+_SHARE = 0.02
 """So much of the sampling time may be spent on looking at what timed runs left."""
 _OFTEN = 0.3
 """How often a block is looked at where that is affordable; which ones is left to chance."""

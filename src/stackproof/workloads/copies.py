@@ -109,8 +109,8 @@ class Copy(Work):
         self._turned = not self._turned
 
     def renew(self) -> bool:
-        """Add a number that chance picks to every eight bytes of the source."""
-        self.source.view(torch.int64).add_(random.randrange(1, 1 << 62))
+        """Add a number that chance picks to an eighth of the source."""
+        self.source.view(torch.int64).chunk(_PARTS)[random.randrange(_PARTS)].add_(random.randrange(1, 1 << 62))
         return True
 
 

@@ -9,6 +9,7 @@ import math
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -129,8 +130,12 @@ class TrainingSteps(Work):
 
     def _state(self) -> dict[str, torch.Tensor]:
         """Return what steps change: trainable parameters and buffers."""
-        trained = [(name, value) for name, value in self.job.model.named_parameters() if value.requires_grad]
-        return {**dict(self.job.model.named_buffers()), **dict(trained)}
+        return {**dict(self.job.model.named_buffers()), **self._trained}
+
+    @cached_property
+    def _trained(self) -> dict[str, nn.Parameter]:
+        """The trainable parameters, which stay the same tensors; buffers may be others after a step."""
+        return {name: one for name, one in self.job.model.named_parameters() if one.requires_grad}
 
     def prove(self) -> str:
         """Hold the job, or its tiny sibling and then the job itself, against a reference."""
@@ -240,14 +245,14 @@ class TrainingSteps(Work):
 
     def _left(self) -> dict[str, torch.Tensor]:
         """Return some numbers of each gradient of a first step, and how far it moved them, each as one vector on the device."""
-        trained = {name: one for name, one in self.job.model.named_parameters() if one.grad is not None}
+        trained = {name: one for name, one in self._trained.items() if one.grad is not None}
         if self._begun is None:
             self._begun = _some([self._start[name] for name in trained]).to(self.device.torch)
         moved = _some(list(trained.values())) - self._begun
         return {"gradients": _some([one.grad for one in trained.values()]), "changes of parameters": moved}
 
     def _require_step(self, proved: Proved) -> None:
-        trained = {name: one for name, one in self.job.model.named_parameters() if one.grad is not None}
+        trained = {name: one for name, one in self._trained.items() if one.grad is not None}
         used = {name: one.grad for name, one in trained.items() if one.grad is not None}
         if self._rounded is None:
             assert self._losses is not None

@@ -160,7 +160,7 @@ def _share(found: Any, exact: Any, size: Any, before: Any, change: float) -> flo
     return float((np.abs(found - exact) / bound).max())
 
 
-PIECE = 1 << 15
+PIECE = 1 << 14
 
 
 def pieces(size: int) -> Iterator[slice]:
