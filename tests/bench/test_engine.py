@@ -152,6 +152,21 @@ def test_what_timed_runs_leave_is_looked_at(spin: type[Spin], cpu: Stack, monkey
     assert set(looked) == {"run"}
 
 
+@pytest.mark.parametrize(("most", "joined"), [(2000, 4), (10, 2), (8, 0)])
+def test_runs_that_were_looked_at_are_samples_while_there_is_room(
+    spin: type[Spin], cpu: Stack, monkeypatch: pytest.MonkeyPatch, most: int, joined: int
+) -> None:
+    """Four are looked at in any case; the budget says how many samples there may be at most."""
+    monkeypatch.setattr(spin, "mark", lambda _: True)
+    monkeypatch.setattr(spin, "hold", lambda _: None)
+    monkeypatch.setattr(spin, "restart", lambda _: most == 8)
+    monkeypatch.setattr(engine, "sample", lambda sampler, *_: sampler.block(8))
+    monkeypatch.setattr(engine, "PROOF", 0.0)
+    found = measure(subject_of(cpu), HOST, "tiny", replace(SHORT, most=most))
+    assert found.facts["runs looked at one by one"] == 4
+    assert len(found.samples) == 8 + joined
+
+
 def test_a_rate_above_the_peak_is_void(spin: type[Spin], cpu: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a peak is published; faster than that means less work, or another clock."""
     from stackproof.bench import rows

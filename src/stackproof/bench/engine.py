@@ -131,12 +131,12 @@ class _Measurement:
         seconds = sample(sampler, self.budget, looks.between)
         share = load.share()
         telemetry.read(lambda: sampler.block(1))
-        seconds += looks.sampled(sampler)
+        seconds += looks.sampled(sampler)[: self.budget.most - len(seconds)]
         peak = self.device.memory().peak
         self.facts |= {"others' share of the host's cores": share, "warm_up.runs": warmth.runs}
         self.facts |= {"warm_up.seconds": warmth.seconds, "runs per sample": sampler.number}
         self.facts |= {**looks.conclude(), **looks.computed(self.device, seconds)}
-        seconds += looks.singly(sampler, self.budget.seconds)
+        seconds += looks.singly(sampler, self.budget, len(seconds))
         self.facts |= looks.figures(self.budget.seconds)
         self.notes += [*remarks(warmth, seconds, self.budget), *load.note(share), *_throttling(telemetry)]
         require_possible_rate(self._result(work, tuple(seconds), verified=True, reason=reason), self.device.name())
@@ -219,12 +219,16 @@ class Looks:
         with self._spending():
             return require_computed(self.work, device, seconds)
 
-    def singly(self, sampler: Sampler, budget_s: float) -> list[float]:
-        """Look at runs one by one for what is left of the time budget's share; return the samples among them, whose time was not lost."""
+    def singly(self, sampler: Sampler, budget: Budget, taken: int) -> list[float]:
+        """Look at runs one by one for what is left of the time budget's share; return the samples among them for which there is room.
+
+        Their time was not lost.
+        """
         with self._spending():
-            self.single, samples = require_single(self.work, sampler, PROOF * budget_s - self.spent, self.agreed)
-        self.spent -= sum(samples)
-        return samples
+            self.single, samples = require_single(self.work, sampler, PROOF * budget.seconds - self.spent, self.agreed)
+        kept = samples[: max(budget.most - taken, 0)]
+        self.spent -= sum(kept)
+        return kept
 
     def figures(self, budget_s: float) -> dict[str, Figure]:
         """Return what all looks since the first timed run cost of the time budget, and how many runs were looked at one by one."""

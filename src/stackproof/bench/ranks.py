@@ -130,11 +130,11 @@ def _timed(rank: Rank, work: Work) -> dict[str, Any]:
     rank.phase("sampling")
     looks = Agreed(work, device=rank.device)
     seconds = sample(sampler, budget, looks.between)
-    seconds += looks.sampled(sampler)
+    seconds += looks.sampled(sampler)[: budget.most - len(seconds)]
     peak = rank.device.memory().peak
     rank.phase("looking at what the last run left")
     concluded = looks.conclude()
-    seconds += looks.singly(sampler, budget.seconds)
+    seconds += looks.singly(sampler, budget, len(seconds))
     concluded |= looks.figures(budget.seconds)
     rest()
     return {
