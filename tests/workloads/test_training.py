@@ -167,9 +167,9 @@ def test_what_is_not_installed_is_skipped_with_its_rule(monkeypatch: pytest.Monk
         TrainingSteps(setting(workload="classifier"))
 
 
-@pytest.mark.parametrize("what", ["step", "backward", "half"])
+@pytest.mark.parametrize("what", ["step", "backward", "half", "one"])
 def test_a_step_that_is_left_out_now_and_then_is_caught(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The optimiser's, one of the backward passes, or half of each gradient: single steps from the start are alike."""
+    """The optimiser's, one of the backward passes, half of each gradient, or one parameter's: single steps from the start are alike."""
     work = TrainingSteps(setting(workload="llama3-8b-lora"))
     assert not work.mark()
     work.prove()
@@ -185,8 +185,14 @@ def test_a_step_that_is_left_out_now_and_then_is_caught(what: str, monkeypatch: 
         else:
             backward(loss * 0)
 
+    def without_one(loss: torch.Tensor) -> None:
+        backward(loss)
+        next(one for one in job.model.parameters() if one.grad is not None).grad = None
+
     if what == "step":
         monkeypatch.setattr(job.optimiser, "step", lambda: None)
+    elif what == "one":
+        monkeypatch.setattr(job, "differentiate", without_one)
     else:
         monkeypatch.setattr(job, "differentiate", lazy)
     with pytest.raises(CheckFailed, match="left changes" if what == "step" else "left gradients"):

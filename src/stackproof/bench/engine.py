@@ -131,7 +131,7 @@ class _Measurement:
         seconds = sample(sampler, self.budget, looks.between)
         share = load.share()
         telemetry.read(lambda: sampler.block(1))
-        seconds += looks.sampled(sampler)[: self.budget.most - len(seconds)]
+        seconds += looks.sampled(sampler, self.budget, len(seconds))
         peak = self.device.memory().peak
         self.facts |= {"others' share of the host's cores": share, "warm_up.runs": warmth.runs}
         self.facts |= {"warm_up.seconds": warmth.seconds, "runs per sample": sampler.number}
@@ -198,12 +198,12 @@ class Looks:
         """Whether one more look of the usual length stays within the share."""
         return self.spent * (1 + 1 / self.taken) <= _SHARE * (time.perf_counter() - self._began)
 
-    def sampled(self, sampler: Sampler) -> list[float]:
-        """Take one more sample from where the work was proved, where no other run can be held in full; return its seconds."""
+    def sampled(self, sampler: Sampler, budget: Budget, taken: int) -> list[float]:
+        """Take one more sample from where the work was proved, where no other run can be held in full; return it if there is room."""
         if not self.work.restart():
             return []
         self.spoilt = False
-        return sampler.block(1)
+        return sampler.block(1)[: max(budget.most - taken, 0)]
 
     def conclude(self) -> dict[str, Figure]:
         """Let the work look at what the last timed run left, and once more; return its facts, and how often timed runs were looked at."""

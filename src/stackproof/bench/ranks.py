@@ -130,7 +130,7 @@ def _timed(rank: Rank, work: Work) -> dict[str, Any]:
     rank.phase("sampling")
     looks = Agreed(work, device=rank.device)
     seconds = sample(sampler, budget, looks.between)
-    seconds += looks.sampled(sampler)[: budget.most - len(seconds)]
+    seconds += looks.sampled(sampler, budget, len(seconds))
     peak = rank.device.memory().peak
     rank.phase("looking at what the last run left")
     concluded = looks.conclude()

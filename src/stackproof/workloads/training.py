@@ -176,8 +176,7 @@ class TrainingSteps(Work):
             with shortened(False):
                 exact = self.job.observe().gradients
             rounded = self.job.observe().gradients
-            if _apart(rounded, exact, "in the precision that is timed") > _SAME:
-                _require_near(rounded, exact, ROUNDED, "in the precision that is timed")
+            if _require_near(rounded, exact, ROUNDED, "in the precision that is timed") > _SAME:
                 self._rounded = rounded
 
     def run(self) -> torch.Tensor:
@@ -237,19 +236,21 @@ class TrainingSteps(Work):
         for what, found in self._left().items():
             known = self._single[what]
             require(found.shape == known.shape, f"it left {what} of other parameters than the others did")
-            apart = float(torch.linalg.vector_norm(found - known) / torch.linalg.vector_norm(known).clamp_min(_TINY))
+            far = apart({what: found}, {what: known})
             require(
-                apart <= AGAIN,
-                f"it left {what} that are {apart:.2g} of their length from the others', {AGAIN} are allowed",
+                far <= AGAIN,
+                f"it left {what} that are {far:.2g} of their length from the others', {AGAIN} are allowed",
             )
 
     def _left(self) -> dict[str, torch.Tensor]:
         """Return some numbers of each gradient of a first step, and how far it moved them, each as one vector on the device."""
-        trained = {name: one for name, one in self._trained.items() if one.grad is not None}
+        trained = list(self._trained.values())
         if self._begun is None:
-            self._begun = _some([self._start[name] for name in trained]).to(self.device.torch)
-        moved = _some(list(trained.values())) - self._begun
-        return {"gradients": _some([one.grad for one in trained.values()]), "changes of parameters": moved}
+            self._begun = _some([self._start[name] for name in self._trained]).to(self.device.torch)
+        return {
+            "gradients": _some([one.grad for one in trained]),
+            "changes of parameters": _some(trained) - self._begun,
+        }
 
     def _require_step(self, proved: Proved) -> None:
         trained = {name: one for name, one in self._trained.items() if one.grad is not None}
@@ -278,7 +279,7 @@ class TrainingSteps(Work):
         """Hold what the step's forward left in buffers."""
         found = dict(self.job.model.named_buffers())
         changes = {name: found[name].cpu().double() - self._start[name] for name in self._kept}
-        far, allowed = _apart(changes, self._kept, ""), _KEPT if self._exact else AGAIN
+        far, allowed = apart(changes, self._kept), _KEPT if self._exact else AGAIN
         require(
             far <= allowed,
             f"a timed step changed the model's buffers by {far:.2g} of the change otherwise than float64, {allowed} are allowed",
@@ -354,19 +355,15 @@ def _batch(parts: Mapping[str, list[torch.Tensor]]) -> _Batch:
     return _Batch(tuple(parts), tuple(on_host(torch.cat(same)) for same in zip(*parts.values(), strict=True)), starts)
 
 
-def _require_near(seen: Gradients, known: Gradients, allowed: float, where: str) -> None:
-    """Require gradients of the same parameters, as one vector within `allowed` of its length."""
-    far = _apart(seen, known, where)
+def _require_near(seen: Gradients, known: Gradients, allowed: float, where: str) -> float:
+    """Require gradients of the same parameters, as one vector within `allowed` of its length; return how far they are."""
+    require(seen.keys() == known.keys(), f"{where} there are gradients for other parameters than were proved")
+    far = apart(seen, known)
     require(
         far <= allowed,
         f"{where} gradients are {far:.2g} of their length from those that were proved, {allowed} are allowed",
     )
-
-
-def _apart(seen: Gradients, known: Gradients, where: str) -> float:
-    """Return how far apart gradients of the same parameters are as one vector, of its length."""
-    require(seen.keys() == known.keys(), f"{where} there are gradients for other parameters than were proved")
-    return apart(seen, known)
+    return far
 
 
 KINDS = {"training": TrainingSteps}
