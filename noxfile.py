@@ -176,7 +176,7 @@ def gate_tests(session: nox.Session) -> None:
     _install(session, "judges", "others", "test")
     tools = sorted({str(one.parent) for one in (ROOT / "tests" / "tools").glob("*/test_*.py")})
     verbs = [f"tests/commands/test_{name}.py" for name in ("gate", "gate_command", "night")]
-    words = session.posargs or ["tests/bisect", "tests/gate", "tests/night", *tools, *verbs]
+    words = session.posargs or ["tests/extras/bisect", "tests/gate", "tests/extras/nights/night", *tools, *verbs]
     _call(session, "python", "pytest", "-p", "no:benchmark", *words, STACKPROOF_SIDE=str(side))
 
 
@@ -184,7 +184,7 @@ def gate_tests(session: nox.Session) -> None:
 def site_tests(session: nox.Session) -> None:
     """Test the site in a real browser: the system's Chromium, which STACKPROOF_CHROMIUM may name."""
     _install(session, "product", "nights", "test", "browser")
-    _call(session, "python", "pytest", "-p", "no:benchmark", "-m", "browser", "tests/site", *session.posargs)
+    _call(session, "python", "pytest", "-p", "no:benchmark", "-m", "browser", "tests/extras/nights/site", *session.posargs)
 
 
 @_session("lint")

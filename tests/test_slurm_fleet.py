@@ -16,8 +16,8 @@ import pytest
 
 from stackproof.base import processes
 from stackproof.base.places import ROOT
-from stackproof.fleet import judgement, plan, sweep
-from stackproof.fleet.judgement import FleetJudgement, HostStanding, Standing
+from stackproof.extras.fleet import judgement, plan, sweep
+from stackproof.extras.fleet.judgement import FleetJudgement, HostStanding, Standing
 from stackproof.stack import environments, stacks
 
 from .simulated.double import require_compiler

@@ -17,28 +17,28 @@ from stackproof.base.outlet import ended, outlets
 from stackproof.base.text import plain, set_in
 from stackproof.commands import (
     arguments,
-    bisect,
     constraints,
     doctor,
-    drift,
     drill,
     expect,
-    fleet,
     gate,
     history,
     init,
     lock,
-    night,
-    nodes,
     ranks,
     sbom,
     sign,
-    site,
     suites,
     triage,
     watch,
 )
 from stackproof.commands.arguments import EPILOG
+from stackproof.extras.bisect import command as bisect
+from stackproof.extras.fleet import command as fleet
+from stackproof.extras.nights.drift import command as drift
+from stackproof.extras.nights.night import command as night
+from stackproof.extras.nights.nodes import command as nodes
+from stackproof.extras.nights.site import command as site
 from stackproof.project import projects
 from stackproof.stack import stacks
 
@@ -143,8 +143,6 @@ def _parser() -> argparse.ArgumentParser:
         suites,
         ranks,
         doctor,
-        nodes,
-        fleet,
         triage,
         watch,
         lock,
@@ -152,14 +150,16 @@ def _parser() -> argparse.ArgumentParser:
         sbom,
         expect,
         history,
-        drift,
-        night,
-        site,
         init,
         sign,
         gate,
-        bisect,
         drill,
+        nodes,
+        fleet,
+        drift,
+        night,
+        site,
+        bisect,
     ):
         module.add(added)
     return parser

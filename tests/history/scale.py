@@ -19,7 +19,7 @@ sys.path[:0] = [str(Path(__file__).resolve().parents[2]), str(Path(__file__).res
 
 from stackproof.record import store  # noqa: E402
 from stackproof.record.records import Figure  # noqa: E402
-from stackproof.site import build  # noqa: E402
+from stackproof.extras.nights.site import build  # noqa: E402
 from tests.history import making  # noqa: E402
 
 HOSTS = 5

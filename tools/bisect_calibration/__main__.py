@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from statistics import median
 
 from stackproof.base.errors import Refusal
-from stackproof.bisect.evidence import SetWord
-from stackproof.bisect.splits import Splitting, ddmin
+from stackproof.extras.bisect.evidence import SetWord
+from stackproof.extras.bisect.splits import Splitting, ddmin
 from stackproof.commands import arguments
 from tools.bisect_calibration import page
 from tools.bisect_calibration.methods import METHODS

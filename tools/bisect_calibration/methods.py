@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from statistics import median
 
-from stackproof.bisect import plan as bisect_plan
-from stackproof.bisect.evidence import FailureRate, SetWord, Slowdown, bound, settle
-from stackproof.bisect.failures import FailureSearch
-from stackproof.bisect.lineage import GOOD, Levels, Lineage
-from stackproof.bisect.splits import Splitting, tests_of
+from stackproof.extras.bisect import plan as bisect_plan
+from stackproof.extras.bisect.evidence import FailureRate, SetWord, Slowdown, bound, settle
+from stackproof.extras.bisect.failures import FailureSearch
+from stackproof.extras.bisect.lineage import GOOD, Levels, Lineage
+from stackproof.extras.bisect.splits import Splitting, tests_of
 from stackproof.gate import plan as gate_plan
 from stackproof.gate.cells import TIME, Cell, ComparedCells
 from stackproof.gate.statistics import CellOutcome, Design

@@ -18,8 +18,8 @@ import numpy as np
 
 from stackproof.base.errors import Refusal
 from stackproof.commands import arguments
-from stackproof.drift.rules import rules
-from stackproof.drift.scan import scan
+from stackproof.extras.nights.drift.rules import rules
+from stackproof.extras.nights.drift.scan import scan
 from tools.drift_calibration import causes, page, worlds
 from tools.drift_calibration.rivals import RIVALS, Otava
 from tools.drift_calibration.watching import Rival, Watched, alarms, watch, within

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-from stackproof.drift.nights import FigureKey, Measured, Night
-from stackproof.drift.rules import Cause, SeriesKind
-from stackproof.drift.series import trends
-from stackproof.drift.suspicions import suspect
+from stackproof.extras.nights.drift.nights import FigureKey, Measured, Night
+from stackproof.extras.nights.drift.rules import Cause, SeriesKind
+from stackproof.extras.nights.drift.series import trends
+from stackproof.extras.nights.drift.suspicions import suspect
 from stackproof.record.store import Place, State
 
 PLANTED = (Cause.CODE, Cause.DRIVER, Cause.MACHINE)

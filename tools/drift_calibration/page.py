@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
-from stackproof.drift.rules import Cause
+from stackproof.extras.nights.drift.rules import Cause
 from tools.gate_calibration.calibrate import Share
 from tools.gate_calibration.page import put
 

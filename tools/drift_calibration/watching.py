@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from stackproof.drift.rules import rules
-from stackproof.drift.scan import scan
+from stackproof.extras.nights.drift.rules import rules
+from stackproof.extras.nights.drift.scan import scan
 from stackproof.gate.statistics import CellOutcome, Design, estimate, rule
 from tools.drift_calibration.worlds import Array, World
 
@@ -58,7 +58,7 @@ def watch(world: World, planted: Array, start: int, dice: np.random.Generator) -
 def _settle(
     row: Array, span: tuple[int, int], size: float, seen: tuple[float, float], told: list[int], asleep: np.ndarray, number: int
 ) -> None:  # fmt: skip
-    """Leave out what the product leaves out (`stackproof.drift.verdicts`): before a confirmed step, or a refuted one's nights."""
+    """Leave out what the product leaves out (`stackproof.extras.nights.drift.verdicts`): before a confirmed step, or a refuted one's nights."""
     side, (split, night), (low, high) = (1 if size > 0 else -1), span, seen
     nearest, farthest = (low, high) if side > 0 else (-high, -low)
     if nearest > 0:

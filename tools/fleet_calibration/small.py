@@ -6,8 +6,8 @@ from collections import Counter
 
 import numpy as np
 
-from stackproof.fleet.judge import FleetCourt
-from stackproof.fleet.judgement import Standing
+from stackproof.extras.fleet.judge import FleetCourt
+from stackproof.extras.fleet.judgement import Standing
 from tools.fleet_calibration import worlds
 from tools.fleet_calibration.worlds import FleetWorld
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stackproof.base.statistics import median_interval
-from stackproof.fleet import answers, demanded, plan, rules
-from stackproof.fleet.demanded import CheckTerms, FigureTerms
-from stackproof.fleet.plan import FleetPlan
+from stackproof.extras.fleet import answers, demanded, plan, rules
+from stackproof.extras.fleet.demanded import CheckTerms, FigureTerms
+from stackproof.extras.fleet.plan import FleetPlan
 from stackproof.record import records
 from stackproof.record.records import Check, Figure, Measurement, Record, Verdict
 

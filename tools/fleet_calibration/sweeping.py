@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from stackproof.fleet import rules, ruling
-from stackproof.fleet.judge import FleetCourt
-from stackproof.fleet.judgement import FleetJudgement, Standing
+from stackproof.extras.fleet import rules, ruling
+from stackproof.extras.fleet.judge import FleetCourt
+from stackproof.extras.fleet.judgement import FleetJudgement, Standing
 from stackproof.record.records import Verdict
 from tools.fleet_calibration import worlds
 from tools.fleet_calibration.rivals import RIVALS

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stackproof.fleet.answers import CardAnswer, FleetAnswers, HostAnswer, Replayed, SubjectKey
+from stackproof.extras.fleet.answers import CardAnswer, FleetAnswers, HostAnswer, Replayed, SubjectKey
 from stackproof.record import store
 from stackproof.record.records import Verdict
 

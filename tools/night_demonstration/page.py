@@ -9,11 +9,11 @@ from itertools import pairwise
 from pathlib import Path
 from statistics import median
 
-from stackproof.drift.nights import VERB, Night, nights
-from stackproof.drift.rules import SeriesKind
-from stackproof.drift.series import Trend, trends
+from stackproof.extras.nights.drift.nights import VERB, Night, nights
+from stackproof.extras.nights.drift.rules import SeriesKind
+from stackproof.extras.nights.drift.series import Trend, trends
 from stackproof.gate.plan import of
-from stackproof.night import plan
+from stackproof.extras.nights.night import plan
 from stackproof.record import store
 from stackproof.record.records import Check, Record
 from tools.gate_calibration.page import put

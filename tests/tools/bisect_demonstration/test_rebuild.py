@@ -11,7 +11,7 @@ import pytest
 
 from stackproof.base.errors import Refusal
 from stackproof.stack import lockfile
-from tests.bisect.locks import lock, pin
+from tests.extras.bisect.locks import lock, pin
 from tools.bisect_demonstration import rebuild
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stackproof.drift.rules import Cause
+from stackproof.extras.nights.drift.rules import Cause
 from tools.drift_calibration import causes
 
 

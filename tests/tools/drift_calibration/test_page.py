@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stackproof.drift.rules import Cause
+from stackproof.extras.nights.drift.rules import Cause
 from tools.drift_calibration import page
 from tools.drift_calibration.__main__ import Quiet, Step
 from tools.drift_calibration.watching import Watched

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from stackproof.base.errors import Refusal
-from stackproof.drift import nights
+from stackproof.extras.nights.drift import nights
 from stackproof.record import records
 from stackproof.record.records import Check, Verdict
-from tests.drift.nightly import record
+from tests.extras.nights.drift.nightly import record
 from tools.night_demonstration import page, story
 from tools.night_demonstration.story import NightStory, Planted
 

@@ -1,0 +1,1 @@
+"""What need not be there: bisect, fleet and nights, each a plug-in of the core."""

@@ -1,0 +1,180 @@
+"""The verb `bisect`: which part of the change between two sides made something worse."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stackproof.base import advice, files
+from stackproof.base.errors import Refusal, suggestion
+from stackproof.commands import arguments, gate
+
+if TYPE_CHECKING:
+    from stackproof.commands.arguments import Verbs
+
+NEWEST = "."
+"""What `--continue` alone stands for: the newest search."""
+_SHOWN = 12
+_NOT_OF_COMMANDS = {
+    "device": "set a variable that it knows, such as --good-env and --bad-env CUDA_VISIBLE_DEVICES=1",
+    "only": "let the command run only that",
+    "profile": "let the command choose its size",
+    "unlike": "nothing of the devices is compared",
+}
+_SIDE = "a commit, a lock or a record (default: this checkout as it is)"
+
+
+def add(verbs: Verbs) -> None:
+    """Add it to the parser of the command line."""
+    help_ = (
+        "which part of a change made something worse: a package, a variable, a commit, or several that must meet; "
+        "every test runs beside the good side"
+    )
+    verb = arguments.add(verbs, "bisect", help_, _bisect)
+    verb.epilog = f"{arguments.EPILOG}, 7 not reproduced: both ends are alike"
+    for side in ("good", "bad"):
+        gate.add_side(verb, side, f"{side}: {_SIDE}", "SIDE")
+    verb.add_argument(
+        "--what",
+        action=arguments.Once,
+        names="a subject, a check or a counter",
+        metavar="SUBJECT|CHECK|COUNTER",
+        help="what is worse: a subject such as gemm-float32, a cell such as gemm-float32::time, a counter such as operators, or a check "
+        "such as smoke/ddp::ranks_equal (default: whatever is, what is exact first)",
+    )
+    verb.add_argument(
+        "--deadline",
+        type=arguments.seconds,
+        default=600.0,
+        metavar="S",
+        help="a check or a command hangs after so long",
+    )
+    gate.add_common(verb)
+    gate.add_outputs(verb)
+    verb.add_argument("--unlike", action="store_true", help="search although the devices or drivers differ")
+    verb.add_argument(
+        "--continue",
+        dest="go_on",
+        nargs="?",
+        action=arguments.Once,
+        names="a journal",
+        kind=Path,
+        const=NEWEST,
+        metavar="JOURNAL",
+        help="go on where a search of the same ends was stopped (default: the newest)",
+    )
+    verb.add_argument(
+        "--command",
+        action=arguments.Once,
+        metavar="'WORDS'",
+        help="a command that tells, such as 'python train.py'; as for `git bisect run`, 0 is good, 125 says nothing, any other exit code "
+        "is bad; no shell is used",
+    )
+
+
+def _bisect(options: argparse.Namespace) -> int:
+    _check(options)
+    gate.need_statistics("bisect")
+    from stackproof.extras.bisect.run import run_bisect
+
+    return run_bisect(options)
+
+
+def _check(options: argparse.Namespace) -> None:
+    """Refuse what is wrong with the words themselves, before anything is looked for or built."""
+    from stackproof.bench.subjects import profile, require_named
+    from stackproof.extras.bisect import checkouts, ends
+    from stackproof.gate import variants
+    from stackproof.jobs import words
+    from stackproof.stack import stacks
+
+    stack = stacks.load(options.stack) if options.stack else None
+    profile(options.profile) if options.profile else None
+    if options.command is not None and options.what:
+        raise Refusal("--command says what is worse, and so does --what; leave one out")
+    if options.command is not None:
+        _refuse_foreign(options)
+    options.command = words.split(options.command) if options.command is not None else None
+    of = checkouts.repository(options.command is not None)
+    for side in ("good", "bad"):
+        variants.assignments(getattr(options, f"{side}_env"), f"--{side}-env")
+        variants.sources(getattr(options, f"{side}_source"), f"--{side}-source")
+        ends.check(word, side, of) if (word := getattr(options, side)) else None
+        lock = getattr(options, f"{side}_lock")
+        if lock and (why := files.why_unreadable(lock)):
+            raise Refusal(f"--{side}-lock {lock}: {why}; name a file made by {advice.relock('NAME')}")
+    same = [
+        getattr(options, f"good{part}") == getattr(options, f"bad{part}") for part in ("", "_lock", "_env", "_source")
+    ]
+    if all(same):
+        raise Refusal(
+            f"both ends have {', '.join(options.good_env)}, which is no difference; name what differs, such as another --bad-env NAME=VALUE"
+            if options.good_env
+            else "both ends are this checkout as it is; name what differs: --good REF, --bad-env NAME=VALUE, --bad-lock FILE, "
+            "--bad-source PACKAGE=PATH, or a record for --good or --bad"
+            if not options.good
+            else f"both ends are {options.good}; name what differs, such as another --good"
+        )
+    if options.go_on is not None and str(options.go_on) != "." and (why := files.why_unreadable(options.go_on)):
+        raise Refusal(f"--continue {options.go_on}: {why}; name the journal.jsonl of an earlier bisect")
+    if stack and options.what:
+        check_what(options.what)
+    if stack:
+        require_named(options.only)
+    if options.unpinned:
+        variants.require_interpreter(options.unpinned)
+
+
+def _refuse_foreign(options: argparse.Namespace) -> None:
+    """Refuse what would say nothing of a command of one's own."""
+    if given := next((name for name in _NOT_OF_COMMANDS if getattr(options, name)), ""):
+        raise Refusal(f"--{given} says nothing of --command; {_NOT_OF_COMMANDS[given]}, or leave it out")
+
+
+def check_what(what: str) -> None:
+    """Refuse what is no check, no counter and no subject of any profile."""
+    from stackproof.bench.subjects import names_of_subjects, require_named
+    from stackproof.gate import plan
+
+    if "/" in what:
+        _check_check(what)
+        return
+    subject, _, aspect = what.partition("::")
+    found = plan.load()
+    if not aspect and subject in found.counters:
+        return
+    near = "" if aspect else suggestion(subject, {*found.counters, *names_of_subjects()})
+    if any(f"'{name}'" in near for name in found.counters):
+        raise Refusal(f"--what {what}: is no counter{near} and no subject; there are: {', '.join(found.counters)}")
+    told = ("time", "runs", "computed", *found.counters, *found.quantities)
+    if aspect and aspect not in told:
+        raise Refusal(
+            f"--what {what}: '{aspect}' is nothing that is compared{suggestion(aspect, told)}; there are: {', '.join(told)}"
+        )
+    if subject != "process":
+        require_named([subject], "--what")
+
+
+def _check_check(what: str) -> None:
+    """Refuse what no file of a suite defines, with what is near; which parameters it has is known only where it runs."""
+    from stackproof.project import projects
+    from stackproof.runner import suites
+
+    project = projects.current()
+    roots = [suites.SUITES, *([project.suites] if project and project.suites else [])]
+    known = [name for root in roots for name in suites.defined(root)]
+    runs = [*suites.of_verb("verify"), *suites.of_verb("ddp")]
+    if what.partition("/")[0] not in runs or "::" not in what:
+        raise Refusal(
+            f"--what {what}: is no check; write one such as smoke/ddp::ranks_equal, of the suites {', '.join(runs)}"
+        )
+    if what.partition("[")[0] not in known:
+        file = what.partition("::")[0]
+        there = [name for name in known if name.startswith(f"{file}::")] or sorted(
+            {name.partition("::")[0] for name in known}
+        )
+        near = suggestion(what.partition("[")[0], known)
+        raise Refusal(
+            f"--what {what}: is no check{near}; there are: {', '.join(there[:_SHOWN])}{', ...' if there[_SHOWN:] else ''}"
+        )

@@ -1,0 +1,149 @@
+"""The two ends as the command line names them: a commit, a lock, a record, with variables, sources and a lock of its own."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from stackproof.base import files
+from stackproof.base.errors import Refusal
+from stackproof.base.places import ROOT
+from stackproof.extras.bisect.atoms import End
+from stackproof.extras.bisect.checkouts import Repository, repository
+from stackproof.gate import commits
+from stackproof.gate.variants import assignments, sources
+from stackproof.project import projects
+from stackproof.record import records, store
+from stackproof.record.records import Figure
+from stackproof.stack import environments, lockfile, provenance
+from stackproof.stack.stacks import Stack
+
+SIDES = ("good", "bad")
+_VARIABLE = "env."
+_HELD = ("driver", "toolkit", "host")
+
+
+@dataclass(frozen=True)
+class NamedEnd:
+    """An end, what was typed for it, and the facts of its record where it is one."""
+
+    name: str
+    end: End
+    words: str
+    facts: Mapping[str, Figure]
+
+
+def named(options: argparse.Namespace, name: str, stack: Stack, of: Repository | None = None) -> NamedEnd:
+    """Return the end that the flags of a side name; `of`: whose commits they are, if not this checkout's or the project's.
+
+    Raises:
+        Refusal: a commit, a lock or a record cannot be used; the sentence names it.
+    """
+    word, of = getattr(options, name) or "", of or repository(own_command=False)
+    facts: Mapping[str, Figure] = {}
+    commit, lock = word, getattr(options, f"{name}_lock")
+    environment = assignments(getattr(options, f"{name}_env"), f"--{name}-env")
+    if is_file(word):
+        commit, lock, facts = _file(files.expanded(word), lock, name)
+        commit = commit if of.ours or projects.current() else ""  # a record tells of no other repository
+        environment = {**_variables(facts), **environment}
+    revision = commits.resolved(commit, of.folder)
+    end = End(
+        revision, _lock(lock, revision if of.ours else "", stack, facts, name, options), environment,
+        sources(getattr(options, f"{name}_source"), f"--{name}-source"),
+    )  # fmt: skip
+    return NamedEnd(name, end, word or "this checkout", facts)
+
+
+def is_file(word: str) -> bool:
+    """Whether a side is named by a file, a lock or a record, rather than by a commit."""
+    return bool(word) and (files.expanded(word).is_file() or word.endswith((".json", ".lock")))
+
+
+def check(word: str, name: str, of: Repository | None = None) -> None:
+    """Refuse what is neither a file that can be read nor a commit."""
+    if not is_file(word):
+        commits.resolved(word, (of or repository(own_command=False)).folder)
+    elif why := files.why_unreadable(files.expanded(word)):
+        raise Refusal(f"--{name} {word}: {why}; name a commit, a lock or a record")
+
+
+def _file(place: Path, lock: Path | None, name: str) -> tuple[str, Path | None, Mapping[str, Figure]]:
+    """Return commit, lock and facts of a side that is a file: a record or a lock."""
+    if not _is_json(place):
+        if lock:
+            raise Refusal(f"--{name} {place} is a lock, and --{name}-lock {lock} another; name one")
+        return "", place, {}
+    record = records.read(place)
+    commit = str(record.provenance.get("commit", ""))
+    return ("" if commit.startswith(("unknown", "version")) else commit.split(" ")[0]), lock, record.provenance
+
+
+def _is_json(place: Path) -> bool:
+    try:
+        json.loads(place.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return place.suffix == ".json"
+    return True
+
+
+def _variables(facts: Mapping[str, Figure]) -> dict[str, str]:
+    """Return the variables that a record was made with; defaults of the stack are set anyway."""
+    return {
+        name.removeprefix(_VARIABLE): str(value)
+        for name, value in facts.items()
+        if name.startswith(_VARIABLE) and " " not in name
+    }
+
+
+def _lock(
+    lock: Path | None, revision: str, stack: Stack, facts: Mapping[str, Figure], name: str, options: argparse.Namespace
+) -> lockfile.Lock:
+    """Return the lock of a side: the one that is named, else that of its commit; a record's must be the one it tells of."""
+    if options.unpinned:
+        if lock:
+            raise Refusal(
+                f"--{name}-lock {lock}: --unpinned installs nothing, so locks cannot be compared; leave one of them out"
+            )
+        return lockfile.read(stack.lock)
+    found = lockfile.read_of(lock, stack) if lock else _of_commit(revision, stack)
+    python = environments.version_of(stack)
+    if lock and python not in found.header["python"].split(", "):
+        raise Refusal(
+            f"--{name}-lock {lock} is for Python {found.header['python']}, and both sides run on {python}; name one for that"
+        )
+    said = str(facts.get("lock", ""))
+    if said and said != "unpinned" and not lock and said != found.digest:
+        raise Refusal(
+            f"--{name}: the record's lock ({said[:12]}) is not that of its commit ({found.digest[:12]}); "
+            f"name the file with --{name}-lock"
+        )
+    return found
+
+
+def _of_commit(revision: str, stack: Stack) -> lockfile.Lock:
+    if not revision or not stack.lock.is_relative_to(ROOT):
+        return lockfile.read(stack.lock)
+    text = commits.git_bytes("show", f"{revision}:{stack.lock.relative_to(ROOT)}")
+    with tempfile.TemporaryDirectory(prefix="stackproof-lock-") as folder:
+        path = Path(folder) / stack.lock.name
+        path.write_bytes(text)
+        return lockfile.read(path)
+
+
+def held(good: NamedEnd, bad: NamedEnd, stack: Stack) -> list[str]:
+    """Return what differs between the ends and cannot be moved here: driver, toolkit and host, as their records tell them."""
+    if not (good.facts or bad.facts):
+        return []
+    here = provenance.host_facts(stack)
+    before, after = (store.state({**here, **one.facts} if one.facts else here) for one in (good, bad))
+    return [
+        f"{group}: {phrase}"
+        for group, phrases in store.changes(before, after).items()
+        if group in _HELD
+        for phrase in phrases
+    ]

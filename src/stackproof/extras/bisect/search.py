@@ -1,0 +1,228 @@
+"""The search of a bisection: units by splits, each test a sequence of duels; inside the range of commits, the first bad one."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Protocol
+
+from stackproof.base.text import counted
+from stackproof.extras.bisect import plan
+from stackproof.extras.bisect.atoms import Atom, AtomKind
+from stackproof.extras.bisect.between import LOCAL, short
+from stackproof.extras.bisect.duels import Build, Duels
+from stackproof.extras.bisect.evidence import FailureRate, NoAnswer, Settled, SetWord, Weigher, bound, settle
+from stackproof.extras.bisect.failures import FailureSearch
+from stackproof.extras.bisect.lineage import GOOD, Levels, Lineage, Signs
+from stackproof.extras.bisect.needs import MovingUnit
+from stackproof.extras.bisect.splits import Blame, Splitting, tests_of
+from stackproof.extras.bisect.workshop import Workshop
+from stackproof.gate.cells import HEAD
+from stackproof.stack.environments import Say
+from stackproof.stack.lockfile import Pin
+
+_ENDLESS = 400
+
+
+class Instrument(Protocol):
+    """What tells of a candidate: live sides, or programs."""
+
+    def weigher(self) -> Weigher:
+        """Return how runs of a candidate are weighed."""
+
+    def duel(self, key: str, build: Build, number: int) -> float | NoAnswer:
+        """Run a candidate once."""
+
+    def keep_good(self, runs: int) -> None:
+        """Run the good end until it was clean so often; where it fails, the search ends."""
+
+
+@dataclass(frozen=True)
+class SetTest:
+    """One test: which units were moved, what was said of them, each run's figure, and how long it took."""
+
+    units: frozenset[str]
+    settled: Settled
+    seen: tuple[float, ...]
+    seconds: float
+
+
+@dataclass(frozen=True)
+class FirstBad:
+    """The first bad commit or release, or those that cannot be told apart, oldest first; how likely that is, and what could not be run."""
+
+    what: str
+    names: tuple[str, ...]
+    sure: float
+    launches: int
+    among: int
+    unresolved: Mapping[str, str]
+
+
+@dataclass
+class Bisection:
+    """A search in progress; `tests` is what was asked until now."""
+
+    workshop: Workshop
+    instrument: Instrument
+    units: Sequence[MovingUnit]
+    confirmed: Sequence[float]
+    """What the launches of the bad end said."""
+    say: Say
+    tests: list[SetTest] = field(default_factory=list)
+    splitting: Splitting = field(init=False)
+    failures: FailureSearch | None = field(init=False, default=None)
+    """How failures that may come and go are searched, where it is that."""
+    _began: float = 0.0
+
+    def __post_init__(self) -> None:
+        needs = {unit.name: unit.needs for unit in self.units}
+        self.splitting = Splitting([unit.name for unit in self.units], self._test, needs.__getitem__)
+        self.splitting.suspects = [unit.name for unit in self.units]
+
+    def blame(self) -> list[Blame]:
+        """Return the culprits among the units."""
+        weigher = self.instrument.weigher()
+        if not isinstance(weigher, FailureRate):
+            return self.splitting.blame()
+        self.failures = FailureSearch(
+            self.splitting.units, self.splitting.needs, weigher, lambda names, number: self._run(names, number),
+            self.instrument.keep_good, self._asking, self._told, plan.load(),
+        )  # fmt: skip
+        return self.failures.blame()
+
+    def atoms(self, names: Collection[str]) -> list[Atom]:
+        """Return the changes of these units."""
+        return [atom for unit in self.units if unit.name in names for atom in unit.atoms]
+
+    def of(self, names: Collection[str]) -> SetTest | None:
+        """Return the test of a set; none where it was not tested because it is an end."""
+        whole = self.splitting.closed(names)
+        return next((one for one in self.tests if one.units == whole), None)
+
+    def open_parts(self, blame: Blame) -> int:
+        """Return how many sets of some of a blame's units could not be tested."""
+        whole = self.splitting.closed(blame.units)
+        return sum(one.units < whole and one.settled.word is SetWord.UNRESOLVED for one in self.tests)
+
+    def _test(self, names: frozenset[str]) -> SetWord:
+        rules, weigher, seen = plan.load().search, self.instrument.weigher(), list[float]()
+        self._asking(names, self.splitting.suspects)
+        limit = bound(rules.error, tests_of(len(self.units)))
+        settled = settle(weigher, lambda number: self._run(names, number), limit, rules.most, seen)
+        self._told(names, settled, seen)
+        return settled.word
+
+    def _run(self, names: frozenset[str], number: int) -> float | NoAnswer:
+        """Run a set once; whoever goes on asks under the same key."""
+        moved = self.atoms(names)
+        return self.instrument.duel(
+            f"set {_digest(names)} {number}", lambda: self.workshop.candidate(HEAD, moved), number
+        )
+
+    def _asking(self, names: frozenset[str], suspects: Sequence[str]) -> None:
+        self.splitting.suspects = suspects
+        self._began = time.monotonic()
+        self.say(self._telling(names))
+
+    def _told(self, names: frozenset[str], settled: Settled, seen: Sequence[float]) -> None:
+        """Keep what was said of a set, in place of what was said before, and say it."""
+        before = next((one for one in self.tests if one.units == names), None)
+        spent = time.monotonic() - self._began + (before.seconds if before else 0.0)
+        self.tests = [one for one in self.tests if one is not before]
+        self.tests.append(SetTest(names, settled, tuple(seen), spent))
+        why = f": {settled.reason}" if settled.reason else ""
+        failed = f", of which {int(sum(seen))} failed" if self.failures and sum(seen) else ""
+        self.say(f"  {settled.word.value} after {counted(settled.runs, 'run')}{failed}{why}")
+        self.workshop.sweep_caches()
+
+    def _telling(self, names: frozenset[str]) -> str:
+        """Say what is tried, what remains, and how long that will take if tests go on taking what they took."""
+        left = tests_of(len(self.splitting.suspects))
+        took = [one.seconds for one in self.tests]
+        about = f", about {left * sum(took) / len(took) / 60:.0f} min" if took else ""
+        shown = ", ".join(sorted(names)[:3]) + (", ..." if len(names) > 3 else "")
+        return (
+            f"test {len(self.tests) + 1}: {len(names)} of {len(self.units)} changes ({shown}); "
+            f"{len(self.splitting.suspects)} suspects, {left} tests or so to go{about}"
+        )
+
+    def _weigher(self, blame: Blame) -> Weigher:
+        """Return how runs inside a culprit are weighed; of failures at the rate at which it was found."""
+        rates = self.failures.rates if self.failures else {}
+        return rates.get(blame.units) or self.instrument.weigher()
+
+    def failed(self, names: Collection[str]) -> tuple[int, int]:
+        """Return how often a set failed and of how many runs, where failures are searched; else none of none."""
+        return self.failures.counts(self.splitting.closed(names)) if self.failures else (0, 0)
+
+    def commits(self, blame: Blame, line: Sequence[str]) -> FirstBad:
+        """Return the first bad commit of a line, with the other changes of a blame in place."""
+        whole = self._whole(blame)
+        moved = [atom for atom in whole if atom.kind is not AtomKind.COMMITS]
+        places = {one: partial(self.workshop.candidate, HEAD, moved, one) for one in line}
+        if LOCAL in places:
+            places[LOCAL] = partial(self.workshop.candidate, HEAD, whole)
+        return self._first("commit", blame, places)
+
+    def releases(self, blame: Blame, pins: Sequence[Pin]) -> FirstBad:
+        """Return the first bad release of a package, of those between and the bad end's."""
+        moved = self._whole(blame)
+        line: dict[str, Build] = {pin.version: partial(self.workshop.candidate, HEAD, moved, pin=pin) for pin in pins}
+        last = next(atom.after for atom in self.atoms(blame.units))
+        return self._first("release", blame, {**line, last: partial(self.workshop.candidate, HEAD, moved)})
+
+    def _whole(self, blame: Blame) -> list[Atom]:
+        return self.atoms(self.splitting.closed(blame.units))
+
+    def _first(self, what: str, blame: Blame, places: Mapping[str, Build]) -> FirstBad:
+        """Return the first bad one of a line, of which the last is known to be bad."""
+        line = list(places)
+        duels = self.instrument if isinstance(self.instrument, Duels) else None
+        timed = duels is not None and duels.symptom is not None and duels.symptom.timed
+        tested = self.of(blame.units)
+        known = tested.seen if tested else self.confirmed
+        last = len(line) - 1
+        told = Levels([{GOOD: 0.0, last: one} for one in known]) if timed else Signs(self._weigher(blame))
+        lineage = Lineage([1.0] * len(line), told, plan.load().search.sure)
+        launches = 0
+        while (asked := lineage.ask(plan.load().search.beside if timed else 1)) and launches < _ENDLESS:
+            self._say_line(lineage, line, asked, launches)
+            builds = {at: places[line[at]] for at in asked}
+            key = f"{what}s {_digest(blame.units)} {launches}"
+            if timed and duels is not None and isinstance(told, Levels):
+                _take_levels(lineage, told, duels.line_up(key, builds, launches))
+            elif isinstance(told, Signs):
+                _take_sign(lineage, told, asked[0], self.instrument.duel(key, builds[asked[0]], launches))
+            launches += 1
+        block, sure = lineage.likeliest()
+        names = {line[at]: why for at, why in lineage.unresolved.items()}
+        return FirstBad(what, tuple(line[at] for at in block), sure, launches, len(line), names)
+
+    def _say_line(self, lineage: Lineage, line: Sequence[str], asked: Sequence[int], launches: int) -> None:
+        likely, sure = lineage.likeliest()
+        tried = ", ".join(short(line[at]) for at in asked)
+        self.say(
+            f"inside it, launch {launches + 1}: {tried}; likeliest of {len(line)} is {short(line[likely[0]])} ({sure:.0%})"
+        )
+
+
+def _take_levels(lineage: Lineage, told: Levels, seen: Mapping[int, float | NoAnswer]) -> None:
+    lineage.unresolved.update({at: one.reason for at, one in seen.items() if isinstance(one, NoAnswer)})
+    levels = {at: one for at, one in seen.items() if not isinstance(one, NoAnswer)}
+    if len(levels) > 1:
+        told.launches.append(levels)
+
+
+def _take_sign(lineage: Lineage, told: Signs, at: int, seen: float | NoAnswer) -> None:
+    if isinstance(seen, NoAnswer):
+        lineage.unresolved[at] = seen.reason
+    else:
+        told.seen.setdefault(at, []).append(seen)
+
+
+def _digest(names: Collection[str]) -> str:
+    return hashlib.sha256("\n".join(sorted(names)).encode()).hexdigest()[:10]

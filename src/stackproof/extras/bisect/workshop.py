@@ -1,0 +1,189 @@
+"""Where candidates are built: a tree and an environment for each mixture, under a limit of disk, with empty compile caches."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from stackproof.base import places
+from stackproof.base.errors import Refusal
+from stackproof.extras.bisect import needs, plan
+from stackproof.extras.bisect.atoms import Atom, End, Mixture, differences, lock_text, mixed
+from stackproof.extras.bisect.checkouts import Checkouts, any_repository
+from stackproof.extras.bisect.evidence import NoAnswer
+from stackproof.gate import variants
+from stackproof.gate.live import SideSpec
+from stackproof.gate.variants import Variant
+from stackproof.project import projects
+from stackproof.record.records import write_atomically
+from stackproof.stack import environments, lockfile
+from stackproof.stack.lockfile import Pin
+from stackproof.stack.stacks import Stack
+
+TREE = "bisect"
+"""What the trees of candidates are called; nobody else's are taken away."""
+LOCKS = places.HOME / "bisect" / "locks"
+_FULL = os.strerror(errno.ENOSPC)
+_GIB = 1 << 30
+
+
+@dataclass
+class Workshop:
+    """Builds sides of one stack between two ends."""
+
+    stack: Stack
+    good: End
+    bad: End
+    profile: str
+    device: str
+    unpinned: Path | None
+    folder: Path
+    say: environments.Say
+    checkouts: Checkouts = field(default_factory=any_repository)
+    """Where a command runs at each commit."""
+    _built: dict[str, SideSpec] = field(default_factory=dict)
+
+    def end(self, name: str, moved: Collection[Atom]) -> SideSpec:
+        """Return an end as a side.
+
+        Raises:
+            Refusal: it cannot be built.
+        """
+        return replace(self._build(mixed(self.good, self.bad, moved)), name=name)
+
+    def candidate(
+        self, name: str, moved: Collection[Atom], commit: str = "", pin: Pin | None = None
+    ) -> SideSpec | NoAnswer:
+        """Return the good side with some of the changes, at a commit or with a release of its own where one is named; or why there is none.
+
+        Raises:
+            Refusal: the disk is full, or the index cannot be reached, which is no answer about a candidate.
+        """
+        wanted = mixed(self.good, self.bad, moved)
+        wanted = replace(wanted, commit=commit) if commit else wanted
+        wanted = replace(wanted, pins=_with(wanted.pins, pin)) if pin else wanted
+        found = self._attempt(wanted)
+        return found if isinstance(found, NoAnswer) else replace(found, name=name)
+
+    def _attempt(self, wanted: Mixture) -> SideSpec | NoAnswer:
+        try:
+            found = self._build(wanted)
+        except Refusal as refusal:
+            if _FULL in str(refusal):
+                raise
+            if environments.unreached(str(refusal)):
+                raise type(refusal)(
+                    f"the index cannot be reached, which says nothing of a change: {refusal}"
+                ) from refusal
+            return NoAnswer(f"cannot be built: {refusal}")
+        why = self._disagreement(wanted, found)
+        return NoAnswer(f"does not resolve: {why}") if why else found
+
+    def _disagreement(self, wanted: Mixture, side: SideSpec) -> str:
+        """Return the first thing in which packages of a mixture disagree, and those of neither end do."""
+        if self.unpinned or _same(wanted.pins, self.good.lock.pins) or _same(wanted.pins, self.bad.lock.pins):
+            return ""
+        uv = environments.find_uv(self.say)
+        ends = [mixed(self.good, self.bad, moved) for moved in ((), differences(self.good, self.bad))]
+        usual = frozenset().union(*(needs.complaints(uv, self._build(end).python) for end in ends))
+        return min(needs.complaints(uv, side.python) - usual, default="")
+
+    def _build(self, wanted: Mixture) -> SideSpec:
+        """Build what differs in files once; variables cost nothing."""
+        key = f"{wanted.commit} {sorted(map(str, wanted.sources.items()))} {_digest(wanted.pins)}"
+        if key not in self._built:
+            self._built[key] = self._prepared(wanted)
+        side = self._built[key]
+        names = {*self.good.environment, *self.bad.environment}
+        usual = {name: value for name, value in self.stack.environment.items() if name in names}
+        told = {**usual, **side.environment, **wanted.environment}
+        return replace(side, environment=told).lacking(names)
+
+    def _prepared(self, wanted: Mixture) -> SideSpec:
+        folder = self.checkouts.folder(wanted.commit)
+        known = self.checkouts.repository.ours or projects.current()
+        variant = Variant(TREE, wanted.commit if known else "", self._lock(wanted), wanted.sources)
+        if self.unpinned:
+            side = variants.unpinned(variant, self.stack, self.profile, self.device, self.unpinned)
+            return replace(side, folder=folder)
+        make_room(int(plan.load().room.gib * _GIB), {side.source for side in self._built.values()}, self.say)
+        return replace(variants.prepared(variant, self.stack, self.profile, self.device, self.say), folder=folder)
+
+    def _lock(self, wanted: Mixture) -> Path | None:
+        """Return the file of the lock, or none where it is the checkout's own and nothing else would be laid in its place."""
+        if self.unpinned:
+            return None
+        if _same(wanted.pins, lockfile.read(self.stack.lock).pins):
+            return self.stack.lock if wanted.commit and self.checkouts.repository.ours else None
+        path = LOCKS / _digest(wanted.pins)[:16] / self.stack.lock.name
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(path, lock_text(self.good.lock, wanted.pins))
+        return path
+
+    def with_caches(self, side: SideSpec) -> SideSpec:
+        """Return the side with empty folders for whatever its compilers keep; a variable that the side names itself stays."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        home = Path(tempfile.mkdtemp(prefix="caches-", dir=self.folder))
+        empty = {
+            name: str(home / name.lower()) for name in plan.load().caches.variables if name not in side.environment
+        }
+        for place in empty.values():
+            Path(place).mkdir()
+        return replace(side, environment={**side.environment, **empty})
+
+    def sweep_caches(self) -> None:
+        """Take all those folders away."""
+        for place in self.folder.glob("caches-*"):
+            shutil.rmtree(place, ignore_errors=True)
+
+
+def _with(pins: Collection[Pin], pin: Pin) -> tuple[Pin, ...]:
+    return tuple(sorted([one for one in pins if one.name != pin.name] + [pin], key=lambda one: (one.name, one.marker)))
+
+
+def _digest(pins: Collection[Pin]) -> str:
+    return hashlib.sha256("".join(f"{_key(pin)}\n" for pin in pins).encode()).hexdigest()
+
+
+def _key(pin: Pin) -> tuple[str, str, str, tuple[str, ...]]:
+    return pin.name, pin.version, pin.marker, pin.hashes
+
+
+def _same(one: Collection[Pin], other: Collection[Pin]) -> bool:
+    return sorted(map(_key, one)) == sorted(map(_key, other))
+
+
+def make_room(limit: int, kept: Collection[Path], say: environments.Say, home: Path = variants.HOME) -> None:
+    """Take away the trees of candidates that were used longest ago until what only they hold is below the limit."""
+    trees = sorted(home.glob(f"{TREE}-*"), key=lambda tree: tree.stat().st_mtime, reverse=True)
+    total = 0
+    for tree in trees:
+        total += _own_bytes(tree)
+        if total > limit and tree / "src" not in kept:
+            say(f"more than {limit / _GIB:.0f} GiB of trees are kept: {tree.name} is taken away")
+            shutil.rmtree(tree, ignore_errors=True)
+
+
+def _own_bytes(tree: Path) -> int:
+    """Return the bytes that nothing else holds: files of an environment are links into the installer's cache. A tree is read once."""
+    kept, total = tree / ".nox" / "own-bytes", 0
+    with contextlib.suppress(OSError, ValueError):
+        return int(kept.read_text(encoding="ascii"))
+    for folder, _folders, names in os.walk(tree):
+        for name in names:
+            try:
+                found = os.lstat(os.path.join(folder, name))  # noqa: PTH118 - tens of thousands of files
+            except OSError:
+                continue
+            total += found.st_size if found.st_nlink == 1 else 0
+    if (tree / ".nox").is_dir():
+        kept.write_text(str(total), encoding="ascii")
+    return total

@@ -1,0 +1,228 @@
+"""What a host does in a sweep: doctor, environment, smoke, then each card in a process of its own; and one record of it all."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from stackproof.base import processes
+from stackproof.base.errors import EnvironmentMismatchError, Refusal, StackUnavailableError
+from stackproof.doctor import checkup, machine
+from stackproof.extras.fleet import answers, rules, shared, turns
+from stackproof.extras.fleet.wanted import PlanWants
+from stackproof.record import records, writer
+from stackproof.record.records import Check, Figure, Record, Verdict
+from stackproof.runner import verbs
+from stackproof.runner.process import variables_of
+from stackproof.runner.verbs import StageOutcome
+from stackproof.stack import environment_proof, hosts, provenance
+from stackproof.stack.stacks import Stack
+from stackproof.stack.variables import Level
+
+Say = Callable[[str], None]
+_POLL_S = 0.1
+
+
+@dataclass(frozen=True)
+class CardOrder:
+    """What one host is asked to do."""
+
+    stack: Stack
+    folder: Path
+    host: str
+    profile: str
+    without: tuple[str, ...] = ()
+    scale: float = 1.0
+    plan: str = ""
+    """The id of the plan."""
+
+    @property
+    def path(self) -> Path:
+        """Where its record goes."""
+        return answers.record_path(self.folder, self.host)
+
+    def child(self, card: int, out: Path) -> list[str]:
+        """Return the command that works on one card; where it writes, all cards of the host meet."""
+        told = {
+            "stack": self.stack.name,
+            "card": card,
+            "profile": self.profile,
+            "out": str(out),
+            "turns": str(out.parent),
+            "without": self.without,
+        }
+        return [sys.executable, "-m", "stackproof.extras.fleet.work", json.dumps(told)]
+
+
+def answered(order: CardOrder) -> bool:
+    """Whether this host has answered already, as one whose job was started again may have."""
+    wants = PlanWants(order.stack.name, order.profile, order.without)
+    try:
+        return order.path.is_file() and answers.read(order.path, order.host, wants).plan == order.plan
+    except Refusal:
+        return False
+
+
+class CardDone(NamedTuple):
+    """How one card's process ended, and what it left, if it did."""
+
+    check: Check
+    record: Record | None = None
+
+
+@dataclass
+class HostWork:
+    """A host at work; logs lie on this host while it works, and only their end goes into the record."""
+
+    order: CardOrder
+    say: Say
+    record: Record = field(init=False)
+    _home: Path = field(init=False)
+    _mark: str = field(default_factory=processes.new_mark)
+
+    def __post_init__(self) -> None:
+        os.environ.update(defaults(self.order.stack))
+        os.environ[processes.MARK] = f"{os.environ.get(processes.MARK, '')}/{self._mark}".lstrip("/")
+        self.record = writer.begin(rules.VERB, self.order.stack.name)
+
+    def take(self) -> Record:
+        """Do all of it and return the record; what goes wrong is in it."""
+        began, order = time.monotonic(), self.order
+        if problem := shared.mark(answers.marker_path(order.folder, order.host)):
+            self.say(problem)
+        self.record.provenance = {
+            **provenance.host_facts(order.stack),
+            "host": order.host,
+            "profile": order.profile,
+            "plan": order.plan,
+            **set_facts(),
+        }
+        try:
+            with tempfile.TemporaryDirectory(prefix="stackproof-fleet-", ignore_cleanup_errors=True) as home:
+                self._home = Path(home)
+                if self._established():
+                    self._work()
+        except KeyboardInterrupt:
+            self._add(Check("host", Verdict.INTERRUPTED, "interrupted from outside", 0.0))
+        self.record.seconds = time.monotonic() - began
+        self.record.verdict = records.overall(check.verdict for check in self.record.checks)
+        return self.record
+
+    def _established(self) -> bool:
+        """Whether the host has the stack, and the environment is its lock or said not to be one."""
+        began = time.monotonic()
+        try:
+            hosts.require(self.order.stack)
+            proof = environment_proof.prove(self.order.stack)
+        except (StackUnavailableError, EnvironmentMismatchError) as refusal:
+            word = Verdict.UNAVAILABLE if isinstance(refusal, StackUnavailableError) else Verdict.MISMATCHED
+            self._add(Check("environment", word, str(refusal), time.monotonic() - began))
+            return False
+        self.record.provenance |= provenance.proof_facts(proof)
+        self._add(Check("environment", Verdict.PASSED, proof.sentence(self.order.stack), time.monotonic() - began))
+        return True
+
+    def _work(self) -> None:
+        for name, stage in (("doctor", self._doctor), ("smoke", self._smoke)):
+            if name in self.order.without:
+                self._add(Check(name, Verdict.SKIPPED, "left out by the plan", 0.0))
+            else:
+                self._stage(name, stage)
+        self._cards()
+
+    def _cards(self) -> None:
+        """Let all cards work side by side; the first says how many there are."""
+        with ThreadPoolExecutor(rules.load().limits.cards) as pool:
+            try:
+                works = [pool.submit(self._card, 0)]
+                works += [pool.submit(self._card, card) for card in range(1, self._counted(works[0]))]
+                for work in works:
+                    self._take_over(work.result())
+            except KeyboardInterrupt:
+                processes.end_tree(self._mark)
+                raise
+
+    def _counted(self, first: Future[CardDone]) -> int:
+        """Wait for what the first card says, or for its end."""
+        while not first.done() and not turns.counted(self._home):
+            time.sleep(_POLL_S)
+        found = first.result().record if first.done() else None
+        told = found.provenance.get("cards", 1) if found else turns.counted(self._home)
+        return min(int(told), rules.load().limits.cards)
+
+    def _take_over(self, done: CardDone) -> None:
+        if done.record:
+            self.record.checks += done.record.checks
+            self.record.measurements += done.record.measurements
+            self.record.provenance |= done.record.provenance
+        self._add(done.check)
+
+    def _stage(self, name: str, stage: Callable[[], StageOutcome]) -> None:
+        self.say(f"{name} ...")
+        began = time.monotonic()
+        ended = stage()
+        self._add(Check(name, ended.verdict, ended.reason, time.monotonic() - began, dict(ended.figures)))
+
+    def _add(self, check: Check) -> None:
+        self.record.checks.append(check)
+        self.say(f"{check.id}: {check.verdict.value}: {check.reason[:200]}")
+
+    def _doctor(self) -> StageOutcome:
+        found = checkup.examine(self.order.stack.name, machine.Machine())
+        bad = [finding.sentence for finding in found.findings if finding.level is Level.PROBLEM]
+        if bad or found.broken:
+            return StageOutcome(Verdict.FAILED, "; ".join([*bad, *([str(found.broken)] if found.broken else [])]))
+        return StageOutcome(Verdict.PASSED, f"{len(found.findings)} findings, none of them a problem")
+
+    def _smoke(self) -> StageOutcome:
+        words = ["smoke", "--stack", self.order.stack.name, "--results", str(self._home)]
+        words += ["--deadline-scale", str(self.order.scale)] if self.order.scale != 1 else []
+        return verbs.call(words, self._home / "smoke.log", self._deadline)
+
+    @property
+    def _deadline(self) -> float:
+        return 60 * rules.profile(self.order.profile).deadline * self.order.scale
+
+    def _card(self, card: int) -> CardDone:
+        """Let one card work, and return what it left; where it left nothing, say how it ended."""
+        out, log, began = self._home / f"card-{card}.json", self._home / f"card-{card}.log", time.monotonic()
+        self.say(f"card/{card} ...")
+        code = verbs.run(self.order.child(card, out), log, self._deadline)
+        turns.leave(self._home, card)
+        name, took, figures = f"card/{card}", time.monotonic() - began, dict[str, Figure]({"card": str(card)})
+        if code == 0:
+            found = records.read(out)
+            said = "; ".join(check.reason for check in found.checks if check.id.endswith("::coverage"))
+            return CardDone(Check(name, Verdict.PASSED, said, took, figures), found)
+        how = (
+            f"did not end in {self._deadline / 60:.0f} minutes"
+            if code is None
+            else f"ended with {processes.describe_exit(code)}"
+        )
+        verdict = Verdict.HUNG if code is None else Verdict.CRASHED
+        return CardDone(Check(name, verdict, f"{how}; {verbs.last(log)}", took, figures))
+
+
+def defaults(stack: Stack) -> dict[str, str]:
+    """Return what processes of the stack are started with, where the user has set nothing."""
+    own = {name: value for name, value in rules.load().environment.items() if name not in os.environ}
+    return {**own, **variables_of(stack)}
+
+
+def set_facts() -> dict[str, Figure]:
+    """Return what is set of the host's clocks, as far as it tells."""
+    found: dict[str, Figure] = {}
+    for path in map(Path, rules.load().state.files):
+        try:
+            found[f"set.{path.name}"] = path.read_text(encoding="ascii", errors="replace").strip()[:80]
+        except OSError:
+            continue
+    return found

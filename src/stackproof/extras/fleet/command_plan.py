@@ -1,0 +1,229 @@
+"""The steps `fleet plan` and `fleet run`: who is asked, by which engine; and under Slurm, asking them."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stackproof.base import advice
+from stackproof.base.errors import Refusal
+from stackproof.base.text import plain
+from stackproof.commands import arguments
+from stackproof.stack import stacks
+
+if TYPE_CHECKING:
+    from stackproof.commands.arguments import Verbs
+    from stackproof.extras.fleet.engines import PodTerms
+    from stackproof.extras.fleet.plan import FleetPlan
+
+_PROFILES, _ENGINES = ("tiny", "full"), ("slurm", "ssh", "kubernetes")
+_POD, _CLAIM = ("image", "claim", "namespace", "resource"), "stackproof-sweeps"
+
+
+def add(steps: Verbs) -> None:
+    """Add them to the parser of `fleet`."""
+    help_ = "say which hosts are swept, and write that into a folder that they share; no host is asked yet"
+    step = arguments.add(steps, "plan", help_, _plan)
+    step.add_argument(
+        "folder", type=arguments.folder, metavar="FOLDER", help="a new folder on a disk that all hosts share"
+    )
+    arguments.add_stack(step, required=True)
+    step.add_argument("--hosts", metavar="LIST", help="who, as schedulers write it: 'node[01-16],login1'")
+    step.add_argument("--hosts-file", type=Path, metavar="FILE", help="who, a name a line")
+    step.add_argument("--profile", choices=_PROFILES, help="how much (default: tiny on a CPU, else full)")
+    help_ = "leave this out on every host: doctor, smoke, a subject or a kernel of the replay; may be repeated"
+    step.add_argument("--without", action="append", default=[], metavar="PART", help=help_)
+    help_ = "so many cards on each host; fewer is incomplete (default: as many as it says that it has)"
+    step.add_argument("--cards", type=arguments.count, default=0, metavar="N", help=help_)
+    step.add_argument(
+        "--engine",
+        choices=_ENGINES,
+        default="slurm",
+        help="who starts it: slurm (default), or lines and files for others",
+    )
+    _add_pod(step)
+    _add_python(step)
+    _add_run(steps)
+
+
+def _add_pod(step: argparse.ArgumentParser) -> None:
+    """Add what only Kubernetes wants to know."""
+    step.add_argument("--image", help="kubernetes: the image, which holds the stack and stackproof")
+    step.add_argument("--claim", help=f"kubernetes: the volume claim that all pods share (default: {_CLAIM})")
+    step.add_argument("--namespace", help="kubernetes: where the job goes")
+    arguments.add_list(
+        step, "--resource", "NAME=COUNT", "kubernetes: what a pod asks of its node, such as nvidia.com/gpu=8"
+    )
+
+
+def _add_python(step: argparse.ArgumentParser) -> None:
+    help_ = (
+        "the interpreter on the hosts (default: this one where torch is, else that of the stack's lock, which is built)"
+    )
+    step.add_argument("--python", type=arguments.word, metavar="PATH", help=help_)
+
+
+def _add_run(steps: Verbs) -> None:
+    step = arguments.add(
+        steps, "run", "ask the hosts of a plan, under Slurm: an array with a task pinned to each host", _run
+    )
+    step.add_argument("folder", type=Path, metavar="FOLDER", help="the folder of the plan")
+    arguments.add_stack(step)
+    _add_python(step)
+    step.add_argument(
+        "--container",
+        default="",
+        metavar="WORDS",
+        help="runs a command in an image, such as 'apptainer exec --nv stack.sif'",
+    )
+    arguments.add_list(
+        step, "--sbatch", "OPTION", "an option for sbatch, such as --sbatch=--partition=gpu; may be repeated"
+    )
+    help_ = "so many hosts at the same time, where they share a file server or a fuse (default: all)"
+    step.add_argument("--at-once", type=arguments.count, default=0, metavar="N", help=help_)
+    help_ = "wait for so long, cancel what then still waits for a dead host, and judge"
+    step.add_argument("--wait", type=arguments.minutes, default=0.0, metavar="MINUTES", help=help_)
+    arguments.add_deadline_scale(step)
+
+
+def _plan(options: argparse.Namespace) -> int:
+    from stackproof.extras.fleet import plan, rules
+
+    stack = stacks.load(options.stack)
+    profile = options.profile or rules.usual(stack.device)
+    made = plan.make(
+        options.folder.absolute().name,
+        stack.name,
+        profile,
+        _hosts(options),
+        without=options.without,
+        cards=options.cards,
+    )
+    pod = _pod(options)
+    path = made.keep(options.folder.absolute())
+    made = plan.load(path.parent)  # an equal one that was there stays as it is
+    print(f"{len(made.hosts)} hosts, profile {profile}: {path}")  # noqa: T201
+    for line in _next(options, made, pod):
+        print(line)  # noqa: T201
+    return 0
+
+
+def _hosts(options: argparse.Namespace) -> list[str]:
+    from stackproof.base import files
+    from stackproof.extras.fleet import plan
+
+    found = plan.expanded(options.hosts) if options.hosts else []
+    if options.hosts_file:
+        text = files.read_bytes(options.hosts_file, "name a file with a host a line").decode("utf-8", errors="replace")
+        found += [name for line in text.splitlines() for name in plan.expanded(line.partition("#")[0])]
+    return found
+
+
+def _next(options: argparse.Namespace, made: FleetPlan, pod: PodTerms | None) -> list[str]:
+    """Return what to type next, after the files of the engine are written."""
+    from stackproof.extras.fleet import engines
+    from stackproof.record.records import write_atomically
+
+    folder = options.folder.absolute()
+    judged = f"then, at any time: {advice.step(made.stack, 'fleet', 'judge', str(folder))}"
+    if pod:
+        write_atomically(folder / engines.MANIFEST, engines.manifest(made, pod))
+        return [f"next: kubectl apply -f {folder / engines.MANIFEST}", judged]
+    if options.engine == "ssh":
+        write_atomically(folder / engines.HOSTS, engines.hosts_file(made))
+        python = str(python_of(options, made.stack))
+        return ["next, one of:", *(f"  {line}" for line in engines.ssh_lines(made, folder, python)), judged]
+    return [f"next: {advice.step(made.stack, 'fleet', 'run', str(folder))}", judged]
+
+
+def _pod(options: argparse.Namespace) -> PodTerms | None:
+    from stackproof.extras.fleet import engines
+    from stackproof.extras.fleet.engines import PodTerms
+
+    if options.engine != "kubernetes":
+        if given := next((name for name in _POD if getattr(options, name) not in (None, [])), ""):
+            raise Refusal(
+                f"--{given} says something of a pod, and {options.engine} starts none; leave it out, or add --engine kubernetes"
+            )
+        return None
+    if options.image is None:
+        raise Refusal("a pod needs an image: add --image NAME, one that holds the stack and stackproof")
+    image = engines.image(options.image)
+    claim = engines.label("--claim", _CLAIM if options.claim is None else options.claim, 253)
+    namespace = "" if options.namespace is None else engines.label("--namespace", options.namespace)
+    resources = {}
+    for text in options.resource:
+        name, _, count = text.partition("=")
+        if not name or not count.isdecimal():
+            raise Refusal(f"--resource '{plain(text, 80)}' is not NAME=COUNT; write it as nvidia.com/gpu=8")
+        resources[name] = count
+    return PodTerms(image, claim, resources, namespace)
+
+
+def _run(options: argparse.Namespace) -> int:
+    from stackproof.extras.fleet import slurm, sweep
+
+    folder = options.folder.absolute()
+    made = plan_of(options, folder)
+    slurm.require()
+    terms = slurm.SlurmTerms(
+        python_of(options, made.stack),
+        options.container,
+        tuple(options.sbatch),
+        options.deadline_scale,
+        options.at_once,
+    )
+    jobs = slurm.submit(made, folder, terms, _say)
+    if not options.wait:
+        judge = advice.step(made.stack, "fleet", "judge", str(folder))
+        print(f"nothing waits for them here; at any time: {judge}")  # noqa: T201
+        return 0
+    if not slurm.finished(jobs, options.wait, _say):
+        _say("the time is over; what still waits is cancelled")
+        slurm.cancel(jobs)
+    from stackproof.extras.fleet import report
+
+    found = sweep.judged(folder)
+    sweep.keep(found, folder)
+    print(report.terminal(found, str(folder)))  # noqa: T201
+    return found.exit_code
+
+
+def plan_of(options: argparse.Namespace, folder: Path) -> FleetPlan:
+    """Return the plan of a sweep, whose stack is the one that was named, if one was."""
+    from stackproof.extras.fleet import plan
+
+    if options.stack is not None:
+        hold_stack(options.stack, folder)
+    return plan.load(folder)
+
+
+def hold_stack(named: str, folder: Path) -> None:
+    """Refuse a stack that is unknown, or not that of a sweep's plan; where there is no plan, records say their own."""
+    from stackproof.extras.fleet import plan
+
+    stack = stacks.load(named).name
+    if (folder / plan.NAME).exists() and (own := plan.load(folder).stack) != stack:
+        raise Refusal(
+            f"--stack {stack}: the plan of this sweep is of '{own}'; leave --stack out, or name a sweep of '{stack}'"
+        )
+
+
+def python_of(options: argparse.Namespace, stack: str) -> Path:
+    """Return the interpreter of the hosts: what was named, this one in a vendor's container, or the lock's, which is built here once."""
+    if options.python:
+        return Path(options.python)
+    if getattr(options, "container", ""):
+        return Path("python3")
+    if importlib.util.find_spec("torch"):
+        return Path(sys.executable)
+    from stackproof.stack import environments
+
+    return environments.prepare(stacks.load(stack), _say)
+
+
+def _say(sentence: str) -> None:
+    print(plain(sentence, lines=False), flush=True)  # noqa: T201

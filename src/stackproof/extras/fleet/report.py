@@ -1,0 +1,120 @@
+"""A judged fleet for people: lines of a terminal and a page of Markdown; what is confirmed and what is not never in one list."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from stackproof.base import advice
+from stackproof.base.text import in_markdown, plain
+from stackproof.base.units import shown
+from stackproof.extras.fleet import draining
+from stackproof.extras.fleet.judgement import LIMITLESS, FleetJudgement, GroupTold, HostStanding, Standing
+
+_MOST = 60
+_WIDE = 24
+_MOST_NAMED = 8
+_TITLES = {
+    Standing.WRONG: "compute wrong", Standing.SLOW: "slow", Standing.SUSPECTED: "suspected, and not confirmed",
+    Standing.UNLIKE: "unlike, and not compared", Standing.NOT_REACHED: "not reached", Standing.INCOMPLETE: "incomplete",
+    Standing.UNDECIDED: "undecided: nothing is odd, and the group cannot prove it",
+}  # fmt: skip
+_Line = tuple[int, str]
+
+
+def terminal(found: FleetJudgement, folder: str = "FOLDER") -> str:
+    """Return the lines of a terminal, the gravest first."""
+    return "\n".join(f"{'  ' * depth}{plain(text, lines=False)}" for depth, text in _lines(found, folder))
+
+
+def markdown(found: FleetJudgement, folder: str = "FOLDER") -> str:
+    """Return the same as a page."""
+    lines = [f"# {in_markdown(found.headline)}", ""]
+    for depth, text in list(_lines(found, folder))[1:]:
+        lines.append(f"\n## {in_markdown(text)}\n" if depth == 0 else f"{'  ' * (depth - 1)}- {in_markdown(text)}")
+    return "\n".join(lines) + "\n"
+
+
+def _lines(found: FleetJudgement, folder: str) -> Iterator[_Line]:
+    yield 0, found.headline
+    cost = f"it cost a host {found.minutes:.1f} minutes (median; the longest {found.longest:.1f})"
+    yield from _section("the sweep", [*([cost] if found.longest else []), *found.notes], lambda one: [one])
+    by_word = {word: [host for host in found.hosts if host.standing is word] for word in _TITLES}
+    for word in (Standing.WRONG, Standing.SLOW):
+        confirmed = [host for host in by_word[word] if host.confirmed]
+        open_ = [host for host in by_word[word] if not host.confirmed]
+        yield from _section(f"{_TITLES[word]}, confirmed beside a healthy host", confirmed, _host)
+        yield from _section(f"{_TITLES[word]} by the records, not confirmed yet", open_, _host)
+    for word in (Standing.NOT_REACHED, Standing.UNLIKE, Standing.SUSPECTED):
+        yield from _section(_TITLES[word], by_word[word], _host)
+    yield from _section(
+        "suspected, and refuted beside a healthy host", [host for host in found.hosts if host.refuted], _refuted
+    )
+    for word in (Standing.INCOMPLETE, Standing.UNDECIDED):
+        yield from _alike(_TITLES[word], by_word[word])
+    yield from _section("links and hosts that are slow in pairs", found.links, lambda one: [one.said])
+    for group in found.groups:
+        yield from _group(group)
+    yield from _section("to take the confirmed out of service", list(draining.lines(found)), lambda line: [line])
+    if found.stack and open_suspects(found):  # without a plan there is no duel
+        launch = "srun --nodes=1 --exclusive --nodelist={host}"
+        line = advice.step(found.stack, "fleet", "duel", folder, "--launch", launch)
+        yield from _section("to confirm, before anybody is drained", [line], lambda one: [one])
+
+
+def open_suspects(found: FleetJudgement) -> list[HostStanding]:
+    """Return the hosts with something odd that no duel has settled, the oddest first."""
+    return sorted((host for host in found.hosts if host.undecided), key=_oddness)
+
+
+def _oddness(host: HostStanding) -> tuple[bool, int, float, str]:
+    """Rank by being wrong, then by how many subjects agree, then by how odd the oddest is."""
+    wrong = any(one.standing is Standing.WRONG for one in host.findings)
+    return not wrong, -len(host.findings), -max((one.z for one in host.findings), default=0.0), host.host
+
+
+def _section(title: str, rows: Sequence[object], told: Callable[..., Iterable[str]]) -> Iterator[_Line]:
+    if rows:
+        yield 0, f"{title} ({len(rows)})" if len(rows) > 1 else title
+    for row in rows[:_MOST]:
+        first, *rest = told(row)
+        yield 1, first
+        yield from ((2, line) for line in rest)
+    if len(rows) > _MOST:
+        yield 1, f"and {len(rows) - _MOST} more, which the JSON and the page have"
+
+
+def _host(host: HostStanding) -> list[str]:
+    return [f"{host.host}: {host.reason}", *(f"{one.subject}: {one.sentence}" for one in host.findings[1:])]
+
+
+def _refuted(host: HostStanding) -> list[str]:
+    return [f"{host.host}: {one.subject}: {one.sentence}" for one in host.refuted]
+
+
+def _alike(title: str, hosts: Sequence[HostStanding]) -> Iterator[_Line]:
+    """Yield hosts of which one thing is said in one line."""
+    by_reason: dict[str, list[str]] = {}
+    for host in hosts:
+        by_reason.setdefault(host.reason, []).append(host.host)
+    if hosts:
+        yield 0, f"{title} ({len(hosts)})"
+    for why, names in list(by_reason.items())[:_MOST]:
+        more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+        yield 1, f"{', '.join(names[:_MOST_NAMED])}{more}: {why}"
+    if len(by_reason) > _MOST:
+        yield 1, f"and more for {len(by_reason) - _MOST} other reasons, which the JSON and the page have"
+
+
+def _group(group: GroupTold) -> Iterator[_Line]:
+    yield 0, f"group {group.name}: {group.hosts} hosts, {len(group.cards)} cards, {group.architecture}"
+    if group.differs:
+        yield 1, f"differs: {group.differs}"
+    limit = (
+        f"slow without a duel from z {group.limit:.1f} on" if group.limit < LIMITLESS else "too few to call one slow"
+    )
+    yield 1, f"replayed: {group.products:,} products of {group.kernels} kernels; {limit}"
+    for strip in group.strips:
+        slowest = max(strip.ratios, default=1.0)
+        known = [ratio for ratio in strip.ratios if ratio]
+        said = f"{shown(strip.median, strip.unit)}, hosts differ by {strip.spread:.2%}, slowest {100 * (slowest - 1):+.1f} %"
+        yield 1, f"{strip.subject.ljust(_WIDE)} {said}, {len(known)} cards"

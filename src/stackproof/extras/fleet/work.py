@@ -1,0 +1,152 @@
+"""What one card does, in a process of its own: replay cold, unlike subjects, replay hot; rows and facts go into a file.
+
+A card that hangs or crashes takes this process with it, and the host still leaves a record that says so.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from stackproof.bench.engine import measure
+from stackproof.bench.rows import measurements
+from stackproof.bench.subjects import Budget, Subject, subjects
+from stackproof.device import devices, threads
+from stackproof.device.facts import torch_facts
+from stackproof.device.kinds import Device
+from stackproof.device.telemetry import Telemetry
+from stackproof.extras.fleet import replay, rules
+from stackproof.extras.fleet.replay import ReplayTold
+from stackproof.extras.fleet.rules import CardProfile
+from stackproof.extras.fleet.turns import CardTurns
+from stackproof.record import records, writer
+from stackproof.record.checks import CheckEnded
+from stackproof.record.records import Check, Figure, Measurement, Record, Verdict
+from stackproof.stack import stacks
+from stackproof.stack.stacks import Stack
+
+_PATIENCE = 1 / 6
+"""Of a card's deadline: so long it waits for the others."""
+_LASTING = 3
+"""Rows of the replay that keep the card busy while the vendor's tool is asked."""
+
+
+@dataclass
+class CardWork:
+    """One card of a host, and the record of what it did."""
+
+    stack: Stack
+    card: int
+    profile: CardProfile
+    record: Record
+    without: Sequence[str] = ()
+    """What the plan leaves out."""
+
+    @property
+    def device(self) -> Device:
+        """The card."""
+        return devices.visible(self.stack.device)[self.card]
+
+    def take(self, folder: Path) -> None:
+        """Replay, measure, replay; `folder`: where the cards of this host meet."""
+        turns = CardTurns(folder, self.card, devices.count(self.stack.device), _PATIENCE * 60 * self.profile.deadline)
+        turns.tell()
+        self.record.provenance |= {"cards": devices.count(self.stack.device), **torch_facts(self.stack)}
+        device = self.device
+        telemetry = Telemetry(device, self.stack)
+        with device.current(), threads.chosen(self.profile.name):
+            told = list(self._cold(device))
+            self._read(telemetry, told)
+            self._measure(device, turns)
+            self._hot(told, device)
+            self._read(telemetry, told)
+        self.record.checks += [one.check(self.card) for one in told]
+        self.record.checks.append(replay.coverage(told, self.card, dict(telemetry.facts())))
+        self.record.provenance |= _limits(telemetry)
+
+    def _measure(self, device: Device, turns: CardTurns) -> None:
+        """Measure what shares the host in turns, then what takes all cards, then what is this card's own, side by side."""
+        known = {one.name: one for one in subjects(self.profile.benchmarks, self.stack)}
+        own, profile = [name for name in self.profile.subjects if name not in self.profile.turns], self.profile
+        turns.meet("replayed")
+        for name in self._asked(profile.turns):
+            with turns.turn():
+                self._subject(known[name], device)
+        turns.meet("shared")
+        for name in self._asked(profile.together) if self.card == 0 else ():
+            self._subject(known[name], device)
+        turns.meet("together")
+        for name in self._asked(own):
+            self._subject(known[name], device)
+
+    def _asked(self, names: Sequence[str]) -> list[str]:
+        return [name for name in names if name not in self.without]
+
+    def _cold(self, device: Device) -> Iterator[ReplayTold]:
+        with replay.deterministic():
+            for kind in replay.kinds(rules.load().replay, self.profile.name, self.stack.precisions):
+                if not {kind.kernel, kind.name} & set(self.without):
+                    yield replay.cold(kind, device, self.profile.replay)
+
+    def _hot(self, told: list[ReplayTold], device: Device) -> None:
+        with replay.deterministic():
+            for one in told:
+                replay.hot(one, device, self.profile.replay)
+
+    def _read(self, telemetry: Telemetry, told: list[ReplayTold]) -> None:
+        """Ask the vendor's tool for clocks and temperature while the card works."""
+
+        def busy() -> None:
+            for one in told[:_LASTING]:
+                replay.hot(one, telemetry.device, 0.0)
+
+        with replay.deterministic():
+            telemetry.read(busy)
+
+    def _subject(self, subject: Subject, device: Device) -> None:
+        """Verify and time one subject; what a stack cannot run is skipped with its reason."""
+        chosen, began = self.profile, time.monotonic()
+        budget = Budget(chosen.noise, chosen.seconds, chosen.least, chosen.most)
+        try:
+            sampled = measure(subject, device, chosen.name, budget)
+            verdict, reason = (Verdict.PASSED if sampled.verified else Verdict.FAILED), sampled.reason
+            if sampled.verified:
+                self._keep(measurements(sampled, subject.kind, device.name())[0])
+        except CheckEnded as ended:
+            verdict, reason = ended.verdict, str(ended)
+        name, figures = f"subject/{self.card}::{subject.name}", dict[str, Figure]({"card": str(self.card)})
+        self.record.checks.append(Check(name, verdict, reason, time.monotonic() - began, figures, subject=subject.name))
+
+    def _keep(self, row: Measurement) -> None:
+        row.figures["card"] = str(self.card)
+        self.record.measurements.append(row)
+
+
+def _limits(telemetry: Telemetry) -> dict[str, Figure]:
+    """Return what was set for the card and does not move by itself, such as its power limit."""
+    wanted, seen = rules.load().state.telemetry, telemetry.readings[-1] if telemetry.readings else {}
+    return {f"set.{name}": seen[name] for name in wanted if name in seen}
+
+
+def main(words: list[str], say: Callable[[str], None] = lambda _: None) -> int:
+    """Work on one card and write what it did; the argument is a JSON object (`card.CardOrder.child`)."""
+    faulthandler.enable()
+    told = json.loads(words[0])
+    stack = stacks.load(told["stack"])
+    for name in stack.imports:
+        __import__(name)
+    record = writer.begin(rules.VERB, stack.name)
+    CardWork(stack, told["card"], rules.profile(told["profile"]), record, told["without"]).take(Path(told["turns"]))
+    record.verdict = records.overall(check.verdict for check in record.checks)
+    writer.keep(record, Path(told["out"]))
+    say(f"card {told['card']}: {record.verdict.value}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,1 @@
+"""Nights of a runner: the verbs `night`, `drift`, `site` and `nodes`."""

@@ -1,0 +1,70 @@
+"""The verb `drift`: did a figure step in the last nights, who is the likeliest cause, and what confirms it."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stackproof.base import advice
+from stackproof.base.errors import Refusal
+from stackproof.commands import arguments, sign
+from stackproof.stack import stacks
+
+if TYPE_CHECKING:
+    from stackproof.commands.arguments import Verbs
+
+_STDOUT = Path("-")
+
+
+def add(verbs: Verbs) -> None:
+    """Add it to the parser of the command line."""
+    help_ = "did a figure step in the last nights: confirmed and suspected steps, their likeliest cause, and what confirms them"
+    verb = arguments.add(verbs, "drift", help_, _run)
+    verb.add_argument("--stack", default="", metavar="NAME", help="only this stack")
+    verb.add_argument(
+        "--results", type=Path, action="append", metavar="DIR", help="read records there (may be repeated)"
+    )
+    for name, what in (("json", "one JSON object"), ("markdown", "a page")):
+        help_ = f"write {what} there; without FILE, instead of text"
+        verb.add_argument(f"--{name}", nargs="?", const=_STDOUT, type=arguments.file, metavar="FILE", help=help_)
+    sign.require_signed(verb, "read only records")
+
+
+def _run(options: argparse.Namespace) -> int:
+    if importlib.util.find_spec("numpy") is None:
+        raise Refusal(
+            f"the scan of `drift` needs numpy, which is not installed here; {advice.missing('numpy', 'drift')}"
+        )
+    if options.json == options.markdown == _STDOUT:
+        raise Refusal("--json and --markdown both want the terminal; name a file for one of them")
+    from stackproof.extras.nights.drift import findings, report
+    from stackproof.record import store
+
+    if options.stack:
+        stacks.load(options.stack)
+    for folder in options.results or ():
+        if not folder.is_dir():
+            raise Refusal(
+                f"{folder}: is no folder, and --results reads the records in one; name the folder of the records"
+            )
+    found = findings.look(options.results or store.folders(), options.stack, options.require_signed)
+    texts = {"json": report.as_json, "markdown": report.markdown}
+    wanted = {name: getattr(options, name) for name in texts if getattr(options, name)}
+    for name, path in wanted.items():
+        _write(path, texts[name](found))
+    if _STDOUT not in wanted.values():
+        print(report.terminal(found))  # noqa: T201
+    return found.exit_code
+
+
+def _write(path: Path, text: str) -> None:
+    if path == _STDOUT:
+        print(text)  # noqa: T201
+        return
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise Refusal(f"{path}: cannot be written ({error.strerror}); free space or name another file") from error

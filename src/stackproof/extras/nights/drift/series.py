@@ -1,0 +1,127 @@
+"""Three series a figure: today over the anchor (code, wheels), the anchor (driver, machine), and what users get; anchors chained.
+
+Values are logarithms; NaN where a night is missing, was disturbed, or did not measure the figure.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import fmean, median, stdev
+
+import numpy as np
+
+from stackproof.base.equivalence import student_quantile
+from stackproof.extras.nights.drift.nights import FigureKey, Measured, Night
+from stackproof.extras.nights.drift.rules import SeriesKind, rules
+from stackproof.extras.nights.drift.scan import Values
+from stackproof.record.store import Place
+
+_FEWEST_PAIRS = 2
+
+
+@dataclass(frozen=True)
+class AnchorLink:
+    """How two anchors compare, from the nights that measured both: `shift` is log(anchor / former), between its 95 % bounds."""
+
+    former: str
+    anchor: str
+    shift: float
+    error: float
+    low: float
+    high: float
+    nights: int
+
+    @property
+    def sentence(self) -> str:
+        """Say it: an anchor is never changed silently."""
+        told = f"{100 * math.expm1(self.shift):+.2f} % [{100 * math.expm1(self.low):+.2f}, {100 * math.expm1(self.high):+.2f}]"
+        return f"anchor {self.former[:12]} -> {self.anchor[:12]}: chained by {told} over {self.nights} nights that measured both"
+
+
+@dataclass(frozen=True)
+class Trend:
+    """The three series of one figure at one place, a value a night; `links` chain its anchors, `problems` say where none did."""
+
+    place: Place
+    figure: FigureKey
+    nights: tuple[Night, ...]
+    values: Mapping[SeriesKind, Values]
+    links: tuple[AnchorLink, ...] = ()
+    problems: tuple[str, ...] = ()
+
+    @property
+    def usable(self) -> int:
+        """How many nights count."""
+        return int((~np.isnan(self.values[SeriesKind.RAW])).sum())
+
+
+def trends(place: Place, nights: Sequence[Night]) -> list[Trend]:
+    """Return the series of every figure of one place in its latest version; `nights` are oldest first."""
+    newest: dict[tuple[str, str, int, str], FigureKey] = {}
+    for night in nights:
+        newest |= {(key.subject, key.preset, key.ranks, key.unit): key for key in night.figures}
+    return [_trend(place, key, nights) for key in sorted(newest.values())]
+
+
+def _trend(place: Place, key: FigureKey, nights: Sequence[Night]) -> Trend:
+    rows = np.array([_values(night, key) for night in nights])
+    links, problems = list[AnchorLink](), list[str]()
+    shift = 0.0
+    for place_of, (night, after) in reversed(list(enumerate(pairwise(nights)))):
+        if night.anchor != after.anchor:
+            link = _link(nights, key, night.anchor, after.anchor)
+            if link is None or link.nights < rules().chain.nights:
+                rows[: place_of + 1, :2] = np.nan
+                problems.append(_unlinked(key, night, after, link))
+                break
+            links.append(link)
+            shift += link.shift
+        rows[place_of, :2] += (-shift, shift)
+    columns = dict(zip(SeriesKind, rows.T, strict=True))
+    return Trend(place, key, tuple(nights), columns, tuple(links), tuple(problems))
+
+
+def _values(night: Night, key: FigureKey) -> tuple[float, float, float]:
+    """Return log(today / anchor), log(anchor) and log(today); the first pairs what was measured side by side."""
+    sides = night.figures.get(key, {})
+    today, anchor = sides.get(Measured.TODAY, ()), sides.get(Measured.ANCHOR, ())
+    if night.disturbed or not today:
+        return math.nan, math.nan, math.nan
+    raw = median(map(math.log, today))
+    return (_ratio(today, anchor), median(map(math.log, anchor)), raw) if anchor else (math.nan, math.nan, raw)
+
+
+def _ratio(head: Sequence[float], base: Sequence[float]) -> float:
+    """Return the median log-ratio of launches that ran side by side; that of the medians where they do not pair."""
+    if len(head) != len(base):
+        return math.log(median(head)) - math.log(median(base))
+    return median(math.log(one) - math.log(other) for one, other in zip(head, base, strict=True))
+
+
+def _link(nights: Sequence[Night], key: FigureKey, former: str, anchor: str) -> AnchorLink | None:
+    """Return how two anchors compare, from the undisturbed nights that measured both; nothing where they are fewer than two."""
+    both = [
+        night.figures.get(key, {}) for night in nights
+        if not night.disturbed and night.anchor == anchor and night.former == former
+    ]  # fmt: skip
+    found = [
+        _ratio(one[Measured.ANCHOR], one[Measured.FORMER])
+        for one in both
+        if {Measured.ANCHOR, Measured.FORMER} <= set(one)
+    ]
+    if len(found) < _FEWEST_PAIRS:
+        return None
+    shift, error = fmean(found), stdev(found) / math.sqrt(len(found))
+    reach = student_quantile(0.975, len(found) - 1) * error
+    return AnchorLink(former, anchor, shift, error, shift - reach, shift + reach, len(found))
+
+
+def _unlinked(key: FigureKey, night: Night, after: Night, link: AnchorLink | None) -> str:
+    had = link.nights if link else 0
+    return (
+        f"{key.label}: the anchor changed from {night.anchor[:12]} to {after.anchor[:12]} on {after.day}, and {had} of "
+        f"{rules().chain.nights} nights measured both; ratio and anchor begin anew there"
+    )

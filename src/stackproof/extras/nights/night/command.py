@@ -1,0 +1,227 @@
+"""The verb `night`: what a runner calls every night for a stack, and what makes its anchor anew."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+from typing import TYPE_CHECKING
+
+from stackproof.base import advice
+from stackproof.base.errors import Refusal
+from stackproof.commands import arguments
+from stackproof.stack import hosts, stacks
+
+if TYPE_CHECKING:
+    from stackproof.commands.arguments import Verbs
+    from stackproof.extras.nights.night.ledger import Ledger
+    from stackproof.extras.nights.night.night import NightRequest
+    from stackproof.record.writer import Outputs
+
+_NEEDED = ("numpy", "scipy")
+_STAGES = ("doctor", "smoke", "verify", "measure", "scan", "confirm", "site")
+_LONGEST_PAUSE = 3600.0
+_UNSAID = {"pause": -1.0}
+"""What an option is where nobody gave it, and that is not nothing."""
+
+
+def add(verbs: Verbs) -> None:
+    """Add it to the parser of the command line."""
+    help_ = (
+        "a runner's night: doctor, smoke, verify, today's state measured beside the anchor, steps found and confirmed"
+    )
+    verb = arguments.add(verbs, "night", help_, _run)
+    arguments.add_stack(verb, required=True)
+    verb.add_argument(
+        "--anchor",
+        choices=["new"],
+        help="freeze this checkout's commit as the new anchor of the stack, write that into its file, and measure nothing",
+    )
+    verb.add_argument(
+        "--continue", dest="resume", action="store_true", help="go on with the last night, which was stopped"
+    )
+    _add_amount(verb)
+    arguments.add_markdown(verb)
+    arguments.add_outputs(verb, junit=False)
+    verb.add_argument(
+        "--site", type=arguments.folder, metavar="DIR", help="where the site goes (default: results/site)"
+    )
+    arguments.add_deadline_scale(verb)
+
+
+def _add_amount(verb: argparse.ArgumentParser) -> None:
+    """Add what is left out, and how much is done of the rest."""
+    verb.add_argument(
+        "--without",
+        action="append",
+        default=[],
+        choices=_STAGES,
+        metavar="STAGE",
+        help=f"leave out {', '.join(_STAGES)}",
+    )
+    verb.add_argument(
+        "--profile", default="", metavar="NAME", help="which subjects: fast, regular or full (default: the gate's)"
+    )
+    arguments.add_list(verb, "--only", "SUBJECT", "measure only this subject; may be repeated")
+    verb.add_argument("--device", default="", help="such as xpu:1 (default: the first)")
+    verb.add_argument(
+        "--launches",
+        type=arguments.count,
+        default=0,
+        metavar="N",
+        help="launches of both sides (default: 3 on a CPU, 4 on an accelerator)",
+    )
+    verb.add_argument(
+        "--minutes",
+        type=arguments.minutes,
+        default=0.0,
+        help="begin no suite of verify after so long (default: 60 on a CPU, 120 on an accelerator)",
+    )
+    verb.add_argument(
+        "--pause",
+        type=_pause,
+        default=_UNSAID["pause"],
+        metavar="SECONDS",
+        help="before a disturbed night is measured again (default: likewise)",
+    )
+    arguments.add_unpinned(
+        verb,
+        "in an environment that is not ours, such as a vendor's container; the anchor's wheels are not frozen then",
+    )
+
+
+def _pause(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= _LONGEST_PAUSE:
+        raise argparse.ArgumentTypeError(f"{text!r} must be a number of seconds from 0 to {_LONGEST_PAUSE:.0f}")
+    return value
+
+
+def _run(options: argparse.Namespace) -> int:
+    from stackproof.bench.subjects import require_named
+    from stackproof.gate.variants import require_interpreter
+
+    stack = stacks.load(options.stack)
+    if options.resume:
+        _recall(options)
+    options.profile = _profile(options.profile, stack)
+    require_named(options.only)
+    if options.unpinned:
+        require_interpreter(options.unpinned)
+    for name in _NEEDED:
+        if importlib.util.find_spec(name) is None:
+            raise Refusal(
+                f"`night` looks at earlier nights with {name}, which is not installed here; "
+                f"{advice.missing(name, f'{stack.name}-night')}"
+            )
+    return _renew(options, stack) if options.anchor else _hold(options, stack)
+
+
+def _recall(options: argparse.Namespace) -> None:
+    """Take what was asked of the night that was stopped wherever nothing else is asked now; what differs is refused later."""
+    from stackproof.extras.nights.night import ledger
+    from stackproof.record import records
+    from stackproof.record.writer import LOCAL
+
+    if (found := ledger.last((options.results or LOCAL).absolute(), options.stack)) is None:
+        return  # the ledger says so
+    facts = records.read(found).provenance
+    for name, known in ledger.asked(facts).items():
+        if not getattr(options, name) or getattr(options, name) == _UNSAID.get(name):
+            setattr(options, name, known)
+    if facts.get("pinned") is False and not options.unpinned:
+        raise Refusal(f"{found} ran unpinned; name its interpreter again, `night --continue --unpinned PYTHON`")
+
+
+def _profile(name: str, stack: stacks.Stack) -> str:
+    """Return the profile that is asked for, or the gate's for this device."""
+    from stackproof.bench.subjects import profile
+    from stackproof.gate import plan
+
+    return profile(name or plan.load().profile(stack.device)).name
+
+
+def _renew(options: argparse.Namespace, stack: stacks.Stack) -> int:
+    from datetime import datetime, timezone
+
+    from stackproof.extras.nights.drift.nights import VERB, nights
+    from stackproof.extras.nights.night import anchors
+    from stackproof.record import dated, store
+
+    anchors.require_ours(stack)
+    tops = [options.results] if options.results else store.folders()
+    known, _ = nights(dated.true(store.read(store.files(tops, (VERB,)))))
+    print(anchors.renew(stack, known, datetime.now(timezone.utc).date()))  # noqa: T201
+    return 0
+
+
+def _hold(options: argparse.Namespace, stack: stacks.Stack) -> int:
+    from stackproof.extras.nights.night import night
+    from stackproof.record import console, page
+
+    asked = _request(options, stack)
+    if not (found := hosts.inspect(stack)).present:
+        raise found.refusal()
+    outputs = _outputs(options, asked)
+    outputs.prepare()
+    _require_early(asked)
+    ledger = _ledger(options, asked, outputs)
+    verdict = night.hold(night.NightRun(asked, ledger))
+    where = ledger.close(verdict, outputs, page.markdown)
+    console.show(ledger.record, where)
+    return verdict.exit_code
+
+
+def _require_early(asked: NightRequest) -> None:
+    """Refuse what would otherwise be found out after hours: a site that cannot be written, a device that is not there."""
+    from stackproof.device import asked as devices
+    from stackproof.device.names import require_of
+    from stackproof.extras.nights.site import build
+    from stackproof.stack import environments
+
+    if "site" not in asked.without:
+        build.require_folder(asked.site)
+    if asked.device:
+        require_of(asked.device, asked.stack.device)
+        devices.require(asked.unpinned or environments.prepare(asked.stack), asked.stack, asked.device)
+
+
+def _request(options: argparse.Namespace, stack: stacks.Stack) -> NightRequest:
+    from stackproof.extras.nights.night import anchors, night, plan
+    from stackproof.record.writer import LOCAL
+
+    anchors.require_ours(stack)
+    results = (options.results or LOCAL).absolute()
+    return night.NightRequest(
+        stack, results, anchors.load(stack), plan.load(), options.profile, tuple(options.only), options.device, options.launches,
+        options.minutes, options.pause, tuple(options.without), options.unpinned.absolute() if options.unpinned else None,
+        options.deadline_scale, (options.site or results.parent / "site").absolute(),
+    )  # fmt: skip
+
+
+def _outputs(options: argparse.Namespace, asked: NightRequest) -> Outputs:
+    from stackproof.record.writer import Outputs
+
+    return Outputs(asked.results, options.json, None, options.markdown)
+
+
+def _ledger(options: argparse.Namespace, asked: NightRequest, outputs: Outputs) -> Ledger:
+    """Begin a night or take the last one up, with all that is known of it before anything runs."""
+    import time
+
+    from stackproof.base.text import plain
+    from stackproof.extras.nights.night import ledger, sides
+    from stackproof.stack import lockfile, provenance
+
+    stack, began = asked.stack, time.monotonic()
+    lock = "unpinned" if asked.unpinned else lockfile.read(stack.lock).digest
+    facts = {**provenance.host_facts(stack), **asked.facts(), **sides.facts(sides.frozen(asked))}
+    facts |= {"lock": lock, "pinned": not asked.unpinned}
+
+    def say(text: str) -> None:
+        print(plain(f"[{time.monotonic() - began:5.0f} s] {text}", lines=False), flush=True)  # noqa: T201
+
+    begin = ledger.resumed if options.resume else ledger.opened
+    return begin(stack.name, facts, outputs, say)

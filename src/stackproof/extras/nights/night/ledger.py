@@ -1,0 +1,114 @@
+"""The record of a night while it goes on: what has ended is kept at once, so that a runner that dies loses only what it was at."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from stackproof.base.errors import Refusal
+from stackproof.extras.nights.drift.nights import VERB
+from stackproof.record import records, writer
+from stackproof.record.records import Check, Figure, Record, Verdict
+from stackproof.record.writer import Outputs
+
+FILE = "record.json"
+SAME = ("commit", "lock", "pinned", "anchor", "anchor.former", "profile", "only", "device")
+"""Facts that have to be the same for a stopped night to be continued."""
+FIRST = "the first"
+"""The device of a night that nobody chose one for."""
+FATAL = (Verdict.UNAVAILABLE, Verdict.MISMATCHED)
+"""After these nothing else of a night can be right."""
+
+
+@dataclass
+class Ledger:
+    """A record in its folder; `say` tells a person what ended."""
+
+    record: Record
+    folder: Path
+    say: Callable[[str], None]
+    _began: float = field(default_factory=time.monotonic)
+
+    def __post_init__(self) -> None:
+        self._before = self.record.seconds
+
+    @property
+    def path(self) -> Path:
+        """The file of the record."""
+        return self.folder / FILE
+
+    @property
+    def over(self) -> bool:
+        """Whether the stack is not here, or not what it should be, so that the other stages make no sense."""
+        return any(check.verdict in FATAL for check in self.record.checks)
+
+    def ended(self, name: str) -> bool:
+        """Whether a check of this name has a verdict, of today or of before the night was stopped."""
+        return any(check.id == name for check in self.record.checks)
+
+    def add(self, check: Check) -> None:
+        """Take over how something ended, and keep the record as if the night were stopped now."""
+        self.record.checks.append(check)
+        self.say(f"{check.verdict.value}: {check.id}: {check.reason}")
+        self.keep()
+
+    def keep(self, verdict: Verdict = Verdict.INTERRUPTED) -> None:
+        """Write the record as it stands; it is an interrupted one until its verdict is known."""
+        self.record.seconds = self._before + time.monotonic() - self._began
+        writer.checkpoint(replace(self.record, verdict=verdict, digests={}), self.path)
+
+    def close(self, verdict: Verdict, outputs: Outputs, page: Callable[[Record], str]) -> Path:
+        """Give the record its verdict and keep it with the digests of the logs."""
+        self.record.seconds, self.record.verdict = self._before + time.monotonic() - self._began, verdict
+        self.record.logs = sorted(os.path.relpath(log, self.folder) for log in self.folder.rglob("*.log"))
+        return writer.keep(self.record, self.path, outputs, page)
+
+
+def opened(stack: str, facts: Mapping[str, Figure], outputs: Outputs, say: Callable[[str], None]) -> Ledger:
+    """Begin a night."""
+    record = writer.begin(VERB, stack, facts)
+    return Ledger(record, outputs.folder(record), say)
+
+
+def resumed(stack: str, facts: Mapping[str, Figure], outputs: Outputs, say: Callable[[str], None]) -> Ledger:
+    """Go on with the last night, which was stopped.
+
+    Raises:
+        Refusal: there is none, it was not stopped, or something has changed since.
+    """
+    found = last(outputs.results, stack)
+    if found is None:
+        raise Refusal(f"there is no earlier night of {stack} under {outputs.results}; run without --continue")
+    record = records.read(found)
+    if (
+        record.verdict is not Verdict.INTERRUPTED and record.digests
+    ):  # only `close` gives it digests, after the last stage
+        raise Refusal(f"{found} was not stopped, it ended as '{record.verdict.value}'; run without --continue")
+    for fact in SAME:
+        if record.provenance.get(fact, "") != facts.get(fact, ""):
+            values = f"{record.provenance.get(fact, '')!r} then, {facts.get(fact, '')!r} now"
+            raise Refusal(f"{found} cannot be continued: '{fact}' is {values}; run without --continue")
+    ended = ", ".join(check.id for check in record.checks) or "nothing"
+    say(f"going on with {found.parent.name}; ended already: {ended}")
+    return Ledger(record, found.parent, say)
+
+
+def asked(facts: Mapping[str, Figure]) -> dict[str, Any]:
+    """Return what was asked of a night, by the names of the flags; what was not said is not there."""
+    found: dict[str, Any] = {name: str(facts.get(name, "")).split() for name in ("only", "without")}
+    found["profile"] = str(facts.get("profile", ""))
+    found["device"] = "" if (device := str(facts.get("device", FIRST))) == FIRST else device
+    for name, kind in (("launches", int), ("minutes", float), ("pause", float)):
+        if isinstance(value := facts.get(f"asked.{name}"), (int, float)):
+            found[name] = kind(value)
+    return {name: value for name, value in found.items() if value or name == "pause"}
+
+
+def last(results: Path, stack: str, but: Path | None = None) -> Path | None:
+    """Return the newest night's record of a stack among a checkout's own, `but` this folder's; None without one."""
+    found = (results / stack).glob(f"*-{VERB}-*/{FILE}")
+    return max((path for path in found if path.parent != but), default=None)

@@ -1,0 +1,47 @@
+"""The verb `nodes`: hosts side by side, from what their doctors and their runs have written."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stackproof.base.errors import Refusal
+from stackproof.base.files import write_atomically
+from stackproof.commands import arguments
+
+if TYPE_CHECKING:
+    from stackproof.commands.arguments import Verbs
+
+_HELP = "one table of hosts from `doctor --json` and records, and the same for Prometheus; 1 if a host is not well"
+
+
+def add(verbs: Verbs) -> None:
+    """Add it to the parser of the command line."""
+    verb = arguments.add(verbs, "nodes", _HELP, _run)
+    help_ = "a record, an answer of the doctor, or a folder that holds some (default: where records are kept)"
+    verb.add_argument("places", nargs="*", type=Path, metavar="PATH", help=help_)
+    help_ = "write Prometheus's text format there, in one move, for the node exporter's textfile collector"
+    verb.add_argument("--prometheus", type=arguments.file, metavar="FILE", help=help_)
+
+
+def _run(options: argparse.Namespace) -> int:
+    from stackproof.extras.nights.nodes import prometheus, reading, table
+    from stackproof.record import store
+
+    places = options.places or [folder for folder in store.folders() if folder.is_dir()]
+    found = reading.gather(places)
+    for sentence in found.damaged:
+        print(f"stackproof: passed over: {sentence}", file=sys.stderr)  # noqa: T201
+    if not found.nodes:
+        where = ", ".join(map(str, places)) or "results/local"
+        raise Refusal(f"{where}: no record and no answer of the doctor; `stackproof doctor --json FILE` writes one")
+    if options.prometheus:
+        try:
+            write_atomically(options.prometheus, prometheus.text(found))
+        except OSError as error:
+            raise Refusal(f"{options.prometheus}: cannot be written ({error.strerror}); name another file") from error
+    for line in table.lines(found):
+        print(line)  # noqa: T201
+    return int(not all(node.well for node in found.nodes.values()))

@@ -1,0 +1,85 @@
+"""The verb `site`: what every record proves and what changed, as one folder of plain pages."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+from datetime import date, datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stackproof.base import advice, files
+from stackproof.base.errors import Refusal
+from stackproof.base.text import plain
+from stackproof.commands import arguments, sign
+from stackproof.stack import stacks
+
+if TYPE_CHECKING:
+    from stackproof.commands.arguments import Verbs
+    from stackproof.extras.nights.site.build import SiteBuilt
+
+_MOST_DAYS = 3650
+
+
+def add(verbs: Verbs) -> None:
+    """Add it to the parser of the command line."""
+    help_ = "what every record proves and what changed since, as one folder of pages that open from a disk or any web server"
+    verb = arguments.add(verbs, "site", help_, _run)
+    verb.add_argument("out", type=arguments.folder, metavar="OUT", help="the folder to write: new, empty, or a site")
+    verb.add_argument(
+        "--results", type=Path, action="append", metavar="DIR", help="read records there (may be repeated)"
+    )
+    help_ = "for how many days a record proves anything (default: 14)"
+    verb.add_argument("--days", type=_days, default=14, metavar="N", help=help_)
+    verb.add_argument("--today", type=_day, metavar="DATE", help="as of this day (default: today, in UTC)")
+    sign.require_signed(verb, "show only records")
+
+
+def _days(text: str) -> int:
+    if not (text.isascii() and text.isdecimal()) or not 1 <= int(text) <= _MOST_DAYS:
+        raise argparse.ArgumentTypeError(f"{text!r} must be a whole number of days from 1 to {_MOST_DAYS}")
+    return int(text)
+
+
+def _day(text: str) -> date:
+    try:
+        return date.fromisoformat(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is no day; write it as 2026-01-31") from error
+
+
+def _run(options: argparse.Namespace) -> int:
+    if importlib.util.find_spec("numpy") is None:
+        raise Refusal(
+            f"`site` looks for steps with numpy, which is not installed here; {advice.missing('numpy', 'site')}"
+        )
+    from stackproof.runner import suites
+    from stackproof.extras.nights.site import build
+
+    for folder in options.results or ():
+        if not folder.is_dir():
+            raise Refusal(f"--results {folder}: {files.why_no_such(folder)}; name a folder of records")
+    today = options.today or datetime.now(timezone.utc).date()
+    folders = build.default(options.results or ())
+    order = build.SiteOrder(
+        folders,
+        stacks.names(),
+        stacks.suites(),
+        today,
+        options.days,
+        options.require_signed,
+        stacks.doubles(),
+        suites.of_verb("verify"),
+    )
+    done = build.build(options.out, order)
+    for line in _told(options.out, done):
+        print(plain(line, lines=False))  # noqa: T201
+    return 0
+
+
+def _told(out: Path, done: SiteBuilt) -> list[str]:
+    skipped = [f"skipped: {one}" for one in done.problems]
+    if done.sentence is None:
+        return [*skipped, f"{out / 'index.html'}: nothing is new, {done.files} files"]
+    count = f"{done.files} files, {done.written} written, {done.removed} removed"
+    return [*skipped, done.sentence, f"{out / 'index.html'}: {count}"]

@@ -1,0 +1,236 @@
+"""The series that have a page: what nights tell of a figure in three curves, and what histories of single runs tell in one.
+
+Everything is here as it is shown: rates where there are any, a day a night, "up" faster.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
+from pathlib import Path
+
+from stackproof.base.statistics import Interval, median_interval
+from stackproof.base.units import RATES, rate
+from stackproof.extras.nights.drift.findings import PlaceDrift
+from stackproof.extras.nights.drift.longterm import LongTerm, long_term
+from stackproof.extras.nights.drift.nights import Measured, Night
+from stackproof.extras.nights.drift.rules import SeriesKind
+from stackproof.extras.nights.drift.series import Trend
+from stackproof.extras.nights.drift.suspicions import Suspicion
+from stackproof.extras.nights.drift.verdicts import Confirmed, GateSaid, Refuted
+from stackproof.history.timeline import History, Series
+from stackproof.record.store import CODE, Place, changes
+
+_MISSING = Interval(math.nan, math.nan, math.nan)
+_TITLES = {
+    SeriesKind.RATIO: "Today against the anchor: code and wheels",
+    SeriesKind.ANCHOR: "The anchor alone: machine and driver",
+    SeriesKind.RAW: "Today alone: what users get",
+}
+
+
+@dataclass(frozen=True)
+class CurveMark:
+    """Something that is said of one point: a step that was confirmed, suspected or refuted, or a flag."""
+
+    at: int
+    word: str
+    worse: bool
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One line with the band of its intervals, a value a point; NaN where there is none. `up`: whether higher is better."""
+
+    title: str
+    unit: str
+    up: bool
+    values: tuple[Interval, ...]
+    marks: tuple[CurveMark, ...] = ()
+
+    @property
+    def newest(self) -> Interval:
+        """The last point that there is."""
+        return next((one for one in reversed(self.values) if not math.isnan(one.median)), _MISSING)
+
+
+@dataclass(frozen=True)
+class StateMark:
+    """The state of the stack is another one from this point on; each phrase says what of it."""
+
+    at: int
+    phrases: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ToldStep:
+    """A step with what is known of it; `gate` is None while it is a suspicion."""
+
+    word: str
+    step: Suspicion
+    gate: GateSaid | None = None
+
+
+@dataclass(frozen=True)
+class SeriesView:
+    """One figure at one place: `times` of the points, of each its record's file and a note, and its curves."""
+
+    place: Place
+    name: str
+    subject: str
+    preset: str
+    unit: str
+    times: tuple[datetime, ...]
+    paths: tuple[Path | None, ...]
+    notes: tuple[str, ...]
+    counts: tuple[int, ...]
+    curves: tuple[Curve, ...]
+    states: tuple[StateMark, ...]
+    steps: tuple[ToldStep, ...] = ()
+    sentences: tuple[str, ...] = ()
+    far: LongTerm | None = None
+    nightly: bool = True
+
+    @property
+    def id(self) -> str:
+        """The same for the same figure at the same place, so that links survive."""
+        key = [self.place.stack, self.place.host, self.place.digest, self.name, self.unit, self.nightly]
+        return hashlib.sha256(json.dumps(key).encode()).hexdigest()[:12]
+
+    @property
+    def page(self) -> str:
+        """Its page."""
+        return f"series/{self.id}.html"
+
+    @property
+    def now(self) -> Interval:
+        """What users get now."""
+        return self.curves[-1].newest
+
+    @property
+    def word(self) -> str:
+        """What is to be said of it first."""
+        words = [step.word for step in self.steps]
+        return next((one for one in ("confirmed slower", "suspected") if one in words), "")
+
+
+def of_nights(found: PlaceDrift) -> Iterator[SeriesView]:
+    """Yield the figures of a place, as its nights tell them."""
+    states = tuple(_states(found.nights))
+    for trend in found.trends:
+        yield _of_trend(trend, states, tuple(_steps(found, trend)))
+
+
+def _states(nights: Sequence[Night]) -> Iterator[StateMark]:
+    for at, (before, after) in enumerate(pairwise(nights), 1):
+        told = changes(before.state, after.state)
+        phrases = [f"{group}: {phrase}" for group, those in told.items() if group != CODE for phrase in those]
+        if before.anchor != after.anchor:
+            phrases.append(f"anchor: {before.anchor[:12]} -> {after.anchor[:12]}")
+        if phrases:
+            yield StateMark(at, tuple(phrases))
+
+
+def _steps(found: PlaceDrift, trend: Trend) -> Iterator[ToldStep]:
+    told = [one.suspicion for one in found.slowdowns]
+    settled: list[Confirmed | Refuted] = [*found.confirmed, *found.refuted]
+    for one in settled:
+        if one.suspicion.figure == trend.figure:
+            yield ToldStep(_word(one, one.suspicion in told), one.suspicion, one.gate)
+    for step in found.suspicions:
+        if step.figure == trend.figure:
+            yield ToldStep("suspected", step)
+
+
+def _word(one: Confirmed | Refuted, told: bool) -> str:
+    if isinstance(one, Refuted):
+        return "refuted"
+    return "confirmed slower" if told else "confirmed slower before" if one.suspicion.slower else "confirmed faster"
+
+
+def _of_trend(trend: Trend, states: tuple[StateMark, ...], steps: tuple[ToldStep, ...]) -> SeriesView:
+    key, nights = trend.figure, trend.nights
+    values = {kind: _intervals(trend, kind) for kind in SeriesKind}
+    places = {night.path: at for at, night in enumerate(nights)}
+    curves = [
+        Curve(_TITLES[kind], _unit(kind, key.unit), kind is SeriesKind.RATIO or key.unit in RATES, values[kind], tuple(
+            CurveMark(places[step.step.after.path], step.word, step.step.slower) for step in steps if step.step.kind is kind
+        ))
+        for kind in SeriesKind
+    ]  # fmt: skip
+    return SeriesView(
+        trend.place, key.label, key.subject, key.preset, key.unit, tuple(night.started for night in nights),
+        tuple(night.path for night in nights), tuple(_note(night) for night in nights),
+        tuple(len(night.figures.get(key, {}).get(Measured.TODAY, ())) for night in nights), tuple(curves), states, steps,
+        (*trend.problems, *(one.sentence for one in trend.links)), long_term(trend),
+    )  # fmt: skip
+
+
+def _note(night: Night) -> str:
+    return f"left out: {night.disturbed}" if night.disturbed else ""
+
+
+def _unit(kind: SeriesKind, unit: str) -> str:
+    return "times as fast as the anchor" if kind is SeriesKind.RATIO else RATES.get(unit, unit)
+
+
+def _intervals(trend: Trend, kind: SeriesKind) -> tuple[Interval, ...]:
+    """Return each night's value, chained as the trend is, between the bounds of the median of its launches."""
+    found = []
+    for night, value in zip(trend.nights, trend.values[kind].tolist(), strict=True):
+        if math.isnan(value):
+            found.append(_MISSING)
+            continue
+        own = median_interval(_samples(night.figures[trend.figure], kind))
+        scale = math.exp(value) / own.median
+        found.append(_shown(Interval(math.exp(value), own.low * scale, own.high * scale), kind, trend.figure.unit))
+    return tuple(found)
+
+
+def _samples(sides: Mapping[Measured, tuple[float, ...]], kind: SeriesKind) -> Sequence[float]:
+    """Return the seconds of the launches, or the ratios of those that ran side by side."""
+    today, anchor = sides[Measured.TODAY], sides.get(Measured.ANCHOR, ())
+    if kind is SeriesKind.RATIO and len(today) == len(anchor):
+        return [one / other for one, other in zip(today, anchor, strict=True)]
+    return anchor if kind is SeriesKind.ANCHOR else today
+
+
+def _shown(seconds: Interval, kind: SeriesKind, unit: str) -> Interval:
+    """Return a rate, or the speed against the anchor, where seconds or a ratio of them stand; what has no rate stays seconds."""
+    if kind is SeriesKind.RATIO:
+        return Interval(1 / seconds.median, 1 / seconds.high, 1 / seconds.low)
+    values = [rate(one, unit)[0] for one in (seconds.median, seconds.low, seconds.high)]
+    return Interval(values[0], min(values[1:]), max(values[1:]))
+
+
+def of_histories(found: Iterable[History]) -> Iterator[SeriesView]:
+    """Yield the figures that single runs of `bench` and `asv` have measured."""
+    for history in found:
+        for series in history.series:
+            yield _of_series(history.place, series)
+
+
+def _of_series(place: Place, series: Series) -> SeriesView:
+    points, unit = series.points, series.key.unit
+    values = tuple(_shown(point.seconds, SeriesKind.RAW, unit) for point in points)
+    index = {id(point): at for at, point in enumerate(points)}
+    marks = [CurveMark(index[id(step.after)], "flagged", step.worse) for step in series.changes]
+    states = [
+        StateMark(at, (point.because,)) for at, point in enumerate(points)
+        if at and point.because and not (point.because.startswith(f"{CODE}: ") and "; " not in point.because)
+    ]  # fmt: skip
+    curve = Curve("Runs of bench and asv: what users get", RATES.get(unit, unit), unit in RATES, values, tuple(marks))
+    return SeriesView(
+        place, f"{series.key.subject} ({series.key.preset})", series.key.subject, series.key.preset, unit,
+        tuple(point.when for point in points), (None,) * len(points), tuple(_told(point.commit, point.busy) for point in points),
+        (0,) * len(points), (curve,), tuple(states), nightly=False,
+    )  # fmt: skip
+
+
+def _told(commit: str, busy: bool) -> str:
+    return f"commit {commit[:12]}{', busy host' if busy else ''}"

@@ -1,0 +1,256 @@
+"""Curves as SVG without scripts: a line, the band of its intervals, a rule at each change of state, a mark at each step.
+
+The plot has whole numbers as coordinates and stretches with the window; what is text stands outside of it and does not.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timezone
+from itertools import pairwise
+from statistics import median
+
+from stackproof.base.statistics import Interval
+from stackproof.extras.nights.site.curves import Curve, SeriesView
+from stackproof.extras.nights.site.html import Markup, el, joined
+
+TALL = 400
+"""Steps of a plot's height: two a pixel, and short to write."""
+_HEIGHT, _BELOW = 200, 22
+_MOST = 1800
+"""Points that are drawn one by one; of more, the least and the greatest of each bin of a pixel's width."""
+_MOST_BANDS = 150
+"""Corners of a band; where there are more points, neighbours share one."""
+_FEW = 40
+"""So few points have a dot each, as every point that stands alone: a line says little of three nights, and nothing of one."""
+_LEAST_SPAN = 0.05
+"""A plot shows this much on either side of the median at least, so that noise looks as small as it is."""
+_TICKS = 4
+_PAUSE = 5
+"""A pause of more than so many usual steps breaks the line."""
+_STEPS = (86400, 3600, 60, 1)
+_OPEN = ("suspected", "refuted")
+"""What is not settled, or settled as nothing, has an open mark."""
+_Point = tuple[int, float, float, float]
+
+
+def resolution(times: Sequence[datetime]) -> int:
+    """Return how many seconds a step of the time axis has: a day where each point has its own, else an hour, a minute, a second."""
+    steps = (seconds for seconds in _STEPS if len({int(one.timestamp()) // seconds for one in times}) == len(times))
+    return next(steps, 1)
+
+
+def start_of(times: Sequence[datetime]) -> datetime:
+    """Return where the time axis begins: at the first point's day, hour, minute or second."""
+    seconds = resolution(times)
+    return datetime.fromtimestamp(int(times[0].timestamp()) // seconds * seconds, timezone.utc)
+
+
+def steps_of(times: Sequence[datetime]) -> list[int]:
+    """Return where points stand, in steps of the time axis."""
+    seconds, start = resolution(times), start_of(times)
+    return [int((one - start).total_seconds() // seconds) for one in times]
+
+
+def stamp(times: Sequence[datetime], at: int) -> str:
+    """Return when a point was: the day, and the time where a day has several."""
+    return f"{times[at]:%Y-%m-%d}" if resolution(times) == _STEPS[0] else f"{times[at]:%Y-%m-%d %H:%M}"
+
+
+def plot(view: SeriesView, curve: Curve) -> Markup:
+    """Return the plot of one curve; without a point, a sentence."""
+    places = steps_of(view.times)
+    points = [
+        (x, one.median, one.low, one.high) for x, one in zip(places, curve.values, strict=True) if not math.isnan(one.median)
+    ]  # fmt: skip
+    if not points:
+        return el("p", "No night has a value here yet.", class_="dim")
+    low, high = span(points)
+    wide = max(1, places[-1])
+    told = f"{curve.title}: {len(points)} points from {_number(low)} to {_number(high)} {curve.unit}, the last {value(curve.newest)}"
+    box = f"0 0 {wide} {TALL}" if places[-1] else f"-1 0 2 {TALL}"  # a point alone stands in the middle
+    inner = el(
+        "svg", *_drawn(view, curve, places, _binned(points, wide), (low, high)), viewBox=box, preserveAspectRatio="none",
+        width="100%", height=_HEIGHT, class_="plot", data_low=f"{low:.6g}", data_high=f"{high:.6g}",
+    )  # fmt: skip
+    field = el("svg", inner, *_labels(view, places), width="100%", height=_HEIGHT + _BELOW, class_="field")
+    return el("div", _scale((low, high)), field, role="img", aria_label=told, class_="chart")
+
+
+def value(one: Interval) -> str:
+    """Return a value between its bounds."""
+    return "" if math.isnan(one.median) else f"{_number(one.median)} [{_number(one.low)}, {_number(one.high)}]"
+
+
+def _number(figure: float) -> str:
+    if not math.isfinite(figure):
+        return "no number"
+    return f"{figure:,.0f}" if abs(figure) >= 10000 else f"{figure:.4g}"
+
+
+def span(points: Sequence[_Point]) -> tuple[float, float]:
+    """Return the range to draw: all values and nearly all of their bounds, and `_LEAST_SPAN` around the middle at least."""
+    values = [point[1] for point in points]
+    middle = median(values)
+    lows, highs = sorted(point[2] for point in points), sorted(point[3] for point in points)
+    few = len(points) // 20
+    low = min(*values, middle * (1 - _LEAST_SPAN), max(lows[few], 0.0))
+    high = max(*values, middle * (1 + _LEAST_SPAN), min(highs[-1 - few], 10 * max(values)))
+    return low, high
+
+
+def _binned(points: list[_Point], wide: int) -> list[_Point]:
+    if len(points) <= _MOST:
+        return points
+    bins: dict[int, list[_Point]] = {}
+    for point in points:
+        bins.setdefault(point[0] * (_MOST // 2) // (wide + 1), []).append(point)
+    found = list[_Point]()
+    for those in bins.values():
+        low, high = min(one[2] for one in those), max(one[3] for one in those)
+        ends = sorted({min(those, key=lambda one: one[1]), max(those, key=lambda one: one[1])})
+        found += [(x, figure, low, high) for x, figure, _, _ in ends]
+    return found
+
+
+def _drawn(
+    view: SeriesView, curve: Curve, places: Sequence[int], points: Sequence[_Point], ends: tuple[float, float]
+) -> Iterator[Markup]:  # fmt: skip
+    left_out = [x for x, one in zip(places, curve.values, strict=True) if math.isnan(one.median)]
+    step = _PAUSE * max(median([after - before for before, after in pairwise(places)] or [1]), 1)
+    runs = _unbroken(points, left_out, step)
+    together = -(-len(points) // _MOST_BANDS)
+    across = "".join(f"M-1 {_y(tick, ends)}h{places[-1] + 2}" for tick in ticks(*ends))
+    yield el("path", class_="grid", d=Markup(across))
+    yield el("path", class_="band", d=Markup("".join(_band(_joined(run, together), ends) for run in runs)))
+    for mark in view.states:
+        yield el("path", class_="state", d=Markup(f"M{places[mark.at]} 0v{TALL}"))
+    yield el("path", class_="line", d=Markup("".join(_line(run, ends) for run in runs)))
+    dots = points if len(points) <= _FEW else [run[0] for run in runs if len(run) == 1]
+    if dots:
+        yield el("path", class_="dots", d=Markup("".join(f"M{x} {_y(figure, ends)}h0" for x, figure, _, _ in dots)))
+    for step_ in curve.marks:
+        point = curve.values[step_.at].median
+        y = _y(point, ends) if not math.isnan(point) else TALL // 2
+        kind = "better" if not step_.worse else "worse"
+        shape = step_.word.split(" ", 1)[0]
+        spot = Markup(f"M{places[step_.at]} {y}h0")
+        yield el("path", el("title", step_.word), class_=f"mark {kind} {shape}", d=spot)
+        if shape in _OPEN:
+            yield el("path", class_="hole", d=spot)
+
+
+def _unbroken(points: Sequence[_Point], left_out: Sequence[int], step: float) -> list[list[_Point]]:
+    """Return the stretches between which points are left out, or long missing: nothing was measured there, so nothing is drawn."""
+    runs = list[list[_Point]]()
+    for point in points:
+        last = runs[-1][-1][0] if runs else 0
+        if not runs or point[0] - last > step or bisect_left(left_out, last) < bisect_left(left_out, point[0]):
+            runs.append([])
+        runs[-1].append(point)
+    return runs
+
+
+def _joined(run: Sequence[_Point], together: int) -> list[_Point]:
+    """Return so many neighbours as one corner each, at the last of them; between two corners the band holds every bound that is there."""
+    groups = [run[at : at + together] for at in range(0, len(run), together)]
+    found = [_corner(run[0][0], groups[0])]
+    for group, after in pairwise([*groups, []]):
+        found.append(_corner(group[-1][0], [*group, *after[:-1]]))
+    return found if together > 1 else list(run)
+
+
+def _corner(x: int, those: Sequence[_Point]) -> _Point:
+    return x, 0.0, min(one[2] for one in those), max(one[3] for one in those)
+
+
+def _y(figure: float, ends: tuple[float, float]) -> int:
+    share = (figure - ends[0]) / (ends[1] - ends[0] or 1.0)
+    return round(TALL * (1 - min(max(share, 0.0), 1.0)))
+
+
+def _line(run: Sequence[_Point], ends: tuple[float, float]) -> str:
+    return _path([(x, _y(figure, ends)) for x, figure, _, _ in run]) + ("h0" if len(run) == 1 else "")
+
+
+def _band(run: Sequence[_Point], ends: tuple[float, float]) -> str:
+    return (
+        _path(
+            [*((x, _y(high, ends)) for x, _, _, high in run), *((x, _y(low, ends)) for x, _, low, _ in reversed(run))]
+        )
+        + "z"
+    )
+
+
+def _path(corners: Sequence[tuple[int, int]]) -> str:
+    """Return a path in steps from corner to corner: they are shorter to write than the corners."""
+    told, (x, y) = f"M{corners[0][0]} {corners[0][1]}", corners[0]
+    steps = []
+    for to_x, to_y in corners[1:]:
+        steps.append(f"{to_x - x}{to_y - y if to_y < y else f' {to_y - y}'}")
+        x, y = to_x, to_y
+    return f"{told}l{_packed(steps)}" if steps else told
+
+
+def _packed(steps: Sequence[str]) -> str:
+    return "".join(step if not at or step.startswith("-") else f" {step}" for at, step in enumerate(steps))
+
+
+def ticks(low: float, high: float) -> list[float]:
+    """Return round numbers between two ends, a few of them."""
+    rough = (high - low) / _TICKS or 1.0
+    power = 10 ** math.floor(math.log10(rough))
+    step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough)
+    first = math.ceil(low / step)
+    return [number * step for number in range(first, math.floor(high / step) + 1)]
+
+
+def _scale(ends: tuple[float, float]) -> Markup:
+    """Return the numbers of the lines that lie across a plot, beside it and not under its curve."""
+    words = [
+        el("text", _number(tick), x="100%", y=min(max(_y(tick, ends) * _HEIGHT // TALL, 6), _HEIGHT - 4))
+        for tick in ticks(*ends)
+    ]
+    return el("svg", *words, height=_HEIGHT + _BELOW, class_="scale")
+
+
+def _labels(view: SeriesView, places: Sequence[int]) -> Iterator[Markup]:
+    wide = max(1, places[-1])
+    for number, mark in enumerate(view.states, 1):
+        share = 100 * places[mark.at] / wide
+        yield el("text", number, x=f"{share:.2f}%", y=11, class_="number", data_x=places[mark.at])
+    yield el("text", stamp(view.times, 0), x=0, y=_HEIGHT + 16, class_="date")
+    if len(view.times) > 1:
+        yield el("text", stamp(view.times, -1), x="100%", y=_HEIGHT + 16, class_="date last")
+
+
+def spark(view: SeriesView, most: int = 60) -> Markup:
+    """Return a small line of the last points, for a table; the figure beside it says the same."""
+    curve = view.curves[0] if view.nightly else view.curves[-1]
+    values = [one.median for one in curve.values[-most:] if not math.isnan(one.median)]
+    if len(values) < 2:
+        return Markup("")
+    low, high = span([(0, one, one, one) for one in values])
+    corners = [(at, _y(one, (low, high)) * 20 // TALL) for at, one in enumerate(values)]
+    line = el("path", d=Markup(_path(corners)))
+    return el(
+        "svg",
+        line,
+        viewBox=f"0 -1 {len(values) - 1} 22",
+        preserveAspectRatio="none",
+        class_="spark",
+        aria_hidden="true",
+    )
+
+
+def legend() -> Markup:
+    """Return what the shapes of a plot mean."""
+    return el(
+        "p", "The band holds the 95 % interval of each median. ", joined(
+            (el("span", "●", class_="mark-worse"), " confirmed or flagged step for the worse, ",
+             el("span", "●", class_="mark-better"), " for the better, ", el("span", "○", class_="mark-open"),
+             " suspected, ", el("span", "○", class_="dim"), " refuted. Numbered rules: the state of the stack changed."),
+        ), class_="dim small",
+    )  # fmt: skip

@@ -1,0 +1,88 @@
+"""The page of fleets: the newest judgement of each sweep, its picture, and every host that is not proved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from stackproof.base import advice
+from stackproof.base.errors import Refusal
+from stackproof.extras.fleet import draining, judgement, picture
+from stackproof.extras.fleet.judgement import FleetJudgement, HostStanding, Standing
+from stackproof.extras.nights.site.html import Markup, el, joined, page, table
+
+NAME = "fleets.html"
+_MOST = 12
+"""Sweeps that are shown, the newest first."""
+_MOST_HOSTS = 500
+_CLASSES = {Standing.PROVED: "passed", Standing.WRONG: "failed", Standing.SLOW: "failed"}
+
+
+def files(folders: Sequence[Path]) -> list[Path]:
+    """Return every judgement of a fleet below these folders."""
+    return sorted(
+        {path for top in folders for path in top.rglob(judgement.NAME) if path.is_file() and not path.is_symlink()}
+    )
+
+
+def read(paths: Sequence[Path]) -> tuple[list[FleetJudgement], list[str]]:
+    """Return the judgements, the newest first, and a sentence for each file that is none."""
+    found, problems = list[FleetJudgement](), list[str]()
+    for path in paths:
+        try:
+            found.append(judgement.read(path))
+        except Refusal as refusal:
+            problems.append(str(refusal))
+    return sorted(found, key=lambda one: (one.judged, one.fleet), reverse=True), problems
+
+
+def render(found: Sequence[FleetJudgement], problems: Sequence[str]) -> str:
+    """Return the page."""
+    if not found:
+        told = el(
+            "p",
+            "No fleet has been judged here. ",
+            el("code", advice.step("NAME", "fleet", "judge", "FOLDER")),
+            " keeps what it says.",
+            class_="dim",
+        )
+        return page("Fleets", told, name=NAME)
+    parts = [_fleet(one) for one in found[:_MOST]]
+    skipped = [el("p", f"skipped: {one}", class_="dim small") for one in problems]
+    return page("Fleets: the odd one out", *parts, *skipped, name=NAME)
+
+
+def _fleet(one: FleetJudgement) -> Markup:
+    return joined(_parts(one))
+
+
+def _parts(one: FleetJudgement) -> Iterator[Markup]:
+    """Yield the sentence, the picture, what is to be done, and the hosts that are not proved."""
+    yield el("h2", one.headline)
+    yield el(
+        "p", f"Judged {one.judged}; a host took {one.minutes:.1f} minutes, the longest {one.longest:.1f}.", class_="dim"
+    )
+    yield el(
+        "div",
+        Markup(picture.svg(one)),
+        class_="wide",
+        tabindex=0,
+        role="region",
+        aria_label=f"{one.fleet}: hosts by subject",
+    )
+    yield from (el("p", note) for note in one.notes)
+    yield from (el("p", link.said) for link in one.links)
+    if lines := list(draining.lines(one)):
+        yield el("p", "Confirmed beside a healthy host:")
+        yield el("pre", "\n".join(lines))
+    odd = [host for host in one.hosts if host.standing is not Standing.PROVED]
+    yield table(
+        f"{one.fleet}: hosts that are not proved",
+        ("host", "standing", "confirmed", "why"),
+        map(_row, odd[:_MOST_HOSTS]),
+    )
+
+
+def _row(host: HostStanding) -> list[object]:
+    word = el("span", host.standing.value, class_=f"word {_CLASSES.get(host.standing, '')}".strip())
+    return [host.host, word, "by a duel" if host.confirmed else "", host.reason]

@@ -1,0 +1,180 @@
+"""Stack by suite: what each cell may say, and which record proves it. Nothing that did not run, or ran too long ago, is green."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date
+from enum import Enum
+
+from stackproof.base.text import first_line
+from stackproof.record import dated
+from stackproof.record.records import NOT_EXECUTED, SUITE_VERBS, Check, Kind, Verdict
+from stackproof.extras.nights.site.shelf import ShelvedRun
+
+DAYS = 14
+"""For how many days a record proves anything."""
+_GUARD = "guard: "
+
+
+class CellState(str, Enum):
+    """What a cell says, the worst first."""
+
+    FAILED = "failed"
+    STALE = "stale"
+    UNVERIFIED = "unverified"
+    REHEARSED = "rehearsed"
+    KNOWN_ISSUE = "known issue"
+    PASSED = "passed"
+
+
+@dataclass(frozen=True)
+class MatrixCell:
+    """One suite on one stack. `run` proves it, and is None where nothing ever ran; `why` says it in a sentence."""
+
+    stack: str
+    suite: str
+    state: CellState
+    why: str
+    run: ShelvedRun | None = None
+
+
+@dataclass(frozen=True)
+class StackMatrix:
+    """Every cell of every stack, as of a day."""
+
+    stacks: tuple[str, ...]
+    suites: tuple[str, ...]
+    cells: Mapping[tuple[str, str], MatrixCell]
+    today: date
+    days: int
+    nightly: tuple[str, ...] = ()
+    """The suites that a night runs: a stack is proved by all of them."""
+    measured: Mapping[str, ShelvedRun] = field(default_factory=dict)
+    """Of each stack the newest run that measured something on its device without verifying a suite, such as a night's."""
+
+    def of(self, stack: str) -> list[MatrixCell]:
+        """Return the cells of a stack."""
+        return [self.cells[stack, suite] for suite in self.suites]
+
+    def count(self, state: CellState) -> int:
+        """How many cells say so."""
+        return sum(cell.state is state for cell in self.cells.values())
+
+    @property
+    def never_on_card(self) -> list[str]:
+        """Return the stacks of which no record was made on the device that they are for."""
+        known = [name for name in self.stacks if name not in self.measured]
+        return [name for name in known if not any(_on_card(cell) for cell in self.of(name))]
+
+
+@dataclass(frozen=True)
+class _Proof:
+    state: CellState
+    why: str
+    run: ShelvedRun
+    executed: bool
+
+
+def matrix(
+    runs: Iterable[ShelvedRun], stacks: Sequence[str], suites: Sequence[str], today: date, days: int = DAYS,
+    nightly: Sequence[str] = (),
+) -> StackMatrix:  # fmt: skip
+    """Return the matrix as of a day.
+
+    A cell is the worst of what the newest record of each host says, records of the last `days` first, those of the card before
+    rehearsals. A run of single checks, or one that was interrupted, proves nothing and has no cell. `nightly` suites stand first;
+    without any, all of `suites` are of a night.
+    """
+    newest: dict[tuple[str, str, str], _Proof] = {}
+    measured: dict[str, ShelvedRun] = {}
+    for run in runs:  # oldest first
+        if run.record.verb not in SUITE_VERBS and run.record.measurements and not _rehearsed(run):
+            measured[run.record.stack] = run
+        for suite, proof in _proofs(run):
+            newest[run.record.stack, suite, run.place.digest] = proof
+    found: dict[tuple[str, str], list[_Proof]] = {}
+    for (stack, suite, _), proof in newest.items():
+        found.setdefault((stack, suite), []).append(proof)
+    rows = tuple(dict.fromkeys((*stacks, *sorted({stack for stack, _ in found}))))
+    columns = tuple(dict.fromkeys((*nightly, *suites, *sorted({suite for _, suite in found}))))
+    cells = {
+        (stack, suite): _cell(stack, suite, found.get((stack, suite), []), today, days) for stack in rows for suite in columns
+    }  # fmt: skip
+    return StackMatrix(rows, columns, cells, today, days, tuple(nightly or suites), measured)
+
+
+def _proofs(run: ShelvedRun) -> Iterator[tuple[str, _Proof]]:
+    record = run.record
+    if record.verb not in SUITE_VERBS or record.provenance.get("only") or record.verdict is Verdict.INTERRUPTED:
+        return
+    groups: dict[str, list[Check]] = {}
+    for check in record.checks:
+        if suite := _suite(check):
+            groups.setdefault(suite, []).append(check)
+    for suite, checks in groups.items():
+        yield suite, _proof(run, checks)
+
+
+def _suite(check: Check) -> str:
+    """Return the suite that a check is of; one that guards a suite's file counts with it."""
+    if check.kind is Kind.SUITE:
+        return check.group
+    name, mark, _ = check.id.removeprefix(_GUARD).partition("/")
+    return name if mark and check.id.startswith(_GUARD) and " " not in name else ""
+
+
+def _proof(run: ShelvedRun, checks: Sequence[Check]) -> _Proof:
+    ran = [check for check in checks if check.verdict not in NOT_EXECUTED]
+    bad = [check for check in ran if check.verdict.exit_code]
+    state = _state(run, bad, ran)
+    worst = next(iter([check for check in bad if check.verdict is not Verdict.INCONCLUSIVE] or bad), None)
+    if worst:
+        why = f"{worst.verdict.value}: {worst.id}: {first_line(worst.reason)}"
+    else:
+        excused = sum(check.verdict is Verdict.KNOWN_ISSUE for check in ran)
+        why = f"{len(ran) - excused} of {len(checks)} checks passed{f', {excused} known issues' if excused else ''}"
+    return _Proof(state, why, run, bool(ran))
+
+
+def _state(run: ShelvedRun, bad: Sequence[Check], ran: Sequence[Check]) -> CellState:
+    if any(check.verdict is not Verdict.INCONCLUSIVE for check in bad):
+        return CellState.FAILED
+    if bad or not ran:
+        return CellState.UNVERIFIED
+    if _rehearsed(run):
+        return CellState.REHEARSED
+    return CellState.KNOWN_ISSUE if any(check.verdict is Verdict.KNOWN_ISSUE for check in ran) else CellState.PASSED
+
+
+def _cell(stack: str, suite: str, proofs: Sequence[_Proof], today: date, days: int) -> MatrixCell:
+    if not proofs:
+        return MatrixCell(stack, suite, CellState.UNVERIFIED, "never ran here")
+    aged = [(_true(proof, today), (today - proof.run.started.date()).days) for proof in proofs]
+    fresh = [proof for proof, age in aged if age <= days]
+    if any(proof.state is CellState.FAILED for proof in fresh):
+        fresh = [proof for proof in fresh if proof.state is CellState.FAILED]
+    elif real := [proof for proof, _ in aged if proof.executed and not _rehearsed(proof.run)]:
+        fresh = [proof for proof in fresh if proof in real]
+        aged = [(proof, age) for proof, age in aged if proof in real]
+    if fresh:
+        worst = min(fresh, key=lambda proof: (list(CellState).index(proof.state), -proof.run.started.timestamp()))
+        return MatrixCell(stack, suite, worst.state, worst.why, worst.run)
+    last, age = min(aged, key=lambda one: one[1])
+    return MatrixCell(
+        stack, suite, CellState.STALE, f"no record for {age} days; then {last.state.value}: {last.why}", last.run
+    )  # fmt: skip
+
+
+def _true(proof: _Proof, today: date) -> _Proof:
+    """Return a proof as it stands, or as none where the day of its record cannot be true."""
+    doubt = "" if proof.state is CellState.FAILED else dated.doubt(proof.run.record, today)
+    return replace(proof, state=CellState.UNVERIFIED, why=f"its record {doubt}") if doubt else proof
+
+
+def _rehearsed(run: ShelvedRun) -> bool:
+    return bool(run.record.provenance.get("rehearsed"))
+
+
+def _on_card(cell: MatrixCell) -> bool:
+    return cell.run is not None and not _rehearsed(cell.run) and cell.why != "never ran here"

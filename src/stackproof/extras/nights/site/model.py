@@ -1,0 +1,152 @@
+"""All that the pages show, worked out once: runs, matrix, nights and series, and which runs have a page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+
+from stackproof.base.text import counted
+from stackproof.extras.nights.drift.findings import Drift, examine
+from stackproof.extras.nights.drift.nights import by_place, nights
+from stackproof.extras.nights.drift.verdicts import Confirmed, Refuted, said
+from stackproof.history.timeline import Change, entries, histories
+from stackproof.record import dated
+from stackproof.record.store import MEASURING, Loaded
+from stackproof.extras.nights.site import curves, shelf
+from stackproof.extras.nights.site.curves import SeriesView
+from stackproof.extras.nights.site.matrix import CellState, StackMatrix, matrix
+from stackproof.extras.nights.site.shelf import Shelf, ShelvedRun
+
+_NEWEST = 5
+"""Runs of one verb at one place that have a page for being new; older ones have one if something points at them."""
+_LOUD = (CellState.FAILED, CellState.STALE)
+
+
+@dataclass(frozen=True)
+class SiteModel:
+    """What a site is about. `kept`: the runs that have a page, newest first; `before`: of each the one before it of the same kind."""
+
+    shelf: Shelf
+    folders: tuple[Path, ...]
+    matrix: StackMatrix
+    drift: Drift
+    flags: tuple[Change, ...]
+    views: tuple[SeriesView, ...]
+    kept: Mapping[Path, ShelvedRun]
+    before: Mapping[Path, ShelvedRun]
+    doubles: tuple[str, ...] = ()
+
+    def shown(self, text: object) -> str:
+        """Return text without the folders of this machine."""
+        return shelf.shown(str(text), self.folders)
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What was wrong with the records."""
+        return tuple(self.shown(one) for one in dict.fromkeys((*self.shelf.problems, *self.drift.problems)))
+
+    @property
+    def sentence(self) -> str:
+        """What matters, in one sentence: slowdowns, what is red or old, and what nobody has ever seen on its card."""
+        told = [", ".join(self._steps())]
+        told += [f"{_count(number, 'suite')} {state.value}" for state in _LOUD if (number := self.matrix.count(state))]
+        never = [name for name in self.matrix.never_on_card if name not in self.doubles]
+        device = f"{_count(len(never), 'stack')} never ran on {'its' if len(never) == 1 else 'their'} device"
+        told.append(f"{device} ({', '.join(never)})" if never else "every stack has run on its device")
+        sentence = "; ".join(told)
+        return f"{sentence[0].upper()}{sentence[1:]}."
+
+    def _steps(self) -> Iterator[str]:
+        """Yield what nights tell; that no slowdown is confirmed is said only where nights of these days could have shown one."""
+        slower = sum(len(one.slowdowns) for one in self.drift.places)
+        suspected = sum(len(one.suspicions) for one in self.drift.places)
+        newest = max((one.nights[-1].started.date() for one in self.drift.places), default=None)
+        if newest is None:
+            yield "no night has been measured yet, so nothing is known of slowdowns"
+            return
+        lacking = min(one.lacking for one in self.drift.places)
+        if lacking:
+            yield f"{counted(lacking, 'more night')} needed before a slowdown can be seen"
+        else:
+            yield _count(slower, "confirmed slowdown")
+            yield f"{suspected or 'none'} suspected"
+        lost = sum(far.clear and far.size > 0 for one in self.drift.places for far in one.long_terms)
+        if lost:
+            yield f"{_count(lost, 'figure')} slower than the first anchor was"
+        if (self.matrix.today - newest).days > self.matrix.days:
+            yield f"no night since {newest}"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number or 'no'} {what}{'' if number == 1 else 's'}"
+
+
+def model(
+    found: Shelf,
+    folders: Sequence[Path],
+    stacks: Sequence[str],
+    suites: Sequence[str],
+    today: date,
+    days: int,
+    doubles: Sequence[str] = (),
+    nightly: Sequence[str] = (),
+) -> SiteModel:
+    """Return what a site of these runs shows as of a day."""
+    loaded = dated.true(found.loaded(), today)
+    drift = _drift(loaded)
+    measured = histories(entries({path: one for path, one in loaded.records.items() if one.verb in MEASURING}))
+    flags = sorted((step for one in measured for step in one.changes), key=lambda step: step.after.when, reverse=True)
+    views = [*(view for one in drift.places for view in curves.of_nights(one)), *curves.of_histories(measured)]
+    cells = matrix(found.runs, stacks, suites, today, days, nightly)
+    kept = _kept(found, cells, drift)
+    before = _before(found, kept)
+    return SiteModel(found, tuple(folders), cells, drift, tuple(flags), tuple(views), kept, before, tuple(doubles))
+
+
+def _drift(loaded: Loaded) -> Drift:
+    found, problems = nights(loaded)
+    gates = said(loaded.records)
+    places = [examine(place, those, gates) for place, those in by_place(found).items()]
+    chains = [sentence for one in places for trend in one.trends for sentence in trend.problems]
+    return Drift(tuple(sorted(places, key=lambda one: one.place.label)), (*loaded.problems, *problems, *chains))
+
+
+def _kept(found: Shelf, cells: StackMatrix, drift: Drift) -> dict[Path, ShelvedRun]:
+    """Return the runs that have a page: the newest of each kind, those that prove a cell, and those that steps name."""
+    wanted = {cell.run.path for cell in cells.cells.values() if cell.run} | set(_named(drift))
+    seen: dict[tuple[str, str, str], int] = {}
+    for run in reversed(found.runs):
+        kind = _kind(run)
+        seen[kind] = seen.get(kind, 0) + 1
+        if seen[kind] <= _NEWEST:
+            wanted.add(run.path)
+    return {run.path: run for run in reversed(found.runs) if run.path in wanted}
+
+
+def _named(drift: Drift) -> Iterator[Path]:
+    for place in drift.places:
+        settled: list[Confirmed | Refuted] = [*place.confirmed, *place.refuted]
+        for one in settled:
+            yield from (one.gate.path, one.suspicion.before.path, one.suspicion.after.path)
+        for step in place.suspicions:
+            yield from (step.before.path, step.after.path)
+
+
+def _kind(run: ShelvedRun) -> tuple[str, str, str]:
+    facts = run.record.provenance
+    return run.record.verb, run.record.stack, f"{facts.get('host')} {facts.get('rehearsed')} {facts.get('devices')}"
+
+
+def _before(found: Shelf, kept: Iterable[Path]) -> dict[Path, ShelvedRun]:
+    """Return of each run that has a page the newest one before it, of the same verb at the same place, that has one too."""
+    last: dict[tuple[str, str, str], ShelvedRun] = {}
+    before = {}
+    pages = set(kept)
+    for run in found.runs:
+        if run.path in pages:
+            if earlier := last.get(_kind(run)):
+                before[run.path] = earlier
+            last[_kind(run)] = run
+    return before

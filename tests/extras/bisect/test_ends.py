@@ -1,0 +1,122 @@
+"""The two ends as they are typed: commits, locks, records, with variables and locks of their own; and what cannot be moved here."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stackproof.base.errors import Refusal
+from stackproof.extras.bisect import ends
+from stackproof.gate import commits
+from stackproof.record.records import Check, Figure, Record, Verdict, write
+from stackproof.stack import lockfile, stacks
+from tests.extras.bisect.locks import lock, pin
+
+STACK = stacks.load("cpu")
+
+
+def options(**given: Any) -> argparse.Namespace:
+    """Return the flags of both sides."""
+    told: dict[str, Any] = {"unpinned": None}
+    for side in ends.SIDES:
+        told |= {side: "", f"{side}_lock": None, f"{side}_env": [], f"{side}_source": []}
+    return argparse.Namespace(**{**told, **given})
+
+
+def record(tmp_path: Path, **facts: Figure) -> Path:
+    """Write a record with these facts."""
+    check = Check("x", Verdict.PASSED, "it is", 0.0)
+    told = Record("gate", "cpu", "2026-01-01T00:00:00.000+00:00", 1.0, Verdict.PASSED, dict(facts), [check])
+    path = tmp_path / "told.json"
+    write(told, path)
+    return path
+
+
+def test_what_is_not_named_is_this_checkout() -> None:
+    """Its lock, no commit; variables and sources beside it."""
+    found = ends.named(options(good_env=["A=1"]), "good", STACK)
+    assert (found.end.commit, found.words, dict(found.end.environment)) == ("", "this checkout", {"A": "1"})
+    assert found.end.lock.digest == lockfile.read(STACK.lock).digest
+
+
+def test_a_commit_brings_its_own_lock() -> None:
+    """Unless another is named."""
+    head = commits.resolved("HEAD")
+    assert ends.named(options(bad="HEAD"), "bad", STACK).end.commit == head
+
+
+def test_a_lock_is_a_side(tmp_path: Path) -> None:
+    """Under --good, and under --good-lock, but not both."""
+    path = tmp_path / "some.lock"
+    other = lock(path, pin("alpha", "1"))
+    assert ends.named(options(good=str(path)), "good", STACK).end.lock.digest == other.digest
+    assert ends.named(options(good="HEAD", good_lock=path), "good", STACK).end.lock.digest == other.digest
+    with pytest.raises(Refusal, match="name one"):
+        ends.named(options(good=str(path), good_lock=path), "good", STACK)
+
+
+def test_a_lock_for_another_python_is_refused(tmp_path: Path) -> None:
+    """What it installs was resolved for that Python."""
+    path = tmp_path / "some.lock"
+    lock(path, pin("alpha", "1"), python="3.98")
+    with pytest.raises(Refusal, match="is for Python 3.98"):
+        ends.named(options(good=str(path)), "good", STACK)
+
+
+def test_a_lock_of_another_stack_is_refused(tmp_path: Path) -> None:
+    """By what its header says."""
+    path = tmp_path / "some.lock"
+    lock(path, pin("alpha", "1"))
+    path.write_text(path.read_text().replace("# stack: cpu", "# stack: xpu"))
+    with pytest.raises(Refusal, match="is a lock of the stack 'xpu', and 'cpu' is asked for"):
+        ends.named(options(bad=str(path)), "bad", STACK)
+
+
+def test_locks_cannot_be_compared_where_nothing_is_installed(tmp_path: Path) -> None:
+    """Commits can, with the lock of this checkout on both sides."""
+    path = tmp_path / "some.lock"
+    lock(path, pin("alpha", "1"))
+    with pytest.raises(Refusal, match="--unpinned installs nothing"):
+        ends.named(options(bad=str(path), unpinned=Path("python")), "bad", STACK)
+    found = ends.named(options(bad="HEAD", unpinned=Path("python")), "bad", STACK).end
+    assert found.commit == commits.resolved("HEAD") and found.lock.digest == lockfile.read(STACK.lock).digest
+
+
+def test_a_record_is_its_commit_and_its_variables(tmp_path: Path) -> None:
+    """Defaults of the stack are no variables, and what is typed counts more."""
+    head = commits.resolved("HEAD")
+    facts = {
+        "commit": f"{head} (with local changes)",
+        "env.OMP_NUM_THREADS": "2",
+        "env.A": "0",
+        "env.B (default of the stack)": "1",
+    }
+    path = record(tmp_path, **facts)
+    found = ends.named(options(good=str(path), good_env=["A=1"]), "good", STACK)
+    assert found.end.commit == head and dict(found.end.environment) == {"OMP_NUM_THREADS": "2", "A": "1"}
+
+
+def test_a_record_whose_lock_is_gone_asks_for_the_file(tmp_path: Path) -> None:
+    """Its commit has another lock, so what it measured is not what would be built."""
+    path = record(tmp_path, commit=commits.resolved("HEAD"), lock="f" * 64)
+    with pytest.raises(Refusal, match=r"lock \(ffffffffffff\) is not that of its commit .* --good-lock"):
+        ends.named(options(good=str(path)), "good", STACK)
+
+
+def test_what_a_record_tells_of_the_driver_is_held(tmp_path: Path) -> None:
+    """It cannot be installed at will; without a record there is nothing to hold."""
+    facts: dict[str, Figure] = {"commit": "unknown", "driver.nvidia-smi": "550.54"}
+    good = ends.named(options(good=str(record(tmp_path, **facts))), "good", STACK)
+    bad = ends.named(options(), "bad", STACK)
+    assert any("550.54" in one and one.startswith("driver") for one in ends.held(good, bad, STACK))
+    assert ends.held(bad, bad, STACK) == []
+
+
+@pytest.mark.parametrize("word", ["nothing.json", "nothing.lock", "no-such-commit"])
+def test_what_is_neither_a_file_nor_a_commit_is_refused(word: str) -> None:
+    """By name."""
+    with pytest.raises(Refusal, match=word):
+        ends.check(word, "good")

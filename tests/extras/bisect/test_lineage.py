@@ -1,0 +1,78 @@
+"""The first bad commit of a line: by exact signs in a logarithm of runs, by times beside the good side while the machine drifts."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from stackproof.extras.bisect.evidence import Exact, FailureRate
+from stackproof.extras.bisect.lineage import GOOD, Levels, Lineage, Signs
+
+
+def exact(count: int, first: int, broken: tuple[int, ...] = ()) -> tuple[Lineage, int]:
+    """Search a line where every place from `first` on is bad, and return it with the number of runs."""
+    signs = Signs(Exact(repeated=False))
+    line, runs = Lineage([1.0] * count, signs), 0
+    while asked := line.ask():
+        (at,) = asked
+        runs += 1
+        if at in broken:
+            line.unresolved[at] = "does not build"
+        else:
+            signs.seen.setdefault(at, []).append(float(at >= first))
+    return line, runs
+
+
+@pytest.mark.parametrize("first", range(64))
+def test_an_exact_sign_takes_a_logarithm_of_runs(first: int) -> None:
+    """Six of 64."""
+    line, runs = exact(64, first)
+    assert line.likeliest() == (range(first, first + 1), 1.0) and runs <= 7
+
+
+@pytest.mark.parametrize("first", range(10))
+def test_what_does_not_build_is_stepped_over(first: int) -> None:
+    """Where the first bad one cannot be told from those that do not build before it, all of them are the answer."""
+    line, _ = exact(10, first, broken=(4, 5))
+    answer = line.likeliest()[0]
+    assert first in answer and (answer == range(4, 7) if first in (4, 5, 6) else len(answer) == 1)
+
+
+def test_a_prior_is_followed_where_nothing_else_is_known() -> None:
+    """A commit that cannot matter is not asked for."""
+    line = Lineage([0.0, 0.0, 1.0, 0.0], Signs(Exact()))
+    assert line.likeliest() == (range(2, 3), 1.0) and line.ask() == []
+
+
+def test_a_failure_that_comes_and_goes_is_found() -> None:
+    """Four in five runs fail from one commit of 20 on."""
+    right = 0
+    for seed in range(20):
+        dice = random.Random(seed)
+        first = dice.randrange(20)
+        signs = Signs(FailureRate((0, 5), (4, 5)))
+        line = Lineage([1.0] * 20, signs)
+        while asked := line.ask():
+            signs.seen.setdefault(asked[0], []).append(float(asked[0] >= first and dice.random() < 0.8))
+        right += line.likeliest()[0] == range(first, first + 1)
+    assert right >= 17
+
+
+def test_a_step_is_found_while_the_machine_drifts() -> None:
+    """A step of twice the noise of a run among 32, while the machine walks by a third of it from run to run."""
+    right = 0
+    for seed in range(20):
+        dice = random.Random(seed)
+        first, machine = dice.randrange(32), [0.0]
+
+        def run(bad: bool, dice: random.Random = dice, machine: list[float] = machine) -> float:
+            machine[0] += dice.gauss(0, 0.3)
+            return machine[0] + 2.0 * bad + dice.gauss(0, 1)
+
+        levels = Levels([{GOOD: run(False), 31: run(True)} for _ in range(6)])
+        line = Lineage([1.0] * 32, levels)
+        while asked := line.ask(2):
+            levels.launches.append({at: run(at >= first) for at in dice.sample([GOOD, *asked], len(asked) + 1)})
+        right += line.likeliest()[0] == range(first, first + 1)
+    assert right >= 18

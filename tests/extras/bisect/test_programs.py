@@ -1,0 +1,167 @@
+"""Programs as tests of a side: what their exit codes mean, what is no answer, and a good side that fails."""
+
+from __future__ import annotations
+
+import errno
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from stackproof.base import files, processes
+from stackproof.base.errors import Refusal
+from stackproof.extras.bisect.attempts import OwnCommand, ProgramEnd
+from stackproof.extras.bisect.duels import NotReproducedError
+from stackproof.extras.bisect.evidence import FailureRate, NoAnswer, bound
+from stackproof.extras.bisect.journal import Journal
+from stackproof.extras.bisect.programs import Programs
+from stackproof.extras.bisect.symptoms import CannotSayError, GoodTurnedBadError
+from stackproof.gate.live import SideSpec
+
+_TELLS = "import os, sys, time; code = os.environ['CODE']; time.sleep(30) if code == 'hang' else None; "
+_TELLS += "os.abort() if code == 'abort' else sys.exit(int(code))"
+
+
+def side(code: str) -> SideSpec:
+    """Return a side on which the command ends with a code."""
+    return SideSpec("head", Path(sys.executable), Path(), {"CODE": code}, "cpu", False, "fast", "")
+
+
+@pytest.mark.parametrize(
+    ("code", "word"),
+    [("0", "good"), ("1", "failed"), ("124", "failed"), ("125", "nothing"), ("abort", "crashed"), ("hang", "hung")],
+)
+def test_exit_codes_mean_what_git_takes_them_for(tmp_path: Path, code: str, word: str) -> None:
+    """A signal and a hang have words of their own, because they may be another trouble."""
+    ended = OwnCommand([sys.executable, "-c", _TELLS], 1.0 if code == "hang" else 20.0)(side(code), tmp_path)
+    assert ended.word == word and "it printed last" in ended.reason
+
+
+@pytest.mark.parametrize("code", ["1", "125", "abort"])
+def test_what_fails_on_a_full_disk_is_refused_and_not_judged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str
+) -> None:
+    """It may have failed for want of room; what ends well is good all the same."""
+    monkeypatch.setattr(files, "is_full", lambda folder: folder == Path.cwd())
+    command = OwnCommand([sys.executable, "-c", _TELLS], 20.0)
+    with pytest.raises(Refusal, match="there is no room, and what fails then says nothing of a side; make room"):
+        command(side(code), tmp_path)
+    assert command(side("0"), tmp_path).word == "good"
+
+
+def test_a_host_that_has_nothing_left_is_no_missing_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Too many open files: the remedy is another one."""
+
+    def start(*_: object, **__: object) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(processes, "start", start)
+    with pytest.raises(Refusal, match=r"cannot be started \(Too many open files\); give it more of that"):
+        OwnCommand(["true"], 20.0)(side("0"), tmp_path)
+
+
+@pytest.mark.parametrize("code", ["1", "hang"])
+def test_a_program_that_prints_nothing_is_said_to(tmp_path: Path, code: str) -> None:
+    """And one that never stops printing is no trouble."""
+    silent = OwnCommand([sys.executable, "-c", _TELLS], 1.0 if code == "hang" else 20.0)(side(code), tmp_path)
+    assert silent.reason.endswith("it printed last: nothing")
+    endless = OwnCommand([sys.executable, "-c", "while True: print('y' * 999)"], 1.0)(side(code), tmp_path)
+    assert endless.word == "hung" and (tmp_path / "output.log").stat().st_size < 3 << 20 and len(endless.reason) < 1000
+
+
+@dataclass
+class Script:
+    """Ends as a function of the side's code says."""
+
+    tell: Callable[[str], str]
+
+    def __call__(self, side: SideSpec, folder: Path) -> ProgramEnd:
+        """Ask it."""
+        return ProgramEnd(self.tell(side.environment["CODE"]), "so it is")
+
+    def words(self, side: SideSpec) -> list[str]:
+        """Nothing is started."""
+        return []
+
+
+def scripted(tmp_path: Path, tell: Callable[[str], str], what: str = "it") -> Programs:
+    """Return programs whose runs end as a function of the side's code says."""
+    return Programs(
+        side("good"), side("bad"), Script(tell), what, Journal(tmp_path / "j.jsonl", {}), tmp_path, lambda _: None
+    )
+
+
+def test_a_bad_end_that_always_fails_is_taken_for_that(tmp_path: Path) -> None:
+    """Five runs of each end; two of a candidate are enough. Candidates fail alike, pass, or say nothing."""
+    found = scripted(tmp_path, {"good": "good", "bad": "failed", "hang": "hung", "none": "nothing"}.__getitem__)
+    found.confirm()
+    weigher = found.weigher()
+    assert found.rate == (5, 5) and found.clean == 5 and isinstance(weigher, FailureRate)
+    assert weigher.weigh([0.0, 0.0]) < -bound(0.05, 6) and weigher.weigh([1.0, 1.0]) > bound(0.05, 6)
+    told = {code: found.duel(code, lambda code=code: side(code), 0) for code in ("good", "bad", "hang", "none")}  # type: ignore[misc]
+    assert told["good"] == 0.0 and told["bad"] == 1.0
+    assert told["hang"] == NoAnswer("hung, and not failed: so it is") and told["none"] == NoAnswer("so it is")
+    assert found.duel("unbuilt", lambda: NoAnswer("no wheel"), 0) == NoAnswer("no wheel")
+
+
+def test_a_failure_that_comes_and_goes_is_learnt_as_a_rate(tmp_path: Path) -> None:
+    """Every second run of the bad end fails: eight failures tell the rate, and as many clean runs of the good end."""
+    turns = iter(range(100))
+    found = scripted(tmp_path, lambda code: "failed" if code == "bad" and next(turns) % 2 == 0 else "good")
+    found.confirm()
+    assert found.weigher() == FailureRate((0, 15), (8, 15))
+
+
+def test_a_bad_end_that_does_not_fail_is_not_reproduced(tmp_path: Path) -> None:
+    """Twenty runs, and which rate would have shown."""
+    with pytest.raises(
+        NotReproducedError, match=r"'it' does not fail in 20 runs .* a failure in 14% of them or more would have shown"
+    ):
+        scripted(tmp_path, lambda _: "good").confirm()
+
+
+def test_a_good_end_that_fails_ends_it_at_once_and_at_the_end(tmp_path: Path) -> None:
+    """It may turn bad while others are tested."""
+    with pytest.raises(GoodTurnedBadError, match="good side failed"):
+        scripted(tmp_path / "first", lambda _: "failed").confirm()
+    words = {"good": "good", "bad": "failed"}
+    found = scripted(tmp_path / "second", lambda code: words[code])
+    found.confirm()
+    words["good"] = "failed"
+    with pytest.raises(GoodTurnedBadError, match="fails now too"):
+        found.recheck()
+
+
+@pytest.mark.parametrize("side", ["good", "bad"])
+def test_an_end_that_says_nothing_leaves_nothing_to_say(tmp_path: Path, side: str) -> None:
+    """Three runs that end with 125, one after the other; it is neither alike nor worse."""
+    with pytest.raises(CannotSayError, match=f"no run of the {side} side could be judged: 3 one after the other"):
+        scripted(tmp_path, lambda code: "nothing" if code == side else "good").confirm()
+
+
+def test_an_end_that_says_nothing_now_and_then_is_asked_again(tmp_path: Path) -> None:
+    """Every third run of either end cannot be judged."""
+    turns = iter(range(1000))
+    found = scripted(
+        tmp_path, lambda code: "nothing" if next(turns) % 3 == 0 else {"good": "good", "bad": "failed"}[code]
+    )
+    found.confirm()
+    assert found.rate == (5, 5) and found.clean == 5
+
+
+def test_minutes_that_are_over_end_the_confirmation(tmp_path: Path) -> None:
+    """After three runs of each end."""
+    found = scripted(tmp_path, {"good": "good", "bad": "failed"}.__getitem__)
+    found.minutes = 0.0
+    found.confirm()
+    assert found.rate == (3, 3) and found.clean == 3
+
+
+def test_what_is_known_is_not_run_again(tmp_path: Path) -> None:
+    """A second search reads the journal."""
+    scripted(tmp_path, {"good": "good", "bad": "failed"}.__getitem__).confirm()
+    again = scripted(tmp_path, lambda _: (_ for _ in ()).throw(AssertionError("it was run")))
+    again.confirm()
+    assert again.rate == (5, 5) and replace(again).word == "failed"

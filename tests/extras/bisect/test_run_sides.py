@@ -1,0 +1,177 @@
+"""What each side of a command is, for real: its own environment, its own checkout, and commands that show it again."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.extras.bisect.verb import Run
+
+pytestmark = pytest.mark.slow  # seconds each: Python and its statistics are started
+
+_TWO = ["--bad-env", "A=1", "--bad-env", "B=1"]
+_COMMITS = ["--good", "HEAD~2", "--bad", "HEAD"]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """Return the verb in a folder."""
+    return Run(tmp_path)
+
+
+def pasted(run: Run, text: str) -> int:
+    """Paste a line to a shell somewhere else, and return how it ended."""
+    return subprocess.run(["bash", "-c", text], cwd="/", env=run.environment(), check=False).returncode
+
+
+def inside(run: Run, folder: Path, *ends: str) -> subprocess.CompletedProcess[str]:
+    """Search commits of the repository in which one stands, with its own program."""
+    words = [sys.executable, "-m", "stackproof", "bisect", "--stack", "cpu", "--unpinned", sys.executable, *ends]
+    words += ["--results", str(run.folder / "results"), "--json", str(run.folder / "told.json")]
+    words += ["--command", f"{sys.executable} tells.py"]
+    return subprocess.run(
+        words, cwd=folder, env=run.environment(), capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+def git(folder: Path, *words: str) -> str:
+    """Call git as somebody."""
+    command = ["git", "-C", str(folder), "-c", "user.name=me", "-c", "user.email=me@example.org", *words]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def test_a_failure_that_comes_and_goes_is_named(run: Run) -> None:
+    """Every second run of the bad side fails, by a count that is kept; the one variable of five is named alone."""
+    program = "import os, pathlib\npath = pathlib.Path('count'); n = len(path.read_text()) if path.exists() else 0\n"
+    program += "bad = os.environ['D'] == '1'\npath.write_text('.' * (n + bad))\nraise SystemExit(bad and n % 2 == 0)\n"
+    ended = run(program)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "FOUND: D=0 -> 1\n" in ended.stdout and "failed in 8 of 15 runs of the bad side" in ended.stdout
+    assert "in 0 of 15 of the good side" in ended.stdout
+
+
+def test_a_second_culprit_that_fails_less_often_is_named_too(run: Run) -> None:
+    """B always fails, D in every third run: both are in the headline, and the failures behind the first one are counted."""
+    program = "import os, pathlib\npath = pathlib.Path('count')\n"
+    program += "path.write_text((path.read_text() if path.exists() else '') + '.' * (os.environ['D'] == '1'))\n"
+    program += "third = os.environ['D'] == '1' and len(path.read_text()) % 3 == 2\n"
+    ended = run(program + "raise SystemExit(os.environ['B'] == '1' or third)\n")
+    assert ended.returncode == 0, ended.stderr
+    assert "FOUND: B=0 -> 1 and D=0 -> 1" in ended.stdout, ended.stdout
+    (first, _) = [check for check in run.record()["checks"] if "culprit" in check["id"]]
+    assert 0 < first["figures"]["without, failed"] < first["figures"]["without, runs"], first
+
+
+def test_a_variable_that_is_exported_is_gone_on_the_side_that_lacks_it(run: Run) -> None:
+    """It is part of neither side but where it is stated."""
+    ended = run("import os\nraise SystemExit('A' in os.environ)\n", flags=_TWO, env={"A": "1", "B": "exported"})
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "FOUND: A=none -> 1\n" in ended.stdout
+
+
+def test_what_shows_it_again_can_be_pasted(run: Run) -> None:
+    """From another folder, in a shell with other variables; values of several lines and with quotes too."""
+    odd = "it's\n$HOME; x"
+    ended = run(
+        "import os\nraise SystemExit(os.environ.get('A') == \"it's\\n$HOME; x\")\n", flags=["--bad-env", f"A={odd}"]
+    )
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert r"FOUND: A=none -> it's\x0a$HOME; x" in ended.stdout
+    again = str(run.record()["provenance"]["repeat"])
+    assert pasted(run, again) == 1 and pasted(run, again.replace("$HOME;", "$OTHER;")) == 0
+
+
+def test_commits_of_a_repository_of_ones_own_are_run_in_their_own_checkouts(run: Run) -> None:
+    """The program itself is what changes; one stands in a folder of the repository, and nothing is left in it."""
+    home = run.folder / "mine"
+    (home / "inner").mkdir(parents=True)
+    git(home, "init", "-q")
+    for code in (0, 0, 1):
+        (home / "inner" / "tells.py").write_text(
+            f"import pathlib\nprint(pathlib.Path.cwd())\nraise SystemExit({code})\n"
+        )
+        (home / "other").write_text(str(os.urandom(4)))
+        git(home, "add", "-A")
+        git(home, "commit", "-q", "-m", f"Ends with {code}")
+    ended = inside(run, home / "inner", *_COMMITS)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "FOUND: commit" in ended.stdout and "(Ends with 1)" in ended.stdout
+    assert git(home, "worktree", "list").count("\n") == 1 and git(home, "status", "--porcelain") == ""
+    assert pasted(run, str(run.record()["provenance"]["repeat"])) == 1
+    assert pasted(run, str(run.record()["provenance"]["repeat"])) == 1  # its checkout is there by now
+
+
+@pytest.mark.parametrize(("codes", "edit", "said"), [
+    ((0, 0, 1), "# a note\n", "FOUND: commit"), ((0, 0, 0), "raise SystemExit(1)\n", "FOUND: what is not committed here"),
+])  # fmt: skip
+def test_an_edited_checkout_is_its_commits_and_then_the_edit(
+    run: Run, codes: tuple[int, ...], edit: str, said: str
+) -> None:
+    """A commit is named in spite of a harmless edit, and an edit is named that is what fails."""
+    home = run.folder / "mine"
+    home.mkdir()
+    git(home, "init", "-q")
+    for number, code in enumerate(codes):
+        (home / "tells.py").write_text(f"# {number}\nimport sys\nif {code}: sys.exit({code})\n")
+        git(home, "add", "-A")
+        git(home, "commit", "-q", "-m", f"Ends with {code}")
+    with (home / "tells.py").open("a") as edited:
+        edited.write(edit)
+    ended = inside(run, home, "--good", "HEAD~2")
+    assert ended.returncode == 0 and said in ended.stdout, ended.stdout + ended.stderr
+    assert ("(Ends with 1)" in ended.stdout) == (codes[-1] == 1)
+
+
+def test_ends_that_say_nothing_leave_nothing_to_say(run: Run) -> None:
+    """Exit code 125 of every run: neither alike nor worse."""
+    ended = run("raise SystemExit(125)\n")
+    assert ended.returncode == 6 and "CANNOT SAY: no run of the good side could be judged" in ended.stdout
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_ends_the_command_too(run: Run, number: signal.Signals) -> None:
+    """A closed terminal like Ctrl-C: what the command has started is ended, and a record is kept."""
+    started = run.folder / "started"
+    program = "import pathlib, subprocess, sys\nchild = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(100)'])\n"
+    program += f"pathlib.Path({str(started)!r}).write_text(str(child.pid))\nchild.wait()\n"
+    run.script.write_text(program)
+    verb = subprocess.Popen(
+        run.words(), cwd=run.folder, env=run.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    while not (started.exists() and started.read_text()) and verb.poll() is None:
+        time.sleep(0.05)
+    verb.send_signal(number)
+    said, _ = verb.communicate(timeout=60)
+    assert verb.returncode == 130 and "INTERRUPTED" in said and run.record()["verdict"] == "interrupted"
+    assert not _runs(started.read_text())
+
+
+def _runs(process: str) -> bool:
+    """Whether it does; one that has ended may wait for whoever takes its end down."""
+    try:
+        return Path("/proc", process, "stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_the_verdict_is_said_before_a_file_that_cannot_be_written(run: Run) -> None:
+    """A full disk for --json: the culprit is told, then the sentence about the file; that is no success."""
+    told = "import os\nraise SystemExit(os.environ['A'] == '1')\n"
+    ended = run(told, "--json", "/dev/full", env={"TMPDIR": str(run.folder)})  # where the record is saved instead
+    assert ended.returncode == 2 and "FOUND: A=0 -> 1" in ended.stdout
+    assert "/dev/full" in ended.stderr and "Traceback" not in ended.stderr
+
+
+def test_one_change_is_one(run: Run) -> None:
+    """And a value of several lines is one line."""
+    ended = run("import os\nraise SystemExit(bool(os.environ.get('A')))\n", "--markdown", str(run.folder / "page.md"),
+                flags=["--bad-env", "A=one; two\nthree"])  # fmt: skip
+    assert "1 change\n" in ended.stdout and "1 change in 1 unit" in ended.stdout
+    page = (run.folder / "page.md").read_text()
+    assert page.partition("<summary>")[2].count("\n- ") == 1 and "one; two" in page

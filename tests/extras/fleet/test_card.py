@@ -1,0 +1,237 @@
+"""A host in a sweep: whatever happens to its smoke run or its cards, it leaves one record that says so."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import tempfile
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from stackproof import cli
+from stackproof.base import processes
+from stackproof.base.errors import EnvironmentMismatchError, StackUnavailableError
+from stackproof.extras.fleet import answers, card, plan, sweep, turns
+from stackproof.extras.fleet.judgement import Standing
+from stackproof.record import records
+from stackproof.record.records import Check, Figure, Record, Verdict
+from stackproof.runner import verbs
+from stackproof.stack import environment_proof, hosts, stacks
+
+from .making import START
+
+Run = Callable[[list[str], Path, float], "int | None"]
+
+
+def order(folder: Path, *without: str) -> card.CardOrder:
+    """Return what the host n1 is asked to do on the cpu stack, by the plan in the folder if there is one."""
+    made = plan.load(folder).id if (folder / plan.NAME).exists() else ""
+    return card.CardOrder(stacks.load("cpu"), folder, "n1", "tiny", without, plan=made)
+
+
+@pytest.fixture
+def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Run], Record]:
+    """Let the host work, with this in place of the processes of its cards."""
+    for name in ("CUBLAS_WORKSPACE_CONFIG", "ROCBLAS_DEFAULT_ATOMICS_MODE", processes.MARK):
+        monkeypatch.setenv(name, os.environ.get(name, ""))
+    (tmp_path / "own").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "own"))
+
+    def take(run: Run) -> Record:
+        monkeypatch.setattr(verbs, "run", run)
+        monkeypatch.setattr(
+            environment_proof, "prove", lambda stack: environment_proof.Proof(False, "", (), 3, "2.15.0", {}, None, "")
+        )
+        return card.HostWork(order(tmp_path, "doctor", "smoke"), lambda _: None).take()
+
+    return take
+
+
+def left(words: list[str], cards: int = 1) -> None:
+    """Leave what a card does: a replayed row, and how many cards there are."""
+    told = json.loads(words[-1])
+    figures: dict[str, Figure] = {"card": str(told["card"]), "digest": "00000000deadbeef", "products": 10, "odd": 0}
+    rows = [
+        Check(
+            "replay/0::x[normal]",
+            Verdict.PASSED,
+            "10 products",
+            1.0,
+            figures,
+            group="replay",
+            subject="x",
+            aspect="normal",
+        ),
+        Check(f"replay/{told['card']}::coverage", Verdict.PASSED, "10 products of 1 kernels", 1.0),
+    ]
+    records.write(Record("fleet", "cpu", START, 1.0, Verdict.PASSED, {"cards": cards}, rows), Path(told["out"]))
+
+
+def test_each_card_answers(work: Callable[[Run], Record]) -> None:
+    """As many processes as there are cards, and all their rows in one record of this host."""
+    seen = []
+
+    def run(words: list[str], log: Path, deadline: float) -> int:
+        seen.append(json.loads(words[-1]))
+        left(words, cards=3)
+        return 0
+
+    record = work(run)
+    assert sorted(one["card"] for one in seen) == [0, 1, 2] and len({one["turns"] for one in seen}) == 1
+    assert record.verdict is Verdict.PASSED and record.provenance["host"] == "n1"
+    assert [check.verdict for check in record.checks if check.id in ("doctor", "smoke")] == [Verdict.SKIPPED] * 2
+    assert {check.figures["card"] for check in record.checks if check.group == "replay"} == {"0", "1", "2"}
+
+
+def test_cards_work_side_by_side(work: Callable[[Run], Record]) -> None:
+    """As soon as the first has said how many there are, all are at it: each waits here for the others."""
+    together = threading.Barrier(3, timeout=20)
+
+    def run(words: list[str], log: Path, deadline: float) -> int:
+        told = json.loads(words[-1])
+        if told["card"] == 0:
+            turns.CardTurns(Path(told["turns"]), 0, 3, 1.0).tell()
+        together.wait()
+        left(words, cards=3)
+        return 0
+
+    record = work(run)
+    assert [check.id for check in record.checks if check.id.startswith("card/")] == ["card/0", "card/1", "card/2"]
+
+
+def test_nothing_is_left_in_the_temporary_folder(work: Callable[[Run], Record]) -> None:
+    """Neither by a host that answers nor by one whose card dies."""
+
+    def run(words: list[str], log: Path, deadline: float) -> int:
+        return 1
+
+    assert work(run).verdict is Verdict.CRASHED
+    assert not list(Path(tempfile.gettempdir()).iterdir())
+
+
+@pytest.mark.parametrize(("code", "verdict"), [(None, Verdict.HUNG), (-9, Verdict.CRASHED), (1, Verdict.CRASHED)])
+def test_a_card_that_hangs_or_dies_is_in_the_record(
+    work: Callable[[Run], Record], code: int | None, verdict: Verdict
+) -> None:
+    """By its word; a host of one dead card is not green."""
+
+    def run(words: list[str], log: Path, deadline: float) -> int | None:
+        log.write_text("HSA_STATUS_ERROR: no more", encoding="utf-8")
+        return code
+
+    record = work(run)
+    assert record.verdict is verdict
+    assert "HSA_STATUS_ERROR" in record.checks[-1].reason
+
+
+@pytest.mark.parametrize(
+    ("error", "verdict"),
+    [(EnvironmentMismatchError("another"), Verdict.MISMATCHED), (StackUnavailableError("no"), Verdict.UNAVAILABLE)],
+)
+def test_a_host_without_its_stack_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, verdict: Verdict
+) -> None:
+    """Its record is as any other: unlike, or not reached, with the reason."""
+
+    def no(_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(hosts, "require", no)
+    record = card.HostWork(order(tmp_path), lambda _: None).take()
+    assert record.verdict is verdict and str(error) in record.checks[0].reason
+
+
+def test_an_interrupted_host_leaves_a_record(work: Callable[[Run], Record]) -> None:
+    """As when its job is cancelled."""
+
+    def run(words: list[str], log: Path, deadline: float) -> int:
+        raise KeyboardInterrupt
+
+    assert work(run).verdict is Verdict.INTERRUPTED
+
+
+def test_what_the_plan_leaves_out_is_said(tmp_path: Path, work: Callable[[Run], Record]) -> None:
+    """And nobody is proved by it."""
+
+    def run(words: list[str], log: Path, deadline: float) -> int:
+        left(words)
+        return 0
+
+    made = plan.make("s", "cpu", "tiny", ["n1"], without=["doctor", "smoke"])
+    made.keep(tmp_path)
+    records.write(work(run), answers.record_path(tmp_path, "n1"))
+    found = sweep.judged(tmp_path)
+    assert any("leaves out doctor and smoke" in note for note in found.notes)
+    assert found.hosts[0].standing is Standing.UNLIKE  # one host has nobody to be compared with
+
+
+def test_a_host_answers_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A job that is started again finds its record and ends; a damaged one is made anew."""
+    taken: list[int] = []
+    made = Record("fleet", "cpu", START, 1.0, Verdict.PASSED, {"host": "n1"}, [Check("a", Verdict.PASSED, "b", 0.0)])
+
+    def take(_: object) -> Record:
+        taken.append(1)
+        return made
+
+    monkeypatch.setattr(card.HostWork, "take", take)
+    words = ["fleet", "card", str(tmp_path), "--stack", "cpu", "--host", "n1"]
+    assert [cli.main(words), cli.main(words), len(taken)] == [0, 0, 1]
+    assert "has answered already" in capsys.readouterr().out
+    answers.record_path(tmp_path, "n1").write_text("{", encoding="utf-8")
+    assert [cli.main(words), len(taken)] == [0, 2]
+    assert [cli.main([*words, "--again"]), len(taken)] == [0, 3]
+
+
+def test_an_answer_to_another_plan_is_none(tmp_path: Path) -> None:
+    """A record that was copied from another sweep does not keep a host from answering this one."""
+    path = answers.record_path(tmp_path, "n1")
+    path.parent.mkdir()
+    facts: dict[str, Figure] = {"host": "n1", "plan": "0123456789abcdef"}
+    records.write(
+        Record("fleet", "cpu", START, 1.0, Verdict.PASSED, facts, [Check("a", Verdict.PASSED, "b", 0.0)]), path
+    )
+    theirs = card.CardOrder(stacks.load("cpu"), tmp_path, "n1", "tiny", plan="0123456789abcdef")
+    assert card.answered(theirs) and not card.answered(dataclasses.replace(theirs, plan="fedcba9876543210"))
+
+
+def test_the_scheduler_says_who_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slurm's name of the node counts, and one that can be no host's is refused."""
+    seen: list[str] = []
+
+    def answered(one: card.CardOrder) -> bool:
+        seen.append(one.host)
+        return True
+
+    monkeypatch.setattr(card, "answered", answered)
+    monkeypatch.setenv("SLURMD_NODENAME", "node7")
+    assert cli.main(["fleet", "card", str(tmp_path), "--stack", "cpu"]) == 0
+    assert seen == ["node7"]
+    assert cli.main(["fleet", "card", str(tmp_path), "--stack", "cpu", "--host", "x;y"]) == 2
+
+
+def test_what_is_replayed_is_told_how_to_choose_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the user has set nothing; what the user has set stays."""
+    monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)
+    monkeypatch.setenv("ROCBLAS_DEFAULT_ATOMICS_MODE", "1")
+    found = card.defaults(stacks.load("cpu"))
+    assert found["CUBLAS_WORKSPACE_CONFIG"] == ":4096:8" and "ROCBLAS_DEFAULT_ATOMICS_MODE" not in found
+    assert "CUBLAS_WORKSPACE_CONFIG" not in os.environ
+
+
+@pytest.mark.parametrize(
+    ("host", "said"), [("nobody", "has no host 'nobody'"), ("n2", "did you mean 'n1'?"), ("", "no name of a host")]
+)
+def test_a_host_that_no_plan_names_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], host: str, said: str
+) -> None:
+    """Before any work is done; the plan says who is swept."""
+    plan.make("s", "cpu", "tiny", ["n1"]).keep(tmp_path)
+    assert cli.main(["fleet", "card", str(tmp_path), "--host", host]) == 2
+    assert said in capsys.readouterr().err and not list((tmp_path / "records").iterdir())

@@ -1,0 +1,59 @@
+"""A sweep by ReFrame with its local scheduler, in an environment of its own, and the manifest against the schema of Kubernetes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from stackproof.base.places import ROOT
+from stackproof.base.toml import read_toml
+from stackproof.extras.fleet import answers, engines, plan
+from stackproof.extras.fleet.engines import PodTerms
+from stackproof.stack import environments
+
+pytestmark = pytest.mark.engines
+
+_HELD = """
+import json, sys, kubernetes_validate
+kubernetes_validate.validate(json.load(open(sys.argv[1])), kubernetes_validate.latest_version(), strict=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The interpreter of an environment with the engines."""
+    home, uv = tmp_path_factory.mktemp("engines") / "venv", str(environments.find_uv(print))
+    wanted = read_toml(ROOT / "pyproject.toml")["dependency-groups"]["engines"]
+    subprocess.run([uv, "venv", "--quiet", "--python", sys.executable, str(home)], check=True)
+    subprocess.run([uv, "pip", "install", "--quiet", "--python", str(home / "bin" / "python"), *wanted], check=True)
+    return home / "bin" / "python"
+
+
+def test_the_manifest_is_of_kubernetes(python: Path, tmp_path: Path) -> None:
+    """Held against its own schema, strictly; a word that it does not have is seen."""
+    made = plan.make("monday", "cuda", "full", ["n1", "n2"])
+    path = tmp_path / "job.json"
+    path.write_text(engines.manifest(made, PodTerms("x:1", "claim", {"nvidia.com/gpu": "8"}, "lab")), encoding="utf-8")
+    subprocess.run([python, "-c", _HELD, path], check=True)
+    found = json.loads(path.read_text())
+    found["spec"]["completion"] = 2
+    path.write_text(json.dumps(found), encoding="utf-8")
+    assert subprocess.run([python, "-c", _HELD, path], capture_output=True, check=False).returncode != 0
+
+
+def test_reframe_lets_a_host_answer(python: Path, tmp_path: Path) -> None:
+    """The record lies in the sweep's folder, and its figures are those of ReFrame's report."""
+    plan.make("monday", "cpu", "tiny", ["n1"], without=["doctor", "smoke"]).keep(tmp_path / "sweep")
+    check = ROOT / "fleet" / "reframe" / "fleet_check.py"
+    chosen = ["-S", f"sweep={tmp_path / 'sweep'}", "-S", f"python={sys.executable}", "-S", "host=n1"]
+    own = ["-r", f"--prefix={tmp_path}", f"--report-file={tmp_path / 'report.json'}"]
+    words = [str(python.parent / "reframe"), "-c", str(check), *chosen, *own]
+    ended = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    (card,) = answers.gather(tmp_path / "sweep").hosts["n1"].cards
+    report = (tmp_path / "report.json").read_text(encoding="utf-8")
+    assert all(f"{key.name}_card0" in report for key in card.seconds) and card.replayed

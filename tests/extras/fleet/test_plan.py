@@ -1,0 +1,108 @@
+"""A plan: hosts as schedulers write them, in an order that is drawn, in one file that is read as strictly as it was written."""
+
+from __future__ import annotations
+
+import json
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+
+from stackproof.base.errors import Refusal
+from stackproof.extras.fleet import plan, rules
+
+
+@pytest.mark.parametrize(
+    ("text", "hosts"),
+    [
+        ("a", ["a"]),
+        ("a,b c", ["a", "b", "c"]),
+        ("node[01-03,7],login1", ["node01", "node02", "node03", "node7", "login1"]),
+        ("r[1-2]n[08-09].site.org", ["r1n08.site.org", "r1n09.site.org", "r2n08.site.org", "r2n09.site.org"]),
+    ],
+)
+def test_lists_of_hosts_are_expanded(text: str, hosts: list[str]) -> None:
+    """Ranges keep their zeros, several brackets multiply."""
+    assert plan.expanded(text) == hosts
+
+
+@pytest.mark.parametrize(
+    "text", ["a[", "a]b", "a[3-1]", "a[x]", "a[1-]", "-x", "a;b", "a[1-99999999]", "$(id)", "a[[1]]"]
+)
+def test_what_is_no_list_is_refused(text: str) -> None:
+    """In a sentence, before anything is started."""
+    with pytest.raises(Refusal):
+        plan.expanded(text)
+
+
+@pytest.mark.parametrize(("kind", "profile"), [("cpu", "tiny"), ("cuda", "full"), ("of tomorrow", "full")])
+def test_what_nobody_names_follows_from_the_device(kind: str, profile: str) -> None:
+    """A CPU takes the small profile, every card the whole one."""
+    assert rules.usual(kind) == profile
+
+
+def test_the_order_is_drawn_and_kept(tmp_path: Path) -> None:
+    """A sweep in the order of racks would take heat for slowness; the plan says in which order it is."""
+    hosts = [f"n{number}" for number in range(50)]
+    made = plan.make("x", "cpu", "tiny", hosts, seed=3)
+    assert sorted(made.hosts) == sorted(hosts) and list(made.hosts) != hosts
+    made.keep(tmp_path)
+    assert plan.load(tmp_path) == made
+
+
+def test_a_folder_has_one_plan(tmp_path: Path) -> None:
+    """Records of two sets of hosts never lie in one folder."""
+    first = plan.make("x", "cpu", "tiny", ["a"])
+    first.keep(tmp_path)
+    plan.make("x", "cpu", "tiny", ["a"]).keep(tmp_path)
+    assert plan.load(tmp_path) == first
+    for other in (
+        plan.make("x", "cpu", "tiny", ["b"]),
+        plan.make("x", "cpu", "full", ["a"]),
+        plan.make("x", "cuda", "tiny", ["a"]),
+    ):
+        with pytest.raises(Refusal, match="plan of other hosts or other work"):
+            other.keep(tmp_path)
+
+
+def test_what_is_left_out_must_be_something(tmp_path: Path) -> None:
+    """A slip is refused with the nearest name."""
+    assert plan.make("x", "cpu", "tiny", ["a"], without=["gemm-float32", "convolution"]).without
+    with pytest.raises(Refusal, match="did you mean 'smoke'"):
+        plan.make("x", "cpu", "tiny", ["a"], without=["smok"])
+
+
+def test_patterns_are_those_that_are_replayed() -> None:
+    """The table names them, because a plan is judged where no torch is."""
+    kernels = pytest.importorskip("stackproof.extras.fleet.kernels")
+    assert tuple(kernels.PATTERNS) == rules.load().values.patterns
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"hosts": ["-o"]}, {"hosts": ["a", "a"]}, {"hosts": "a"}, {"schema": "x"}, {"command": "rm"}, {"profile": "huge"}],
+)
+def test_a_plan_that_was_edited_badly_is_refused(tmp_path: Path, change: dict[str, object]) -> None:
+    """Keys that are unknown, wrong words and names that are none."""
+    path = plan.make("x", "cpu", "tiny", ["a"]).keep(tmp_path)
+    path.write_text(json.dumps(json.loads(path.read_text()) | change), encoding="utf-8")
+    with pytest.raises(Refusal):
+        plan.load(tmp_path)
+
+
+def test_nobody_is_no_plan() -> None:
+    """The sentence says how hosts are named."""
+    with pytest.raises(Refusal, match="--hosts"):
+        plan.make("x", "cpu", "tiny", [])
+
+
+@pytest.mark.parametrize("count", [2, 5, 8])
+def test_rounds_are_all_pairs_once(count: int) -> None:
+    """N - 1 rounds (N with an odd number, in which one rests) hold every pair once, and nobody twice in a round."""
+    hosts = [f"n{number}" for number in range(count)]
+    made = plan.rounds(hosts, 99, seed=4)
+    for one in made:
+        named = [host for pair in one for host in pair]
+        assert len(set(named)) == len(named) == count - count % 2
+    met = [frozenset(pair) for one in made for pair in one]
+    assert len(set(met)) == len(met) and set(met) == {frozenset(pair) for pair in combinations(hosts, 2)}

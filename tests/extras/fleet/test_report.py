@@ -1,0 +1,148 @@
+"""A judged fleet told: in a terminal, as a page, as JSON, for Prometheus, as a picture; with pseudonyms, and never as what is obeyed."""
+
+from __future__ import annotations
+
+import dataclasses
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+from stackproof.base.errors import Refusal
+from stackproof.extras.fleet import draining, judgement, picture, prometheus, redact, report, sweep
+from stackproof.extras.fleet.judgement import FleetJudgement
+from stackproof.record.records import Verdict
+
+from ..nights.nodes.test_prometheus import parsed
+from .making import KERNELS, SUBJECTS, MadeHost, fleet
+from .test_judge import duel
+
+SECRET = b"k" * 32
+
+
+@pytest.fixture
+def judged(tmp_path: Path) -> FleetJudgement:
+    """A fleet with one host of each kind; the slow one is confirmed."""
+    odd = (
+        MadeHost("slow1", slow={SUBJECTS[0]: 1.4}),
+        MadeHost("wrong1", digests={KERNELS[0]: "0000000000000002"}),
+        MadeHost("driver1", facts={"driver.nvidia-smi": "560"}),
+    )
+    folder = fleet(tmp_path, 12, *odd, silent=("dead1",))
+    duel(folder, Verdict.FAILED, "slow1", SUBJECTS[0])
+    return sweep.judged(folder)
+
+
+def test_confirmed_and_open_are_never_in_one_list(judged: FleetJudgement) -> None:
+    """The slow host stands under what is confirmed, the wrong one under what is not, and only the first may be drained."""
+    told = report.terminal(judged, "FOLDER")
+    confirmed = told.index("slow, confirmed beside a healthy host")
+    assert (
+        told.index("compute wrong by the records, not confirmed yet")
+        < told.index("wrong1:")
+        < confirmed
+        < told.index("slow1:")
+    )
+    assert [line.split()[2] for line in draining.lines(judged)] == ["NodeName=slow1"]
+    assert "fleet -- duel FOLDER --launch" in told
+    assert report.markdown(judged).startswith("# ")
+
+
+def test_json_is_read_back_as_it_was(judged: FleetJudgement, tmp_path: Path) -> None:
+    """The file is all that a page needs; one that is damaged, or has another shape, is refused."""
+    path = tmp_path / judgement.NAME
+    path.write_text(judgement.as_json(judged), encoding="utf-8")
+    assert judgement.read(path) == judged
+    for text in ("{", "[]", '{"schema": "x"}', judgement.as_json(judged).replace('"z":', '"zz":')):
+        path.write_text(text, encoding="utf-8")
+        with pytest.raises(Refusal):
+            judgement.read(path)
+
+
+def test_prometheus_has_every_host_and_card(judged: FleetJudgement) -> None:
+    """The word on each host, and each card's ratio in each subject."""
+    found = parsed(prometheus.text(judged))
+    own = f'fleet="{judged.fleet}"'
+    assert found[f'stackproof_fleet_hosts{{{own},standing="wrong"}}'] == 1
+    assert found[f'stackproof_fleet_host{{{own},node="slow1",standing="slow"}}'] == 1
+    assert found[f'stackproof_fleet_host_confirmed{{{own},node="slow1"}}'] == 1
+    assert found[f'stackproof_fleet_ratio{{{own},node="slow1",card="0",subject="{SUBJECTS[0]}"}}'] == pytest.approx(
+        1.4, abs=0.02
+    )
+
+
+def test_the_picture_has_a_strip_a_subject_and_names_outliers(judged: FleetJudgement) -> None:
+    """It is one well-formed image whose title is the headline."""
+    root = ET.fromstring(picture.svg(judged))
+    texts = [one.text or "" for one in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert set(SUBJECTS) <= set(texts)
+    assert any(text.startswith(("slow1 +4", "slow1 +3")) for text in texts)
+    title = root.find("{http://www.w3.org/2000/svg}title")
+    assert title is not None and title.text == judged.headline
+
+
+def test_every_host_is_in_the_picture(judged: FleetJudgement) -> None:
+    """Also those that no strip shows: unlike ones, and those that left nothing."""
+    drawn = picture.svg(judged)
+    titles = [one.text or "" for one in ET.fromstring(drawn).iter("{http://www.w3.org/2000/svg}title")]
+    for host in judged.hosts:
+        assert f"{host.host}: {host.standing.value}" in titles
+    assert "1 not reached" in drawn and "12 proved" in drawn
+
+
+@pytest.mark.parametrize("count", [0, 1, 2])
+def test_a_fleet_of_one_has_a_picture(tmp_path: Path, count: int) -> None:
+    """A host that is compared with nobody is drawn all the same."""
+    root = ET.fromstring(picture.svg(sweep.judged(fleet(tmp_path, count, silent=("gone",) if not count else ()))))
+    assert len(list(root.iter("{http://www.w3.org/2000/svg}rect"))) == max(count, 1)
+
+
+def test_ten_thousand_hosts_are_one_small_picture(judged: FleetJudgement) -> None:
+    """What is proved is drawn in one path, what is not is named; all lie within the picture."""
+    many = tuple(dataclasses.replace(judged.hosts[0], host=f"m{number}") for number in range(10000))
+    drawn = picture.svg(dataclasses.replace(judged, hosts=(*many, *judged.hosts)))
+    assert len(drawn) < 400_000 and "slow1: slow" in drawn
+
+
+def test_pseudonyms_are_stable_and_nobody_is_named(judged: FleetJudgement) -> None:
+    """The same key gives the same pseudonyms, another one others; no text holds a name, and a pseudonym drains nobody by name."""
+    hidden = redact.redacted(judged, SECRET)
+    assert hidden == redact.redacted(judged, SECRET) != redact.redacted(judged, b"x" * 32)
+    told = "".join((report.terminal(hidden), report.markdown(hidden), judgement.as_json(hidden), picture.svg(hidden)))
+    told += prometheus.text(hidden)
+    assert not [host.host for host in judged.hosts if host.host in told]
+    assert redact.pseudonym("slow1", SECRET) in told
+    assert [host.standing for host in sorted(hidden.hosts, key=lambda one: one.reason)] != []
+    assert hidden.counts == judged.counts
+
+
+def test_homes_users_and_addresses_go_too(tmp_path: Path) -> None:
+    """What stands in a reason is cleaned like the rest."""
+    folder = fleet(tmp_path, 4, MadeHost("ill.site.org", verdict=Verdict.FAILED))
+    path = folder / "records" / "ill.site.org.json"
+    path.write_text(
+        path.read_text().replace('"a reason"', '"ill: /home/alice/x of bob@site.org at 10.1.2.3"'), encoding="utf-8"
+    )
+    reason = next(
+        host.reason for host in redact.redacted(sweep.judged(folder), SECRET).hosts if host.reason.startswith("doctor")
+    )
+    assert not any(word in reason for word in ("alice", "bob", "10.1.2.3", "ill"))
+
+
+def test_the_key_is_private_and_made_once(tmp_path: Path) -> None:
+    """Who has it can tell who is who; a file of another kind is no key."""
+    path = tmp_path / "own.key"
+    first = redact.key(path)
+    assert redact.key(path) == first and path.stat().st_mode & 0o077 == 0
+    path.write_text("short")
+    with pytest.raises(Refusal, match="no key of pseudonyms"):
+        redact.key(path)
+
+
+def test_a_reason_to_drain_cannot_hold_a_command(judged: FleetJudgement) -> None:
+    """Whatever a judgement in a file says: what a shell would obey is not in the line, and it is one word of scontrol."""
+    hostile = 'gemm\'; rm -rf $(pwd) `id` "x" | & > <\n\x1b[31m'
+    (slow,) = (host for host in judged.hosts if host.host == "slow1")
+    confirmed = dataclasses.replace(slow.findings[0], subject=hostile, sentence=f"duel: {hostile}", duel="confirmed")
+    words = draining.command(dataclasses.replace(slow, findings=(confirmed,)))
+    assert len(words) == 5 and not set(words[-1]) & set("'\"`$;|&<>\n\x1b\\")

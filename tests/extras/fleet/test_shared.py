@@ -1,0 +1,88 @@
+"""A folder that hosts share may be full, gone or slow: a record is tried again, given up in time, and lies on the host then."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+from stackproof.base.errors import Refusal
+from stackproof.extras.fleet import answers, shared
+from stackproof.record import records
+from stackproof.record.records import Record
+
+from .making import MadeHost, record
+
+MADE = record(MadeHost("n1"))
+
+
+@pytest.fixture(autouse=True)
+def own_temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is rescued lies with the test."""
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+
+
+def keep(path: Path, said: list[str]) -> Path:
+    """Keep a record without much patience."""
+    return shared.keep(MADE, path, said.append, patience_s=0.3, pause_s=0.01)
+
+
+def test_a_record_is_written_where_all_write(tmp_path: Path) -> None:
+    """At once, and nothing is said."""
+    said: list[str] = []
+    assert answers.read(keep(tmp_path / "n1.json", said), "n1").host == "n1"
+    assert said == []
+
+
+def test_a_full_disk_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After three tries the record lies on this host, and the sentence says where."""
+    path, right = tmp_path / "n1.json", records.write
+
+    def full(one: Record, to: Path) -> None:
+        if to == path:
+            raise Refusal(f"{to}: the record cannot be written (No space left on device)")
+        right(one, to)
+
+    monkeypatch.setattr(records, "write", full)
+    said: list[str] = []
+    with pytest.raises(Refusal, match="No space left.*lies on this host as .*n1.json"):
+        keep(path, said)
+    assert len(said) == 3
+    (rescued,) = (tmp_path / "tmp").rglob("n1.json")
+    assert answers.read(rescued, "n1").host == "n1"
+
+
+def test_a_stale_folder_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A handle that is stale once, as after a server came back, costs one pause."""
+    turns, right = iter((OSError(116, "Stale file handle"), None)), records.write
+
+    def stale(one: Record, to: Path) -> None:
+        if error := next(turns):
+            raise error
+        right(one, to)
+
+    monkeypatch.setattr(records, "write", stale)
+    said: list[str] = []
+    assert keep(tmp_path / "n1.json", said).is_file()
+    assert len(said) == 1 and "Stale file handle" in said[0]
+
+
+def test_a_server_that_is_gone_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A write that never comes back is left behind in time, and not tried a second time."""
+    path, right = tmp_path / "n1.json", records.write
+    monkeypatch.setattr(records, "write", lambda one, to: time.sleep(3) if to == path else right(one, to))
+    began = time.monotonic()
+    with pytest.raises(Refusal, match="slow or gone.*lies on this host"):
+        keep(path, [])
+    assert time.monotonic() - began < 2.5
+    monkeypatch.undo()
+
+
+def test_a_host_begins_although_it_cannot_say_so(tmp_path: Path) -> None:
+    """The marker is a help to who judges; without it the work goes on."""
+    (tmp_path / "file").touch()
+    assert shared.mark(tmp_path / "records" / "n1.started") == ""
+    assert "Not a directory" in shared.mark(tmp_path / "file" / "records" / "n1.started")

@@ -1,0 +1,84 @@
+"""A folder of a sweep: without a plan nothing says who was to answer, and what is of another sweep is named and left out."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from stackproof.base.errors import Refusal
+from stackproof.extras.fleet import plan, sweep
+from stackproof.extras.fleet.judgement import Standing
+
+from .making import SUBJECTS, MadeHost, fleet, leave
+
+
+def test_without_a_plan_nobody_is_proved(tmp_path: Path) -> None:
+    """Eight equal hosts are undecided: a ninth would not be missed. `--hosts` says who was to answer."""
+    folder = fleet(tmp_path, 8)
+    (folder / plan.NAME).unlink()
+    found = sweep.judged(folder)
+    assert found.counts == {Standing.UNDECIDED: 8} and found.exit_code == 6
+    assert found.hosts[0].reason.startswith(
+        "nothing says who was to answer: make a plan first, or name them with --hosts"
+    )
+    assert sweep.judged(folder, "n[01-08]").exit_code == 0
+    assert sweep.judged(folder, "n[01-09]").counts == {Standing.NOT_REACHED: 1, Standing.PROVED: 8}
+
+
+def test_without_a_plan_all_of_the_profile_is_wanted(tmp_path: Path) -> None:
+    """What a lost plan had left out is not known, so it is lacking."""
+    folder = fleet(tmp_path, 6, without=("smoke",))
+    (folder / plan.NAME).unlink()
+    found = sweep.judged(folder, "n[01-06]")
+    assert found.counts == {Standing.INCOMPLETE: 6} and "smoke is skipped, not passed" in found.hosts[0].reason
+
+
+def test_records_of_several_sweeps_are_not_one(tmp_path: Path) -> None:
+    """Without a plan most of them say which sweep it is; the others are named with theirs, and left out."""
+    folder = fleet(tmp_path, 8)
+    (folder / plan.NAME).unlink()
+    leave(folder, *(MadeHost(f"n0{number}", plan="e" * 16) for number in range(1, 4)))
+    found = sweep.judged(folder, "n[01-08]")
+    assert found.counts == {Standing.NOT_REACHED: 3, Standing.PROVED: 5}
+    assert f"is of another plan ({'e' * 16}, and the sweep's is " in found.hosts[0].reason
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"hosts": []}, "'hosts' is empty"), ({"id": ""}, "'id' is empty"), ({"made": ""}, "'made' is empty"), ({"id": "x"}, "id"),
+        ({"made": "soon"}, "made"), ({"made": "2027-01-01T00:00:00"}, "made"), ({"cards": -1}, "cards"), ({"hosts": None}, "hosts"),
+        ({"stack": "cpuu"}, "did you mean 'cpu'"),
+    ],
+)  # fmt: skip
+def test_a_plan_that_says_nothing_is_refused(tmp_path: Path, change: dict[str, object], said: str) -> None:
+    """Of no hosts, without an id, or of no time: records could not be held against it."""
+    path = fleet(tmp_path, 6) / plan.NAME
+    path.write_text(json.dumps(json.loads(path.read_text()) | change), encoding="utf-8")
+    with pytest.raises(Refusal, match=said):
+        sweep.judged(tmp_path)
+
+
+@pytest.mark.parametrize("count", [8, 20, 64])
+@pytest.mark.parametrize("share", [1.03, 1.3])
+def test_a_slow_majority_is_not_silent(tmp_path: Path, count: int, share: float) -> None:
+    """All but one are slow, so the middle is: they may be proved only beside a note that says who is faster, and by how much."""
+    slow = [MadeHost(f"s{number:02}", slow={SUBJECTS[0]: share}) for number in range(count - 1)]
+    found = sweep.judged(fleet(tmp_path, 1, *slow))
+    told = [note for note in found.notes if "faster than the other" in note or "two populations" in note]
+    assert told and SUBJECTS[0] in told[0], found.notes
+    assert f"faster than the other {count - 1} in {SUBJECTS[0]} (n01)" in told[0] or Standing.PROVED not in found.counts
+
+
+def test_equal_hosts_are_not_said_to_be_fast(tmp_path: Path) -> None:
+    """No note where nobody is odd."""
+    assert not sweep.judged(fleet(tmp_path, 64)).notes
+
+
+def test_what_is_left_out_contradicts_nobody_who_is_proved(tmp_path: Path) -> None:
+    """Hosts are proved without it; the note does not say that nothing is proved."""
+    found = sweep.judged(fleet(tmp_path, 6, without=("smoke",)))
+    assert found.notes == ("the plan leaves out smoke: whoever is proved is so without",)
+    assert found.counts == {Standing.PROVED: 6}

@@ -1,0 +1,71 @@
+"""How far a figure has come since the first anchor: what creeps, and what a new anchor would hide."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable
+
+import pytest
+
+from stackproof.extras.nights.drift.longterm import LongTerm
+from stackproof.extras.nights.drift.nights import ANCHOR, FORMER, Measured, NightSide
+from stackproof.extras.nights.drift.rules import SeriesKind
+from stackproof.record.records import Record
+from tests.extras.nights.drift.nightly import KEY, judged, record
+
+NIGHTS, RENEWED = 120, 60
+
+
+def story(
+    today: Callable[[int], float], machine: Callable[[int], float], chained: int, first: str = "a"
+) -> list[Record]:
+    """Return nights whose anchor is made anew half-way, from today's code of that night; `chained` nights measure both."""
+    dice, found = random.Random(3), []
+    for day in range(NIGHTS):
+        anew = day >= RENEWED
+
+        def side(level: float, day: int = day) -> list[float]:
+            return [1e-3 * math.exp(level + machine(day) + dice.gauss(0, 0.003)) for _ in range(4)]
+
+        facts = {ANCHOR: ("b" if anew else first) * 64}
+        one = record(day, side(today(day)), side(today(RENEWED) if anew else 0.0), facts)
+        if anew and day < RENEWED + chained:
+            one.provenance[FORMER] = first * 64
+            one.measurements.append(NightSide(KEY, "float32", Measured.FORMER, tuple(side(0.0))).row())
+        found.append(one)
+    return found
+
+
+def far(records: list[Record]) -> LongTerm:
+    """Return what is said of the only figure."""
+    (found,) = judged(records).long_terms
+    return found
+
+
+@pytest.mark.parametrize("chained", [10, 0])
+def test_a_loss_that_creeps_is_stated_whatever_anchors_do(chained: int) -> None:
+    """Six per cent in 120 nights, by 0.05 % a night, with a new anchor half-way: chained or not, users have lost six."""
+    found = far(story(lambda day: 0.0005 * day, lambda _: 0.0, chained))
+    assert found.clear and found.size == pytest.approx(0.0005 * (NIGHTS - 6), abs=0.006)
+    assert "slower than the first anchor on 2026-01-01" in found.sentence
+    assert (SeriesKind.RATIO in found.parts) is (chained > 0)
+
+
+def test_a_step_of_the_machine_long_ago_is_the_anchors_part() -> None:
+    """A step that is older than any scan looks is in the anchor's part, and not in that of the code."""
+    found = far(story(lambda _: 0.0, lambda day: 0.04 * (day >= 20), 10))
+    assert found.clear and found.size == pytest.approx(0.04, abs=0.006)
+    assert found.parts[SeriesKind.ANCHOR] == pytest.approx(0.04, abs=0.006)
+    assert abs(found.parts[SeriesKind.RATIO]) < 0.006
+
+
+def test_quiet_nights_have_not_come_far() -> None:
+    """Noise is no change, and is said to be none."""
+    found = far(story(lambda _: 0.0, lambda _: 0.0, 10))
+    assert not found.clear and "within noise" in found.sentence
+
+
+def test_few_nights_say_nothing() -> None:
+    """Before there are twenty nights there is no first and no last."""
+    assert judged(story(lambda _: 0.0, lambda _: 0.0, 0)[:19]).long_terms == []

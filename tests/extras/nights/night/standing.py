@@ -1,0 +1,55 @@
+"""Stands in for a night that is under way: what its stages ask of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
+
+from stackproof.extras.nights.night import ledger, plan
+from stackproof.extras.nights.night.anchors import Anchors, FrozenSide
+from stackproof.extras.nights.night.ledger import Ledger
+from stackproof.extras.nights.night.night import NightRequest
+from stackproof.record.records import Verdict
+from stackproof.record.writer import Outputs
+from stackproof.runner.verbs import StageOutcome
+from stackproof.stack import stacks
+from tests.extras.nights.drift.nightly import FACTS
+
+ANCHORS = Anchors(FrozenSide(date(2026, 1, 1), "c" * 40, "1" * 64, "2" * 64))
+
+
+def ledger_in(folder: Path) -> Ledger:
+    """Begin the record of a night."""
+    facts = {**FACTS, "stack": "cpu", "anchor": ANCHORS.anchor.digest}
+    return ledger.opened("cpu", facts, Outputs(folder), lambda text: None)
+
+
+def request(folder: Path, **changes: object) -> NightRequest:
+    """Return a request for a night of the cpu stack."""
+    wanted = {"profile": "fast", "pause": 0.0, "site": folder / "site", **changes}
+    return NightRequest(stacks.load("cpu"), folder, ANCHORS, plan.load(), **wanted)  # type: ignore[arg-type]
+
+
+@dataclass
+class Night:
+    """Takes what stages add; suites and verbs pass unless a test says otherwise."""
+
+    ledger: Ledger
+    results: Path
+    minutes: float = 10.0
+    words: list[tuple[str, ...]] = field(default_factory=list)
+
+    @property
+    def asked(self) -> NightRequest:
+        """What was asked of it."""
+        return request(self.results, minutes=self.minutes)
+
+    def suite(self, *words: str, log: str) -> StageOutcome:
+        """Take what is asked."""
+        self.words.append(words)
+        return StageOutcome(Verdict.PASSED, "seen")
+
+    def add(self, name: str, began: float, ended: StageOutcome) -> None:
+        """Take over how a stage ended."""
+        self.ledger.add(ledger.Check(name, ended.verdict, ended.reason, 1.0, dict(ended.figures)))

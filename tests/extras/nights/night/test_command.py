@@ -1,0 +1,189 @@
+"""The verb `night`: a real short one, its record, what it refuses, and its anchor."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from stackproof import ROOT
+from stackproof.cli import main
+from stackproof.extras.nights.night import command as night as verb
+from stackproof.extras.nights.drift.nights import Measured, nights
+from stackproof.gate import commits, variants
+from stackproof.extras.nights.night import anchors, ledger, night
+from stackproof.record import records, store
+from stackproof.record.records import Check, Figure, Verdict
+from stackproof.record.writer import Outputs
+from stackproof.stack import stacks
+
+PYTHON = os.environ.get("STACKPROOF_SIDE", sys.executable)
+SHORT = (
+    "--only",
+    "gemm-float32",
+    "--launches",
+    "1",
+    "--pause",
+    "0",
+    "--without",
+    "smoke",
+    "--without",
+    "verify",
+    "--without",
+    "site",
+)
+
+
+def test_the_menu_of_stages_is_the_night_s() -> None:
+    """The parser knows them without importing the room."""
+    assert verb._STAGES == night.STAGES
+
+
+def test_the_page_of_nights_names_the_stages() -> None:
+    """The table under `--without` has the words that it takes, in their order."""
+    lines = (ROOT / "docs" / "nights.md").read_text(encoding="utf-8").splitlines()
+    rows = lines[lines.index("| stage | what it does | fails the night |") + 2 :]
+    assert tuple(row.split("`")[1] for row in rows[: len(night.STAGES)]) == night.STAGES
+    assert not rows[len(night.STAGES)].startswith("|")
+
+
+def test_without_numpy_it_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before anything is built."""
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert main(["night", "--stack", "cpu"]) == 2
+    assert "with numpy, which is not installed here; use `nox -s cpu-night`" in capsys.readouterr().err
+
+
+def test_every_stack_s_anchor_is_what_was_frozen() -> None:
+    """Each digest is held against this very repository; a clone without its history cannot say."""
+    if commits.git("rev-parse", "--is-shallow-repository").strip() == "true":
+        pytest.skip("this clone is shallow, so that the anchor's commit is not here")
+    held = [name for name in stacks.names() if anchors.load(stacks.load(name)).anchor.commit]
+    assert held == list(stacks.names())
+
+
+def test_an_anchor_needs_its_file(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """A new stack's first night says how it gets one."""
+    monkeypatch.setattr(verb, "_NEEDED", ())
+    monkeypatch.setattr(anchors, "file_of", lambda stack: tmp_path / "anchor.toml")
+    assert main(["night", "--stack", "cpu", "--results", str(tmp_path)]) == 2
+    assert "there is no anchor yet" in capsys.readouterr().err
+
+
+def stopped(results: Path, **facts: Figure) -> None:
+    """Leave the journal of a night of the cpu stack that was stopped after its first stage."""
+    given: dict[str, Figure] = {"profile": "regular", "device": ledger.FIRST, **facts}
+    ledger.opened("cpu", given, Outputs(results), print).add(Check("doctor", Verdict.PASSED, "seen", 1.0))
+
+
+def recalled(monkeypatch: pytest.MonkeyPatch, *words: str) -> argparse.Namespace:
+    """Return what a call of these words goes on with."""
+    seen: list[argparse.Namespace] = []
+
+    def hold(options: argparse.Namespace, stack: stacks.Stack) -> int:
+        seen.append(options)
+        return 0
+
+    monkeypatch.setattr(verb, "_NEEDED", ())
+    monkeypatch.setattr(verb, "_hold", hold)
+    assert main(["night", "--stack", "cpu", "--continue", *words]) == 0
+    return seen[0]
+
+
+def test_a_bare_continue_goes_on_with_what_the_journal_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The selection of the night that was stopped is that of the rest; what is said now counts, and is held against it later."""
+    asked: dict[str, Figure] = {"asked.launches": 2, "asked.pause": 0.0}
+    stopped(tmp_path, only="gemm-float32", without="verify site", **asked)
+    found = recalled(monkeypatch, "--results", str(tmp_path))
+    assert (found.only, found.without, found.launches, found.pause) == (["gemm-float32"], ["verify", "site"], 2, 0.0)
+    assert found.profile == "regular" and found.device == ""
+    other = recalled(monkeypatch, "--results", str(tmp_path), "--only", "gemm-bfloat16", "--launches", "1")
+    assert (other.only, other.launches, other.pause) == (["gemm-bfloat16"], 1, 0.0)
+
+
+def test_an_unpinned_night_needs_its_interpreter_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No interpreter is started because a record names it."""
+    stopped(tmp_path, pinned=False)
+    monkeypatch.setattr(verb, "_NEEDED", ())
+    assert main(["night", "--stack", "cpu", "--continue", "--results", str(tmp_path)]) == 2
+    assert "name its interpreter again" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--site", "{folder}"], "holds files and is no site"),
+        (["--device", "cuda:9"], "is not of this stack, which uses 'cpu'"),
+        (["--device", "1"], "names no type; write 'cpu:1'"),
+        (["--device", "cpu:9"], "does not exist: 1 visible"),
+    ],
+)
+def test_what_cannot_go_well_is_refused_at_once(
+    words: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A folder that is no site, and a device that is not there: before a stage runs, and without a record."""
+    monkeypatch.setattr(verb, "_NEEDED", ())
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").touch()
+    given = [word.format(folder=tmp_path / "mine") for word in words]
+    results = tmp_path / "results"
+    assert main(["night", "--stack", "cpu", "--unpinned", PYTHON, "--results", str(results), *given]) == 2
+    assert said in capsys.readouterr().err
+    assert not list(results.rglob("record.json"))
+
+
+def test_an_interpreter_without_torch_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A device can be asked only of what has the stack's torch."""
+    monkeypatch.setattr(verb, "_NEEDED", ())
+    bare = tmp_path / "python"
+    bare.write_text("#!/bin/sh\necho \"ModuleNotFoundError: No module named 'torch'\" >&2\nexit 1\n", encoding="utf-8")
+    bare.chmod(0o755)
+    words = ["--unpinned", str(bare), "--device", "cpu:0", "--results", str(tmp_path / "r")]
+    monkeypatch.setattr(variants, "require_interpreter", lambda path: None)
+    assert main(["night", "--stack", "cpu", *words]) == 3
+    said = capsys.readouterr().err
+    assert f"{bare}: cannot be asked which devices it sees" in said and "that has the torch of 'cpu'" in said
+
+
+@pytest.mark.slow
+def test_a_short_real_night(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two live sides, one of them this repository's frozen commit; the record is a night that the scan reads."""
+    monkeypatch.setattr(verb, "_NEEDED", ("numpy",))
+    monkeypatch.setenv(store.RESULTS, str(tmp_path))
+    path = tmp_path / "night.json"
+    words = [
+        "night",
+        "--stack",
+        "cpu",
+        "--unpinned",
+        PYTHON,
+        "--results",
+        str(tmp_path),
+        "--json",
+        str(path),
+        "--deadline-scale",
+        "10",
+    ]
+    code = main([*words, *SHORT])
+    record = records.read(path)
+    ended = {check.id: check.verdict for check in record.checks}
+    assert code == record.verdict.exit_code and code in (0, 6), record.checks
+    assert ended["figures"] is Verdict.PASSED and ended["scan"] is Verdict.SKIPPED
+    (found,), problems = nights(store.read(store.files([tmp_path / "cpu"], ("night",))))
+    ((key, sides),) = found.figures.items()
+    assert not problems and key.subject == "gemm-float32" and set(sides) == {Measured.TODAY, Measured.ANCHOR}
+    assert found.anchor == anchors.load(stacks.load("cpu")).anchor.digest
+    assert len(sides[Measured.TODAY]) == len(sides[Measured.ANCHOR]) >= 2
+    assert not (ROOT / "results" / "site").exists() or "site" in ended

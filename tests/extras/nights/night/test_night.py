@@ -1,0 +1,123 @@
+"""A night from first to last: which stages run, what ends it early, and how it goes on after a kill."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stackproof.extras.nights.night import confirm, night, sides, suites
+from stackproof.extras.nights.night.ledger import resumed
+from stackproof.extras.nights.night.night import NightRun
+from stackproof.record.records import Check, Measurement, Verdict
+from stackproof.record.writer import Outputs
+from stackproof.runner.verbs import StageOutcome
+from tests.extras.nights.drift.nightly import Story, judged, told
+
+from .standing import ledger_in, request
+
+ALL = ["doctor", "smoke", "verify", "figures", "scan", "told", "site"]
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> NightRun:
+    """A night whose stages all pass at once."""
+    passed = StageOutcome(Verdict.PASSED, "seen")
+    monkeypatch.setattr(night, "_doctor", lambda stack: passed)
+    monkeypatch.setattr(night, "_site", lambda run: passed)
+    monkeypatch.setattr(NightRun, "suite", lambda self, *words, log: passed)
+    monkeypatch.setattr(suites, "verify", lambda run: _add(run, "verify"))
+    monkeypatch.setattr(sides, "measured", _measured)
+    monkeypatch.setattr(confirm, "look", lambda *words: judged(told(Story(count=20))))
+    return NightRun(request(tmp_path), ledger_in(tmp_path))
+
+
+def _add(run: NightRun, name: str, verdict: Verdict = Verdict.PASSED) -> None:
+    if not run.ledger.ended(name):
+        run.ledger.add(Check(name, verdict, "seen", 1.0))
+
+
+def _measured(run: NightRun) -> None:
+    run.ledger.record.measurements = [Measurement("gemm", "tiny", "", 1, "night", "s/TFLOP", 1.0, [1.0])]
+    _add(run, "figures")
+
+
+def names(run: NightRun) -> list[str]:
+    """Return the checks in order."""
+    return [check.id for check in run.ledger.record.checks]
+
+
+def test_all_stages_in_order(run: NightRun) -> None:
+    """One verdict for all."""
+    assert night.hold(run) is Verdict.PASSED
+    assert names(run) == ALL
+
+
+def test_what_was_not_asked_for_is_said(tmp_path: Path, run: NightRun) -> None:
+    """It is skipped, and never looks green."""
+    left_out = NightRun(request(tmp_path, without=("smoke", "verify")), run.ledger)
+    assert night.hold(left_out) is Verdict.PASSED
+    assert {check.id for check in run.ledger.record.checks if check.verdict is Verdict.SKIPPED} == {"smoke", "verify"}
+
+
+@pytest.mark.parametrize("verdict", [Verdict.UNAVAILABLE, Verdict.MISMATCHED])
+def test_a_stack_that_is_not_here_ends_it(run: NightRun, monkeypatch: pytest.MonkeyPatch, verdict: Verdict) -> None:
+    """Nothing after it could be right."""
+    monkeypatch.setattr(NightRun, "suite", lambda self, *words, log: StageOutcome(verdict, "no card"))
+    assert night.hold(run) is verdict
+    assert names(run) == ["doctor", "smoke"]
+
+
+def test_a_failed_smoke_does_not_end_it(run: NightRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sides prove what they time by themselves; the night has failed all the same."""
+    monkeypatch.setattr(NightRun, "suite", lambda self, *words, log: StageOutcome(Verdict.FAILED, "a gradient"))
+    assert night.hold(run) is Verdict.FAILED
+    assert names(run) == ALL
+
+
+def test_it_goes_on_where_it_was_killed(tmp_path: Path, run: NightRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stages that ended are not run again, whatever stage it died in."""
+
+    def dies(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    asked = list[str]()
+
+    def suite(self: NightRun, *words: str, log: str) -> StageOutcome:
+        asked.append(log)
+        return StageOutcome(Verdict.PASSED, "seen")
+
+    monkeypatch.setattr(NightRun, "suite", suite)
+    monkeypatch.setattr(sides, "measured", dies)
+    assert night.hold(run) is Verdict.INTERRUPTED
+    assert names(run) == ["doctor", "smoke", "verify"]
+    monkeypatch.setattr(sides, "measured", _measured)
+    again = NightRun(run.asked, resumed("cpu", run.ledger.record.provenance, Outputs(tmp_path), print))
+    assert night.hold(again) is Verdict.PASSED
+    assert names(again) == ALL and asked == ["smoke"]
+
+
+def test_a_disturbed_night_is_not_looked_at(run: NightRun) -> None:
+    """What it would tell is not the stack's."""
+    run.ledger.record.provenance["disturbed"] = "foreign load"
+    night.hold(run)
+    assert "told" not in names(run)
+    assert next(check for check in run.ledger.record.checks if check.id == "scan").verdict is Verdict.SKIPPED
+
+
+def test_each_suspicion_is_put_to_a_gate_once(run: NightRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The gate is asked as the suspicion says, with the night's profile; an open one is said."""
+    asked = list[tuple[str, ...]]()
+
+    def verb(self: NightRun, *words: str, log: str) -> StageOutcome:
+        asked.append(words)
+        return StageOutcome(Verdict.INCONCLUSIVE, "it cannot say")
+
+    monkeypatch.setattr(NightRun, "verb", verb)
+    monkeypatch.setattr(confirm, "look", lambda *words: judged(told(Story(code=(50, 0.1), count=52))))
+    night.hold(run)
+    night.hold(run)
+    (words,) = asked
+    assert words[:2] == ("gate", "--base") and words[-4:] == ("--profile", "fast", "--minutes", "15.0")
+    open_ = next(check for check in run.ledger.record.checks if check.id == "confirm::gemm-float32 ratio")
+    assert open_.verdict is Verdict.SKIPPED and open_.reason.startswith("stays open")

@@ -1,0 +1,74 @@
+"""The part of `verify` that fits: suites until the time is over, and what was left out comes first in the next night."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from stackproof.extras.nights.night import suites
+from stackproof.record import page
+from stackproof.record.records import Check, Verdict
+from stackproof.record.writer import Outputs
+from stackproof.runner.verbs import StageOutcome
+
+from .standing import Night, ledger_in
+
+
+def ran(
+    folder: Path, clock: list[float], monkeypatch: pytest.MonkeyPatch, minutes: float = 10.0
+) -> tuple[Night, list[str]]:
+    """Run the suites of a night; each takes as many seconds as the clock says."""
+    night, asked, now = Night(ledger_in(folder), folder, minutes=minutes), list[str](), [0.0]
+
+    def suite(*words: str, log: str) -> StageOutcome:
+        asked.append(words[2])
+        now[0] += clock.pop(0) if clock else 0.0
+        return StageOutcome(Verdict.PASSED, "seen")
+
+    monkeypatch.setattr(suites, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(suites.suites, "of_verb", lambda verb: ("data", "models", "rng"))
+    night.suite = suite  # type: ignore[method-assign]
+    suites.verify(night)  # type: ignore[arg-type]
+    return night, asked
+
+
+def verdicts(night: Night) -> dict[str, Any]:
+    """Return the words by check."""
+    return {check.id: check.verdict for check in night.ledger.record.checks}
+
+
+def test_all_that_fits_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each suite is a check of its own."""
+    night, asked = ran(tmp_path, [], monkeypatch)
+    assert asked == ["data", "models", "rng"]
+    assert set(verdicts(night).values()) == {Verdict.PASSED}
+
+
+def test_what_does_not_fit_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is skipped, with the reason, and never looks green."""
+    night, asked = ran(tmp_path, [601.0], monkeypatch)
+    assert asked == ["data"]
+    assert verdicts(night)["verify::models"] is Verdict.SKIPPED
+    assert "left out for time: 10 minutes were over" in night.ledger.record.checks[-1].reason
+
+
+def test_what_was_left_out_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that every suite has its turn, however slow the machine."""
+    night, _ = ran(tmp_path, [601.0], monkeypatch)
+    night.ledger.close(Verdict.PASSED, Outputs(tmp_path), page.markdown)
+    assert ran(tmp_path, [], monkeypatch)[1] == ["models", "rng", "data"]
+
+
+def test_a_suite_that_ended_is_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a kill the next ones go on."""
+    first = ledger_in(tmp_path)
+    first.add(Check("verify::data", Verdict.PASSED, "seen", 1.0))
+    night = Night(first, tmp_path)
+    asked = list[str]()
+    monkeypatch.setattr(suites.suites, "of_verb", lambda verb: ("data", "models"))
+    night.suite = lambda *words, log: asked.append(words[2]) or StageOutcome(Verdict.PASSED, "seen")  # type: ignore
+    suites.verify(night)  # type: ignore[arg-type]
+    assert asked == ["models"]

@@ -1,0 +1,70 @@
+"""What hosts have written: the newest of each kind counts, damage is told, and what is not ours is passed over."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from stackproof.base.errors import Refusal
+from stackproof.extras.nights.nodes import reading
+from stackproof.record.records import Verdict
+
+from .making import look, run
+
+
+def test_the_newest_of_each_verb_counts(tmp_path: Path) -> None:
+    """Whatever the order of the files, and each host for itself."""
+    run(tmp_path, verdict=Verdict.FAILED, started="2026-03-05T00:00:00+00:00")
+    run(tmp_path, started="2026-03-06T00:00:00+00:00")
+    run(tmp_path, node="gpu2", verdict=Verdict.HUNG)
+    look(tmp_path, "gpu2", "warning")
+    found = reading.gather([tmp_path])
+    assert {name: node.well for name, node in found.nodes.items()} == {"gpu1": True, "gpu2": False}
+    assert found.nodes["gpu1"].runs["cpu", "smoke", False].record.verdict is Verdict.PASSED
+    newer, older = (look(tmp_path, "gpu1", *levels, looked=when) for levels, when in LOOKS)
+    assert reading.gather([newer, older]).nodes["gpu1"].look == reading.gather([older, newer]).nodes["gpu1"].look
+
+
+LOOKS = (((), "2026-03-05T00:00:00Z"), (("problem",), "2026-03-04T00:00:00"))
+
+
+def test_a_problem_of_the_doctors_makes_a_node_unwell(tmp_path: Path) -> None:
+    """A warning does not; an answer that does not say of whom it is, is called by its file."""
+    found = reading.gather(
+        [look(tmp_path, None, "warning", name="a"), look(tmp_path, None, "problem", "note", name="b")]
+    )
+    assert {name: node.well for name, node in found.nodes.items()} == {"a": True, "b": False}
+    assert found.nodes["b"].look is not None and found.nodes["b"].look.worst.startswith("a problem")
+
+
+def test_a_gate_says_nothing_against_its_host(tmp_path: Path) -> None:
+    """What it found is about a change."""
+    assert reading.gather([run(tmp_path, verb="watch", verdict=Verdict.FAILED)]).nodes["gpu1"].well
+
+
+def test_what_processes_of_a_run_leave_is_not_looked_at(tmp_path: Path) -> None:
+    """A benchmark's file that is still empty is no damage."""
+    record = run(tmp_path)
+    left = tmp_path / "cpu" / "a-run" / "stage-0" / "worker-0" / "benchmark.json"
+    left.parent.mkdir(parents=True)
+    left.touch()
+    assert record.exists() and reading.gather([tmp_path]).damaged == []
+
+
+def test_what_is_not_ours_and_what_is_damaged(tmp_path: Path) -> None:
+    """In a folder the one is passed over, the other told; a file that is named is refused for either."""
+    run(tmp_path)
+    (tmp_path / "package.json").write_text("{}", encoding="utf-8")
+    (tmp_path / "list.json").write_text("[1]", encoding="utf-8")
+    (tmp_path / "cut.json").write_text('{"schema": "stackproof-rec', encoding="utf-8")
+    (tmp_path / "odd.json").write_text('{"schema": "stackproof.doctor/2", "present": 3}', encoding="utf-8")
+    edited = json.loads(run(tmp_path, node="gpu3").read_text(encoding="utf-8")) | {"verdict": "splendid"}
+    (tmp_path / "edited.json").write_text(json.dumps(edited), encoding="utf-8")
+    found = reading.gather([tmp_path])
+    assert set(found.nodes) == {"gpu1", "gpu3"}
+    assert [Path(said.partition(":")[0]).name for said in found.damaged] == ["cut.json", "edited.json", "odd.json"]
+    for name in ("package", "list", "cut", "odd", "edited", "absent"):
+        with pytest.raises(Refusal, match=f"{name}.json"):
+            reading.gather([tmp_path / f"{name}.json"])

@@ -1,0 +1,354 @@
+"""The folder: byte-equal, only what changed is written, nobody's files are touched, and every name in it is text."""
+
+from __future__ import annotations
+
+import json
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+from stackproof import ROOT
+from stackproof.base.errors import Refusal
+from stackproof.record import records as records_module
+from stackproof.record.records import Check, Figure, Record, Verdict
+from stackproof.extras.nights.site import build, runs, shelf
+from tests.extras.nights.drift import nightly
+
+from . import making
+from .making import TODAY
+from .test_html import Elements
+
+
+@pytest.fixture(scope="module")
+def records(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Eighty nights of two figures with a confirmed step, runs of suites, and one file that is no record."""
+    folder = making.store(tmp_path_factory.mktemp("store"), 80, 2)
+    runs = [making.suites("cpu", TODAY - timedelta(day), host=f"h{day}") for day in range(2)]
+    making.kept(folder, [*runs, making.suites("cuda", TODAY, Verdict.FAILED)])
+    return folder
+
+
+@pytest.fixture(scope="module")
+def site(records: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site of these records."""
+    out = tmp_path_factory.mktemp("site") / "out"
+    build.build(out, making.order(records))
+    return out
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Return every file of a site."""
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_two_builds_are_byte_equal(records: Path, site: Path, tmp_path: Path) -> None:
+    """The same records make the same folder, wherever it is written."""
+    build.build(tmp_path / "other", making.order(records))
+    assert contents(tmp_path / "other") == contents(site)
+
+
+def test_nothing_new_reads_no_record(records: Path, site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second build looks at names and times only."""
+    monkeypatch.setattr(build.shelf, "read", None)
+    done = build.build(site, making.order(records))
+    assert done.sentence is None and done.written == 0 and done.files == len(contents(site)) - 1
+
+
+def test_a_new_record_writes_its_pages_and_leaves_the_others(records: Path, tmp_path: Path) -> None:
+    """A run of one stack changes no page of a series; what lost its page is removed."""
+    folder, out = tmp_path / "store", tmp_path / "out"
+    folder.mkdir()
+    for path in records.iterdir():
+        (folder / path.name).write_bytes(path.read_bytes())
+    build.build(out, making.order(folder))
+    before = {path: path.stat().st_mtime_ns for path in out.rglob("*") if path.is_file()}
+    making.kept(folder, [making.suites("xpu", TODAY)])
+    done = build.build(out, making.order(folder))
+    touched = {path.relative_to(out).parts[0] for path, when in before.items() if path.stat().st_mtime_ns != when}
+    assert done.written and touched <= {
+        "index.html",
+        "runs.html",
+        "compare.html",
+        "data.json",
+        "badge",
+        "changes.html",
+        "site.manifest.json",
+    }
+    for number in range(12):
+        making.kept(folder, [making.suites("xpu", TODAY, host="busy", number=number)])
+    assert build.build(out, making.order(folder)).removed == 0
+    (folder / "0083.record.json").unlink()
+    assert build.build(out, making.order(folder)).removed > 0
+
+
+def test_a_day_later_other_cells_are_stale(records: Path, site: Path, tmp_path: Path) -> None:
+    """The day is an input: nothing new among the records, and still another site."""
+    out = tmp_path / "out"
+    build.build(out, making.order(records))
+    done = build.build(out, making.order(records, TODAY + timedelta(15)))
+    assert done.sentence and "stale" in done.sentence
+
+
+def targets(site: Path) -> Iterator[tuple[str, str]]:
+    """Yield each page and what it links to or loads."""
+    for path in site.rglob("*.html"):
+        for _, attributes in Elements(path.read_text(encoding="utf-8")).found:
+            for name in ("href", "src"):
+                if name in attributes:
+                    yield path.relative_to(site).as_posix(), attributes[name]
+
+
+def test_every_link_resolves_inside_the_folder(site: Path) -> None:
+    """No link leads out, none leads nowhere, and a fragment names an id."""
+    seen = 0
+    for page, target in targets(site):
+        split = urlsplit(target)
+        assert not split.scheme and not split.netloc, (page, target)
+        path = (site / page).parent / unquote(split.path) if split.path else site / page
+        assert path.resolve().is_file() and site.resolve() in path.resolve().parents, (page, target)
+        if split.fragment:
+            assert f"id={split.fragment}" in path.read_text(encoding="utf-8").replace('"', ""), (page, target)
+        seen += 1
+    assert seen > 300
+
+
+def test_records_lie_beside_their_pages_as_they_were_written(records: Path, site: Path) -> None:
+    """The JSON is the record's very bytes."""
+    originals = {path.read_bytes() for path in records.iterdir()}
+    copies = [path.read_bytes() for path in (site / "record").glob("*.json")]
+    assert len(copies) > 8 and set(copies) <= originals
+
+
+def test_what_is_confirmed_is_on_every_page_that_tells_of_it(site: Path) -> None:
+    """Changes, feed, data and the series name it with the gate's interval, the cause and the command."""
+    told = "+6.0 % [+5.0 %, +7.0 %] slower"
+    assert told in (site / "changes.html").read_text(encoding="utf-8")
+    entries = ET.parse(site / "feed.xml").getroot().findall("{http://www.w3.org/2005/Atom}entry")
+    assert len(entries) == 1 and told in "".join(entries[0].itertext())
+    data = json.loads((site / "data.json").read_text(encoding="utf-8"))
+    steps = [step for step in data["steps"] if step["said"].startswith("confirmed")]
+    assert [step["causes"] for step in steps] == [["code"]] and "--base" in steps[0]["command"]
+    assert told in (site / steps[0]["page"]).read_text(encoding="utf-8")
+
+
+def test_badges_are_pictures_with_word_and_day(site: Path) -> None:
+    """A badge says how many suites of a stack ended how and the day; one without records never ran; green is for whole stacks."""
+    badge = ET.parse(site / "badge" / "cuda.svg").getroot()
+    assert badge.attrib["aria-label"] == f"cuda: 1 suite failed, {TODAY}"
+    assert ET.parse(site / "badge" / "xpu.svg").getroot().attrib["aria-label"].startswith("xpu: ")
+    green = {path.stem for path in (site / "badge").iterdir() if "#1a7f37" in path.read_text(encoding="utf-8")}
+    assert green == {
+        path.stem
+        for path in (site / "badge").iterdir()
+        if f"4 of 4 suites passed, {TODAY}" in path.read_text(encoding="utf-8")
+    }
+
+
+@pytest.mark.parametrize(
+    ("count", "said"),
+    [(0, "No night has been measured yet, so nothing is known of slowdowns"), (1, "10 more nights needed before a slowdown can be seen")],
+)  # fmt: skip
+def test_few_nights_make_a_site_that_says_so(tmp_path: Path, count: int, said: str) -> None:
+    """Without a night, or with one, every page is there and says what is missing; "no slowdown" would be a claim."""
+    making.store(tmp_path / "store", count)
+    (tmp_path / "store").mkdir(exist_ok=True)
+    done = build.build(tmp_path / "out", making.order(tmp_path / "store"))
+    assert done.sentence and done.sentence.startswith(said) and "o confirmed" not in done.sentence
+    front = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+    assert ("There are no figures yet" in front) is (count == 0)
+    assert {"changes.html", "runs.html", "compare.html", "drill.html", "feed.xml"} <= set(contents(tmp_path / "out"))
+
+
+def test_hostile_names_stay_text_in_every_file(tmp_path: Path) -> None:
+    """No element, no attribute, no script and no path is made by a name; all of XML and JSON still parses."""
+    making.hostile(tmp_path / "store")
+    done = build.build(tmp_path / "out", making.order(tmp_path / "store"))
+    assert any("2026-13-41" in one for one in done.problems), done.problems
+    pages = list((tmp_path / "out").rglob("*.html"))
+    assert len(pages) > 10
+    for path in pages:
+        seen = Elements(path.read_text(encoding="utf-8"))
+        assert {"img", "style", "iframe"}.isdisjoint(tag for tag, _ in seen.found), path
+        assert all(attributes.get("src", "").endswith(".js") for tag, attributes in seen.found if tag == "script"), path
+        assert not any(name.startswith("on") for _, attributes in seen.found for name in attributes), path
+        assert not any(
+            re.match(r"\s*(javascript|data|https?):", attributes.get("href", "")) for _, attributes in seen.found
+        ), path
+    assert "onerror=alert(1)" in Elements((tmp_path / "out" / "index.html").read_text(encoding="utf-8")).text
+    for path in [tmp_path / "out" / "feed.xml", *(tmp_path / "out" / "badge").iterdir()]:
+        ET.parse(path)
+    json.loads((tmp_path / "out" / "data.json").read_text(encoding="utf-8"))
+    for path in (tmp_path / "out" / "data").iterdir():
+        text = path.read_text(encoding="utf-8")
+        assert (
+            "<" not in text and json.loads(text.removeprefix("stackproofData(").removesuffix(");\n"))["id"] == path.stem
+        )
+
+
+def test_somebodys_folder_is_left_alone(records: Path, tmp_path: Path) -> None:
+    """A folder with files that is no site is refused, and so is a manifest that names files outside."""
+    (tmp_path / "thesis.tex").write_text("mine", encoding="utf-8")
+    with pytest.raises(Refusal, match="is no site"):
+        build.build(tmp_path, making.order(records))
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{",
+        "[]",
+        '{"inputs": "x"}',
+        '{"inputs": "x", "files": {"../thesis.tex": "0"}}',
+        '{"inputs": "x", "files": {"/etc/passwd": "0"}}',
+    ],
+)
+def test_a_manifest_that_is_not_ours_removes_nothing(records: Path, tmp_path: Path, text: str) -> None:
+    """What stands in it is looked at before anything is removed or written."""
+    (tmp_path / "thesis.tex").write_text("mine", encoding="utf-8")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / build.MANIFEST).write_text(text, encoding="utf-8")
+    with pytest.raises(Refusal, match=r"site\.manifest\.json"):
+        build.build(tmp_path / "out", making.order(records))
+    assert (tmp_path / "thesis.tex").exists()
+
+
+def test_a_damaged_record_is_named_and_costs_only_itself(records: Path, tmp_path: Path) -> None:
+    """It stands among the problems of the first page, without the folders of this machine."""
+    folder = tmp_path / "store"
+    making.kept(folder, [making.suites("cpu", TODAY)])
+    (folder / "0009.record.json").write_text('{"verb": "smo', encoding="utf-8")
+    done = build.build(tmp_path / "out", making.order(folder))
+    assert len(done.problems) == 1 and done.problems[0].startswith("store/0009.record.json: is damaged")
+    front = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+    assert "is damaged or cut short" in front and str(tmp_path) not in front
+    again = build.build(tmp_path / "out", making.order(folder))
+    assert again.sentence is None and again.problems == done.problems and (folder / "0009.record.json").exists()
+
+
+def test_a_key_that_cannot_be_read_writes_nothing(tmp_path: Path) -> None:
+    """An empty site would look like one that nobody has signed for."""
+    folder = making.kept(tmp_path / "store", [making.suites("cpu", TODAY)])
+    with pytest.raises(Refusal, match="nope"):
+        build.build(tmp_path / "out", replace(making.order(folder), key=tmp_path / "nope"))
+    assert not (tmp_path / "out").exists()
+
+
+def test_each_change_has_an_id_of_its_own(tmp_path: Path) -> None:
+    """One figure stepped on one night in two series, and a gate of its own confirmed each: two entries, two anchors."""
+    story = nightly.Story(53, code=(50, 0.05), driver=(50, 0.05))
+    gates = [
+        nightly.gate(52, nightly.commit(49), nightly.commit(50), 1.05),
+        nightly.gate(52, "0049.record.json", "now", 1.05),
+    ]
+    folder = making.kept(tmp_path / "store", [*nightly.told(story), gates[0], later(gates[1])])
+    build.build(tmp_path / "out", making.order(folder))
+    atom = "{http://www.w3.org/2005/Atom}"
+    found = [entry.findtext(f"{atom}id") for entry in ET.parse(tmp_path / "out" / "feed.xml").iter(f"{atom}entry")]
+    assert len(found) == 2 and len(set(found)) == 2
+    page = (tmp_path / "out" / "changes.html").read_text(encoding="utf-8")
+    assert all(page.count(f'id="{str(one).rpartition(":")[2]}"') == 1 for one in found)
+
+
+def later(record: Record) -> Record:
+    """Return a record of some minutes later."""
+    return making.later(record, timedelta(minutes=5))
+
+
+def test_a_file_below_the_checkout_is_named_from_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So the command that a page shows works from the checkout, however the folder was named."""
+    monkeypatch.chdir(ROOT)
+    name = "results/demonstration/cpu/night.record.json"
+    for folder in (Path("results/demonstration"), ROOT / "results" / "demonstration"):
+        assert shelf.shown(f"--base-record {folder / 'cpu' / 'night.record.json'}", [folder]) == f"--base-record {name}"
+
+
+def test_links_survive_new_nights(records: Path, site: Path, tmp_path: Path) -> None:
+    """A series keeps its page when nights, drivers and commits are added."""
+    folder = making.store(tmp_path / "store", 60, 2)
+    build.build(tmp_path / "out", making.order(folder))
+    names = {path.name for path in (tmp_path / "out" / "series").iterdir()}
+    assert names <= {path.name for path in (site / "series").iterdir()} and len(names) == 2
+
+
+def test_signatures_lie_beside_the_copies(tmp_path: Path) -> None:
+    """Who checks a record of the site finds its signature where `verify-record` looks for it."""
+    folder = making.kept(tmp_path / "store", [replace(making.suites("cpu", TODAY), verb="smoke")])
+    (record,) = folder.iterdir()
+    signature = build.signing.beside(record)
+    signature.write_text("{}", encoding="utf-8")
+    build.build(tmp_path / "out", making.order(folder))
+    (copy,) = (path for path in (tmp_path / "out" / "record").glob("*smoke*.json") if ".dsse" not in path.name)
+    assert build.signing.beside(copy).read_text(encoding="utf-8") == "{}"
+
+
+def test_a_double_is_not_waited_for(tmp_path: Path) -> None:
+    """A stack that has no card is not among those that never ran on theirs."""
+    order = replace(making.order(tmp_path / "none"), stacks=("cuda", "sim"), doubles=("sim",))
+    (tmp_path / "none").mkdir()
+    sentence = build.build(tmp_path / "out", order).sentence
+    assert sentence and sentence.endswith("1 stack never ran on its device (cuda).")
+
+
+def test_a_wall_of_nothing_is_a_sentence(tmp_path: Path) -> None:
+    """Where no suite was ever verified the matrix is folded away, and what would begin it stands there."""
+    making.store(tmp_path / "store", 2)
+    build.build(tmp_path / "out", making.order(tmp_path / "store"))
+    front = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+    assert "No suite has been verified here yet" in front and "<summary>All 4 suites</summary>" in front
+
+
+def test_a_loss_since_the_first_anchor_is_in_the_sentence(tmp_path: Path) -> None:
+    """Two steps that nobody confirmed are a loss of users all the same, on the first page and on the figure's."""
+    making.store(tmp_path / "store", 40)
+    done = build.build(tmp_path / "out", making.order(tmp_path / "store"))
+    assert done.sentence and "1 figure slower than the first anchor was" in done.sentence
+    (page,) = (tmp_path / "out" / "series").glob("*.html")
+    assert "Since the first anchor:" in page.read_text(encoding="utf-8")
+
+
+def test_old_nights_claim_nothing_of_today(tmp_path: Path) -> None:
+    """Where the last night is older than a proof may be, the sentence says since when there is none."""
+    making.store(tmp_path / "store", 20, until=TODAY - timedelta(40))
+    sentence = build.build(tmp_path / "out", making.order(tmp_path / "store")).sentence
+    assert sentence and f"no night since {TODAY - timedelta(40)}" in sentence
+
+
+@pytest.mark.parametrize(
+    ("verb", "facts", "command"),
+    [
+        ("verify", {"typed": "verify --stack cuda --preset full"}, "nox -s cuda-verify -- --preset full"),
+        ("night", {"only": "gemm-float32", "without": "doctor site", "profile": "regular"},
+         "nox -s cuda-night -- --profile regular --only gemm-float32 --without doctor --without site"),
+        ("gate", {"base": "a" * 12, "head": "b" * 12}, f"nox -s cuda-gate -- --base {'a' * 12} --head {'b' * 12}"),
+    ],
+)  # fmt: skip
+def test_a_record_says_how_it_is_made_again(verb: str, facts: dict[str, Figure], command: str) -> None:
+    """With the flags that were typed, or that the facts of an older record name."""
+    run = making.suites("cuda", TODAY)
+    run = replace(run, verb=verb, provenance={**run.provenance, **facts})
+    assert runs.command(run) == command
+
+
+def test_a_search_that_named_a_culprit_stands_with_the_change(tmp_path: Path) -> None:
+    """Of the same figure at the same place, after the step; one that named nothing does not."""
+    folder = making.store(tmp_path / "records", 60)
+    night = records_module.read(sorted(folder.iterdir())[-2])
+    facts = {**night.provenance, "subject": night.measurements[0].workload, "bisect": "FOUND"}
+    named = Check("bisect/culprit::numpy 2.1 -> 2.2", Verdict.PASSED, "it is", 0.0, subject="numpy 2.1 -> 2.2")
+    search = Record("bisect", night.stack, "2026-08-01T09:00:00.000+00:00", 1.0, Verdict.PASSED, facts, [named])
+    open_ = replace(
+        search, verdict=Verdict.INCONCLUSIVE, checks=[replace(named, verdict=Verdict.INCONCLUSIVE, subject="torch")]
+    )
+    other = replace(search, provenance={**facts, "subject": "another"}, checks=[replace(named, subject="scipy")])
+    making.kept(folder, [search, open_, other])
+    build.build(tmp_path / "site", making.order(folder))
+    page = (tmp_path / "site" / "changes.html").read_text(encoding="utf-8")
+    assert "this search</a>: numpy 2.1 -&gt; 2.2" in page and "torch" not in page.partition("found by")[2][:300]
+    assert "scipy" not in page

@@ -1,0 +1,166 @@
+"""Curves: what is missing is not drawn, what is many is decimated without losing its ends, and noise looks as small as it is."""
+
+from __future__ import annotations
+
+import math
+import random
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+from itertools import pairwise
+
+import pytest
+
+from stackproof.base.statistics import Interval
+from stackproof.record.store import place
+from stackproof.extras.nights.site.curves import Curve, CurveMark, SeriesView, StateMark
+from stackproof.extras.nights.site.drawing import TALL, plot, span, stamp, steps_of, ticks, value
+from tests.extras.nights.drift.nightly import BEGAN, FACTS
+
+MISSING = Interval(math.nan, math.nan, math.nan)
+
+
+def view(values: Sequence[float | None], marks: tuple[CurveMark, ...] = ()) -> SeriesView:
+    """Return a figure with a value a night, each between bounds of one per cent."""
+    points = tuple(MISSING if one is None else Interval(one, one * 0.99, one * 1.01) for one in values)
+    curve = Curve("What users get", "it/s", True, points, marks)
+    times = tuple(BEGAN + timedelta(days=day) for day in range(len(points)))
+    states = (StateMark(1, ("driver: 1 -> 2",)),) if len(points) > 1 else ()
+    rest = ((None,) * len(points), ("",) * len(points), (6,) * len(points), (curve,), states)
+    return SeriesView(place(FACTS), "gemm", "gemm", "tiny", "s/iteration", times, *rest)
+
+
+def path(drawn: str, kind: str) -> str:
+    """Return the path of one class."""
+    found = re.search(rf'class="{kind}" d="([^"]*)"', drawn)
+    assert found, drawn
+    return found[1]
+
+
+def drawn(values: Sequence[float | None], marks: tuple[CurveMark, ...] = ()) -> str:
+    """Return the plot of these values."""
+    one = view(values, marks)
+    return plot(one, one.curves[0])
+
+
+def corners(told: str) -> list[tuple[int, int]]:
+    """Return the corners of a path, as a browser reads it."""
+    found: list[tuple[int, int]] = []
+    for part in re.findall(r"M([^M]*)", told.replace("z", "").replace("h0", "")):
+        first, _, rest = part.partition("l")
+        x, y = (int(one) for one in re.findall(r"-?\d+", first))
+        found.append((x, y))
+        steps = [int(one) for one in re.findall(r"-?\d+", rest)]
+        for right, down in zip(steps[::2], steps[1::2], strict=True):
+            x, y = x + right, y + down
+            found.append((x, y))
+    return found
+
+
+def test_a_path_is_its_points() -> None:
+    """A corner a night, higher values higher up, all inside the plot."""
+    found = corners(path(drawn([10.0, 12.0, 8.0]), "line"))
+    assert [x for x, _ in found] == [0, 1, 2]
+    assert found[1][1] < found[0][1] < found[2][1]
+    assert all(0 <= y <= TALL for _, y in found)
+
+
+def test_what_is_missing_is_not_drawn() -> None:
+    """Three nights without a value break the line and its band; one night alone is a dot."""
+    told = drawn([1.0, 1.0, None, None, None, 1.0, None, None, None, 1.0, 1.0])
+    assert path(told, "line").count("M") == 3 and path(told, "band").count("z") == 3
+    assert "h0" in path(told, "line")
+
+
+def test_runs_at_any_time_are_one_line() -> None:
+    """Nobody measures by the clock: only a long pause, or what was left out, breaks a line."""
+    one = view([1.0, 1.1, 1.0, 1.1])
+    times = tuple(BEGAN + timedelta(days=day) for day in (0, 1, 4, 30))
+    assert path(plot(replace(one, times=times), one.curves[0]), "line").count("M") == 2
+
+
+def test_without_a_value_there_is_a_sentence() -> None:
+    """No plot of nothing."""
+    assert "No night has a value" in drawn([None, None])
+
+
+def test_many_points_keep_their_ends() -> None:
+    """Of fifty thousand a few thousand are drawn, the least and the greatest among them."""
+    values: list[float | None] = [100 + math.sin(number / 1000) for number in range(50_000)]
+    values[31_007], values[44_001] = 50.0, 150.0
+    told = drawn(values)
+    found = corners(path(told, "line"))
+    assert len(found) < 4000 and len(told) < 60_000
+    assert min(y for _, y in found) == 0 and max(y for _, y in found) == TALL
+
+
+def test_the_band_of_many_points_is_never_narrower() -> None:
+    """Where neighbours share a corner it reaches from their least bound to their greatest."""
+    wide = corners(path(drawn([1.0 + 0.001 * (number % 2) for number in range(600)]), "band"))
+    few = corners(path(drawn([1.0 + 0.001 * (number % 2) for number in range(100)]), "band"))
+    assert len(wide) < 320
+    assert min(y for _, y in wide) <= min(y for _, y in few) and max(y for _, y in wide) >= max(y for _, y in few)
+
+
+@pytest.mark.parametrize("count", [1, 2, 149, 151, 400, 1799])
+def test_a_point_lies_in_its_band(count: int) -> None:
+    """Wherever corners are shared, the band between them holds the line."""
+    dice = random.Random(count)
+    told = drawn([100 + dice.gauss(0, 2) for _ in range(count)])
+    line, band = corners(path(told, "line")), corners(path(told, "band"))
+    half = len(band) // 2
+    for x, y in line:
+        assert at(band[:half], x) <= y + 1 and at(band[half:][::-1], x) >= y - 1
+
+
+def at(edge: Sequence[tuple[int, int]], x: int) -> float:
+    """Return how high an edge is at a place."""
+    for (left, one), (right, other) in pairwise(edge):
+        if left <= x <= right and right > left:
+            return one + (other - one) * (x - left) / (right - left)
+    return edge[0][1]
+
+
+def test_noise_looks_small() -> None:
+    """A plot spans five per cent on either side at least; bounds of single nights do not blow it up."""
+    low, high = span([(0, 100.0, 99.9, 100.1), (1, 100.1, 99.9, 100.2)])
+    assert low <= 95.1 and high >= 105.0
+    points = [(day, 100.0, 99.0, 101.0) for day in range(60)]
+    points[7] = (7, 100.0, 1.0, 1e9)
+    assert span(points)[1] < 120 and span(points)[0] > 90
+
+
+def test_marks_stand_on_their_points_and_open_ones_are_open() -> None:
+    """A confirmed step is full, a suspicion is a ring; both say what they are."""
+    told = drawn([1.0, 2.0, 2.0], (CurveMark(1, "confirmed slower", True), CurveMark(2, "suspected", True)))
+    assert told.count('class="hole"') == 1 and "<title>confirmed slower</title>" in told
+    (spot,) = re.findall(r'class="mark worse confirmed" d="M(\d+) (\d+)h0"', told)
+    assert (int(spot[0]), int(spot[1])) == corners(path(told, "line"))[1]
+
+
+def test_a_state_is_a_numbered_rule() -> None:
+    """The number stands outside of what stretches."""
+    told = drawn([1.0, 1.0, 1.0])
+    assert 'd="M1 0v' in told and 'x="50.00%"' in told
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.0, 1.0), (0.95, 1.05), (812.0, 1003.0), (1e-9, 3e-9), (5.0, 5.0)])
+def test_ticks_are_round_and_inside(low: float, high: float) -> None:
+    """A few numbers that people can read."""
+    found = ticks(low, high)
+    assert len(found) <= 6 and all(low - 1e-12 <= one <= high + 1e-12 for one in found)
+
+
+def test_several_points_a_day_stand_apart() -> None:
+    """The axis counts hours where a day has more than one point."""
+    times = [BEGAN, BEGAN + timedelta(hours=5), BEGAN + timedelta(days=1)]
+    assert steps_of(times) == [0, 5, 24] and steps_of(times[::2]) == [0, 1]
+    near = [BEGAN, BEGAN + timedelta(seconds=70), BEGAN + timedelta(seconds=130)]
+    assert steps_of(near) == [0, 1, 2] and stamp(near, 1).endswith("02:01") and stamp(times[::2], 0) == "2026-01-01"
+
+
+def test_a_value_stands_between_its_bounds() -> None:
+    """Nothing where there is none, and a word for what is no number."""
+    assert value(Interval(1.23456, 1.2, 1.3)) == "1.235 [1.2, 1.3]"
+    assert value(MISSING) == "" and "no number" in value(Interval(1.0, 0.5, math.inf))
