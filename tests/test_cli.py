@@ -53,7 +53,6 @@ def refused(ended: subprocess.CompletedProcess[str], code: int, *words: str) -> 
 
 @pytest.mark.parametrize("verb", ["smoke", "rehearse"])
 def test_unknown_stack_is_exit_code_2(verb: str) -> None:
-    """One sentence with the nearest name and all known ones."""
     refused(
         stackproof(verb, "--stack", "cpuu"),
         2,
@@ -75,7 +74,6 @@ def test_unknown_stack_is_exit_code_2(verb: str) -> None:
     ],
 )
 def test_unknown_stack_of_other_verbs(arguments: list[str]) -> None:
-    """The same everywhere that a stack is named; nothing is locked before all names are known."""
     refused(stackproof(*arguments), 2, "there is no stack 'cpuu'", "did you mean 'cpu'?")
 
 
@@ -98,7 +96,6 @@ def test_unknown_stack_of_other_verbs(arguments: list[str]) -> None:
     ],
 )
 def test_bad_arguments_are_exit_code_2(arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """One sentence and where to read on, no traceback, nothing run."""
     with pytest.raises(SystemExit) as caught:
         cli.main(arguments)
     assert caught.value.code == 2
@@ -114,7 +111,6 @@ def test_bad_arguments_are_exit_code_2(arguments: list[str], words: str, capsys:
     [["--help"], ["smoke", "--help"], ["bench", "--help"], ["rehearse", "--help"], ["doctor", "-h"], ["lock", "-h"]],
 )
 def test_help_lists_the_exit_codes(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """Every help ends with the contract."""
     with pytest.raises(SystemExit) as caught:
         cli.main(arguments)
     assert caught.value.code == 0
@@ -131,7 +127,6 @@ def test_help_lists_the_exit_codes(arguments: list[str], capsys: pytest.CaptureF
 
 
 def test_stack_that_the_host_lacks_is_exit_code_3(checkout: Path, tmp_path: Path) -> None:
-    """The record says unavailable and what was looked for; JSON and JUnit are written too."""
     results, copy, junit = tmp_path / "results", tmp_path / "sub" / "r.json", tmp_path / "sub" / "j.xml"
     options = ["--results", str(results), "--json", str(copy), "--junit", str(junit)]
     ended = stackproof("smoke", "--stack", "card", "--device", "nonsense", *options, root=checkout)
@@ -147,7 +142,6 @@ def test_stack_that_the_host_lacks_is_exit_code_3(checkout: Path, tmp_path: Path
 
 
 def test_rehearsal_of_a_missing_card_is_not_refused_for_the_card(checkout: Path, tmp_path: Path) -> None:
-    """A rehearsal needs no hardware: it gets as far as the environment, which here is not the stack's."""
     ended = stackproof("rehearse", "--stack", "card", "--results", str(tmp_path), "--only", "none", root=checkout)
     assert "it lacks a card" not in ended.stdout
     assert "rehearse card (rehearsed on cpu, not verified on cpu)" in ended.stdout
@@ -155,7 +149,6 @@ def test_rehearsal_of_a_missing_card_is_not_refused_for_the_card(checkout: Path,
 
 @pytest.mark.parametrize("option", ["--json", "--junit", "--results"])
 def test_unwritable_place_is_refused_before_the_run(checkout: Path, tmp_path: Path, option: str) -> None:
-    """Exit code 2 and a sentence; no minute is spent and no folder is made."""
     (tmp_path / "file").touch()
     place = str(tmp_path / "file" / "x")
     base = [] if option == "--results" else ["--results", str(tmp_path / "results")]
@@ -181,7 +174,6 @@ def test_unwritable_place_is_refused_before_the_run(checkout: Path, tmp_path: Pa
 def test_other_locales_change_nothing_but_the_letters(
     checkout: Path, tmp_path: Path, encoding: dict[str, str], arguments: list[str], code: int
 ) -> None:
-    """A title, a name and an argument that the terminal cannot show are no reason for a traceback."""
     more = ["--results", str(tmp_path)] if arguments[0] == "smoke" else []
     ended = stackproof(*arguments, *more, root=checkout, **encoding)
     assert ended.returncode == code, ended.stdout + ended.stderr
@@ -191,7 +183,6 @@ def test_other_locales_change_nothing_but_the_letters(
 
 
 def test_broken_definition_is_exit_code_2(tmp_path: Path) -> None:
-    """The verb of the broken stack refuses; the doctor still reports the others and then refuses."""
     root = fakes.checkout(tmp_path / "checkout")
     fakes.lock(fakes.stack(root, "tiny"), "torch==9.1.0\n")
     fakes.stack(root, "bad", "title = 1\n")
@@ -206,7 +197,6 @@ def test_broken_definition_is_exit_code_2(tmp_path: Path) -> None:
 
 
 def test_reader_that_has_seen_enough_is_no_traceback() -> None:
-    """`doctor | head -1` ends quietly."""
     command = f"{sys.executable} -u -m stackproof doctor | head -1"
     ended = fakes.attempt(["bash", "-c", command], env={"PYTHONPATH": str(ROOT / "src")})
     assert ended.stdout.endswith(" ok\n")
@@ -214,7 +204,6 @@ def test_reader_that_has_seen_enough_is_no_traceback() -> None:
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
-    """`--version` says the package's version."""
     with pytest.raises(SystemExit):
         cli.main(["--version"])
     assert capsys.readouterr().out.startswith("stackproof 0.")
@@ -352,7 +341,6 @@ def base(tmp_path: Path) -> Iterator[Path]:
     ],
 )
 def test_interrupted_run(base: Path, phase: str, number: signal.Signals) -> None:
-    """Exit code 130, a valid record that says interrupted with what had passed, and no process left."""
     run = Interrupted(base, phase)
     # An impatient hand does not leave more behind than a patient one.
     code, out = run.interrupt(number, times=8 if phase == "check with processes" else 1)
@@ -371,7 +359,6 @@ def test_interrupted_run(base: Path, phase: str, number: signal.Signals) -> None
 
 
 def test_a_file_in_the_current_folder_is_not_python_s_own(tmp_path: Path) -> None:
-    """Python looks there first when it runs a module: a json.py that ends the process would be a verb that ends with 0 and says nothing."""
     for name in ("json", "argparse", "dataclasses", "tomllib"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit(0)\n", encoding="utf-8")
     command = [sys.executable, "-m", "stackproof", "smoke", "--stack", "nowhere"]
@@ -381,7 +368,6 @@ def test_a_file_in_the_current_folder_is_not_python_s_own(tmp_path: Path) -> Non
 
 
 def test_a_folder_that_is_gone_is_one_sentence(tmp_path: Path) -> None:
-    """No path can be made absolute there; the shell stands where nothing is."""
     (gone := tmp_path / "gone").mkdir()
     words = f"cd {gone} && rmdir {gone} && exec {sys.executable} -m stackproof --version"
     ended = fakes.attempt(["sh", "-c", words], env={"PYTHONPATH": str(ROOT / "src")})

@@ -191,12 +191,10 @@ def complaints(case: Case, ended: dict[str, Any]) -> list[str]:
 
 
 def test_there_are_enough() -> None:
-    """Two hundred, over every verb."""
     assert len(CASES) >= 200
 
 
 @pytest.mark.parametrize("case", [pytest.param(one, id=str(one), marks=[pytest.mark.slow] * one.slow) for one in CASES])
 def test_bad_input(commands: Commands, case: Case) -> None:
-    """It is answered by a sentence."""
     ended = commands.run(case)
     assert complaints(case, ended) == [], ended["err"] or ended["out"][-500:]

@@ -46,7 +46,6 @@ def parser() -> argparse.ArgumentParser:
 
 
 def test_there_are_many() -> None:
-    """Nothing passes by not being found."""
     assert len(commands()) > 30 and any(page == "docs/zh/start.md" for page, _ in commands())
 
 
@@ -54,13 +53,11 @@ def test_there_are_many() -> None:
 def test_it_is_a_command(
     page: str, words: str, parser: argparse.ArgumentParser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its verb and each of its flags exist; what it names may be somebody's own."""
     monkeypatch.chdir(tmp_path)
     assert page and parser.parse_args(shlex.split(words)).run
 
 
 def test_sessions_of_stacks_are_named_right() -> None:
-    """A session NAME-VERB begins with a stack, or with a word that stands for one."""
     known = (*stacks.names(), "NAME", "STACK")
     plain = re.compile(r"smoke|verify|bench|gate|bisect|ddp|agree|rehearse|sweep|asv|night|fleet")
     named = {(page.name, one) for page in PAGES for line in shown(page) for one in _SESSION.findall(line)}

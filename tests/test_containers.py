@@ -23,13 +23,11 @@ def instructions(path: Path) -> list[str]:
 
 
 def test_every_stack_has_an_image() -> None:
-    """But test doubles; and an image for work on stackproof."""
     assert {path.parent.name for path in FILES} == {*stacks.names(), "dev"} - DOUBLES
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.parent.name)
 def test_base_is_an_argument_and_the_user_has_no_rights(path: Path) -> None:
-    """All stages start from BASE, whose default has a tag that stays; what runs is not root."""
     lines = instructions(path)
     assert re.fullmatch(r"ARG BASE=[\w.:/-]+:[\w.-]+", lines[0]) and "latest" not in lines[0]
     bases = [line.split()[1] for line in lines if line.startswith("FROM ")]
@@ -40,7 +38,6 @@ def test_base_is_an_argument_and_the_user_has_no_rights(path: Path) -> None:
 
 @pytest.mark.parametrize("path", [path for path in FILES if path.parent.name != "dev"], ids=lambda p: p.parent.name)
 def test_an_image_starts_with_the_smoke_run_of_its_stack(path: Path) -> None:
-    """In the environment of the lock, which it builds as that user; or beside a vendor's torch, with the lock's companions."""
     name, lines = path.parent.name, instructions(path)
     command = json.loads(next(line for line in lines if line.startswith("CMD ")).removeprefix("CMD "))
     assert command[:3] == ["smoke", "--stack", name]
@@ -53,7 +50,6 @@ def test_an_image_starts_with_the_smoke_run_of_its_stack(path: Path) -> None:
 
 
 def test_images_get_what_the_wheel_is_made_of() -> None:
-    """The context leaves out everything else: environments, records, hand-downloaded wheels, the history."""
     kept = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
     assert kept[1] == "*"
     project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
@@ -64,7 +60,6 @@ def test_images_get_what_the_wheel_is_made_of() -> None:
 
 
 def test_the_dev_container_is_built_from_here() -> None:
-    """Its file and its context exist, seen from its folder, and its user is the image's."""
     found = json.loads((ROOT / ".devcontainer" / "devcontainer.json").read_text(encoding="utf-8"))
     file = ROOT / ".devcontainer" / found["build"]["dockerfile"]
     assert file.resolve() == CONTAINERS / "dev" / "Containerfile"

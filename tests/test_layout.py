@@ -39,7 +39,6 @@ def named(path: Path) -> bool:
 
 
 def test_every_test_file_names_what_it_tests() -> None:
-    """Who changes a module finds its tests by its name."""
     files = [path for path in TESTS.rglob("test_*.py") if not named(path)]
     unnamed = {str(path.relative_to(TESTS)) for path in files}
     assert [name for name in unnamed if not any(fnmatchcase(name, pattern) for pattern in ELSEWHERE)] == []
@@ -47,7 +46,6 @@ def test_every_test_file_names_what_it_tests() -> None:
 
 
 def test_a_file_that_names_nothing_is_seen() -> None:
-    """The rule can fail."""
     assert named(TESTS / "base" / "test_processes_hostload.py")
     assert not named(TESTS / "base" / "test_process.py") and not named(TESTS / "nothing" / "test_errors.py")
 
@@ -61,7 +59,6 @@ def classes() -> Iterator[tuple[str, str]]:
 
 
 def test_no_class_name_stands_for_two_ideas() -> None:
-    """No public class of src is called as another one."""
     found = defaultdict(list)
     for name, module in classes():
         found[name].append(module)
@@ -81,7 +78,6 @@ def told(path: Path) -> str:
 
 
 def test_each_module_is_one_idea_that_fits_a_few_sentences(tmp_path: Path) -> None:
-    """No module of src outgrows its idea, and pasted docstrings are seen."""
     assert [said for path in SOURCE.rglob("*.py") if (said := told(path))] == []
     pasted = tmp_path / "pasted.py"
     pasted.write_text('"""One.\n\nTwo.\n\nThree.\n\nFour.\n"""\n', encoding="utf-8")
@@ -98,7 +94,6 @@ def branches(source: str) -> list[str]:
 
 
 def test_nothing_branches_on_a_device_or_a_stack() -> None:
-    """What differs is asked of the device, or is a row of data; the device room too has a class where others have an `if`."""
     files = [path for top in ("src", "suites", "tools") for path in (ROOT / top).rglob("*.py")] + [ROOT / "noxfile.py"]
     found = {str(path.relative_to(ROOT)): branches(path.read_text(encoding="utf-8")) for path in files}
     assert {name: told for name, told in found.items() if told} == {}

@@ -59,7 +59,6 @@ MENU = {*VERBS, "doctor", "triage", "lock", "tests", "site", "drill", "lint"}
 
 
 def test_menu_fits_a_screen() -> None:
-    """What nox lists is the verbs, one of them by default, in at most 25 lines; pins and stacks' titles stay out."""
     listed = nox(ROOT, "-l").stdout
     assert len(listed.splitlines()) <= 25
     found = sessions(ROOT)
@@ -69,7 +68,6 @@ def test_menu_fits_a_screen() -> None:
 
 
 def test_the_readme_tells_sessions_from_other_verbs() -> None:
-    """Who types `nox -s` with a verb that it names finds a session; for the others it says what to type."""
     verbs, known = (
         (ROOT / "README.md").read_text(encoding="utf-8").partition("## Verbs")[2],
         set(sessions(ROOT, "--", "all")),
@@ -81,7 +79,6 @@ def test_the_readme_tells_sessions_from_other_verbs() -> None:
 
 
 def test_every_stack_has_its_sessions() -> None:
-    """Every verb of each stack, with a description that names the stack; the slow tests beside them."""
     found = sessions(ROOT, "--", "all")
     generated = {f"{name}-{verb}" for name in stacks.names() for verb in VERBS}
     assert set(found) >= generated | MENU
@@ -101,7 +98,6 @@ def test_every_stack_has_its_sessions() -> None:
 
 
 def test_what_every_change_runs_is_one_list_of_sessions() -> None:
-    """`.ci/run` and the workflow read it, and name none themselves; each line is a session that nox has."""
     lines = (ROOT / ".ci" / "sessions").read_text(encoding="utf-8").splitlines()
     asked = [line.split()[0] for line in lines if not line.startswith("#")]
     assert len(asked) == len(set(asked)) and set(asked) <= set(sessions(ROOT, "--", "all"))
@@ -117,7 +113,6 @@ def _program(path: Path, lines: str) -> None:
 
 
 def test_a_change_runs_the_sessions_in_turn_until_one_fails(tmp_path: Path) -> None:
-    """Their words arrive whole; one that is named runs alone."""
     _program(tmp_path / ".nox" / "ci" / "bin" / "nox", 'printf "<%s>" "$@"; echo; test "$2" != bad')
     _program(tmp_path / ".nox" / "ci" / "bin" / "python", "exit 0")
     _program(tmp_path / "bin" / "python3", "exit 0")
@@ -133,18 +128,15 @@ def test_a_change_runs_the_sessions_in_turn_until_one_fails(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("asked", [("--", "xpu"), ("-t", "xpu")])
 def test_sessions_of_one_stack_are_listed_when_asked_for(asked: tuple[str, str]) -> None:
-    """The stack's name, behind -- or as a tag, adds its sessions and nobody else's."""
     assert set(sessions(ROOT, *asked)) == MENU | {f"xpu-{verb}" for verb in VERBS}
 
 
 def test_a_tag_selects_what_runs(root: Path) -> None:
-    """`-t NAME` takes all verbs of a stack, `-t VERB` all stacks of a verb."""
     chosen = [name for name, text in sessions(root, "-t", "smoke").items() if text.startswith("*")]
     assert chosen == [f"{name}-smoke" for name in stacks.names()]
 
 
 def test_a_verb_takes_the_stack_as_its_first_word(root: Path) -> None:
-    """`nox -s smoke -- NAME` is `nox -s NAME-smoke`; a name that is none is refused with the nearest."""
     fakes.stack(root, "card", fakes.TINY + CARD)
     for session in ("smoke", "gate", "asv"):
         ended = nox(root, "-s", session, "--", "card", "--only", "x")
@@ -156,7 +148,6 @@ def test_a_verb_takes_the_stack_as_its_first_word(root: Path) -> None:
 
 
 def test_new_folder_gets_sessions(root: Path) -> None:
-    """Adding a stack is adding a folder: no Python is touched, and its sessions stand beside the others."""
     before = set(sessions(root, "--", "all"))
     fakes.stack(root, "brand-new")
     found = sessions(root, "--", "all")
@@ -189,7 +180,6 @@ def test_session_of_a_new_stack_builds_and_proves_its_environment(root: Path, tm
 
 @pytest.mark.slow
 def test_broken_stack_still_lists_and_says_why(root: Path) -> None:
-    """Its sessions stay on the menu with the reason; the others are untouched; running it says it again."""
     fakes.stack(root, "bad", fakes.TINY.replace("priority = 1", 'priority = "high"'))
     found = sessions(root, "--", "all")
     assert {"bad-smoke", "bad-rehearse", "cpu-smoke"} <= set(found)
@@ -204,7 +194,6 @@ def test_broken_stack_still_lists_and_says_why(root: Path) -> None:
 
 
 def test_other_stacks_work_beside_a_broken_one(root: Path) -> None:
-    """A definition that cannot be read does not keep the session of another stack from its own answer."""
     fakes.stack(root, "bad", "title = \n")
     fakes.stack(root, "card", fakes.TINY + CARD)
     ended = nox(root, "-s", "card-smoke")
@@ -212,7 +201,6 @@ def test_other_stacks_work_beside_a_broken_one(root: Path) -> None:
 
 
 def test_missing_card_fails_at_once_and_downloads_nothing(root: Path, tmp_path: Path) -> None:
-    """The sentence and exit code 3 come first: no tool of ours is started and no folder is made."""
     fakes.stack(root, "card", fakes.TINY + CARD)
     tools = tmp_path / "tools"
     tools.mkdir()
@@ -230,7 +218,6 @@ def test_missing_card_fails_at_once_and_downloads_nothing(root: Path, tmp_path: 
 
 
 def test_asv_on_a_missing_card_builds_nothing(root: Path) -> None:
-    """It measures in the stack's environment: a host without the card is refused before asv's own is made."""
     fakes.stack(root, "card", fakes.TINY + CARD)
     ended = nox(root, "-s", "card-asv", "--", "run", "HEAD^!")
     assert ended.returncode != 0
@@ -240,7 +227,6 @@ def test_asv_on_a_missing_card_builds_nothing(root: Path) -> None:
 
 
 def test_rehearsal_of_a_missing_card_goes_on(root: Path, tmp_path: Path) -> None:
-    """The rehearsal needs no card: what it complains of is the lock that is not there."""
     fakes.stack(root, "card", fakes.TINY + CARD)
     ended = nox(root, "-s", "card-rehearse")
     assert "stacks/card/requirements.lock: cannot be read" in said(ended)
@@ -248,7 +234,6 @@ def test_rehearsal_of_a_missing_card_goes_on(root: Path, tmp_path: Path) -> None
 
 
 def test_missing_interpreter_is_a_sentence(root: Path) -> None:
-    """No Python of the version: nothing is built, exit code 3."""
     text = fakes.TINY.replace(f'["{fakes.THIS_PYTHON}"]', '["3.99"]')
     fakes.lock(fakes.stack(root, "future", text), "")
     ended = nox(root, "-s", "future-smoke")
@@ -258,7 +243,6 @@ def test_missing_interpreter_is_a_sentence(root: Path) -> None:
 
 
 def test_smoke_takes_the_stack_that_the_host_has(tmp_path: Path) -> None:
-    """Of the stacks that are present the one with the highest priority, and nox says which."""
     root = fakes.checkout(tmp_path / "checkout")
     fakes.stack(root, "card", fakes.TINY.replace("priority = 1", "priority = 9") + CARD)
     fakes.stack(root, "low")
@@ -269,7 +253,6 @@ def test_smoke_takes_the_stack_that_the_host_has(tmp_path: Path) -> None:
 
 
 def test_smoke_refuses_when_a_definition_is_broken(root: Path) -> None:
-    """Whether the host has a stack that cannot be read is unknown: its file is named, nothing is proved."""
     fakes.stack(root, "bad", "title = 1\n")
     ended = nox(root, "-s", "smoke")
     assert ended.returncode != 0
@@ -278,7 +261,6 @@ def test_smoke_refuses_when_a_definition_is_broken(root: Path) -> None:
 
 
 def test_doctor_runs_without_an_environment(root: Path) -> None:
-    """Under nox's own Python, with options passed on; nothing is built."""
     ended = nox(root, "-s", "doctor", "--", "--stack", "cpu")
     assert ended.returncode == 0, ended.stderr
     assert "cpu: present" in ended.stdout
@@ -288,7 +270,6 @@ def test_doctor_runs_without_an_environment(root: Path) -> None:
 
 @pytest.mark.slow
 def test_lock_session_passes_its_names_on(root: Path) -> None:
-    """An unknown name is refused by the verb; so is none."""
     assert "there is no stack 'cpuu' (did you mean 'cpu'?)" in nox(root, "-s", "lock", "--", "cpuu").stdout
     assert "one of the arguments NAME --stack is required" in nox(root, "-s", "lock").stdout
 
@@ -305,7 +286,6 @@ def heard() -> Iterator[None]:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.usefixtures("heard")
 def test_interrupted_build_leaves_nothing(root: Path, tmp_path: Path, number: signal.Signals) -> None:
-    """Ctrl-C, and what CI systems send, while uv works: uv is ended, and what it left counts for nothing."""
     fakes.lock(fakes.stack(root, "slow"), "")
     started = tmp_path / "started"
     (tmp_path / "tools").mkdir()
@@ -330,7 +310,6 @@ def test_interrupted_build_leaves_nothing(root: Path, tmp_path: Path, number: si
 
 
 def test_absent_nox_fails_the_test(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """These tests cannot turn green by nox not being there."""
     monkeypatch.delenv("STACKPROOF_NOX", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(pytest.fail.Exception, match="nox is needed"):

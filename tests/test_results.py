@@ -76,7 +76,6 @@ def replays(path: Path, capsys: pytest.CaptureFixture[str]) -> bool:
 
 
 def test_published_records_are_whole_named_and_replay(capsys: pytest.CaptureFixture[str]) -> None:
-    """Whatever lies under results/records is a whole run on a card, stands in the table, and can be read anywhere."""
     assert examined(RESULTS) == {}
     assert [path.name for path in published(RESULTS) if not replays(path, capsys)] == []
 
@@ -90,7 +89,6 @@ def results(tmp_path: Path) -> Path:
 
 
 def test_a_good_record_is_accepted(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Found where it should lie, and replayed."""
     (path,) = published(results)
     assert examined(results) == {}
     assert replays(path, capsys)
@@ -106,14 +104,12 @@ def test_a_good_record_is_accepted(results: Path, capsys: pytest.CaptureFixture[
     ],
 )
 def test_a_record_of_less_is_refused(results: Path, facts: dict[str, str], said: str) -> None:
-    """A part of a run, or a run elsewhere, proves no card."""
     (path,) = published(results)
     records.write(replace(WHOLE, provenance={**WHOLE.provenance, **facts}), path)
     assert said in examined(results)["good.json"]
 
 
 def test_a_record_that_is_damaged_misplaced_or_unnamed_is_refused(results: Path) -> None:
-    """The table and the folder say the same, and every record is valid."""
     (path,) = published(results)
     shutil.copy(path, path.parent / "unnamed.json")
     (results / "records" / "xpu-b60").mkdir()

@@ -35,7 +35,6 @@ def environment(folder: Path, **more: str) -> dict[str, str]:
 
 
 def test_the_template_proves_two_nodes(cluster: Cluster, tmp_path: Path) -> None:
-    """One rank on each node: the job completes, and the record knows the launcher and both nodes."""
     state, said = cluster.submit(TEMPLATE, [], environment(tmp_path), SECONDS)
     assert state == "COMPLETED 0:0", said
     record = records.read(tmp_path / "record.json")
@@ -46,7 +45,6 @@ def test_the_template_proves_two_nodes(cluster: Cluster, tmp_path: Path) -> None
 
 
 def test_a_rank_that_fails_is_the_jobs_failure(cluster: Cluster, tmp_path: Path) -> None:
-    """A program that raises on one rank ends the job with the verb's exit code, and the record names the rank."""
     program = ["--program", "tests.ranks.rank_programs:raise_on_one"]
     state, said = cluster.submit(TEMPLATE, program, environment(tmp_path), SECONDS)
     assert state == "FAILED 1:0", said
@@ -55,7 +53,6 @@ def test_a_rank_that_fails_is_the_jobs_failure(cluster: Cluster, tmp_path: Path)
 
 
 def test_without_a_stack_the_template_says_what_to_do(cluster: Cluster, tmp_path: Path) -> None:
-    """A forgotten variable is one sentence and the exit code of bad arguments."""
     state, said = cluster.submit(TEMPLATE, [], environment(tmp_path, STACK=""), SECONDS)
     assert state == "FAILED 2:0", said
     assert "which stack? submit with STACK=NAME sbatch" in said

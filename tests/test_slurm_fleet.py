@@ -79,7 +79,6 @@ def of(found: FleetJudgement, host: str) -> HostStanding:
 
 
 def test_each_odd_node_is_named(swept: Path) -> None:
-    """The slow one slow, or suspected where the host is busy; the wrong, the dead and the unlike one each by its word."""
     found = judgement.read(swept / judgement.NAME)
     assert of(found, "slow").standing in (Standing.SLOW, Standing.SUSPECTED), of(found, "slow")
     assert of(found, "wrong").standing is Standing.WRONG and "transient" in of(found, "wrong").reason
@@ -92,7 +91,6 @@ def test_each_odd_node_is_named(swept: Path) -> None:
 
 
 def test_each_record_is_of_its_own_node(swept: Path) -> None:
-    """Every task ran where the plan pinned it, and the dead node cost its own only."""
     left = sorted(path.stem for path in (swept / "records").glob("*.json"))
     assert left == sorted(set(plan.load(swept).hosts) - {"dying"})
     for host in left:
@@ -100,7 +98,6 @@ def test_each_record_is_of_its_own_node(swept: Path) -> None:
 
 
 def test_duels_confirm_the_bad_and_spare_the_healthy(cluster: Cluster, swept: Path) -> None:
-    """Beside healthy nodes, through srun; the confirmed are drained where that is asked for, and nobody else."""
     launch = "srun --nodes=1 --ntasks=1 --exclusive --overcommit --unbuffered --nodelist={host}"
     words = (
         "--launch",

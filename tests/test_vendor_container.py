@@ -26,7 +26,6 @@ def documented() -> list[str]:
 
 
 def test_the_words_are_there() -> None:
-    """Install, constraints, companions by them, and the run: what the long test types."""
     install, constraints, companions, smoke = documented()
     assert install == "python -m pip install -e ."
     assert constraints.startswith("python -m stackproof constraints dcu > ")
@@ -35,7 +34,6 @@ def test_the_words_are_there() -> None:
 
 @pytest.mark.vendor
 def test_documented_words_leave_the_vendors_builds_alone_and_the_rehearsal_passes(tmp_path: Path) -> None:
-    """Nothing that was there moves, companions are the lock's, and every check of the rehearsal passes."""
     uv, home = str(environments.find_uv()), tmp_path / "container"
     python = environments.find_interpreter(stacks.load("dcu"))
     clean = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}

@@ -51,7 +51,6 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_wheel_holds_what_is_read_at_run_time(wheel: Path) -> None:
-    """Code, tables, stacks and suites, each once, with the mark of typed packages; no test, no log, no vendor's wheel."""
     names = zipfile.ZipFile(wheel).namelist()
     assert len(names) == len(set(names))
     for name in (
@@ -70,14 +69,12 @@ def test_wheel_holds_what_is_read_at_run_time(wheel: Path) -> None:
 
 
 def test_help_and_version(installed: Path, tmp_path: Path) -> None:
-    """The console script lists the verbs."""
     shown = run([str(installed), "--help"], tmp_path)
     assert shown.returncode == 0, shown.stderr
     assert {"smoke", "gate", "triage", "doctor"} <= set(shown.stdout.split())
 
 
 def test_doctor_looks_at_every_stack(installed: Path, tmp_path: Path) -> None:
-    """The stacks are there, and the environments that it names are those of the user's cache."""
     looked = run([str(installed), "doctor", "--all"], tmp_path, XDG_CACHE_HOME=str(tmp_path / "cache"))
     assert looked.returncode in (0, 1), looked.stderr
     assert "cpu: present" in looked.stdout
@@ -86,7 +83,6 @@ def test_doctor_looks_at_every_stack(installed: Path, tmp_path: Path) -> None:
 
 
 def test_triage_names_the_cause(installed: Path, tmp_path: Path) -> None:
-    """Signatures ship with the package."""
     (tmp_path / "train.log").write_text(LOG, encoding="utf-8")
     read = run([str(installed), "triage", "train.log"], tmp_path)
     assert (read.returncode, read.stderr) == (1, "")
@@ -94,7 +90,6 @@ def test_triage_names_the_cause(installed: Path, tmp_path: Path) -> None:
 
 
 def test_init_writes_a_project_that_is_found(installed: Path, tmp_path: Path) -> None:
-    """The example ships; from inside the folder a run knows it, and says so as far as an environment without torch can."""
     made = run([str(installed), "init", "mine"], tmp_path)
     assert (made.returncode, made.stderr) == (0, "")
     ended = run([str(installed), "smoke", "--stack", "cpu"], tmp_path / "mine" / "workloads")
@@ -106,14 +101,12 @@ def test_init_writes_a_project_that_is_found(installed: Path, tmp_path: Path) ->
 
 
 def test_the_wheel_runs_without_being_installed(wheel: Path, tmp_path: Path) -> None:
-    """As `uvx --from FILE` does it."""
     shown = run([str(environments.find_uv()), "tool", "run", "--from", str(wheel), "stackproof", "--help"], tmp_path)
     assert shown.returncode == 0, shown.stderr
     assert "init" in shown.stdout.split()
 
 
 def test_pipx_runs_the_wheel_too(wheel: Path, tmp_path: Path) -> None:
-    """As `pipx run --spec FILE` does it."""
     homes = {name: str(tmp_path / name) for name in ("PIPX_HOME", "PIPX_BIN_DIR")}
     command = [str(environments.find_uv()), "tool", "run", "pipx", "run", "--spec", str(wheel), "stackproof", "--help"]
     shown = run(command, tmp_path, **homes)
@@ -164,7 +157,6 @@ def theirs(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 def test_a_stack_of_a_package_is_found_and_goes_on_in_its_environment(theirs: Path, tmp_path: Path) -> None:
-    """The doctor lists it; `--locked` builds it where the package is not, finds it there, and says which workloads stay out."""
     looked = run([str(theirs), "doctor", "--all"], tmp_path)
     assert "house: present - Tiny: a stack for tests" in looked.stdout and "cpu: present" in looked.stdout
     env = {"XDG_CACHE_HOME": str(tmp_path / "cache"), **fakes.offline(theirs.parents[2] / "wheels")}
@@ -179,7 +171,6 @@ def test_a_stack_of_a_package_is_found_and_goes_on_in_its_environment(theirs: Pa
 
 @pytest.mark.slow
 def test_a_workload_of_a_package_is_verified(theirs: Path, tmp_path: Path) -> None:
-    """Where torch is, it is held as ours are, and the record names its file."""
     (site,) = theirs.parents[1].glob("lib/python3*/site-packages")
     (site / "torch.pth").write_text(f"{sysconfig.get_path('purelib')}\n", encoding="utf-8")
     try:
@@ -196,7 +187,6 @@ def test_a_workload_of_a_package_is_verified(theirs: Path, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("words", [["lock", "cpu"], ["drill", "--fast"], ["asv", "run"]])
 def test_what_needs_a_checkout_says_so(installed: Path, tmp_path: Path, words: list[str]) -> None:
-    """A verb that works on the sources is refused in one sentence."""
     refused = run([str(installed), *words], tmp_path)
     assert refused.returncode == 2
     assert re.search(f"{words[0]}.* needs a checkout of stackproof", refused.stderr)
@@ -204,7 +194,6 @@ def test_what_needs_a_checkout_says_so(installed: Path, tmp_path: Path, words: l
 
 
 def test_pytest_has_the_flag_and_nothing_else_of_ours(installed: Path, tmp_path: Path) -> None:
-    """By its entry point, in an empty directory: inert without the flag, one sentence for a slip."""
     (tmp_path / "test_theirs.py").write_text("def test_it(): pass\n", encoding="utf-8")
     command = [str(installed.with_name("python")), "-m", "pytest", "-p", "no:cacheprovider"]
     assert "1 passed" in run(command, tmp_path).stdout
@@ -214,7 +203,6 @@ def test_pytest_has_the_flag_and_nothing_else_of_ours(installed: Path, tmp_path:
 
 
 def test_smoke_without_torch_leaves_its_record_where_the_user_works(installed: Path, tmp_path: Path) -> None:
-    """There is no torch in the empty environment: exit code 3, the way out is named, the record says which version ran."""
     ended = run([str(installed), "smoke", "--stack", "cpu"], tmp_path)
     assert ended.returncode == 3, ended.stdout + ended.stderr
     assert "--locked" in ended.stdout
@@ -225,7 +213,6 @@ def test_smoke_without_torch_leaves_its_record_where_the_user_works(installed: P
 
 @pytest.mark.wheel
 def test_smoke_with_the_lock(installed: Path, tmp_path: Path) -> None:
-    """`--locked` builds the environment in the user's cache, proves it, and every check of the smoke run passes there."""
     cache = tmp_path / "cache"
     cache.mkdir()
     keep = {"UV_CACHE_DIR": run([str(environments.find_uv()), "cache", "dir"], tmp_path).stdout.strip()}

@@ -36,7 +36,6 @@ def wrong(box: Box, name: str, *, member: bool = True) -> list[Finding]:
 
 @pytest.mark.parametrize(("make", "name"), [(b60, "Intel"), (k100, "Hygon"), (h200, "NVIDIA")])
 def test_a_good_box_has_one_sentence(tmp_path: Path, make: object, name: str) -> None:
-    """Alike cards share a sentence; nothing is wrong; the other makers have nothing to say."""
     box = make(tmp_path / "box")  # type: ignore[operator]
     (finding,) = look(box, name)
     assert finding.level is Level.OK
@@ -46,7 +45,6 @@ def test_a_good_box_has_one_sentence(tmp_path: Path, make: object, name: str) ->
 
 
 def test_the_sentence_has_what_an_issue_asks_for(tmp_path: Path) -> None:
-    """Count, model, driver and its version, link, addresses by NUMA node."""
     (finding,) = look(h200(tmp_path / "box"), "NVIDIA")
     assert finding.sentence.startswith(
         "8 x NVIDIA H200: driver nvidia 580.95.05, PCIe 32 GT/s x16; NUMA node 0: 0000:10:00.0, "
@@ -55,13 +53,11 @@ def test_the_sentence_has_what_an_issue_asks_for(tmp_path: Path) -> None:
 
 
 def test_the_link_of_an_arc_card_is_its_switchs(tmp_path: Path) -> None:
-    """The GPU behind the card's own switch says x1 at 2.5 GT/s, the switch's upstream port what the slot gives."""
     (finding,) = look(b60(tmp_path / "box"), "Intel")
     assert finding.sentence.startswith("2 x Intel Arc Pro B60: driver xe 1.1.0, PCIe 32 GT/s x8; ")
 
 
 def test_a_narrow_slot_is_seen_through_the_switch(tmp_path: Path) -> None:
-    """The upstream port at x4 of x8 is a warning, with the command that shows the slot."""
     box = b60(tmp_path / "box").file("/sys/devices/pci0000:00/0000:00:01.0/0000:01:00.0/current_link_width", "4\n")
     (finding,) = wrong(box, "Intel")
     assert "0000:03:00.0 runs at x4 of x8 lanes" in finding.sentence
@@ -69,7 +65,6 @@ def test_a_narrow_slot_is_seen_through_the_switch(tmp_path: Path) -> None:
 
 
 def test_a_bridge_of_another_maker_is_no_part_of_the_card(tmp_path: Path) -> None:
-    """A server's own PCIe switch does not hide the card's link."""
     box = Box(tmp_path / "box").library("libze_intel_gpu.so.1")
     way = "0000:00:01.0/0000:01:00.0/0000:02:01.0"
     box.card("0000:00:01.0/0000:01:00.0", "0x1000", "0xc010", kind="0x060400", width=16)
@@ -79,7 +74,6 @@ def test_a_bridge_of_another_maker_is_no_part_of_the_card(tmp_path: Path) -> Non
 
 
 def test_a_slow_link_is_a_note(tmp_path: Path) -> None:
-    """Idle cards lower their speed, so it is said and not held against them."""
     box = h200(tmp_path / "box").file("/sys/bus/pci/devices/0000:10:00.0/current_link_speed", "2.5 GT/s PCIe\n")
     (finding,) = wrong(box, "NVIDIA")
     assert (finding.level, "runs at 2.5 of 32 GT/s" in finding.sentence) == (Level.NOTE, True)
@@ -87,7 +81,6 @@ def test_a_slow_link_is_a_note(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("width", ["0", "63", "255", "unknown"])
 def test_a_link_that_does_not_say_is_not_judged(tmp_path: Path, width: str) -> None:
-    """A virtual machine's cards have no link."""
     box = (
         Box(tmp_path / "box")
         .library("libcuda.so.1")
@@ -102,7 +95,6 @@ def test_a_link_that_does_not_say_is_not_judged(tmp_path: Path, width: str) -> N
 
 
 def test_no_resizable_bar(tmp_path: Path) -> None:
-    """256 MiB of an Arc card are too few; a maker without the rule is not asked."""
     box = b60(tmp_path / "box")
     folder = "/sys/bus/pci/devices/0000:03:00.0/resource"
     box.file(folder, "0x0000006000000000 0x000000600fffffff 0x0000000000140204\n0x0 0x0 0x0\n")
@@ -111,7 +103,6 @@ def test_no_resizable_bar(tmp_path: Path) -> None:
 
 
 def test_a_card_without_a_driver(tmp_path: Path) -> None:
-    """No driver is a problem with the driver as remedy; a foreign one is named."""
     box = b60(tmp_path / "box")
     (box.root / "sys/bus/pci/devices/0000:03:00.0/driver").unlink()
     (finding,) = wrong(box, "Intel")
@@ -125,7 +116,6 @@ def test_a_card_without_a_driver(tmp_path: Path) -> None:
 
 
 def test_a_driver_that_nobody_knows_is_a_note(tmp_path: Path) -> None:
-    """Vendors rename their modules; only a driver that is known to be wrong is a problem."""
     box = k100(tmp_path / "box")
     (box.root / "sys/bus/pci/devices/0000:01:00.0/driver").unlink()
     box.card("0000:00:00.1/0000:01:00.0", "0x1d94", "0x6210", kind="0x0b4000", driver="hygpu", render="renderD128")
@@ -134,7 +124,6 @@ def test_a_driver_that_nobody_knows_is_a_note(tmp_path: Path) -> None:
 
 
 def test_a_node_that_is_made_on_demand(tmp_path: Path) -> None:
-    """A host makes /dev/nvidia-uvm at the first use; a container never will."""
     box = h200(tmp_path / "box")
     (box.root / "dev/nvidia-uvm").unlink()
     assert wrong(box, "NVIDIA") == []
@@ -144,7 +133,6 @@ def test_a_node_that_is_made_on_demand(tmp_path: Path) -> None:
 
 
 def test_nodes_that_the_container_was_not_given(tmp_path: Path) -> None:
-    """The bus shows cards, /dev does not: the flags are the container's, or the driver's on a host."""
     box = k100(tmp_path / "box")
     shutil.rmtree(box.root / "dev")
     (finding,) = wrong(box, "Hygon")
@@ -155,7 +143,6 @@ def test_nodes_that_the_container_was_not_given(tmp_path: Path) -> None:
 
 
 def test_kfd_that_may_not_be_opened_in_a_container(tmp_path: Path) -> None:
-    """Mode and group are named; the group has a number only, and the remedy takes it."""
     box = k100(tmp_path / "box").container().shm("16g").file("/etc/group", "root:x:99999:\n")
     (finding,) = wrong(box, "Hygon", member=False)
     number = (box.root / "dev/kfd").stat().st_gid
@@ -165,7 +152,6 @@ def test_kfd_that_may_not_be_opened_in_a_container(tmp_path: Path) -> None:
 
 
 def test_render_nodes_that_may_not_be_opened(tmp_path: Path) -> None:
-    """On a host the remedy is the group's name; where the group is granted already, a new login."""
     box = b60(tmp_path / "box")
     (finding,) = wrong(box, "Intel", member=False)
     assert "(-rw-rw---- render)" in finding.sentence
@@ -176,7 +162,6 @@ def test_render_nodes_that_may_not_be_opened(tmp_path: Path) -> None:
 
 
 def test_a_library_of_the_driver_is_missing(tmp_path: Path) -> None:
-    """The kernel's driver alone is no driver: torch needs its user part, which LD_LIBRARY_PATH may bring too."""
     box = b60(tmp_path / "box").file("/etc/ld.so.cache", "libc.so.6\0")
     (finding,) = wrong(box, "Intel")
     assert finding.sentence.startswith("libze_intel_gpu.so.1 is not here")
@@ -185,7 +170,6 @@ def test_a_library_of_the_driver_is_missing(tmp_path: Path) -> None:
 
 
 def test_cards_without_a_bus(tmp_path: Path) -> None:
-    """A sandbox that hides the PCI bus still has nodes and a driver."""
     box = h200(tmp_path / "box")
     shutil.rmtree(box.root / "sys/bus")
     (finding,) = look(box, "NVIDIA")
@@ -194,6 +178,5 @@ def test_cards_without_a_bus(tmp_path: Path) -> None:
 
 
 def test_an_integrated_gpu_is_no_card(tmp_path: Path) -> None:
-    """Every Intel laptop has one, at the same address."""
     box = Box(tmp_path / "box").card("0000:00:02.0", "0x8086", "0x46a6", driver="i915", render="renderD128")
     assert look(box, "Intel") == []

@@ -31,7 +31,6 @@ def found(checkup: Checkup, *levels: Level) -> list[str]:
     ],
 )
 def test_sound_boxes_have_no_problem(tmp_path: Path, make: object, present: set[str]) -> None:
-    """Each box is taken for what it is; nothing on it is a problem; the CPU-only one neither."""
     box: Box = make(tmp_path / "box")  # type: ignore[operator]
     checkup = doctor.examine(None, box.machine())
     assert {stack.name for stack in checkup.presence.stacks_here} == present
@@ -40,13 +39,11 @@ def test_sound_boxes_have_no_problem(tmp_path: Path, make: object, present: set[
 
 
 def test_the_slice_of_a_hygon_box_is_named(tmp_path: Path) -> None:
-    """A box that HAMi cut a slice from says so."""
     checkup = doctor.examine("dcu", k100(tmp_path / "box").machine())
     assert any("this is a vDCU" in sentence for sentence in found(checkup, Level.WARNING))
 
 
 def test_a_container_that_may_not_open_kfd(tmp_path: Path) -> None:
-    """A problem, named or not: the host has that stack."""
     machine = k100(tmp_path / "box").machine(member=False)
     for name in (None, "dcu"):
         checkup = doctor.examine(name, machine)
@@ -56,7 +53,6 @@ def test_a_container_that_may_not_open_kfd(tmp_path: Path) -> None:
 
 
 def test_a_card_that_nobody_uses_is_no_problem_until_its_stack_is_named(tmp_path: Path) -> None:
-    """A laptop may have a card without a driver: a warning for all, a problem for the stack that wants the card."""
     box = bare(tmp_path / "box").card("0000:00:01.0/0000:01:00.0", "0x10de", "0x2684", driver="nouveau")
     general = doctor.examine(None, box.machine())
     assert general.exit_code == 0
@@ -68,7 +64,6 @@ def test_a_card_that_nobody_uses_is_no_problem_until_its_stack_is_named(tmp_path
 
 
 def test_a_named_stack_that_the_host_lacks_is_a_problem(tmp_path: Path) -> None:
-    """It says what is missing and how to get it."""
     checkup = doctor.examine("xpu", bare(tmp_path / "box").machine())
     (finding,) = [row for row in checkup.findings if row.level is Level.PROBLEM]
     assert finding.sentence.startswith("this host has no stack 'xpu': it lacks a GPU render node")
@@ -76,7 +71,6 @@ def test_a_named_stack_that_the_host_lacks_is_a_problem(tmp_path: Path) -> None:
 
 
 def test_facts_of_host_and_environment_meet(tmp_path: Path) -> None:
-    """The driver is the host's, the toolkit the environment's; together they are a problem."""
     box = h200(tmp_path / "box").file(
         "/proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX Module  550.54.15  Release\n"
     )
@@ -88,7 +82,6 @@ def test_facts_of_host_and_environment_meet(tmp_path: Path) -> None:
 
 
 def test_variables_are_part_of_it(tmp_path: Path) -> None:
-    """The slip that cost the first users a day."""
     box = b60(tmp_path / "box")
     box.environ["ZE_AFFINITY_MASK"] = "0.1"
     assert any(
@@ -98,7 +91,6 @@ def test_variables_are_part_of_it(tmp_path: Path) -> None:
 
 
 def test_an_amd_box_is_no_hygon_box(tmp_path: Path) -> None:
-    """The makers share a node: the one whose cards are there speaks."""
     box = bare(tmp_path / "box").node("/dev/kfd")
     box.card("0000:00:01.0/0000:03:00.0", "0x1002", "0x740c", kind="0x038000", driver="amdgpu", render="renderD128")
     sentences = found(doctor.examine(None, box.node("/dev/dri/renderD128").machine()), *Level)
@@ -107,7 +99,6 @@ def test_an_amd_box_is_no_hygon_box(tmp_path: Path) -> None:
 
 
 def test_a_broken_definition_is_kept_for_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The host is looked at all the same."""
     folder = fakes.stack(tmp_path / "checkout", "bad", "title = 1\n").parent
     fakes.lock(fakes.stack(tmp_path / "checkout"), "torch==9.1.0\n")
     real, every, names = stacks.load, stacks.load_all, stacks.names
@@ -120,8 +111,6 @@ def test_a_broken_definition_is_kept_for_the_end(tmp_path: Path, monkeypatch: py
 
 
 def test_an_environment_that_cannot_be_built_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the stack's interpreter nox would refuse; a container with its own torch does not care."""
-
     def none(stack: stacks.Stack) -> Path:
         raise Refusal(f"stack '{stack.name}' needs Python 3.10 and none is installed")
 
@@ -134,14 +123,11 @@ def test_an_environment_that_cannot_be_built_is_a_warning(tmp_path: Path, monkey
 
 
 def test_an_unknown_stack_is_refused(tmp_path: Path) -> None:
-    """With the nearest name."""
     with pytest.raises(Refusal, match="did you mean 'cuda'"):
         doctor.examine("cud", bare(tmp_path / "box").machine())
 
 
 def test_nothing_is_changed(tmp_path: Path) -> None:
-    """No file appears, disappears or changes, and no variable does."""
-
     def state() -> dict[str, tuple[int, int]]:
         return {str(path): (path.lstat().st_size, path.lstat().st_mtime_ns) for path in sorted(box.root.rglob("*"))}
 
@@ -153,7 +139,6 @@ def test_nothing_is_changed(tmp_path: Path) -> None:
 
 
 def test_this_very_machine_is_answered() -> None:
-    """Whatever the host that runs the tests is, there is an answer with every area."""
     checkup = doctor.examine()
     assert "cpu" in [stack.name for stack in checkup.presence.stacks_here]
     assert {finding.area for finding in checkup.findings} == {"host", "cards", "environment", "variables"}

@@ -18,7 +18,6 @@ def judged(box: Box) -> list[str]:
 
 
 def test_a_good_host_is_described_and_nothing_is_said(tmp_path: Path) -> None:
-    """Three sentences of facts; no rule holds."""
     box = bare(tmp_path / "box")
     system, size, limits = (finding.sentence for finding in host.describe(host.gather(box.machine())))
     assert system == "Ubuntu 25.04, kernel 6.14.0-1006-intel, glibc 2.41, not in a container"
@@ -30,7 +29,6 @@ def test_a_good_host_is_described_and_nothing_is_said(tmp_path: Path) -> None:
 
 
 def test_an_empty_tree_claims_nothing(tmp_path: Path) -> None:
-    """Where nothing can be read, nothing is judged, and the sentences say 'unknown'."""
     machine = bare(tmp_path / "box").machine()
     empty = Box.__new__(Box)
     empty.root, empty.environ, empty.answers = tmp_path / "empty", {}, {}
@@ -89,7 +87,6 @@ def change_preload(box: Box) -> None:
     ],
 )
 def test_each_rule_of_the_host_can_hold(tmp_path: Path, change: object, words: str) -> None:
-    """One change to a good host, one sentence."""
     box = bare(tmp_path / "box")
     change(box)  # type: ignore[operator]
     assert [words in sentence for sentence in judged(box)] == [True]
@@ -113,14 +110,12 @@ def test_each_rule_of_the_host_can_hold(tmp_path: Path, change: object, words: s
     ],
 )
 def test_ordinary_hosts_are_left_alone(tmp_path: Path, change: object) -> None:
-    """What is usual, unlimited, or cannot be understood, is no finding."""
     box = bare(tmp_path / "box")
     change(box)  # type: ignore[operator]
     assert judged(box) == []
 
 
 def test_a_container_is_told_how_to_get_shared_memory(tmp_path: Path) -> None:
-    """The remedy is the container's flag there, and a mount on a host."""
     for box, remedy in (
         (bare(tmp_path / "a").container(), "--shm-size=8g"),
         (bare(tmp_path / "b").shm("65536k"), "remount"),
@@ -131,7 +126,6 @@ def test_a_container_is_told_how_to_get_shared_memory(tmp_path: Path) -> None:
 
 
 def test_a_containers_memory_is_its_limit(tmp_path: Path) -> None:
-    """A cgroup's limit counts where it is lower than the host's memory."""
     box = (
         bare(tmp_path / "box")
         .file("/sys/fs/cgroup/memory.max", f"{8 << 30}\n")
@@ -152,7 +146,6 @@ def test_a_containers_memory_is_its_limit(tmp_path: Path) -> None:
     ],
 )
 def test_containers_are_recognised(tmp_path: Path, mark: object, name: str) -> None:
-    """By their files or variables; none on a host."""
     box = b60(tmp_path / "box")
     assert "container" not in host.gather(box.machine())
     mark(box)  # type: ignore[operator]
@@ -169,7 +162,6 @@ def test_containers_are_recognised(tmp_path: Path, mark: object, name: str) -> N
     ],
 )
 def test_sliced_cards_are_named(tmp_path: Path, mark: object, words: str) -> None:
-    """Each way of slicing has its sentence, with what showed it; a node that only keeps the slices' files has none."""
     box = (
         bare(tmp_path / "box")
         .file("/usr/local/vgpu/libvgpu.so")

@@ -15,7 +15,6 @@ TABLE = rules.load()
 
 
 def test_versions_are_found_in_what_tools_print(tmp_path: Path) -> None:
-    """Every vendor words it differently; a tool below /opt counts too."""
     box = k100(tmp_path / "box").tool(
         "mpirun", "Intel(R) MPI Library for Linux* OS, Version 2021.15 Build 20250213 (id: 1)\n"
     )
@@ -24,7 +23,6 @@ def test_versions_are_found_in_what_tools_print(tmp_path: Path) -> None:
 
 
 def test_a_wanted_tool_is_missed_beside_its_cards_only(tmp_path: Path) -> None:
-    """Without Intel cards nobody misses xpu-smi."""
     machine = bare(tmp_path / "box").machine()
     assert list(host.examine(machine, TABLE, set())) == []
     (finding,) = host.examine(machine, TABLE, {"xpu"})
@@ -32,14 +30,12 @@ def test_a_wanted_tool_is_missed_beside_its_cards_only(tmp_path: Path) -> None:
 
 
 def test_a_tool_that_says_nothing_is_here_all_the_same(tmp_path: Path) -> None:
-    """An angry tool has no version."""
     box = b60(tmp_path / "box").tool("xpu-smi", "Error: no driver\n")
     (finding,) = host.examine(box.machine(), TABLE, {"xpu"})
     assert finding.sentence == "tools: xpu-smi"
 
 
 def test_a_slow_or_broken_tool_does_not_hold_the_doctor(tmp_path: Path) -> None:
-    """Real tools are run: one that hangs is given up, one that cannot start says nothing, one that answers is heard."""
     for name, text in (("nvidia-smi", "sleep 60; echo nvidia-smi 9.9"), ("hy-smi", "echo hy-smi 1.7.2 >&2; exit 3")):
         (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
         (tmp_path / name).chmod(0o755)

@@ -46,7 +46,6 @@ def judged(found: Installed, **facts: str) -> list[Finding]:
 
 
 def test_torch_is_read_without_importing_it(tmp_path: Path) -> None:
-    """Version, toolkits and Python come from files; the module would raise if anybody ran it."""
     box = Box(tmp_path / "box")
     found = own(box, XPU, torch="cuda = None\nxpu: str = '20250101'\nraise SystemExit('imported')\n")
     assert (found.torch, dict(found.toolkits), found.python) == ("2.8.0+xpu", {"xpu": "20250101"}, "3.10")
@@ -55,7 +54,6 @@ def test_torch_is_read_without_importing_it(tmp_path: Path) -> None:
 
 
 def test_an_environment_without_torch_is_none(tmp_path: Path) -> None:
-    """Nox's own Python has no torch, and that is no fault."""
     box = Box(tmp_path / "box")
     assert installed.own(box.machine()) is None
     box.python({"nox": "2025.1"})
@@ -63,7 +61,6 @@ def test_an_environment_without_torch_is_none(tmp_path: Path) -> None:
 
 
 def test_a_damaged_torch_is_said_so(tmp_path: Path) -> None:
-    """A version.py that is no Python does not stop the doctor."""
     box = Box(tmp_path / "box")
     prefix = box.python({"torch": "2.8.0"})
     (prefix / "lib/python3.10/site-packages/torch/version.py").write_text("'", encoding="utf-8")
@@ -81,7 +78,6 @@ def test_a_damaged_torch_is_said_so(tmp_path: Path) -> None:
     ],
 )
 def test_sound_environments_are_left_alone(tmp_path: Path, packages: dict[str, str], torch: str) -> None:
-    """The first users' own sets, and a plain one, break no rule."""
     assert judged(own(Box(tmp_path / "box"), packages, torch=torch), dtk="25.04.1", nvidia_driver="580.95.05") == []
 
 
@@ -146,14 +142,12 @@ def test_sound_environments_are_left_alone(tmp_path: Path, packages: dict[str, s
 def test_each_conflict_is_named(
     tmp_path: Path, packages: dict[str, str], torch: str, facts: dict[str, str], words: str
 ) -> None:
-    """What does not belong together is a problem with its remedy."""
     found = judged(own(Box(tmp_path / "box"), packages, torch=torch), **facts)
     assert [finding for finding in found if words in finding.sentence]
     assert all(finding.level is Level.PROBLEM and finding.remedy for finding in found)
 
 
 def test_amdsmi_mends_pynvml(tmp_path: Path) -> None:
-    """With amdsmi, or with a torch that tells the two apart, pynvml is harmless."""
     assert (
         judged(own(Box(tmp_path / "a"), DCU | {"pynvml": "11.5.3", "amdsmi": "24.6"}, torch="hip = '6'\n"), dtk="25.04")
         == []
@@ -162,13 +156,11 @@ def test_amdsmi_mends_pynvml(tmp_path: Path) -> None:
 
 
 def test_the_wrong_python_for_a_dtk(tmp_path: Path) -> None:
-    """The wheels of DTK 25.04 are for Python 3.10."""
     found = judged(own(Box(tmp_path / "box"), DCU, version="3.12", torch="hip = '6'\n"), dtk="25.04")
     assert "comes for Python 3.10, and this is Python 3.12" in " ".join(finding.sentence for finding in found)
 
 
 def test_a_package_in_two_versions(tmp_path: Path) -> None:
-    """An interrupted installation leaves two; torch twice is a problem, another package a warning."""
     box = Box(tmp_path / "box")
     prefix = box.python({"torch": "2.8.0+xpu", "numpy": "2.2.0"})
     site = prefix / "lib/python3.10/site-packages"
@@ -183,7 +175,6 @@ def test_a_package_in_two_versions(tmp_path: Path) -> None:
 
 
 def test_the_named_stack_wants_another_torch(tmp_path: Path) -> None:
-    """Plain torch on an XPU box: a problem for the stack that was named, with what builds the right one."""
     found, xpu = own(Box(tmp_path / "box"), {"torch": "2.8.0+cu128"}, torch="cuda = '12.8'\n"), stacks.load("xpu")
     (finding,) = installed.examine_own(found, xpu, [xpu])
     assert finding.level is Level.PROBLEM
@@ -192,14 +183,12 @@ def test_the_named_stack_wants_another_torch(tmp_path: Path) -> None:
 
 
 def test_without_the_card_only_the_rehearsal_can_be_built(tmp_path: Path) -> None:
-    """Its smoke run would be refused on this host."""
     found = own(Box(tmp_path / "box"), {"torch": "2.8.0+cu128"}, torch="cuda = '12.8'\n")
     (finding,) = installed.examine_own(found, stacks.load("xpu"), [])
     assert "nox -s xpu-rehearse" in finding.remedy and "smoke" not in finding.remedy
 
 
 def test_a_torch_that_does_not_know_the_hosts_cards(tmp_path: Path) -> None:
-    """Without a name it fits the CPU, and a warning says that the cards lie idle."""
     found = own(Box(tmp_path / "box"), {"torch": "2.8.0"})
     present = [stacks.load(name) for name in ("xpu-native", "xpu", "cpu")]
     fine, idle = installed.examine_own(found, None, present)
@@ -211,7 +200,6 @@ def test_a_torch_that_does_not_know_the_hosts_cards(tmp_path: Path) -> None:
 
 
 def test_the_right_torch_fits(tmp_path: Path) -> None:
-    """An XPU build on an XPU box is of its flavour, and nothing lies idle."""
     found = own(Box(tmp_path / "box"), XPU, torch="xpu = '20250101'\n")
     (finding,) = installed.examine_own(found, None, [stacks.load(name) for name in ("xpu-native", "xpu", "cpu")])
     assert "the flavour of xpu-native, xpu" in finding.sentence
@@ -248,14 +236,12 @@ def held(stack: stacks.Stack) -> Finding:
 
 
 def test_an_environment_that_is_its_lock(tiny: stacks.Stack) -> None:
-    """Markers of its own Python decide what belongs in; our own package does not count."""
     finding = held(tiny)
     assert finding.sentence == "stack tiny: 2 packages equal its lock, torch 9.1.0"
     assert finding.level is Level.OK
 
 
 def test_an_environment_that_is_not_its_lock(tiny: stacks.Stack) -> None:
-    """Another version, a missing and an extra package are named; the remedy builds it anew."""
     site = environments.location(tiny) / f"lib/python{fakes.THIS_PYTHON}/site-packages"
     (site / "numpy-2.2.0.dist-info").rename(site / "numpy-1.26.4.dist-info")
     (site / "pynvml-11.0.dist-info").mkdir()
@@ -268,13 +254,11 @@ def test_an_environment_that_is_not_its_lock(tiny: stacks.Stack) -> None:
 
 
 def test_a_broken_lock_is_said(tiny: stacks.Stack) -> None:
-    """A lock that cannot be read is a problem, not the end."""
     tiny.lock.write_text("rubbish\n", encoding="utf-8")
     assert held(tiny).level is Level.PROBLEM
 
 
 def test_an_unfinished_environment_is_none(tiny: stacks.Stack) -> None:
-    """Without its stamp it was never finished; the lines about the stack say so."""
     (environments.location(tiny) / environments.STAMP).unlink()
     assert installed.built(tiny) is None
 
@@ -292,7 +276,6 @@ def beside(tmp_path: Path, packages: dict[str, str], named: str = "dcu", version
 
 
 def test_companions_as_locked_are_told(tmp_path: Path) -> None:
-    """What is as in the lock is said to be so, and nothing else."""
     (finding,) = beside(tmp_path, of_the_lock("dcu"))
     assert finding.level is Level.OK
     assert "the companions that stack dcu asks for are its lock's" in finding.sentence
@@ -300,7 +283,6 @@ def test_companions_as_locked_are_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("named", ["dcu", ""])
 def test_companions_that_the_stack_does_not_ask_for(tmp_path: Path, named: str) -> None:
-    """What pip takes without constraints is named with both versions and the range, and the remedy installs just that."""
     wrong = {"transformers": "5.20.0", "numpy": "2.2.6"}
     (finding,) = beside(tmp_path, of_the_lock("dcu") | wrong, named)
     assert finding.level is Level.WARNING
@@ -310,7 +292,6 @@ def test_companions_that_the_stack_does_not_ask_for(tmp_path: Path, named: str) 
 
 
 def test_companions_that_are_near_or_absent(tmp_path: Path) -> None:
-    """Another version in the range, another build of the vendor's, and an absent package are notes of their own."""
     packages = of_the_lock("dcu") | {"peft": "0.13.0", "torch": "2.4.1+das.opt1.dtk2504"}
     del packages["ultralytics"]
     absent, close = beside(tmp_path, packages)
@@ -320,7 +301,6 @@ def test_companions_that_are_near_or_absent(tmp_path: Path) -> None:
 
 
 def test_another_python_and_another_release_of_the_vendors(tmp_path: Path) -> None:
-    """Another Python than the stack's, and another release of what the vendor builds, are out of range."""
     packages = of_the_lock("dcu") | {"flash-attn": "2.0.4+das.opt1.dtk2504"}
     (finding,) = beside(tmp_path, packages, version="3.12")
     assert "Python 3.12 (the stack is for 3.10)" in finding.sentence
@@ -329,14 +309,12 @@ def test_another_python_and_another_release_of_the_vendors(tmp_path: Path) -> No
 
 
 def test_the_nearest_stack_is_meant(tmp_path: Path) -> None:
-    """Of two stacks of one flavour the one that the environment is nearly like is compared."""
     found = own(Box(tmp_path / "box"), of_the_lock("xpu"), torch="xpu = '20250101'\n")
     (finding,) = installed.examine_companions(found, None, [stacks.load(name) for name in ("xpu-native", "xpu")])
     assert "stack xpu asks for are its lock's" in finding.sentence
 
 
 def test_an_environment_of_somebodys_own_is_for_no_stack(tmp_path: Path) -> None:
-    """Its torch is of no stack's release: nothing is said of it until a stack is named, and then that another one is needed."""
     found = own(Box(tmp_path / "box"), {"torch": "2.4.1", "numpy": "1.26.4"}, torch="cuda = '12.1'\n")
     cpu = stacks.load("cpu")
     assert list(installed.examine_companions(found, None, [cpu, stacks.load("cpu-ipex")])) == []

@@ -10,7 +10,6 @@ from stackproof.doctor.machine import Identity, Machine
 
 
 def test_what_cannot_be_read_is_empty(tmp_path: Path) -> None:
-    """No file, a folder, bytes that are no text, a file that is too large: never an error."""
     machine = Machine(root=tmp_path)
     (tmp_path / "folder").mkdir()
     (tmp_path / "bytes").write_bytes(b"\xff\xfea\0\n")
@@ -35,7 +34,6 @@ def test_what_cannot_be_read_is_empty(tmp_path: Path) -> None:
     ],
 )
 def test_modes_decide_who_may(tmp_path: Path, mode: int, user: bool, group: bool, allowed: bool) -> None:
-    """As the kernel does: the owner's bits for the owner, else the group's for members, else the others'."""
     path = tmp_path / "node"
     path.touch()
     path.chmod(mode)
@@ -47,7 +45,6 @@ def test_modes_decide_who_may(tmp_path: Path, mode: int, user: bool, group: bool
 
 
 def test_root_may(tmp_path: Path) -> None:
-    """Whatever the mode says; but not what is not there."""
     (tmp_path / "node").touch()
     (tmp_path / "node").chmod(0)
     machine = Machine(root=tmp_path, identity=Identity(0, frozenset()))
@@ -56,14 +53,12 @@ def test_root_may(tmp_path: Path) -> None:
 
 
 def test_links_are_followed_inside_the_tree(tmp_path: Path) -> None:
-    """The machine's own names come back, as on a real one."""
     (tmp_path / "a/b").mkdir(parents=True)
     (tmp_path / "link").symlink_to("a/b")
     assert Machine(root=tmp_path).target("/link") == "/a/b"
 
 
 def test_libraries_are_found_where_the_loader_looks(tmp_path: Path) -> None:
-    """Its cache, the usual folders, LD_LIBRARY_PATH."""
     machine = Machine(root=tmp_path, environ={"LD_LIBRARY_PATH": ":/opt/x/lib"}, processor="x86_64")
     assert not machine.has_library("liba.so.1")
     for place in ("usr/lib/x86_64-linux-gnu", "opt/x/lib", "usr/local/lib"):
@@ -77,7 +72,6 @@ def test_libraries_are_found_where_the_loader_looks(tmp_path: Path) -> None:
 
 
 def test_the_real_machine_is_asked_directly() -> None:
-    """Access, tools and groups come from the running system."""
     machine = Machine()
     assert machine.real
     assert machine.may_use("/dev/null")

@@ -36,7 +36,6 @@ def about(name: str) -> str:
 
 
 def test_present_stack(root: Path) -> None:
-    """Host, what `smoke` would prove, interpreter, lock with what is unhashed, and that nothing is built."""
     said = about("tiny")
     assert said.startswith("host: Linux ")
     assert "`nox -s smoke` would prove: tiny" in said
@@ -49,7 +48,6 @@ def test_present_stack(root: Path) -> None:
 
 
 def test_absent_stack(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was looked at and not found, what to do, what is wrong with the lock, which cards are visible."""
     monkeypatch.delenv("CARD_VISIBLE", raising=False)
     said = about("card")
     assert "card: not on this host - Tiny" in said
@@ -62,7 +60,6 @@ def test_absent_stack(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_without_the_card_the_environment_is_the_rehearsals(root: Path) -> None:
-    """Its own could not be used; one that is there all the same is named."""
     assert "environment: not built yet; `nox -s card-rehearse` builds it" in about("card")
     card = stacks.load("card")
     vendors = replace(card, rehearsal=replace(card.rehearsal, substitutes=("torch==9.1.0",)))
@@ -73,7 +70,6 @@ def test_without_the_card_the_environment_is_the_rehearsals(root: Path) -> None:
 
 
 def test_environments_are_named(root: Path) -> None:
-    """A built one with the lock that it was built from, an unfinished one as unfinished."""
     where = environments.location(stacks.load("tiny"))
     where.mkdir(parents=True)
     assert "unfinished; `nox -s tiny-smoke` builds it again" in about("tiny")
@@ -82,7 +78,6 @@ def test_environments_are_named(root: Path) -> None:
 
 
 def test_missing_interpreter(root: Path) -> None:
-    """The sentence of the refusal stands in the report; the rest is said all the same."""
     fakes.stack(root, "tiny", fakes.TINY.replace(f'["{fakes.THIS_PYTHON}"]', '["3.99"]'))
     found = presence.look(["tiny"])
     assert "python: missing - needs Python 3.99" in "\n".join(report.stack_lines(found))
@@ -91,7 +86,6 @@ def test_missing_interpreter(root: Path) -> None:
 
 
 def test_broken_definition_does_not_silence_the_rest(root: Path) -> None:
-    """The other stacks are reported, the broken one with its reason, and its refusal is kept for the end."""
     fakes.stack(root, "bad", "title = 1\n")
     found = presence.look(["bad", "tiny"])
     said = "\n".join(report.stack_lines(found))
@@ -103,13 +97,11 @@ def test_broken_definition_does_not_silence_the_rest(root: Path) -> None:
 
 
 def test_what_is_present_is_returned_in_order(root: Path) -> None:
-    """The stack that `smoke` would prefer comes first; an absent one is not among them."""
     fakes.stack(root, "better", fakes.TINY.replace("priority = 1", "priority = 7"))
     assert [stack.name for stack in presence.look(["tiny", "better", "card"]).stacks_here] == ["better", "tiny"]
 
 
 def test_nothing_is_changed(root: Path) -> None:
-    """A doctor looks: no folder, no file appears."""
     before = sorted(root.rglob("*"))
     about("tiny")
     about("card")
@@ -117,7 +109,6 @@ def test_nothing_is_changed(root: Path) -> None:
 
 
 def test_shipped_stacks_are_all_reported() -> None:
-    """Every stack of the checkout has its paragraph, and each of its requirements its line."""
     said = "\n".join(report.stack_lines(presence.look(stacks.names())))
     for stack in stacks.load_all():
         assert f"\n{stack.name}: " in said

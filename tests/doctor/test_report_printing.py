@@ -35,7 +35,6 @@ WORST = checkup(
 
 
 def test_lines_for_a_terminal() -> None:
-    """The verdict first, then what is wrong, the worst first, with remedy and link; what is right; the stacks in a few lines."""
     lines = list(report.terminal(WORST, width=80))
     assert lines[0] == "PROBLEM  1 problem, 1 note, 1 ok"
     places = [
@@ -56,7 +55,6 @@ def test_lines_for_a_terminal() -> None:
 
 
 def test_every_stack_on_demand() -> None:
-    """`--all` says of each what it needs and how to get it."""
     said = list(report.terminal(WORST, every=True))
     assert "cpu: present - CPU" in said
     assert "  to get it: buy one" in said
@@ -64,7 +62,6 @@ def test_every_stack_on_demand() -> None:
 
 
 def test_sentences_are_wrapped_and_commands_are_not() -> None:
-    """A narrow terminal breaks sentences between words; what is copied stays in one line."""
     lines = list(
         report.terminal(checkup(Finding("host", Level.NOTE, LONG.strip(), "x" * 200, "https://" + "y" * 200)), width=60)
     )
@@ -76,7 +73,6 @@ def test_sentences_are_wrapped_and_commands_are_not() -> None:
 
 
 def test_colour_is_only_added() -> None:
-    """With colour the words are the same."""
     plain, coloured = list(report.terminal(WORST)), "\n".join(report.terminal(WORST, colour=True))
     for code in ("32", "36", "33", "1;31"):
         coloured = coloured.replace(f"\x1b[{code}m", "")
@@ -85,19 +81,16 @@ def test_colour_is_only_added() -> None:
 
 
 def test_what_others_wrote_cannot_steer_the_terminal() -> None:
-    """Control characters of a value are shown."""
     (line,) = [line for line in report.terminal(WORST) if "red" in line]
     assert r"\x1b[31mred line" in line
 
 
 def test_no_problem_is_said() -> None:
-    """Counts without one."""
     warned = checkup(Finding("host", Level.WARNING, "w"), Finding("host", Level.WARNING, "v"))
     assert next(report.terminal(warned)) == "NO PROBLEM  2 warnings"
 
 
 def test_json_has_everything(tmp_path: Path) -> None:
-    """An object with findings, facts, stacks and the exit code."""
     found = examine("dcu", k100(tmp_path / "box").machine(member=False))
     whole = json.loads(report.as_json(found))
     assert (whole["schema"], whole["exit_code"], whole["present"]) == ("stackproof.doctor/2", 1, ["dcu"])
@@ -125,7 +118,6 @@ SECRETS = (
 
 @pytest.mark.parametrize("make", [b60, h200, k100])
 def test_the_report_says_all_but_whose_it_is(tmp_path: Path, make: object) -> None:
-    """One fenced block: findings, facts and variables are in it; names, addresses, serials and home folders are not."""
     box = make(tmp_path / "grace" / "box")  # type: ignore[operator]
     box.environ |= {
         "HOSTNAME": "gpu07",
@@ -157,7 +149,6 @@ def test_the_report_says_all_but_whose_it_is(tmp_path: Path, make: object) -> No
 
 
 def test_the_documentation_shows_what_is_printed(tmp_path: Path) -> None:
-    """The example of docs/doctor.md is the output of that very box."""
     box = b60(tmp_path / "box")
     box.environ["ZE_AFFINITY_MASK"] = "0.1"
     found = examine(None, box.machine(member=False))
@@ -167,6 +158,5 @@ def test_the_documentation_shows_what_is_printed(tmp_path: Path) -> None:
 
 
 def test_the_report_without_variables(tmp_path: Path) -> None:
-    """It says that none is set."""
     machine = b60(tmp_path / "box").machine()
     assert "\n  none is set\n" in report.for_an_issue(examine("xpu", machine), machine)

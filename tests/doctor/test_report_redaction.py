@@ -45,7 +45,6 @@ def clean(tmp_path: Path) -> Redactor:
     ],
 )
 def test_names_and_addresses_go(clean: Redactor, text: str, left: str) -> None:
-    """Users, hosts, homes, addresses of every kind, mail, serial numbers."""
     assert clean.clean(text) == left
 
 
@@ -73,19 +72,16 @@ def test_names_and_addresses_go(clean: Redactor, text: str, left: str) -> None:
     ],
 )
 def test_what_only_looks_like_it_stays(clean: Redactor, text: str) -> None:
-    """PCI addresses, versions, C++ names, times, links, parts of words."""
     assert clean.clean(text) == text
 
 
 def test_users_that_name_nobody_are_kept(tmp_path: Path) -> None:
-    """`root` and `ubuntu` are words of every text."""
     box = bare(tmp_path / "box")
     box.environ |= {"USER": "root", "HOME": "/root"}
     assert Redactor.of(box.machine()).clean("root and ubuntu in /root/x") == "root and ubuntu in ~/x"
 
 
 def test_the_machine_that_runs_this(tmp_path: Path) -> None:
-    """Its own name and user are found without being told."""
     import getpass
     import socket
 

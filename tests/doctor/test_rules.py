@@ -37,7 +37,6 @@ FACTS = {
 
 
 def test_every_rule_names_facts_that_are_gathered() -> None:
-    """A condition on a fact that nobody gathers would never hold."""
     drivers = {f"{maker.key}.driver" for maker in TABLE.makers}
     toolkits = {f"torch.{name}" for name in stacks.TOOLKITS}
     for rule in TABLE.rows:
@@ -48,7 +47,6 @@ def test_every_rule_names_facts_that_are_gathered() -> None:
 
 @pytest.mark.parametrize("rule", TABLE.rows, ids=lambda rule: re.sub(r"\W+", "-", rule.sentence)[:50])
 def test_a_rule_can_speak(rule: rules.Rule) -> None:
-    """It has a condition, a remedy, and every fact that its sentence names is one that it asks for."""
     assert rule.when or rule.below
     assert rule.remedy
     asked = {*rule.when, *rule.below, "cpus", "torch", "python", "dtk", "LD_LIBRARY_PATH"}
@@ -57,7 +55,6 @@ def test_a_rule_can_speak(rule: rules.Rule) -> None:
 
 
 def test_every_toolkit_of_the_stacks_has_a_maker() -> None:
-    """Cards of every accelerated stack are looked for."""
     wanted = {name for stack in stacks.load_all() for name, state in stack.flavour.toolkits.items() if state == "set"}
     assert wanted <= {maker.toolkit for maker in TABLE.makers}
     assert len({maker.key for maker in TABLE.makers}) == len(TABLE.makers)
@@ -92,12 +89,10 @@ A = re.compile("1.*")
     ],
 )
 def test_conditions(row: rules.Rule, facts: dict[str, str], holds: bool) -> None:
-    """Each kind of condition, held and not; versions are compared as numbers; a fact that is not there claims nothing."""
     assert bool(list(row.judge(facts))) is holds
 
 
 def test_sentences_are_filled() -> None:
-    """Facts stand in the sentence; one that nobody knows is 'unknown', and braces in a value are text."""
     (finding,) = rule(when={"a": A}).judge({"a": "1{b}"})
     assert finding.sentence == "a is 1{b}, b is unknown"
 
@@ -119,7 +114,6 @@ def test_sentences_are_filled() -> None:
     ],
 )
 def test_a_broken_table_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, said: str) -> None:
-    """The loader refuses with the file and the key."""
     path = tmp_path / "doctor.toml"
     path.write_text(text, encoding="utf-8")
     monkeypatch.setattr(rules, "TABLE", path)

@@ -38,7 +38,6 @@ def said(box: Box, concerned: list[Stack]) -> str:
 
 
 def test_nothing_is_claimed_of_what_is_not_checked(tmp_path: Path) -> None:
-    """Variables with a grammar are called right; names without one, and names that nobody knows, are counted apart."""
     box = bare(tmp_path / "box")
     assert said(box, [CPU]) == "none of the libraries below torch is set"
     box.environ |= {"OMP_NUM_THREADS": "8", "TORCH_TRACE": "/tmp", "OMP_ABRACADABRA": "1"}
@@ -50,7 +49,6 @@ def test_nothing_is_claimed_of_what_is_not_checked(tmp_path: Path) -> None:
 
 
 def test_a_problem_of_another_stack_is_a_warning(tmp_path: Path) -> None:
-    """A bad oneCCL setting is a problem for the stack that uses it, a warning on a box without one, and no news for another."""
     box = bare(tmp_path / "box")
     box.environ["CCL_WORKER_COUNT"] = "two"
     (named,) = wrong(box, [XPU])
@@ -60,7 +58,6 @@ def test_a_problem_of_another_stack_is_a_warning(tmp_path: Path) -> None:
 
 
 def test_each_slip_is_said_once(tmp_path: Path) -> None:
-    """Looking for the host's stacks and for all others does not say it twice; what is idle here is said."""
     box = bare(tmp_path / "box")
     box.environ |= {"ZE_AFFINITY_MASK": "0.1", "CUDA_VISIBLE_DEVICES": "0"}
     sentences = [finding.sentence for finding in wrong(box, [XPU, CPU])]
@@ -76,7 +73,6 @@ def networked(box: Box) -> Box:
 
 
 def test_the_host_is_gathered(tmp_path: Path) -> None:
-    """Interfaces, adapters with ports, cards as a process sees them, cores, NUMA nodes, files and folders."""
     box = networked(h200(tmp_path / "box")).file("/sys/class/infiniband/mlx5_0/ports/1/state")
     found = seen(box)
     assert (found.interfaces, found.adapters) == (("eth0", "ib0"), {"mlx5_0": ("1",)})
@@ -103,7 +99,6 @@ def test_the_host_is_gathered(tmp_path: Path) -> None:
     ],
 )
 def test_what_a_value_names_is_looked_for(tmp_path: Path, name: str, value: str, stack: Stack, sentence: str) -> None:
-    """The sentence says what the host has instead."""
     box = networked(h200(tmp_path / "box")).file("/sys/class/infiniband/mlx5_0/ports/1/state")
     box.environ[name] = value
     (finding,) = wrong(box, [stack])
@@ -112,7 +107,6 @@ def test_what_a_value_names_is_looked_for(tmp_path: Path, name: str, value: str,
 
 
 def test_what_is_not_known_of_a_host_is_not_judged(tmp_path: Path) -> None:
-    """A sandbox without interfaces, adapters and cards claims nothing of them."""
     box = bare(tmp_path / "box")
     box.environ |= {"GLOO_SOCKET_IFNAME": "eth7", "NCCL_IB_HCA": "mlx5_9", "CUDA_VISIBLE_DEVICES": "99"}
     assert wrong(box, [CPU]) == wrong(box, [CUDA]) == []

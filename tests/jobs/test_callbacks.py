@@ -14,7 +14,6 @@ from stackproof.jobs.metrics import STEPS_FILE, rows_of
 
 
 def test_a_loop_of_ones_own_writes_its_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the verb asks for it; seconds from step to step, figures beside them."""
     monkeypatch.setenv(STEPS_FILE, str(tmp_path / "steps"))
     monkeypatch.delenv("RANK", raising=False)
     log = StepLog()
@@ -27,7 +26,6 @@ def test_a_loop_of_ones_own_writes_its_steps(tmp_path: Path, monkeypatch: pytest
 
 
 def test_it_is_inert_where_nobody_asked_and_on_other_ranks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No file is made, nothing waits."""
     monkeypatch.delenv(STEPS_FILE, raising=False)
     StepLog().step("no device at all", loss=1.0)
     monkeypatch.setenv(STEPS_FILE, str(tmp_path / "steps"))
@@ -38,7 +36,6 @@ def test_it_is_inert_where_nobody_asked_and_on_other_ranks(tmp_path: Path, monke
 
 @pytest.mark.slow
 def test_the_trainer_of_transformers_tells_every_step(tmp_path: Path) -> None:
-    """A tiny random model on the CPU: as many steps as were asked for, with their losses."""
     transformers, torch = pytest.importorskip("transformers"), pytest.importorskip("torch")
     config = transformers.BertConfig(
         vocab_size=32, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16
@@ -61,7 +58,6 @@ def test_the_trainer_of_transformers_tells_every_step(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_yolo_tells_every_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A tiny random classifier on images of noise: batches with their losses."""
     yolo: Any = pytest.importorskip("ultralytics")
     numpy, images = pytest.importorskip("numpy"), pytest.importorskip("PIL.Image")
     dice = numpy.random.default_rng(1)

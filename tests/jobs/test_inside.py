@@ -33,7 +33,6 @@ def _both(tmp_path: Path, command: list[str], *flags: str) -> tuple[subprocess.C
     "how", [["looks.py", "3"], ["-m", "looks", "0"], ["sub/looks.py", "0", "--", "x"], ["-I", "sub/looks.py", "0"]]
 )
 def test_the_file_sees_what_it_would_see(how: list[str], tmp_path: Path) -> None:
-    """Arguments, path, `__main__`, its neighbours, and its exit code goes through."""
     (tmp_path / "sub").mkdir()
     for folder in (tmp_path, tmp_path / "sub"):
         (folder / "looks.py").write_text(_LOOKS, encoding="utf-8")
@@ -45,7 +44,6 @@ def test_the_file_sees_what_it_would_see(how: list[str], tmp_path: Path) -> None
 
 
 def test_a_traceback_goes_through(tmp_path: Path) -> None:
-    """The user's error is what is seen, and the counts are written all the same."""
     (tmp_path / "bad.py").write_text("1 / 0\n", encoding="utf-8")
     _, wrapped = _both(tmp_path, [sys.executable, "bad.py"])
     assert wrapped.returncode == 1
@@ -55,7 +53,6 @@ def test_a_traceback_goes_through(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_operators_are_counted_forward_and_backward(tmp_path: Path) -> None:
-    """One more operator in a file is one more in the count; a compiled model's graphs are counted without them."""
     pytest.importorskip("torch")
     code = "import torch\nx = torch.ones(3, requires_grad=True)\n(x * 2).sum().backward()\n"
     counts = []

@@ -19,7 +19,6 @@ def _run(tmp_path: Path, code: str, deadline: float = 60.0) -> tuple[launch.Comm
 
 
 def test_a_command_that_ends_well_says_what_it_took(tmp_path: Path) -> None:
-    """Its folder, its variables as they are, its status, its peak of memory."""
     ended, said = _run(tmp_path, "import os; print(os.getcwd(), os.environ['A'])")
     assert (ended.status, ended.hung) == (0, False)
     assert said == f"{tmp_path} $B"
@@ -27,7 +26,6 @@ def test_a_command_that_ends_well_says_what_it_took(tmp_path: Path) -> None:
 
 
 def test_a_failure_and_a_signal_are_told_apart(tmp_path: Path) -> None:
-    """By its code and by its name; the end of the output is cleaned of what a terminal would obey."""
     ended, said = _run(tmp_path, "print('\\x1b[31mred\\u202e'); raise SystemExit(7)")
     assert ended.words == "ended with exit code 7"
     assert said == "\\x1b[31mred\\u202e"
@@ -36,7 +34,6 @@ def test_a_failure_and_a_signal_are_told_apart(tmp_path: Path) -> None:
 
 
 def test_a_hang_ends_with_its_children_and_says_where_it_was(tmp_path: Path) -> None:
-    """Python's own line stands first."""
     code = f"""import subprocess, time
 print('x', flush=True)
 child = subprocess.Popen(['sleep', '300'])
@@ -50,7 +47,6 @@ time.sleep(300)"""
 
 
 def test_what_cannot_start_is_refused(tmp_path: Path) -> None:
-    """No such program, no such folder."""
     with pytest.raises(Refusal, match="'no-such-program' cannot be started"):
         launch.run(["no-such-program"], tmp_path, {}, tmp_path / "log", 5)
     with pytest.raises(Refusal, match="no such folder"):

@@ -36,7 +36,6 @@ def _one(metric: Metric, output: Output) -> float:
     ],
 )
 def test_a_metric_is_read(text: str, output: str, value: float, tmp_path: Path) -> None:
-    """The last of a rate, the median of a pattern, the last line of JSON that has the path."""
     assert _one(metrics.parse(text, "lower"), _output(tmp_path, output)) == pytest.approx(value)
 
 
@@ -53,14 +52,12 @@ def test_a_metric_is_read(text: str, output: str, value: float, tmp_path: Path) 
     ],
 )
 def test_what_is_not_there_is_said(text: str, output: str, said: str, tmp_path: Path) -> None:
-    """One sentence that names what was looked for, or what stands there instead."""
     with pytest.raises(MetricMissing) as missing:
         metrics.parse(text, "lower").values(_output(tmp_path, output))
     assert said in str(missing.value)
 
 
 def test_a_file_of_an_earlier_run_is_not_this_runs(tmp_path: Path) -> None:
-    """A run that writes nothing must not be judged by what lies there."""
     path = tmp_path / "out.json"
     path.write_text('{"a": 3}', encoding="utf-8")
     metric = metrics.parse("out.json:$.a", "lower")
@@ -70,7 +67,6 @@ def test_a_file_of_an_earlier_run_is_not_this_runs(tmp_path: Path) -> None:
 
 
 def test_steps_are_the_callbacks_without_the_first(tmp_path: Path) -> None:
-    """The first builds and compiles; a last line that was cut short is no step."""
     output = _output(tmp_path)
     output.steps.write_text('{"seconds": 9}\n{"seconds": 1, "loss": 2}\n{"seconds": 2}\n{"seco', encoding="utf-8")
     assert metrics.parse("steps").values(output) == [1, 2]
@@ -91,7 +87,6 @@ def test_steps_are_the_callbacks_without_the_first(tmp_path: Path) -> None:
     ],
 )
 def test_the_table_knows_which_way_is_better(text: str, higher: bool) -> None:
-    """By the name, rates before the times that their names contain."""
     assert metrics.parse(text).higher is higher
 
 
@@ -107,7 +102,6 @@ def test_the_table_knows_which_way_is_better(text: str, higher: bool) -> None:
     ],
 )
 def test_slips_are_refused(text: str, said: str) -> None:
-    """Before anything is run."""
     with pytest.raises(Refusal) as refused:
         metrics.parse(text)
     assert said in str(refused.value)

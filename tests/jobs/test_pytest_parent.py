@@ -62,7 +62,6 @@ def _pytest(tmp_path: Path, *flags: str, text: str = _TESTS, torch: str = "") ->
 
 
 def test_every_end_is_told_and_the_others_run(tmp_path: Path) -> None:
-    """One failed, one crashed, one hung with the line it was in; what stands behind them passes."""
     ended = _pytest(tmp_path, "--stack", "cpu", "--stack-json", "r.json", "--junitxml", "j.xml")
     assert ended.returncode == 1, ended.stdout + ended.stderr
     assert "3 failed, 3 passed, 1 skipped, 1 xfailed" in ended.stdout
@@ -88,7 +87,6 @@ def test_every_end_is_told_and_the_others_run(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_without_the_flag_it_is_not_there(tmp_path: Path) -> None:
-    """Nothing of ours is imported, no fixture is ours, nothing runs elsewhere."""
     text = """
 import os, sys
 def test_nothing(request):
@@ -113,7 +111,6 @@ def test_nothing(request):
     ],
 )
 def test_slips_are_one_sentence(flags: tuple[str, ...], code: int, sentence: str, tmp_path: Path) -> None:
-    """With the exit code of the contracts, and no INTERNALERROR."""
     ended = _pytest(tmp_path, *flags)
     assert ended.returncode == code
     assert sentence in ended.stdout + ended.stderr
@@ -122,7 +119,6 @@ def test_slips_are_one_sentence(flags: tuple[str, ...], code: int, sentence: str
 
 @pytest.mark.slow
 def test_slips_that_the_other_process_sees_end_the_run(tmp_path: Path) -> None:
-    """A device that is none, though no test uses it, and a deadline that no clock can wait for."""
     if importlib.util.find_spec("torch") is None:
         pytest.skip("needs torch")
     device = _pytest(tmp_path, "--stack", "cpu", "--stack-device", "cuda:9", text="def test(): pass\n", torch=_REAL)
@@ -135,7 +131,6 @@ def test_slips_that_the_other_process_sees_end_the_run(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_what_pytest_is_told_holds_there_too(tmp_path: Path) -> None:
-    """Selection, the first failure that ends it, collection alone."""
     assert "2 passed, 6 deselected" in _pytest(tmp_path, "--stack", "cpu", "-k", "after").stdout
     stopped = _pytest(tmp_path, "--stack", "cpu", "-x")
     assert "stopping after 1 failures" in stopped.stdout and "1 failed, 1 passed" in stopped.stdout
@@ -146,7 +141,6 @@ def test_what_pytest_is_told_holds_there_too(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_stack_that_cannot_be_imported_ends_the_run_at_once(tmp_path: Path) -> None:
-    """One sentence, and not a failure for each test."""
     ended = _pytest(tmp_path, "--stack", "cpu", torch="raise ImportError('libsycl.so.8: cannot open')\n")
     assert ended.returncode == 3
     assert "libsycl.so.8" in ended.stdout + ended.stderr and "FAILED" not in ended.stdout
@@ -154,7 +148,6 @@ def test_a_stack_that_cannot_be_imported_ends_the_run_at_once(tmp_path: Path) ->
 
 @pytest.mark.slow
 def test_the_device_is_the_stacks(tmp_path: Path) -> None:
-    """A `torch.device` for their models, and ours with its stopwatch."""
     if importlib.util.find_spec("torch") is None:
         pytest.skip("needs torch")
     text = """

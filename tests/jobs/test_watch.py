@@ -36,7 +36,6 @@ def _record(tmp_path: Path) -> Record:
 
 
 def test_output_input_and_exit_code_are_the_jobs(tmp_path: Path) -> None:
-    """Its stdout alone on stdout; what we say is on stderr, and the record has the log."""
     code = "import sys; print('out', sys.stdin.read()); print('err', file=sys.stderr); sys.exit(7)"
     ended = _watch(tmp_path, code)
     assert (ended.returncode, ended.stdout) == (7, "out given\n")
@@ -49,14 +48,12 @@ def test_output_input_and_exit_code_are_the_jobs(tmp_path: Path) -> None:
 
 
 def test_a_copy_of_the_record_is_one(tmp_path: Path) -> None:
-    """`--json` writes it elsewhere, without the log."""
     copy = tmp_path / "copy" / "record.json"
     assert _watch(tmp_path, "print('fine')", "--json", str(copy)).returncode == 0
     assert chain.whole(copy) == _record(tmp_path)
 
 
 def test_a_job_that_ends_well_passes_and_a_log_that_denies_it_is_heard(tmp_path: Path) -> None:
-    """The exit code stays the job's, the record has both."""
     assert _watch(tmp_path / ".", "print('fine')").returncode == 0
     assert _record(tmp_path).verdict is Verdict.PASSED
     other = tmp_path / "other"
@@ -87,7 +84,6 @@ def test_a_job_that_ends_well_passes_and_a_log_that_denies_it_is_heard(tmp_path:
     ],
 )
 def test_signals_are_the_jobs(sent: signal.Signals, code: str, exit_code: int, tmp_path: Path) -> None:
-    """It may save and end well; one that dies of it ends with 128 and the number, and the record names it."""
     env = {**os.environ, "PYTHONPATH": _PATH}
     command = _command(tmp_path, code)
     with subprocess.Popen(
@@ -104,7 +100,6 @@ def test_signals_are_the_jobs(sent: signal.Signals, code: str, exit_code: int, t
     [(["no-such-program"], 127), (["./not-executable"], 126), ([], 2), (["--stack", "cup", "--", "true"], 2)],
 )
 def test_what_cannot_start_ends_as_shells_end(words: list[str], code: int, tmp_path: Path) -> None:
-    """One sentence; bad flags of ours are 2."""
     (tmp_path / "not-executable").write_text("", encoding="utf-8")
     command = [sys.executable, "-m", "stackproof", "watch", *([] if "--stack" in words else ["--"]), *words]
     ended = subprocess.run(
@@ -115,7 +110,6 @@ def test_what_cannot_start_ends_as_shells_end(words: list[str], code: int, tmp_p
 
 
 def test_a_record_that_cannot_be_kept_costs_the_job_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is said, before the job and not in place of it; no folder of ours stays behind."""
     (tmp_path / "temporary").mkdir()
     monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
     (tmp_path / "file").write_text("", encoding="utf-8")
@@ -126,7 +120,6 @@ def test_a_record_that_cannot_be_kept_costs_the_job_nothing(tmp_path: Path, monk
 
 @pytest.mark.slow
 def test_a_reader_who_goes_away_ends_the_job_as_ever(tmp_path: Path) -> None:
-    """`watch -- yes | head -1` is no endless job."""
     command = [sys.executable, "-m", "stackproof", "watch", "--results", str(tmp_path / "results"), "--", "yes"]
     env = {**os.environ, "PYTHONPATH": _PATH}
     with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
@@ -137,7 +130,6 @@ def test_a_reader_who_goes_away_ends_the_job_as_ever(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_steps_of_a_callback_are_in_the_record(tmp_path: Path) -> None:
-    """The job finds where to write them in its environment."""
     row = json.dumps({"seconds": 0.5})
     code = f"import os; open(os.environ['STACKPROOF_STEPS'], 'w').write({row!r} + chr(10))"
     assert _watch(tmp_path, code).returncode == 0

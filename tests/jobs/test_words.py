@@ -20,7 +20,6 @@ from stackproof.jobs import words
     ],
 )
 def test_words_are_those_of_a_shell(command: str, found: list[str]) -> None:
-    """Quotes and backslashes as people know them."""
     assert words.split(command) == found
 
 
@@ -43,7 +42,6 @@ def test_words_are_those_of_a_shell(command: str, found: list[str]) -> None:
     ],
 )
 def test_what_needs_a_shell_is_refused_with_the_way_out(command: str, thing: str) -> None:
-    """One sentence that names what only a shell would do."""
     with pytest.raises(Refusal, match="--command") as refused:
         words.split(command)
     assert thing in str(refused.value)
@@ -60,7 +58,6 @@ def test_what_needs_a_shell_is_refused_with_the_way_out(command: str, thing: str
     ],
 )
 def test_a_record_holds_no_secret(given: list[str], shown: str) -> None:
-    """What is called a token, a password or a key is hidden; too much is hidden rather than too little."""
     assert words.told(given) == shown
 
 
@@ -77,7 +74,6 @@ def test_a_record_holds_no_secret(given: list[str], shown: str) -> None:
     ],
 )
 def test_pythons_file_is_found(command: str, rest: list[str] | None, tmp_path: Path) -> None:
-    """Behind launchers and its own options; what is no file and no module is left alone."""
     found = words.python_call(words.split(command))
     assert (list(found.rest) if found else None) == rest
     if found:

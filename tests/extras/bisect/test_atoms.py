@@ -24,7 +24,6 @@ def ends(tmp_path: Path) -> tuple[End, End]:
 
 
 def test_every_difference_is_an_atom(ends: tuple[End, End]) -> None:
-    """Another version, other files of the same version, gone, new; a variable, a source, the range of commits."""
     labels = [atom.label for atom in differences(*ends)]
     assert labels[0] == "alpha 1.0 -> 1.1" and labels[1].startswith("beta 2.0 (")
     assert labels[2:4] == ["gamma 3.0 -> none", "zeta none -> 9"]
@@ -34,12 +33,10 @@ def test_every_difference_is_an_atom(ends: tuple[End, End]) -> None:
 
 
 def test_equal_ends_have_no_atom(ends: tuple[End, End]) -> None:
-    """A release that has got more files since is the same release."""
     assert differences(ends[0], ends[0]) == []
 
 
 def test_more_files_of_a_release_are_no_change(tmp_path: Path) -> None:
-    """An index adds wheels for other platforms to a release years later."""
     first, second = pin("alpha", "1.0"), pin("alpha", "1.0", "more").splitlines()[1]
     good = lock(tmp_path / "good.lock", first)
     bad = lock(tmp_path / "bad.lock", first.rstrip("\n") + " \\\n" + second + "\n")
@@ -47,7 +44,6 @@ def test_more_files_of_a_release_are_no_change(tmp_path: Path) -> None:
 
 
 def test_a_mixture_has_what_was_moved_and_nothing_else(ends: tuple[End, End], tmp_path: Path) -> None:
-    """Its lock can be read again, and moving everything makes the bad end."""
     atoms = {atom.name: atom for atom in differences(*ends)}
     some = mixed(*ends, [atoms["alpha"], atoms["gamma"], atoms["GONE"]])
     assert {one.name: one.version for one in some.pins} == {"alpha": "1.1", "beta": "2.0", "same": "1"}
@@ -61,13 +57,11 @@ def test_a_mixture_has_what_was_moved_and_nothing_else(ends: tuple[End, End], tm
 
 
 def test_kinds_are_told_apart(ends: tuple[End, End]) -> None:
-    """A package and a variable of one name would be two atoms."""
     kinds = [atom.kind for atom in differences(*ends)]
     assert kinds.count(AtomKind.PACKAGE) == 4 and kinds.count(AtomKind.VARIABLE) == 2
 
 
 def test_a_pin_for_another_python_is_no_change(tmp_path: Path) -> None:
-    """A lock for several Pythons may hold two versions of a package, of which one is installed here."""
     both = [pin("alpha", "1.0").replace(" \\", " ; python_full_version < '3.12' \\", 1)]
     both.append(pin("alpha", "2.0").replace(" \\", " ; python_full_version >= '3.12' \\", 1))
     good, bad = End("", lock(tmp_path / "good.lock", pin("alpha", "1.0"))), End("", lock(tmp_path / "bad.lock", *both))

@@ -39,7 +39,6 @@ def mine(tmp_path: Path) -> Repository:
 
 
 def test_what_is_not_committed_comes_last(mine: Repository) -> None:
-    """A checkout with changes is its commits and then the changes, so that either can be named."""
     good = commits.resolved("HEAD", mine.folder)
     second = commit(mine.folder, "second")
     assert between.between(good, second, mine) == [second]
@@ -50,7 +49,6 @@ def test_what_is_not_committed_comes_last(mine: Repository) -> None:
 
 @pytest.mark.parametrize("place", ["second", "new"])
 def test_a_file_that_is_changed_or_new_makes_it_no_commit(mine: Repository, place: str) -> None:
-    """Records that we keep there do not, nor does what git ignores."""
     good = commit(mine.folder, "second")
     (mine.folder / "results" / "local").mkdir(parents=True)
     (mine.folder / "results" / "local" / "record.json").write_text("{}", encoding="utf-8")
@@ -61,7 +59,6 @@ def test_a_file_that_is_changed_or_new_makes_it_no_commit(mine: Repository, plac
 
 
 def test_a_shallow_clone_is_told_what_it_lacks(mine: Repository, tmp_path: Path) -> None:
-    """Git itself says nothing at all."""
     commit(mine.folder, "second")
     git(mine.folder, "tag", "v0", "HEAD~1")
     commit(mine.folder, "third")
@@ -74,7 +71,6 @@ def test_a_shallow_clone_is_told_what_it_lacks(mine: Repository, tmp_path: Path)
 
 
 def test_a_merge_is_known(mine: Repository) -> None:
-    """What it brought was not tried one by one."""
     git(mine.folder, "switch", "-q", "-c", "side")
     commit(mine.folder, "beside")
     git(mine.folder, "switch", "-q", "main")

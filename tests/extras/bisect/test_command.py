@@ -37,7 +37,6 @@ from stackproof import cli
 def test_slips_are_refused_in_one_sentence(
     words: tuple[str, ...], sentence: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """Exit code 2; nothing is built."""
     assert cli.main(("bisect", "--stack", "cpu", *words, "--results", str(tmp_path))) == 2
     assert sentence in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
@@ -47,14 +46,12 @@ def test_slips_are_refused_in_one_sentence(
     "word", ["operators", "graph-breaks", "gemm-float32", "gemm-float32::peak-memory", "process::start-up"]
 )
 def test_what_may_be_searched(word: str) -> None:
-    """Counters, subjects, cells, and what belongs to the process itself."""
     from stackproof.extras.bisect.command import check_what
 
     check_what(word)
 
 
 def test_the_help_says_what_ends_it(capsys: pytest.CaptureFixture[str]) -> None:
-    """Its own exit code too."""
     with pytest.raises(SystemExit):
         cli.main(("bisect", "--help"))
     said = " ".join(capsys.readouterr().out.split())

@@ -35,7 +35,6 @@ def side(tmp_path: Path, name: str, speed: str = "", what: str = "") -> SideSpec
 
 @pytest.mark.slow
 def test_a_slower_end_is_confirmed_and_candidates_are_read(tmp_path: Path) -> None:
-    """Twice the time; a candidate like either end reads like it, and what is known is read from the journal."""
     found = duels(tmp_path, side(tmp_path, "base"), side(tmp_path, "head"))
     symptom = found.confirm("one::time")
     assert symptom.kind is SymptomKind.SLOWER and symptom.centre == pytest.approx(0.693, abs=0.01)
@@ -54,7 +53,6 @@ def test_a_slower_end_is_confirmed_and_candidates_are_read(tmp_path: Path) -> No
 @pytest.mark.parametrize(("what", "word"), [("crash", "crashed"), ("wrong", "failed")])
 @pytest.mark.slow
 def test_an_end_that_ends_badly_is_exact(tmp_path: Path, what: str, word: str) -> None:
-    """It is seen again before it is believed; another trouble of a candidate is no answer."""
     found = duels(tmp_path, side(tmp_path, "base"), side(tmp_path, "head", what=what))
     symptom = found.confirm("one")
     assert symptom.kind is SymptomKind.ENDED and symptom.verdict is not None and symptom.verdict.value == word
@@ -67,14 +65,12 @@ def test_an_end_that_ends_badly_is_exact(tmp_path: Path, what: str, word: str) -
 
 @pytest.mark.slow
 def test_equal_ends_are_not_reproduced(tmp_path: Path) -> None:
-    """In the word SAME, after the first look."""
     with pytest.raises(NotReproducedError, match="alike in 6 runs: one time SAME"):
         duels(tmp_path, side(tmp_path, "base"), side(tmp_path, "head", "base")).confirm("one")
 
 
 @pytest.mark.slow
 def test_too_few_launches_do_not_say_that_ends_are_alike(tmp_path: Path) -> None:
-    """Minutes that are over after one: nothing is known, and it is said what to do."""
     found = duels(tmp_path, side(tmp_path, "base"), side(tmp_path, "head", "base"))
     found.until = 0.0
     with pytest.raises(
@@ -85,20 +81,17 @@ def test_too_few_launches_do_not_say_that_ends_are_alike(tmp_path: Path) -> None
 
 @pytest.mark.slow
 def test_ends_that_are_swapped_are_named(tmp_path: Path) -> None:
-    """The bad side is faster."""
     with pytest.raises(NotReproducedError, match="swapped"):
         duels(tmp_path, side(tmp_path, "base", "head"), side(tmp_path, "head", "base")).confirm("one")
 
 
 @pytest.mark.parametrize("what", ["wrong", "refuse"])
 def test_a_good_side_that_fails_ends_it(tmp_path: Path, what: str) -> None:
-    """Nothing can be blamed on a change while it does."""
     with pytest.raises(GoodTurnedBadError, match="good side"):
         duels(tmp_path, side(tmp_path, "base", what=what), side(tmp_path, "head")).confirm("one")
 
 
 def test_a_bad_side_that_does_not_come_up_is_a_symptom(tmp_path: Path) -> None:
-    """A candidate that comes up is good, and one that does not is bad."""
     found = duels(tmp_path, side(tmp_path, "base"), side(tmp_path, "head", what="refuse"))
     assert found.confirm("").name == "process::start-up"
     assert found.duel("up", lambda: side(tmp_path, "head"), 0) == 0.0
@@ -106,6 +99,5 @@ def test_a_bad_side_that_does_not_come_up_is_a_symptom(tmp_path: Path) -> None:
 
 
 def test_an_unknown_subject_is_refused(tmp_path: Path) -> None:
-    """By both sides."""
     with pytest.raises(Refusal, match="no subject"):
         duels(tmp_path, side(tmp_path, "base"), side(tmp_path, "head")).confirm("three")

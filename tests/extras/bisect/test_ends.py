@@ -36,20 +36,17 @@ def record(tmp_path: Path, **facts: Figure) -> Path:
 
 
 def test_what_is_not_named_is_this_checkout() -> None:
-    """Its lock, no commit; variables and sources beside it."""
     found = ends.named(options(good_env=["A=1"]), "good", STACK)
     assert (found.end.commit, found.words, dict(found.end.environment)) == ("", "this checkout", {"A": "1"})
     assert found.end.lock.digest == lockfile.read(STACK.lock).digest
 
 
 def test_a_commit_brings_its_own_lock() -> None:
-    """Unless another is named."""
     head = commits.resolved("HEAD")
     assert ends.named(options(bad="HEAD"), "bad", STACK).end.commit == head
 
 
 def test_a_lock_is_a_side(tmp_path: Path) -> None:
-    """Under --good, and under --good-lock, but not both."""
     path = tmp_path / "some.lock"
     other = lock(path, pin("alpha", "1"))
     assert ends.named(options(good=str(path)), "good", STACK).end.lock.digest == other.digest
@@ -59,7 +56,6 @@ def test_a_lock_is_a_side(tmp_path: Path) -> None:
 
 
 def test_a_lock_for_another_python_is_refused(tmp_path: Path) -> None:
-    """What it installs was resolved for that Python."""
     path = tmp_path / "some.lock"
     lock(path, pin("alpha", "1"), python="3.98")
     with pytest.raises(Refusal, match="is for Python 3.98"):
@@ -67,7 +63,6 @@ def test_a_lock_for_another_python_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_lock_of_another_stack_is_refused(tmp_path: Path) -> None:
-    """By what its header says."""
     path = tmp_path / "some.lock"
     lock(path, pin("alpha", "1"))
     path.write_text(path.read_text().replace("# stack: cpu", "# stack: xpu"))
@@ -76,7 +71,6 @@ def test_a_lock_of_another_stack_is_refused(tmp_path: Path) -> None:
 
 
 def test_locks_cannot_be_compared_where_nothing_is_installed(tmp_path: Path) -> None:
-    """Commits can, with the lock of this checkout on both sides."""
     path = tmp_path / "some.lock"
     lock(path, pin("alpha", "1"))
     with pytest.raises(Refusal, match="--unpinned installs nothing"):
@@ -86,7 +80,6 @@ def test_locks_cannot_be_compared_where_nothing_is_installed(tmp_path: Path) -> 
 
 
 def test_a_record_is_its_commit_and_its_variables(tmp_path: Path) -> None:
-    """Defaults of the stack are no variables, and what is typed counts more."""
     head = commits.resolved("HEAD")
     facts = {
         "commit": f"{head} (with local changes)",
@@ -100,14 +93,12 @@ def test_a_record_is_its_commit_and_its_variables(tmp_path: Path) -> None:
 
 
 def test_a_record_whose_lock_is_gone_asks_for_the_file(tmp_path: Path) -> None:
-    """Its commit has another lock, so what it measured is not what would be built."""
     path = record(tmp_path, commit=commits.resolved("HEAD"), lock="f" * 64)
     with pytest.raises(Refusal, match=r"lock \(ffffffffffff\) is not that of its commit .* --good-lock"):
         ends.named(options(good=str(path)), "good", STACK)
 
 
 def test_what_a_record_tells_of_the_driver_is_held(tmp_path: Path) -> None:
-    """It cannot be installed at will; without a record there is nothing to hold."""
     facts: dict[str, Figure] = {"commit": "unknown", "driver.nvidia-smi": "550.54"}
     good = ends.named(options(good=str(record(tmp_path, **facts))), "good", STACK)
     bad = ends.named(options(), "bad", STACK)
@@ -117,6 +108,5 @@ def test_what_a_record_tells_of_the_driver_is_held(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("word", ["nothing.json", "nothing.lock", "no-such-commit"])
 def test_what_is_neither_a_file_nor_a_commit_is_refused(word: str) -> None:
-    """By name."""
     with pytest.raises(Refusal, match=word):
         ends.check(word, "good")

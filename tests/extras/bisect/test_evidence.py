@@ -13,29 +13,24 @@ DUEL = Slowdown(0.05, 0.01)
 
 @pytest.mark.parametrize(("ratio", "bad"), [(0.05, True), (0.08, True), (0.03, True), (0.0, False), (-0.05, False)])
 def test_a_time_is_bad_where_it_is_nearer_to_a_part_of_the_effect(ratio: float, bad: bool) -> None:
-    """Half of the effect counts as bad, because two culprits may share it; faster does not."""
     assert (DUEL.weigh([ratio] * 3) > 0) is bad
 
 
 def test_one_launch_decides_nothing() -> None:
-    """A process may be odd for its whole life: however far its ratio, it takes a second one."""
     assert settle(DUEL, lambda _: 0.05, 1.0, 14).runs == 2
 
 
 def test_the_noise_is_never_taken_to_be_nothing() -> None:
-    """Six launches that agree to the bit leave an eighth of the effect as noise."""
     assert Slowdown.seen([0.08] * 6, 0.08).noise == pytest.approx(0.01)
     assert Slowdown.seen([0.05, 0.07], 0.06).noise == pytest.approx(0.02 / math.sqrt(2))
 
 
 def test_the_error_is_split_over_the_steps() -> None:
-    """Twice as many steps ask for twice the odds."""
     assert math.exp(bound(0.05, 1)) == pytest.approx(19)
     assert math.exp(bound(0.05, 10)) == pytest.approx(199)
 
 
 def test_what_is_exact_takes_one_run_and_a_bad_one_a_repeat() -> None:
-    """Clean is good at once; of a bad and a clean run the third decides."""
     told = {(0.0,): -CERTAIN, (1.0,): 0.0, (1.0, 1.0): CERTAIN, (1.0, 0.0): 0.0, (1.0, 0.0, 1.0): CERTAIN}
     told[1.0, 0.0, 0.0] = -CERTAIN
     assert {seen: Exact().weigh(seen) for seen in told} == told
@@ -43,7 +38,6 @@ def test_what_is_exact_takes_one_run_and_a_bad_one_a_repeat() -> None:
 
 
 def test_a_failure_that_comes_and_goes_is_weighed_by_its_rate() -> None:
-    """The bad end fails in eight of ten runs, the good one in none: one failure says much, one clean run a little."""
     rate = FailureRate((0, 10), (8, 10))
     failed, clean = rate.weigh([1.0]), rate.weigh([0.0])
     assert failed > 2 and -2 < clean < 0
@@ -51,7 +45,6 @@ def test_a_failure_that_comes_and_goes_is_weighed_by_its_rate() -> None:
 
 
 def test_what_sets_said_makes_a_rate_better_known() -> None:
-    """A failure that seemed to come always and then did not: clean runs say less from then on."""
     always = FailureRate((0, 5), (5, 5))
     known = always.learnt([(SetWord.BAD, [1.0, 0.0, 1.0]), (SetWord.GOOD, [0.0] * 4), (SetWord.UNRESOLVED, [1.0])])
     assert known == FailureRate((0, 9), (7, 8))
@@ -59,12 +52,10 @@ def test_what_sets_said_makes_a_rate_better_known() -> None:
 
 
 def test_runs_without_a_failure_say_which_rate_they_would_have_shown() -> None:
-    """The rule of three: about 3 of the number of runs."""
     assert below(20) == pytest.approx(0.139, abs=0.001) and below(300) == pytest.approx(0.01, abs=0.001)
 
 
 def test_settling_stops_as_soon_as_it_is_sure() -> None:
-    """Runs are counted; what could not be run ends it, with the reason; what stays open is unresolved."""
     assert settle(DUEL, lambda _: 0.05, bound(0.05, 6), 14).word is SetWord.BAD
     good = settle(DUEL, lambda _: 0.0, bound(0.05, 6), 14)
     assert good.word is SetWord.GOOD and 1 < good.runs < 6

@@ -77,7 +77,6 @@ def proved(found: list[Blame]) -> bool:
     [{"B": 1.0, "D": 0.3}, {"D": 1.0, "B": 0.3}, {"A": 1.0, "E": 0.5}, {"E": 1.0, "A": 0.125}, {"B": 0.75, "D": 0.2}],
 )
 def test_a_rarer_culprit_behind_one_that_fails_more_is_named_too(rates: dict[str, float]) -> None:
-    """Whatever their order; the failures of what is left without the first are counted."""
     found, search = World(rates).blamed()
     assert {unit for one in found for unit in one.units} == set(rates) and proved(found)
     failed, runs = search.counts(found[0].left)
@@ -85,20 +84,17 @@ def test_a_rarer_culprit_behind_one_that_fails_more_is_named_too(rates: dict[str
 
 
 def test_one_culprit_that_always_fails_costs_a_proof_of_ten_clean_runs() -> None:
-    """Ten runs of the bad side without it: that two of them were clean would say little."""
     world = World({"B": 1.0})
     (blame,), search = world.blamed()
     assert blame.proved and blame.left == ("A", "D", "E") and search.counts(blame.left) == (0, 10) and world.runs < 30
 
 
 def test_a_pair_that_must_meet_stays_a_pair() -> None:
-    """Looking again whether both are needed finds that they are."""
     (blame,), _ = World({}, meeting="BE").blamed()
     assert set(blame.units) == {"B", "E"} and blame.proved
 
 
 def test_what_fails_too_seldom_to_be_searched_is_told_and_nothing_is_proved() -> None:
-    """One failure of the bad side without the culprit is enough to say that there is another."""
     world = World({"B": 1.0})
     turns = iter([1.0, *[0.0] * 100])
     plain = world.run
@@ -113,13 +109,11 @@ def test_what_fails_too_seldom_to_be_searched_is_told_and_nothing_is_proved() ->
 
 
 def test_a_good_end_that_fails_itself_ends_it() -> None:
-    """Where what is left fails, the good end is run as often, and its failure is the answer."""
     world = World({"B": 1.0, "D": 0.3}, good_for=5)
     with pytest.raises(GoodFailsError):
         world.blamed()
 
 
 def test_a_proof_that_says_nothing_is_no_proof() -> None:
-    """The bad side without the culprit does not import: unresolved, whatever is bad alone."""
     (blame,), _ = World({"B": 1.0}, mute="ADE").blamed()
     assert (blame.alone, blame.without) == (SetWord.BAD, SetWord.UNRESOLVED)

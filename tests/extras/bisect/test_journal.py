@@ -21,7 +21,6 @@ def never() -> dict[str, object]:
 
 
 def test_what_is_known_is_read_and_not_found_out(tmp_path: Path) -> None:
-    """In the same journal, and in one that goes on."""
     path = tmp_path / "run" / "journal.jsonl"
     first = Journal(path, ABOUT)
     assert first.once("set one 0", lambda: {"seen": 1.5}) == {"seen": 1.5} == first.once("set one 0", never)
@@ -33,7 +32,6 @@ def test_what_is_known_is_read_and_not_found_out(tmp_path: Path) -> None:
 
 
 def test_a_line_that_was_cut_short_is_lost_alone(tmp_path: Path) -> None:
-    """A kill in the middle of writing costs that row, and the file can be appended to."""
     path = tmp_path / "journal.jsonl"
     journal = Journal(path, ABOUT)
     journal.once("set one 0", lambda: {"seen": 1})
@@ -59,7 +57,6 @@ def test_a_line_that_was_cut_short_is_lost_alone(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_no_journal_of_this_search_is_refused(tmp_path: Path, text: str, words: str) -> None:
-    """One sentence names the file and what is wrong."""
     path = tmp_path / "journal.jsonl"
     path.write_text(text)
     with pytest.raises(Refusal, match=words):
@@ -67,7 +64,6 @@ def test_what_is_no_journal_of_this_search_is_refused(tmp_path: Path, text: str,
 
 
 def test_a_full_disk_ends_it_with_how_to_go_on(tmp_path: Path) -> None:
-    """What cannot be kept is said, and what was kept is still there."""
     path = tmp_path / "journal.jsonl"
     journal = Journal(path, ABOUT)
     journal.once("set one 0", lambda: {"seen": 0.0})
@@ -78,7 +74,6 @@ def test_a_full_disk_ends_it_with_how_to_go_on(tmp_path: Path) -> None:
 
 
 def test_what_was_found_out_on_a_full_disk_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A row may still fit, and would say for good that a side fails, because there was no room."""
     path = tmp_path / "journal.jsonl"
     journal = Journal(path, ABOUT)
     with monkeypatch.context() as full, pytest.raises(Refusal, match="No space left"):
@@ -88,7 +83,6 @@ def test_what_was_found_out_on_a_full_disk_is_not_kept(tmp_path: Path, monkeypat
 
 
 def test_a_device_is_no_journal() -> None:
-    """Nothing is kept in it."""
     with pytest.raises(Refusal, match="/dev/null: is no journal of `bisect`; name the journal.jsonl"):
         Journal(Path("/dev/null"), ABOUT)
 
@@ -115,7 +109,6 @@ GOOD_ROWS = [
 
 @pytest.mark.parametrize(("key", "told"), GOOD_ROWS)
 def test_what_a_bisection_writes_is_read(key: str, told: dict[str, object]) -> None:
-    """Each kind of row; with something else in it, or without something of it, it is none."""
     assert fits(key, told)
     assert not fits(key, {**told, "more": 1}) and not fits("other 0", told) and not fits(key, {})
 
@@ -138,7 +131,6 @@ def test_what_a_bisection_writes_is_read(key: str, told: dict[str, object]) -> N
 def test_what_no_bisection_writes_is_refused_and_the_file_stays(
     tmp_path: Path, key: str, told: dict[str, object]
 ) -> None:
-    """Words, numbers and names that cannot be; the line is named, and nothing is taken off."""
     path = tmp_path / "journal.jsonl"
     path.write_text(
         json.dumps({"schema": "stackproof-bisect-1", **ABOUT}) + "\n" + json.dumps({"key": key, "told": told}) + "\n{"

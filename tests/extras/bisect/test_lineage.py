@@ -26,27 +26,23 @@ def exact(count: int, first: int, broken: tuple[int, ...] = ()) -> tuple[Lineage
 
 @pytest.mark.parametrize("first", range(64))
 def test_an_exact_sign_takes_a_logarithm_of_runs(first: int) -> None:
-    """Six of 64."""
     line, runs = exact(64, first)
     assert line.likeliest() == (range(first, first + 1), 1.0) and runs <= 7
 
 
 @pytest.mark.parametrize("first", range(10))
 def test_what_does_not_build_is_stepped_over(first: int) -> None:
-    """Where the first bad one cannot be told from those that do not build before it, all of them are the answer."""
     line, _ = exact(10, first, broken=(4, 5))
     answer = line.likeliest()[0]
     assert first in answer and (answer == range(4, 7) if first in (4, 5, 6) else len(answer) == 1)
 
 
 def test_a_prior_is_followed_where_nothing_else_is_known() -> None:
-    """A commit that cannot matter is not asked for."""
     line = Lineage([0.0, 0.0, 1.0, 0.0], Signs(Exact()))
     assert line.likeliest() == (range(2, 3), 1.0) and line.ask() == []
 
 
 def test_a_failure_that_comes_and_goes_is_found() -> None:
-    """Four in five runs fail from one commit of 20 on."""
     right = 0
     for seed in range(20):
         dice = random.Random(seed)
@@ -60,7 +56,6 @@ def test_a_failure_that_comes_and_goes_is_found() -> None:
 
 
 def test_a_step_is_found_while_the_machine_drifts() -> None:
-    """A step of twice the noise of a run among 32, while the machine walks by a third of it from run to run."""
     right = 0
     for seed in range(20):
         dice = random.Random(seed)

@@ -29,7 +29,6 @@ BAD = asked(torch="triton==3.7; numpy", transformers="tokenizers>=0.23,<0.25; nu
 
 
 def test_what_asks_for_an_exact_version_moves_with_it() -> None:
-    """Torch and triton are one unit, because neither wheel takes the other's other version."""
     found = {unit.name: unit for unit in units(ATOMS, GOOD, BAD)}
     assert set(found) == {"numpy", "tokenizers", "torch+triton", "transformers"}
     assert [atom.name for atom in found["torch+triton"].atoms] == ["torch", "triton"]
@@ -37,7 +36,6 @@ def test_what_asks_for_an_exact_version_moves_with_it() -> None:
 
 
 def test_what_needs_another_comes_after_it_and_not_the_other_way_round() -> None:
-    """The new transformers does not take the old tokenizers; the old one takes the new."""
     found = units(ATOMS, GOOD, BAD)
     names = [unit.name for unit in found]
     by_name = {unit.name: unit for unit in found}
@@ -46,33 +44,28 @@ def test_what_needs_another_comes_after_it_and_not_the_other_way_round() -> None
 
 
 def test_an_old_wheel_that_does_not_take_the_new_one_must_move_first() -> None:
-    """The old transformers asks for a numpy below the new one, so numpy cannot move without it."""
     found = {unit.name: unit for unit in units(ATOMS, asked(transformers="numpy<2.2"), {})}
     assert found["numpy"].needs == {"transformers"}
 
 
 def test_what_is_new_comes_with_who_asks_for_it() -> None:
-    """A dependency that the good side has not; and one that is gone stays as long as the old wheel asks for it."""
     atoms = [atom("fresh", "none", "1"), atom("gone", "1", "none"), atom("user", "1", "2")]
     found = {unit.name: unit for unit in units(atoms, asked(user="gone"), asked(user="fresh>=1"))}
     assert found["user"].needs == {"fresh"} and found["gone"].needs == {"fresh", "user"}
 
 
 def test_needs_are_followed_over_several_steps() -> None:
-    """A needs b, b needs c: a needs both."""
     atoms = [atom(name, "1", "2") for name in "abc"]
     found = {unit.name: unit for unit in units(atoms, {}, asked(a="b>=2", b="c>=2"))}
     assert found["a"].needs == {"b", "c"}
 
 
 def test_a_label_of_many_names_two() -> None:
-    """Twenty wheels that move with torch are a number."""
     (unit,) = units([atom(name, "1", "2") for name in "abc"], {}, asked(a="b==2; c==2", b="a==2", c="a==2"))
     assert unit.label == "a 1 -> 2; b 1 -> 2; and 1 that move with them"
 
 
 def test_metadata_is_read_where_packages_lie(tmp_path: Path) -> None:
-    """Markers that do not hold, and lines that are none, are left out."""
     info = tmp_path / "My_Package-1.0.dist-info"
     info.mkdir()
     rows = (

@@ -34,7 +34,6 @@ def told(outcome: BisectOutcome, tmp_path: Path) -> Record:
 
 
 def test_a_proved_culprit_passes_with_its_effect_and_remedy(tmp_path: Path) -> None:
-    """Named first, in the terminal, in Markdown and in JUnit."""
     unresolved = SetTest(frozenset({"torch"}), Settled(SetWord.UNRESOLVED, 1, 0.0, "does not import"), (), 5.0)
     tested = SetTest(frozenset({"numpy"}), Settled(SetWord.BAD, 2), (0.05, 0.05), 40.0)
     outcome = BisectOutcome(
@@ -65,12 +64,10 @@ def test_a_proved_culprit_passes_with_its_effect_and_remedy(tmp_path: Path) -> N
     ],
 )
 def test_what_was_proved_of_a_culprit_is_said(blame: Blame, words: str) -> None:
-    """In one sentence."""
     assert words in culprit(blame).sentence()
 
 
 def test_failures_in_either_half_of_the_proof_are_told() -> None:
-    """How many of how many runs; where none failed, which rate would have shown. The record has the numbers."""
     found = replace(culprit(), noise=0.0, failed={"alone": (2, 2), "without": (0, 10)})
     assert found.sentence() == (
         "on the good side it is bad (failed in 2 of 2 runs); the bad side without it is good "
@@ -84,7 +81,6 @@ def test_failures_in_either_half_of_the_proof_are_told() -> None:
 
 
 def test_commits_that_cannot_be_told_apart_are_not_proved() -> None:
-    """Both are named, and what could not be run is counted."""
     guilty = FirstBad("commit", ("a" * 40, "b" * 40), 0.991, 7, 20, {"a" * 40: "does not build"})
     one = culprit(guilty=guilty)
     assert not one.proved and culprit(guilty=FirstBad("commit", ("a" * 40,), 0.99, 7, 20, {})).proved
@@ -92,7 +88,6 @@ def test_commits_that_cannot_be_told_apart_are_not_proved() -> None:
 
 
 def test_what_is_named_is_the_commit_or_the_release_inside_the_change() -> None:
-    """As long as there is one."""
     release = FirstBad("release", ("2.1.3",), 0.99, 4, 6, {})
     assert culprit(guilty=release).name == "numpy 2.1 -> 2.2, since 2.1.3"
     assert culprit(guilty=replace(release, names=("2.1.3", "2.1.4"))).name == "numpy 2.1 -> 2.2"
@@ -111,7 +106,6 @@ def test_what_is_named_is_the_commit_or_the_release_inside_the_change() -> None:
 def test_every_other_end_has_its_word_and_its_code(
     tmp_path: Path, word: BisectWord, code: int, verdict: Verdict
 ) -> None:
-    """The reason stands in the first line."""
     outcome = BisectOutcome(word, "the ends are alike", held=["driver: 1 -> 2"], notes=["a note"])
     record = told(outcome, tmp_path)
     assert (outcome.exit_code, record.verdict) == (code, verdict)
@@ -121,7 +115,6 @@ def test_every_other_end_has_its_word_and_its_code(
 
 
 def test_an_unproved_culprit_is_inconclusive(tmp_path: Path) -> None:
-    """It is named all the same."""
     outcome = BisectOutcome(
         BisectWord.UNPROVED, "not all of it could be proved", "gemm::time slower: +5 %",
         [culprit(Blame(("a",), SetWord.BAD, SetWord.UNRESOLVED))],
@@ -132,14 +125,12 @@ def test_an_unproved_culprit_is_inconclusive(tmp_path: Path) -> None:
 
 
 def test_two_culprits_are_proved_together(tmp_path: Path) -> None:
-    """The bad side without the first is still bad, because there is the second; found is found, in each output."""
     first = culprit(Blame(("a",), SetWord.BAD, SetWord.BAD))
     record = told(BisectOutcome(BisectWord.FOUND, "every culprit is proved", "slower", [first, culprit()]), tmp_path)
     assert record.verdict is Verdict.PASSED
 
 
 def test_an_interaction_is_not_claimed_where_parts_could_not_be_tested() -> None:
-    """Then it is open whether all of it is needed, and it is not proved."""
     several = replace(culprit(Blame(("a", "b"), SetWord.BAD, SetWord.GOOD)), open_parts=2)
     assert not several.proved
     assert "2 sets of some of them could not be tested" in several.sentence()

@@ -34,7 +34,6 @@ def side(code: str) -> SideSpec:
     [("0", "good"), ("1", "failed"), ("124", "failed"), ("125", "nothing"), ("abort", "crashed"), ("hang", "hung")],
 )
 def test_exit_codes_mean_what_git_takes_them_for(tmp_path: Path, code: str, word: str) -> None:
-    """A signal and a hang have words of their own, because they may be another trouble."""
     ended = OwnCommand([sys.executable, "-c", _TELLS], 1.0 if code == "hang" else 20.0)(side(code), tmp_path)
     assert ended.word == word and "it printed last" in ended.reason
 
@@ -43,7 +42,6 @@ def test_exit_codes_mean_what_git_takes_them_for(tmp_path: Path, code: str, word
 def test_what_fails_on_a_full_disk_is_refused_and_not_judged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str
 ) -> None:
-    """It may have failed for want of room; what ends well is good all the same."""
     monkeypatch.setattr(files, "is_full", lambda folder: folder == Path.cwd())
     command = OwnCommand([sys.executable, "-c", _TELLS], 20.0)
     with pytest.raises(Refusal, match="there is no room, and what fails then says nothing of a side; make room"):
@@ -52,8 +50,6 @@ def test_what_fails_on_a_full_disk_is_refused_and_not_judged(
 
 
 def test_a_host_that_has_nothing_left_is_no_missing_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Too many open files: the remedy is another one."""
-
     def start(*_: object, **__: object) -> None:
         raise OSError(errno.EMFILE, "Too many open files")
 
@@ -64,7 +60,6 @@ def test_a_host_that_has_nothing_left_is_no_missing_program(tmp_path: Path, monk
 
 @pytest.mark.parametrize("code", ["1", "hang"])
 def test_a_program_that_prints_nothing_is_said_to(tmp_path: Path, code: str) -> None:
-    """And one that never stops printing is no trouble."""
     silent = OwnCommand([sys.executable, "-c", _TELLS], 1.0 if code == "hang" else 20.0)(side(code), tmp_path)
     assert silent.reason.endswith("it printed last: nothing")
     endless = OwnCommand([sys.executable, "-c", "while True: print('y' * 999)"], 1.0)(side(code), tmp_path)
@@ -94,7 +89,6 @@ def scripted(tmp_path: Path, tell: Callable[[str], str], what: str = "it") -> Pr
 
 
 def test_a_bad_end_that_always_fails_is_taken_for_that(tmp_path: Path) -> None:
-    """Five runs of each end; two of a candidate are enough. Candidates fail alike, pass, or say nothing."""
     found = scripted(tmp_path, {"good": "good", "bad": "failed", "hang": "hung", "none": "nothing"}.__getitem__)
     found.confirm()
     weigher = found.weigher()
@@ -107,7 +101,6 @@ def test_a_bad_end_that_always_fails_is_taken_for_that(tmp_path: Path) -> None:
 
 
 def test_a_failure_that_comes_and_goes_is_learnt_as_a_rate(tmp_path: Path) -> None:
-    """Every second run of the bad end fails: eight failures tell the rate, and as many clean runs of the good end."""
     turns = iter(range(100))
     found = scripted(tmp_path, lambda code: "failed" if code == "bad" and next(turns) % 2 == 0 else "good")
     found.confirm()
@@ -115,7 +108,6 @@ def test_a_failure_that_comes_and_goes_is_learnt_as_a_rate(tmp_path: Path) -> No
 
 
 def test_a_bad_end_that_does_not_fail_is_not_reproduced(tmp_path: Path) -> None:
-    """Twenty runs, and which rate would have shown."""
     with pytest.raises(
         NotReproducedError, match=r"'it' does not fail in 20 runs .* a failure in 14% of them or more would have shown"
     ):
@@ -123,7 +115,6 @@ def test_a_bad_end_that_does_not_fail_is_not_reproduced(tmp_path: Path) -> None:
 
 
 def test_a_good_end_that_fails_ends_it_at_once_and_at_the_end(tmp_path: Path) -> None:
-    """It may turn bad while others are tested."""
     with pytest.raises(GoodTurnedBadError, match="good side failed"):
         scripted(tmp_path / "first", lambda _: "failed").confirm()
     words = {"good": "good", "bad": "failed"}
@@ -136,13 +127,11 @@ def test_a_good_end_that_fails_ends_it_at_once_and_at_the_end(tmp_path: Path) ->
 
 @pytest.mark.parametrize("side", ["good", "bad"])
 def test_an_end_that_says_nothing_leaves_nothing_to_say(tmp_path: Path, side: str) -> None:
-    """Three runs that end with 125, one after the other; it is neither alike nor worse."""
     with pytest.raises(CannotSayError, match=f"no run of the {side} side could be judged: 3 one after the other"):
         scripted(tmp_path, lambda code: "nothing" if code == side else "good").confirm()
 
 
 def test_an_end_that_says_nothing_now_and_then_is_asked_again(tmp_path: Path) -> None:
-    """Every third run of either end cannot be judged."""
     turns = iter(range(1000))
     found = scripted(
         tmp_path, lambda code: "nothing" if next(turns) % 3 == 0 else {"good": "good", "bad": "failed"}[code]
@@ -152,7 +141,6 @@ def test_an_end_that_says_nothing_now_and_then_is_asked_again(tmp_path: Path) ->
 
 
 def test_minutes_that_are_over_end_the_confirmation(tmp_path: Path) -> None:
-    """After three runs of each end."""
     found = scripted(tmp_path, {"good": "good", "bad": "failed"}.__getitem__)
     found.minutes = 0.0
     found.confirm()
@@ -160,7 +148,6 @@ def test_minutes_that_are_over_end_the_confirmation(tmp_path: Path) -> None:
 
 
 def test_what_is_known_is_not_run_again(tmp_path: Path) -> None:
-    """A second search reads the journal."""
     scripted(tmp_path, {"good": "good", "bad": "failed"}.__getitem__).confirm()
     again = scripted(tmp_path, lambda _: (_ for _ in ()).throw(AssertionError("it was run")))
     again.confirm()

@@ -44,7 +44,6 @@ def package(before: str, after: str) -> Atom:
 
 
 def test_releases_between_are_pins_oldest_first(tmp_path: Path) -> None:
-    """A candidate for a release is none, unless one of the ends is."""
     found = between(package("1.0", "1.3"), uv(tmp_path), "3.12")
     assert [one.version for one in found] == ["1.1", "1.2"] and found[0].name == "alpha"
     assert found[0].text == f"alpha==1.1 \\\n    --hash=sha256:{'a' * 64} \\\n    --hash=sha256:{'b' * 64}\n"
@@ -53,7 +52,6 @@ def test_releases_between_are_pins_oldest_first(tmp_path: Path) -> None:
 
 
 def test_an_index_that_cannot_be_reached_is_no_index_without_releases(tmp_path: Path) -> None:
-    """One sentence says so."""
     path = tmp_path / "uv"
     path.write_text("#!/bin/sh\necho 'error: Failed to fetch / dns error' >&2; exit 2\n")
     path.chmod(0o755)
@@ -62,7 +60,6 @@ def test_an_index_that_cannot_be_reached_is_no_index_without_releases(tmp_path: 
 
 
 def test_an_index_that_has_none_between_gives_none(tmp_path: Path) -> None:
-    """The package is still named; nor is there an answer where uv is not there."""
     assert between(package("1.0", "1.3"), uv(tmp_path, silent=True), "3.12") == []
     assert between(package("1.0", "1.3"), tmp_path / "nothing", "3.12") == []
 
@@ -81,12 +78,10 @@ def test_an_index_that_has_none_between_gives_none(tmp_path: Path) -> None:
     ],
 )
 def test_only_a_package_that_moves_alone_and_forward_is_searched(atoms: list[Atom], is_searchable: bool) -> None:
-    """What moves with others has no releases of its own that could be tried."""
     assert (searchable(atoms, [pin("1.0"), pin("1.3")]) is not None) is is_searchable
 
 
 @pytest.mark.parametrize("own", [pin(path="./wheels/alpha-1.0.whl"), pin(hashes=()), pin("1.0+xpu")])
 def test_what_came_from_elsewhere_is_not_looked_up_under_its_name(own: Pin) -> None:
-    """A file, a pin without a hash, a vendor's build: the index may have somebody else's package of that name."""
     assert searchable([package("1.0", "1.3")], [own, pin("1.3")]) is None
     assert searchable([package("1.0", "1.3")], [pin("1.0"), own]) is None

@@ -26,7 +26,6 @@ def read(line: str) -> list[str]:
 
 
 def test_the_gate_that_shows_it_again_is_one_that_can_be_typed(tmp_path: Path) -> None:
-    """Read as a shell and the verb read it, it names both locks, which are there, and the values as they were."""
     good = End("", lock(tmp_path / "good.lock", pin("alpha", "1"), pin("beta", "1")))
     bad = End("", lock(tmp_path / "bad.lock", pin("alpha", "2"), pin("beta", "2")), {"V": _ODD})
     alpha, _, variable = differences(good, bad)
@@ -49,7 +48,6 @@ def test_the_gate_that_shows_it_again_is_one_that_can_be_typed(tmp_path: Path) -
 def test_a_variable_is_taken_back_in_one_line(
     tmp_path: Path, before: dict[str, str], after: dict[str, str], said: str
 ) -> None:
-    """What was not set is unset; a value of several lines is one line, and one with a command in it stays a value."""
     alone = lock(tmp_path / "same.lock", pin("alpha", "1"))
     good, bad = End("", alone, before), End("", alone, after)
     assert remedies.remedy(differences(good, bad), [], good, bad, tmp_path) == said
@@ -65,5 +63,4 @@ def test_a_variable_is_taken_back_in_one_line(
     ],
 )
 def test_a_commit_is_taken_back_as_git_takes_it(names: tuple[str, ...], merge: bool, said: str) -> None:
-    """A merge needs its parent named; what is not committed cannot be reverted."""
     assert remedies.revert(FirstBad("commit", names, 1.0, 1, 2, {}), merge).startswith(said)

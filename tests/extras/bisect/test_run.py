@@ -21,7 +21,6 @@ def run(tmp_path: Path) -> Run:
 
 
 def test_a_pair_of_variables_is_named_and_proved(run: Run) -> None:
-    """Exit code 0; the record says both, what to do, and how to see it again."""
     ended = run(_PAIR, "--markdown", str(run.folder / "page.md"), "--junit", str(run.folder / "j.xml"))
     assert ended.returncode == 0, ended.stderr
     assert "FOUND: A=0 -> 1 + C=0 -> 1" in ended.stdout and "an interaction" in ended.stdout
@@ -32,7 +31,6 @@ def test_a_pair_of_variables_is_named_and_proved(run: Run) -> None:
 
 
 def test_ends_that_are_alike_have_an_exit_code_of_their_own(run: Run) -> None:
-    """Nothing is searched."""
     ended = run("raise SystemExit(0)\n")
     assert ended.returncode == 7 and "NOT REPRODUCED" in ended.stdout
     assert (
@@ -42,13 +40,11 @@ def test_ends_that_are_alike_have_an_exit_code_of_their_own(run: Run) -> None:
 
 
 def test_ends_that_are_swapped_show_as_a_good_side_that_fails(run: Run) -> None:
-    """In one sentence, without a culprit."""
     ended = run(_PAIR.replace("== '1'", "== '0'"))
     assert ended.returncode == 6 and "GOOD SIDE TURNED BAD: the good side failed" in ended.stdout
 
 
 def test_a_good_side_that_turns_bad_ends_it_without_blame(run: Run) -> None:
-    """From the thirteenth run on everything fails."""
     count = "import os, pathlib\npath = pathlib.Path('count'); path.write_text(path.read_text() + '.' if path.exists() else '.')\n"
     ended = run(count + "raise SystemExit(os.environ['A'] == '1' or len(path.read_text()) > 12)\n")
     assert ended.returncode == 6 and "the good side fails now too" in ended.stdout
@@ -56,7 +52,6 @@ def test_a_good_side_that_turns_bad_ends_it_without_blame(run: Run) -> None:
 
 
 def test_a_hang_is_found_within_the_deadline(run: Run) -> None:
-    """And a crash on the way to it is no answer."""
     program = "import os, time\nos.environ['B'] == '1' and time.sleep(60)\nos.environ['D'] == '1' and os.abort()\n"
     ended = run(program, "--deadline", "1")
     assert ended.returncode in (0, 6), ended.stderr
@@ -65,7 +60,6 @@ def test_a_hang_is_found_within_the_deadline(run: Run) -> None:
 
 @pytest.mark.parametrize("at", [1, 2, 12])
 def test_ctrl_c_in_any_phase_loses_nothing(run: Run, at: int) -> None:
-    """The record says what is still suspected, and --continue asks only for what is not known."""
     stop = "import os, pathlib, signal\npath = pathlib.Path('count'); path.write_text(path.read_text() + '.' if path.exists() else '.')\n"
     stop += f"len(path.read_text()) == {at} and os.kill(os.getppid(), signal.SIGINT)\n"
     ended = run(stop + _PAIR)
@@ -82,7 +76,6 @@ def test_ctrl_c_in_any_phase_loses_nothing(run: Run, at: int) -> None:
 
 
 def test_a_kill_that_nobody_can_answer_loses_one_run(run: Run) -> None:
-    """SIGKILL in the sixth run: no record, and --continue goes on from the fifth."""
     stop = "import os, pathlib, signal\npath = pathlib.Path('count'); path.write_text(path.read_text() + '.' if path.exists() else '.')\n"
     stop += "len(path.read_text()) == 6 and os.kill(os.getppid(), signal.SIGKILL)\n"
     assert run(stop + _PAIR).returncode == -9 and not (run.folder / "told.json").exists()
@@ -92,14 +85,12 @@ def test_a_kill_that_nobody_can_answer_loses_one_run(run: Run) -> None:
 
 
 def test_the_journal_of_another_search_is_refused(run: Run) -> None:
-    """Exit code 2, and what differs."""
     run(_PAIR)
     ended = run(_PAIR, "--continue", str(run.journals()[0]), flags=[*FIVE, "--bad-env", "F=1"])
     assert ended.returncode == 2 and "is of another search: its bad side" in ended.stderr
 
 
 def test_what_was_stopped_goes_on_by_the_command_that_it_says(run: Run) -> None:
-    """The last line but one is pasted to a shell elsewhere, also where the search that was stopped had gone on itself."""
     stop = "import os, pathlib, signal\npath = pathlib.Path('count'); path.write_text(path.read_text() + '.' if path.exists() else '.')\n"
     stop += "len(path.read_text()) in (3, 6) and os.kill(os.getppid(), signal.SIGINT)\n"
     ended = run(stop + _PAIR)
@@ -119,7 +110,6 @@ def test_what_was_stopped_goes_on_by_the_command_that_it_says(run: Run) -> None:
 
 
 def test_a_search_does_not_go_on_with_another_state_of_the_code(run: Run) -> None:
-    """What changed is named: a file of the command, a file of the repository, the commit that is checked out."""
     git = ["git", "-C", str(run.folder), "-c", "user.email=a@b", "-c", "user.name=n"]
     (run.folder / "code.py").write_text("one\n")
     for words in (["init", "-q"], ["add", "code.py"], ["commit", "-qm", "one"]):
@@ -140,7 +130,6 @@ def test_a_search_does_not_go_on_with_another_state_of_the_code(run: Run) -> Non
 
 
 def test_commits_of_a_project_are_searched_by_first_parent(run: Run) -> None:
-    """Eight commits; the sixth is bad, the third cannot be tested, and one does not change the project's files at all."""
     project = run.folder / "project"
     project.mkdir()
     git = ["git", "-C", str(project), "-c", "user.name=me", "-c", "user.email=me@example.org"]
@@ -165,7 +154,6 @@ def test_commits_of_a_project_are_searched_by_first_parent(run: Run) -> None:
 
 
 def test_a_command_that_is_not_there_is_refused(run: Run) -> None:
-    """With its name."""
     words = run.words()
     words[words.index("--command") + 1] = "no-such-program"
     ended = subprocess.run(words, env=run.environment(), capture_output=True, text=True, timeout=60, check=False)

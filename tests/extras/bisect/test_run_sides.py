@@ -47,7 +47,6 @@ def git(folder: Path, *words: str) -> str:
 
 
 def test_a_failure_that_comes_and_goes_is_named(run: Run) -> None:
-    """Every second run of the bad side fails, by a count that is kept; the one variable of five is named alone."""
     program = "import os, pathlib\npath = pathlib.Path('count'); n = len(path.read_text()) if path.exists() else 0\n"
     program += "bad = os.environ['D'] == '1'\npath.write_text('.' * (n + bad))\nraise SystemExit(bad and n % 2 == 0)\n"
     ended = run(program)
@@ -57,7 +56,6 @@ def test_a_failure_that_comes_and_goes_is_named(run: Run) -> None:
 
 
 def test_a_second_culprit_that_fails_less_often_is_named_too(run: Run) -> None:
-    """B always fails, D in every third run: both are in the headline, and the failures behind the first one are counted."""
     program = "import os, pathlib\npath = pathlib.Path('count')\n"
     program += "path.write_text((path.read_text() if path.exists() else '') + '.' * (os.environ['D'] == '1'))\n"
     program += "third = os.environ['D'] == '1' and len(path.read_text()) % 3 == 2\n"
@@ -69,14 +67,12 @@ def test_a_second_culprit_that_fails_less_often_is_named_too(run: Run) -> None:
 
 
 def test_a_variable_that_is_exported_is_gone_on_the_side_that_lacks_it(run: Run) -> None:
-    """It is part of neither side but where it is stated."""
     ended = run("import os\nraise SystemExit('A' in os.environ)\n", flags=_TWO, env={"A": "1", "B": "exported"})
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert "FOUND: A=none -> 1\n" in ended.stdout
 
 
 def test_what_shows_it_again_can_be_pasted(run: Run) -> None:
-    """From another folder, in a shell with other variables; values of several lines and with quotes too."""
     odd = "it's\n$HOME; x"
     ended = run(
         "import os\nraise SystemExit(os.environ.get('A') == \"it's\\n$HOME; x\")\n", flags=["--bad-env", f"A={odd}"]
@@ -88,7 +84,6 @@ def test_what_shows_it_again_can_be_pasted(run: Run) -> None:
 
 
 def test_commits_of_a_repository_of_ones_own_are_run_in_their_own_checkouts(run: Run) -> None:
-    """The program itself is what changes; one stands in a folder of the repository, and nothing is left in it."""
     home = run.folder / "mine"
     (home / "inner").mkdir(parents=True)
     git(home, "init", "-q")
@@ -113,7 +108,6 @@ def test_commits_of_a_repository_of_ones_own_are_run_in_their_own_checkouts(run:
 def test_an_edited_checkout_is_its_commits_and_then_the_edit(
     run: Run, codes: tuple[int, ...], edit: str, said: str
 ) -> None:
-    """A commit is named in spite of a harmless edit, and an edit is named that is what fails."""
     home = run.folder / "mine"
     home.mkdir()
     git(home, "init", "-q")
@@ -129,14 +123,12 @@ def test_an_edited_checkout_is_its_commits_and_then_the_edit(
 
 
 def test_ends_that_say_nothing_leave_nothing_to_say(run: Run) -> None:
-    """Exit code 125 of every run: neither alike nor worse."""
     ended = run("raise SystemExit(125)\n")
     assert ended.returncode == 6 and "CANNOT SAY: no run of the good side could be judged" in ended.stdout
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_ends_the_command_too(run: Run, number: signal.Signals) -> None:
-    """A closed terminal like Ctrl-C: what the command has started is ended, and a record is kept."""
     started = run.folder / "started"
     program = "import pathlib, subprocess, sys\nchild = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(100)'])\n"
     program += f"pathlib.Path({str(started)!r}).write_text(str(child.pid))\nchild.wait()\n"
@@ -161,7 +153,6 @@ def _runs(process: str) -> bool:
 
 
 def test_the_verdict_is_said_before_a_file_that_cannot_be_written(run: Run) -> None:
-    """A full disk for --json: the culprit is told, then the sentence about the file; that is no success."""
     told = "import os\nraise SystemExit(os.environ['A'] == '1')\n"
     ended = run(told, "--json", "/dev/full", env={"TMPDIR": str(run.folder)})  # where the record is saved instead
     assert ended.returncode == 2 and "FOUND: A=0 -> 1" in ended.stdout
@@ -169,7 +160,6 @@ def test_the_verdict_is_said_before_a_file_that_cannot_be_written(run: Run) -> N
 
 
 def test_one_change_is_one(run: Run) -> None:
-    """And a value of several lines is one line."""
     ended = run("import os\nraise SystemExit(bool(os.environ.get('A')))\n", "--markdown", str(run.folder / "page.md"),
                 flags=["--bad-env", "A=one; two\nthree"])  # fmt: skip
     assert "1 change\n" in ended.stdout and "1 change in 1 unit" in ended.stdout

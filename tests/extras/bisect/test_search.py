@@ -75,7 +75,6 @@ def bisection(truth: Truth, broken: tuple[str, ...] = (), count: int = 6) -> tup
 
 @pytest.mark.parametrize("culprits", [{"p3"}, {"V"}, {"p1", "V"}])
 def test_a_package_a_variable_and_a_pair_are_found(culprits: set[str]) -> None:
-    """One list for all kinds of changes."""
     found, said = bisection(Truth(culprits))
     (blame,) = found.blame()
     assert set(blame.units) == culprits and blame.proved
@@ -85,7 +84,6 @@ def test_a_package_a_variable_and_a_pair_are_found(culprits: set[str]) -> None:
 
 @pytest.mark.parametrize("first", range(10))
 def test_inside_the_commits_the_first_bad_one_is_named(first: int) -> None:
-    """By its hash, in a logarithm of launches."""
     truth = Truth({"commits"}, LINE[first])
     found, _ = bisection(truth)
     (blame,) = found.blame()
@@ -94,14 +92,12 @@ def test_inside_the_commits_the_first_bad_one_is_named(first: int) -> None:
 
 
 def test_a_commit_that_does_not_build_is_stepped_over() -> None:
-    """Next to the first bad one it is an answer too, because nothing tells them apart."""
     found, _ = bisection(Truth({"commits"}, LINE[5]), broken=(LINE[4], LINE[2]))
     guilty = found.commits(found.blame()[0], LINE)
     assert guilty.names == (LINE[4], LINE[5]) and guilty.unresolved[LINE[4]] == "cannot be built"
 
 
 def test_commits_are_searched_with_what_they_must_meet_in_place() -> None:
-    """A commit that is bad only with a variable."""
     found, _ = bisection(Truth({"commits", "V"}, LINE[7]))
     (blame,) = found.blame()
     assert set(blame.units) == {"commits", "V"}
@@ -110,7 +106,6 @@ def test_commits_are_searched_with_what_they_must_meet_in_place() -> None:
 
 @pytest.mark.parametrize(("first", "named"), [("1.5", "1.5"), ("1.1", "1.1"), ("2", "2")])
 def test_inside_a_package_the_first_bad_release_is_named(first: str, named: str) -> None:
-    """Of those between and the bad end's own."""
     found, _ = bisection(Truth({"p2"}, first))
     pins = [Pin("p2", f"1.{number}", "", ("sha256:" + "a" * 64,), "", "") for number in range(1, 9)]
     bad = found.releases(found.blame()[0], pins)
@@ -118,7 +113,6 @@ def test_inside_a_package_the_first_bad_release_is_named(first: str, named: str)
 
 
 def test_equal_searches_ask_under_equal_keys() -> None:
-    """So that a journal knows the answers."""
     keys = []
     for _ in range(2):
         truth = Truth({"p2"})
@@ -128,7 +122,6 @@ def test_equal_searches_ask_under_equal_keys() -> None:
 
 
 def test_a_set_that_was_not_tested_has_no_row() -> None:
-    """All changes are the bad end, which was confirmed."""
     found, _ = bisection(Truth({"p0"}))
     assert found.of([unit.name for unit in found.units]) is None
     assert found.blame()[0].units == ("p0",)

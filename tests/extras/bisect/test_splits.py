@@ -26,7 +26,6 @@ def world(is_bad: Callable[[frozenset[str]], bool], asked: list[frozenset[str]])
 
 @pytest.mark.parametrize("culprit", UNITS)
 def test_one_culprit_is_found_by_halves_and_proved(culprit: str) -> None:
-    """At most four splits, it alone, and all but it."""
     asked: list[frozenset[str]] = []
     (found,) = Splitting(UNITS, world(lambda units: culprit in units, asked)).blame()
     assert found == Blame((culprit,), BAD, GOOD) and found.proved
@@ -34,7 +33,6 @@ def test_one_culprit_is_found_by_halves_and_proved(culprit: str) -> None:
 
 
 def test_two_culprits_are_both_named() -> None:
-    """Either alone is bad, so what is left without the first is still bad."""
     found = Splitting(UNITS, world(lambda units: bool({"u2", "u9"} & units), [])).blame()
     assert [one.units for one in found] == [("u2",), ("u9",)]
     assert [one.without for one in found] == [BAD, GOOD]
@@ -42,7 +40,6 @@ def test_two_culprits_are_both_named() -> None:
 
 @pytest.mark.parametrize("count", [2, 3])
 def test_changes_that_must_meet_are_found_together(count: int) -> None:
-    """Any pair and triple of forty, each by far fewer tests than there are pairs."""
     units = [f"u{number}" for number in range(40)]
     for seed in range(50):
         asked: list[frozenset[str]] = []
@@ -53,8 +50,6 @@ def test_changes_that_must_meet_are_found_together(count: int) -> None:
 
 
 def test_a_set_that_cannot_be_built_is_stepped_over() -> None:
-    """Half of a group that must move together is neither good nor bad, and the culprit is found all the same."""
-
     def test(units: frozenset[str]) -> SetWord:
         if len({"u5", "u6"} & units) == 1:
             return UNRESOLVED
@@ -65,8 +60,6 @@ def test_a_set_that_cannot_be_built_is_stepped_over() -> None:
 
 
 def test_a_culprit_that_runs_only_with_another_is_named_with_it() -> None:
-    """What cannot be moved alone is not blamed alone."""
-
     def test(units: frozenset[str]) -> SetWord:
         if len({"u5", "u6"} & units) == 1:
             return UNRESOLVED
@@ -77,7 +70,6 @@ def test_a_culprit_that_runs_only_with_another_is_named_with_it() -> None:
 
 
 def test_what_a_change_needs_is_moved_with_it() -> None:
-    """`u7` needs `u3`; it alone is blamed, because `u3` alone is good, and `u3` is never taken back under it."""
     asked: list[frozenset[str]] = []
     needs = {"u7": frozenset({"u3"})}
     splitting = Splitting(UNITS, world(lambda units: "u7" in units, asked), lambda unit: needs.get(unit, frozenset()))
@@ -87,7 +79,6 @@ def test_what_a_change_needs_is_moved_with_it() -> None:
 
 
 def test_a_culprit_that_others_need_is_taken_back_with_them() -> None:
-    """All but `u3` is all but `u3` and `u7`."""
     asked: list[frozenset[str]] = []
     needs = {"u7": frozenset({"u3"})}
     splitting = Splitting(UNITS, world(lambda units: "u3" in units, asked), lambda unit: needs.get(unit, frozenset()))
@@ -96,8 +87,6 @@ def test_a_culprit_that_others_need_is_taken_back_with_them() -> None:
 
 
 def test_what_hides_another_change_is_no_reason_to_blame_wrongly() -> None:
-    """`u8` mends what `u1` does as long as `u10` is not there: whatever is named is bad in truth."""
-
     def is_bad(units: frozenset[str]) -> bool:
         return "u1" in units and ("u8" not in units or "u10" in units)
 
@@ -107,7 +96,6 @@ def test_what_hides_another_change_is_no_reason_to_blame_wrongly() -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_ddmin_leaves_nothing_that_can_be_left_out(seed: int) -> None:
-    """Of random triples, alone and where half of the sets are unresolved."""
     dice = random.Random(seed)
     triple, lame = frozenset(dice.sample(UNITS, 3)), frozenset(dice.sample(UNITS, 2))
 

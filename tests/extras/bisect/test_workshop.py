@@ -48,7 +48,6 @@ def workshop(tmp_path: Path) -> Workshop:
 
 
 def test_a_candidate_has_the_lock_and_the_variables_of_its_mixture(tmp_path: Path, made: list[Variant]) -> None:
-    """Variables are no reason to build anything again."""
     found = workshop(tmp_path)
     alpha, _, variable = differences(found.good, found.bad)
     side = found.candidate("head", [alpha])
@@ -61,7 +60,6 @@ def test_a_candidate_has_the_lock_and_the_variables_of_its_mixture(tmp_path: Pat
 
 
 def test_the_checkouts_own_lock_needs_no_tree(tmp_path: Path, made: list[Variant]) -> None:
-    """Unless a commit would bring another."""
     own = lockfile.read(stacks.load("cpu").lock)
     found = workshop(tmp_path)
     found.good = replace(found.good, lock=own)
@@ -73,7 +71,6 @@ def test_the_checkouts_own_lock_needs_no_tree(tmp_path: Path, made: list[Variant
 def test_what_cannot_be_built_is_no_answer_and_a_full_disk_is_the_end(
     tmp_path: Path, made: list[Variant], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A wheel that is gone says nothing of the change; without room nothing can be said of any."""
     found = workshop(tmp_path)
     alpha = differences(found.good, found.bad)[0]
 
@@ -105,7 +102,6 @@ def test_what_cannot_be_built_is_no_answer_and_a_full_disk_is_the_end(
 def test_an_index_that_cannot_be_reached_is_the_end_and_a_wheel_that_is_gone_no_answer(
     tmp_path: Path, made: list[Variant], monkeypatch: pytest.MonkeyPatch, said: str, stops: bool
 ) -> None:
-    """What cannot be fetched now says nothing of a change, and would be unresolved for ever in the journal."""
     found = workshop(tmp_path)
 
     def prepared(*_: object) -> SideSpec:
@@ -120,7 +116,6 @@ def test_an_index_that_cannot_be_reached_is_the_end_and_a_wheel_that_is_gone_no_
 
 
 def test_each_side_has_the_variables_that_it_states_and_no_other(tmp_path: Path, made: list[Variant]) -> None:
-    """One that only the other side has is to be taken out of whatever environment one stands in."""
     found = workshop(tmp_path)
     found.good = replace(found.good, environment={"ONLY_GOOD": "1"})
     assert (found.end("base", []).unset, found.end("head", differences(found.good, found.bad)).unset) == (
@@ -132,7 +127,6 @@ def test_each_side_has_the_variables_that_it_states_and_no_other(tmp_path: Path,
 def test_an_environment_that_is_not_ours_has_commits_and_no_locks(
     tmp_path: Path, made: list[Variant], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing is installed there, so no lock is laid anywhere."""
     found, asked = workshop(tmp_path), list[Variant]()
 
     def unpinned(variant: Variant, *_: object) -> SideSpec:
@@ -148,7 +142,6 @@ def test_an_environment_that_is_not_ours_has_commits_and_no_locks(
 def test_a_mixture_whose_packages_disagree_is_no_answer(
     tmp_path: Path, made: list[Variant], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is said of an end too is no reason."""
     found = workshop(tmp_path)
     alpha = differences(found.good, found.bad)[0]
     told = iter([frozenset({"usual"}), frozenset({"usual"}), frozenset({"usual", "alpha needs gamma"})])
@@ -158,7 +151,6 @@ def test_a_mixture_whose_packages_disagree_is_no_answer(
 
 
 def test_every_side_begins_with_empty_caches(tmp_path: Path, made: list[Variant]) -> None:
-    """Two sides share none, one that the user named stays, and all are taken away."""
     found = workshop(tmp_path)
     side = SideSpec("head", Path(), Path(), {"TRITON_CACHE_DIR": "/mine"}, "cpu", False, "fast", "")
     one, other = found.with_caches(side), found.with_caches(side)
@@ -170,7 +162,6 @@ def test_every_side_begins_with_empty_caches(tmp_path: Path, made: list[Variant]
 
 
 def test_room_is_made_by_what_was_used_longest_ago(tmp_path: Path) -> None:
-    """Trees of others, and of this search's sides, stay; so do files that something else holds too."""
     said: list[str] = []
     for age, name in enumerate(("bisect-new", "bisect-held", "bisect-old", "base-other")):
         tree = tmp_path / name

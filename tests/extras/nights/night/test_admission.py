@@ -26,12 +26,10 @@ def seen(load: float = 0.01, throttled: str = "", other: str = "") -> Conditions
 
 
 def test_a_quiet_night_is_admitted() -> None:
-    """Nothing is said."""
     assert disturbances(seen(), RULES, "cpu") == []
 
 
 def test_foreign_load_counts_by_device() -> None:
-    """A CPU that is shared for a launch is disturbed; a card only needs the host to feed it."""
     assert disturbances(seen(load=0.4), RULES, "cpu") == [
         "others used 40% of the host's cores in 1 of 3 launches (25% are allowed)"
     ]
@@ -42,15 +40,12 @@ def test_foreign_load_counts_by_device() -> None:
     "reason", ["software thermal slowdown", "hardware thermal slowdown", "hardware slowdown", "hardware power brake"]
 )
 def test_heat_and_brakes_disturb(reason: str) -> None:
-    """In a single launch is enough, and the reason is named."""
     assert disturbances(seen(throttled=reason), RULES, "cuda") == [f"the card was slowed in 1 of 3 launches: {reason}"]
 
 
 def test_a_card_at_its_power_limit_is_as_it_always_is() -> None:
-    """Large products reach it every night."""
     assert disturbances(seen(throttled="software power cap"), RULES, "cuda") == []
 
 
 def test_somebody_on_the_card_is_named() -> None:
-    """With the process."""
     assert disturbances(seen(other="python (42)"), RULES, "cuda") == ["python (42) used the card in 1 of 3 launches"]

@@ -57,7 +57,6 @@ def nights(count: int, anchor: str, former: str = "", disturbed: str = "") -> li
 
 
 def test_a_new_anchor_is_read_back(stack: Stack, tmp_path: Path) -> None:
-    """The file holds commit and digests, and says that it has to be committed."""
     assert "commit this file" in anchors.renew(stack, [], date(2026, 11, 22))
     found = anchors.load(stack)
     assert found.former is None and found.anchor.since == date(2026, 11, 22)
@@ -65,14 +64,12 @@ def test_a_new_anchor_is_read_back(stack: Stack, tmp_path: Path) -> None:
 
 
 def test_without_an_anchor_the_remedy_is_named(stack: Stack) -> None:
-    """Nothing is measured beside nothing."""
     with pytest.raises(Refusal, match="there is no anchor yet.*night --anchor new --stack cpu"):
         anchors.load(stack)
 
 
 @pytest.mark.parametrize("what", ["lock", "workloads"])
 def test_a_side_that_is_not_what_was_frozen_is_refused(stack: Stack, tmp_path: Path, what: str) -> None:
-    """Each digest is held against the commit."""
     anchors.renew(stack, [], date(2026, 11, 22))
     path = tmp_path / anchors.NAME
     said = getattr(anchors.load(stack).anchor, what)
@@ -82,7 +79,6 @@ def test_a_side_that_is_not_what_was_frozen_is_refused(stack: Stack, tmp_path: P
 
 
 def test_the_digest_follows_lock_and_workloads_alone(stack: Stack, tmp_path: Path) -> None:
-    """Another file changes nothing of what is frozen but the commit; a workload does."""
     root, today = tmp_path / "root", date(2026, 11, 22)
     first = anchors.freeze(stack, "HEAD", today)
     (root / "README.md").touch()
@@ -97,7 +93,6 @@ def test_the_digest_follows_lock_and_workloads_alone(stack: Stack, tmp_path: Pat
 
 
 def test_a_commit_without_the_stack_is_refused(stack: Stack, tmp_path: Path) -> None:
-    """The sentence names the lock that it lacks."""
     git(tmp_path / "root", "rm", "-r", "--quiet", "stacks")
     commit(tmp_path / "root")
     with pytest.raises(Refusal, match=r"has no stacks/cpu/requirements\.lock"):
@@ -105,7 +100,6 @@ def test_a_commit_without_the_stack_is_refused(stack: Stack, tmp_path: Path) -> 
 
 
 def test_the_one_before_is_kept_and_chained(stack: Stack, tmp_path: Path) -> None:
-    """A second anchor keeps the first as the former one; the same commit again is refused."""
     anchors.renew(stack, [], date(2026, 11, 22))
     before = anchors.load(stack).anchor
     with pytest.raises(Refusal, match="is the anchor already"):
@@ -118,7 +112,6 @@ def test_the_one_before_is_kept_and_chained(stack: Stack, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("count", [0, 3])
 def test_a_third_has_to_wait_for_the_chain(stack: Stack, tmp_path: Path, count: int) -> None:
-    """While nights measure both, no link of the chain may be broken."""
     for _ in range(2):
         commit(tmp_path / "root")
         anchors.renew(stack, [], date(2026, 11, 22))
@@ -132,7 +125,6 @@ def test_a_third_has_to_wait_for_the_chain(stack: Stack, tmp_path: Path, count: 
 
 
 def test_the_former_is_measured_until_ten_undisturbed_nights_have_both() -> None:
-    """A disturbed night is no link, nor is one that measured another pair."""
     file = Anchors(SIDE, OTHER)
     good = nights(9, SIDE.digest, OTHER.digest)
     bad = nights(5, SIDE.digest, OTHER.digest, "foreign load") + nights(5, SIDE.digest)
@@ -142,7 +134,6 @@ def test_the_former_is_measured_until_ten_undisturbed_nights_have_both() -> None
 
 
 def test_a_project_has_no_anchor_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is frozen is a commit of this repository."""
     stack = stacks.load("cpu")
     anchors.require_ours(stack)
     monkeypatch.setattr(projects, "current", object)

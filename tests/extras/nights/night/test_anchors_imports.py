@@ -76,7 +76,6 @@ def _missing(asked: Imports, commit: str) -> list[str]:
 
 
 def test_the_anchors_workloads_have_what_today_asks_of_them() -> None:
-    """Whatever is renamed in a room that today's harness imports must still be there in the frozen one."""
     rooms = [one for one in (ROOT / "src" / "stackproof").rglob("*.py") if "workloads" not in one.parts]
     texts = {one.name: text for one in rooms if WORKLOADS in (text := one.read_text())}
     asked = [row for name, text in texts.items() for row in _asked(text, name, workloads=True)]
@@ -85,7 +84,6 @@ def test_the_anchors_workloads_have_what_today_asks_of_them() -> None:
 
 
 def test_today_has_what_the_anchors_workloads_ask_for() -> None:
-    """The frozen workloads run over today's lower rooms."""
     listed = _git("ls-tree", "-r", "--name-only", _frozen(), "src/stackproof/workloads").split()
     texts = {file: _git("show", f"{_frozen()}:{file}") for file in listed if file.endswith(".py")}
     asked = [row for file, text in texts.items() for row in _asked(text, file, workloads=False)]
@@ -94,6 +92,5 @@ def test_today_has_what_the_anchors_workloads_ask_for() -> None:
 
 
 def test_a_name_that_is_gone_is_missed() -> None:
-    """The rule itself: a module's own names and modules of a room are found, another name is told."""
     text = "from stackproof.extras.nights.night.anchors import NAME, NONE\nfrom stackproof.extras.nights.night import anchors\n"
     assert _missing(_asked(text, "x.py", workloads=False), "") == ["x.py imports NONE of stackproof.extras.nights.night.anchors"]

@@ -25,7 +25,6 @@ def drift(ratio: float | None = None, half: float = 0.01, story: Story = STEP) -
 
 
 def test_a_suspicion_is_listed_and_is_no_failure() -> None:
-    """With its size, its night and its cause."""
     found = confirm.scanned(drift())
     assert found.verdict is Verdict.PASSED
     assert "52 nights of 1 figure: gemm-float32 (tiny) ratio +10" in found.reason and "(code)" in found.reason
@@ -33,14 +32,12 @@ def test_a_suspicion_is_listed_and_is_no_failure() -> None:
 
 @pytest.mark.parametrize(("count", "lacking"), [(1, "10 more nights"), (10, "1 more night ")])
 def test_too_few_nights_are_said(count: int, lacking: str) -> None:
-    """It is no pass either."""
     found = confirm.scanned(drift(story=Story(count=count)))
     assert found.verdict is Verdict.SKIPPED and lacking in found.reason
     assert confirm.scanned(None).verdict is Verdict.SKIPPED
 
 
 def test_tonight_s_place_alone_is_looked_at(tmp_path: Path) -> None:
-    """Another card's nights lie in the same folder."""
     records = told(Story(count=12))
     kept(tmp_path, [*records, *told(Story(count=14, facts={"host": "other"}))])
     found = confirm.look([tmp_path], "cuda", records[0].provenance)
@@ -49,7 +46,6 @@ def test_tonight_s_place_alone_is_looked_at(tmp_path: Path) -> None:
 
 
 def test_the_surest_come_first_and_not_more_than_so_many() -> None:
-    """A gate takes minutes."""
     found = drift()
     assert confirm.surest(found, 4) == list(found.suspicions)
     assert confirm.surest(found, 0) == [] and confirm.surest(None, 4) == []
@@ -64,28 +60,24 @@ def test_the_surest_come_first_and_not_more_than_so_many() -> None:
     ],
 )
 def test_a_gate_confirms_refutes_or_leaves_it_open(ratio: float, half: float, verdict: Verdict, word: str) -> None:
-    """Slower and confirmed is bad; open is neither good nor bad."""
     (suspicion,) = drift().suspicions
     found = confirm.became(suspicion, SAID, drift(ratio, half))
     assert found.verdict is verdict and found.reason.startswith(word)
 
 
 def test_what_got_faster_is_good_news() -> None:
-    """Confirmed, and no failure."""
     story = Story(code=(50, -0.1), count=52)
     (suspicion,) = drift(story=story).suspicions
     assert confirm.became(suspicion, SAID, drift(0.9, story=story)).verdict is Verdict.PASSED
 
 
 def test_a_gate_that_died_says_nothing() -> None:
-    """The night cannot say then."""
     (suspicion,) = drift().suspicions
     found = confirm.became(suspicion, StageOutcome(Verdict.CRASHED, "signal SIGKILL"), drift())
     assert found.verdict is Verdict.INCONCLUSIVE and "SIGKILL" in found.reason
 
 
 def test_a_slowdown_fails_the_night_that_confirmed_it_and_is_known_after() -> None:
-    """Nobody switches off what is red for a month; it is still told."""
     assert confirm.told(drift(), TONIGHT).verdict is Verdict.PASSED
     fresh = confirm.told(drift(1.1), TONIGHT)
     assert fresh.verdict is Verdict.FAILED and "1 confirmed tonight: gemm-float32 (tiny) +10.0 %" in fresh.reason

@@ -38,7 +38,6 @@ def resumed(folder: Path, **facts: Figure) -> Ledger:
 
 
 def test_what_has_ended_survives_a_killed_runner(tmp_path: Path) -> None:
-    """The file is a whole record after each stage, an interrupted one, and the next call knows what has ended."""
     first = begun(tmp_path, "doctor", "smoke")
     kept = records.read(first.path)
     assert kept.verdict is Verdict.INTERRUPTED and [check.id for check in kept.checks] == ["doctor", "smoke"]
@@ -48,7 +47,6 @@ def test_what_has_ended_survives_a_killed_runner(tmp_path: Path) -> None:
 
 
 def test_a_night_that_ended_is_not_continued(tmp_path: Path) -> None:
-    """Nor is one that is not there."""
     with pytest.raises(Refusal, match="there is no earlier night of cpu"):
         resumed(tmp_path)
     begun(tmp_path, "doctor").close(Verdict.PASSED, Outputs(tmp_path), page.markdown)
@@ -57,7 +55,6 @@ def test_a_night_that_ended_is_not_continued(tmp_path: Path) -> None:
 
 
 def test_a_night_killed_while_its_pages_were_built_goes_on(tmp_path: Path) -> None:
-    """The pages need its verdict before it is closed; until then it was stopped, whatever it says."""
     first = begun(tmp_path, "doctor")
     first.keep(Verdict.PASSED)
     again = resumed(tmp_path)
@@ -68,14 +65,12 @@ def test_a_night_killed_while_its_pages_were_built_goes_on(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("fact", ledger.SAME)
 def test_another_state_is_another_night(tmp_path: Path, fact: str) -> None:
-    """Each fact that explains the figures has to be what it was."""
     begun(tmp_path, "doctor")
     with pytest.raises(Refusal, match=f"cannot be continued: '{fact}' is .* then, 'new' now"):
         resumed(tmp_path, **{fact: "new"})
 
 
 def test_what_was_asked_is_in_the_journal() -> None:
-    """By the names of the flags; what nobody said is not there, and a pause of nothing was said."""
     facts: dict[str, Figure] = {"only": "gemm-float32 copy", "without": "", "profile": "full", "device": "cuda:1"}
     facts |= {"asked.launches": 2, "asked.pause": 0.0}
     assert ledger.asked(facts) == {
@@ -85,7 +80,6 @@ def test_what_was_asked_is_in_the_journal() -> None:
 
 
 def test_closing_seals_the_record_with_its_logs(tmp_path: Path) -> None:
-    """The verdict is the night's, and the digests are those of the logs."""
     found = begun(tmp_path, "doctor")
     (found.folder / "launch-0").mkdir()
     (found.folder / "launch-0" / "today.log").write_text("x", encoding="utf-8")
@@ -99,7 +93,6 @@ def test_closing_seals_the_record_with_its_logs(tmp_path: Path) -> None:
 
 
 def test_the_newest_night_is_the_last(tmp_path: Path) -> None:
-    """Tonight's own folder can be left out."""
     assert ledger.last(tmp_path, "cpu") is None
     first = begun(tmp_path, "doctor")
     assert ledger.last(tmp_path, "cpu") == first.path
@@ -110,7 +103,6 @@ def test_the_newest_night_is_the_last(tmp_path: Path) -> None:
     ("verdict", "over"), [(Verdict.UNAVAILABLE, True), (Verdict.MISMATCHED, True), (Verdict.FAILED, False)]
 )
 def test_a_stack_that_is_not_here_ends_the_night(tmp_path: Path, verdict: Verdict, over: bool) -> None:
-    """A failed check does not: the other stages still tell something."""
     found = begun(tmp_path)
     found.add(Check("smoke", verdict, "seen", 1.0))
     assert found.over is over

@@ -35,7 +35,6 @@ def has(*names: str, **rows: Any) -> dict[str, Any]:
 
 
 def test_a_sample_is_a_round(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Seconds per unit of work, the geometric mean of the two blocks of a round, in the order of launches and rounds."""
     fake = FakeSides({"today": has("gemm"), "anchor": has("gemm")}, {"today": 3.0})
     rows = measured(fake, monkeypatch).rows("tiny")
     assert [(row.figures["side"], row.samples) for row in rows] == [("today", [3.0] * 4), ("anchor", [1.0] * 4)]
@@ -44,7 +43,6 @@ def test_a_sample_is_a_round(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_energy_stands_beside_the_rate_where_it_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Joules for what a second is divided by; where nobody counts them there is no such figure."""
     sides = {"today": has("gemm"), "anchor": has("gemm")}
     row = measured(FakeSides(sides, joules=3.0), monkeypatch).rows("tiny")[0]
     assert row.figures["J/TFLOP"] == 1.5 and row.note == "night, today; 1.5 J/TFLOP"
@@ -52,13 +50,11 @@ def test_energy_stands_beside_the_rate_where_it_is_counted(monkeypatch: pytest.M
 
 
 def test_today_s_facts_are_the_night_s(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not the anchor's."""
     fake = FakeSides({"today": has("gemm"), "anchor": has("gemm")})
     assert measured(fake, monkeypatch).facts == {"torch": "of today"}
 
 
 def test_three_sides_take_turns_while_anchors_are_chained(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All in one launch, so that each is beside each."""
     fake = FakeSides({name: has("gemm") for name in ("today", "anchor", "former")})
     found = measured(fake, monkeypatch, tuple(Measured))
     assert fake.launches == [(("today", "anchor", "former"), ("gemm",))] * 2
@@ -69,7 +65,6 @@ def test_three_sides_take_turns_while_anchors_are_chained(monkeypatch: pytest.Mo
 def test_what_the_anchor_has_not_is_measured_of_today_alone(
     monkeypatch: pytest.MonkeyPatch, other: dict[str, Any]
 ) -> None:
-    """Another version or unit is another figure; the rest is measured beside the anchor."""
     fake = FakeSides({"today": has("gemm", "copy"), "anchor": {**other, "copy": ROW}})
     found = measured(fake, monkeypatch)
     assert set(found.seen["gemm"]) == {Measured.TODAY} and set(found.seen["copy"]) == set(BOTH)
@@ -77,7 +72,6 @@ def test_what_the_anchor_has_not_is_measured_of_today_alone(
 
 
 def test_what_the_anchor_cannot_run_any_more_goes_on_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the same launch, so that what users get has no gap; and the sentence is kept."""
     lost = Lost("gemm", "anchor", Verdict.CRASHED, "anchor: no kernel image")
     fake = FakeSides({"today": has("gemm"), "anchor": has("gemm")}, lost={"gemm": lost})
     found = measured(fake, monkeypatch)
@@ -88,7 +82,6 @@ def test_what_the_anchor_cannot_run_any_more_goes_on_without_it(monkeypatch: pyt
 
 @pytest.mark.parametrize("side", ["today", "both"])
 def test_what_today_cannot_run_is_lost(monkeypatch: pytest.MonkeyPatch, side: str) -> None:
-    """It is asked for once, and the others are measured."""
     lost = Lost("gemm", side, Verdict.FAILED, "the gradient is off")
     fake = FakeSides({name: has("gemm", "copy") for name in ("today", "anchor")}, lost={"gemm": lost})
     found = measured(fake, monkeypatch)
@@ -97,7 +90,6 @@ def test_what_today_cannot_run_is_lost(monkeypatch: pytest.MonkeyPatch, side: st
 
 
 def test_only_what_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Kinds that start processes of their own, and what is not worth its time on this device, are left out."""
     rows = has("gemm", "copy", spared={**ROW, "spared": ["cpu"]}, ranks={**ROW, "kind": "collective"})
     fake = FakeSides({"today": rows, "anchor": rows})
     assert set(measured(fake, monkeypatch).seen) == {"gemm", "copy"}

@@ -48,13 +48,11 @@ def names(run: NightRun) -> list[str]:
 
 
 def test_all_stages_in_order(run: NightRun) -> None:
-    """One verdict for all."""
     assert night.hold(run) is Verdict.PASSED
     assert names(run) == ALL
 
 
 def test_what_was_not_asked_for_is_said(tmp_path: Path, run: NightRun) -> None:
-    """It is skipped, and never looks green."""
     left_out = NightRun(request(tmp_path, without=("smoke", "verify")), run.ledger)
     assert night.hold(left_out) is Verdict.PASSED
     assert {check.id for check in run.ledger.record.checks if check.verdict is Verdict.SKIPPED} == {"smoke", "verify"}
@@ -62,22 +60,18 @@ def test_what_was_not_asked_for_is_said(tmp_path: Path, run: NightRun) -> None:
 
 @pytest.mark.parametrize("verdict", [Verdict.UNAVAILABLE, Verdict.MISMATCHED])
 def test_a_stack_that_is_not_here_ends_it(run: NightRun, monkeypatch: pytest.MonkeyPatch, verdict: Verdict) -> None:
-    """Nothing after it could be right."""
     monkeypatch.setattr(NightRun, "suite", lambda self, *words, log: StageOutcome(verdict, "no card"))
     assert night.hold(run) is verdict
     assert names(run) == ["doctor", "smoke"]
 
 
 def test_a_failed_smoke_does_not_end_it(run: NightRun, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sides prove what they time by themselves; the night has failed all the same."""
     monkeypatch.setattr(NightRun, "suite", lambda self, *words, log: StageOutcome(Verdict.FAILED, "a gradient"))
     assert night.hold(run) is Verdict.FAILED
     assert names(run) == ALL
 
 
 def test_it_goes_on_where_it_was_killed(tmp_path: Path, run: NightRun, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stages that ended are not run again, whatever stage it died in."""
-
     def dies(*_: object) -> None:
         raise KeyboardInterrupt
 
@@ -98,7 +92,6 @@ def test_it_goes_on_where_it_was_killed(tmp_path: Path, run: NightRun, monkeypat
 
 
 def test_a_disturbed_night_is_not_looked_at(run: NightRun) -> None:
-    """What it would tell is not the stack's."""
     run.ledger.record.provenance["disturbed"] = "foreign load"
     night.hold(run)
     assert "told" not in names(run)
@@ -106,7 +99,6 @@ def test_a_disturbed_night_is_not_looked_at(run: NightRun) -> None:
 
 
 def test_each_suspicion_is_put_to_a_gate_once(run: NightRun, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The gate is asked as the suspicion says, with the night's profile; an open one is said."""
     asked = list[tuple[str, ...]]()
 
     def verb(self: NightRun, *words: str, log: str) -> StageOutcome:

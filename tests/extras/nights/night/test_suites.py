@@ -41,14 +41,12 @@ def verdicts(night: Night) -> dict[str, Any]:
 
 
 def test_all_that_fits_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each suite is a check of its own."""
     night, asked = ran(tmp_path, [], monkeypatch)
     assert asked == ["data", "models", "rng"]
     assert set(verdicts(night).values()) == {Verdict.PASSED}
 
 
 def test_what_does_not_fit_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is skipped, with the reason, and never looks green."""
     night, asked = ran(tmp_path, [601.0], monkeypatch)
     assert asked == ["data"]
     assert verdicts(night)["verify::models"] is Verdict.SKIPPED
@@ -56,14 +54,12 @@ def test_what_does_not_fit_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_what_was_left_out_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that every suite has its turn, however slow the machine."""
     night, _ = ran(tmp_path, [601.0], monkeypatch)
     night.ledger.close(Verdict.PASSED, Outputs(tmp_path), page.markdown)
     assert ran(tmp_path, [], monkeypatch)[1] == ["models", "rng", "data"]
 
 
 def test_a_suite_that_ended_is_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After a kill the next ones go on."""
     first = ledger_in(tmp_path)
     first.add(Check("verify::data", Verdict.PASSED, "seen", 1.0))
     night = Night(first, tmp_path)

@@ -13,7 +13,6 @@ from .making import look, run
 
 
 def test_table_and_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """0 while all are well, 1 when one is not; the file holds the same."""
     hosts, page = tmp_path / "hosts", tmp_path / "stackproof.prom"
     hosts.mkdir()
     look(hosts, "gpu1")
@@ -29,7 +28,6 @@ def test_table_and_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_what_the_doctor_writes_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Its own answer, with the name that histories have for the host."""
     cli.main(["doctor", "--stack", "cpu", "--json", str(tmp_path / "here.json")])
     capsys.readouterr()
     cli.main(["nodes", str(tmp_path)])
@@ -37,13 +35,11 @@ def test_what_the_doctor_writes_is_read(tmp_path: Path, capsys: pytest.CaptureFi
 
 
 def test_nothing_to_show_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """An empty folder is no fleet that is well."""
     assert cli.main(["nodes", str(tmp_path)]) == 2
     assert "no record and no answer of the doctor" in capsys.readouterr().err
 
 
 def test_a_full_disk_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What cannot be written is named, and nothing else is printed."""
     look(tmp_path)
     assert cli.main(["nodes", str(tmp_path), "--prometheus", "/dev/full"]) == 2
     said = capsys.readouterr()

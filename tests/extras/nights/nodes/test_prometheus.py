@@ -33,7 +33,6 @@ def parsed(text: str) -> dict[str, float]:
 
 
 def test_figures_of_a_run_and_of_the_doctor(tmp_path: Path) -> None:
-    """Whether it passed, when, how its checks ended, what it measured; findings by level."""
     run(tmp_path, verdict=Verdict.FAILED)
     look(tmp_path, "gpu1", "problem", "problem", "note")
     found = parsed(prometheus.text(reading.gather([tmp_path])))
@@ -48,7 +47,6 @@ def test_figures_of_a_run_and_of_the_doctor(tmp_path: Path) -> None:
 
 
 def test_labels_are_cleaned(tmp_path: Path) -> None:
-    """Quotes, backslashes, line ends, controls and endless names of other machines cannot break the file."""
     run(tmp_path, node='a"b\\c\nd\x1b[31m\u202e' + "x" * 5000)
     found = parsed(prometheus.text(reading.gather([tmp_path])))
     assert all("\x1b" not in name and "\u202e" not in name and len(name) < 1000 for name in found)
@@ -56,7 +54,6 @@ def test_labels_are_cleaned(tmp_path: Path) -> None:
 
 
 def test_what_is_no_number_is_left_out(tmp_path: Path) -> None:
-    """A rate that is NaN has no sample, and an unknown time none either."""
     run(tmp_path, value=float("nan"))
     look(tmp_path, "gpu1", looked="yesterday")
     text = prometheus.text(reading.gather([tmp_path]))

@@ -15,7 +15,6 @@ from .making import look, run
 
 
 def test_the_newest_of_each_verb_counts(tmp_path: Path) -> None:
-    """Whatever the order of the files, and each host for itself."""
     run(tmp_path, verdict=Verdict.FAILED, started="2026-03-05T00:00:00+00:00")
     run(tmp_path, started="2026-03-06T00:00:00+00:00")
     run(tmp_path, node="gpu2", verdict=Verdict.HUNG)
@@ -31,7 +30,6 @@ LOOKS = (((), "2026-03-05T00:00:00Z"), (("problem",), "2026-03-04T00:00:00"))
 
 
 def test_a_problem_of_the_doctors_makes_a_node_unwell(tmp_path: Path) -> None:
-    """A warning does not; an answer that does not say of whom it is, is called by its file."""
     found = reading.gather(
         [look(tmp_path, None, "warning", name="a"), look(tmp_path, None, "problem", "note", name="b")]
     )
@@ -40,12 +38,10 @@ def test_a_problem_of_the_doctors_makes_a_node_unwell(tmp_path: Path) -> None:
 
 
 def test_a_gate_says_nothing_against_its_host(tmp_path: Path) -> None:
-    """What it found is about a change."""
     assert reading.gather([run(tmp_path, verb="watch", verdict=Verdict.FAILED)]).nodes["gpu1"].well
 
 
 def test_what_processes_of_a_run_leave_is_not_looked_at(tmp_path: Path) -> None:
-    """A benchmark's file that is still empty is no damage."""
     record = run(tmp_path)
     left = tmp_path / "cpu" / "a-run" / "stage-0" / "worker-0" / "benchmark.json"
     left.parent.mkdir(parents=True)
@@ -54,7 +50,6 @@ def test_what_processes_of_a_run_leave_is_not_looked_at(tmp_path: Path) -> None:
 
 
 def test_what_is_not_ours_and_what_is_damaged(tmp_path: Path) -> None:
-    """In a folder the one is passed over, the other told; a file that is named is refused for either."""
     run(tmp_path)
     (tmp_path / "package.json").write_text("{}", encoding="utf-8")
     (tmp_path / "list.json").write_text("[1]", encoding="utf-8")

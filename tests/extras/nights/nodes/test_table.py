@@ -11,7 +11,6 @@ from .making import look, run
 
 
 def test_rows_are_aligned_and_say_what_is_wrong(tmp_path: Path) -> None:
-    """Each run has a row; what is not well is told below with its reason."""
     run(tmp_path)
     run(tmp_path, node="gpu2", verdict=Verdict.FAILED, reason="loss is NaN")
     look(tmp_path, "gpu2", "problem", "warning")
@@ -26,7 +25,6 @@ def test_rows_are_aligned_and_say_what_is_wrong(tmp_path: Path) -> None:
 
 
 def test_names_are_text(tmp_path: Path) -> None:
-    """A host cannot end a cell, a line, or call people."""
     run(tmp_path, node="a|b\n@all\x1b[31m<b>")
     said = "\n".join(table.lines(reading.gather([tmp_path])))
     assert "\x1b" not in said and "<b>" not in said and "a\\|b @\u200ball" in said
