@@ -184,7 +184,9 @@ def gate_tests(session: nox.Session) -> None:
 def site_tests(session: nox.Session) -> None:
     """Test the site in a real browser: the system's Chromium, which STACKPROOF_CHROMIUM may name."""
     _install(session, "product", "nights", "test", "browser")
-    _call(session, "python", "pytest", "-p", "no:benchmark", "-m", "browser", "tests/extras/nights/site", *session.posargs)
+    _call(
+        session, "python", "pytest", "-p", "no:benchmark", "-m", "browser", "tests/extras/nights/site", *session.posargs
+    )
 
 
 @_session("lint")

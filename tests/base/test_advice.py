@@ -20,7 +20,6 @@ def package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def test_inside_the_checkout_sessions_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A session builds the environment by itself, so that only the flags follow."""
     monkeypatch.chdir(places.ROOT)
     assert advice.command("xpu", "smoke") == "nox -s xpu-smoke"
     assert advice.command("xpu", "gate", "--base", "a b") == "nox -s xpu-gate -- --base 'a b'"
@@ -29,13 +28,11 @@ def test_inside_the_checkout_sessions_are_named(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_outside_of_it_the_verb_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """An editable installation is used from anywhere, and nox finds no noxfile of ours there."""
     monkeypatch.chdir(tmp_path)
     assert advice.command("xpu", "smoke") == "stackproof smoke --stack xpu --locked"
 
 
 def test_without_nox_no_session_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in a vendor's container, where the checkout is installed; a session tells what it starts that it is one."""
     monkeypatch.chdir(places.ROOT)
     monkeypatch.setattr(advice.shutil, "which", lambda name: None)
     assert advice.command("xpu", "smoke") == "nox -s xpu-smoke"
@@ -45,7 +42,6 @@ def test_without_nox_no_session_is_named(monkeypatch: pytest.MonkeyPatch) -> Non
 
 @pytest.mark.usefixtures("package")
 def test_an_installed_package_names_no_session() -> None:
-    """`--locked` stands only where the verb has it."""
     assert (
         advice.command("xpu", "verify", "--suite", "models") == "stackproof verify --stack xpu --locked --suite models"
     )
@@ -54,7 +50,6 @@ def test_an_installed_package_names_no_session() -> None:
 
 
 def test_a_step_of_a_verb_is_named_with_its_stack(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """In a session, which is one of a stack; elsewhere what it works on names the stack."""
     monkeypatch.chdir(places.ROOT)
     assert advice.step("cuda", "fleet", "judge", "/a b") == "nox -s cuda-fleet -- judge '/a b'"
     monkeypatch.chdir(tmp_path)
@@ -62,7 +57,6 @@ def test_a_step_of_a_verb_is_named_with_its_stack(monkeypatch: pytest.MonkeyPatc
 
 
 def test_who_stands_elsewhere_is_told_where_to_type_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """What only a checkout can do is no command of a package."""
     monkeypatch.chdir(places.ROOT)
     assert advice.in_checkout("nox -s drill") == "`nox -s drill`"
     monkeypatch.chdir(tmp_path)
@@ -71,7 +65,6 @@ def test_who_stands_elsewhere_is_told_where_to_type_it(monkeypatch: pytest.Monke
 
 @pytest.mark.usefixtures("package")
 def test_a_project_locks_its_own_stack(tmp_path: Path) -> None:
-    """What the package carries of ours is made in a checkout; a stack of a project is made where it is."""
     assert advice.relock("mine", tmp_path / "stacks" / "mine") == "`stackproof lock mine`"
     assert advice.relock("xpu", places.STACKS / "xpu").endswith("in a checkout of stackproof")
 
@@ -80,7 +73,6 @@ def test_a_project_locks_its_own_stack(tmp_path: Path) -> None:
 def test_an_environment_without_pip_is_installed_into_with_uv(
     monkeypatch: pytest.MonkeyPatch, pip: bool, tool: str
 ) -> None:
-    """What uv makes has no pip, and `python -m pip` would be a second error."""
     monkeypatch.setattr(importlib.metadata, "distributions", lambda name: [object()] if pip else [])
     assert advice.install("scipy") == f"{tool} install scipy"
     assert advice.pip("uninstall", "a b") == f"{tool} uninstall 'a b'"
@@ -94,13 +86,11 @@ def test_an_environment_without_pip_is_installed_into_with_uv(
     ],
 )
 def test_what_uv_runs_as_a_tool_is_called_with_more(monkeypatch: pytest.MonkeyPatch, prefix: str, line: str) -> None:
-    """Nothing that is installed elsewhere would be seen there."""
     monkeypatch.setattr(sys, "prefix", prefix)
     assert advice.install("scipy") == line
 
 
 def test_advice_changes_nothing_for_what_is_imported_later() -> None:
-    """Setuptools takes a search for pip's module for pip at work, and then fails to import in this process."""
     script = "from stackproof.base import advice; advice.install('scipy'); import setuptools, distutils; print(distutils.__file__)"
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert "setuptools" in ended.stdout

@@ -9,11 +9,9 @@ from stackproof.base import commits
 
 @pytest.mark.parametrize(("changed", "said"), [(False, "abc"), (True, "abc (with local changes)")])
 def test_local_changes_are_told_with_the_commit(changed: bool, said: str) -> None:
-    """In words that records have had from the first on, and nobody can go back to what only one had."""
     assert commits.told("abc", changed) == said
     assert commits.can_be_had(said) is not changed
 
 
 def test_nobody_can_go_back_to_what_is_unknown() -> None:
-    """Such as code outside git."""
     assert not commits.can_be_had(commits.UNKNOWN)

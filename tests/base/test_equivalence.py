@@ -39,19 +39,16 @@ TAILS = {
 
 @pytest.mark.parametrize(("probability", "freedom"), QUANTILES)
 def test_quantiles_are_scipys(probability: float, freedom: int) -> None:
-    """Quantiles agree to ten digits."""
     assert math.isclose(student_quantile(probability, freedom), QUANTILES[probability, freedom], rel_tol=1e-10)
 
 
 @pytest.mark.parametrize(("t", "freedom"), TAILS)
 def test_tails_are_scipys(t: float, freedom: int) -> None:
-    """Tail probabilities agree to ten digits, far out too, and both sides add up to one."""
     assert math.isclose(student_tail(t, freedom), TAILS[t, freedom], rel_tol=1e-10)
     assert math.isclose(student_tail(-t, freedom) + student_tail(t, freedom), 1.0)
 
 
 def test_the_beta_function_ends_where_it_must() -> None:
-    """I_0 = 0 and I_1 = 1, a closed form in between, and its symmetry."""
     assert (0.0, 1.0) == (incomplete_beta(0.0, 3.0, 2.0), incomplete_beta(1.0, 3.0, 2.0))
     assert math.isclose(incomplete_beta(0.3, 4.0, 1.0), 0.3**4)
     assert math.isclose(incomplete_beta(0.7, 2.5, 6.0), 1 - incomplete_beta(0.3, 6.0, 2.5))
@@ -66,27 +63,23 @@ def pairs(shift: float, spread: float, count: int = 16) -> tuple[list[float], li
 
 @pytest.mark.parametrize("sign", [1, -1])
 def test_a_shift_beyond_the_margin_is_not_equivalent(sign: int) -> None:
-    """Either direction is seen."""
     assert not tost(*pairs(sign * 0.05, 0.01), margin=0.03, alpha=0.05).holds
     assert tost(*pairs(sign * 0.01, 0.01), margin=0.03, alpha=0.05).holds
 
 
 def test_noise_is_not_evidence_of_equivalence() -> None:
-    """Without a mean difference, but with more spread than the margin can bear, nothing is concluded."""
     verdict = tost(*pairs(0.0, 0.2), margin=0.03, alpha=0.05)
     assert not verdict.holds
     assert "not shown to be equivalent over 16 seeds" in verdict.sentence("the loss")
 
 
 def test_the_interval_says_the_same_as_the_p_value() -> None:
-    """The 90 % interval lies within the margin exactly when both one-sided tests reject at 5 %."""
     for shift in (0.0, 0.02, 0.024, 0.026, 0.028, 0.05):
         verdict = tost(*pairs(shift, 0.01), margin=0.03, alpha=0.05)
         assert verdict.holds == (-0.03 < verdict.low and verdict.high < 0.03)
 
 
 def test_at_the_margin_it_errs_as_often_as_alpha_says() -> None:
-    """With the true difference on the margin, about one in twenty samples passes by chance."""
     dice = random.Random(11)
     runs = [[dice.gauss(0.03, 0.01) for _ in range(8)] for _ in range(2000)]
     wrong = sum(tost(run, [0.0] * 8, margin=0.03, alpha=0.05).holds for run in runs)
@@ -95,13 +88,11 @@ def test_at_the_margin_it_errs_as_often_as_alpha_says() -> None:
 
 @pytest.mark.parametrize(("shift", "holds"), [(0.0, True), (0.02, True), (0.04, False), (-0.04, False)])
 def test_differences_without_spread_are_decided(shift: float, holds: bool) -> None:
-    """Trainings that differ by nothing, or by the same in every seed, need no division by zero."""
     assert tost([1.0 + shift] * 8, [1.0] * 8, margin=0.03, alpha=0.05).holds is holds
 
 
 @pytest.mark.parametrize("wrong", [math.nan, math.inf])
 def test_a_loss_that_is_no_number_is_not_equivalent(wrong: float) -> None:
-    """A diverged seed fails the test; it is not left out."""
     assert not tost([wrong, *[1.0] * 7], [1.0] * 8, margin=0.03, alpha=0.05).holds
 
 
@@ -115,12 +106,10 @@ def test_a_loss_that_is_no_number_is_not_equivalent(wrong: float) -> None:
     ],
 )
 def test_a_test_that_cannot_conclude_is_refused(count: int, margin: float, alpha: float, words: str) -> None:
-    """Too few pairs, no margin, or an alpha that is none."""
     with pytest.raises(Refusal, match=words):
         tost([1.0] * count, [1.0] * count, margin, alpha)
 
 
 def test_values_without_a_partner_are_refused() -> None:
-    """Pairs are pairs."""
     with pytest.raises(Refusal, match="there are 3 and 4 values"):
         tost([1.0] * 3, [1.0] * 4, 0.1, 0.05)

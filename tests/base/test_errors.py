@@ -9,7 +9,6 @@ from stackproof.base.errors import EnvironmentMismatchError, Refusal, StackUnava
 
 @pytest.mark.parametrize(("kind", "code"), [(Refusal, 2), (StackUnavailableError, 3), (EnvironmentMismatchError, 4)])
 def test_exit_codes_are_those_of_the_contracts(kind: type[Refusal], code: int) -> None:
-    """2 bad arguments or file, 3 not on this host, 4 not its lock; all of them are refusals."""
     assert kind("x").exit_code == code
     assert issubclass(kind, Refusal)
 
@@ -28,11 +27,9 @@ def test_exit_codes_are_those_of_the_contracts(kind: type[Refusal], code: int) -
     ],
 )
 def test_suggestion_names_the_nearest_word_or_nothing(word: str, nearest: str) -> None:
-    """A slip of the finger gets the word that was meant; something else gets no guess."""
     said = suggestion(word, ["cpu", "cuda", "dcu", "xpu", "xpu-native"])
     assert said == (f" (did you mean '{nearest}'?)" if nearest else "")
 
 
 def test_suggestion_without_known_words() -> None:
-    """Nothing is known, nothing is suggested; an iterator will do."""
     assert suggestion("x", iter(())) == ""

@@ -24,23 +24,19 @@ KNOWN = ("NCCL_DEBUG", "NCCL_P2P_DISABLE", "ZE_AFFINITY_MASK", "NCCL_IB_SL", "NC
     ],
 )
 def test_slips_are_found(typed: str, meant: str) -> None:
-    """A letter too many, another letter, a swap, the case, the order of words, two slips in a long name."""
     assert errors.nearest(typed, KNOWN, most=2) == meant
 
 
 @pytest.mark.parametrize("name", ["NCCL_IB_SX", "FI_HMEN", "NCCL_BRAND_NEW", "P2P", "", "NCCL_DEBUG_SUBSYS"])
 def test_other_names_are_left_alone(name: str) -> None:
-    """Short names have neighbours that are variables of their own; a longer name is not a slip of a shorter one."""
     assert errors.nearest(name, KNOWN, most=2) is None
 
 
 def test_numbers_make_names() -> None:
-    """`..._1` is not a slip of `..._2`."""
     assert errors.nearest("CARD_LIMIT_1", ["CARD_LIMIT_2"], most=2) is None
 
 
 def test_the_nearest_wins() -> None:
-    """Of two names within reach, the one with fewer slips."""
     assert errors.nearest("CCL_WORKER_COUNTS", ["CCL_WORKED_COUNT", "CCL_WORKER_COUNT"], most=2) == "CCL_WORKER_COUNT"
 
 
@@ -55,7 +51,6 @@ def slow(one: str, other: str) -> int:
 
 
 def test_distance_is_the_definition() -> None:
-    """Up to the limit the distance is exact, beyond it the limit and one: all short words, and long ones at random."""
     short = ["".join(letters) for size in range(4) for letters in itertools.product("AB_", repeat=size)]
     draw = random.Random(0)
     long = ["".join(draw.choices("ABC_", k=draw.randrange(4, 7))) for _ in range(20)]

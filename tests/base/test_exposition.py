@@ -6,7 +6,6 @@ from stackproof.base.exposition import Gauge, text
 
 
 def test_a_series_stands_once_under_its_help() -> None:
-    """Of two samples of one series the first is told; a name without samples is left out."""
     found = text(
         {"a": "What a is.", "b": "Nothing."},
         [Gauge("a", {"x": "1"}, 2.0), Gauge("a", {"x": "1"}, 3.0), Gauge("a", {"x": "2"}, 0.5)],
@@ -18,5 +17,4 @@ def test_a_series_stands_once_under_its_help() -> None:
 
 
 def test_a_label_cannot_end_itself() -> None:
-    """Quotes, backslashes and ends of lines are escaped."""
     assert 'x="a\\"\\\\ \\\\x0a"' in text({"a": ""}, [Gauge("a", {"x": 'a"\\ \n'}, 1)])

@@ -15,7 +15,6 @@ from stackproof.base.errors import Refusal
 
 
 def test_what_is_no_file_is_not_read(tmp_path: Path) -> None:
-    """A folder, a pipe, a device without an end, a file that is too large."""
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "text").write_text("hello", encoding="utf-8")
     assert files.why_unreadable(tmp_path / "text") == ""
@@ -28,7 +27,6 @@ def test_what_is_no_file_is_not_read(tmp_path: Path) -> None:
 
 
 def test_a_pipe_is_read_if_somebody_writes(tmp_path: Path) -> None:
-    """From its first byte on; one without a writer is refused."""
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     writer = threading.Thread(target=fifo.write_bytes, args=(b"hello" * 50_000,))
@@ -40,7 +38,6 @@ def test_a_pipe_is_read_if_somebody_writes(tmp_path: Path) -> None:
 
 
 def test_a_pipe_without_a_writer_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After some seconds."""
     monkeypatch.setattr(files, "_PATIENCE_S", 0.01)
     os.mkfifo(tmp_path / "fifo")
     with pytest.raises(OSError, match="nobody writes to"), files.opened(tmp_path / "fifo"):
@@ -48,7 +45,6 @@ def test_a_pipe_without_a_writer_is_refused(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_a_pipe_that_is_asked_about_keeps_its_reader(tmp_path: Path) -> None:
-    """A reader that leaves at its first end of file is still there when what it waits for is written."""
     fifo, read = tmp_path / "fifo", list[bytes]()
     os.mkfifo(fifo)
     reader = threading.Thread(target=lambda: read.append(fifo.read_bytes()))
@@ -62,7 +58,6 @@ def test_a_pipe_that_is_asked_about_keeps_its_reader(tmp_path: Path) -> None:
 
 
 def test_where_nothing_can_be_written(tmp_path: Path) -> None:
-    """Asking leaves nothing behind."""
     os.mkfifo(tmp_path / "fifo")
     assert "nobody reads" in files.why_unwritable(tmp_path / "fifo")
     assert "folder" in files.why_unwritable(tmp_path)
@@ -75,8 +70,6 @@ def test_where_nothing_can_be_written(tmp_path: Path) -> None:
 def test_a_disk_that_says_no_ends_any_verb_with_a_sentence(
     number: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Wherever it comes from; another error is a bug and keeps its traceback."""
-
     def failing(*_: object) -> None:
         raise OSError(number, os.strerror(number), "/some/where")
 
@@ -86,8 +79,6 @@ def test_a_disk_that_says_no_ends_any_verb_with_a_sentence(
 
 
 def test_an_error_of_ours_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file that should be there is none of the user's mistakes."""
-
     def failing(*_: object) -> None:
         raise FileNotFoundError(errno.ENOENT, "No such file", "/some/where")
 
@@ -98,7 +89,6 @@ def test_an_error_of_ours_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize(("asked", "mode"), [((), 0o644), ((0o600,), 0o600)])
 def test_a_file_is_replaced_whole_for_whom_it_is_meant(tmp_path: Path, asked: tuple[int, ...], mode: int) -> None:
-    """For everyone, or for this user alone; a link stays, and nothing else is left in the folder."""
     (tmp_path / "link").symlink_to("file")
     for text in ("old", "new"):
         files.write_atomically(tmp_path / "link", text, *asked)
@@ -108,7 +98,6 @@ def test_a_file_is_replaced_whole_for_whom_it_is_meant(tmp_path: Path, asked: tu
 
 
 def test_a_disk_without_room_is_full_and_a_closed_one_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Room is what a program may lack for a while; a folder that is read-only or gone is as it is."""
     assert not files.is_full(tmp_path) and not files.is_full(tmp_path / "gone") and not list(tmp_path.iterdir())
     for number, full in ((errno.ENOSPC, True), (errno.EDQUOT, True), (errno.EROFS, False)):
 
@@ -120,7 +109,6 @@ def test_a_disk_without_room_is_full_and_a_closed_one_is_not(tmp_path: Path, mon
 
 
 def test_what_may_not_be_looked_at_is_not_there(tmp_path: Path) -> None:
-    """Such as the home of another user that `sudo` kept; a name that is too long is refused like it, to root as well."""
     closed = tmp_path / ("x" * 300)
     assert not files.exists(closed) and files.exists(tmp_path)
     assert files.matching(closed, "*/a") == []
@@ -130,6 +118,5 @@ def test_what_may_not_be_looked_at_is_not_there(tmp_path: Path) -> None:
 
 
 def test_a_home_that_nobody_has_stays_as_typed() -> None:
-    """No traceback of Python's, but a folder that is not there."""
     assert files.expanded("~nobody-is-called-so/a") == Path("~nobody-is-called-so/a")
     assert files.expanded("~/a") == Path.home() / "a"

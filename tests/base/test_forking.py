@@ -64,7 +64,6 @@ def start(
 
 
 def test_a_forked_process_is_what_its_command_starts(server: Path, tmp_path: Path) -> None:
-    """Its arguments, folder, variables, session and end are its own; what was planted ran before the program."""
     child = start(tmp_path, "one", "two", STACKPROOF_TOLD="yes")
     assert isinstance(child, forking.Forked) and child.wait(20) == 7 == child.poll()
     told = json.loads((tmp_path / "output").read_text(encoding="utf-8"))
@@ -74,7 +73,6 @@ def test_a_forked_process_is_what_its_command_starts(server: Path, tmp_path: Pat
 
 
 def test_nothing_of_a_forked_process_reaches_the_next(server: Path, tmp_path: Path) -> None:
-    """The first one changes a module that the server has imported; the second finds it as the server has it."""
     for _ in range(2):
         start(tmp_path).wait(20)
         assert json.loads((tmp_path / "output").read_text(encoding="utf-8"))["left"] == ""
@@ -87,28 +85,24 @@ def test_nothing_of_a_forked_process_reaches_the_next(server: Path, tmp_path: Pa
 def test_a_variable_that_an_import_may_read_starts_afresh(
     server: Path, tmp_path: Path, variables: dict[str, str], forked: bool
 ) -> None:
-    """It runs all the same, and the server says why it was not forked."""
     child = start(tmp_path, code="import sys; sys.ready", **variables)
     assert child.wait(60) == 0 and isinstance(child, forking.Forked) is forked
     assert ("other variables" in (tmp_path / "server.log").read_text(encoding="utf-8")) is not forked
 
 
 def test_another_interpreter_starts_afresh(server: Path, tmp_path: Path) -> None:
-    """So does what is not a module."""
     with (tmp_path / "output").open("wb") as output:
         assert forking.fork(["/usr/bin/python0", "-m", "json"], [output], dict(os.environ)) is None
         assert forking.fork([sys.executable, "-c", "0"], [output], dict(os.environ)) is None
 
 
 def test_only_a_drill_forks(server: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A variable that somebody left behind offers nothing: it would answer in place of checks."""
     monkeypatch.delenv(FIRED)
     child = start(tmp_path, code="0")
     assert child.wait(60) == 0 and not isinstance(child, forking.Forked)
 
 
 def test_a_forked_process_is_found_and_ended_by_its_mark(server: Path, tmp_path: Path) -> None:
-    """Others see the mark in the process table; how it ended comes back."""
     mark = processes.new_mark()
     child = start(tmp_path, code="import time; time.sleep(600)", mark=mark)
     assert isinstance(child, forking.Forked) and processes.marked(mark) == [child.pid]
@@ -117,7 +111,6 @@ def test_a_forked_process_is_found_and_ended_by_its_mark(server: Path, tmp_path:
 
 
 def test_a_forked_process_ends_with_the_one_that_asked_for_it(server: Path, tmp_path: Path) -> None:
-    """As a child does whose parent is killed."""
     mark = processes.new_mark()
     child = start(tmp_path, code="import time; time.sleep(600)", mark=mark)
     assert isinstance(child, forking.Forked)
@@ -129,14 +122,12 @@ def test_a_forked_process_ends_with_the_one_that_asked_for_it(server: Path, tmp_
 
 
 def test_an_error_of_a_forked_process_is_printed(server: Path, tmp_path: Path) -> None:
-    """With the exit code of Python, and after what runs at exit."""
     child = start(tmp_path, code="import atexit; atexit.register(print, 'at exit'); raise ValueError('wrong')")
     said = (child.wait(20), (tmp_path / "output").read_text(encoding="utf-8"))
     assert said[0] == 1 and "ValueError: wrong" in said[1] and "at exit" in said[1]
 
 
 def test_nothing_is_forked_beside_a_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A lock that the thread holds would be held for ever in the fork."""
     module = tmp_path / "busy_module.py"
     module.write_text("import threading, time; threading.Thread(target=time.sleep, args=(600,), daemon=True).start()")
     link = forking.PROGRAM.parent

@@ -21,14 +21,12 @@ def printed(program: str, path: Path, tail: int = kept_output.TAIL) -> int:
 
 
 def test_what_is_short_is_kept_to_the_byte(tmp_path: Path) -> None:
-    """Any bytes, and what stood there before is gone."""
     (tmp_path / "log").write_bytes(b"old" * 100)
     assert printed("import sys; sys.stdout.buffer.write(bytes(range(256)))", tmp_path / "log") == 0
     assert (tmp_path / "log").read_bytes() == bytes(range(256))
 
 
 def test_of_what_is_long_head_and_tail_are_kept_and_the_rest_is_counted(tmp_path: Path) -> None:
-    """Sixty times what is kept: the program ends well, and nothing grows with what it prints."""
     program = "print('first')\nfor _ in range(60): print('x' * 1048575)\nprint('last')"
     assert printed(program, tmp_path / "log", tail=1000) == 0
     data = (tmp_path / "log").read_bytes()
@@ -38,7 +36,6 @@ def test_of_what_is_long_head_and_tail_are_kept_and_the_rest_is_counted(tmp_path
 
 
 def test_a_file_that_cannot_be_written_is_refused_and_the_program_does_not_notice(tmp_path: Path) -> None:
-    """As on a full disk: it runs to its end, and its output is what is missing."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     program = f"print('x' * 9000); open({str(tmp_path / 'ended')!r}, 'w').close()"
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
@@ -53,6 +50,5 @@ def test_a_file_that_cannot_be_written_is_refused_and_the_program_does_not_notic
 
 
 def test_a_folder_that_is_gone_is_refused(tmp_path: Path) -> None:
-    """Before anything is started."""
     with pytest.raises(Refusal, match="No such file"), kept_output.kept(tmp_path / "gone" / "log"):
         pytest.fail("it was started")

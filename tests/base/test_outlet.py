@@ -26,7 +26,6 @@ VERB = f"{sys.executable} -m stackproof bench --replay {BENCH}"
     ],
 )
 def test_a_reader_who_goes_away_gets_no_traceback(tmp_path: Path, command: str, code: int, said: str) -> None:
-    """A closed pipe ends with 141, a closed stdout changes nothing, a full device is told and is no pass."""
     environ = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYTHONUNBUFFERED": "1"}
     ended = subprocess.run(["bash", "-c", command], capture_output=True, text=True, env=environ, cwd=tmp_path)
     assert ended.returncode == code

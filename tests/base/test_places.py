@@ -13,28 +13,24 @@ from stackproof.base.errors import Refusal
 
 
 def test_what_is_read_at_run_time_is_there() -> None:
-    """Each folder that we ship exists, and holds what its name says."""
     assert (places.STACKS / "cpu" / "stack.toml").is_file()
     assert (places.SUITES / "pytest.ini").is_file()
     assert list(places.DATA.glob("*.toml")) and list(places.REFERENCE.iterdir())
 
 
 def test_files_of_ours_are_called_as_readers_find_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    """From the top of a checkout; an installed package names the whole path of a file that it has."""
     assert places.page("start.md") == "docs/start.md" and (places.ROOT / places.table("gate.toml")).is_file()
     monkeypatch.setattr(places, "INSTALLED", True)
     assert Path(places.table("gate.toml")).is_file() and places.page("start.md") == str(places.DOCS / "start.md")
 
 
 def test_who_has_no_home_has_the_root(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A number without an entry of the system's, as containers run with: nothing is lost until something is built."""
     monkeypatch.delenv("HOME", raising=False)
     monkeypatch.setattr(pwd, "getpwuid", {}.__getitem__)
     assert places.home() == Path("/")
 
 
 def test_a_checkout_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beside the sources nothing is refused; an installed package says what needs them, and the remedy."""
     places.require_checkout("a gate")
     monkeypatch.setattr(places, "INSTALLED", True)
     monkeypatch.chdir(tmp_path)
@@ -46,7 +42,6 @@ def test_a_checkout_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_our_suites_are_mounted_whatever_lies_on_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A package of that name in the working directory is not taken for them; a second call changes nothing."""
     (tmp_path / "suites").mkdir()
     (tmp_path / "suites" / "__init__.py").write_text("raise AssertionError('not ours')\n", encoding="utf-8")
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -59,7 +54,6 @@ def test_our_suites_are_mounted_whatever_lies_on_the_path(tmp_path: Path, monkey
 
 
 def test_an_environment_gets_our_source_and_nothing_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a checkout that is `src`; a wheel lies among other packages, so a link to it alone is made, as often as asked."""
     assert places.source_for(tmp_path) == places.ROOT / "src"
     monkeypatch.setattr(places, "INSTALLED", True)
     for _ in range(2):
@@ -69,7 +63,6 @@ def test_an_environment_gets_our_source_and_nothing_beside_it(tmp_path: Path, mo
 
 
 def test_two_installations_never_change_each_others_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A folder each: what one has started goes on with the code that it began with."""
     monkeypatch.setattr(places, "INSTALLED", True)
     found = []
     for name in ("one", "two"):

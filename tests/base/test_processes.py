@@ -61,7 +61,6 @@ def process(table: Path, kind: str) -> Path:
 
 
 def test_a_process_that_is_in_execve_is_not_missed(tmp_path: Path) -> None:
-    """The kernel has no environment to show while it puts a program into a process, which a busy host lets wait."""
     mark, folder = processes.new_mark(), process(tmp_path, EXECS)
     text = f"A=1\0{processes.MARK}={mark}\0".encode()
     later = threading.Timer(0.2, (folder / "environ").write_bytes, [text])
@@ -72,7 +71,6 @@ def test_a_process_that_is_in_execve_is_not_missed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", [ENDED, RUNS])
 def test_a_process_that_will_never_show_an_environment_is_not_waited_for(kind: str, tmp_path: Path) -> None:
-    """It has ended or is the kernel's own, or was started with no variables at all."""
     folder = process(tmp_path, kind)
     later = threading.Timer(1.0, (folder / "environ").write_bytes, [f"{processes.MARK}=mine\0".encode()])
     later.start()
@@ -81,7 +79,6 @@ def test_a_process_that_will_never_show_an_environment_is_not_waited_for(kind: s
 
 
 def test_end_tree_also_ends_what_left_the_session(start: Start) -> None:
-    """A grandchild in a session of its own carries the mark and is ended with the rest."""
     mark = processes.new_mark()
     child = start(GRANDCHILDREN, mark)
     assert len(processes.marked(mark)) >= 2
@@ -91,7 +88,6 @@ def test_end_tree_also_ends_what_left_the_session(start: Start) -> None:
 
 
 def test_end_tree_leaves_others_alone(start: Start) -> None:
-    """Only processes with the mark are ended."""
     mine, theirs = processes.new_mark(), processes.new_mark()
     child = start("import time; print('ready', flush=True); time.sleep(600)", theirs)
     processes.end_tree(mine)
@@ -100,7 +96,6 @@ def test_end_tree_leaves_others_alone(start: Start) -> None:
 
 
 def test_a_child_dies_with_its_parent(start: Start) -> None:
-    """A process that asked for it is gone when its parent is killed, which no handler could see."""
     mark = processes.new_mark()
     said = "import time; print('ready', flush=True); time.sleep(600)"
     inner = f"from stackproof.base.processes import die_with_parent; die_with_parent(); {said}"
@@ -119,12 +114,10 @@ def test_a_child_dies_with_its_parent(start: Start) -> None:
     [(0, "exit code 0"), (3, "exit code 3"), (-11, "signal SIGSEGV"), (-9, "signal SIGKILL"), (-200, "signal 200")],
 )
 def test_an_exit_is_described(status: int, words: str) -> None:
-    """Signals have names."""
     assert words == processes.describe_exit(status)
 
 
 def test_last_lines_of_any_bytes(tmp_path: Path) -> None:
-    """A log may hold anything; its end is still told."""
     log = tmp_path / "log"
     log.write_bytes(b"x" * 100_000 + b"\n\xff\xfe one\n\n\x00two\n")
     assert ["\ufffd\ufffd one", "\x00two"] == processes.last_lines(log, 2)
@@ -132,7 +125,6 @@ def test_last_lines_of_any_bytes(tmp_path: Path) -> None:
 
 
 def test_a_run_inside_a_run_is_found_by_both_marks(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ranks that a check launched are ended with the check's process, and alone."""
     outer, inner = processes.new_mark(), processes.new_mark()
     monkeypatch.setenv(processes.MARK, outer)
     child = start("import time; print('ready', flush=True); time.sleep(600)", inner)
@@ -143,7 +135,6 @@ def test_a_run_inside_a_run_is_found_by_both_marks(start: Start, monkeypatch: py
 
 
 def test_the_mark_is_inherited(tmp_path: Path) -> None:
-    """Children see the mark in their environment, whoever starts them."""
     mark = processes.new_mark()
     with (tmp_path / "log").open("wb") as output:
         child = processes.start(
@@ -155,14 +146,12 @@ def test_the_mark_is_inherited(tmp_path: Path) -> None:
 
 
 def test_what_must_be_finished_is_not_disturbed() -> None:
-    """A SIGTERM that comes meanwhile is ignored, and one that comes after it is heard."""
     with processes.undisturbed():
         os.kill(os.getpid(), signal.SIGTERM)
     assert signal.getsignal(signal.SIGTERM) is not signal.SIG_IGN
 
 
 def test_the_last_words_of_a_crash_say_what_it_was_and_where(tmp_path: Path) -> None:
-    """Python ends its account with the caller's caller and a list of modules, which would be all that is seen."""
     (tmp_path / "mine.py").write_text("import os\n\ndef inner():\n    os.abort()\n\ninner()\n", encoding="utf-8")
     with (tmp_path / "log").open("wb") as output:
         command = [sys.executable, "-X", "faulthandler", "-c", "print('begun\\n...', end='', flush=True); import mine"]
@@ -173,6 +162,5 @@ def test_the_last_words_of_a_crash_say_what_it_was_and_where(tmp_path: Path) -> 
 
 
 def test_the_last_words_of_others_are_their_last_lines(tmp_path: Path) -> None:
-    """As many as are asked for; of an empty log, or none, it is said that there are none."""
     (tmp_path / "log").write_text("a\nb\n\nc\n", encoding="utf-8")
     assert processes.last_words(tmp_path / "log", 2) == "b / c" and processes.last_words(tmp_path / "none") == "nothing"

@@ -16,7 +16,6 @@ SPIN = "import time; began = time.time()\nwhile time.time() < began + 30: pass"
 
 
 def test_what_others_do_to_the_cores_is_seen() -> None:
-    """A busy process of another session raises the share; our own work does not count as others'."""
     code = f"""import subprocess, sys
 print(subprocess.Popen([sys.executable, "-c", {SPIN!r}], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).pid)"""
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True).stdout
@@ -35,7 +34,6 @@ print(subprocess.Popen([sys.executable, "-c", {SPIN!r}], stdout=subprocess.DEVNU
 
 
 def test_what_an_ended_child_used_is_ours() -> None:
-    """A gate's sides have ended when its load is read; their work is not a stranger's."""
     ours = everyone()[os.getpid()].ticks
     code = "import time; began = time.process_time()\nwhile time.process_time() < began + 0.5: pass"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
@@ -43,7 +41,6 @@ def test_what_an_ended_child_used_is_ours() -> None:
 
 
 def test_descendants_are_found_at_any_depth() -> None:
-    """Children of children are ours, parents are not."""
     assert descendants(2, {1: 0, 2: 1, 3: 2, 4: 3, 5: 1}) == {3, 4}
 
 
@@ -58,7 +55,6 @@ def test_descendants_are_found_at_any_depth() -> None:
     ],
 )
 def test_the_quota_of_a_container_counts(names: tuple[str, ...], text: str, most: int | None, tmp_path: Path) -> None:
-    """A process has the cores of its affinity, or fewer where its control group grants fewer; never none."""
     for name in names:
         path = tmp_path / name
         path.parent.mkdir(exist_ok=True)

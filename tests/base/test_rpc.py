@@ -26,18 +26,15 @@ def _answers(*requests: rpc.Message) -> list[rpc.Message]:
 
 
 def test_a_method_that_raises_is_answered_and_the_next_is_served() -> None:
-    """One bad request ends nothing; `stop` ends all."""
     found = _answers({"ask": "fail"}, {"ask": "double", "number": 2}, {"ask": "stop"}, {"ask": "double", "number": 3})
     assert found == [{"failed": "no"}, {"number": 4}]
 
 
 def test_an_unknown_method_is_a_failure_of_the_request() -> None:
-    """It is answered as one."""
     assert "nothing" in _answers({"ask": "nothing"})[0]["failed"]
 
 
 def test_a_late_answer_is_told_from_one_that_never_comes() -> None:
-    """Half a line is no answer; a closed end is known at once, and so is one that nobody reads."""
     reading, writing = os.pipe()
     channel = rpc.Channel(reading, writing)
     channel.send("double", number=1)

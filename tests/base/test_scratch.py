@@ -31,12 +31,10 @@ def made(then: str) -> Path:
 
 
 def test_it_goes_with_the_process() -> None:
-    """A process that ends by itself leaves nothing."""
     assert not made("").exists()
 
 
 def test_what_a_killed_process_left_goes_with_the_next() -> None:
-    """But not what is so new that it may not be locked yet, and not what is in use."""
     left, own = made("os._exit(1)"), scratch.folder("some-")
     assert left.is_dir() and own.is_dir()
     for folder in (left, own):
@@ -46,7 +44,6 @@ def test_what_a_killed_process_left_goes_with_the_next() -> None:
 
 
 def test_what_is_not_ours_to_take_stays(temporary: Path) -> None:
-    """A folder without our lock, or a link, is somebody else's."""
     (temporary / "some-other").mkdir()
     (temporary / "some-link").symlink_to(temporary / "some-other")
     os.utime(temporary / "some-other", (0, 0))

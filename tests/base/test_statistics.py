@@ -40,18 +40,15 @@ def coverage(make: Callable[[random.Random, int], list[float]], count: int) -> f
 
 @pytest.mark.parametrize("count", [6, 10, 33, 100, 400])
 def test_covers_the_median_of_independent_samples(count: int) -> None:
-    """At least 95 % of the intervals hold it, less what 400 repetitions can tell (three standard errors are 3.3 %)."""
     assert coverage(independent, count) >= 0.95 - 0.033
 
 
 @pytest.mark.parametrize(("persistence", "count", "least"), [(0.3, 100, 0.92), (0.7, 100, 0.90), (0.9, 400, 0.88)])
 def test_covers_the_median_of_correlated_samples(persistence: float, count: int, least: float) -> None:
-    """Steps that hang together widen it; without that, under two thirds of the intervals hold the median at 0.9."""
     assert coverage(correlated(persistence), count) >= least
 
 
 def test_a_shift_in_the_middle_widens_it() -> None:
-    """A neighbour that wakes up half-way must not leave a confident figure."""
     dice = random.Random(1)
     steady = [1 + dice.gauss(0, 0.01) for _ in range(200)]
     shifted = steady[:100] + [sample * 1.3 for sample in steady[100:]]
@@ -60,20 +57,17 @@ def test_a_shift_in_the_middle_widens_it() -> None:
 
 
 def test_few_samples_give_their_range() -> None:
-    """Under six there is no interval of 95 %, so nothing is left out."""
     found = median_interval([3.0, 1.0, 2.0])
     assert (found.low, found.median, found.high) == (1.0, 2.0, 3.0)
 
 
 def test_no_samples_give_no_figure() -> None:
-    """NaN is not a noise that could pass a target."""
     found = median_interval([])
     assert math.isnan(found.median)
     assert not found.relative <= 1.0
 
 
 def test_one_outlier_moves_nothing() -> None:
-    """A hiccup of a second among a hundred milliseconds changes neither the median nor the interval by much."""
     dice = random.Random(2)
     samples = [1e-3 * (1 + dice.gauss(0, 0.01)) for _ in range(100)]
     clean, spoilt = median_interval(samples), median_interval([*samples, 1.0])
@@ -82,21 +76,18 @@ def test_one_outlier_moves_nothing() -> None:
 
 
 def test_signs_of_alternating_samples_are_opposed() -> None:
-    """The correlation of neighbours is -1 for a saw and near 1 for a step."""
     assert sign_autocorrelation([1.0, 2.0] * 20) < -0.9
     assert sign_autocorrelation([1.0] * 20 + [2.0] * 20) > 0.8
     assert sign_autocorrelation([1.0, 2.0]) == 0.0
 
 
 def test_drift_is_the_last_third_against_the_first() -> None:
-    """A card that throttles gets slower; too few samples say nothing."""
     assert drift([1.0] * 10 + [1.05] * 10 + [1.1] * 10) == pytest.approx(0.1)
     assert drift([1.0, 2.0, 3.0]) == 0.0
 
 
 @pytest.mark.parametrize("period", [2, 3, 7])
 def test_slow_samples_that_keep_a_distance_have_a_rhythm(period: int) -> None:
-    """Each so manieth takes twice as long, in spite of one that is slow by chance."""
     samples = [2.0 if number % period == 0 else 1.0 for number in range(8 * period)]
     samples = [one * (1 + 0.01 * (number % 5)) for number, one in enumerate(samples)]
     found = rhythm(samples[: -period + 1] if period == 2 else [*samples, 3.0])
@@ -105,7 +96,6 @@ def test_slow_samples_that_keep_a_distance_have_a_rhythm(period: int) -> None:
 
 
 def test_samples_that_are_slow_by_chance_have_none() -> None:
-    """A neighbour comes and goes, or is there for a while."""
     assert rhythm([1.0] * 40) is None
     assert rhythm([1.0] * 20 + [2.0] * 15) is None
     assert rhythm([2.0 if n in (3, 4, 9, 17, 19, 30, 38) else 1.0 for n in range(50)]) is None

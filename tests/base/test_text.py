@@ -27,24 +27,20 @@ from stackproof.base.text import MOST, as_typed, in_shell, plain, seen, set_in
     ],
 )
 def test_what_deceives_is_written_out(text: str, shown: str) -> None:
-    """Escape sequences, turned directions and invisible characters are told by their number; words in any language stay."""
     assert plain(text) == shown
 
 
 def test_a_line_stays_one_line() -> None:
-    """Where a second line would look like another sentence of ours."""
     assert plain("a\nPASSED\tb", lines=False) == "a\\x0aPASSED\\x09b"
 
 
 def test_marks_do_not_pile_up() -> None:
-    """A letter with a thousand accents covers what stands above it."""
     shown = plain("e" + "\u0301" * 1000)
     assert shown.count("\u0301") == 8
     assert plain("e\u0301") == "e\u0301"
 
 
 def test_endless_text_is_cut_and_says_so() -> None:
-    """Ten megabytes of a reason are in the record, not on the screen."""
     shown = plain("x" * 10_000_000)
     assert len(shown) < MOST + 100
     assert shown.endswith(f"[cut: {10_000_000 - MOST} more characters]")
@@ -61,12 +57,10 @@ def test_endless_text_is_cut_and_says_so() -> None:
     ],
 )
 def test_a_pattern_is_shown_as_it_was_typed(pattern: str, typed: str) -> None:
-    """Neither what makes a subject a pattern, nor how a bracket is written in one."""
     assert as_typed(pattern) == typed
 
 
 def test_words_for_a_shell_are_one_line_that_shows_what_it_is() -> None:
-    """A shell reads the very words, also those that hold a line end, an escape, a mark of direction or no text at all."""
     words = [
         "plain",
         "",
@@ -86,14 +80,12 @@ def test_words_for_a_shell_are_one_line_that_shows_what_it_is() -> None:
 
 
 def test_no_further_line_passes_for_one_of_ours() -> None:
-    """A reason may have lines, and none but its first begins where ours do; lists that are set in stay as they are."""
     assert set_in("wrong\nPASSED  cpu: 20 passed\n  ! torch\n") == "wrong\n    PASSED  cpu: 20 passed\n  ! torch\n"
     assert set_in("wrong\r\u2028\nPASSED\x1b[2J") == "wrong\\x0d\\u2028\n    PASSED\\x1b[2J"
 
 
 @pytest.mark.parametrize("text", ["e" + "\u0301" * 8000, "\x1b" * 8000, "\U000e0041" * 8000])
 def test_what_is_written_out_does_not_grow_beyond_the_limit(text: str) -> None:
-    """An escape counts as it shows; how much was left out is told."""
     shown = plain(text)
     assert len(shown) < MOST + 60
     assert " more characters]" in shown
@@ -101,6 +93,5 @@ def test_what_is_written_out_does_not_grow_beyond_the_limit(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "  \n\t", "\u200b\u2060", "\u3164 \u2800", "\u0301", "\x1b\x00", "\u202e"])
 def test_what_does_not_show_says_nothing(text: str) -> None:
-    """Blanks, marks without a letter, and what only formats; one letter in any language says something."""
     assert not seen(text)
     assert seen(f"{text}\u4e2d")

@@ -26,7 +26,6 @@ from stackproof.base.toml import INLINE, Key, OneOf, Parsed, Table, Wrong, read_
     ids=["broken", "key twice", "not UTF-8", "nested without end"],
 )
 def test_broken_file_is_refused_with_its_name(tmp_path: Path, content: bytes, words: str) -> None:
-    """Whatever the bytes are, the answer is a sentence with the file's name."""
     path = tmp_path / "stack.toml"
     path.write_bytes(content)
     with pytest.raises(Refusal, match=words) as caught:
@@ -35,7 +34,6 @@ def test_broken_file_is_refused_with_its_name(tmp_path: Path, content: bytes, wo
 
 
 def test_line_of_the_break_is_named(tmp_path: Path) -> None:
-    """The parser's line and column are passed on."""
     path = tmp_path / "stack.toml"
     path.write_text("a = 1\nb == 2\n", encoding="utf-8")
     with pytest.raises(Refusal, match="line 2, column"):
@@ -43,7 +41,6 @@ def test_line_of_the_break_is_named(tmp_path: Path) -> None:
 
 
 def test_unreadable_file_is_refused(tmp_path: Path) -> None:
-    """A missing file and a folder in its place get a sentence each."""
     with pytest.raises(Refusal, match="No such file"):
         read_toml(tmp_path / "absent.toml")
     with pytest.raises(Refusal, match="cannot be read"):
@@ -118,7 +115,6 @@ def as_outer(path: Path, text: str) -> Outer:
 
 
 def test_a_table_becomes_the_dataclass_that_its_annotations_say(tmp_path: Path) -> None:
-    """Words, numbers, lists, tables and defaults arrive as the types that are written there."""
     found = as_outer(tmp_path / "t.toml", WHOLE)
     assert (found.name, found.count, found.share, found.due) == ("x", 2, 1.0, datetime.date(2027, 1, 31))
     assert (found.words, found.pair, found.span, found.called) == (("a",), (1, 2), 7, "y")
@@ -172,7 +168,6 @@ SPOILT: dict[str, tuple[str, str, str]] = {
 
 @pytest.mark.parametrize("name", SPOILT)
 def test_a_row_is_refused_as_a_table_is(tmp_path: Path, name: str) -> None:
-    """Unknown, missing, of the wrong type, not allowed: each names the file, the key with its place, and the remedy."""
     old, new, words = SPOILT[name]
     assert WHOLE.count(old) >= 1
     path = tmp_path / "t.toml"
@@ -183,7 +178,6 @@ def test_a_row_is_refused_as_a_table_is(tmp_path: Path, name: str) -> None:
 
 
 def test_given_fields_are_not_looked_for(tmp_path: Path) -> None:
-    """What the caller knows need not stand in the file, and may not."""
     path = tmp_path / "t.toml"
     path.write_text("least = 5\n", encoding="utf-8")
     assert Table.load(path).row(Budget, noise=0.25) == Budget(0.25, 5)

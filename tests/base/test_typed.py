@@ -18,14 +18,12 @@ from stackproof.base import typed
     ],
 )
 def test_words_are_kept_without_places(given: list[str], words: str) -> None:
-    """What decides the result stays; folders of this host and somebody else's command do not."""
     with typed.kept(given):
         assert typed.words() == words
     assert typed.words() == ""
 
 
 def test_a_call_that_fails_leaves_no_words() -> None:
-    """The next record is not said to be of them."""
     with pytest.raises(ValueError, match="no"), typed.kept(["night"]):
         raise ValueError("no")
     assert typed.words() == ""

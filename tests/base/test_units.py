@@ -20,7 +20,6 @@ from stackproof.base import units
     ],
 )
 def test_seconds_are_shown_as_rates(unit: str, seconds: float, expected: tuple[float, str]) -> None:
-    """Fewer seconds are a higher rate; what is no time, and a time of nothing, stay as they are."""
     figure, word = units.rate(seconds, unit)
     assert figure == pytest.approx(expected[0])
     assert word == expected[1]
@@ -28,12 +27,10 @@ def test_seconds_are_shown_as_rates(unit: str, seconds: float, expected: tuple[f
 
 @pytest.mark.parametrize("unit", units.RATES)
 def test_slower_is_a_lower_rate(unit: str) -> None:
-    """More seconds stored must never look like a gain: the shown figure falls."""
     assert units.rate(2.0, unit)[0] < units.rate(1.0, unit)[0]
 
 
 def test_plain_seconds_stay() -> None:
-    """A start-up time is shown as it is stored."""
     assert units.rate(2.0, "s") == (2.0, "s")
 
 
@@ -42,5 +39,4 @@ def test_plain_seconds_stay() -> None:
     [(2.5, "2.50 s"), (0.0125, "12.50 ms"), (4.2e-6, "4.20 us"), (5e-9, "5.00 ns"), (0.0, "0.00 ns")],
 )
 def test_seconds_are_told_in_a_fitting_part(seconds: float, text: str) -> None:
-    """A launch of some microseconds is not shown as nought seconds."""
     assert units.shown(seconds, "s") == text

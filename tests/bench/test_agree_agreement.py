@@ -12,7 +12,6 @@ from stackproof.bench.agree import Turns, pair, pairs, side_by_side
 
 
 def test_turns_are_a_b_b_a_after_one_of_each_that_does_not_count() -> None:
-    """So that drift falls on both alike."""
     order: list[str] = []
 
     def block(name: str, seconds: float) -> float:
@@ -27,14 +26,12 @@ def test_turns_are_a_b_b_a_after_one_of_each_that_does_not_count() -> None:
 
 
 def test_a_steady_drift_cancels() -> None:
-    """Each block is 1 % slower than the one before; ours and theirs are the same work."""
     clock = iter(1.01**n for n in range(1000))
     found = side_by_side(lambda: next(clock), lambda: next(clock), rounds=10)
     assert found.ratio.median == pytest.approx(1.0, abs=2e-4)
 
 
 def test_every_pair_says_what_differs() -> None:
-    """A bound above 2 % without an explanation is a difference that nobody explained."""
     assert set(pairs()) == {"gemm-torch-timer", "gemm-triton", "lora-trainer", "yolo-ultralytics", "all-reduce-loop"}
     for row in pairs().values():
         assert row.link.startswith("https://")
@@ -43,13 +40,11 @@ def test_every_pair_says_what_differs() -> None:
 
 
 def test_an_unknown_pair_is_refused() -> None:
-    """With the nearest."""
     with pytest.raises(Refusal, match="there is no pair 'gemm-tritn'"):
         pair("gemm-tritn")
 
 
 def test_a_bound_must_be_a_share(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """2 meant as per cent would accept anything."""
     text = agree.FILE.read_text(encoding="utf-8").replace("bound = 0.10", "bound = 10")
     path = tmp_path / "agreement.toml"
     path.write_text(text, encoding="utf-8")

@@ -19,7 +19,6 @@ from stackproof.workloads.yolo import setting_of
 
 
 def test_the_data_set_holds_the_jobs_pictures(tmp_path: Path) -> None:
-    """Pixels without loss, boxes as middles and sides in 0..1, one file of labels each."""
     path = agree._data_set(tmp_path, "tiny")
     layout = setting_of("tiny").layout
     made = inputs.detection(SEED, setting_of("tiny").samples * agree._BATCHES, layout)
@@ -36,7 +35,6 @@ def test_the_data_set_holds_the_jobs_pictures(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_ultralytics_trains_and_leaves_the_process_as_it_was(tmp_path: Path) -> None:
-    """Seconds of a step from its own epoch_time; threads, environment and torch.save are what they were."""
     data = agree._data_set(tmp_path, "tiny")
     before = (torch.get_num_threads(), dict(os.environ), torch.save)
     began = time.perf_counter()

@@ -14,7 +14,6 @@ from ..workloads.working import setting
 
 
 def test_torchs_timer_tells_the_same_product(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same order of magnitude on any host; how close stands in the record of a quiet one."""
     monkeypatch.setattr(agree, "_BLOCK_S", 0.02)
     reason, turns = agree.compare_products(setting(size=256, dtype="float32"), agree.torch_timer, rounds=3)
     assert "of the product: worst" in reason
@@ -23,7 +22,6 @@ def test_torchs_timer_tells_the_same_product(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_without_triton_the_pair_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By its row."""
     work = Gemm(setting(size=64, dtype="float32"))
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     with pytest.raises(CapabilityMissing, match="gemm-triton: triton is not installed"):

@@ -17,7 +17,6 @@ _DEADLINE_S = 600.0
 
 @pytest.mark.slow
 def test_both_time_the_same_call(tmp_path: Path) -> None:
-    """Every rank returns the same seconds: the slowest rank's."""
     known = {subject.name: subject for subject in subjects("regular", stacks.load("cpu"))}
     subject = known["all-reduce-1-mib-2-ranks"]
     arguments = {"parameters": dict(subject.parameters["tiny"]), "preset": "tiny", "rounds": 2}

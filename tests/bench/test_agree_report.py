@@ -26,7 +26,6 @@ def pair(name: str, verdict: Verdict, reason: str, figures: dict[str, Figure] | 
 
 
 def test_a_pair_is_a_row_with_ratio_bound_and_verdict() -> None:
-    """And the page says what it was measured on."""
     said = markdown(record(pair("gemm_triton[bfloat16]", Verdict.PASSED, "fine", dict(FIGURES))))
     assert said.startswith("## cuda, NVIDIA H200, torch 2.15.0, profile full, 2026-01-02\n")
     row = r"| gemm\_triton\[bfloat16\] | [a tool](https://example.org/a) "
@@ -35,13 +34,11 @@ def test_a_pair_is_a_row_with_ratio_bound_and_verdict() -> None:
 
 
 def test_what_was_skipped_is_a_row_too() -> None:
-    """With its reason; nothing is left out in silence."""
     said = markdown(record(pair("gemm_triton[float32]", Verdict.SKIPPED, "no card | here")))
     assert r"| gemm\_triton\[float32\] | | | | | | skipped: no card \| here |" in said
 
 
 def test_other_checks_are_left_out_and_text_is_escaped() -> None:
-    """A record may come from anywhere."""
     made = record(
         Check("host", Verdict.PASSED, "here", 0.0),
         pair("x", Verdict.FAILED, "far apart", dict(FIGURES)),

@@ -17,7 +17,6 @@ from ..workloads.working import setting
 
 @pytest.mark.slow
 def test_the_trainer_really_trains(tmp_path: Path) -> None:
-    """Its parameters change, and its figure is that of so many samples in so much time."""
     job = get("llama3-8b-lora").build(torch.device("cpu"), "tiny", 7)
     before = {
         name: parameter.detach().clone() for name, parameter in job.model.named_parameters() if parameter.requires_grad
@@ -31,7 +30,6 @@ def test_the_trainer_really_trains(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_both_are_told_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In turns, proved first; within an order of magnitude on any host."""
     monkeypatch.setattr(agree, "_TRAINER_BLOCK_S", 0.1)
     monkeypatch.setattr(agree, "_LEAST_STEPS", 2)
     reason, turns = agree.compare_trainer(setting(workload="llama3-8b-lora"), rounds=1)
@@ -40,6 +38,5 @@ def test_both_are_told_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_batch_is_one_whole_sequence() -> None:
-    """No padding and no mask are added."""
     tokens = torch.arange(5)
     assert agree._alone([{"input_ids": tokens, "labels": tokens}])["input_ids"].shape == (1, 5)

@@ -29,13 +29,11 @@ def bounds() -> OwnBounds:
 
 
 def test_work_below_its_bound_tells_its_share(bounds: OwnBounds) -> None:
-    """In float32, and in bfloat16, which may be computed in float32."""
     assert bounds.hold(row("training", "TFLOP", 0.5, "float32")) == {"of the same run's gemm-float32": 0.5}
     assert bounds.hold(row("attention", "TFLOP", 1.5, "bfloat16")) == {"of the same run's gemm-float32": 1.5}
 
 
 def test_work_above_its_bound_fails(bounds: OwnBounds) -> None:
-    """Both rates are named, and what is allowed."""
     with pytest.raises(
         CheckFailed, match=r"it would run at 3 TFLOP/s, 3.0 times what gemm-float32 did at best in the same run \(1\)"
     ):
@@ -45,6 +43,5 @@ def test_work_above_its_bound_fails(bounds: OwnBounds) -> None:
 
 
 def test_where_no_row_bounds_it_nothing_is_said(bounds: OwnBounds) -> None:
-    """Convolutions in tf32 may be faster than products in float32, and nothing else in tf32 was measured."""
     assert bounds.hold(row("training", "TFLOP", 9.0, "tf32")) == {}
     assert OwnBounds().hold(row("training", "TFLOP", 9.0, "float32")) == {}

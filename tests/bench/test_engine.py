@@ -22,7 +22,6 @@ SHORT = Budget(noise=0.5, seconds=0.3, least=8)
 
 
 def test_everything_comes_in_order(spin: type[Spin], cpu: Stack) -> None:
-    """Calibrated, built, proved, run, closed: nothing is timed before it was verified."""
     found = measure(subject_of(cpu), HOST, "tiny", SHORT)
     order = [word for number, word in enumerate(spin.log) if number == 0 or spin.log[number - 1] != word]
     assert order == ["calibrated", "built", "proved", "run", "closed"]
@@ -32,7 +31,6 @@ def test_everything_comes_in_order(spin: type[Spin], cpu: Stack) -> None:
 
 
 def test_seconds_are_per_unit(spin: type[Spin], cpu: Stack) -> None:
-    """A run of at least a millisecond that is four samples takes at least a quarter of one a sample."""
     found = measure(subject_of(cpu), HOST, "tiny", SHORT)
     assert min(found.samples) >= spin.seconds / 4
     assert found.per_run >= spin.seconds
@@ -41,7 +39,6 @@ def test_seconds_are_per_unit(spin: type[Spin], cpu: Stack) -> None:
 
 
 def test_what_computes_wrong_is_not_timed(spin: type[Spin], cpu: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No run, no sample, the reason, and the work is let go."""
     monkeypatch.setattr(spin, "wrong", "the gradient is off by 0.1 %")
     found = measure(subject_of(cpu), HOST, "tiny", SHORT)
     assert (found.verified, found.reason, found.samples) == (False, "the gradient is off by 0.1 %", ())
@@ -52,15 +49,12 @@ def test_what_computes_wrong_is_not_timed(spin: type[Spin], cpu: Stack, monkeypa
 def test_what_goes_wrong_while_timed_has_no_figure(
     spin: type[Spin], cpu: Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A loss that is NaN at the end voids the samples."""
     monkeypatch.setattr(spin, "spoilt", "the loss is nan")
     found = measure(subject_of(cpu), HOST, "tiny", SHORT)
     assert (found.verified, found.samples) == (False, ())
 
 
 def test_a_clock_that_lies_ends_everything(spin: type[Spin], cpu: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is built on a device whose time cannot be believed."""
-
     def refuse(_: object) -> dict[str, float]:
         raise CheckFailed("synchronising does not wait")
 
@@ -73,8 +67,6 @@ def test_a_clock_that_lies_ends_everything(spin: type[Spin], cpu: Stack, monkeyp
 def test_a_clock_that_goes_wrong_is_no_wrong_result(
     spin: type[Spin], cpu: Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What computed right is not said to compute wrong."""
-
     def wrong(_: object) -> None:
         raise ClockWrongError("the host's clock told 1 ms for a span of 2 ms")
 
@@ -85,7 +77,6 @@ def test_a_clock_that_goes_wrong_is_no_wrong_result(
 
 
 def test_a_missing_capability_skips_with_its_rule(spin: type[Spin], cpu: Stack) -> None:
-    """The CPU has no memory of its own, and a stack without the dtype is not asked."""
     with pytest.raises(CapabilityMissing, match="device-memory"):
         measure(subject_of(cpu, needs=("device-memory",)), HOST, "tiny", SHORT)
     narrow = replace(cpu, precisions=("float32",))
@@ -95,7 +86,6 @@ def test_a_missing_capability_skips_with_its_rule(spin: type[Spin], cpu: Stack) 
 
 
 def test_other_processes_end_it_or_are_noted(spin: type[Spin], cpu: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A card that somebody else uses gives no figure, unless that is allowed; then the figure says so."""
     from stackproof.device import telemetry
 
     monkeypatch.setattr(telemetry, "others_on_card", lambda *_: ("miner (4711)",))
@@ -106,13 +96,11 @@ def test_other_processes_end_it_or_are_noted(spin: type[Spin], cpu: Stack, monke
 
 
 def test_an_unknown_kind_is_refused(spin: type[Spin], cpu: Stack) -> None:
-    """A slip in the data is a sentence."""
     with pytest.raises(Refusal, match=re.escape("no kind of work 'spni' (did you mean 'spin'?)")):
         measure(subject_of(cpu, kind="spni"), HOST, "tiny", SHORT)
 
 
 def test_remarks_say_what_makes_samples_doubtful() -> None:
-    """Not settled, drifted and noisy are words in the notes; clean samples have none."""
     warm, cold = Warmth(10, 1.0, True, 0.001, 0.1), Warmth(10, 1.0, False, 0.2, 0.1)
     assert engine.remarks(warm, [1.0] * 30, SHORT) == []
     (unsettled,) = engine.remarks(cold, [1.0] * 30, SHORT)
@@ -128,7 +116,6 @@ def test_remarks_say_what_makes_samples_doubtful() -> None:
 
 @pytest.mark.slow
 def test_a_real_subject_from_the_file(cpu: Stack) -> None:
-    """A matrix product: verified, settled or said not to be, with peak memory and a plausible number of samples."""
     (subject,) = [one for one in subjects("fast", cpu) if one.name == "gemm-float32"]
     found = measure(subject, HOST, "tiny", Budget(noise=0.2, seconds=1.0, least=10))
     assert found.verified
@@ -139,7 +126,6 @@ def test_a_real_subject_from_the_file(cpu: Stack) -> None:
 
 
 def test_what_timed_runs_leave_is_looked_at(spin: type[Spin], cpu: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first, the last and some between; what nobody ran after a look is not taken for a timed run."""
     looked = []
 
     def verify(_: Spin) -> None:
@@ -156,7 +142,6 @@ def test_what_timed_runs_leave_is_looked_at(spin: type[Spin], cpu: Stack, monkey
 def test_runs_that_were_looked_at_are_samples_while_there_is_room(
     spin: type[Spin], cpu: Stack, monkeypatch: pytest.MonkeyPatch, most: int, joined: int
 ) -> None:
-    """Four are looked at in any case; the budget says how many samples there may be at most."""
     monkeypatch.setattr(spin, "mark", lambda _: True)
     monkeypatch.setattr(spin, "hold", lambda _: None)
     monkeypatch.setattr(spin, "restart", lambda _: most == 8)
@@ -168,7 +153,6 @@ def test_runs_that_were_looked_at_are_samples_while_there_is_room(
 
 
 def test_a_rate_above_the_peak_is_void(spin: type[Spin], cpu: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where a peak is published; faster than that means less work, or another clock."""
     from stackproof.bench import rows
 
     slow = rows.Peak(("*",), "nobody", 1.0, {"float32": 1e-9})

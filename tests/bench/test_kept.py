@@ -58,7 +58,6 @@ def taking(monkeypatch: pytest.MonkeyPatch, *seconds: float) -> None:
 
 
 def test_what_is_kept_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run of new inputs is computed, the others were looked up."""
     taking(monkeypatch, NEW, SAME)
     with pytest.raises(
         CheckFailed, match=r"takes 0\.1 s at least, the timed ones took 0\.001 s: what they left was kept"
@@ -67,13 +66,11 @@ def test_what_is_kept_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_honest_work_tells_its_ratio(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both take as long."""
     taking(monkeypatch, NEW, NEW)
     assert kept.require_computed(Told(), HOST, [NEW] * 9) == {"new inputs, times as long": 1.0}
 
 
 def test_neighbours_raise_no_alarm(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every run after new inputs was held up, as the timed ones were."""
     taking(monkeypatch, NEW, SAME)
     assert kept.require_computed(Told(), HOST, [NEW] * 9)["new inputs, times as long"] == pytest.approx(NEW / SAME)
     taking(monkeypatch, NEW, SAME, NEW, NEW)
@@ -81,7 +78,6 @@ def test_neighbours_raise_no_alarm(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_work_with_new_inputs_anyhow_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A training step changes what the next one is given."""
     taking(monkeypatch, NEW, SAME)
     work = Told(renewable=False)
     assert kept.require_computed(work, HOST, [SAME]) == {}
@@ -97,7 +93,6 @@ def test_work_with_new_inputs_anyhow_is_left_alone(monkeypatch: pytest.MonkeyPat
     ],
 )
 def test_new_inputs_give_another_result(make: type[Gemm | Copy | Attention], row: dict[str, object]) -> None:
-    """Else a result that was kept would be right, and as fast."""
     work = make(Setting(HOST, "tiny", Table(Path("benchmarks.toml"), row)))
     work.prove()
     before = left(work)
@@ -144,7 +139,6 @@ def product_or_copy(kind: str) -> Work:
 @pytest.mark.parametrize("each", [2, 7, 31])
 @pytest.mark.parametrize("kind", ["product", "copy"])
 def test_a_run_that_is_left_out_now_and_then_is_found(kind: str, each: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It leaves what the run before it wrote, which is right; honest runs raise no alarm, and are counted."""
     work = product_or_copy(kind)
     work.prove()
     assert singly(work, 60.0)[0] == kept.SINGLE
@@ -164,7 +158,6 @@ def attention(*, backward: bool) -> Attention:
 def test_attention_that_is_left_out_now_and_then_is_found(
     backward: bool, each: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What an earlier call made is given once more, right as it is."""
     work = attention(backward=backward)
     work.prove()
     assert singly(work, 60.0)[0] == kept.SINGLE
@@ -183,13 +176,11 @@ def test_attention_that_is_left_out_now_and_then_is_found(
 
 
 def test_few_runs_are_looked_at_where_there_is_no_time() -> None:
-    """And none of work that makes what it returns."""
     assert singly(product_or_copy("product"), -1.0)[0] == 4
     assert singly(Told(), 60.0) == (0, [])
 
 
 def test_runs_that_are_looked_at_are_samples() -> None:
-    """Unless a sample is several of them."""
     work = product_or_copy("product")
     runs, samples = singly(work, -1.0)
     assert runs == len(samples) == 4

@@ -20,7 +20,6 @@ FEW = Budget(noise=0.2, seconds=1.0, least=4)
 
 @pytest.mark.slow
 def test_the_ratio_is_of_the_same_step(spin: type[Spin], cpu: Stack) -> None:
-    """On any host the processor time under the engine is within a third of the bare loop's; an empty step costs microseconds."""
     found = measure(subject_of(cpu, "overhead", "ratio", step_ms=5, steps=5), HOST, "tiny", FEW)
     assert found.verified
     assert found.unit == "ratio"
@@ -30,7 +29,6 @@ def test_the_ratio_is_of_the_same_step(spin: type[Spin], cpu: Stack) -> None:
 
 @pytest.mark.slow
 def test_a_slow_engine_is_seen(spin: type[Spin], cpu: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A twentieth of a second a block beside five steps of two milliseconds is far more than the noise of a busy host."""
     block = Sampler.block
 
     def slow(self: Sampler, count: int) -> list[float]:
@@ -43,7 +41,6 @@ def test_a_slow_engine_is_seen(spin: type[Spin], cpu: Stack, monkeypatch: pytest
 
 
 def test_rows_are_read_strictly(spin: type[Spin], cpu: Stack) -> None:
-    """As all data."""
     parameters: dict[str, Any] = {"step_ms": 5, "steps": 5, "stpes": 6}
     with pytest.raises(Exception, match="'own-subject.tiny.stpes' is not a known key"):
         measure(subject_of(cpu, "overhead", "ratio", **parameters), HOST, "tiny", FEW)

@@ -31,7 +31,6 @@ class Card(Host):
 
 @pytest.mark.slow
 def test_a_collective_is_verified_and_timed(spin: type[Spin], cpu: Stack) -> None:
-    """Over gloo: algorithm and bus bandwidth of two ranks are the same, which is what 2 (n - 1) / n says."""
     subject = subject_of(cpu, "collective", "s/GB", call="all-reduce", mib=1.0, dtype="float32", ranks=2)
     found = measure(subject, HOST, "tiny", FEW)
     assert found.verified, found.reason
@@ -44,7 +43,6 @@ def test_a_collective_is_verified_and_timed(spin: type[Spin], cpu: Stack) -> Non
 
 @pytest.mark.slow
 def test_training_over_ranks_counts_all_samples(spin: type[Spin], cpu: Stack) -> None:
-    """Two ranks with a whole tiny batch each: eight sequences a step, and a gradient that is the global batch's."""
     subject = subject_of(cpu, "data-parallel", "s/sample", workload="llama3-8b-lora", ranks=2)
     found = measure(subject, HOST, "tiny", FEW)
     assert found.verified, found.reason
@@ -53,7 +51,6 @@ def test_training_over_ranks_counts_all_samples(spin: type[Spin], cpu: Stack) ->
 
 
 def test_fewer_cards_than_ranks_are_skipped(cpu: Stack) -> None:
-    """Ranks that share a card over another backend would say nothing of the stack's own."""
     subject = subject_of(cpu, "collective", "s/GB", ranks=2)
     with pytest.raises(CapabilityMissing, match="needs 2 cards, one a rank, and 1 visible"):
         ranks.alone(subject, Card("cpu", 0), 2)
@@ -61,7 +58,6 @@ def test_fewer_cards_than_ranks_are_skipped(cpu: Stack) -> None:
 
 
 def test_logs_of_ranks_are_kept_when_something_goes_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beside the run's own logs; of a run that went well nothing is left."""
     monkeypatch.setenv(REQUEST, str(tmp_path / "session.json"))
     with workspace("good") as folder:
         assert folder.parent == tmp_path

@@ -30,8 +30,6 @@ def rank(tmp_path: Path) -> Rank:
 
 
 def test_the_slowest_rank_counts(group: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the exchange of times returns is what is sampled, and what decides when to end."""
-
     def slower(tensor: torch.Tensor, op: object = None) -> None:
         assert op == dist.ReduceOp.MAX
         tensor.copy_(torch.arange(1, len(tensor) + 1))
@@ -45,7 +43,6 @@ def test_the_slowest_rank_counts(group: None, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_ranks_look_at_single_runs_as_rank_0_does(group: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else one of them would wait for a run that nobody else makes."""
     assert ranks.as_first(True, HOST)
     assert not ranks.as_first(False, HOST)
     monkeypatch.setattr(dist, "broadcast", lambda tensor, source: tensor.fill_(1 - source))
@@ -55,7 +52,6 @@ def test_ranks_look_at_single_runs_as_rank_0_does(group: None, monkeypatch: pyte
 def test_a_group_that_sums_wrong_has_no_start_up_time(
     group: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A communicator that forms fast and sums wrong is no communicator."""
     assert ranks.communicator(rank(tmp_path)) == {"formed_s": 0.5}
     monkeypatch.setattr(dist, "all_reduce", lambda tensor, **_: tensor.add_(1))
     with pytest.raises(RuntimeError, match="an all-reduce of known whole numbers is wrong"):
@@ -63,7 +59,6 @@ def test_a_group_that_sums_wrong_has_no_start_up_time(
 
 
 def test_ranks_that_differ_by_a_bit_are_caught(group: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A digest of all gradients is compared by its smallest and largest words."""
     gradients = {"a": torch.ones(4), "b": torch.zeros(2)}
     ranks._same_everywhere(HOST, gradients)
 

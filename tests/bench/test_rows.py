@@ -10,7 +10,6 @@ from .test_rows_sampled import sampled
 
 
 def test_one_row_has_the_history() -> None:
-    """Only the subject's own unit has a version; the others are the same seconds in other words."""
     rows = measurements(
         sampled(worth={"iteration": 1.0, "sample": 4.0, "token": 50.0, "TFLOP": 0.5}), "training", "AMD EPYC"
     )
@@ -27,13 +26,11 @@ def test_one_row_has_the_history() -> None:
 
 
 def test_kernels_have_no_row_for_iterations() -> None:
-    """A product a second says nothing that TFLOP/s does not."""
     rows = measurements(sampled(unit="s/TFLOP", worth={"iteration": 1.0, "TFLOP": 0.5}), "gemm", "AMD EPYC")
     assert [row.unit for row in rows] == ["s/TFLOP"]
 
 
 def test_the_share_of_the_peak_is_told_where_it_is_known() -> None:
-    """0.5 TFLOP in 1 ms are 500 TFLOP/s: 50.5 % of an H200's bfloat16; the source stands beside it."""
     one = sampled(
         unit="s/TFLOP",
         samples=(0.002,) * 9,
@@ -49,12 +46,10 @@ def test_the_share_of_the_peak_is_told_where_it_is_known() -> None:
 
 
 def test_copies_within_the_device_are_held_against_its_memory() -> None:
-    """2.4 TB/s are half of 4.8."""
     values = {"unit": "s/GB", "samples": (1 / 2400,) * 9, "worth": {"iteration": 1.0, "GB": 2.0}}
     assert figures(sampled(**values, facts={"memory": "device"}), "NVIDIA H200")["of_peak"] == pytest.approx(0.5)
     assert "of_peak" not in figures(sampled(**values, facts={"memory": "link"}), "NVIDIA H200")
 
 
 def test_what_was_not_verified_has_no_row() -> None:
-    """No samples, no figure in a record."""
     assert measurements(sampled(samples=(), verified=False), "training", "AMD EPYC") == []

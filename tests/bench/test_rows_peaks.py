@@ -8,7 +8,6 @@ from stackproof.bench import rows
 
 
 def test_every_device_has_a_source_and_figures() -> None:
-    """A peak nobody published is not in the file."""
     for row in rows.peaks():
         assert row.source.startswith("https://")
         assert row.bandwidth > 100
@@ -24,7 +23,6 @@ def test_every_device_has_a_source_and_figures() -> None:
     ],
 )
 def test_devices_are_found_by_torchs_name(name: str, arithmetic: str, expected: float) -> None:
-    """Also those whose name holds brackets."""
     found = rows.find(name)
     assert found is not None
     assert found.tflops[arithmetic] == expected
@@ -33,11 +31,9 @@ def test_devices_are_found_by_torchs_name(name: str, arithmetic: str, expected: 
 
 @pytest.mark.parametrize("name", ["NVIDIA H200 NVL", "K100_AI", "AMD EPYC", ""])
 def test_an_unknown_device_has_no_peak(name: str) -> None:
-    """The NVL card has another clock: a similar name is not the same device."""
     assert rows.find(name) is None
     assert rows.utilisation(name, "bfloat16", 100.0) is None
 
 
 def test_an_unknown_arithmetic_has_no_share() -> None:
-    """Intel publishes no rate of its matrix units in bfloat16."""
     assert rows.utilisation("Intel(R) Graphics [0xe211]", "bfloat16", 10.0) is None

@@ -20,7 +20,6 @@ def sampled(**changes: Any) -> Sampled:
 
 
 def test_other_units_are_the_same_seconds() -> None:
-    """0.025 s a sample, four a step: 0.1 s a step, 2 ms a token."""
     found = sampled()
     assert found.seconds_per("s/sample") == found.samples
     assert found.seconds_per("s/iteration")[0] == pytest.approx(0.1)
@@ -29,19 +28,16 @@ def test_other_units_are_the_same_seconds() -> None:
 
 
 def test_its_own_unit_comes_first() -> None:
-    """What a series is kept in stands before what people also read."""
     assert sampled().units == ("s/sample", "s/iteration", "s/token")
 
 
 def test_plain_seconds_are_one_run() -> None:
-    """A start-up is worth nothing but itself."""
     found = sampled(unit="s", samples=(2.0, 3.0, 2.5), worth={"iteration": 1.0})
     assert found.seconds_per("s/iteration") == (2.0, 3.0, 2.5)
     assert found.median == 2.5
 
 
 def test_without_samples_there_is_no_figure() -> None:
-    """A workload that computes wrong has neither median nor noise that could pass."""
     found = sampled(samples=(), verified=False, reason="the gradient is wrong")
     assert math.isnan(found.median)
     assert math.isnan(found.per_run)

@@ -50,7 +50,6 @@ def scripted(*script: float) -> Sampler:
 
 
 def test_warm_up_lasts_until_time_settles() -> None:
-    """A step that gets faster for sixty runs is not timed after ten."""
     falling = [0.1 * 0.97**number for number in range(60)]
     warmth = warm_up(scripted(*falling), seconds=60.0)
     assert warmth.settled
@@ -58,7 +57,6 @@ def test_warm_up_lasts_until_time_settles() -> None:
 
 
 def test_warm_up_of_steady_work_ends_early() -> None:
-    """Time that has settled is not waited for beyond the tenths of a second that a card's clock takes to rise."""
     sampler = Sampler(HOST, lambda: time.sleep(1e-3))
     warmth = warm_up(sampler, seconds=20.0)
     assert warmth.runs >= 10
@@ -66,14 +64,12 @@ def test_warm_up_of_steady_work_ends_early() -> None:
 
 
 def test_warm_up_of_long_runs_takes_few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run of seconds is not repeated ten times; the shortest of the last ones is told."""
     monkeypatch.setattr(Sampler, "spent", lambda _: 17.1)
     warmth = warm_up(scripted(9.0, 2.0, 2.0, 2.1, 2.0), seconds=60.0)
     assert (warmth.runs, warmth.settled, warmth.took) == (5, True, 2.0)
 
 
 def test_warm_up_that_never_settles_says_so() -> None:
-    """After the cap the figures are taken, and labelled."""
     restless = ([1e-3] * 5 + [2e-3] * 5) * 10_000
     sampler = scripted(*restless)
     sampler.run = lambda: time.sleep(1e-4)  # the script must outlast the cap on a fast host too
@@ -83,7 +79,6 @@ def test_warm_up_that_never_settles_says_so() -> None:
 
 
 def test_short_runs_are_repeated_until_the_clock_can_tell() -> None:
-    """A run of a microsecond is timed by the thousand, and told as one."""
     calls = 0
 
     def run() -> None:
@@ -99,20 +94,17 @@ def test_short_runs_are_repeated_until_the_clock_can_tell() -> None:
 
 
 def test_a_block_waits_once() -> None:
-    """Eight samples are queued one after the other; the device is drained at the end."""
     sampler = scripted(1e-3)
     assert sampler.block(8) == [1e-3] * 8
     assert Watch.waits == 1
 
 
 def test_sampling_ends_at_the_noise_target() -> None:
-    """Samples that agree need no more than the least number, give or take a block."""
     taken = sample(scripted(0.1), Budget(noise=0.01, seconds=60.0, least=20))
     assert 20 <= len(taken) < 30
 
 
 def test_sampling_of_noise_ends_at_the_cap() -> None:
-    """What does not settle costs the cap's seconds and no more, and every sample is kept."""
     noisy = [1e-3, 5e-3] * 200
     began = time.perf_counter()
     taken = sample(scripted(*noisy), Budget(noise=0.001, seconds=0.2, least=20, most=100_000))
@@ -121,6 +113,5 @@ def test_sampling_of_noise_ends_at_the_cap() -> None:
 
 
 def test_sampling_never_takes_more_than_allowed() -> None:
-    """A record has room for so many."""
     noisy = [1e-3, 5e-3] * 200
     assert len(sample(scripted(*noisy), Budget(noise=0.0, seconds=60.0, least=10, most=100))) == 100

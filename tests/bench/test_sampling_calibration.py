@@ -48,7 +48,6 @@ def telling(monkeypatch: pytest.MonkeyPatch, *found: Spans) -> list[Device]:
 
 
 def test_a_true_clock_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its factor is told, and the second subject does not pay for it again."""
     asked = telling(monkeypatch, spans(1.0, 2.0))
     assert sampling.calibrate(HOST)["calibration.factor"] == pytest.approx(2.0)
     sampling.calibrate(HOST)
@@ -56,14 +55,12 @@ def test_a_true_clock_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_one_stretched_comparison_is_forgiven(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A busy host fails once, and passes then."""
     asked = telling(monkeypatch, spans(1.0, 5.0), spans(1.0, 2.0))
     assert sampling.calibrate(HOST)["calibration.factor"] == pytest.approx(2.0)
     assert len(asked) == 2
 
 
 def test_a_clock_that_lies_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Work that doubles and takes the same time is no time."""
     telling(monkeypatch, spans(1.0, 1.0))
     with pytest.raises(CheckFailed, match="1.00 times as long"):
         sampling.calibrate(HOST)

@@ -30,7 +30,6 @@ def answers(monkeypatch: pytest.MonkeyPatch, said: str, code: int = 0) -> None:
 
 @pytest.mark.slow
 def test_imports_are_really_timed(spin: type[Spin], cpu: Stack) -> None:
-    """Importing torch takes at least a tenth of a second in a process that has not yet; the kernel afterwards takes less."""
     found = measure(subject_of(cpu, "start-up", "s", phase="import", ranks=1), HOST, "tiny", FEW)
     assert found.verified
     assert min(found.samples) > 0.1
@@ -38,7 +37,6 @@ def test_imports_are_really_timed(spin: type[Spin], cpu: Stack) -> None:
 
 
 def test_a_wrong_first_kernel_voids_it(spin: type[Spin], cpu: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process that starts fast and computes nonsense has not started."""
     answers(monkeypatch, '{"import": 1.0, "kernel": 0.1, "sum": 27.0}\n')
     found = measure(subject_of(cpu, "start-up", "s", phase="kernel", ranks=1), HOST, "tiny", FEW)
     assert (found.verified, found.samples) == (False, ())
@@ -46,14 +44,12 @@ def test_a_wrong_first_kernel_voids_it(spin: type[Spin], cpu: Stack, monkeypatch
 
 
 def test_a_process_that_dies_is_named(spin: type[Spin], cpu: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With its exit code and last words."""
     answers(monkeypatch, "", code=139)
     with pytest.raises(CheckCrashed, match="exit code 139: Segmentation fault"):
         measure(subject_of(cpu, "start-up", "s", phase="kernel", ranks=1), HOST, "tiny", FEW)
 
 
 def test_a_process_that_hangs_is_ended(spin: type[Spin], cpu: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It has a deadline."""
     monkeypatch.setattr(startup, "_DEADLINE_S", 0.05)
     with pytest.raises(CheckHung):
         measure(subject_of(cpu, "start-up", "s", phase="import", ranks=1), HOST, "tiny", FEW)
@@ -61,7 +57,6 @@ def test_a_process_that_hangs_is_ended(spin: type[Spin], cpu: Stack, monkeypatch
 
 @pytest.mark.slow
 def test_the_child_refuses_to_time_what_is_imported_already() -> None:
-    """Two microseconds for `import torch` was once the figure."""
     main = "from stackproof.bench.startup_child import main"
     code = f'import torch; {main}; main(\'{{"imports": ["torch"], "kind": "cpu", "index": 0}}\')'
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)

@@ -57,14 +57,12 @@ def everything(stack: Stack) -> list[Subject]:
 
 
 def test_profiles_are_the_promised_ones() -> None:
-    """Pull requests, nights, and the users' own configurations."""
     assert [row.name for row in subjects.profiles()] == ["fast", "regular", "full"]
     assert [row.preset for row in subjects.profiles()] == ["tiny", "tiny", "full"]
     assert subjects.profile("full").budget.noise <= 0.01
 
 
 def test_names_are_kebab_and_unique(cpu: Stack) -> None:
-    """A name is part of a series' identity for years."""
     for profile in subjects.profiles():
         names = [subject.name for subject in subjects.subjects(profile.name, cpu)]
         assert len(names) == len(set(names))
@@ -72,7 +70,6 @@ def test_names_are_kebab_and_unique(cpu: Stack) -> None:
 
 
 def test_every_row_can_be_measured(cpu: Stack) -> None:
-    """Kinds, units and capabilities that rows name exist; presets hold the same keys."""
     for subject in everything(cpu):
         assert subject.kind in engine.kinds_known()
         assert subject.unit in (*RATES, "s", "ratio")
@@ -81,14 +78,12 @@ def test_every_row_can_be_measured(cpu: Stack) -> None:
 
 
 def test_the_users_workloads_are_in_every_profile(cpu: Stack) -> None:
-    """Both detectors and both language models are what this is about."""
     for profile in subjects.profiles():
         names = {subject.name for subject in subjects.subjects(profile.name, cpu)}
         assert {f"training-{name}" for name in ("yolov8n", "yolov8x", "qwen3-0.6b-lora", "llama3-8b-lora")} <= names
 
 
 def test_a_listing_imports_no_torch() -> None:
-    """Benchmarks are listed in processes of their own."""
     lists = "from stackproof.bench import subjects; from stackproof.stack import stacks; subjects.subjects('fast', stacks.load('cpu'))"
     code = f"import sys; {lists}; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
@@ -97,7 +92,6 @@ def test_a_listing_imports_no_torch() -> None:
 
 @pytest.mark.slow
 def test_names_are_refused_without_torch_also_in_a_project(tmp_path: Path) -> None:
-    """The judging side has no torch: what others' workloads are called is left to the sides, all else is refused at once."""
     (tmp_path / "workloads").mkdir()
     (tmp_path / "workloads" / "mine.py").write_text("import torch\n", encoding="utf-8")
     (tmp_path / "stackproof.toml").write_text("", encoding="utf-8")
@@ -120,7 +114,6 @@ def test_names_are_refused_without_torch_also_in_a_project(tmp_path: Path) -> No
 
 
 def test_without_a_project_no_other_workload_is_waited_for() -> None:
-    """A misspelt workload is refused at once too."""
     with pytest.raises(Refusal, match="'training-nothing' is no subject"):
         subjects.require_named(["training-yolov8n", "training-nothing"])
 
@@ -128,7 +121,6 @@ def test_without_a_project_no_other_workload_is_waited_for() -> None:
 def test_a_project_s_own_subject_is_known_once_its_workloads_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Until they are built a name that may be theirs passes; afterwards it is refused, with theirs among the near ones."""
     (tmp_path / "workloads").mkdir()
     (tmp_path / "workloads" / "mine.py").write_text("name = 'mine'\n", encoding="utf-8")
     (tmp_path / "stackproof.toml").write_text("", encoding="utf-8")
@@ -147,7 +139,6 @@ def test_a_project_s_own_subject_is_known_once_its_workloads_are(
 
 
 def test_each_makes_one_subject_of_each_combination(table: Path, cpu: Stack) -> None:
-    """Names tell the values, parameters hold them beside the preset's own."""
     found = {subject.name: subject for subject in subjects.subjects("fast", cpu)}
     assert list(found) == [
         "thing-512-kib-2-ranks",
@@ -169,20 +160,17 @@ def test_each_makes_one_subject_of_each_combination(table: Path, cpu: Stack) -> 
     ],
 )
 def test_slips_are_refused_with_the_remedy(table: Path, cpu: Stack, old: str, new: str, words: str) -> None:
-    """One sentence names the file, the key and what is allowed."""
     table.write_text(ROW.replace(old, new), encoding="utf-8")
     with pytest.raises(Refusal, match=re.escape(words)):
         subjects.subjects("fast", cpu)
 
 
 def test_two_rows_of_one_name_are_refused(table: Path, cpu: Stack) -> None:
-    """Two series under one name would be mixed for ever."""
     table.write_text(ROW + ROW[ROW.index("[[subject]]") :], encoding="utf-8")
     with pytest.raises(Refusal, match="two subjects 'thing-512-kib-2-ranks'"):
         subjects.subjects("fast", cpu)
 
 
 def test_an_unknown_profile_is_refused_with_the_nearest() -> None:
-    """As everywhere."""
     with pytest.raises(Refusal, match=re.escape("there is no profile 'regulr' (did you mean 'regular'?)")):
         subjects.subjects("regulr", stacks.load("cpu"))

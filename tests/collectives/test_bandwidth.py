@@ -23,7 +23,6 @@ CPU = torch.device("cpu")
 
 
 def test_sizes_go_up_by_four() -> None:
-    """From 4 KiB to 16 MiB in the small preset, to 256 MiB in the full one."""
     assert [words(size) for size in sizes("tiny")] == [
         "4 KiB", "16 KiB", "64 KiB", "256 KiB", "1 MiB", "4 MiB", "16 MiB"
     ]  # fmt: skip
@@ -31,7 +30,6 @@ def test_sizes_go_up_by_four() -> None:
 
 
 def test_bus_factors_are_those_of_nccl_tests() -> None:
-    """Eight ranks: 2 * 7/8, 7/8, and 1 where all data leave one rank."""
     factors = {name: bus_factor(name, 8) for name in TRANSFERS}
     assert factors == {
         "all_reduce": 1.75, "all_gather": 0.875, "reduce_scatter": 0.875, "all_to_all": 0.875, "broadcast": 1, "send_recv": 1
@@ -39,20 +37,17 @@ def test_bus_factors_are_those_of_nccl_tests() -> None:
 
 
 def test_seconds_per_gb() -> None:
-    """10 ms for 20 MB are 0.5 s per GB of algbw; busbw counts what the links carried."""
     assert per_gb([0.01], 20_000_000) == [pytest.approx(0.5)]
     assert per_gb([0.01], 20_000_000, 2.0) == [pytest.approx(0.25)]
 
 
 def test_every_transfer_builds_on_a_check_that_exists() -> None:
-    """Nothing is timed that is not verified; a row that was renamed would never pass."""
     names = {row.name for row in rows()}
     assert {f"{transfer.row}-float32" for transfer in TRANSFERS.values()} <= names
 
 
 @pytest.mark.parametrize("world", range(1, 17))
 def test_repeated_sums_in_place_stay_exact(world: int) -> None:
-    """After the most calls that are allowed, float32 still holds what fractions say; with one more it need not."""
     ranks = [torch.arange(-8.0, 9.0).roll(rank) for rank in range(world)]
     total, calls = torch.stack(ranks).sum(0), most_calls(world)
     exact = [Fraction(value) * Fraction(world) ** (calls - 1) for value in total.tolist()]
@@ -63,7 +58,6 @@ def test_repeated_sums_in_place_stay_exact(world: int) -> None:
 
 @pytest.mark.parametrize("world", [1, 2, 3, 4])
 def test_buffers_agree_with_the_definition(world: int) -> None:
-    """What each rank expects is what the others pass in."""
     shares = [Share(rank, world, 6, CPU) for rank in range(world)]
     given = {name: [transfer.buffers(share) for share in shares] for name, transfer in TRANSFERS.items()}
     for rank in range(world):
@@ -83,7 +77,6 @@ def test_buffers_agree_with_the_definition(world: int) -> None:
 
 
 def test_long_buffers_repeat_and_are_filled_anew() -> None:
-    """More elements than a period; filling leaves no trace of a result."""
     buffers = TRANSFERS["all_gather"].buffers(Share(0, 2, 200_000, CPU))
     buffers.fill()
     assert buffers.wrong(1.0) == buffers.out.numel() == 400_000
@@ -101,7 +94,6 @@ def alone(tmp_path: Path) -> Iterator[Rank]:
 
 
 def test_every_size_is_timed_in_spans(alone: Rank) -> None:
-    """Seconds of one call in each span, the bytes that were moved, and no wrong number."""
     found = bandwidth.measure(alone)["transfers"]
     for name in alone.arguments["transfers"]:
         assert [row["bytes"] for row in found[name]] == [4096, 16384]
@@ -111,7 +103,6 @@ def test_every_size_is_timed_in_spans(alone: Rank) -> None:
 
 @pytest.mark.parametrize("broken", ["all_reduce", "all_gather_into_tensor"])
 def test_a_wrong_result_under_the_clock_is_counted(broken: str, alone: Rank, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A backend that is right when it is tried once and wrong in a row is seen."""
     original, calls = getattr(dist, broken), [0]
 
     def wrong(*tensors: torch.Tensor) -> Any:
@@ -127,8 +118,6 @@ def test_a_wrong_result_under_the_clock_is_counted(broken: str, alone: Rank, mon
 
 
 def test_a_refused_transfer_leaves_the_others_alone(alone: Rank, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One call that a backend does not offer is told in its words; what stands beside it is measured."""
-
     def refuse(*_: Any) -> None:
         raise RuntimeError("isn't implementd on backend [cpu]")
 

@@ -36,14 +36,12 @@ EXPECTED: dict[str, list[list[float]]] = {
 
 
 def test_every_collective_has_a_row_here() -> None:
-    """A new one is written out too."""
     assert EXPECTED.keys() == COLLECTIVES.keys()
 
 
 @pytest.mark.parametrize("name", EXPECTED)
 @pytest.mark.parametrize("index", range(3))
 def test_each_rank_holds_what_the_definition_says(name: str, index: int) -> None:
-    """The expectation is the definition of the collective in numbers."""
     seen = SimpleNamespace(
         sent=lambda source, part: torch.tensor([10.0 * source + part]),
         fold=lambda tensors: torch.stack(tensors).sum(0),
@@ -57,7 +55,6 @@ def test_each_rank_holds_what_the_definition_says(name: str, index: int) -> None
 
 @pytest.mark.parametrize("name", EXPECTED)
 def test_the_function_of_torch_is_called(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A row named after a function calls that function, with the group, the root and the operator of the turn."""
     called: list[tuple[str, tuple[object, ...]]] = []
     for function in ("all_reduce", "reduce", "reduce_scatter", "reduce_scatter_tensor", "broadcast", "all_gather"):
         note(monkeypatch, function, called)

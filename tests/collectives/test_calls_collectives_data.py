@@ -31,14 +31,12 @@ def of(kind: str, dtype: str, world: int, count: int = 257) -> list[torch.Tensor
 
 
 def test_the_noise_is_the_same_in_every_torch() -> None:
-    """A failing case is repeated elsewhere from the same formula; the digest was seen on torch 2.4.1, 2.8.0 and 2.15.0."""
     digest = hashlib.sha256(calls.noise(calls.LONG).numpy().tobytes()).hexdigest()
     assert digest == "b4a0e08af917a659991c9c416beda2cc4f02a4a749b1d9e9b7275f86fc079ddc"
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_data_differ_by_rank_part_and_case(dtype: str) -> None:
-    """What was meant for another rank, or was there before, cannot be taken for the right data."""
     kinds = [
         calls.values("copy", getattr(torch, dtype), 129, rank, part, case, 4)
         for rank, part, case in itertools.product(range(4), range(4), (0, 1))
@@ -50,7 +48,6 @@ def test_data_differ_by_rank_part_and_case(dtype: str) -> None:
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("world", WORLDS)
 def test_floats_are_exact_in_any_order(world: int, dtype: str, operator: str) -> None:
-    """Reduced in the dtype, forwards, backwards and in pairs, the result is that of exact fractions."""
     ranks = of(operator, dtype, world)
     expected = [
         functools.reduce(MERGE[operator], map(Fraction, place)) / (world if operator == "avg" else 1)
@@ -65,7 +62,6 @@ def test_floats_are_exact_in_any_order(world: int, dtype: str, operator: str) ->
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("world", WORLDS)
 def test_means_are_exact_when_every_rank_scales_first(world: int, dtype: str) -> None:
-    """NCCL multiplies by a rounded 1/n before it sums; that is no error to be reported."""
     ranks = of("avg", dtype, world)
     scale = torch.tensor(1 / world, dtype=getattr(torch, dtype))
     assert torch.equal(calls.fold("sum", [tensor * scale for tensor in ranks]), calls.fold("avg", ranks))
@@ -76,7 +72,6 @@ def test_means_are_exact_when_every_rank_scales_first(world: int, dtype: str) ->
 @pytest.mark.parametrize("dtype", ["int32", "int64"])
 @pytest.mark.parametrize("world", WORLDS)
 def test_integers_never_overflow(world: int, dtype: str, operator: str) -> None:
-    """The result is that of Python's integers, which have no limit; means leave no remainder."""
     ranks = of(operator, dtype, world)
     for place, found in zip(
         zip(*(tensor.tolist() for tensor in ranks), strict=True), calls.fold(operator, ranks).tolist(), strict=True
@@ -86,7 +81,6 @@ def test_integers_never_overflow(world: int, dtype: str, operator: str) -> None:
 
 
 def test_integers_are_beyond_what_float64_holds() -> None:
-    """A backend that reduces int64 as double is seen, and one that takes negative numbers for large ones too."""
     for operator in ("sum", "avg", "min", "max"):
         numbers = of(operator, "int64", 2)[0]
         assert int(numbers.abs().max()) > 2**55 and int(numbers.min()) < 0
@@ -98,7 +92,6 @@ def test_integers_are_beyond_what_float64_holds() -> None:
     ("dtype", "narrower"), [("float64", "float32"), ("float32", "float16"), ("float32", "bfloat16")]
 )
 def test_floats_are_beyond_what_a_narrower_one_holds(dtype: str, narrower: str, operator: str) -> None:
-    """A backend whose card lacks float64 and works in float32 without a word is seen, in what is moved and in what is reduced."""
     ranks = of(operator, dtype, 2)
     for result in (ranks[0], calls.fold("sum" if operator == "copy" else operator, ranks)):
         told = result[~result.isnan()]
@@ -110,13 +103,11 @@ def test_floats_are_beyond_what_a_narrower_one_holds(dtype: str, narrower: str, 
 )
 @pytest.mark.parametrize("world", [2, 3, 8])
 def test_sums_need_the_last_bit_of_their_dtype(world: int, dtype: str, whole: torch.dtype) -> None:
-    """A sum that loses its last bit on the way is another number."""
     result = calls.fold("sum", of("sum", dtype, world))
     assert (result.view(whole) & 1).any()
 
 
 def test_what_is_moved_holds_every_kind_of_number() -> None:
-    """NaN, both infinities, minus zero, and ordinary numbers of both signs."""
     numbers = of("copy", "float32", 1, 4096)[0]
     zeros = numbers[numbers == 0]
     assert torch.isnan(numbers).any() and torch.isinf(numbers).sum() > 1 and torch.signbit(zeros).any()
@@ -124,7 +115,6 @@ def test_what_is_moved_holds_every_kind_of_number() -> None:
 
 
 def test_truth_values_reduce_to_or_and_and() -> None:
-    """Sum and maximum are 'or', product and minimum 'and' (https://github.com/pytorch/pytorch/pull/41959)."""
     one, other = torch.tensor([True, True, False, False]), torch.tensor([True, False, True, False])
     assert [calls.fold(operator, [one, other]).tolist() for operator in ("sum", "max")] == [
         [True, True, True, False]
@@ -146,7 +136,6 @@ def test_truth_values_reduce_to_or_and_and() -> None:
 def test_a_layout_is_a_view_in_guarded_memory(
     layout: str, shape: tuple[int, ...], stride: tuple[int, ...], offset: int
 ) -> None:
-    """The view has the numbers in their order, and what is beside it holds the guard value."""
     numbers = torch.arange(8.0)
     memory, view = calls.place(numbers, layout, torch.device("cpu"))
     assert (shape, stride, offset) == (view.shape, view.stride(), view.storage_offset())
@@ -157,7 +146,6 @@ def test_a_layout_is_a_view_in_guarded_memory(
 @pytest.mark.parametrize("layout", ["own", "offset"])
 @pytest.mark.parametrize("shape", [(), (0,)])
 def test_tensors_without_dimensions_or_elements_keep_their_shape(layout: str, shape: tuple[int, ...]) -> None:
-    """A scalar stays one, also one element into its memory."""
     memory, view = calls.place(torch.full(shape, 5.0), layout, torch.device("cpu"))
     assert (view.shape, torch.equal(view, torch.full(shape, 5.0))) == (shape, True)
     assert memory.numel() == view.numel() + 2

@@ -22,7 +22,6 @@ def event(name: str, start: float, end: float, kind: str = "DeviceType.CPU") -> 
 
 
 def test_spans_are_merged() -> None:
-    """Time that several threads spend is counted once."""
     spans = [(5.0, 6.0), (0.0, 2.0), (1.0, 3.0), (3.0, 4.0)]
     assert cost.merged(spans) == [(0.0, 4.0), (5.0, 6.0)]
     assert cost.length(cost.merged(spans)) == 5.0
@@ -30,7 +29,6 @@ def test_spans_are_merged() -> None:
 
 
 def test_on_the_host_operators_hide_communication() -> None:
-    """Two threads of gloo run 30 us together, 10 of them beside an operator; what merely surrounds both does not count."""
     events = [
         event("DistributedDataParallel.forward", 0, 100),
         event("aten::mm", 0, 20),
@@ -42,7 +40,6 @@ def test_on_the_host_operators_hide_communication() -> None:
 
 
 def test_on_a_card_only_what_ran_there_counts() -> None:
-    """Launches on the host are not the work."""
     cuda = "DeviceType.CUDA"
     events = [
         event("nccl:all_reduce", 0, 5),
@@ -55,7 +52,6 @@ def test_on_a_card_only_what_ran_there_counts() -> None:
 
 
 def test_gloo_talks_on_the_host_whatever_runs_on_the_card() -> None:
-    """Of tensors of a card too, which it copies to the host and back; a mark that the card's own time has of it does not count."""
     cuda = "DeviceType.CUDA"
     events = [
         event("gloo:all_reduce", 10, 50),
@@ -67,7 +63,6 @@ def test_gloo_talks_on_the_host_whatever_runs_on_the_card() -> None:
 
 
 def test_steps_are_those_of_the_slowest_rank() -> None:
-    """Differences are taken within a round, so that a slow moment of the host hits both sides."""
     ranks = [
         {"seconds": {"on": [3.0, 5.0], "off": [1.0, 2.0], "more": [6.0, 8.0], "ballast": [2.0, 2.0]}},
         {"seconds": {"on": [2.0, 6.0], "off": [2.0, 1.0], "more": [7.0, 7.0], "ballast": [3.0, 1.0]}},
@@ -78,7 +73,6 @@ def test_steps_are_those_of_the_slowest_rank() -> None:
 
 
 def test_the_middle_has_its_quartiles() -> None:
-    """The median and what is around it."""
     assert cost.middle([5.0, 1.0, 4.0, 2.0, 3.0, 9.0, 8.0]) == (4.0, 2.0, 8.0)
 
 
@@ -94,7 +88,6 @@ def alone(tmp_path: Path) -> Iterator[Rank]:
 @pytest.mark.filterwarnings("ignore")  # the profiler warns of devices that are not there
 @pytest.mark.parametrize(("seconds", "rounds"), [(0.0, 2), (9.0, 5)], ids=["the-fewest", "short-steps"])
 def test_a_rank_returns_its_times(alone: Rank, monkeypatch: pytest.MonkeyPatch, seconds: float, rounds: int) -> None:
-    """Each kind of step in each round, the ballast alone, and the profiler's seconds with and without communication."""
     monkeypatch.setattr(cost, "_ROUNDS_S", seconds)
     monkeypatch.setattr(cost, "_MOST_ROUNDS", 5)
     found = cost.measure(alone)
@@ -109,7 +102,6 @@ def test_a_rank_returns_its_times(alone: Rank, monkeypatch: pytest.MonkeyPatch, 
 
 
 def test_the_switch_leaves_communication_out(alone: Rank, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Off: nothing is called, buffers stay where they are; more: the ballast goes last, as often as it is repeated."""
     called: list[int] = []
     original = dist.all_reduce
 
@@ -132,7 +124,6 @@ def test_the_switch_leaves_communication_out(alone: Rank, monkeypatch: pytest.Mo
 
 
 def test_the_ballast_takes_as_long_as_a_step(alone: Rank, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A fast network needs more than the largest buffer: it is repeated."""
     switch = cost.Switch(torch.device("cpu"))
     monkeypatch.setattr(cost, "_step", lambda *_: 0.05)
     monkeypatch.setattr(cost, "timed", lambda rank, action: switch.ballast.numel() * 1e-11 * switch.repeats)

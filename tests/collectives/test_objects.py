@@ -38,19 +38,16 @@ def _sentence(turned: tuple[int, ...], patch: pytest.MonkeyPatch) -> str:
 
 
 def test_a_group_that_gives_objects_in_another_order_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The sentence has the place, the rank whose object it is, and the group's ranks."""
     said = _sentence((0, 2), monkeypatch)
     assert "all_gather_object has that of rank 2 for part 0 at place 0 instead of that of rank 0" in said
     assert said.endswith("in a group of ranks (0, 2)")
 
 
 def test_groups_that_are_right_say_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is said where every place has its rank's object."""
     assert not _sentence((), monkeypatch)
 
 
 def test_every_rank_forms_every_group(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A group is formed also by ranks that are not in it, which torch asks for."""
     exchange = Exchange(())
     monkeypatch.setattr(objects, "dist", exchange)
     rank: Any = SimpleNamespace(rank=1, world_size=WORLD)

@@ -46,7 +46,6 @@ def left(folder: Path) -> dict[str, dict[str, Any]]:
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*_coalesced` will be deprecated:FutureWarning")
 def test_every_row_leaves_an_outcome(alone: Rank, tmp_path: Path) -> None:
-    """One rank gets its own data back from every collective, or a refusal that a row of data knows; phases name the rows."""
     collectives.check(asking(alone, *(row.name for row in ROWS)))
     found = left(tmp_path)
     assert found.pop("") == {"row": "", "backend": "gloo", "implementation": "ProcessGroupGloo"}
@@ -60,7 +59,6 @@ def test_every_row_leaves_an_outcome(alone: Rank, tmp_path: Path) -> None:
 
 
 def test_a_wrong_result_and_its_case_are_left(alone: Rank, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first wrong case stands for all of them, and the row goes on."""
     original = dist.all_reduce
 
     def wrong(tensor: Any, *arguments: Any) -> Any:
@@ -76,8 +74,6 @@ def test_a_wrong_result_and_its_case_are_left(alone: Rank, tmp_path: Path, monke
 
 
 def test_a_refusal_is_left_in_one_line(alone: Rank, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the backend said first, without the trace behind it, and the case."""
-
     def refuse(*arguments: Any) -> None:
         raise RuntimeError("not with me\nException raised from somewhere.cpp")
 
@@ -90,7 +86,6 @@ def test_a_refusal_is_left_in_one_line(alone: Rank, tmp_path: Path, monkeypatch:
 
 
 def test_a_refused_coalescing_leaves_nothing_open(alone: Rank, tmp_path: Path) -> None:
-    """Otherwise torch goes on collecting calls for the group and does none of them."""
     collectives.check(asking(alone, "coalescing_all_reduce-sum-float32", "all_reduce-prod-float32"))
     found = left(tmp_path)
     assert found["coalescing_all_reduce-sum-float32"]["refused"] == 3
@@ -100,7 +95,6 @@ def test_a_refused_coalescing_leaves_nothing_open(alone: Rank, tmp_path: Path) -
 def test_a_refused_batch_ends_the_block_that_the_backend_had_opened(
     alone: Rank, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """NCCL's blocks are the thread's: until the end of this one, no other group could do anything."""
     ends: list[str] = []
     monkeypatch.setattr(dist.ProcessGroup, "_end_coalescing", lambda _, device: ends.append(str(device)))
     state, group = dist.distributed_c10d._world.pg_coalesce_state, dist.group.WORLD
@@ -120,8 +114,6 @@ def test_a_refused_batch_ends_the_block_that_the_backend_had_opened(
 def test_a_group_that_cannot_be_made_is_a_refusal_of_its_rows(
     alone: Rank, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The rows after it are tried in the same launch."""
-
     def refuse(*arguments: Any, **keywords: Any) -> None:
         raise AttributeError("no attribute 'perform_nocolor_split'")
 
@@ -133,7 +125,6 @@ def test_a_group_that_cannot_be_made_is_a_refusal_of_its_rows(
 
 
 def test_ranks_begin_a_row_together(alone: Rank) -> None:
-    """A rank whose peers do not come to the end of the row stops, instead of talking to them in the next."""
     lonely = replace(alone, world_size=2)
     with pytest.raises((RuntimeError, dist.DistStoreError)):
         collectives.agree(lonely, "all_reduce-sum-float32", 0.1)
@@ -141,7 +132,6 @@ def test_ranks_begin_a_row_together(alone: Rank) -> None:
 
 @pytest.mark.slow
 def test_a_row_that_hangs_ends_its_process_and_names_itself(tmp_path: Path) -> None:
-    """A collective that never returns cannot be interrupted from Python's main thread; another one ends it."""
     code = f"""
         import time
         from pathlib import Path
@@ -161,12 +151,10 @@ def test_a_row_that_hangs_ends_its_process_and_names_itself(tmp_path: Path) -> N
 
 
 def test_ordinary_numbers_leave_the_worst_error_and_the_bits_of_all_cases(alone: Rank, tmp_path: Path) -> None:
-    """Ranks are compared in every case, not in the first alone."""
     collectives.check(asking(alone, "all_reduce-real_prod-float32"))
     outcome = left(tmp_path)["all_reduce-real_prod-float32"]
     assert (outcome["right"], len(outcome["digest"])) == (2, 128) and outcome["error"] <= outcome["bound"]
 
 
 def test_rows_come_back_from_their_names() -> None:
-    """The names that a rank is given are rows."""
     assert Row.of("all_reduce-real_sum-bfloat16") in rows()

@@ -87,7 +87,6 @@ def meet(monkeypatch: pytest.MonkeyPatch, meeting: Meeting) -> None:
 
 
 def test_a_late_rank_is_waited_for(store: dist.Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Asynchronous calls that are right raise no alarm."""
     meet(monkeypatch, Meeting())
     assert ranks(lambda rank: order.late(rank, LATE)) == [{"blocks": False, "fault": None}] * 2
 
@@ -95,7 +94,6 @@ def test_a_late_rank_is_waited_for(store: dist.Store, monkeypatch: pytest.Monkey
 def test_work_that_is_complete_before_everybody_called_is_told(
     store: dist.Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The early rank's data cannot hold what the late one has not given."""
     meet(monkeypatch, Meeting(completes_early=True))
     found = ranks(lambda rank: order.late(rank, LATE))
     assert found[0] == {"sentence": "all_reduce was complete on rank 0 before rank 1 had called it"}
@@ -116,7 +114,6 @@ class Card(Host):
 def test_a_future_that_is_done_once_it_is_in_a_queue_is_not_early(
     store: dist.Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of the coalesced functions over NCCL a future says that it is done when the work has yet to begin."""
     card, put = Card("cpu", 0), order.Board.put
     monkeypatch.setattr(order, "_JUDGING_S", 0.1)
 
@@ -132,14 +129,12 @@ def test_a_future_that_is_done_once_it_is_in_a_queue_is_not_early(
 
 
 def test_a_wait_that_does_not_wait_leaves_wrong_numbers(store: dist.Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every rank still holds its own."""
     meet(monkeypatch, Meeting(waits=False))
     found = ranks(lambda rank: order.late(rank, LATE))
     assert all(one["fault"]["what"] == "result" and one["fault"]["case"]["collective"] == "all_reduce" for one in found)
 
 
 def test_a_backend_whose_calls_block_is_told_and_not_failed(store: dist.Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With oneCCL an asynchronous call comes back when the work is done: no overlap, but right."""
     monkeypatch.setattr(order, "_PATIENCE_S", 0.3)
     meet(monkeypatch, Meeting(blocks=True))
     found = ranks(lambda rank: order.late(rank, LATE))
@@ -151,20 +146,17 @@ def test_a_backend_whose_calls_block_is_told_and_not_failed(store: dist.Store, m
 def test_a_barrier_that_waits_lets_nobody_go_early(
     form: str, store: dist.Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each rank is late once."""
     meet(monkeypatch, Meeting())
     assert ranks(lambda rank: order.barrier(rank, Row("barrier", form, "none"))) == [{}, {}]
 
 
 def test_a_barrier_that_does_not_wait_is_told(store: dist.Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The rank that got through alone says who had not come."""
     meet(monkeypatch, Meeting(waits=False))
     found = ranks(lambda rank: order.barrier(rank, Row("barrier", "world", "none")))
     assert "the barrier of ranks 0, 1 let rank 1 go before rank 0 had come" in str(found)
 
 
 def test_notes_are_kept_apart_by_row(store: dist.Store) -> None:
-    """A note of another row is not seen; waiting for one that never comes ends."""
     order.Board("one").put("here")
     assert order.Board("one").has("here") and not order.Board("other").has("here")
     assert not order.Board("other").wait("here", seconds=0.2)
@@ -181,7 +173,6 @@ def alone(tmp_path: Path) -> Iterator[Rank]:
 
 
 def test_results_of_a_group_are_its_own(alone: Rank, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Groups in turn are right; when a call goes to another group's data, the case is told."""
     row = Row("groups", "interleaved", "float32")
     assert order.groups(alone, row) == {}
     tensors: list[torch.Tensor] = []
@@ -200,7 +191,6 @@ def test_results_of_a_group_are_its_own(alone: Rank, monkeypatch: pytest.MonkeyP
 
 
 def test_ordinary_numbers_are_held_against_float64(alone: Rank, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Within the bound, with a digest for the comparison of ranks; a sum that is 1 % off is not."""
     case = Case("all_reduce", "sum", "float32", 65, 0, (0,), 0, data="real")
     right = order.real(alone, case)
     assert right["sentence"] == "" and right["error"] <= right["bound"] and len(right["digest"]) == 64

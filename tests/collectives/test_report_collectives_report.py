@@ -39,12 +39,10 @@ def refused(said: str = "RuntimeError: no way", right: int = 0) -> dict[str, Any
 
 
 def test_right_cases_are_counted_over_all_ranks() -> None:
-    """The sentence has the number and where."""
     assert judge(ROW, WORLD, [outcome(), outcome()], None) == "38 cases over gloo, 2 ranks"
 
 
 def test_errors_of_ordinary_numbers_and_calls_that_block_are_told() -> None:
-    """The worst rank's error with its bound."""
     ranks = [outcome(error=1e-7, bound=1e-6), outcome(error=5e-7, bound=1e-6, blocks=True)]
     said = judge(ROW, WORLD, ranks, None)
     assert "error 5.0e-07 of 1.0e-06 allowed" in said and "blocks until all have come" in said
@@ -72,26 +70,22 @@ FAILING = [
 
 @pytest.mark.parametrize(("ranks", "lack", "words"), FAILING, ids=[words[:40] for _, _, words in FAILING])
 def test_what_is_wrong_is_said(ranks: list[dict[str, Any]], lack: Lack | None, words: str) -> None:
-    """Wrong numbers on any rank, ranks that differ, refusals without a row, and rows that are out of date."""
     with pytest.raises(CheckFailed) as failure:
         judge(ROW, WORLD, ranks, lack)
     assert words in str(failure.value)
 
 
 def test_a_row_that_holds_is_no_verdict() -> None:
-    """Every rank refused every case in the row's words; the check then skips with the row as its reason."""
     assert judge(ROW, WORLD, [refused(), refused()], LACK) == ""
 
 
 def test_the_case_that_came_first_is_told_whichever_rank_saw_it() -> None:
-    """The smallest failing case is the one to look at."""
     later = {**FAULT, "case": {**CASE, "number": 3, "count": 64}}
     with pytest.raises(CheckFailed, match="rank 1 has .* 8 elements"):
         judge(ROW, WORLD, [outcome(fault=later), outcome(fault=FAULT)], None)
 
 
 def test_what_one_call_cannot_show_has_no_code() -> None:
-    """Order and interleaving need other ranks' timing or other groups."""
     wrong = [outcome(fault=FAULT)]
     assert repeatable(ROW, wrong) and not repeatable(ROW, [outcome()])
     assert not repeatable(Row("all_reduce", "late", "float32"), wrong)
@@ -100,7 +94,6 @@ def test_what_one_call_cannot_show_has_no_code() -> None:
 
 @pytest.mark.parametrize("name", COLLECTIVES)
 def test_the_code_of_every_collective_is_python(name: str) -> None:
-    """It compiles, and knows every function that it calls by name."""
     fault = {**FAULT, "case": {**CASE, "collective": name, "operator": "sum" if COLLECTIVES[name].reduces else "copy"}}
     text = repro('it said "no\\way"', WORLD, ("torch",), [outcome(), outcome(fault=fault)])
     tree = ast.parse(text)
@@ -114,7 +107,6 @@ def test_the_code_of_every_collective_is_python(name: str) -> None:
 
 
 def test_a_function_is_printed_without_what_it_needs_no_import_for() -> None:
-    """Docstrings and annotations stay behind."""
     text = plain(COLLECTIVES["broadcast"].call)
     assert text.startswith("def broadcast(turn):\n    return dist.broadcast(") and '"""' not in text
 
@@ -126,7 +118,6 @@ def test_a_function_is_printed_without_what_it_needs_no_import_for() -> None:
     ids=["mended", "still wrong"],
 )
 def test_the_code_runs_alone_and_shows_the_fault(planted: str, status: int, words: str, tmp_path: Path) -> None:
-    """Under torchrun, with torch alone: 0 if the fault is gone, else 1 and the first wrong number."""
     text = repro("it was wrong", WORLD, ("torch",), [outcome(), outcome(fault=FAULT)])
     head, marker, tail = text.partition("\n\n\n")
     (tmp_path / "case.py").write_text(head + "\n" + planted + marker + tail)

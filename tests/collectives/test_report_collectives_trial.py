@@ -56,7 +56,6 @@ def crash(folder: Path) -> Exception:
 
 
 def test_one_launch_answers_all_rows(tmp_path: Path) -> None:
-    """Outcomes by row and rank, and who served them; nothing is launched before somebody asks."""
     ranks = Ranks({})
     tried = trial(ranks, tmp_path)
     assert ranks.launches == 0
@@ -65,7 +64,6 @@ def test_one_launch_answers_all_rows(tmp_path: Path) -> None:
 
 
 def test_a_deadly_row_is_named_and_the_rest_goes_on(tmp_path: Path) -> None:
-    """Two rows crash: three launches, and two rows have outcomes."""
     ranks = Ranks({NAMES[1]: crash, NAMES[2]: crash})
     tried = trial(ranks, tmp_path)
     assert [len(tried.outcome(row)) for row in (ROWS[0], ROWS[3])] == [2, 2]
@@ -76,8 +74,6 @@ def test_a_deadly_row_is_named_and_the_rest_goes_on(tmp_path: Path) -> None:
 
 
 def test_a_row_that_hangs_is_a_hang_with_what_the_others_said(tmp_path: Path) -> None:
-    """The rank that gave up waiting is named, and what the other one got instead of a result."""
-
     def hang(folder: Path) -> Exception:
         (folder / "rank1.expired").write_text(NAMES[1])
         with (folder / "rank0.outcomes").open("a") as stream:
@@ -95,7 +91,6 @@ def test_a_row_that_hangs_is_a_hang_with_what_the_others_said(tmp_path: Path) ->
 
 
 def test_without_a_group_all_rows_say_why(tmp_path: Path) -> None:
-    """What fails before the program begins is no row's fault, and is not tried again."""
     launched = []
 
     def start(arguments: dict[str, Any]) -> None:
@@ -110,7 +105,6 @@ def test_without_a_group_all_rows_say_why(tmp_path: Path) -> None:
 
 
 def test_launches_are_limited(tmp_path: Path) -> None:
-    """A backend on which every row dies is not launched for ever."""
     rows = [Row("all_reduce", "sum", f"x{number}") for number in range(MOST_LAUNCHES + 2)]
     ranks = Ranks({row.name: crash for row in rows})
     tried = RowRunner(ranks, rows, World(Arrangement("gloo", (0, 0)), (1,), "cpu"), tmp_path, 20.0)
@@ -120,8 +114,6 @@ def test_launches_are_limited(tmp_path: Path) -> None:
 
 
 def test_ranks_that_say_nothing_have_failed(tmp_path: Path) -> None:
-    """An exit without an error and without outcomes is not a pass."""
-
     def start(arguments: dict[str, Any]) -> None:
         for rank in (0, 1):
             leave(Path(arguments["outcomes"]), rank, arguments["rows"][:1])
@@ -133,7 +125,6 @@ def test_ranks_that_say_nothing_have_failed(tmp_path: Path) -> None:
 
 
 def test_a_line_that_was_cut_off_is_no_outcome(tmp_path: Path) -> None:
-    """A rank that died while it wrote has not ended the row."""
     leave(tmp_path, 0, NAMES[:2])
     path = tmp_path / "rank0.outcomes"
     path.write_text(path.read_text()[:-3])
@@ -147,20 +138,17 @@ def sizes(found: list[World]) -> list[tuple[str, tuple[int, ...], bool]]:
 
 
 def test_ranks_share_a_cpu_in_even_and_odd_numbers() -> None:
-    """Two ranks try all counts, three the short list."""
     found = worlds(CPU, "gloo", [Host("cpu", 0)])
     assert sizes(found) == [("gloo", (0, 0), False), ("gloo", (0, 0, 0), False)]
     assert [world.counts for world in found] == [COUNTS, SHORT]
 
 
 def test_ranks_that_need_cards_get_their_own() -> None:
-    """Two, three, and all."""
     found = worlds(CUDA, "nccl", [Accelerator("cuda", number) for number in range(8)])
     assert [cards for _, cards, _ in sizes(found)] == [(0, 1), (0, 1, 2), tuple(range(8))]
 
 
 def test_one_card_is_tried_alone_by_a_library_that_wants_cards() -> None:
-    """NCCL has faults with a single rank; gloo shares the card."""
     card = [Accelerator("cuda", 0)]
     assert sizes(worlds(CUDA, "nccl", card)) == [("nccl", (0,), False)]
     found = worlds(CUDA, "gloo", card)
@@ -169,14 +157,12 @@ def test_one_card_is_tried_alone_by_a_library_that_wants_cards() -> None:
 
 
 def test_a_library_that_takes_no_tensors_of_the_card_is_tried_on_the_hosts() -> None:
-    """On XPU, gloo moves tensors of the host; the label says so."""
     found = worlds(XPU, "gloo", [Accelerator("xpu", 0), Accelerator("xpu", 1)])
     assert sizes(found) == [("gloo", (0, 0), True), ("gloo", (0, 0, 0), True)]
     assert "the host's" in found[0].label
 
 
 def test_what_would_end_the_ranks_is_not_given_to_them() -> None:
-    """With tensors of a card gloo's send aborts; its all-reduce of several tensors is refused, so that it is tried in every run."""
     card, host = worlds(CUDA, "gloo", [Accelerator("cuda", 0)])[0], worlds(XPU, "gloo", [Accelerator("xpu", 0)])[0]
     send, coalesced = Row("send_recv", "copy", "float32"), Row("all_reduce_coalesced", "sum", "float32")
     assert (card.device, card.tries(send), card.tries(coalesced)) == ("cuda", False, True)

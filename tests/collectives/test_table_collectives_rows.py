@@ -15,13 +15,11 @@ PROMISED_COUNTS = {0, 1, 2, 3, 4, 7, 8, 28, 30, 31, 32, 33, 48, 64, 127, 128, 12
 
 
 def test_names_are_unique_and_lead_back() -> None:
-    """A name on the command line of a rank is its row."""
     assert len(set(NAMES)) == len(NAMES)
     assert [Row.of(name) for name in NAMES] == rows()
 
 
 def test_every_operator_in_every_dtype() -> None:
-    """Four reductions, five operators, seven dtypes, but no mean of truth values."""
     reductions = ("all_reduce", "reduce", "reduce_scatter", "reduce_scatter_tensor")
     wanted = {
         f"{name}-{operator}-{dtype}" for name, operator, dtype in itertools.product(reductions, OPERATORS, DTYPES)
@@ -30,14 +28,12 @@ def test_every_operator_in_every_dtype() -> None:
 
 
 def test_everything_is_moved_in_every_dtype() -> None:
-    """What only moves data is tried in all dtypes too."""
     moves = [one.name for one in COLLECTIVES.values() if not one.reduces and not one.name.startswith("coalescing")]
     assert {f"{name}-copy-{dtype}" for name, dtype in itertools.product(moves, DTYPES)} <= set(NAMES)
     assert {"broadcast", "all_gather", "gather", "scatter", "all_to_all", "send_recv"} <= set(moves)
 
 
 def test_forms_that_the_suite_promises() -> None:
-    """Asynchronous, late, strided, transposed, sub-groups, uneven, groups in turn, barriers, coalesced."""
     forms = {row.form for row in rows()}
     assert {"async", "late", "strided", "transposed", "subgroup", "uneven", "interleaved", "overlapping"} <= forms
     assert {"barrier-world-none", "barrier-async-none", "barrier-subgroup-none"} <= set(NAMES)
@@ -46,7 +42,6 @@ def test_forms_that_the_suite_promises() -> None:
 
 @pytest.mark.parametrize("form", ["async", "strided", "transposed", "subgroup", "uneven"])
 def test_every_form_is_tried_with_long_messages_too(form: str) -> None:
-    """What is right in a page may be cut, or go another way, in a megabyte."""
     for row in (row for row in TRIED if row.form == form):
         counts = [case.count for case in cases(row, 2, COUNTS)]
         assert min(counts) < 130 and sum(count > 2000 for count in set(counts)) == 3, row.name
@@ -54,25 +49,21 @@ def test_every_form_is_tried_with_long_messages_too(form: str) -> None:
 
 
 def test_what_kills_ranks_somewhere_comes_last() -> None:
-    """A rank that dies in the last row takes nothing with it."""
     assert NAMES[-1] == "reduce_scatter_tensor-scalar-float32"
 
 
 @pytest.mark.parametrize("world", [1, 2, 3, 8])
 def test_every_row_has_cases(world: int) -> None:
-    """No check passes because there was nothing to do."""
     for row in TRIED:
         assert cases(row, world, COUNTS) or not applicable(row, world), row.name
 
 
 def test_all_counts_are_tried_small_ones_first() -> None:
-    """The first wrong case is then the smallest; a tensor without dimensions is among them."""
     counts = [case.count for case in cases(Row("all_reduce", "avg", "bfloat16"), 2, COUNTS)]
     assert set(counts) >= PROMISED_COUNTS | {-1} and counts == sorted(counts)
 
 
 def test_no_two_counts_are_far_apart() -> None:
-    """A library that goes wrong between two sizes at which it changes its algorithm is met on the way."""
     for row in (Row("all_reduce", "sum", "float32"), Row("all_reduce", "large_sum", "float32")):
         counts = [case.count for case in cases(row, 2, COUNTS) if case.count >= 8]
         assert max(after / before for before, after in itertools.pairwise(counts)) < 1.75
@@ -81,14 +72,12 @@ def test_no_two_counts_are_far_apart() -> None:
 
 @pytest.mark.parametrize("row", TRIED, ids=lambda row: row.name)
 def test_cases_differ_in_data_and_have_a_root_among_their_peers(row: Row) -> None:
-    """A result that is left over from the case before is wrong in the next."""
     found = cases(row, 3, SHORT)
     assert len({case.number for case in found}) == len(found)
     assert all(0 <= case.root < len(case.peers) for case in found)
 
 
 def test_roots_and_layouts_take_turns() -> None:
-    """Every rank is root, and tensors begin at an odd place in their memory too."""
     found = cases(Row("broadcast", "copy", "float32"), 3, COUNTS)
     assert ({case.root for case in found}, {case.layout for case in found}) == ({0, 1, 2}, {"own", "offset"})
 
@@ -98,12 +87,10 @@ def test_roots_and_layouts_take_turns() -> None:
     [(1, [(0,)]), (2, [(1,), (0,), (0, 1)]), (3, [(1, 2), (0, 1), (0, 2), (0, 1, 2)])],
 )
 def test_subgroups_leave_out_each_end_and_every_other(world: int, groups: list[tuple[int, ...]]) -> None:
-    """A group whose first rank is not rank 0 tells places from ranks."""
     assert subgroups(world) == groups
 
 
 def test_nobody_is_alone_with_a_message() -> None:
-    """One rank has nobody to send to and nobody to wait for, and what it copies for itself has no order in memory."""
     assert not applicable(Row("send_recv", "copy", "float32"), 1)
     assert not applicable(Row("all_reduce", "late", "float32"), 1)
     assert not applicable(Row("scatter", "strided", "float32"), 1)

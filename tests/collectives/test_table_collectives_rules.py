@@ -16,7 +16,6 @@ MEAN = Row("all_reduce", "avg", "float32")
 
 @pytest.mark.parametrize("lack", lacks(), ids=lambda lack: lack.place)
 def test_a_rule_is_about_something(lack: Lack) -> None:
-    """It names a backend that is known and covers a row of the suite, in some version of torch; and it says why."""
     assert set(lack.backends) <= set(libraries.backends())
     versions, device = ("2.4.1", "2.8.0", "2.11.0", "2.15.0"), lack.devices[0].replace("*", "cuda")
     assert any(lack.covers(row, lack.backends[0], device, version) for row in rows() for version in versions)
@@ -24,19 +23,16 @@ def test_a_rule_is_about_something(lack: Lack) -> None:
 
 
 def test_a_rule_holds_for_its_versions() -> None:
-    """With gloo a mean works from torch 2.8 on; local parts of a version do not matter."""
     old, new = lacking(MEAN, "gloo", "cpu", "2.4.1+das.opt2"), lacking(MEAN, "gloo", "cpu", "2.8.0+cpu")
     assert old is not None and "no mean before" in old.reason and new is None
 
 
 def test_a_rule_holds_for_its_backend_alone() -> None:
-    """What gloo lacks, NCCL need not."""
     assert lacking(Row("coalescing_all_reduce", "sum", "float32"), "gloo", "cuda") is not None
     assert lacking(Row("coalescing_all_reduce", "sum", "float32"), "nccl", "cuda") is None
 
 
 def test_a_rule_holds_for_tensors_of_its_devices_alone() -> None:
-    """What lies on the host gloo sends; where it lies on a card gloo ends, so that the check is skipped without being tried."""
     send = Row("send_recv", "copy", "float32")
     assert lacking(send, "gloo", "cpu", "2.11.0") is None
     lack = lacking(send, "gloo", "cuda", "2.11.0")
@@ -45,7 +41,6 @@ def test_a_rule_holds_for_tensors_of_its_devices_alone() -> None:
 
 
 def test_what_is_not_tried_is_tried_with_a_newer_torch() -> None:
-    """Such a row cannot be seen to be out of date, so it has an end."""
     assert lacking(Row("send_recv", "copy", "float32"), "gloo", "cuda", "3.0.0") is None
 
 
@@ -59,7 +54,6 @@ def test_what_is_not_tried_is_tried_with_a_newer_torch() -> None:
     ],
 )
 def test_a_broken_rule_is_refused(text: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The sentence names the key and what is allowed."""
     whole = '[[lacks]]\nbackends = ["gloo"]\ncollectives = ["*"]\nsays = "no"\n' + text
     path = tmp_path / "collectives.toml"
     path.write_text(whole + ("" if "reason" in text else 'reason = "because"\n'))

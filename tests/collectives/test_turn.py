@@ -30,7 +30,6 @@ def answer(turn: SimpleNamespace) -> None:
 @pytest.mark.parametrize("layout", ["own", "offset", "strided", "transposed"])
 @pytest.mark.parametrize("name", ["all_reduce", "broadcast", "all_gather", "all_to_all", "reduce_scatter"])
 def test_a_right_result_has_no_fault(name: str, layout: str) -> None:
-    """In every layout, in place or not."""
     turn = turn_of(name, "sum" if COLLECTIVES[name].reduces else "copy", layout=layout)
     assert fault(turn, COLLECTIVES[name]) is not None
     answer(turn)
@@ -38,7 +37,6 @@ def test_a_right_result_has_no_fault(name: str, layout: str) -> None:
 
 
 def test_the_first_wrong_number_is_told() -> None:
-    """Place, what is there, what must be, and how many are wrong."""
     turn = turn_of("all_gather")
     answer(turn)
     exact = turn.expected[1][5:].clone()
@@ -74,7 +72,6 @@ def spoil_between(turn: SimpleNamespace) -> None:
     ],
 )
 def test_what_must_not_change_is_compared(spoil: Callable[[SimpleNamespace], None], layout: str, what: str) -> None:
-    """A right result does not excuse damage elsewhere."""
     turn = turn_of("all_gather", layout=layout)
     answer(turn)
     spoil(turn)
@@ -87,12 +84,10 @@ def test_what_must_not_change_is_compared(spoil: Callable[[SimpleNamespace], Non
     [(0.0, -0.0, False), (float("nan"), float("nan"), True), (1.0, 1.0 + 2**-23, False)],
 )
 def test_floats_are_compared_bit_by_bit(right: float, wrong: float, alike: bool) -> None:
-    """Minus zero is not zero, NaN is itself, and one unit in the last place counts."""
     assert torch.equal(bits(torch.tensor([right])), bits(torch.tensor([wrong]))) is alike
 
 
 def test_a_truth_value_that_is_two_is_told_as_its_byte() -> None:
-    """It prints as True and misbehaves."""
     turn = turn_of("all_reduce", "sum", "bool")
     answer(turn)
     place = int(turn.expected[0].nonzero()[0])
@@ -102,7 +97,6 @@ def test_a_truth_value_that_is_two_is_told_as_its_byte() -> None:
 
 
 def test_a_rank_that_gets_nothing_has_nothing_to_compare_but_its_memory() -> None:
-    """After a reduce, only the root's tensor is defined; memory beside it is guarded everywhere."""
     turn = turn_of("reduce", "sum")
     turn.mine[0][0] = 1e9
     assert fault(turn, COLLECTIVES["reduce"]) is None
@@ -111,7 +105,6 @@ def test_a_rank_that_gets_nothing_has_nothing_to_compare_but_its_memory() -> Non
 
 
 def test_uneven_parts_have_the_sizes_that_the_call_is_told() -> None:
-    """What a rank sends to a peer is as long as what that peer expects of it."""
     turns = [
         prepare(Case("all_to_all_single", "copy", "int64", 7, 0, (0, 1, 2), 0, uneven=True), one, index, CPU, None)
         for one in [COLLECTIVES["all_to_all_single"]]
@@ -125,14 +118,12 @@ def test_uneven_parts_have_the_sizes_that_the_call_is_told() -> None:
 
 @pytest.mark.parametrize("name", ["all_gather_into_tensor", "reduce_scatter_tensor"])
 def test_tensors_without_dimensions_are_stacked(name: str) -> None:
-    """The whole has one dimension, a part none (torch documents both forms)."""
     turn = turn_of(name, "sum" if COLLECTIVES[name].reduces else "copy", count=-1)
     shapes = turn.mine[0].shape, turn.out[0].shape
     assert shapes == {"all_gather_into_tensor": ((), (2,)), "reduce_scatter_tensor": ((2,), ())}[name]
 
 
 def test_peers_are_ranks_and_the_root_is_one_of_them() -> None:
-    """In a sub-group the root is told as a rank of the world, and data are those of the ranks in it."""
     case = Case("broadcast", "copy", "int32", 4, 0, (1, 3), 1)
     turn = prepare(case, COLLECTIVES["broadcast"], 0, CPU, None)
     own = prepare(Case("broadcast", "copy", "int32", 4, 0, (0, 1, 2, 3), 3), COLLECTIVES["broadcast"], 3, CPU, None)
@@ -140,7 +131,6 @@ def test_peers_are_ranks_and_the_root_is_one_of_them() -> None:
 
 
 def test_everything_that_a_call_returns_is_waited_for() -> None:
-    """One work, several, or none."""
     waited: list[int] = []
     works = [SimpleNamespace(wait=lambda number=number: waited.append(number)) for number in range(3)]
     for returned in (works[0], works[1:], None):

@@ -8,7 +8,6 @@ from stackproof import cli
 
 
 def test_stdout_is_the_file(capsys: pytest.CaptureFixture[str]) -> None:
-    """A comment, then a pin a line; what is to be known besides goes to stderr."""
     assert cli.main(["constraints", "cpu"]) == 0
     head, *pins = capsys.readouterr().out.splitlines()
     assert head.startswith("# cpu: ")
@@ -17,6 +16,5 @@ def test_stdout_is_the_file(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_an_unknown_stack_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    """With the name that was probably meant."""
     assert cli.main(["constraints", "dcuu"]) == 2
     assert "did you mean 'dcu'?" in capsys.readouterr().err

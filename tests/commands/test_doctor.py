@@ -41,7 +41,6 @@ def only(folder: Path, *names: str) -> Path:
 
 
 def test_a_bare_python_is_enough(checkout: Path, tmp_path: Path) -> None:
-    """No torch, no rich, no pytest: packaging, and tomli before Python 3.11, are all it needs."""
     python = fakes.venv(tmp_path / "bare")
     borrowed = only(tmp_path / "borrowed", "packaging", "tomli")
     ended = doctor(checkout, "--stack", "tiny", python=str(python), path=str(borrowed))
@@ -51,7 +50,6 @@ def test_a_bare_python_is_enough(checkout: Path, tmp_path: Path) -> None:
 
 
 def test_what_is_not_installed_is_a_sentence(checkout: Path, tmp_path: Path) -> None:
-    """Without packaging it says which package, and how to get it for this very Python."""
     python = fakes.venv(tmp_path / "bare")
     ended = doctor(checkout, python=str(python), path=str(only(tmp_path / "borrowed", "tomli")))
     assert ended.returncode == 2
@@ -60,7 +58,6 @@ def test_what_is_not_installed_is_a_sentence(checkout: Path, tmp_path: Path) -> 
 
 
 def test_a_stack_that_is_not_here_is_exit_code_1(checkout: Path) -> None:
-    """Named, its absence is the problem; not named, it is none."""
     named = doctor(checkout, "--stack", "card")
     assert named.returncode == 1
     assert "problem  cards: this host has no stack 'card': it lacks a card that nobody has" in named.stdout
@@ -68,7 +65,6 @@ def test_a_stack_that_is_not_here_is_exit_code_1(checkout: Path) -> None:
 
 
 def test_a_bad_variable_is_exit_code_1(checkout: Path) -> None:
-    """Zero threads are a problem on any host."""
     ended = doctor(checkout, OMP_NUM_THREADS="0")
     assert ended.returncode == 1
     assert "OMP_NUM_THREADS='0' is not a number of threads" in ended.stdout
@@ -76,7 +72,6 @@ def test_a_bad_variable_is_exit_code_1(checkout: Path) -> None:
 
 
 def test_json_on_its_own_and_in_a_file(checkout: Path, tmp_path: Path) -> None:
-    """Without a file the object is all that is printed; with one the text is printed too."""
     whole = json.loads(doctor(checkout, "--json").stdout)
     assert (whole["schema"], whole["present"]) == ("stackproof.doctor/2", ["tiny"])
     path = tmp_path / "out.json"
@@ -87,7 +82,6 @@ def test_json_on_its_own_and_in_a_file(checkout: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("place", ["/nonexistent/folder/x.json", "/"])
 def test_a_file_that_cannot_be_written(checkout: Path, place: str) -> None:
-    """One sentence with the name, exit code 2."""
     ended = doctor(checkout, "--json", place)
     assert ended.returncode == 2
     assert place in ended.stderr
@@ -95,7 +89,6 @@ def test_a_file_that_cannot_be_written(checkout: Path, place: str) -> None:
 
 
 def test_the_report_is_one_block(checkout: Path) -> None:
-    """Nothing stands before or after the fence."""
     lines = doctor(
         checkout, "--report", HOME="/home/grace", USER="grace", NCCL_TOPO_FILE="/home/grace/t"
     ).stdout.splitlines()
@@ -105,5 +98,4 @@ def test_the_report_is_one_block(checkout: Path) -> None:
 
 
 def test_no_colour_in_a_pipe(checkout: Path) -> None:
-    """Escapes are for terminals."""
     assert "\x1b" not in doctor(checkout).stdout

@@ -26,7 +26,6 @@ from stackproof.record.records import Check, Figure, Record, Verdict
 def test_what_makes_no_sense_is_refused(
     arguments: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """One sentence and exit code 2, before anything runs."""
     try:
         code = cli.main(["drill", "--results", str(tmp_path), *arguments])
     except SystemExit as left:  # argparse's own
@@ -38,8 +37,6 @@ def test_what_makes_no_sense_is_refused(
 def test_the_record_is_kept_and_the_exit_code_is_its_verdict(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One check per fault, in the project's own format."""
-
     def conducted(loaded: object, chosen: tuple[object, ...], *_: object) -> Record:
         facts: dict[str, Figure] = {"faults": len(chosen), "of": 100}
         checks = [Check("records/metric-missing", Verdict.FAILED, "NOT CAUGHT", 1.0)]
@@ -54,7 +51,6 @@ def test_the_record_is_kept_and_the_exit_code_is_its_verdict(
 
 
 def test_only_a_record_of_the_drill_is_gone_on_from(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Any other says nothing of faults."""
     path = tmp_path / "smoke.json"
     checks = [Check("smoke/a::b", Verdict.FAILED, "wrong", 1.0)]
     records.write(Record("smoke", "cpu", "2026-01-01T00:00:00+00:00", 1.0, Verdict.FAILED, checks=checks), path)
@@ -64,7 +60,6 @@ def test_only_a_record_of_the_drill_is_gone_on_from(tmp_path: Path, capsys: pyte
 
 @pytest.mark.slow
 def test_a_run_of_one_row_is_real(tmp_path: Path) -> None:
-    """A record that lacks a metric is refused by the real verb, and taken without the fault; the check is one of many uncovered."""
     out = tmp_path / "drill.json"
     cli.main(["drill", "--only", "metric-missing", "--results", str(tmp_path), "--json", str(out)])
     fault, clean, coverage = records.read(out).checks

@@ -18,7 +18,6 @@ def _said(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str
 def test_without_scipy_the_session_is_named(
     verb: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A stack's environment has no scipy; one sentence says where it is."""
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     code, said = _said(capsys, verb, "--stack", "cpu")
     assert code == 2

@@ -23,7 +23,6 @@ _GATE = ("gate", "--command", "python x.py")
 def test_its_flags_need_a_command(
     arguments: tuple[str, ...], sentence: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Exit code 2 and the way out; scipy or not."""
     assert cli.main(arguments) == 2
     assert sentence in capsys.readouterr().err
 
@@ -48,6 +47,5 @@ def test_its_flags_need_a_command(
 def test_slips_are_refused_in_one_sentence(
     arguments: tuple[str, ...], sentence: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """Exit code 2, the thing, the remedy."""
     assert cli.main([*arguments, "--results", str(tmp_path)]) == 2
     assert sentence in capsys.readouterr().err

@@ -14,7 +14,6 @@ from ..history import making
 
 
 def test_history_prints_rates(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Of the folders that are named, and of one stack if it is."""
     store.append(making.record(0), tmp_path / "records")
     assert cli.main(["history", "--results", str(tmp_path / "records")]) == 0
     assert "TFLOP/s" in capsys.readouterr().out
@@ -23,7 +22,6 @@ def test_history_prints_rates(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 
 
 def test_an_unknown_stack_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    """With the nearest name."""
     assert cli.main(["history", "--stack", "cudaa"]) == 2
     assert "did you mean 'cuda'" in capsys.readouterr().err
 
@@ -31,7 +29,6 @@ def test_an_unknown_stack_is_refused(capsys: pytest.CaptureFixture[str]) -> None
 def test_admit_copies_and_says_where(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The runner commits what it prints; a refusal is exit code 2."""
     from stackproof.history import timeline
 
     monkeypatch.setattr(timeline.admit, "__defaults__", (tmp_path / "published", None))
@@ -47,7 +44,6 @@ def test_admit_copies_and_says_where(
 def test_asv_that_is_not_installed_is_a_sentence(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It names the session that has it."""
     monkeypatch.setitem(sys.modules, "asv", None)
     assert cli.main(["asv", "publish"]) == 2
     assert "use `nox -s NAME-asv -- ...`" in capsys.readouterr().err

@@ -12,7 +12,6 @@ from stackproof.commands.init import FILES
 
 
 def test_it_writes_what_the_example_has(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Byte for byte; the next command is told."""
     assert cli.main(["init", str(tmp_path / "new" / "mine")]) == 0
     for name in FILES:
         assert (tmp_path / "new" / "mine" / name).read_bytes() == (EXAMPLE / name).read_bytes()
@@ -21,7 +20,6 @@ def test_it_writes_what_the_example_has(tmp_path: Path, capsys: pytest.CaptureFi
 
 
 def test_what_git_ignores_already_is_left(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A folder may be a repository; what belongs into its file is said."""
     (tmp_path / ".gitignore").write_text("data/\n", encoding="utf-8")
     assert cli.main(["init", str(tmp_path)]) == 0
     assert (tmp_path / ".gitignore").read_text(encoding="utf-8") == "data/\n"
@@ -31,7 +29,6 @@ def test_what_git_ignores_already_is_left(tmp_path: Path, capsys: pytest.Capture
 def test_no_name_is_no_folder(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An empty variable of a script must not fill the folder that it stands in."""
     monkeypatch.chdir(tmp_path)
     for name in ("", " "):
         with pytest.raises(SystemExit) as ended:
@@ -42,7 +39,6 @@ def test_no_name_is_no_folder(
 
 @pytest.mark.parametrize("name", FILES)
 def test_it_overwrites_nothing(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """One file that is there is enough, and none of the others is written."""
     (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).write_text("mine\n", encoding="utf-8")
     assert cli.main(["init", str(tmp_path)]) == 2
@@ -51,12 +47,10 @@ def test_it_overwrites_nothing(name: str, tmp_path: Path, capsys: pytest.Capture
 
 
 def test_a_file_in_the_way_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """As everywhere."""
     (tmp_path / "file").write_text("", encoding="utf-8")
     assert cli.main(["init", str(tmp_path / "file")]) == 2
     assert "cannot be written" in capsys.readouterr().err
 
 
 def test_the_readme_is_short() -> None:
-    """Ten lines at most: it is read before anything works."""
     assert len((EXAMPLE / "README.md").read_text(encoding="utf-8").splitlines()) <= 10

@@ -31,7 +31,6 @@ def become(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 def test_all_are_built_and_the_command_goes_on_in_the_first(cpu: Stack, become: list[Any]) -> None:
-    """The words stay in their order, and only ours goes."""
     locked.again([cpu, replace(cpu, name="other")], ["smoke", "--locked", "--stack", "cpu", "--only", "a b"])
     words = ["/env/cpu", "-m", "stackproof", "smoke", "--stack", "cpu", "--only", "a b"]
     assert become == ["cpu", "other", ("/env/cpu", words)]
@@ -40,8 +39,6 @@ def test_all_are_built_and_the_command_goes_on_in_the_first(cpu: Stack, become: 
 def test_what_the_host_lacks_is_refused_before_anything_is_built(
     cpu: Stack, become: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The refusal goes to the caller, and this process stays what it is."""
-
     def lacking(stack: Stack) -> Stack:
         raise StackUnavailableError(f"{stack.name} is not here")
 

@@ -17,7 +17,6 @@ HOSTILE = "rank 1 failed in 'step 3': ValueError: \x1b[2J\u202egnp\nPASSED  cpu:
 def test_a_rank_shows_what_a_program_raised_as_text(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """No escape sequence, no mark of direction, and no further line that could pass for a verdict of ours."""
     told = join.RankResult(Placement("torchrun", 1, 2, 1, 2), Verdict.FAILED, HOSTILE)
     monkeypatch.setattr(join, "take_part", lambda wanted: told)
     assert cli.main(["ranks", "--stack", "cpu", "--folder", str(tmp_path)]) == 1

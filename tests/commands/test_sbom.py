@@ -10,7 +10,6 @@ from stackproof import cli
 
 
 def test_stdout_is_the_bill(capsys: pytest.CaptureFixture[str]) -> None:
-    """All packages of the lock, those of this environment with a licence; what is not known is counted."""
     assert cli.main(["sbom", "dcu"]) == 0
     said = capsys.readouterr()
     made = json.loads(said.out)
@@ -21,7 +20,6 @@ def test_stdout_is_the_bill(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_why_a_licence_is_not_known_is_said_of_each(capsys: pytest.CaptureFixture[str]) -> None:
-    """To build an environment is no remedy for what is for other platforms, or declares none."""
     assert cli.main(["sbom", "cpu", "--licences"]) == 0
     rows = capsys.readouterr().err.removeprefix("stackproof: ").strip().split("; ")
     assert next(row for row in rows if "colorama" in row).endswith(
@@ -34,7 +32,6 @@ def test_why_a_licence_is_not_known_is_said_of_each(capsys: pytest.CaptureFixtur
 
 
 def test_a_line_for_each_licence(capsys: pytest.CaptureFixture[str]) -> None:
-    """For people: which packages are under which licence."""
     assert cli.main(["sbom", "cpu", "--licences"]) == 0
     rows = dict(line.split(": ", 1) for line in capsys.readouterr().out.splitlines())
     assert "ultralytics" in rows["AGPL-3.0"].split(", ")
@@ -42,6 +39,5 @@ def test_a_line_for_each_licence(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_an_unknown_stack_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    """With the name that was probably meant."""
     assert cli.main(["sbom", "dcuu"]) == 2
     assert "did you mean 'dcu'?" in capsys.readouterr().err

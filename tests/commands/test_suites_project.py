@@ -28,7 +28,6 @@ def run(words: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.slow
 def test_four_kinds_of_models_pass(tmp_path: Path) -> None:
-    """Reference, steps, evaluation and repetition of each; the record says which file each came from."""
     only = [word for name in FOUR for word in ("--only", f"models/*[[]{name}]")]
     words = ["verify", "--stack", "cpu", "--suite", "models", "--project", str(EXAMPLE), *only]
     ended = run([*words, "--json", str(tmp_path / "record.json"), "--results", str(tmp_path)], tmp_path)
@@ -44,7 +43,6 @@ def test_four_kinds_of_models_pass(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_four_kinds_of_models_train_over_ranks(tmp_path: Path) -> None:
-    """A project's models that take part in `data-parallel`: gradients are those of one process, and ranks end bit-equal."""
     shutil.copytree(EXAMPLE, tmp_path / "project")
     for path in (tmp_path / "project" / "workloads").glob("*.py"):
         text = path.read_text(encoding="utf-8") + "\nfrom dataclasses import replace\n"
@@ -63,7 +61,6 @@ def test_four_kinds_of_models_train_over_ranks(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FOUR)
 def test_the_presets_that_cards_run_can_be_built(name: str) -> None:
-    """In full, with as many numbers as its own users would train, and a loss of its batch that is a number."""
     words = [sys.executable, "-c", BUILD, str(EXAMPLE), name]
     ended = subprocess.run(words, env={**os.environ, "PYTHONPATH": str(ROOT / "src")}, capture_output=True, text=True)
     assert ended.returncode == 0, ended.stderr
@@ -124,7 +121,6 @@ WORKLOADS = (Letters(),)
 
 @pytest.mark.slow
 def test_a_model_without_layers_is_judged_by_its_products(tmp_path: Path) -> None:
-    """An embedding, recurrent layers and `F.linear`: autocast is seen where no nn.Linear tells it, and seen to be off."""
     (tmp_path / "workloads").mkdir()
     (tmp_path / "workloads" / "tied.py").write_text(TIED, encoding="utf-8")
     (tmp_path / "stackproof.toml").write_text("", encoding="utf-8")
@@ -146,7 +142,6 @@ def test_a_model_without_layers_is_judged_by_its_products(tmp_path: Path) -> Non
 
 @pytest.mark.slow
 def test_a_suite_of_its_own_runs_and_is_counted(tmp_path: Path) -> None:
-    """Its check passes under our settings; without a manifest the run says that nobody would miss it, with one it is missed."""
     (tmp_path / "stackproof.toml").write_text("", encoding="utf-8")
     suite = tmp_path / "suites" / "mine"
     suite.mkdir(parents=True)
@@ -176,7 +171,6 @@ def test_a_suite_of_its_own_runs_and_is_counted(tmp_path: Path) -> None:
 def test_a_folder_that_is_no_project_is_refused(
     words: list[str], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Wherever the option stands: one sentence, exit code 2."""
     monkeypatch.setenv("STACKPROOF_PROJECT", "")
     (tmp_path / "stackproof.toml").write_text("", encoding="utf-8")
     (tmp_path / "workloads").mkdir()
@@ -187,7 +181,6 @@ def test_a_folder_that_is_no_project_is_refused(
 def test_a_broken_file_is_one_sentence_for_every_verb(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Found upward; what stands behind `--` is somebody else's."""
     monkeypatch.setenv("STACKPROOF_PROJECT", "")
     monkeypatch.delenv("STACKPROOF_PROJECT")
     (tmp_path / "stackproof.toml").write_text("worklods = 3\n", encoding="utf-8")

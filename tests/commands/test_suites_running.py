@@ -23,7 +23,6 @@ from stackproof.runner.suites import of_verb
 def test_a_training_set_that_cannot_be_read_is_exit_code_2(
     arguments: list[str], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Before anything is run, with the file and the remedy."""
     results = ["--results", str(tmp_path / "results")]
     assert cli.main(["verify", "--stack", "cpu", *arguments, *results]) == 2
     said = capsys.readouterr().err
@@ -45,12 +44,10 @@ def test_a_training_set_that_cannot_be_read_is_exit_code_2(
 def test_suites_are_chosen_by_name_or_all_at_once(
     arguments: list[str], suites: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """A rehearsal is a smoke run unless more is asked for."""
     assert planned(monkeypatch, tmp_path, *arguments).suites == suites
 
 
 def test_a_training_set_is_handed_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """By its full path, because checks run elsewhere."""
     monkeypatch.chdir(Path(__file__).parent)
     request = planned(monkeypatch, tmp_path, "verify", "--suite", "data", "--dataset", Path(__file__).name)
     assert request.dataset == __file__
@@ -72,7 +69,6 @@ def planned(monkeypatch: pytest.MonkeyPatch, folder: Path, *arguments: str) -> R
 
 
 def test_no_stack_is_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
-    """Only a replay needs no stack; without one the sentence says which there are."""
     assert cli.main(["smoke"]) == 2
     assert "which stack? add --stack with one of: cpu, cpu-ipex, cuda" in capsys.readouterr().err
 
@@ -93,7 +89,6 @@ def test_no_stack_is_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
 def test_bad_device_string_is_exit_code_2(
     device: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Refused in one sentence before anything is run or written."""
     code = cli.main(["smoke", "--stack", "cpu", "--device", device, "--results", str(tmp_path / "results")])
     out, err = capsys.readouterr()
     assert (code, out) == (2, "")

@@ -17,7 +17,6 @@ from stackproof.record import records, typed
 def test_unknown_profile_is_refused_before_the_run(
     verb: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With the nearest and all that there are; nothing is measured or written."""
     code = cli.main([verb, "--stack", "cpu", "--profile", "fats", "--results", str(tmp_path / "results")])
     out, err = capsys.readouterr()
     assert (code, out) == (2, "")
@@ -48,7 +47,6 @@ def bench_record(tmp_path: Path) -> Path:
 def test_a_replayed_benchmark_shows_rates_draws_and_writes(
     bench_record: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """From the record alone, with nothing run: a table, two pictures, a page."""
     options = ["--replay", str(bench_record), "--plots", str(tmp_path / "plots"), "--page", str(tmp_path / "page.md")]
     options += ["--markdown", str(tmp_path / "comment.md")]
     assert cli.main(["bench", *options]) == 0
@@ -65,7 +63,6 @@ def test_a_replayed_benchmark_shows_rates_draws_and_writes(
 def test_a_replay_is_of_what_it_is_asked_for(
     bench_record: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Another verb's record or another stack's is no answer; `verify` shows any, and the record is written where it is asked for."""
     assert cli.main(["smoke", "--replay", str(bench_record)]) == 2
     assert "is a record of `bench`, not of `smoke`; `verify --replay` shows any" in capsys.readouterr().err
     assert cli.main(["bench", "--stack", "xpu", "--replay", str(bench_record)]) == 2
@@ -84,7 +81,6 @@ def test_a_replay_is_of_what_it_is_asked_for(
     ],
 )
 def test_subjects_are_chosen_by_their_names(verb: str, given: str, meant: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A bare name is a subject's, or a pair's; a whole check's name stays what it is."""
     chosen: list[list[str]] = []
 
     def run(options: argparse.Namespace, **_: object) -> int:

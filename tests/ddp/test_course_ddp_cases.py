@@ -33,7 +33,6 @@ def broken(rank: Rank) -> dict[str, Any]:
 
 
 def test_what_every_rank_refuses_does_not_end_the_others(alone: Rank) -> None:
-    """The refusal is the case's result in one line, and later cases run."""
     results = course.conduct(alone, {"first": fine, "second": broken, "third": fine})
     assert {"error": "NotImplementedError: not for this device"} == results["second"]
     assert {"answer": 42} == results["first"] == results["third"]
@@ -41,7 +40,6 @@ def test_what_every_rank_refuses_does_not_end_the_others(alone: Rank) -> None:
 
 
 def test_what_one_rank_raises_ends_the_launch(alone: Rank, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another rank that is done, or waits and says nothing, was not refused: the rank that raised is the cause."""
     together = Rank(0, 2, alone.device, "gloo", 0.1, {}, alone.folder)
     monkeypatch.setattr(course, "_PATIENCE", course.timedelta(seconds=0.2))
     with pytest.raises(NotImplementedError):
@@ -54,7 +52,6 @@ def test_what_one_rank_raises_ends_the_launch(alone: Rank, monkeypatch: pytest.M
 
 
 def test_tensors_are_kept_wide(alone: Rank) -> None:
-    """What checks read is float64 on the CPU, by case and rank."""
     course.keep(alone, "case", {"weight": torch.ones(3, dtype=torch.bfloat16)})
     kept = torch.load(alone.folder / "case.rank0.pt", weights_only=True)
     assert torch.equal(torch.ones(3, dtype=torch.float64), kept["weight"])

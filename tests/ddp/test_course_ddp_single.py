@@ -17,7 +17,6 @@ SEED = 7
 @pytest.mark.slow
 @pytest.mark.parametrize("world", [2, 4])
 def test_shares_are_those_of_the_whole(world: int) -> None:
-    """The ranks' parts, in order, are the pictures of the one process, and two at least are left for each rank."""
     course = plan().course("yolov8n")
     parts = [shard("yolov8n", CPU, torch.float32, SEED, rank, world).batches[0]["img"] for rank in range(world)]
     job = whole(course, CPU, torch.float32, SEED, world)
@@ -27,14 +26,12 @@ def test_shares_are_those_of_the_whole(world: int) -> None:
 
 
 def test_the_batch_grows_with_the_ranks() -> None:
-    """Two ranks share the tiny batch, eight share four of them."""
     assert [1, 2, 4] == [scale_of(world) for world in (2, 4, 8)]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("world", [2, 4])
 def test_the_mean_of_the_parts_is_the_gradient_of_the_whole(world: int) -> None:
-    """In float64 the classifier's gradient is the mean of the ranks' gradients to the last bits."""
     course = plan().course("classifier")
     exact = outcome(course, torch.float64, SEED, world).gradients
     parts = [shard("classifier", CPU, torch.float64, SEED, rank, world).observe().gradients for rank in range(world)]
@@ -44,7 +41,6 @@ def test_the_mean_of_the_parts_is_the_gradient_of_the_whole(world: int) -> None:
 
 
 def test_the_curve_is_that_of_the_steps() -> None:
-    """It has as many losses as the table says, falls, and is the same again."""
     course = plan().course("classifier")
     found = curve(course, torch.float32, SEED, 2)
     assert course.steps == len(found)
@@ -55,7 +51,6 @@ def test_the_curve_is_that_of_the_steps() -> None:
 
 @pytest.mark.slow
 def test_synchronised_statistics_are_those_of_the_global_batch() -> None:
-    """The gradients are those of one forward over all pictures with the sum of the parts' losses, and not those of separate statistics."""
     course = plan().course("yolov8n")
     found = synchronised(course, torch.float32, SEED, 2)
     job = whole(course, CPU, torch.float32, SEED, 2)

@@ -24,7 +24,6 @@ def changed(tmp_path: Path, old: str, new: str) -> Path:
 
 
 def test_the_table_names_workloads_that_exist() -> None:
-    """Every course and the trial are of known workloads."""
     found = plan()
     assert {course.workload for course in found.courses} | {found.trial.workload} <= set(names())
     assert found.course("classifier").whole_batch
@@ -32,7 +31,6 @@ def test_the_table_names_workloads_that_exist() -> None:
 
 
 def test_workloads_of_others_have_a_course_where_they_ask_for_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those that take part over ranks, in turn and without a loss that must fall; ours stay the table's."""
     assert others.__wrapped__() == ()
     monkeypatch.setenv(projects.VARIABLE, str(EXAMPLE))
     projects.current.cache_clear()
@@ -50,12 +48,10 @@ def test_workloads_of_others_have_a_course_where_they_ask_for_one(monkeypatch: p
 
 
 def test_too_few_seeds_are_refused(tmp_path: Path) -> None:
-    """Seven trainings say nothing of the next one."""
     with pytest.raises(Refusal, match=r"convergence.toml: 'equivalence.seeds' is 7; eight at least"):
         plan(changed(tmp_path, "seeds = 16", "seeds = 7"))
 
 
 def test_a_row_without_its_reason_is_refused(tmp_path: Path) -> None:
-    """Numbers that nobody can explain are not kept."""
     with pytest.raises(Refusal, match="reason' is missing"):
         plan(changed(tmp_path, "reason =", "because ="))

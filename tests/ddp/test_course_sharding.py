@@ -24,7 +24,6 @@ def alone(tmp_path: Path) -> Any:
 
 
 def test_layers_of_a_list_are_blocks() -> None:
-    """A model with a list of layers is sharded layer by layer; another by its own children that have parameters."""
     layers = [nn.Linear(2, 2), nn.Linear(2, 2)]
     listed = nn.ModuleDict({"head": nn.Linear(2, 2), "layers": nn.ModuleList(layers)})
     assert layers == course._blocks(listed)
@@ -33,7 +32,6 @@ def test_layers_of_a_list_are_blocks() -> None:
 
 
 def test_one_rank_keeps_all_and_steps_as_ddp_does(alone: Rank) -> None:
-    """With nothing to share, both steps leave the same parameters, and every gradient is kept whole."""
     assert {"share": 1.0} == course.cases(["classifier"])["sharded-classifier"](alone)
     replicated, sharded, gradients = (
         torch.load(alone.folder / f"{case}-classifier.rank0.pt", weights_only=True)

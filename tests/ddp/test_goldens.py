@@ -36,69 +36,57 @@ def refused(where: Path, old: str, new: str) -> str:
 
 
 def test_a_golden_comes_back_as_it_was(where: Path) -> None:
-    """Settings, origin and every loss survive the file."""
     assert goldens.Golden(SETTING, SEEN, LOSSES) == goldens.load(where, SETTING, "")
 
 
 @pytest.mark.parametrize("word", ["TODO", "nan", "<loss>", "...", "inf", "-1.0", ""])
 def test_a_loss_that_was_not_seen_is_refused(where: Path, word: str) -> None:
-    """A placeholder in place of a number is named with its line."""
     assert "classifier.txt:14: " in refused(where, "1.1\n", f"{word}\n")
 
 
 @pytest.mark.parametrize("word", ["TODO", "<date>", "{{made}}", "???"])
 def test_an_origin_that_was_not_seen_is_refused(where: Path, word: str) -> None:
-    """Where the curve comes from must be filled in as well."""
     assert "is a placeholder" in refused(where, "2026-11-20", word)
 
 
 def test_a_missing_fact_is_refused(where: Path) -> None:
-    """A golden without its origin is none."""
     assert "'backend' is missing" in refused(where, "backend = gloo\n", "")
 
 
 def test_zeros_are_refused(where: Path) -> None:
-    """A loss that is exactly 0 is no result of a training."""
     assert "its losses are placeholders" in refused(where, "1.1\n", "0.0\n")
 
 
 def test_one_value_throughout_is_refused(tmp_path: Path) -> None:
-    """A curve that does not move was typed, or nothing was trained: it is not even written."""
     with pytest.raises(Refusal, match="its losses are placeholders: 1, 1, 1"):
         goldens.save(tmp_path / "flat.txt", goldens.Golden(SETTING, SEEN, (1.0, 1.0, 1.0)))
     assert not (tmp_path / "flat.txt").exists()
 
 
 def test_missing_losses_are_refused(where: Path) -> None:
-    """A curve that was cut off is not compared."""
     assert "holds 2 losses and says steps = 3" in refused(where, "1.1\n", "")
 
 
 def test_other_settings_are_refused(where: Path) -> None:
-    """A curve of another seed or number of ranks says nothing of this run."""
     assert "was made with ranks = 4, and the run has 2" in refused(where, "ranks = 2", "ranks = 4")
 
 
 def test_something_else_is_refused(where: Path) -> None:
-    """A file that is no golden says what its first line must be."""
     assert "is not a golden: its first line must be" in refused(where, "# stackproof", "# other")
 
 
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:
-    """A file that cannot be read says so."""
     with pytest.raises(Refusal, match=r"none.txt: cannot be read .*; make it"):
         goldens.load(tmp_path / "none.txt", SETTING, "make it")
 
 
 def test_a_rehearsal_has_goldens_of_its_own() -> None:
-    """What a stack gives on the CPU is not kept as what its card gives."""
     dcu = stacks.load("dcu")
     assert goldens.path(dcu, "classifier") != goldens.path(dcu.rehearse(), "classifier")
     assert "dcu rehearsed" == goldens.setting(dcu.rehearse(), "classifier", "tiny", 7, 2, 3)["stack"]
 
 
 def test_only_curves_that_passed_are_collected(where: Path, tmp_path: Path) -> None:
-    """The exporter keeps what agreed with float64, under the stack's name, and nothing else of the run."""
     run = tmp_path / "run" / "stage-0" / "goldens" / "cpu"
     for name in ("classifier", "yolov8n"):
         goldens.save(run / f"{name}.txt", goldens.Golden({**SETTING, "workload": name}, SEEN, LOSSES))
@@ -111,7 +99,6 @@ def test_only_curves_that_passed_are_collected(where: Path, tmp_path: Path) -> N
     "path", sorted(goldens.FOLDER.rglob("*.txt")), ids=lambda path: f"{path.parent.name}/{path.stem}"
 )
 def test_the_goldens_of_this_repository_are_whole(path: Path) -> None:
-    """Every file is where its own settings say, and falls."""
     golden = goldens._parsed(path, path.read_text().splitlines())
     goldens.load(path, golden.setting, "")
     assert path.stem == golden.setting["workload"]

@@ -10,7 +10,6 @@ from stackproof.device.devices import HOST
 
 @pytest.mark.parametrize("world", [2, 4])
 def test_the_ranks_parts_of_a_step_are_its_batch(world: int) -> None:
-    """In every step of every epoch, whatever the sampler does inside, the parts make up the global batch."""
     steps = list(zip(*(of_rank(rank, world, 5) for rank in range(world)), strict=True))
     batches = list(of_one(world, 5))
     assert len(steps) == len(batches)
@@ -20,7 +19,6 @@ def test_the_ranks_parts_of_a_step_are_its_batch(world: int) -> None:
 
 
 def test_an_epoch_has_every_picture_once() -> None:
-    """The batches of the first epoch are the pool, and the second epoch has another order."""
     batches = list(of_one(2, 5))
     first = [index for batch in batches[:4] for index in batch]
     assert list(range(pictures(2))) == sorted(first)
@@ -28,6 +26,5 @@ def test_an_epoch_has_every_picture_once() -> None:
 
 
 def test_a_seed_gives_one_loss() -> None:
-    """The same seed ends in the same bits, another seed elsewhere."""
     assert single(HOST, 5, 2) == single(HOST, 5, 2)
     assert single(HOST, 5, 2) != single(HOST, 6, 2)

@@ -31,7 +31,6 @@ def alone(tmp_path: Path) -> Any:
 
 
 def test_a_rank_returns_its_evidence(alone: Rank) -> None:
-    """Losses of every step, a digest of the parameters, spans of all-reduces, and gradients in a file."""
     evidence = smoke.train(alone)
     assert (3, 64) == (len(evidence["losses"]), len(evidence["digest"]))
     assert evidence["all_reduce"]["wrong"] == 0
@@ -41,5 +40,4 @@ def test_a_rank_returns_its_evidence(alone: Rank) -> None:
 
 
 def test_the_same_seed_gives_the_same_bits(alone: Rank) -> None:
-    """Two trainings from one seed end in the same parameters."""
     assert smoke.train(alone)["digest"] == smoke.train(alone)["digest"]

@@ -19,7 +19,6 @@ def cards(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(("text", "index"), [("xpu", 0), ("xpu:0", 0), ("xpu:1", 1)])
 def test_a_device_string_names_one_card(cards: None, text: str, index: int) -> None:
-    """A type alone is its first card; an index is that card."""
     assert devices.parse(text, "xpu").torch == torch.device("xpu", index)
 
 
@@ -42,14 +41,12 @@ def test_a_device_string_names_one_card(cards: None, text: str, index: int) -> N
     ],
 )
 def test_anything_else_is_refused_with_its_own_sentence(cards: None, text: str, words: str) -> None:
-    """What silently meant card 0 for the first users (docs/users-reports.md A2) is refused by name."""
     with pytest.raises(Refusal) as refusal:
         devices.parse(text, "xpu")
     assert words in str(refusal.value)
 
 
 def test_no_device_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A type without a visible card has no default."""
     monkeypatch.setattr(torch, "get_device_module", lambda kind: SimpleNamespace(device_count=lambda: 0))
     with pytest.raises(StackUnavailableError, match="sees no 'xpu' device"):
         devices.default("xpu")
@@ -58,8 +55,6 @@ def test_no_device_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_driver_that_cannot_be_asked_is_not_called_absent(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What torch said is told: it is the cause, and "no device" is not (docs/users-reports.md C4)."""
-
     def ask() -> int:
         raise NameError("name 'amdsmi' is not defined")
 
@@ -69,19 +64,16 @@ def test_a_driver_that_cannot_be_asked_is_not_called_absent(monkeypatch: pytest.
 
 
 def test_an_unknown_type_is_an_error_not_a_default() -> None:
-    """A typo in a stack does not become the CPU."""
     with pytest.raises(Refusal, match="there is no device type 'cupu'"):
         devices.count("cupu")
 
 
 def test_the_cpu_is_one_device() -> None:
-    """The CPU counts one, spells itself without an index, and may be written with it."""
     (host,) = devices.visible("cpu")
     assert (str(host), host.torch, host) == ("cpu", torch.device("cpu"), devices.parse("cpu:0", "cpu"))
 
 
 def test_only_the_seam_names_device_types() -> None:
-    """No module beside device.py compares with a device type."""
     from stackproof import ROOT
 
     words = [f'"{kind}"' for kind in ("cuda", "xpu", "hip")]
@@ -96,6 +88,5 @@ def test_only_the_seam_names_device_types() -> None:
 
 
 def test_a_registered_device_type_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A type that an extension registered with torch needs no line here."""
     monkeypatch.setattr(torch._C, "_get_privateuse1_backend_name", lambda: "npu")
     assert devices.kinds()["npu"] is devices.Accelerator

@@ -21,14 +21,12 @@ def gradients(factor: float = 1.0, rounded: torch.dtype = torch.bfloat16) -> dic
     ("factor", "ok"), [(1.0, True), (1.03, True), (1.2, False), (0.9, False), (-1.0, False), (float("nan"), False)]
 )
 def test_one_factor_is_seen(factor: float, ok: bool) -> None:
-    """What rounding does passes, a fifth too much does not, nor a turned sign or NaN."""
     exact = gradients(rounded=torch.float64)
     found = judge_each("llama3-8b-lora", gradients(factor), exact, gradients(), torch.bfloat16)
     assert len(found) == 2 and all(one.ok for one in found.values()) is ok
 
 
 def test_a_workload_without_a_row_is_anchored_by_the_cpu() -> None:
-    """Three times the CPU's own error, and no more than half of the gradient."""
     exact = gradients(rounded=torch.float64)
     assert judge_each("mine", gradients(), exact, gradients(), torch.bfloat16)[f"gradient of {NAME}"].ok
     assert not judge_each("mine", gradients(1.2), exact, gradients(), torch.bfloat16)[f"gradient of {NAME}"].ok
@@ -36,14 +34,12 @@ def test_a_workload_without_a_row_is_anchored_by_the_cpu() -> None:
 
 
 def test_roundings_cancel_in_a_factor() -> None:
-    """It is far below the error, so that its bound can be."""
     exact = gradients(rounded=torch.float64)[NAME]
     assert off(gradients()[NAME], exact) < 1e-4
     assert off(gradients(1.25)[NAME], exact) == pytest.approx(0.25, abs=1e-3)
 
 
 def test_every_row_speaks() -> None:
-    """Each has a workload of ours in mixed precision, and bounds a factor more tightly than a fifth somewhere."""
     known = {*taking_part("precision"), *taking_part("mixed"), "yolov8x"}
     assert all(set(row.workloads) <= known and row.reason for row in bounds())
     assert row_of("yolov8n", "model.0.bn.weight") is not row_of("yolov8n", "model.0.conv.weight")

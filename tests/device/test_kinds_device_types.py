@@ -59,26 +59,22 @@ def cards(monkeypatch: pytest.MonkeyPatch) -> FakeModule:
 
 
 def test_synchronize_waits_for_its_own_card(cards: FakeModule) -> None:
-    """Waiting for card 1 while card 0 is current waits for card 1, and card 0 stays current."""
     Accelerator("xpu", 1).synchronize()
     assert ([1], 0) == (cards.waited, cards.at)
 
 
 def test_current_is_restored_after_an_error(cards: FakeModule) -> None:
-    """The previous card is current again, also when the block raises."""
     with pytest.raises(ValueError, match="inside"), Accelerator("xpu", 1).current():
         raise ValueError("inside")
     assert cards.at == 0
 
 
 def test_memory_is_in_bytes_and_of_that_card(cards: FakeModule) -> None:
-    """Counters are those of the card asked, in bytes; without mem_get_info free is total less reserved."""
     memory = Accelerator("xpu", 1).memory()
     assert Memory(1 << 30, 2 << 30, 3 << 30, 6 << 30, 8 << 30) == memory
 
 
 def test_driver_has_every_name_that_is_there(cards: FakeModule) -> None:
-    """Versions that a build lacks are left out, not guessed."""
     facts = Accelerator("xpu", 0).driver()
     assert facts["properties.driver_version"] == "1.6.33578"
     assert "level zero" not in facts
@@ -95,14 +91,12 @@ def test_driver_has_every_name_that_is_there(cards: FakeModule) -> None:
 def test_a_card_is_told_apart_by_its_address_else_its_uuid(
     monkeypatch: pytest.MonkeyPatch, properties: dict[str, object], identity: str
 ) -> None:
-    """As lspci writes it; torch 2.4 on HIP knows neither. The CPU is one device and has none."""
     module = SimpleNamespace(get_device_properties=lambda index: SimpleNamespace(**properties))
     monkeypatch.setattr(torch, "get_device_module", lambda kind: module)
     assert (identity, "") == (Accelerator("cuda", 1).bus_id(), Host("cpu", 0).bus_id())
 
 
 def test_host_memory_follows_an_allocation() -> None:
-    """64 MiB that are written to appear in the process's memory."""
     host = Host("cpu", 0)
     before = host.memory().allocated
     block = torch.ones(16 << 20)

@@ -31,7 +31,6 @@ class Event:
 
 
 def test_the_host_stopwatch_measures_wall_time() -> None:
-    """Two marks are in order, and no further apart than a clock around them says."""
     watch, began = HostStopwatch(), time.perf_counter()
     watch.start()
     watch.stop()
@@ -39,7 +38,6 @@ def test_the_host_stopwatch_measures_wall_time() -> None:
 
 
 def test_event_time_is_in_seconds_on_its_own_card() -> None:
-    """Events are made and recorded with the card current, waited for before they are read, and answer in seconds."""
     Event.log = log = []
 
     @contextmanager

@@ -16,12 +16,10 @@ from stackproof.device.names import require_of
     ],
 )  # fmt: skip
 def test_a_name_that_cannot_be_is_refused(text: str, said: str) -> None:
-    """With what was meant."""
     with pytest.raises(Refusal, match=said):
         require_of(text, "xpu")
 
 
 @pytest.mark.parametrize("text", ["xpu", "xpu:0", "xpu:9"])
 def test_a_name_that_can_be_is_none_of_its_concern(text: str) -> None:
-    """Whether it is there, only torch can say."""
     require_of(text, "xpu")

@@ -13,34 +13,29 @@ REFERENCE = torch.linspace(1.0, 2.0, 101, dtype=torch.float64)
 
 
 def test_rounding_once_is_within_the_floor() -> None:
-    """A correctly rounded result passes even against a perfect anchor, in every dtype."""
     for dtype in (torch.float32, torch.bfloat16, torch.float16):
         assert judge(REFERENCE.to(dtype), REFERENCE, REFERENCE, dtype).ok
 
 
 def test_one_part_in_a_thousand_fails_in_float32() -> None:
-    """A result that is off by 0.1 % fails, however bad the anchor is."""
     wrong = (REFERENCE * 1.001).float()
     assert not judge(wrong, REFERENCE, REFERENCE.float(), torch.float32).ok
     assert not judge(wrong, REFERENCE, wrong, torch.float32).ok
 
 
 def test_a_device_may_err_as_the_cpu_does() -> None:
-    """The bound follows the CPU's own error up to the cap."""
     noisy = (REFERENCE * (1 + 1e-5)).float()
     assert judge(noisy, REFERENCE, noisy, torch.float32).ok
     assert not judge(noisy, REFERENCE, REFERENCE.float(), torch.float32).ok
 
 
 def test_nan_where_the_reference_is_finite_is_infinitely_wrong() -> None:
-    """One NaN is enough."""
     broken = REFERENCE.clone()
     broken[3] = math.nan
     assert math.inf == relative_error(broken, REFERENCE)
 
 
 def test_non_finite_values_must_agree_in_place_and_sign() -> None:
-    """Infinity of the other sign, or elsewhere, is not the same result."""
     left = torch.tensor([1.0, math.inf, math.nan], dtype=torch.float64)
     assert relative_error(left, left) == 0
     assert math.inf == relative_error(left, torch.tensor([1.0, -math.inf, math.nan], dtype=torch.float64))
@@ -48,41 +43,34 @@ def test_non_finite_values_must_agree_in_place_and_sign() -> None:
 
 
 def test_shapes_must_agree() -> None:
-    """A result that would broadcast is not the same result."""
     assert math.inf == relative_error(torch.ones(3, 1), torch.ones(3))
 
 
 def test_against_zeros_the_error_is_absolute() -> None:
-    """Zero against zero passes, anything else against zero does not."""
     assert relative_error(torch.zeros(4), torch.zeros(4)) == 0
     assert relative_error(torch.full((4,), 1e-3), torch.zeros(4)) > 1e-3
 
 
 def test_empty_tensors_agree() -> None:
-    """No elements, no error."""
     assert relative_error(torch.empty(0), torch.empty(0)) == 0
 
 
 def test_complex_errors_count_both_parts() -> None:
-    """An imaginary part that is lost is an error."""
     exact = torch.tensor([1 + 1j, 2 - 1j], dtype=torch.complex128)
     assert relative_error(exact.real.to(torch.complex64), exact) > 0.1
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_the_floor_is_at_least_one_ulp(dtype: torch.dtype) -> None:
-    """A tolerance below one ulp of the computed dtype would fail correct kernels."""
     assert rule().bound(0.0, dtype) >= torch.finfo(dtype).eps
 
 
 def test_a_judgement_says_figure_and_bound() -> None:
-    """The sentence holds the error, the bound, and what the CPU did."""
     sentence = judge(REFERENCE * 2, REFERENCE, REFERENCE, torch.float32).sentence("addmm")
     assert sentence.startswith("addmm: error 1 against float64 exceeds the bound 4.8e-07")
 
 
 def test_the_floor_grows_with_what_is_added_up_to_the_cap() -> None:
-    """By the root of the number of terms, and never so far that a part in a thousand passes."""
     floors = [rule().bound(0.0, torch.float32, terms=terms) for terms in (1, 4, 100, 10**10)]
     eps = torch.finfo(torch.float32).eps
     assert floors[0] == floors[1] == 4 * eps
@@ -91,7 +79,6 @@ def test_the_floor_grows_with_what_is_added_up_to_the_cap() -> None:
 
 
 def test_what_the_inputs_rounding_moves_counts_more_where_more_is_added() -> None:
-    """A backward stable algorithm solves a problem next to the one given; how far next to it depends on how much is added."""
     few, many = (rule().bound(0.0, torch.float32, spread=1e-6, terms=terms) for terms in (1, 100))
     eps = torch.finfo(torch.float32).eps
     assert few == pytest.approx(3e-6 + 4 * eps)
@@ -100,5 +87,4 @@ def test_what_the_inputs_rounding_moves_counts_more_where_more_is_added() -> Non
 
 
 def test_float64_counts_twice() -> None:
-    """There the reference errs as much as what is compared with it."""
     assert rule().bound(1e-15, torch.float64) == 2 * (3e-15 + 4 * torch.finfo(torch.float64).eps)

@@ -27,7 +27,6 @@ def library(**codes: int) -> SimpleNamespace:
 
 
 def test_it_is_what_the_counter_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In millijoules, of the card that is named."""
     monkeypatch.setattr(ctypes, "CDLL", lambda name: library())
     assert nvml.millijoules("GPU-1") == 1234
 
@@ -36,7 +35,6 @@ def test_it_is_what_the_counter_says(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_card_that_does_not_tell_is_an_error(
     monkeypatch: pytest.MonkeyPatch, uuid: str, codes: dict[str, int]
 ) -> None:
-    """Never a zero, which would be a figure."""
     monkeypatch.setattr(ctypes, "CDLL", lambda name: library(**codes))
     with pytest.raises(OSError, match="NVML answers with error"):
         nvml.millijoules(uuid)

@@ -49,7 +49,6 @@ esac
 
 
 def test_the_card_works_while_it_is_read(tool: Path, cpu: Stack) -> None:
-    """Work goes on until the tool has answered: a clock read afterwards has already fallen."""
     done = 0
 
     def work() -> None:
@@ -69,13 +68,11 @@ def test_the_card_works_while_it_is_read(tool: Path, cpu: Stack) -> None:
 
 
 def test_the_tool_is_asked_about_the_right_card(tool: Path, cpu: Stack) -> None:
-    """By its uuid, which no visibility variable renumbers."""
     Telemetry(CARD, cpu).read(lambda: None)
     assert "--id=GPU-be28f04d" in (tool.parent / "asked").read_text(encoding="utf-8")
 
 
 def test_throttling_is_told_once_by_each_reason(tool: Path, cpu: Stack) -> None:
-    """Bit 0x4 and the counter both mean the power cap; how long is a fact."""
     found = Telemetry(CARD, cpu)
     found.read(lambda: None)
     found.read(lambda: None)
@@ -85,14 +82,12 @@ def test_throttling_is_told_once_by_each_reason(tool: Path, cpu: Stack) -> None:
 
 
 def test_an_idle_mask_is_no_throttling(tool: Path, cpu: Stack) -> None:
-    """Idle, application clocks and sync boost are not slowdowns."""
     found = Telemetry(CARD, cpu)
     found.readings = [{"throttle_mask": 0x1 | 0x2 | 0x10 | 0x100}]
     assert found.throttled() == ()
 
 
 def test_an_absent_tool_is_recorded(cpu: Stack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No tool is a fact, not an error, and asks for no work."""
     monkeypatch.setenv("PATH", str(tmp_path))
     found = Telemetry(CARD, cpu)
     found.read(lambda: pytest.fail("there is nothing to wait for"))
@@ -102,7 +97,6 @@ def test_an_absent_tool_is_recorded(cpu: Stack, tmp_path: Path, monkeypatch: pyt
 
 @pytest.mark.parametrize("script", ["exit 9", "echo nonsense", "kill -9 $$"])
 def test_a_tool_that_fails_gives_no_figure(tool: Path, cpu: Stack, script: str) -> None:
-    """An angry tool is not a measurement of zero."""
     tool.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
     found = Telemetry(CARD, cpu)
     found.read(lambda: None)
@@ -110,7 +104,6 @@ def test_a_tool_that_fails_gives_no_figure(tool: Path, cpu: Stack, script: str) 
 
 
 def test_a_tool_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The measurement goes on without it."""
     monkeypatch.setattr(telemetry, "DEADLINE_S", 0.3)
     assert telemetry.answer(Query(("sleep", "60"), "csv"), "", lambda: None) is None
 
@@ -119,13 +112,11 @@ def test_a_tool_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_visibility_is_undone(
     cpu: Stack, monkeypatch: pytest.MonkeyPatch, shown: str, index: int, expected: int
 ) -> None:
-    """Torch's card 1 under `2,5` is the tool's card 5; what is no plain number is left alone."""
     monkeypatch.setitem(os.environ, "OWN_VISIBLE", shown)
     assert physical_index(index, replace(cpu, visibility="OWN_VISIBLE")) == expected
 
 
 def test_a_long_answer_is_not_waited_for() -> None:
-    """/proc/cpuinfo of 64 cores is more than a pipe holds: its reader would wait for a tool that waits for its reader."""
     query = Query(("head", "-c", "300000", "/dev/zero"), "regex", pattern="(?P<mhz>[1-9])")
     said = telemetry.answer(query, "", lambda: None)
     assert said is not None
@@ -133,7 +124,6 @@ def test_a_long_answer_is_not_waited_for() -> None:
 
 
 def test_this_host_tells_its_clock(cpu: Stack) -> None:
-    """Through the same path as a vendor's tool, where the kernel tells it."""
     found = Telemetry(Host("cpu", 0), cpu)
     found.read(lambda: None)
     facts = found.facts()
@@ -164,13 +154,11 @@ class Meter:
 def test_the_energy_of_a_run_is_free_of_the_tool_s_own_time(
     tool: Path, cpu: Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The card works all the while, and both readings take the same: what a run uses is exact."""
     meter = Meter(monkeypatch)
     assert Telemetry(CARD, cpu).joules(meter.run, 0.01) == pytest.approx(2.0)
 
 
 def test_a_tool_that_counts_no_energy_gives_none(tool: Path, cpu: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A figure of zero joules is none; a tool without the question is not asked."""
     assert Telemetry(CARD, cpu).joules(Meter(monkeypatch, silent=True).run, 0.01) == 0.0
     found, meter = Telemetry(CARD, cpu), Meter(monkeypatch)
     assert found.tool is not None

@@ -27,7 +27,6 @@ def listing(monkeypatch: pytest.MonkeyPatch, *pids: int) -> None:
 
 
 def test_our_own_processes_are_no_neighbours(cpu: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
-    """This process, its parents and its children."""
     child = subprocess.Popen(SLEEP)
     try:
         listing(monkeypatch, os.getpid(), os.getppid(), child.pid)
@@ -39,7 +38,6 @@ def test_our_own_processes_are_no_neighbours(cpu: Stack, monkeypatch: pytest.Mon
 
 
 def test_processes_of_this_run_are_no_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ranks start in sessions of their own, and are found by the run's mark."""
     mark = processes.new_mark()
     monkeypatch.setenv(processes.MARK, mark)
     rank = subprocess.Popen(SLEEP, start_new_session=True)
@@ -51,7 +49,6 @@ def test_processes_of_this_run_are_no_neighbours(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_stranger_is_named_and_ends_the_measurement(cpu: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Process 1 exists and is not ours."""
     listing(monkeypatch, os.getpid(), 1)
     assert others_on_card(CARD, cpu) == ("somebody (1)",)
     with pytest.raises(CheckInconclusive, match=r"1 other process\(es\) on cuda: somebody \(1\); end them"):
@@ -60,13 +57,11 @@ def test_a_stranger_is_named_and_ends_the_measurement(cpu: Stack, monkeypatch: p
 
 
 def test_ids_of_another_namespace_say_nothing(cpu: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a container the tool lists the host's ids: an id that does not exist here may be our own process."""
     listing(monkeypatch, 99_999_999)
     assert others_on_card(CARD, cpu) is None
     assert require_alone(CARD, cpu, allowed=False) == ()
 
 
 def test_a_process_that_has_ended_since_counts_beside_our_own(cpu: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where our own id is listed the ids are comparable, and another one was on the card a moment ago."""
     listing(monkeypatch, os.getpid(), 99_999_999)
     assert others_on_card(CARD, cpu) == ("somebody (99999999)",)

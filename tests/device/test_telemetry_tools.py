@@ -18,14 +18,12 @@ def tool(name: str) -> TelemetryTool:
 
 
 def test_every_vendor_has_a_tool() -> None:
-    """NVIDIA, Hygon, Intel, the CPU, and the simulated cards."""
     assert {one.name: one.device for one in telemetry.tools()} == {
         "nvidia-smi": "cuda", "hy-smi": "cuda", "xpu-smi": "xpu", "/proc/cpuinfo": "cpu", "torch_sim.tool": "sim",
     }  # fmt: skip
 
 
 def test_reads_nvidia() -> None:
-    """Numbers are numbers and the mask is one too."""
     assert tool("nvidia-smi").state.facts(NVIDIA_STATE, "GPU-1") == {
         "sm_mhz": 1980.0, "memory_mhz": 3201.0, "celsius": 43.0, "watts": 512.3, "watts_allowed": 700.0,
         "utilisation_percent": 100.0, "throttle_mask": 4,
@@ -33,7 +31,6 @@ def test_reads_nvidia() -> None:
 
 
 def test_reads_hygon() -> None:
-    """The card's own keys, by the names that hy-smi gives them."""
     assert tool("hy-smi").state.facts(HYGON_STATE, "0") == {
         "celsius": 40.0, "memory_celsius": 30.0, "utilisation_percent": 10.0, "millivolts": 800.0,
     }  # fmt: skip
@@ -41,7 +38,6 @@ def test_reads_hygon() -> None:
 
 
 def test_reads_intel() -> None:
-    """Throttle reasons are words there."""
     found = tool("xpu-smi").state.facts(XPU_STATE, "0")
     assert (found["sm_mhz"], found["watts"], found["throttle_words"]) == (2400.0, 118.5, "None")
 
@@ -60,20 +56,17 @@ def test_reads_intel() -> None:
     ],
 )
 def test_reads_energy(name: str, said: str, found: dict[str, float]) -> None:
-    """In the unit that each tool counts."""
     query = tool(name).energy
     assert query is not None and query.facts(said, "0") == found
 
 
 def test_reads_the_host() -> None:
-    """The median clock of all cores."""
     said = "cpu MHz\t\t: 2000.0\nflags: x\ncpu MHz\t\t: 3000.0\ncpu MHz\t\t: 2500.0\n"
     assert tool("/proc/cpuinfo").state.facts(said, "") == {"mhz": 2500.0}
 
 
 @pytest.mark.parametrize("word", ["[N/A]", "N/A", "", "[Not Supported]", "[Unknown Error]"])
 def test_what_a_tool_does_not_know_is_left_out(word: str) -> None:
-    """A missing temperature is not zero degrees."""
     assert Query((), "csv", ("celsius", "watts")).facts(f"{word}, 20", "") == {"watts": 20.0}
 
 
@@ -81,13 +74,11 @@ def test_what_a_tool_does_not_know_is_left_out(word: str) -> None:
     "said", ["", "Failed to initialize NVML: Driver/library version mismatch\n", "1, 2\n", "{not json"]
 )
 def test_other_output_gives_no_facts(said: str) -> None:
-    """A tool that says something else has said nothing."""
     assert tool("nvidia-smi").state.facts(said, "GPU-1") == {}
     assert tool("hy-smi").state.facts(said, "0") == {}
 
 
 def test_reads_processes() -> None:
-    """Ids and names, from lines and from nested objects."""
     listed, nested = tool("nvidia-smi").processes, tool("xpu-smi").processes
     assert listed is not None
     assert listed.rows(NVIDIA_PROCESSES) == [(4711, "/usr/bin/miner --fast"), (815, "python")]
@@ -98,7 +89,6 @@ def test_reads_processes() -> None:
 
 
 def test_the_first_tool_that_is_there_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a host with hy-smi alone that one answers; with neither, nobody does."""
     monkeypatch.setenv("PATH", str(tmp_path))
     assert telemetry.tool_for("cuda") is None
     (tmp_path / "hy-smi").write_text("#!/bin/sh\n")

@@ -11,7 +11,6 @@ from stackproof.device import threads
 
 
 def test_tiny_work_gets_one_thread_and_the_rest_what_torch_chose() -> None:
-    """Whatever was set in between, and nothing stays after the block."""
     before = torch.get_num_threads()
     with threads.chosen("tiny"):
         assert torch.get_num_threads() == threads.count("tiny") == 1
@@ -22,7 +21,6 @@ def test_tiny_work_gets_one_thread_and_the_rest_what_torch_chose() -> None:
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="this host gives this process one core")
 def test_work_of_one_thread_keeps_to_one_core_while_it_is_timed() -> None:
-    """The same number is the same core everywhere; work of several threads, and no number, keep all; nothing stays after the block."""
     before = os.sched_getaffinity(0)
     with threads.chosen("tiny"):
         seen = []

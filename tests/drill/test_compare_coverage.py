@@ -22,7 +22,6 @@ def judged(*excuses: Excuse, red: tuple[str, ...] = ("rng/rng::state", "rng/rng:
 
 
 def test_checks_are_found_in_the_files_of_suites(tmp_path: Path) -> None:
-    """They are named as records name them, without parameters."""
     (tmp_path / "rng").mkdir()
     (tmp_path / "rng/test_1_rng.py").write_text("def test_state(): ...\ndef helper(): ...\n", encoding="utf-8")
     (tmp_path / "rng/common.py").write_text("def test_nothing(): ...\n", encoding="utf-8")
@@ -30,13 +29,11 @@ def test_checks_are_found_in_the_files_of_suites(tmp_path: Path) -> None:
 
 
 def test_a_check_without_a_fault_is_a_failure() -> None:
-    """Unless the table says why."""
     assert judged() == (Verdict.FAILED, "no fault covers soak/launches::clean")
     assert judged(Excuse("soak/*", "too long"))[0] is Verdict.PASSED
 
 
 def test_a_stale_excuse_is_a_failure() -> None:
-    """Of a check that has a fault, or that is gone."""
     soak = Excuse("soak/*", "too long")
     assert (
         "'rng/rng::state' of 'uncovered' is stale: a fault covers it" in judged(soak, Excuse("rng/rng::state", "x"))[1]
@@ -45,6 +42,5 @@ def test_a_stale_excuse_is_a_failure() -> None:
 
 
 def test_every_check_of_the_suites_has_a_fault_or_a_reason() -> None:
-    """The table as it stands."""
     check = compare.compare_coverage(table.load(), suites.defined())
     assert check.verdict is Verdict.PASSED, check.reason

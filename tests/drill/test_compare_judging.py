@@ -16,7 +16,6 @@ OTHER = "rng/rng::independent"
 
 
 def test_a_fault_that_was_caught_passes_with_the_words_of_the_check() -> None:
-    """The reason is what the red check said."""
     check = compare.judge(fault(), ended())
     assert (check.id, check.verdict) == ("compute/some-fault", Verdict.PASSED)
     assert check.reason == f"{CAUGHT} failed: bits differ"
@@ -40,14 +39,12 @@ def test_a_fault_that_was_caught_passes_with_the_words_of_the_check() -> None:
     ],
 )
 def test_whatever_is_not_as_the_row_says_fails(run: Ended, words: str) -> None:
-    """Nothing of it can be mistaken for a fault that was caught."""
     check = compare.judge(fault(), run)
     assert check.verdict is Verdict.FAILED
     assert words in check.reason
 
 
 def test_a_run_without_a_fault_has_run_and_has_nothing_red() -> None:
-    """A check that is absent, red or skipped, and an exit code that is not 0, are failures."""
     wanted = (CAUGHT, OTHER)
     clean = {CAUGHT: GREEN, OTHER: GREEN}
     assert compare.judge_clean("clean/x", wanted, ended(clean, 0)).verdict is Verdict.PASSED
@@ -62,14 +59,12 @@ def test_a_run_without_a_fault_has_run_and_has_nothing_red() -> None:
 
 
 def test_folders_of_one_run_are_not_in_its_command() -> None:
-    """What is shown can be typed."""
     run = ended()
     run.command += ["--suite", "rng", "--json", "/tmp/x/record.json", "--results", "/tmp/x/results"]
     assert compare.judge(making.fault(), run).figures["command"] == "verify --suite rng"
 
 
 def test_what_makes_a_figure_doubtful_has_to_be_noted() -> None:
-    """A fault of time may leave every check green: then the note of the measurement is what catches it."""
     row = fault(expected=Symptoms({}, 0, (OTHER,), {"gemm-float32": "drifted"}))
     run = ended({OTHER: GREEN}, 0)
     assert "NOT NOTED: 'drifted'" in compare.judge(row, run).reason

@@ -51,7 +51,6 @@ def ends(found: Record) -> dict[str, Verdict]:
 
 
 def test_a_fault_is_caught_and_its_run_without_it_is_clean(verbs: Callable[[str], None]) -> None:
-    """One check for the fault, one for the same run without it."""
     verbs("planted")
     heard: list[str] = []
     found = drill(fault(FIRES), told=lambda check: heard.append(check.id))
@@ -60,7 +59,6 @@ def test_a_fault_is_caught_and_its_run_without_it_is_clean(verbs: Callable[[str]
 
 
 def test_what_passed_earlier_is_not_run_again(verbs: Callable[[str], None]) -> None:
-    """What was red or missing is; the record tells where the rest comes from."""
     verbs("False")
     stood = Check("compute/some-fault", Verdict.PASSED, "was caught then", 1.0)
     red = Check("clean/verify cpu rng", Verdict.FAILED, "was red then", 1.0)
@@ -78,7 +76,6 @@ def test_what_passed_earlier_is_not_run_again(verbs: Callable[[str], None]) -> N
 
 
 def test_a_row_that_is_run_again_has_its_run_without_the_fault_again(verbs: Callable[[str], None]) -> None:
-    """What that run saw was chosen by the rows of then."""
     verbs("planted")
     green = Check("clean/verify cpu rng", Verdict.PASSED, "nothing was red then", 1.0)
     earlier = Record("drill", "cpu", "2026-01-01T00:00:00+00:00", 60.0, checks=[green])
@@ -88,7 +85,6 @@ def test_a_row_that_is_run_again_has_its_run_without_the_fault_again(verbs: Call
 
 
 def test_a_fault_that_nothing_catches_fails_the_drill(verbs: Callable[[str], None]) -> None:
-    """It is a row, and the drill's verdict."""
     verbs("False")
     found = drill(fault(FIRES))
     assert ends(found)["compute/some-fault"] is Verdict.FAILED
@@ -97,13 +93,11 @@ def test_a_fault_that_nothing_catches_fails_the_drill(verbs: Callable[[str], Non
 
 
 def test_a_check_that_is_always_red_is_no_catch(verbs: Callable[[str], None]) -> None:
-    """The run without the fault tells."""
     verbs("True")
     assert ends(drill(fault(FIRES)))["clean/verify cpu rng"] is Verdict.FAILED
 
 
 def test_a_fault_that_cannot_be_injected_is_no_catch(verbs: Callable[[str], None]) -> None:
-    """An edit that changes nothing fails; an environment that was not built is inconclusive."""
     verbs("True")
     edited = fault(Checkout((Edit("noxfile.py", pattern="no such words", replacement="x"),)))
     found = drill(edited)
@@ -112,7 +106,6 @@ def test_a_fault_that_cannot_be_injected_is_no_catch(verbs: Callable[[str], None
 
 
 def test_runs_without_a_fault_are_shared() -> None:
-    """Rows of one suite share one; a copy of the checkout has its own, and so has a file that is handed over."""
     rows = [
         fault(FIRES, id="a"),
         fault(Variables({"A": "1"}), id="b", expected=Symptoms({"rng/rng::seed[normal]": "x"}, 1, ())),
@@ -126,7 +119,6 @@ def test_runs_without_a_fault_are_shared() -> None:
 
 
 def test_runs_without_a_fault_keep_company_where_they_may() -> None:
-    """A row that is about time, or about who started a process, keeps no other row's run from having company, or from being forked."""
     rows = [fault(FIRES, id="a"), fault(FIRES, id="b", clean_alone=True), fault(FIRES, id="c", afresh=True)]
     found = cleans(rows)
     assert [(one.name, one.alone, one.like.afresh) for one in found] == [
@@ -157,7 +149,6 @@ class Quick(Planted):
 
 
 def test_a_fault_that_waits_keeps_no_worker(verbs: Callable[[str], None]) -> None:
-    """It has a slot of its own beside the only one."""
     verbs("planted")
     hangs = fault(Slow("fired()", "everywhere"), id="hangs", waits=True)
     found = drill(hangs, fault(Quick("fired()", "everywhere"), id="other"), workers=1)
@@ -175,7 +166,6 @@ def heeded() -> Iterator[None]:
 @pytest.mark.slow
 @pytest.mark.usefixtures("heeded")
 def test_an_interrupted_drill_says_so_and_keeps_what_it_had(verbs: Callable[[str], None]) -> None:
-    """Nothing is left running, and the verdict is no pass."""
     verbs("__import__('time').sleep(600)")
     threading.Timer(3.0, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
     found = drill(fault(FIRES), fault(FIRES, id="other"))

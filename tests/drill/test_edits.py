@@ -28,12 +28,10 @@ def root(tmp_path: Path) -> Path:
     ],
 )
 def test_a_file_is_changed(root: Path, done: Edit, text: str) -> None:
-    """It is found by a pattern, because names hold versions."""
     assert done.apply(root).read_text(encoding="utf-8") == text
 
 
 def test_a_file_is_made_and_renamed(root: Path) -> None:
-    """A new file may lie in a new folder below one whose name holds a version."""
     made = Edit("lib-*/extra/new.txt", create="new").apply(root)
     assert made == root / "lib-1.2/extra/new.txt" and made.read_text(encoding="utf-8") == "new"
     assert Edit("lib-*/facts.txt", rename="other.txt").apply(root).name == "other.txt"
@@ -49,13 +47,11 @@ def test_a_file_is_made_and_renamed(root: Path) -> None:
     ],
 )
 def test_an_edit_without_effect_is_refused(root: Path, done: Edit, said: str) -> None:
-    """Otherwise the fault would not be there and the drill would prove nothing."""
     with pytest.raises(Refusal, match=said):
         done.apply(root)
 
 
 def test_what_links_name_stays_as_it_is(root: Path, tmp_path: Path) -> None:
-    """A copy of links is edited; the original is not."""
     copy = tmp_path / "links"
     link_tree(root, copy)
     Edit("lib-1.2/facts.txt", append="three = 3\n").apply(copy)
@@ -65,12 +61,10 @@ def test_what_links_name_stays_as_it_is(root: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("row", [{"file": "a"}, {"file": "a", "append": "x", "rename": "b"}])
 def test_a_row_does_one_thing(row: dict[str, str]) -> None:
-    """Nothing, or two things at once, is a slip."""
     with pytest.raises(Refusal, match="exactly one of"):
         Table(Path("faults.toml"), dict(row)).row(Edit)
 
 
 def test_what_is_done_is_said() -> None:
-    """The page tells it in a few words."""
     assert Edit("a", rename="b").said == "a is renamed to b"
     assert Edit("a", keep_bytes=7).said == "a is cut after 7 bytes"

@@ -32,7 +32,6 @@ def site(tmp_path: Path) -> Site:
     [("everywhere", "if True:"), ("checks", "if in_checks():"), ("rank 1", "if in_rank(1):")],
 )
 def test_planted_code_is_guarded(site: Site, where: str, guard: str) -> None:
-    """Only the processes that are meant are under it; without the fault there is no code."""
     planted = Planted("\nimport math\nfired()\n", where)
     planted.spare(site)
     assert site.code == ""
@@ -42,7 +41,6 @@ def test_planted_code_is_guarded(site: Site, where: str, guard: str) -> None:
 
 
 def test_variables_are_exported(site: Site) -> None:
-    """And the fault counts where they have arrived."""
     variables = Variables({"OMP_NUM_THREADS": "0"})
     variables.spare(site)
     assert (site.variables, site.code) == ({}, "")
@@ -52,7 +50,6 @@ def test_variables_are_exported(site: Site) -> None:
 
 
 def test_a_copy_of_the_checkout_is_edited(site: Site) -> None:
-    """The checkout itself is not."""
     text = (ROOT / "stacks/cpu/known_issues.toml").read_text(encoding="utf-8")
     Checkout((Edit("stacks/cpu/known_issues.toml", append="# more\n"),)).inject(site)
     assert site.root != ROOT
@@ -73,7 +70,6 @@ def built(folder: Path) -> Path:
 
 
 def test_a_copy_of_an_environment_is_edited_and_knows_itself(site: Site, tmp_path: Path) -> None:
-    """Its interpreter has the copy for a prefix; the original stays as it is."""
     site.python = built(tmp_path / "original")
     Environment((Edit("lib/python3*/site-packages/thing/facts.py", append="MORE = 1\n"),)).inject(site)
     prefix = site.folder / "environment"
@@ -86,7 +82,6 @@ def test_a_copy_of_an_environment_is_edited_and_knows_itself(site: Site, tmp_pat
 
 
 def test_an_environment_that_was_not_built_is_refused(site: Site, tmp_path: Path) -> None:
-    """In it nothing can be seen to differ from a lock."""
     site.python = built(tmp_path / "original")
     (tmp_path / "original" / environments.STAMP).unlink()
     with pytest.raises(EnvironmentMismatchError, match="was not built from a lock"):
@@ -94,7 +89,6 @@ def test_an_environment_that_was_not_built_is_refused(site: Site, tmp_path: Path
 
 
 def test_a_file_is_doctored_and_handed_over(site: Site) -> None:
-    """The verb gets the copy by name."""
     handed = File("handed.jsonl", (Edit("handed.jsonl", pattern="Ada", replacement="{{name}}"),), '{"a": "Ada"}\n')
     handed.inject(site)
     path = Path(site.words["file"])
@@ -106,7 +100,6 @@ def test_a_file_is_doctored_and_handed_over(site: Site) -> None:
 
 
 def test_a_host_is_sound_or_wrong(site: Site) -> None:
-    """What is wrong stands in the place of what is sound."""
     host = HostFiles({"/proc/a": "1", "/proc/b": "1"}, {"/proc/b": "2"}, {})
     host.spare(site)
     assert (site.folder / "host/proc/b").read_text(encoding="utf-8") == "1"
@@ -128,13 +121,11 @@ def test_a_host_is_sound_or_wrong(site: Site) -> None:
     ids=lambda injection: injection.kind,
 )
 def test_every_kind_says_what_it_does(injection: Injection) -> None:
-    """For the page."""
     assert injection.said
     assert injection.kind in inject.KINDS
 
 
 def test_an_unknown_kind_is_refused() -> None:
-    """With the nearest."""
     row = {"id": "a", "area": "time", "imitates": "b", "source": "c", "inject": {"kind": "checkouts"}}
     with pytest.raises(Refusal, match="'inject.kind' is 'checkouts' .did you mean 'checkout'"):
         Table(Path("faults.toml"), row).row(Fault)

@@ -28,7 +28,6 @@ def fired(tmp_path: Path, code: str, *arguments: str, **environment: str) -> tup
 
 
 def test_a_replaced_function_fires_when_it_is_called(tmp_path: Path) -> None:
-    """Not when it is replaced, and once for a process however often it is called."""
     plant = "import math\nreplace(math, 'sqrt', lambda original: lambda value: original(value) + 1)\n"
     assert fired(tmp_path, plant) == (0, "")
     assert fired(tmp_path, plant + "print(math.sqrt(4), math.sqrt(9))") == (1, "3.0 4.0")
@@ -36,7 +35,6 @@ def test_a_replaced_function_fires_when_it_is_called(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_spoilt_operator_fires_where_its_condition_holds(tmp_path: Path) -> None:
-    """The float64 reference of a check stays right."""
     plant = "import torch\nspoil('mm.default', lambda result: result.mul_(2), single)\none = torch.ones(1, 1)\n"
     assert fired(tmp_path, plant + "print(float(one.double().mm(one.double())))") == (0, "1.0")
     assert fired(tmp_path, plant + "print(float(one.mm(one)))") == (1, "2.0")
@@ -44,7 +42,6 @@ def test_a_spoilt_operator_fires_where_its_condition_holds(tmp_path: Path) -> No
 
 @pytest.mark.parametrize(("name", "count"), [("doctored.txt", 1), ("other.txt", 0)])
 def test_who_opens_what_was_doctored_is_under_the_fault(tmp_path: Path, name: str, count: int) -> None:
-    """Other files do not count."""
     for file in ("doctored.txt", "other.txt"):
         (tmp_path / file).write_text("x", encoding="utf-8")
     code = f"watch({str(tmp_path / 'doctored.txt')!r})\nprint(open({str(tmp_path / name)!r}).read())"
@@ -52,7 +49,6 @@ def test_who_opens_what_was_doctored_is_under_the_fault(tmp_path: Path, name: st
 
 
 def test_processes_know_what_they_are(tmp_path: Path) -> None:
-    """A rank by its program and number, the checks by pytest, a check by pytest's variable."""
     code = "print(in_checks(), in_rank(), in_rank(1), in_rank(0), during('::test_a'))"
     assert fired(tmp_path, code)[1] == "False False False False False"
     assert (

@@ -42,14 +42,12 @@ def page(record: Record) -> str:
 
 
 def test_the_families_of_faults_are_counted_with_what_is_not_planted() -> None:
-    """A family without a row says so, and one whose row was missed counts it as missed."""
     text = page(recorded(compare.judge(fault(), ended(fired=0)), CLEAN))
     assert "| random numbers | 0 of 1 | those of cards |\n| clocks | none is planted | all of them |" in text
     assert "| random numbers | 1 of 1 |" in page(recorded(compare.judge(fault(), ended()), CLEAN))
 
 
 def test_the_work_of_a_whole_run_is_told_where_one_run_did_it() -> None:
-    """Seconds on the wall depend on who else was here; of a run in parts only the last part is known."""
     record = recorded(compare.judge(fault(), ended()), CLEAN)
     record.provenance["core seconds"] = 17
     assert "9 s, 17 s of a core's work)" in page(record)
@@ -58,7 +56,6 @@ def test_the_work_of_a_whole_run_is_told_where_one_run_did_it() -> None:
 
 
 def test_every_row_of_the_table_is_of_a_family() -> None:
-    """And only those say that nothing is planted here whose faults are shown elsewhere."""
     loaded = table.load()
     assert not [row.id for row in loaded.rows if not any(family.has(row) for family in loaded.families)]
     empty = [family.checks for family in loaded.families if not any(family.has(row) for row in loaded.rows)]
@@ -66,7 +63,6 @@ def test_every_row_of_the_table_is_of_a_family() -> None:
 
 
 def test_a_row_says_what_caught_the_fault() -> None:
-    """With its words, and where such a thing was seen."""
     text = page(recorded(compare.judge(fault(), ended()), CLEAN))
     row = next(line for line in text.splitlines() if line.startswith("| `some-fault`"))
     assert "something that goes wrong (user report A7)" in row
@@ -79,28 +75,24 @@ def test_a_row_says_what_caught_the_fault() -> None:
 
 
 def test_a_fault_that_was_not_caught_stands_out() -> None:
-    """With why."""
     text = page(recorded(compare.judge(fault(), ended(fired=0)), CLEAN))
     assert "| **failed** | the fault never fired" in text
     assert "Of 1 faults of the last whole run 0 were caught" in text
 
 
 def test_words_mean_nothing_to_markdown_and_folders_are_left_out() -> None:
-    """A bar in a reason would break the table."""
     said = red(f"bits differ | in <b> /tmp/stackproof-drill-x1/tmp2/checkout/suites/a.py, {ROOT}/src/b.py")
     text = page(recorded(compare.judge(fault(), ended({CAUGHT: said, "rng/rng::independent": GREEN})), CLEAN))
     assert r"bits differ \| in &lt;b&gt; checkout/suites/a.py, src/b.py" in text
 
 
 def test_a_part_of_the_drill_is_no_page(tmp_path: Path) -> None:
-    """It would say that the other faults do not exist."""
     with pytest.raises(Refusal, match="leave out --only and --fast"):
         report.write(recorded(faults=0), TABLE, tmp_path / "drill.md")
     assert report.write(recorded(CLEAN), TABLE, tmp_path / "drill.md").exists()
 
 
 def test_rows_that_no_whole_run_saw_are_listed(tmp_path: Path) -> None:
-    """Under a heading of their own, which goes when a whole run has seen them."""
     path = report.write(recorded(compare.judge(fault(), ended()), CLEAN), TABLE, tmp_path / "drill.md")
     before = path.read_text(encoding="utf-8")
     new = replace(fault(), id="a-new-one", imitates="another | thing")
@@ -113,7 +105,6 @@ def test_rows_that_no_whole_run_saw_are_listed(tmp_path: Path) -> None:
 
 
 def test_the_page_of_this_checkout_has_every_fault(tmp_path: Path) -> None:
-    """A row that was added is listed: `nox -s drill -- --list-new` writes it there."""
     page = (ROOT / "docs" / "drill.md").read_text(encoding="utf-8")
     copy = tmp_path / "drill.md"
     copy.write_text(page, encoding="utf-8")

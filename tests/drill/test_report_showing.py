@@ -14,7 +14,6 @@ from .making import CAUGHT, ended, fault
 
 
 def test_a_line_for_each_fault() -> None:
-    """Caught by what, and how many others stayed green; what was not caught says why."""
     out = io.StringIO()
     board = report.LiveTable(Console(file=out, width=200, highlight=False), 2)
     board.told(compare.judge(fault(), ended()))
@@ -26,7 +25,6 @@ def test_a_line_for_each_fault() -> None:
 
 
 def test_the_end_counts() -> None:
-    """Part of the faults is said to be a part."""
     out = io.StringIO()
     facts: dict[str, Figure] = {"faults": 1, "of": 9}
     checks = [compare.judge(fault(), ended())]

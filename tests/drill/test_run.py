@@ -27,7 +27,6 @@ def run(tmp_path: Path, python: Path, asked: Call, deadline_s: float = 60, code:
 
 
 def test_the_record_of_a_run_is_read(tmp_path: Path) -> None:
-    """Checks that are chosen are escaped, because a bracket is a pattern."""
     python = program(tmp_path / "bin", record(state=Verdict.FAILED, seed=Verdict.PASSED), 1)
     ended = run(tmp_path, python, call(stack="cpu", scale=0.5, arguments=("--shuffle", "7")))
     assert (ended.exit_code, ended.fired) == (1, 0)
@@ -40,7 +39,6 @@ def test_the_record_of_a_run_is_read(tmp_path: Path) -> None:
 
 
 def test_a_refusal_is_a_check(tmp_path: Path) -> None:
-    """A verb that writes no record says one sentence."""
     python = program(tmp_path / "bin", None, 2, said="stackproof: x.json: is not a record")
     ended = run(tmp_path, python, call(verb="admit", suites=(), arguments=("x.json",)))
     assert ended.command[3:] == ["admit", "x.json"]
@@ -49,7 +47,6 @@ def test_a_refusal_is_a_check(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_run_that_does_not_end_is_ended(tmp_path: Path) -> None:
-    """With everything that it started; there is no exit code then."""
     body = "import os, subprocess; open('pid', 'w').write(str(subprocess.Popen(['sleep', '600']).pid)); __import__('time').sleep(600)"
     ended = run(tmp_path, program(tmp_path / "bin", None, 0, body=body), call(), deadline_s=5)
     assert ended.exit_code is None
@@ -64,13 +61,11 @@ def _alive(process: int) -> bool:
 
 
 def test_planted_code_runs_first_and_its_sign_is_counted(tmp_path: Path) -> None:
-    """`sitecustomize` is imported by the interpreter itself."""
     ended = run(tmp_path, program(tmp_path / "bin", None, 0), call(), code="fired()\n")
     assert ended.fired == 1
 
 
 def test_a_report_of_the_doctor_is_read_by_area(tmp_path: Path) -> None:
-    """Problems are red, warnings are not."""
     rows = [("cards", "warning", "slow link"), ("cards", "problem", "no driver"), ("host", "note", "a quota")]
     report = {"findings": [dict(zip(("area", "level", "sentence"), row, strict=True)) for row in rows]}
     body = f"open(sys.argv[sys.argv.index('--json') + 1], 'w').write({json.dumps(report)!r})"
@@ -81,7 +76,6 @@ def test_a_report_of_the_doctor_is_read_by_area(tmp_path: Path) -> None:
 
 
 def test_checks_are_chosen_by_name_or_the_run_is_whole() -> None:
-    """A suite is never run as a whole by accident."""
     assert only_of(call(only=("rng/rng::seed_all",)), ("rng/rng::state", "guard: rng")) == (
         "rng/rng::state",
         "rng/rng::seed_all",

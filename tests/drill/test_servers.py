@@ -28,7 +28,6 @@ def offered(servers: ForkServers, tmp_path: Path, *names: str) -> str:
 
 
 def test_a_server_is_started_where_it_pays(tmp_path: Path) -> None:
-    """Suites with the same imports share one; a few runs, and suites in no row, have none."""
     asked = [("rng",), ("timer",), ("rng",), ("rng",), ("models",), ("failures",) * 2, ("failures", "rng")]
     runs = [(call(suites=names), PYTHON) for names in (*asked, *asked[-2:], *asked[-2:])]
     with serving(ForkServers(ROWS, tmp_path / "servers"), runs) as servers:
@@ -41,14 +40,12 @@ def test_a_server_is_started_where_it_pays(tmp_path: Path) -> None:
 
 
 def test_a_run_of_two_suites_takes_a_server_that_has_what_both_import(tmp_path: Path) -> None:
-    """No server is started for each mixture of suites."""
     runs = [(call(suites=names), PYTHON) for names in (("models",), ("rng", "models"))] * 2
     with serving(ForkServers(ROWS, tmp_path / "servers"), runs) as servers:
         assert offered(servers, tmp_path, "rng", "models") == offered(servers, tmp_path, "models") != ""
 
 
 def test_a_server_that_does_not_start_is_done_without(tmp_path: Path) -> None:
-    """Every process starts afresh then."""
     rows = (ForkedSuites(("rng",), ("sys; nothing",)),)
     (tmp_path / "bin").mkdir()
     broken = tmp_path / "bin/python"
@@ -64,12 +61,10 @@ def test_a_server_that_does_not_start_is_done_without(tmp_path: Path) -> None:
     [(Planted("fired()"), False, True), (Planted("fired()"), True, False), (Variables({"OMP": "1"}), False, False)],
 )
 def test_what_is_about_the_start_of_a_process_starts_one(injection: Injection, afresh: bool, forked: bool) -> None:
-    """By the kind of injection, or because the row says so."""
     assert bool(drill._forks(fault(injection, afresh=afresh))) is forked
 
 
 def test_the_table_forks_from_nothing_of_ours() -> None:
-    """What is ours must be imported after the fault was planted; and every suite that is named is there."""
     rows = table.load().forked
     names = {name.split("::")[0].split("/")[0] for name in suites.defined(places.SUITES)} | {"bench"}
     assert {suite for row in rows for suite in row.suites} <= names

@@ -38,7 +38,6 @@ def faults() -> table.Faults:
 
 
 def test_there_are_forty_faults_and_a_fast_part(faults: table.Faults) -> None:
-    """Of every area some row is in the fast part."""
     assert len(faults.rows) >= 40
     fast = faults.choose((), fast=True)
     assert {row.area for row in fast} == set(table.AREAS)
@@ -46,7 +45,6 @@ def test_there_are_forty_faults_and_a_fast_part(faults: table.Faults) -> None:
 
 
 def test_every_row_says_what_it_imitates_and_where_that_was_seen(faults: table.Faults) -> None:
-    """A row of docs/users-reports.md, or a public thread."""
     for row in faults.rows:
         assert re.fullmatch(r"user report [A-E]\d+|https://\S+", row.source), row.id
         assert re.fullmatch(r"[a-z0-9-]+", row.id)
@@ -54,7 +52,6 @@ def test_every_row_says_what_it_imitates_and_where_that_was_seen(faults: table.F
 
 
 def test_checks_that_rows_name_exist(faults: table.Faults) -> None:
-    """A check that was renamed would leave its fault behind."""
     known = suites.defined()
     for row in faults.rows:
         for name in (*row.expected.red, *row.expected.green, *row.call.only):
@@ -64,7 +61,6 @@ def test_checks_that_rows_name_exist(faults: table.Faults) -> None:
 
 
 def test_every_row_can_be_run_with_and_without_its_fault(faults: table.Faults) -> None:
-    """What is run is chosen by name, never a whole suite by accident."""
     for row in faults.rows:
         only_of(row.call, (*row.expected.red, *row.expected.green))
     names = [clean.name for clean in cleans(faults.rows)]
@@ -72,7 +68,6 @@ def test_every_row_can_be_run_with_and_without_its_fault(faults: table.Faults) -
 
 
 def test_every_edit_of_the_checkout_finds_its_place(faults: table.Faults, tmp_path: Path) -> None:
-    """A file that was moved, or a line that was reworded, would leave its fault behind."""
     tried = 0
     for row in faults.rows:
         for edit in row.injection.edits if isinstance(row.injection, Checkout) else ():
@@ -98,7 +93,6 @@ def test_every_edit_of_the_checkout_finds_its_place(faults: table.Faults, tmp_pa
     ],
 )
 def test_a_slip_in_a_row_is_refused(tmp_path: Path, text: str, said: str) -> None:
-    """With the place and what was meant."""
     path = tmp_path / "faults.toml"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(Refusal, match=said):
@@ -106,7 +100,6 @@ def test_a_slip_in_a_row_is_refused(tmp_path: Path, text: str, said: str) -> Non
 
 
 def test_rows_are_chosen_by_name_or_pattern(faults: table.Faults) -> None:
-    """A name that is none is refused with the nearest."""
     assert [row.id for row in faults.choose(("extra-package",), fast=False)] == ["extra-package"]
     assert {row.id for row in faults.choose(("known-issue-*",), fast=False)} == {
         "known-issue-expired",

@@ -55,11 +55,9 @@ def _has(owner: Any, names: list[str]) -> bool:
 
 @pytest.mark.parametrize("row", ROWS, ids=[row.id for row in ROWS])
 def test_planted_code_names_what_there_is(row: Fault) -> None:
-    """Three rows of the gate planted in a class that had another name by then, and only a nightly run would have said so."""
     assert _missing(getattr(row.injection, "code", "")) == []
 
 
 def test_a_name_that_is_gone_is_seen() -> None:
-    """An attribute, and what `replace` is told to replace."""
     code = 'from stackproof.workloads import training\nreplace(training.Gone, "run", make)\nreplace(training, "lost", make)\n'
     assert _missing(code) == ["training.Gone", "training.Gone.run", "training.lost"]

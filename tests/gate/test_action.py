@@ -87,7 +87,6 @@ def runner(tmp_path: Path) -> Runner:
 
 
 def test_no_input_is_part_of_a_script() -> None:
-    """Whatever somebody calls a branch or writes into a title is never code; actions of others are pinned by commit."""
     assert len(STEPS) == 4
     assert not [name for name, step in STEPS.items() if "${{" in step.get("run", "")]
     texts = ((ROOT / "action.yml"), *EXAMPLE.glob(".github/workflows/*.yml"))
@@ -96,7 +95,6 @@ def test_no_input_is_part_of_a_script() -> None:
 
 
 def test_a_change_fails_and_the_page_is_in_the_summary(runner: Runner) -> None:
-    """Exactly, on a hosted runner: another loss is CHANGED, with JUnit, record and page."""
     (runner.work / "job.py").write_text("print('loss: 2')\n", encoding="utf-8")
     ended = runner.step(_GATE, command=f"{sys.executable} -S job.py", base=runner.base, figure="loss: ([0-9.]+)\n")
     assert ended.returncode == 1, ended.stdout + ended.stderr
@@ -108,7 +106,6 @@ def test_a_change_fails_and_the_page_is_in_the_summary(runner: Runner) -> None:
 
 
 def test_the_same_passes(runner: Runner) -> None:
-    """The working tree against the base of the pull request."""
     ended = runner.step(_GATE, command=f"{sys.executable} -S job.py", base=runner.base, figure="loss: ([0-9.]+)")
     assert ended.returncode == 0, ended.stdout + ended.stderr
 
@@ -123,14 +120,12 @@ def test_the_same_passes(runner: Runner) -> None:
     ],
 )
 def test_bad_inputs_are_one_error(inputs: dict[str, str], sentence: str, runner: Runner) -> None:
-    """Exit code 2, as an annotation."""
     ended = runner.step(_GATE, command="true", **inputs)
     assert ended.returncode == 2
     assert ended.stdout.startswith("::error::stackproof: ") and sentence in ended.stdout
 
 
 def test_what_is_typed_is_passed_on_as_it_is(runner: Runner) -> None:
-    """Lines are metrics, quotes and dollars are text, and a value that looks like a flag is none."""
     words = runner.home / "words"
     _executable(runner.temporary / "stackproof/bin/stackproof", _RECORDER.format(words, "exit 6"))
     ended = runner.step(
@@ -149,7 +144,6 @@ def test_what_is_typed_is_passed_on_as_it_is(runner: Runner) -> None:
 
 
 def test_the_comment_is_written_once_and_then_renewed(runner: Runner) -> None:
-    """By a marker of its own; where the token may not, a warning, and the job goes on."""
     page = runner.temporary / "stackproof-gate" / "gate.md"
     page.parent.mkdir()
     page.write_text("### stackproof gate: OK\n", encoding="utf-8")
@@ -170,7 +164,6 @@ def test_the_comment_is_written_once_and_then_renewed(runner: Runner) -> None:
 
 
 def test_it_is_installed_apart(runner: Runner) -> None:
-    """Into an environment of its own, with the statistics, from the commit of the action that is used."""
     words = runner.home / "words"
     made = f"mkdir -p {runner.temporary}/stackproof/bin; cp $0 {runner.temporary}/stackproof/bin/python 2> /dev/null || true"
     python = _executable(runner.home / "bin/python3", _RECORDER.format(words, made))

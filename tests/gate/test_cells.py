@@ -12,7 +12,6 @@ from stackproof.gate.statistics import Design
 
 @pytest.mark.parametrize(("counted", "missing"), [(True, ["gate/gemm::operators"]), (False, [])])
 def test_only_what_was_asked_for_can_be_missing(counted: bool, missing: list[str]) -> None:
-    """A stored base knows its counters in every launch; the head is asked for them in the first ones only."""
     results = Results(plan.load(), "cpu")
     sides = {BASE: Observed(counters={"operators": 3}), HEAD: Observed()}
     results.add(Launch(seen={"gemm": sides}, counted=counted), [])
@@ -21,7 +20,6 @@ def test_only_what_was_asked_for_can_be_missing(counted: bool, missing: list[str
 
 
 def test_a_cell_that_cannot_see_asks_for_no_more_launches() -> None:
-    """Noise of a tenth hides five per cent whatever is spent; what sees it is still asked for, and what is decided is not."""
     design = Design()
     cells = ComparedCells()
     for name, ratios in {

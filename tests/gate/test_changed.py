@@ -32,7 +32,6 @@ def _moved(group: str, name: str, share: float) -> dict[str, Any]:
 
 
 def test_equal_sides_are_equal_to_the_bit() -> None:
-    """Nothing is said of rounding."""
     assert compare(BASE, json.loads(json.dumps(BASE))).sentence().startswith("SAME to the bit")
 
 
@@ -41,7 +40,6 @@ def test_equal_sides_are_equal_to_the_bit() -> None:
     [("loss", "loss", 1e-12), ("gradient", "w", 1e-10), ("gradient", "tiny", 1.0), ("timed", "result of run 1", 1e-5)],
 )
 def test_rounding_is_the_same(group: str, name: str, share: float) -> None:
-    """And the largest difference is told; a gradient that is zero but for rounding has no size of its own."""
     found = compare(BASE, _moved(group, name, share))
     assert not found.changed
     assert found.sentence().startswith("SAME within rounding, 1 of them")
@@ -52,14 +50,12 @@ def test_rounding_is_the_same(group: str, name: str, share: float) -> None:
     [("loss", "loss", 1e-6), ("gradient", "w", 1e-7), ("timed", "result of run 1", 0.01), ("loss", "loss", math.nan)],
 )
 def test_more_than_rounding_is_changed(group: str, name: str, share: float) -> None:
-    """With the word first, and what it was."""
     found = compare(BASE, _moved(group, name, share))
     assert found.changed
     assert found.sentence().startswith("CHANGED ")
 
 
 def test_causes_come_before_effects() -> None:
-    """Other data explain another loss, and the sentence says so; what follows is named after."""
     head = _moved("loss", "loss", 0.1)
     head["groups"]["data"]["tokens"]["digest"] = "b"
     said = compare(BASE, head).sentence()
@@ -70,7 +66,6 @@ def test_causes_come_before_effects() -> None:
 
 
 def test_what_only_one_side_has_is_changed() -> None:
-    """A parameter without a gradient, one more, another shape; a setting that only one version knows is not."""
     for change in ({"w": None}, {"new": _VECTOR}, {"w": {**_VECTOR, "shape": [4]}}):
         head = json.loads(json.dumps(BASE))
         head["groups"]["gradient"] |= change
@@ -82,7 +77,6 @@ def test_what_only_one_side_has_is_changed() -> None:
 
 
 def test_what_an_older_side_does_not_tell_is_no_change() -> None:
-    """A group that its harness did not have; and a buffer is there for what is computed with it, which is compared."""
     head = json.loads(json.dumps(BASE))
     head["groups"] |= {"prediction": {"in evaluation": _VECTOR}, "buffer": {"note": _VECTOR}}
     assert not compare(BASE, head).changed
@@ -94,7 +88,6 @@ def test_what_an_older_side_does_not_tell_is_no_change() -> None:
 
 
 def test_units_of_work_are_compared_exactly() -> None:
-    """One step fewer in a thousand is told; what only one side counts too."""
     assert changed.units({"optimiser steps": 1000}, {"optimiser steps": 1000}) == ""
     assert changed.units({"optimiser steps": 1000}, {"optimiser steps": 999}) == "optimiser steps: 1000 -> 999"
     assert "none" in changed.units({"optimiser steps": 3}, {})

@@ -48,7 +48,6 @@ def _said(capsys: pytest.CaptureFixture[str]) -> str:
 def test_a_rate_is_judged_over_launches(
     speed: float, code: int, word: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Less of a rate is worse; every output says that nothing was verified."""
     _program(tmp_path / "a"), _program(tmp_path / "b", speed)
     got, record = _gate(tmp_path, *_SPEED, "--junit", str(tmp_path / "j.xml"), "--markdown", str(tmp_path / "m.md"))
     assert got == code
@@ -66,7 +65,6 @@ def test_a_rate_is_judged_over_launches(
 def test_named_figures_are_compared_and_then_something_was_looked_at(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Equal losses are SAME; the page says that only they were compared."""
     _program(tmp_path / "a"), _program(tmp_path / "b")
     code, record = _gate(tmp_path, *_SPEED, "--figure", r"loss: (\S+)")
     assert code == 0
@@ -79,7 +77,6 @@ def test_named_figures_are_compared_and_then_something_was_looked_at(
 
 @pytest.mark.slow
 def test_a_changed_loss_fails_unless_it_is_accepted(tmp_path: Path) -> None:
-    """Whatever the speed."""
     _program(tmp_path / "a"), _program(tmp_path / "b", 12.0, "print('loss: 3.5')")
     code, record = _gate(tmp_path, *_SPEED, "--figure", r"loss: (\S+)")
     assert (code, _check(record, "loss").outcome) == (1, "CHANGED")
@@ -104,7 +101,6 @@ def test_a_changed_loss_fails_unless_it_is_accepted(tmp_path: Path) -> None:
     ],
 )
 def test_a_side_that_ends_badly_is_one_sentence(side: str, also: str, code: int, sentence: str, tmp_path: Path) -> None:
-    """With which side it was, and the end of its output, cleaned."""
     for name in "ab":
         _program(tmp_path / name, also=also if name == side else "")
     got, record = _gate(tmp_path, *_SPEED, "--deadline", "4")
@@ -113,7 +109,6 @@ def test_a_side_that_ends_badly_is_one_sentence(side: str, also: str, code: int,
 
 
 def test_exact_times_nothing_and_judges_figures(tmp_path: Path) -> None:
-    """Ten times as slow is not seen, another loss is; with nothing exact nobody can say."""
     _program(tmp_path / "a"), _program(tmp_path / "b", 1.0)
     loss = ("--exact", "--figure", r"loss: (\S+)")
     code, record = _gate(tmp_path, *_SPEED, *loss)
@@ -126,7 +121,6 @@ def test_exact_times_nothing_and_judges_figures(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_fewer_values_are_less_work(tmp_path: Path) -> None:
-    """A run that stops early is soon ready, and must not pass as faster."""
     _program(tmp_path / "a", also="print('took 1 s\\ntook 1 s')")
     _program(tmp_path / "b", also="print('took 0.5 s')")
     code, record = _gate(tmp_path, "--metric-lower", r"took (\S+) s")
@@ -137,7 +131,6 @@ def test_fewer_values_are_less_work(tmp_path: Path) -> None:
 def test_a_base_without_the_metric_is_a_slip_of_the_command_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Exit code 2, with the end of what it printed."""
     _program(tmp_path / "a"), _program(tmp_path / "b")
     code = cli.main(
         ["gate", "--command", f"{sys.executable} -S job.py", "--metric", "it/s", "--base-dir", str(tmp_path / "a"),
@@ -149,7 +142,6 @@ def test_a_base_without_the_metric_is_a_slip_of_the_command_line(
 
 @pytest.mark.slow
 def test_two_commits_are_laid_out_and_taken_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`--base REF` of the user's own repository, in the same folder below it, against the working tree."""
     where = tmp_path / "repo" / "inner"
     where.parent.mkdir()
     _program(where)
@@ -168,7 +160,6 @@ def test_two_commits_are_laid_out_and_taken_away(tmp_path: Path, monkeypatch: py
 
 @pytest.mark.slow
 def test_an_operator_more_is_seen_whatever_the_noise(tmp_path: Path) -> None:
-    """Where torch is inside, what it dispatches is counted exactly."""
     pytest.importorskip("torch")
     for name, more in (("a", ""), ("b", ".abs()")):
         _program(tmp_path / name, also=f"import torch\nassert torch.ones(4).exp(){more}.sum() > 0")

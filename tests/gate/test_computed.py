@@ -20,7 +20,6 @@ def _share(one: torch.Tensor, other: torch.Tensor) -> float:
 
 @pytest.mark.parametrize("count", [1, 7, 5000, 5_000_000])
 def test_a_sketch_is_as_far_from_another_as_the_tensors_are(count: int) -> None:
-    """One element, a part of a row, several chunks: within a factor of the distance, and zero for the same bits."""
     generator = torch.Generator().manual_seed(count)
     one = torch.randn(count, generator=generator, dtype=torch.float64)
     other = one + 1e-3 * torch.randn(count, generator=generator, dtype=torch.float64)
@@ -31,7 +30,6 @@ def test_a_sketch_is_as_far_from_another_as_the_tensors_are(count: int) -> None:
 
 @pytest.mark.slow
 def test_a_single_wrong_element_anywhere_shows() -> None:
-    """Every element is in the sketch: the first, the last, one between chunks."""
     one = torch.zeros(computed._CHUNK + 5000, dtype=torch.float64)
     for place in (0, computed._CHUNK - 1, computed._CHUNK, len(one) - 1):
         other = one.clone()
@@ -41,7 +39,6 @@ def test_a_single_wrong_element_anywhere_shows() -> None:
 
 
 def test_whole_numbers_are_compared_by_their_bits() -> None:
-    """Tokens do not round."""
     assert _share(torch.tensor([1, 2]), torch.tensor([1, 3])) == math.inf
     assert "sketch" not in computed.sketch(torch.tensor([1, 2]))
 
@@ -63,12 +60,10 @@ def _said(job: Job) -> changed.Sameness:
 
 
 def test_the_same_job_twice_is_equal_to_the_bit() -> None:
-    """The control of what follows."""
     assert _said(_job()).sentence().startswith("SAME to the bit")
 
 
 def test_a_clip_shows_though_it_never_cuts_at_the_gradients_own_size() -> None:
-    """One of the steps has gradients ten thousand times as large."""
     job = _job()
 
     def clip(*_: object) -> None:
@@ -83,7 +78,6 @@ def test_a_clip_shows_though_it_never_cuts_at_the_gradients_own_size() -> None:
 
 
 def test_what_is_wrong_in_evaluation_alone_shows() -> None:
-    """Training does not call it."""
     job = _job()
     last = list(job.model.modules())[-1]
     last.register_forward_hook(lambda module, _, output: output if module.training else output * 1.01)
@@ -93,7 +87,6 @@ def test_what_is_wrong_in_evaluation_alone_shows() -> None:
 
 
 def test_units_are_counted_of_every_step() -> None:
-    """Forward passes, what goes in and out, backward passes and optimiser steps; nothing after the end."""
     job = _job()
     units = computed.UnitsDone(job)
     for _ in range(3):

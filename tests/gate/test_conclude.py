@@ -15,25 +15,21 @@ from .standins import SUBJECTS, Sides, judged, red
 
 
 def test_ten_per_cent_more_memory_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Though the time is the same."""
     record = judged(Sides(memory=1.1), monkeypatch, tmp_path)
     assert sorted(red(record)) == ["gate/gemm::peak-memory", "gate/lora::peak-memory"]
     assert record.verdict.exit_code == 1
 
 
 def test_one_operator_more_fails_exactly(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Counters have no noise."""
     record = judged(Sides(operators=11), monkeypatch, tmp_path)
     assert red(record)["gate/gemm::operators"].startswith("SLOWER 10 -> 11")
 
 
 def test_one_operator_fewer_is_better(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Less of what is counted is no failure."""
     assert judged(Sides(operators=9), monkeypatch, tmp_path).verdict is Verdict.PASSED
 
 
 def test_counters_of_two_torches_do_not_gate(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Another torch dispatches other operators; that is a fact and no failure."""
     record = judged(Sides(operators=11, facts={"torch": "2.16.0"}), monkeypatch, tmp_path)
     assert record.verdict is Verdict.PASSED
     assert "different torch" in next(check.reason for check in record.checks if check.id == "gate/gemm::operators")
@@ -51,7 +47,6 @@ def test_counters_of_two_torches_do_not_gate(monkeypatch: pytest.MonkeyPatch, tm
 def test_a_side_that_is_wrong_or_gone_decides_whatever_its_speed(
     verdict: Verdict, reason: str, code: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """The other subject is still judged; the lost one is not tried again, because a retry until it passes is no evidence."""
     sides = Sides(lost={"lora": ("head", verdict, reason)})
     record = judged(sides, monkeypatch, tmp_path)
     assert record.verdict.exit_code == code
@@ -60,14 +55,12 @@ def test_a_side_that_is_wrong_or_gone_decides_whatever_its_speed(
 
 
 def test_a_dropped_subject_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """What the base has and the head has not is not skipped."""
     record = judged(Sides(has=(SUBJECTS, ("gemm",))), monkeypatch, tmp_path)
     assert record.verdict.exit_code == 1
     assert "was dropped" in red(record)["gate/lora::runs"]
 
 
 def test_what_only_the_head_skips_was_lost(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A capability that the base has and the head has not any more."""
     record = judged(Sides(lost={"lora": ("head", Verdict.SKIPPED, "head: no peft")}), monkeypatch, tmp_path)
     assert record.verdict.exit_code == 1
     assert "the base runs it" in red(record)["gate/lora::runs"]
@@ -76,13 +69,11 @@ def test_what_only_the_head_skips_was_lost(monkeypatch: pytest.MonkeyPatch, tmp_
 def test_what_both_skip_is_no_failure_as_long_as_something_runs(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """A stack that cannot do it says so on both sides."""
     record = judged(Sides(lost={"lora": ("both", Verdict.SKIPPED, "base: a rule")}), monkeypatch, tmp_path)
     assert record.verdict is Verdict.PASSED
 
 
 def test_a_gate_in_which_everything_was_skipped_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Nothing ran, so nothing may look green, nor be let through as inconclusive."""
     lost = dict.fromkeys(SUBJECTS, ("both", Verdict.SKIPPED, "a rule says so"))
     record = judged(Sides(lost=lost), monkeypatch, tmp_path)
     assert record.verdict.exit_code == 1
@@ -90,7 +81,6 @@ def test_a_gate_in_which_everything_was_skipped_fails(monkeypatch: pytest.Monkey
 
 
 def test_blind_does_not_gate_and_what_is_exact_decides(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No time says anything: counters and what is computed are judged all the same, and the first line says what was not."""
     record = judged(Sides(noise=0.8), monkeypatch, tmp_path)
     assert record.verdict.exit_code == 0
     assert "nothing exact is worse, but NO TIME COULD BE JUDGED" in headline(record).plain
@@ -99,7 +89,6 @@ def test_blind_does_not_gate_and_what_is_exact_decides(monkeypatch: pytest.Monke
 
 
 def test_too_few_launches_are_no_noise(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Where the minutes ended before the first look, nobody knows what noise hides."""
     sides = Sides(noise=0.8)
     monkeypatch.setattr("stackproof.gate.gate.time.monotonic", lambda: 60.0 * len(sides.asked))
     record = judged(sides, monkeypatch, tmp_path, minutes=2.5)
@@ -111,7 +100,6 @@ def test_too_few_launches_are_no_noise(monkeypatch: pytest.MonkeyPatch, tmp_path
 def test_a_gate_that_could_judge_nothing_at_all_is_inconclusive(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Nothing exact either: that is no pass."""
     record = judged(Sides(noise=0.8, exact=False), monkeypatch, tmp_path)
     assert record.verdict.exit_code == 6
     assert red(record) == {"gate/run::judged": "no time could be judged; allow more --minutes"}
@@ -119,14 +107,12 @@ def test_a_gate_that_could_judge_nothing_at_all_is_inconclusive(
 
 @pytest.mark.parametrize("metric", ["peak-memory", "operators"])
 def test_a_missing_figure_fails(metric: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """What the base tells and the head does not is not equal to anything."""
     record = judged(Sides(drops=(metric,)), monkeypatch, tmp_path)
     assert record.verdict.exit_code == 1
     assert "is missing" in red(record)[f"gate/gemm::{metric}"]
 
 
 def test_what_disturbed_the_run_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A clock that fell between launches stands in the record, and does not fail by itself."""
     readings = [{"sm_mhz": 1980.0 if number < 3 else 1200.0, "celsius": 60.0} for number in range(4)]
     record = judged(Sides(readings=readings), monkeypatch, tmp_path)
     said = next(check.reason for check in record.checks if check.id == "gate/run::conditions")
@@ -136,7 +122,6 @@ def test_what_disturbed_the_run_is_said(monkeypatch: pytest.MonkeyPatch, tmp_pat
 
 
 def test_the_record_keeps_both_sides_for_later(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A sample a launch for each side, in the subject's own unit, with what was counted."""
     record = judged(Sides(), monkeypatch, tmp_path)
     rows = {(row.workload, row.figures["side"]): row for row in record.measurements}
     assert set(rows) == {(name, side) for name in SUBJECTS for side in ("base", "head")}
@@ -148,7 +133,6 @@ def test_the_record_keeps_both_sides_for_later(monkeypatch: pytest.MonkeyPatch, 
 def test_sides_that_compute_different_things_fail_by_a_word_of_their_own(
     change: dict[str, Any], cell: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever the speed; the first line has the word, and a flag lets it pass, which the first line says too."""
     record = judged(Sides(**change), monkeypatch, tmp_path)
     assert record.verdict is Verdict.FAILED
     assert set(red(record)) == {f"gate/gemm::{cell}", f"gate/lora::{cell}"}

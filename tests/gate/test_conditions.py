@@ -33,14 +33,12 @@ def _reading(**values: float) -> dict[str, Any]:
 def test_clocks_and_temperature_are_said_from_their_rows_on(
     first: dict[str, float], last: dict[str, float], said: str
 ) -> None:
-    """Five per cent of a clock, ten degrees."""
     found = _said(_reading(**first), _reading(**last))
     assert said in found
     assert bool(said) == bool(found)
 
 
 def test_others_are_counted_by_launch() -> None:
-    """Who used the card, what slowed it, and how busy the host was."""
     found = _said({"others": ["python (7)"], "throttled": ["software power cap"]}, {}, load=0.4)
     assert "python (7) used the card in 1 of 2 launches" in found
     assert "throttled in 1 of 2 launches: software power cap" in found
@@ -48,5 +46,4 @@ def test_others_are_counted_by_launch() -> None:
 
 
 def test_a_quiet_run_has_nothing_to_say() -> None:
-    """No row, no word."""
     assert _said({}, {}) == ""

@@ -15,20 +15,17 @@ def _product() -> torch.Tensor:
 
 
 def test_counts_are_exact_and_repeat() -> None:
-    """Two fills and a product: three operators, three blocks; on the host there are no kernels to count."""
     found = counts.counts(_product, HOST)
     assert found == counts.counts(_product, HOST)
     assert found == {"operators": 3, "allocations": 3}
 
 
 def test_one_operator_more_is_one_more() -> None:
-    """What a change adds to a step shows, whatever the noise."""
     more = counts.counts(lambda: _product().relu(), HOST)
     assert more == {"operators": 4, "allocations": 4}
 
 
 def test_backward_is_counted_too() -> None:
-    """A step is forward and backward."""
     weight = torch.ones(8, 8, requires_grad=True)
     forward = counts.operators(lambda: (weight * 2).sum())
     both = counts.operators(lambda: (weight * 2).sum().backward())
@@ -37,7 +34,6 @@ def test_backward_is_counted_too() -> None:
 
 @pytest.mark.slow
 def test_a_break_cuts_a_model_in_two() -> None:
-    """What `torch.compile` cannot trace makes one graph two, and the job runs on as before."""
     job = get("classifier").build(torch.device("cpu"), "tiny", 1)
     whole, seconds = counts.capture(job)
     assert whole["graphs"] >= 1

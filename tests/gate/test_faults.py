@@ -20,7 +20,6 @@ ROWS = table.load().gates
 @pytest.mark.live
 @pytest.mark.parametrize("row", ROWS, ids=[row.id for row in ROWS])
 def test_a_fault_of_the_table_is_found_by_name(row: Fault, tmp_path: Path) -> None:
-    """The check that the row names is red and says why; the fault fired, and the exit code is what the row says."""
     site = Site(tmp_path, Path(sys.executable), words={"side": PYTHON})
     row.injection.inject(site)
     ended = run(row.call, (), site, deadline_s=1200.0)
@@ -32,7 +31,6 @@ def test_a_fault_of_the_table_is_found_by_name(row: Fault, tmp_path: Path) -> No
 
 
 def test_every_family_has_its_rows() -> None:
-    """What is computed and the units of work: three of each at least; and memory at start."""
     cells = [name.rpartition("::")[2] for row in ROWS for name in row.expected.red]
     assert cells.count("computes") >= 3
     assert cells.count("units") >= 3

@@ -29,14 +29,12 @@ _NOISY = [[1.0, 2.0 + 0.01 * number] for number in range(6)]
     ],
 )
 def test_figures_are_compared(base: figures.Series, head: figures.Series, within: float, word: CellWord) -> None:
-    """To the digit where each side repeats itself; by ranges, and from five launches on, where it does not."""
     found = figures.compare(base, head, within)
     assert found.word is word
     assert found.reason.split()[0] in (word.value, "not")
 
 
 def test_the_first_value_that_differs_is_named() -> None:
-    """With its place in the run, and the largest difference of all."""
     found = figures.compare(_STEADY, [[3.0, 2.2, 2.0]] * 6)
     assert "value 2 of 3 is 2.2 and was 2;" in found.reason
     assert found.worst == pytest.approx(0.5)

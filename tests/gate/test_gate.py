@@ -15,14 +15,12 @@ from .standins import SUBJECTS, Sides, judged, red
 
 
 def test_equal_sides_pass_at_the_first_look(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Nothing is worse, and no launch is spent beyond what was needed to say so."""
     sides = Sides()
     assert judged(sides, monkeypatch, tmp_path).verdict is Verdict.PASSED
     assert len(sides.asked) == plan.load().design.looks[0]
 
 
 def test_a_slower_head_fails_and_names_the_cells(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Eight per cent of time: exit code 1, and only the times are red."""
     record = judged(Sides(slower=0.08), monkeypatch, tmp_path)
     assert record.verdict.exit_code == 1
     assert sorted(red(record)) == ["gate/gemm::time", "gate/lora::time"]
@@ -30,7 +28,6 @@ def test_a_slower_head_fails_and_names_the_cells(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_subject_that_is_decided_is_not_launched_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Launches go where they are needed."""
     sides = Sides()
     noisy = sides._seen
     monkeypatch.setattr(sides, "launch", _noisy_lora(sides, noisy))
@@ -52,14 +49,12 @@ def _noisy_lora(sides: Sides, _: Any) -> Any:
 
 
 def test_the_minutes_end_a_gate_with_what_it_has(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """One launch always happens; too few launches are inconclusive, not passed."""
     sides = Sides()
     assert judged(sides, monkeypatch, tmp_path, minutes=0.0).verdict is Verdict.INCONCLUSIVE
     assert len(sides.asked) == 1
 
 
 def test_ctrl_c_keeps_what_was_seen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The record of a stopped gate has its cells, and its verdict says that it was stopped."""
     sides = Sides()
     plain = sides.launch
 
@@ -81,7 +76,6 @@ def test_ctrl_c_keeps_what_was_seen(monkeypatch: pytest.MonkeyPatch, tmp_path: P
 def test_unlike_devices_and_drivers_are_refused_unless_asked_for(
     facts: dict[str, Any], what: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """The difference would be theirs; nothing is launched before that is known."""
     sides = Sides(facts=facts)
     with pytest.raises(Refusal, match=f"unlike {what}.*--unlike"):
         judged(sides, monkeypatch, tmp_path)
@@ -90,13 +84,11 @@ def test_unlike_devices_and_drivers_are_refused_unless_asked_for(
 
 
 def test_only_names_a_subject_that_exists(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A slip is refused with the nearest name."""
     with pytest.raises(Refusal, match="did you mean 'gemm'"):
         judged(Sides(), monkeypatch, tmp_path, only=("gem",))
 
 
 def test_what_only_the_head_has_is_no_failure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A new benchmark has nothing to be compared with yet, and says so."""
     record = judged(Sides(has=(("gemm",), SUBJECTS)), monkeypatch, tmp_path)
     assert record.verdict is Verdict.PASSED
     reason = next(check.reason for check in record.checks if check.id == "gate/lora::runs")
@@ -104,7 +96,6 @@ def test_what_only_the_head_has_is_no_failure(monkeypatch: pytest.MonkeyPatch, t
 
 
 def test_a_subject_that_its_workload_spares_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Left out on this type of device; asked for by name, it runs."""
     name, asks = "wide", {"wide": {"spared": ["cpu"]}}
     both = ((*SUBJECTS, name), (*SUBJECTS, name))
     sides = Sides(has=both, asks=asks)
@@ -116,7 +107,6 @@ def test_a_subject_that_its_workload_spares_says_so(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_launch_carries_its_number(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Models are handed to the compiler in the first launches only, so each has to know which it is."""
     seen = list[int]()
     sides = Sides()
     plain = sides.launch

@@ -25,7 +25,6 @@ def _subject() -> Subject:
 
 @pytest.mark.slow
 def test_ranks_prove_run_and_end() -> None:
-    """From launch to the end of the processes; the slowest rank's time counts, and the whole tensor's bytes are its worth."""
     station = group.RankGroup(_subject(), "tiny", HOST, "")
     try:
         assert "exact on 2 ranks" in station.proved
@@ -43,7 +42,6 @@ def test_ranks_prove_run_and_end() -> None:
 
 @pytest.mark.slow
 def test_a_rank_that_dies_is_a_crash_and_no_hang(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The next request says what the launcher found out."""
     monkeypatch.setattr(group, "_LAST_S", 120.0)
     station = group.RankGroup(_subject(), "tiny", HOST, "")
     mark = (station._folder / "mark").read_text(encoding="ascii")
@@ -55,12 +53,10 @@ def test_a_rank_that_dies_is_a_crash_and_no_hang(monkeypatch: pytest.MonkeyPatch
 
 
 def test_an_unknown_backend_is_refused_before_anything_starts() -> None:
-    """With the nearest name."""
     with pytest.raises(Refusal, match="did you mean 'gloo'"):
         group.arranged(_subject(), "tiny", HOST, "glo")
 
 
 def test_a_library_without_a_log_says_so() -> None:
-    """Gloo tells nothing, and nothing is claimed of it."""
     arranged = group.arranged(_subject(), "tiny", HOST, "")
     assert group.in_effect(stacks.load("cpu"), arranged, {"GLOO_SOCKET_IFNAME": "lo"})["silent"]

@@ -24,7 +24,6 @@ def _launch(folder: Path, base: str = "", head: str = "", number: int = 0) -> tu
 
 
 def test_both_sides_take_turns_over_every_subject(tmp_path: Path) -> None:
-    """Two blocks of each side a round, the head's slower as it is; start-up belongs to the process."""
     found, lost = _launch(tmp_path)
     assert not lost
     for subject in ("one", "two"):
@@ -38,7 +37,6 @@ def test_both_sides_take_turns_over_every_subject(tmp_path: Path) -> None:
 
 
 def test_every_second_launch_is_the_mirror_image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What happens at a certain block, such as a power limit, meets the other side then."""
     order: list[str] = []
     ask = LiveSide.ask
 
@@ -60,7 +58,6 @@ def test_every_second_launch_is_the_mirror_image(tmp_path: Path, monkeypatch: py
 def test_both_sides_have_the_same_core_and_warm_up_at_once_unless_one_is_drilled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A drill adds to what a run takes alone, so it is timed alone."""
     asked: list[tuple[str, object]] = []
     send = LiveSide.send
 
@@ -76,7 +73,6 @@ def test_both_sides_have_the_same_core_and_warm_up_at_once_unless_one_is_drilled
 
 
 def test_ranks_warm_up_one_side_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those of both sides at once would wait for cores, also in a sweep, which leaves no kind of them out."""
     kinds = {name: {"kind": "collective"} for name in ("one", "two")}
     ranked = replace(TERMS, plan=replace(TERMS.plan, asked=kinds, design=replace(TERMS.plan.design, left_out=())))
     steps: list[str] = []
@@ -95,7 +91,6 @@ def test_ranks_warm_up_one_side_after_the_other(tmp_path: Path, monkeypatch: pyt
 
 
 def test_later_launches_count_nothing_and_miss_nothing(tmp_path: Path) -> None:
-    """Counters need one launch; a profiler's seconds are spent on times in the others."""
     found, lost = _launch(tmp_path, number=TERMS.plan.count.launches)
     assert (lost, found.counted) == ([], False)
     for side in ("base", "head"):
@@ -104,47 +99,40 @@ def test_later_launches_count_nothing_and_miss_nothing(tmp_path: Path) -> None:
 
 
 def test_a_crash_of_one_subject_leaves_the_other(tmp_path: Path) -> None:
-    """The pair is started again for what is left."""
     found, lost = _launch(tmp_path, head="crash")
     assert [(one.subject, one.side, one.verdict) for one in lost] == [("one", "head", Verdict.CRASHED)]
     assert set(found.seen) == {PROCESS, "two"}
 
 
 def test_a_wrong_base_is_lost_too(tmp_path: Path) -> None:
-    """A base that computes wrong is nothing to be compared with."""
     found, lost = _launch(tmp_path, base="wrong")
     assert [(one.side, one.verdict) for one in lost] == [("base", Verdict.FAILED)]
     assert "one" not in found.seen
 
 
 def test_what_both_skip_is_told_from_what_one_skips(tmp_path: Path) -> None:
-    """The head alone lost something; both follow a rule."""
     assert [one.side for one in _launch(tmp_path, head="skip")[1]] == ["head"]
     assert [one.side for one in _launch(tmp_path, base="skip", head="skip")[1]] == ["both"]
 
 
 def test_wrong_is_graver_than_skipped(tmp_path: Path) -> None:
-    """Where the sides end differently, the graver end is told."""
     (lost,) = _launch(tmp_path, base="skip", head="wrong")[1]
     assert lost.verdict is Verdict.FAILED
 
 
 def test_a_single_side_is_measured_alone(tmp_path: Path) -> None:
-    """With a record in place of the base as many blocks are taken, of the head."""
     found, _ = interleave.launch((spec(tmp_path, "head"),), ("one",), TERMS, 0, tmp_path / "launch", lambda _: None)
     assert set(found.seen["one"]) == {"head"}
     assert found.seen["one"]["head"].blocks
 
 
 def test_the_greeting_says_what_there_is(tmp_path: Path) -> None:
-    """Facts and subjects of each side, before anything is launched."""
     told = interleave.handshake((spec(tmp_path, "base"), spec(tmp_path, "head")), TERMS, tmp_path / "handshake")
     assert set(told) == {"base", "head"}
     assert set(told["head"]["subjects"]) == {"one", "two"}
 
 
 def test_a_step_that_is_slow_each_third_time_is_uneven() -> None:
-    """Whatever the other steps take; too few runs say nothing."""
     even, uneven = [1.0, 1.01, 0.99] * 4, [1.0, 1.3, 1.0] * 4
     assert interleave.unevenness(even)["slow-steps"] < 1.02
     assert interleave.unevenness(uneven)["slow-steps"] == pytest.approx(1.3)
@@ -152,7 +140,6 @@ def test_a_step_that_is_slow_each_third_time_is_uneven() -> None:
 
 
 def test_what_is_computed_is_asked_for_once(tmp_path: Path) -> None:
-    """In the first launch, of both sides; units of work in every one."""
     first, later = (_launch(tmp_path / str(number), number=number)[0].seen["one"] for number in (0, 1))
     assert {name: side.units for name, side in later.items()} == {
         key: {"optimiser steps": 7} for key in ("base", "head")

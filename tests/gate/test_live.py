@@ -19,7 +19,6 @@ def _side(folder: Path, what: str = "", scale: float = 1.0) -> LiveSide:
 
 
 def test_a_side_answers_until_it_is_let_go(tmp_path: Path) -> None:
-    """And its process is gone afterwards; what it printed is in its log."""
     with _side(tmp_path) as side:
         assert side.hello()["facts"]["torch"] == "2.15.0"
         assert side.ask("open", 60, subject="one", preset="tiny")["proved"] == "sound"
@@ -29,13 +28,11 @@ def test_a_side_answers_until_it_is_let_go(tmp_path: Path) -> None:
 
 
 def test_a_side_that_refuses_ends_the_verb_with_its_code(tmp_path: Path) -> None:
-    """No device is no crash of the side: exit code 3."""
     with _side(tmp_path, "refuse") as side, pytest.raises(StackUnavailableError, match="head: there is no such device"):
         side.hello()
 
 
 def test_a_wrong_result_is_told_and_the_side_lives_on(tmp_path: Path) -> None:
-    """Other subjects can still be compared in it."""
     with _side(tmp_path, "wrong") as side:
         side.hello()
         with pytest.raises(SideEndedError, match="head: the gradient is off") as ended:
@@ -46,7 +43,6 @@ def test_a_wrong_result_is_told_and_the_side_lives_on(tmp_path: Path) -> None:
 
 
 def test_a_crash_has_its_signal_and_last_words(tmp_path: Path) -> None:
-    """Observed at once and not at the deadline."""
     with _side(tmp_path, "crash") as side:
         side.hello()
         side.ask("open", 60, subject="one", preset="tiny")
@@ -56,7 +52,6 @@ def test_a_crash_has_its_signal_and_last_words(tmp_path: Path) -> None:
 
 
 def test_a_hang_ends_at_its_deadline(tmp_path: Path) -> None:
-    """The process is ended then; the scale stretches the deadline."""
     with _side(tmp_path, "hang", scale=0.1) as side:
         side._waits = ("start-up", 120.0)
         side.hello()
@@ -68,7 +63,6 @@ def test_a_hang_ends_at_its_deadline(tmp_path: Path) -> None:
 
 
 def test_both_sides_carry_the_mark_of_the_gate(tmp_path: Path) -> None:
-    """So that neither takes the other for a stranger on the card."""
     run = processes.new_mark()
     with (
         LiveSide(spec(tmp_path, "base"), tmp_path / "base.log", run) as base,

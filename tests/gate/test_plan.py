@@ -21,7 +21,6 @@ from stackproof.gate import plan
     ],
 )
 def test_a_slip_is_refused(was: str, slip: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As it stands the file is whole; each slip has its own sentence."""
     text = plan.FILE.read_text(encoding="utf-8")
     assert text.count(was) == 1
     path = tmp_path / "gate.toml"
@@ -33,7 +32,6 @@ def test_a_slip_is_refused(was: str, slip: str, words: str, tmp_path: Path, monk
 
 
 def test_a_subject_may_ask_for_more_than_its_device() -> None:
-    """What its workload asks for, else the device's, else that of devices that are not listed."""
     declared = replace(plan.load(), asked={"training-small": {"effect": 0.08, "captured": True, "spared": ["npu"]}})
     assert declared.effect("training-small", "cpu") > declared.effect("gemm-float32", "cpu")
     assert declared.captures("training-small", 0)

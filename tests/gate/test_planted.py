@@ -64,14 +64,12 @@ def test_a_spin_is_found_and_called_slower(tmp_path: Path, monkeypatch: pytest.M
 
 @pytest.mark.live
 def test_more_memory_is_worse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ten per cent of the peak, held and touched."""
     code, record = _gate(tmp_path, monkeypatch, "--head-drill", "memory=0.10", launches=3)
     assert code == 1
     assert _reason(record, f"{GEMM}::peak-memory").startswith("SLOWER +1")
 
 
 def test_a_wrong_gradient_fails_before_anything_is_timed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Through torch's own backward, found by the proof against float64."""
     code, record = _gate(tmp_path, monkeypatch, "--head-drill", "gradient=0.05", subjects=(MODEL,))
     assert code == 1
     assert _reason(record, f"{MODEL}::runs").startswith("head: ")
@@ -81,7 +79,6 @@ def test_a_wrong_gradient_fails_before_anything_is_timed(tmp_path: Path, monkeyp
 
 @pytest.mark.live
 def test_a_dropped_benchmark_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The others are judged; the one that is gone is named."""
     code, record = _gate(tmp_path, monkeypatch, "--head-drill", f"drop={GEMM}", subjects=(GEMM, ATTENTION))
     assert code == 1
     assert "was dropped" in _reason(record, f"{GEMM}::runs")
@@ -90,7 +87,6 @@ def test_a_dropped_benchmark_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.live
 def test_a_run_that_skips_everything_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What only the head skips was there before."""
     code, record = _gate(tmp_path, monkeypatch, "--head-drill", "skip")
     assert code == 1
     assert "the base runs it" in _reason(record, f"{GEMM}::runs")
@@ -99,7 +95,6 @@ def test_a_run_that_skips_everything_fails(tmp_path: Path, monkeypatch: pytest.M
 @pytest.mark.live
 @pytest.mark.parametrize("metric", ["peak-memory", "operators"])
 def test_a_missing_metric_fails(metric: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A figure, and a counter."""
     code, record = _gate(tmp_path, monkeypatch, "--head-drill", f"missing={metric}")
     assert code == 1
     assert _reason(record, f"{GEMM}::{metric}").startswith("is missing")
@@ -107,7 +102,6 @@ def test_a_missing_metric_fails(metric: str, tmp_path: Path, monkeypatch: pytest
 
 @pytest.mark.live
 def test_a_side_that_crashes_is_named_with_its_signal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And the other subject is tried all the same, in a new pair of processes."""
     code, record = _gate(tmp_path, monkeypatch, "--head-drill", "crash", subjects=(GEMM, ATTENTION))
     assert code == 1
     for subject in (GEMM, ATTENTION):
@@ -116,7 +110,6 @@ def test_a_side_that_crashes_is_named_with_its_signal(tmp_path: Path, monkeypatc
 
 @pytest.mark.live
 def test_a_side_that_hangs_ends_in_time_with_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Exit code 5, and the line of Python in which it was; deadlines are those of a healthy host here."""
     code, record = _gate(tmp_path, monkeypatch, "--head-drill", "hang", "--deadline-scale", "1")
     assert code == 5
     assert "head: hung in 'block'" in _reason(record, f"{GEMM}::runs")
@@ -124,7 +117,6 @@ def test_a_side_that_hangs_ends_in_time_with_where_it_was(tmp_path: Path, monkey
 
 
 def test_an_equal_head_counts_equal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No fault, no red: one launch is too few to judge times, so the exit code says that nothing can be said, unless that is allowed."""
     code, record = _gate(tmp_path, monkeypatch, "--same", subjects=(GEMM, ATTENTION))
     assert code == 6
     assert _reason(record, f"{GEMM}::operators").startswith("SAME")
@@ -133,7 +125,6 @@ def test_an_equal_head_counts_equal(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.live
 def test_a_commit_is_a_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The last commit's workloads under this harness: both run, and what they count is compared."""
     code, record = _gate(tmp_path, monkeypatch, "--base", "HEAD", "--allow-inconclusive")
     assert code == 0
     assert record.provenance["base"] == "HEAD"
@@ -142,7 +133,6 @@ def test_a_commit_is_a_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.live
 def test_a_variable_reaches_its_side_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`--head-env` is in the head's process and not in the base's: one that ends Python at once shows which."""
     code, record = _gate(tmp_path, monkeypatch, "--head-env", "PYTHONHOME=/nonexistent")
     assert code == 1
     assert _reason(record, "process::start-up").startswith("head: ended with exit code 1")
@@ -153,7 +143,6 @@ def test_a_variable_reaches_its_side_only(tmp_path: Path, monkeypatch: pytest.Mo
     [("sping=0.1", "did you mean 'spin'"), ("spin=much", "is not a number"), ("drop", "needs a name")],
 )
 def test_a_slip_in_a_drill_is_refused_with_the_menu(text: str, sentence: str) -> None:
-    """All drills are listed with what they do."""
     with pytest.raises(Refusal, match=sentence) as refused:
         planted.read(text)
     assert all(kind in str(refused.value) for kind in planted.KINDS)

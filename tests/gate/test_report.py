@@ -17,7 +17,6 @@ from .standins import Sides, judged
 def test_the_markdown_says_the_verdict_first_and_holds_no_markup_of_others(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """A subject's or a branch's name from a fork is text."""
     record = judged(Sides(slower=0.08), monkeypatch, tmp_path)
     record.provenance["head"] = "<img src=x> @team | [x](y)"
     text = report.markdown(record)
@@ -32,7 +31,6 @@ def test_the_markdown_says_the_verdict_first_and_holds_no_markup_of_others(
 def test_the_terminal_shows_the_verdict_the_worst_cell_and_what_to_do(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """In this order; what is exactly equal takes one line for all."""
     console = Console(width=150, record=True, file=io.StringIO())
     report.show(judged(Sides(slower=0.08), monkeypatch, tmp_path), console)
     text = console.export_text()
@@ -44,7 +42,6 @@ def test_the_terminal_shows_the_verdict_the_worst_cell_and_what_to_do(
 
 
 def test_each_cell_says_what_it_could_have_seen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The minimum detectable effect stands in the row of every cell that is judged with noise."""
     record = judged(Sides(), monkeypatch, tmp_path)
     seen = {check.id: report.sees(check) for check in report.ordered(record)}
     assert seen["gate/gemm::time"].endswith(" %")
@@ -53,7 +50,6 @@ def test_each_cell_says_what_it_could_have_seen(monkeypatch: pytest.MonkeyPatch,
 
 
 def test_the_record_is_valid_and_becomes_junit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Written, read back, and with one failure a red cell for a CI system."""
     record = judged(Sides(slower=0.08), monkeypatch, tmp_path)
     records.write(record, tmp_path / "gate.json")
     assert junit.render(records.read(tmp_path / "gate.json")).count("<failure") == 2

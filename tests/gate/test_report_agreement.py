@@ -63,7 +63,6 @@ def _as_words(markdown: str) -> str:
 
 
 def test_all_four_say_the_same(record: Record, tmp_path: Path) -> None:
-    """The same first line, the same bad cells with their reasons, and counts of JUnit that fit the verdict."""
     terminal, page, suite = (
         _terminal(record, 150),
         _as_words(report.markdown(record)),
@@ -82,7 +81,6 @@ def test_all_four_say_the_same(record: Record, tmp_path: Path) -> None:
 
 
 def test_junit_fails_what_must_not_be_merged_and_errs_where_nobody_can_say(record: Record) -> None:
-    """By the words of the first line, not by the checks alone."""
     suite = ET.fromstring(junit.render(record))
     failures, errors = (int(suite.attrib[name]) for name in ("failures", "errors"))
     first = report.headline(record).plain
@@ -96,7 +94,6 @@ def test_junit_fails_what_must_not_be_merged_and_errs_where_nobody_can_say(recor
 
 
 def test_the_page_claims_sameness_only_of_what_is_the_same(record: Record) -> None:
-    """It stood under DO NOT MERGE."""
     page = report.markdown(record)
     outcomes = {check.outcome for check in report.cells(record)}
     if "Every cell is the same" in page:
@@ -107,7 +104,6 @@ def test_the_page_claims_sameness_only_of_what_is_the_same(record: Record) -> No
 
 @pytest.mark.parametrize("width", [40, 80, 109, 110, 200])
 def test_no_width_breaks_a_name(width: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """In a narrow terminal rows stand one under another."""
     made = judged(Sides(slower=0.08), monkeypatch, tmp_path)
     for check in report.cells(made):
         check.subject = f"training-qwen3-0.6b-{check.subject}"
@@ -116,7 +112,6 @@ def test_no_width_breaks_a_name(width: int, monkeypatch: pytest.MonkeyPatch, tmp
 
 
 def test_the_picture_keeps_its_title_and_has_numbers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """All of the first line, however long; per cent at each strip."""
     made = judged(Sides(slower=0.08), monkeypatch, tmp_path)
     made.provenance["head"] = "a very long name of a branch " * 8
     report.picture(made, tmp_path / "gate.svg")

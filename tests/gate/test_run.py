@@ -35,7 +35,6 @@ def _said(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str
 def test_slips_are_refused_in_one_sentence(
     arguments: tuple[str, ...], sentence: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """Exit code 2, the thing, the remedy; nothing is started."""
     code, said = _said(capsys, *arguments, "--results", str(tmp_path))
     assert code == 2
     assert sentence in said
@@ -43,5 +42,4 @@ def test_slips_are_refused_in_one_sentence(
 
 @pytest.mark.parametrize(("kind", "profile"), [("cpu", "fast"), ("sim", "fast"), ("cuda", "full"), ("xpu", "full")])
 def test_a_card_is_given_work_that_it_waits_for(kind: str, profile: str) -> None:
-    """Tiny steps wait for the host on a card, and the host's noise is not the card's."""
     assert plan.load().profile(kind) == profile

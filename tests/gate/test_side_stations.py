@@ -31,7 +31,6 @@ def _station(name: str, drill: str = "") -> InProcess:
 
 
 def test_a_station_is_proved_runs_and_says_what_a_run_is_worth() -> None:
-    """From build to conclusion."""
     station = _station("gemm-float32")
     assert station.proved
     assert station.worth["iteration"] == 1.0
@@ -48,7 +47,6 @@ def test_a_station_is_proved_runs_and_says_what_a_run_is_worth() -> None:
 
 
 def test_the_collector_leaves_alone_what_stood_before_the_blocks() -> None:
-    """A scan of all that was imported would fall into one side's block; a closed station hands everything back."""
     station = _station("gemm-float32")
     station.warm(0.5)
     assert gc.get_freeze_count() > 10_000
@@ -58,14 +56,12 @@ def test_the_collector_leaves_alone_what_stood_before_the_blocks() -> None:
 
 @pytest.mark.slow
 def test_a_planted_gradient_does_not_pass_the_proof() -> None:
-    """The proof is the one that every benchmark has; nothing is timed after it."""
     with pytest.raises(CheckFailed):
         _station("training-llama3-8b-lora", "gradient=0.05")
 
 
 @pytest.mark.slow
 def test_a_spin_is_as_long_as_it_says() -> None:
-    """Ten times the step: far more than the noise of any host adds to it."""
     took, plain = (_least(_station("gemm-float32", *faults)) for faults in (("spin=10",), ()))
     assert took > 3 * plain
 
@@ -76,7 +72,6 @@ def _least(station: InProcess) -> float:
 
 
 def test_what_a_device_cannot_spin_that_briefly_is_owed_to_later_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A card spins by whole products: eight runs of 3 ms owe 24 ms, which are two products of 10 ms and a rest."""
     spun: list[float] = []
 
     def spin(_: Device, seconds: float) -> float:
@@ -92,7 +87,6 @@ def test_what_a_device_cannot_spin_that_briefly_is_owed_to_later_runs(monkeypatc
 
 @pytest.mark.slow
 def test_held_memory_shows_in_the_peak() -> None:
-    """As much again as the process has."""
     station = _station("gemm-float32", "memory=1.0")
     before = HOST.memory().peak
     station.warm(0.5)
@@ -100,7 +94,6 @@ def test_held_memory_shows_in_the_peak() -> None:
 
 
 def test_a_worse_kernel_dispatches_other_operators() -> None:
-    """Attention by plain arithmetic is several operators where a fused kernel is one."""
     fused, plain = _station("attention-forward-float32"), _station("attention-forward-float32", "kernel=1")
     for station in (fused, plain):
         station.warm(0.3)

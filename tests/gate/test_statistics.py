@@ -34,12 +34,10 @@ def _outcome(slowdown: float, noise: float = 0.01, count: int = 14, seed: int = 
     [(0.0, CellOutcome.SAME), (0.01, CellOutcome.SAME), (0.08, CellOutcome.SLOWER), (-0.08, CellOutcome.FASTER)],
 )
 def test_the_four_words_mean_what_they_say(slowdown: float, outcome: CellOutcome) -> None:
-    """No change is SAME, a clear one is SLOWER or FASTER by its sign."""
     assert _outcome(slowdown) is outcome
 
 
 def test_noise_above_the_minimum_effect_is_blind_and_says_so() -> None:
-    """A cell that cannot see its threshold is told from one that is merely undecided."""
     ruling = _ruled({"a": _launches(0.0, 14, 0.2, 3)})["a"]
     assert ruling.outcome is CellOutcome.INCONCLUSIVE
     assert ruling.blind
@@ -48,35 +46,29 @@ def test_noise_above_the_minimum_effect_is_blind_and_says_so() -> None:
 
 @pytest.mark.parametrize(("noise", "given_up"), [(0.01, 0.0), (0.03, 0.1), (0.20, 0.8)])
 def test_launches_that_would_not_help_are_not_asked_for(noise: float, given_up: float) -> None:
-    """A cell whose noise hides the minimum effect whatever is spent is given up at the first look, one that may see it hardly ever."""
     share = sum(hopeless(_launches(0.0, DESIGN.looks[0], noise, seed), EFFECT, DESIGN) for seed in range(200)) / 200
     assert share >= given_up if noise > EFFECT else share <= given_up
 
 
 def test_one_odd_launch_gives_nothing_up() -> None:
-    """The noise is told by the middle of the launches: more of them would cut the odd one off."""
     assert not hopeless([0.0, 0.01, -0.01, 0.4], EFFECT, DESIGN)
 
 
 def test_a_change_at_the_threshold_is_not_the_same() -> None:
-    """SAME is an equivalence test, not a difference test that failed."""
     same = sum(_outcome(EFFECT, 0.01, seed=seed) is CellOutcome.SAME for seed in range(200))
     assert same <= 4, f"{same} of 200"  # one look errs on this side once in 600; five or more of 200 has p < 1e-4
 
 
 def test_a_significant_change_below_the_minimum_effect_does_not_fail() -> None:
-    """Two per cent that are surely there are still less than the five that are worth a word."""
     assert _outcome(0.02, 0.001) is CellOutcome.SAME
 
 
 def test_one_launch_that_is_slow_for_good_does_not_decide() -> None:
-    """A process can have a bad memory layout for its whole life."""
     ratios = [*_launches(0.0, 13, 0.005, 5), 0.16]
     assert _ruled({"a": ratios})["a"].outcome is CellOutcome.SAME
 
 
 def test_equal_sides_fail_at_most_one_suite_in_a_hundred() -> None:
-    """Eight cells of pure noise, three looks: the promised error holds for the suite, not for a cell."""
     dice, failed, runs = random.Random(11), 0, 300
     for _ in range(runs):
         cells = {str(cell): [dice.gauss(0, 0.03) for _ in range(14)] for cell in range(8)}
@@ -91,7 +83,6 @@ def test_equal_sides_fail_at_most_one_suite_in_a_hundred() -> None:
 
 
 def test_the_interval_is_that_of_a_trimmed_mean() -> None:
-    """Ten launches: one is cut off at either end; scipy's own trimmed interval agrees."""
     ratios = _launches(0.03, 10, 0.02, 7)
     found = estimate(ratios, 0.01)
     low, high = stats.mstats.trimmed_mean_ci(ratios, limits=(0.1, 0.1), alpha=0.01)
@@ -100,7 +91,6 @@ def test_the_interval_is_that_of_a_trimmed_mean() -> None:
 
 
 def test_rounds_pair_first_with_first() -> None:
-    """A drift that is straight in time cancels in A B B A."""
     times = [1.00, 1.01, 1.02, 1.03, 1.04, 1.05, 1.06, 1.07]  # base, head, head, base, twice
     base, head = [times[0], times[3], times[4], times[7]], [times[1], times[2], times[5], times[6]]
     assert abs(paired(base, head)) < 1e-4
@@ -108,13 +98,11 @@ def test_rounds_pair_first_with_first() -> None:
 
 @pytest.mark.parametrize(("base", "head"), [([1.0], [1.0]), ([1.0, 1.0], [1.0]), ([], []), ([1.0, 0.0], [1.0, 1.0])])
 def test_blocks_that_do_not_pair_are_refused(base: list[float], head: list[float]) -> None:
-    """Half a round, or a block without a time, is an error and never a ratio."""
     with pytest.raises(ValueError, match=r"rounds|no time"):
         paired(base, head)
 
 
 def test_two_samples_are_compared_as_student_does() -> None:
-    """A stored base: scipy's own interval of two samples with one variance agrees."""
     base, head = _launches(0.0, 6, 0.02, 1), _launches(0.05, 9, 0.02, 2)
     found = unpaired(base, head, 0.01)
     interval = stats.ttest_ind(head, base).confidence_interval(0.99)
@@ -123,7 +111,6 @@ def test_two_samples_are_compared_as_student_does() -> None:
 
 
 def test_a_base_of_one_launch_is_known_less_well() -> None:
-    """Its spread is the head's, and it does not shrink with the head's launches."""
     head = _launches(0.05, 14, 0.02, 2)
     one, many = unpaired([0.0], head, 0.01), unpaired([0.0] * 14, head, 0.01)
     assert one.high - one.low > 2 * (many.high - many.low)
@@ -131,14 +118,12 @@ def test_a_base_of_one_launch_is_known_less_well() -> None:
 
 @pytest.mark.parametrize(("base", "head"), [([], [0.0] * 6), ([0.0] * 6, [0.0] * 2)])
 def test_too_few_launches_are_no_comparison(base: list[float], head: list[float]) -> None:
-    """From nothing, or from two, no spread can be told."""
     with pytest.raises(ValueError, match="launches"):
         unpaired(base, head, 0.01)
 
 
 @pytest.mark.parametrize("freedom", [1, 2, 7, 31, 400])
 def test_the_student_t_of_environments_without_scipy_is_scipys(freedom: int) -> None:
-    """The suites' own Student's t gives scipy's quantiles and tails, far out too."""
     for probability in (0.6, 0.9, 0.975, 0.9999):
         assert math.isclose(student_quantile(probability, freedom), stats.t.ppf(probability, freedom), rel_tol=1e-9)
     for t in (-3.0, 0.0, 0.1, 2.0, 15.0):

@@ -36,19 +36,16 @@ def _against(path: Path, sides: Sides, monkeypatch: pytest.MonkeyPatch, **change
 
 
 def test_an_equal_head_passes_against_an_earlier_gate(earlier: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only the head is launched."""
     record = _against(earlier, Sides(), monkeypatch)
     assert record.verdict is Verdict.PASSED
     assert {row.figures["side"] for row in record.measurements} == {"head"}
 
 
 def test_a_slower_head_fails_against_an_earlier_gate(earlier: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ten per cent, with launches of both known."""
     assert sorted(red(_against(earlier, Sides(slower=0.1), monkeypatch))) == ["gate/gemm::time", "gate/lora::time"]
 
 
 def test_memory_and_counters_are_compared_with_a_stored_gate(earlier: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They stand in the record too, and are as exact as ever."""
     found = red(_against(earlier, Sides(memory=1.2, operators=12), monkeypatch))
     assert {"gate/gemm::peak-memory", "gate/gemm::operators"} <= set(found)
 
@@ -56,19 +53,16 @@ def test_memory_and_counters_are_compared_with_a_stored_gate(earlier: Path, monk
 def test_a_subject_that_the_record_has_and_the_head_has_not_was_dropped(
     earlier: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A record is a side like any other."""
     record = _against(earlier, Sides(has=(SUBJECTS, ("gemm",))), monkeypatch)
     assert "was dropped" in red(record)["gate/lora::runs"]
 
 
 def test_another_device_is_refused(earlier: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A record of another machine says nothing of this change."""
     with pytest.raises(Refusal, match="unlike devices"):
         _against(earlier, Sides(facts={"cpu.name": "Another CPU"}), monkeypatch)
 
 
 def test_a_benchmark_of_one_process_is_a_base_of_one_launch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its own spread between launches is not known, so the head's stands for it: what passes is told from what does not."""
     row = Measurement("gemm", "tiny", "float32", 1, "gemm", "s/iteration", 1.0, [0.99, 1.0, 1.01], "", "1", {})
     other = Measurement("lora", "tiny", "float32", 1, "training", "s/iteration", 1.0, [1.0], "", "2", {})
     record = Record(
@@ -83,7 +77,6 @@ def test_a_benchmark_of_one_process_is_a_base_of_one_launch(tmp_path: Path, monk
 
 
 def test_a_record_without_figures_is_refused(tmp_path: Path) -> None:
-    """The sentence says what kind of record is needed."""
     empty = Record("smoke", "cpu", "2026-01-01T00:00:00.000+00:00", 1.0, Verdict.PASSED, checks=[RAN])
     records.write(empty, tmp_path / "smoke.json")
     with pytest.raises(Refusal, match="record of 'smoke'.*gate.*bench"):
@@ -91,7 +84,6 @@ def test_a_record_without_figures_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_benchmark_that_failed_is_no_base(tmp_path: Path) -> None:
-    """What was wrong then is nothing to be compared with."""
     failed = Record("bench", "cpu", "2026-01-01T00:00:00.000+00:00", 1.0, Verdict.FAILED)
     records.write(failed, tmp_path / "bench.json")
     with pytest.raises(Refusal, match="ended as 'failed'"):
@@ -119,13 +111,11 @@ def _beside_a_real_card(longer: float) -> CellOutcome:
 
 
 def test_a_published_record_of_a_real_card_is_a_base() -> None:
-    """A loss of a tenth is found against it, no change is none, and nobody needs the card."""
     assert _beside_a_real_card(0.10) is CellOutcome.SLOWER
     assert _beside_a_real_card(0.0) is CellOutcome.SAME
     assert _beside_a_real_card(-0.10) is CellOutcome.FASTER
 
 
 def test_a_record_of_a_real_card_says_nothing_of_another_preset() -> None:
-    """Its figures are of the users' own configurations."""
     with pytest.raises(Refusal, match="holds no figures of preset 'tiny'"):
         stored.load(H200, "tiny")

@@ -19,7 +19,6 @@ QUIET = {"facts": {"version": "2.28"}, "denied": [], "warned": [], "echoed": [],
 
 
 def test_a_grid_is_every_combination() -> None:
-    """Backends are a dimension like any other."""
     found = sweep.grid(["A=1,2", "B=x"], ["gloo,nccl"])
     assert [one.label for one in found] == ["gloo A=1 B=x", "gloo A=2 B=x", "nccl A=1 B=x", "nccl A=2 B=x"]
 
@@ -29,7 +28,6 @@ def test_a_grid_is_every_combination() -> None:
     [(["A"], "NAME=V1,V2"), (["A="], "NAME=V1,V2"), (["A=1", "A=2"], "twice"), ([], "what is swept")],
 )
 def test_a_grid_that_cannot_be_read_is_refused(words: list[str], sentence: str) -> None:
-    """One sentence with an example."""
     with pytest.raises(Refusal, match=sentence):
         sweep.grid(words, [])
 
@@ -45,7 +43,6 @@ def test_a_grid_that_cannot_be_read_is_refused(words: list[str], sentence: str) 
     ],
 )
 def test_what_the_library_ignored_is_called_out(effect: dict[str, Any], said: str) -> None:
-    """Denied by the log, or not named in it with everything else as by default; where there is no log nothing is claimed."""
     found = sweep.ignored(CombinationResult(GridPoint({"A": "1"}), effect={**QUIET, **effect}), QUIET)
     assert (said in found) if said else not found
 
@@ -72,7 +69,6 @@ def _swept(monkeypatch: pytest.MonkeyPatch, folder: Path, slower: dict[str, floa
 
 
 def test_settings_are_ranked_and_slower_is_an_answer(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The fastest first; one that hangs is a failure and does not end the others."""
     record = _swept(monkeypatch, tmp_path, {"1": 0.1, "2": -0.1})
     rows = [(check.subject, check.group) for check in sweep.ranked(record)]
     assert rows == [("gemm", "A=2"), ("gemm", "A=1"), ("lora", "A=2"), ("lora", "A=1")]
@@ -83,7 +79,6 @@ def test_settings_are_ranked_and_slower_is_an_answer(monkeypatch: pytest.MonkeyP
 
 
 def test_the_page_marks_what_was_ignored(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """In its own line, and at every figure of that setting."""
     text = run.markdown(_swept(monkeypatch, tmp_path, {"1": 0.1, "2": -0.1}, **{"1": {"echoed": ["A"]}}))
     assert "IGNORED: the log does not name A" in text
     assert "A=2 (IGNORED)" in text
@@ -91,7 +86,6 @@ def test_the_page_marks_what_was_ignored(monkeypatch: pytest.MonkeyPatch, tmp_pa
 
 
 def test_the_defaults_lack_what_is_swept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A variable that is exported where one stands is in effect on neither side unless the setting states it."""
     seen: list[tuple[set[str], set[str]]] = []
 
     def compare(comparison: Any, place: Path, watcher: Any) -> Any:

@@ -20,19 +20,16 @@ from .. import fakes
 
 
 def test_assignments_keep_what_follows_the_first_equals_sign() -> None:
-    """A value may hold equals signs, and may be empty."""
     assert assignments(["A=b=c", "E="], "--head-env") == {"A": "b=c", "E": ""}
 
 
 @pytest.mark.parametrize("word", ["NCCL_PROTO", "=x", ""])
 def test_a_word_without_a_name_or_an_equals_sign_is_refused(word: str) -> None:
-    """The sentence names the flag and shows how it is written."""
     with pytest.raises(Refusal, match="--head-env.*NAME=VALUE"):
         assignments([word], "--head-env")
 
 
 def test_a_source_must_be_a_project(tmp_path: Path) -> None:
-    """An empty folder is no checkout."""
     with pytest.raises(Refusal, match=r"pyproject\.toml"):
         sources([f"ultralytics={tmp_path}"], "--head-source")
     (tmp_path / "pyproject.toml").touch()
@@ -40,13 +37,11 @@ def test_a_source_must_be_a_project(tmp_path: Path) -> None:
 
 
 def test_an_unknown_commit_is_refused_by_name() -> None:
-    """Before anything is built."""
     with pytest.raises(Refusal, match="'no-such-branch' is no commit"):
         commits.resolved("no-such-branch")
 
 
 def test_without_git_or_history_that_is_what_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A good branch is not blamed where git is absent, or where the checkout was unpacked from an archive."""
     with pytest.raises(Refusal, match=r"has no git history.*unpacked from an archive"):
         commits.resolved("main", tmp_path)
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -55,7 +50,6 @@ def test_without_git_or_history_that_is_what_is_said(tmp_path: Path, monkeypatch
 
 
 def test_a_side_is_built_with_the_uv_that_is_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The tree of a commit has no tools of its own, and PATH may have none."""
     uv, asked = tmp_path / "tools" / "uv", list[str]()
     monkeypatch.setattr(variants.environments, "find_uv", lambda say: uv)
 
@@ -71,13 +65,11 @@ def test_a_side_is_built_with_the_uv_that_is_here(tmp_path: Path, monkeypatch: p
 
 
 def test_what_a_tree_runs_stands_in_the_tree(tmp_path: Path) -> None:
-    """Python looks first where it stands: another checkout's suites would be taken for the environment's."""
     ended = variants._python([sys.executable, "-c", "import os; print(os.getcwd())"], tmp_path)
     assert Path(ended.stdout.strip()) == tmp_path.resolve()
 
 
 def test_a_tree_holds_this_harness_and_the_commits_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stacks and workloads come from the commit, everything that measures comes from here."""
     monkeypatch.setattr(variants, "HOME", tmp_path)
     from stackproof.stack import stacks
 
@@ -90,7 +82,6 @@ def test_a_tree_holds_this_harness_and_the_commits_tables(tmp_path: Path, monkey
 
 
 def test_a_tree_sees_wheels_that_were_put_beside_the_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Git does not know them, and the lock names them by their place."""
     stack = fakes.stack(tmp_path / "here", "tiny")
     (stack / "wheels").mkdir()
     (stack / "wheels" / "alpha-1.whl").write_text("alpha", encoding="utf-8")
@@ -100,14 +91,12 @@ def test_a_tree_sees_wheels_that_were_put_beside_the_lock(tmp_path: Path, monkey
 
 
 def test_this_checkout_as_it_is_needs_no_tree() -> None:
-    """Variables alone change no file."""
     from stackproof.stack import stacks
 
     assert variants._tree(Variant("head", environment={"A": "1"}), stacks.load("cpu")) == variants.ROOT
 
 
 def test_a_side_has_its_stacks_variables_and_packages(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As a verb's process has; what the side was given by name counts more."""
     from stackproof import ROOT
     from stackproof.stack import stacks
 
@@ -122,7 +111,6 @@ def test_a_side_has_its_stacks_variables_and_packages(monkeypatch: pytest.Monkey
 
 
 def test_a_commit_of_a_project_is_its_files_of_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The head is the project as it lies there, the base an archive of that commit; our own checkout is no side's."""
     project, inner = tmp_path / "mine", tmp_path / "mine" / "models"
     (inner / "workloads").mkdir(parents=True)
     (inner / "stackproof.toml").write_text("", encoding="utf-8")
@@ -149,7 +137,6 @@ def test_a_commit_of_a_project_is_its_files_of_then(tmp_path: Path, monkeypatch:
 
 
 def test_what_has_no_commit_is_called_as_people_call_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Our checkout, an installed package, which is none, or the project that one stands in."""
     assert Variant("head", environment={"A": "1"}).label == "this checkout, A=1"
     monkeypatch.setattr(places, "INSTALLED", True)
     assert Variant("head").label == "the installed stackproof"

@@ -17,9 +17,9 @@ from typing import TypeVar
 
 sys.path[:0] = [str(Path(__file__).resolve().parents[2]), str(Path(__file__).resolve().parents[2] / "src")]
 
+from stackproof.extras.nights.site import build  # noqa: E402
 from stackproof.record import store  # noqa: E402
 from stackproof.record.records import Figure  # noqa: E402
-from stackproof.extras.nights.site import build  # noqa: E402
 from tests.history import making  # noqa: E402
 
 HOSTS = 5

@@ -22,7 +22,6 @@ def results(checkout: Checkout) -> list[dict[str, object]]:
 
 
 def test_two_drivers_at_one_commit_are_two_series(measured: Checkout) -> None:
-    """Neither overwrites nor relabels the other: two files, each with its driver, its own figures and its raw samples."""
     found = {row["params"]["driver"]: row for row in results(measured)}  # type: ignore[index]
     assert set(found) == set(DRIVERS)
     assert len({row["commit_hash"] for row in found.values()}) == 1
@@ -35,7 +34,6 @@ def test_two_drivers_at_one_commit_are_two_series(measured: Checkout) -> None:
 
 
 def test_the_record_says_what_asv_cannot(measured: Checkout) -> None:
-    """Each run is a record of the store: verified, with provenance, at the commit that asv checked out."""
     first, second = measured.stored()
     assert [one.provenance[f"driver.{measured.driver}"] for one in (first, second)] == list(DRIVERS)
     assert first.provenance["commit"] == measured.git("rev-parse", "HEAD")
@@ -44,7 +42,6 @@ def test_the_record_says_what_asv_cannot(measured: Checkout) -> None:
 
 
 def test_a_driver_that_costs_12_percent_is_flagged_by_compare(checkout: Checkout) -> None:
-    """By commit there is nothing to compare; by state the driver is a commit, and asv marks it as worse."""
     (place,) = states(checkout)
     ended = checkout.asv("--states", "compare", f"{place}~1", place)
     assert ended.returncode == 0, ended.stdout + ended.stderr
@@ -62,7 +59,6 @@ def states(checkout: Checkout) -> list[str]:
 
 
 def test_a_driver_that_costs_12_percent_is_flagged_by_publish(checkout: Checkout) -> None:
-    """The list of regressions that asv publishes has it, at the commit whose message names the driver."""
     states(checkout)
     html = checkout.root / ".asv" / "html"
     by_state = json.loads((html / "states" / "regressions.json").read_text(encoding="utf-8"))["regressions"]
@@ -79,7 +75,6 @@ def test_a_driver_that_costs_12_percent_is_flagged_by_publish(checkout: Checkout
 
 
 def test_a_slower_commit_is_flagged_by_continuous(fresh: Checkout) -> None:
-    """Each commit runs its own code in the one environment, in turn; the exit code says that it is worse."""
     fresh.commit("Be slower", factor=1.3)
     ended = fresh.asv("--stack", "cpu", "continuous", "HEAD~1", "HEAD", "--bench", "float32", "-a", "rounds=2")
     assert ended.returncode == 1, ended.stdout + ended.stderr
@@ -93,7 +88,6 @@ def test_a_slower_commit_is_flagged_by_continuous(fresh: Checkout) -> None:
 
 
 def test_check_finds_the_benchmarks_sound(fresh: Checkout) -> None:
-    """And measures nothing."""
     ended = fresh.asv("--stack", "cpu", "check")
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert "No problems found." in ended.stdout
@@ -101,7 +95,6 @@ def test_check_finds_the_benchmarks_sound(fresh: Checkout) -> None:
 
 
 def test_a_benchmark_that_computes_wrong_fails(fresh: Checkout) -> None:
-    """Exit code 1, no figure, and the reason in the record."""
     fresh.be(seconds=1e-3, wrong=True)
     ended = fresh.asv("--stack", "cpu", "run", "HEAD^!", "--bench", "float32")
     assert ended.returncode == 1, ended.stdout + ended.stderr
@@ -125,7 +118,6 @@ def test_a_benchmark_that_computes_wrong_fails(fresh: Checkout) -> None:
     ],
 )
 def test_bad_arguments_are_sentences(fresh: Checkout, arguments: tuple[str, ...], code: int, sentence: str) -> None:
-    """No traceback; the exit codes of the contracts."""
     ended = fresh.asv(*arguments)
     assert ended.returncode == code, ended.stdout + ended.stderr
     assert sentence in ended.stdout + ended.stderr
@@ -133,7 +125,6 @@ def test_bad_arguments_are_sentences(fresh: Checkout, arguments: tuple[str, ...]
 
 
 def test_pages_are_made_again_only_for_what_is_new(checkout: Checkout) -> None:
-    """A second call leaves them as they are and says so; another record makes them anew."""
     assert checkout.asv("publish").returncode == 0
     pages = {path: path.stat().st_mtime_ns for path in (checkout.root / ".asv" / "html").rglob("*")}
     again = checkout.asv("publish")
@@ -145,7 +136,6 @@ def test_pages_are_made_again_only_for_what_is_new(checkout: Checkout) -> None:
 
 
 def test_an_empty_store_publishes_nothing_and_says_so(fresh: Checkout, tmp_path: Path) -> None:
-    """A fresh checkout has no benchmarks that asv could show."""
     ended = fresh.asv("publish")
     assert "Traceback" not in ended.stdout + ended.stderr
     assert ended.returncode == 0

@@ -20,7 +20,6 @@ RUN = ("--stack", "cpu", "run", "HEAD^!", "--bench", "float32")
 
 
 def test_a_stack_that_is_not_built_says_how_to_build_it(fresh: Checkout) -> None:
-    """Nothing is built on the way."""
     ended = fresh.asv(*RUN, STACKPROOF_PYTHON="")
     assert ended.returncode == 2
     assert "`nox -s cpu-smoke` builds it" in ended.stdout
@@ -28,7 +27,6 @@ def test_a_stack_that_is_not_built_says_how_to_build_it(fresh: Checkout) -> None
 
 
 def test_the_stack_s_own_environment_is_used(fresh: Checkout) -> None:
-    """The interpreter under .nox/stacks/NAME, where nox has built it; its packages, and no others, measure."""
     home = fresh.root / ".nox" / "stacks" / "cpu" / "bin"
     home.mkdir(parents=True)
     used = fresh.root / ".nox" / "used"
@@ -45,7 +43,6 @@ def test_the_stack_s_own_environment_is_used(fresh: Checkout) -> None:
 
 
 def test_a_stack_that_the_host_lacks_is_unavailable(fresh: Checkout) -> None:
-    """Exit code 3, with what was looked for."""
     definition = fresh.root / "stacks" / "cpu" / "stack.toml"
     text = definition.read_text(encoding="utf-8")
     definition.write_text(f'{text}\n[[host]]\nwhat = "a card"\npaths = ["/nonexistent/card"]\n', encoding="utf-8")
@@ -56,7 +53,6 @@ def test_a_stack_that_the_host_lacks_is_unavailable(fresh: Checkout) -> None:
 
 
 def test_two_commands_do_not_measure_at_once(fresh: Checkout) -> None:
-    """They would take each other's checkout away, and time each other."""
     folder = fresh.root / ".asv" / "env" / "cpu"
     folder.mkdir(parents=True)
     with (folder / "running.lock").open("w", encoding="utf-8") as handle:
@@ -67,7 +63,6 @@ def test_two_commands_do_not_measure_at_once(fresh: Checkout) -> None:
 
 
 def test_forks_are_refused(fresh: Checkout) -> None:
-    """A fork of a process that holds a device is broken."""
     ended = fresh.asv(*RUN, "--launch-method", "forkserver")
     assert ended.returncode == 2
     assert "use --launch-method spawn" in ended.stdout
@@ -75,7 +70,6 @@ def test_forks_are_refused(fresh: Checkout) -> None:
 
 
 def test_what_a_benchmark_leaves_running_is_ended(fresh: Checkout, tmp_path: Path) -> None:
-    """Also in a session of its own, as torch's elastic agent starts ranks."""
     engine = fresh.root / "src" / "stackproof" / "bench" / "engine.py"
     left = tmp_path / "left"
     start = f"""
@@ -96,7 +90,6 @@ def test_what_a_benchmark_leaves_running_is_ended(fresh: Checkout, tmp_path: Pat
 
 
 def test_a_stack_that_nobody_asked_for_is_in_nobody_s_way(fresh: Checkout) -> None:
-    """Beside the one that is asked for, asv makes those of its configuration: one that is not built is a warning."""
     other = fresh.root / "stacks" / "other"
     shutil.copytree(fresh.root / "stacks" / "cpu", other)
     text = (other / "stack.toml").read_text(encoding="utf-8")
@@ -112,7 +105,6 @@ def test_a_stack_that_nobody_asked_for_is_in_nobody_s_way(fresh: Checkout) -> No
 
 @pytest.mark.parametrize("spec", ["stack:cpu", "stack:cpu.rehearsal"])
 def test_series_tell_a_rehearsal(fresh: Checkout, spec: str) -> None:
-    """In the name of the file and in the axes; a person who knows asv uses its own words."""
     ended = fresh.plain_asv("run", "HEAD^!", "-E", spec, "--bench", "float32")
     assert ended.returncode == 0, ended.stdout + ended.stderr
     (name,) = fresh.files()

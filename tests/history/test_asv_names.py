@@ -21,20 +21,17 @@ def everything() -> list[tuple[Subject, str]]:
 
 
 def test_each_subject_has_a_name_of_its_own() -> None:
-    """Two subjects that differ in a sign only would share a history."""
     keys = {SeriesKey(one.name, preset, one.unit) for one, preset in everything()}
     assert len({asv_names.benchmark(key) for key in keys}) == len(keys)
 
 
 def test_each_kind_has_a_leaf() -> None:
-    """And each leaf a kind: what is in the table is measured by asv, and nothing else is."""
     kinds = {asv_names.leaf(one.kind) for one, _ in everything()}
     leaves = {path.stem for path in (ROOT / "benchmarks").glob("[!_]*.py")}
     assert leaves == kinds
 
 
 def test_asv_can_find_a_benchmark_by_its_name() -> None:
-    """A name is MODULE.track_SOMETHING without hyphens, which asv would take for an index of parameters."""
     for one, preset in everything():
         module, _, function = asv_names.benchmark(SeriesKey(one.name, preset, one.unit)).partition(".")
         assert function.startswith("track_")
@@ -43,7 +40,6 @@ def test_asv_can_find_a_benchmark_by_its_name() -> None:
 
 
 def test_a_subject_that_is_gone_keeps_its_history() -> None:
-    """Under a name that says so, with the last version that was measured."""
     row = making.figure(workload="gone-with-1.5", version="7")
     (one,) = pooled(entries({Path("a"): making.record(0, row)}))
     told = asv_names.description(one)
@@ -51,20 +47,17 @@ def test_a_subject_that_is_gone_keeps_its_history() -> None:
 
 
 def test_the_version_is_that_of_the_checkout() -> None:
-    """Figures of an older version are hidden, as they are when asv discovers the benchmark itself."""
     (one,) = pooled(entries({Path("a"): making.record(0, making.figure(version="0"))}))
     current = next(subject.version for subject, _ in everything() if subject.name == "gemm-float32")
     assert asv_names.description(one)["version"] == current
 
 
 def test_titles_say_for_how_much_work() -> None:
-    """What asv is given are seconds; the title says of what."""
     assert asv_names.title(SeriesKey("copy", "tiny", "s/GB")) == "copy (tiny), per GB"
     assert asv_names.title(SeriesKey("import", "full", "s")) == "import (full)"
 
 
 def test_two_drivers_are_two_files_and_two_lines() -> None:
-    """The state is in the name of the environment, which files carry, and in the axes, which graphs carry; the commit is in neither."""
     facts = making.FACTS
     here, before, after = place(facts), state(facts), state({**facts, **making.NEW_DRIVER})
     assert asv_names.environment(here, before) != asv_names.environment(here, after)
@@ -76,5 +69,4 @@ def test_two_drivers_are_two_files_and_two_lines() -> None:
 
 
 def test_names_of_environments_are_short() -> None:
-    """For a name of 128 characters asv puts a digest, which nobody can read."""
     assert len(asv_names.environment(place(making.FACTS), state(making.FACTS))) < 60

@@ -13,7 +13,6 @@ RUN = ("run", "HEAD^!", "--bench", "float32")
 
 
 def test_plain_asv_asks_nothing_and_keeps_the_figures(fresh: Checkout) -> None:
-    """No question about the machine, nothing in the home folder, and the raw samples in the store though asv drops them."""
     home = fresh.root / "home"
     home.mkdir()
     ended = fresh.plain_asv(*RUN, HOME=str(home))
@@ -26,7 +25,6 @@ def test_plain_asv_asks_nothing_and_keeps_the_figures(fresh: Checkout) -> None:
 
 
 def test_a_dry_run_keeps_nothing(fresh: Checkout) -> None:
-    """Neither asv nor the store."""
     ended = fresh.plain_asv(*RUN, "--dry-run")
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert fresh.files() == []
@@ -34,7 +32,6 @@ def test_a_dry_run_keeps_nothing(fresh: Checkout) -> None:
 
 
 def test_the_view_and_asv_write_the_same_file(checkout: Checkout) -> None:
-    """What `asv run` wrote is what the records say: a new look at the store makes no second file, and changes no figure."""
     folder = checkout.root / ".asv" / "results" / "box"
     before = {name: json.loads((folder / name).read_text(encoding="utf-8")) for name in checkout.files()}
     (checkout.root / ".asv" / "results" / "view.index").unlink(missing_ok=True)
@@ -50,7 +47,6 @@ def test_the_view_and_asv_write_the_same_file(checkout: Checkout) -> None:
 
 
 def test_a_view_can_be_deleted(checkout: Checkout) -> None:
-    """It is made from the store again, drivers and all."""
     before = checkout.files()
     shutil.rmtree(checkout.root / ".asv")
     ended = checkout.plain_asv("publish")
@@ -61,7 +57,6 @@ def test_a_view_can_be_deleted(checkout: Checkout) -> None:
 
 
 def test_what_another_command_left_is_joined(fresh: Checkout) -> None:
-    """Pieces of a command that was killed become a record when the next one starts, and it says so."""
     folder = fresh.root / ".asv" / "pieces" / "20260101T000000-1-abc"
     store.append(with_facts(record(0), {"commit": fresh.git("rev-parse", "HEAD")}), folder)
     ended = fresh.plain_asv("publish")
@@ -71,7 +66,6 @@ def test_what_another_command_left_is_joined(fresh: Checkout) -> None:
 
 
 def test_damaged_records_are_told(checkout: Checkout) -> None:
-    """By name, and the others are shown."""
     bad = checkout.results / "cpu" / "20260101T000000-asv-0000.record.json"
     bad.write_text("{", encoding="utf-8")
     ended = checkout.plain_asv("publish")

@@ -24,14 +24,12 @@ assert Counted.compared < 10, Counted.compared
 
 
 def test_commits_are_found_without_looking_at_all(measured: Checkout) -> None:
-    """For each result asv looks into each branch; that must not take time that goes with the square of the history."""
     command = [asv_python(), "-c", COMMITS]
     ended = subprocess.run(command, env=measured.environment(), capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr
 
 
 def test_asv_uses_them(checkout: Checkout) -> None:
-    """The kind of repository that the configuration names is ours."""
     code = """
 import os
 from asv.config import Config

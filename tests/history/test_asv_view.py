@@ -41,7 +41,6 @@ def rows(checkout: Checkout) -> list[dict[str, Any]]:
 
 
 def test_a_record_of_bench_is_a_result_of_asv(fresh: Checkout) -> None:
-    """No asv ran: commit, date, environment and statistics are made as asv makes them."""
     add(fresh, making.record(0, making.figure(samples=[3e-3, 1e-3, 2e-3]), verb="bench"))
     published(fresh)
     ((row,),) = (found.values() for found in rows(fresh))
@@ -52,7 +51,6 @@ def test_a_record_of_bench_is_a_result_of_asv(fresh: Checkout) -> None:
 
 
 def test_runs_of_one_state_are_pooled(fresh: Checkout) -> None:
-    """Nothing overwrites: a second run adds its samples."""
     add(fresh, making.record(0, making.figure(samples=[1e-3, 1e-3, 1e-3])))
     published(fresh)
     add(fresh, making.record(1, making.figure(samples=[3e-3, 3e-3, 3e-3, 3e-3])))
@@ -63,7 +61,6 @@ def test_runs_of_one_state_are_pooled(fresh: Checkout) -> None:
 
 
 def test_a_record_that_is_gone_leaves_the_view(fresh: Checkout) -> None:
-    """The view holds what the store holds, and no file without a record."""
     add(fresh, making.record(0), making.with_facts(making.record(1), making.NEW_DRIVER))
     published(fresh)
     assert len(fresh.files()) == 2
@@ -73,14 +70,12 @@ def test_a_record_that_is_gone_leaves_the_view(fresh: Checkout) -> None:
 
 
 def test_a_commit_that_the_clone_lacks_is_told(fresh: Checkout) -> None:
-    """A shallow clone, or another branch's: not shown by commit, and shown by state all the same."""
     add(fresh, making.record(0, commit="e" * 40), making.record(1))
     assert "1 commits of the records are not in this clone" in published(fresh)
     assert len(fresh.files()) == 1
 
 
 def test_local_changes_have_no_place_by_commit(fresh: Checkout) -> None:
-    """Nobody can go back to them; by state they are points like others."""
     add(fresh, making.record(0, commit="f" * 40 + " (with local changes)"), making.record(1))
     published(fresh)
     assert len(fresh.files()) == 1
@@ -90,7 +85,6 @@ def test_local_changes_have_no_place_by_commit(fresh: Checkout) -> None:
 
 
 def test_what_only_asv_knows_stays(fresh: Checkout) -> None:
-    """A benchmark that failed under asv has no record with a figure; its failure is still shown beside the others."""
     add(fresh, making.record(0))
     published(fresh)
     path = fresh.root / ".asv" / "results" / "box" / fresh.files()[0]
@@ -106,7 +100,6 @@ def test_what_only_asv_knows_stays(fresh: Checkout) -> None:
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"version": 2}'])
 def test_a_damaged_file_of_asv_is_made_again(fresh: Checkout, content: str) -> None:
-    """Files are written in place by asv: what a killed asv left is set aside, the records have everything."""
     add(fresh, making.record(0))
     published(fresh)
     path = fresh.root / ".asv" / "results" / "box" / fresh.files()[0]
@@ -119,7 +112,6 @@ def test_a_damaged_file_of_asv_is_made_again(fresh: Checkout, content: str) -> N
 
 
 def test_benchmarks_of_other_profiles_stay_on_the_list(checkout: Checkout) -> None:
-    """`asv run` replaces asv's list by what it discovered; what others measured is still published."""
     add(checkout, making.record(0, making.figure(preset="full")))
     published(checkout)
     listed = checkout.root / ".asv" / "results" / "benchmarks.json"
@@ -131,7 +123,6 @@ def test_benchmarks_of_other_profiles_stay_on_the_list(checkout: Checkout) -> No
 
 
 def test_other_hosts_are_other_machines(fresh: Checkout) -> None:
-    """Two runners' figures at one commit lie in two folders, each with its machine."""
     add(fresh, making.record(0), making.record(0, host="Other Box"))
     published(fresh)
     results = fresh.root / ".asv" / "results"

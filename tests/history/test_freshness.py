@@ -41,7 +41,6 @@ def git(root: Path, *words: str) -> None:
 
 
 def test_what_was_just_made_is_fresh(pages: Pages, tmp_path: Path) -> None:
-    """Also for the next process."""
     assert pages.fresh() and Pages(tmp_path, tmp_path / ".asv").fresh()
 
 
@@ -61,18 +60,15 @@ CHANGES: dict[str, Callable[[Path], object]] = {
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_anything_new_makes_them_again(pages: Pages, tmp_path: Path, change: str) -> None:
-    """Each thing that pages are made from."""
     CHANGES[change](tmp_path)
     assert not pages.fresh()
 
 
 def test_records_of_other_verbs_change_nothing(pages: Pages, tmp_path: Path) -> None:
-    """No page of asv's shows them."""
     (tmp_path / "records" / "20260102T020000-smoke-y.record.json").touch()
     assert pages.fresh()
 
 
 def test_pages_that_were_made_otherwise_are_not_fresh(pages: Pages) -> None:
-    """Such as with a flag of asv's."""
     pages.forget()
     assert not pages.fresh()

@@ -50,7 +50,6 @@ def sampled(subject: Subject, verified: bool = True) -> Sampled:
 
 
 def test_a_leaf_has_the_subjects_of_its_kind() -> None:
-    """With explicit versions, titles, and time to spare, as attributes that asv copies."""
     found = leaf.benchmarks("gemm")
     assert list(found) == ["track_gemm_float32_tiny", "track_gemm_bfloat16_tiny"]
     one = found["track_gemm_float32_tiny"]
@@ -61,7 +60,6 @@ def test_a_leaf_has_the_subjects_of_its_kind() -> None:
 
 
 def test_the_profile_chooses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The full profile measures the full preset; an unknown one is refused with the nearest."""
     monkeypatch.setenv(leaf.PROFILE, "full")
     assert "track_gemm_float32_full" in leaf.benchmarks("gemm")
     monkeypatch.setenv(leaf.PROFILE, "ful")
@@ -70,14 +68,12 @@ def test_the_profile_chooses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_leaf_needs_a_stack(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without asv's environment nobody knows which."""
     monkeypatch.delenv(leaf.STACK)
     with pytest.raises(Refusal, match="nox -s NAME-asv"):
         leaf.benchmarks("gemm")
 
 
 def test_listing_imports_no_torch() -> None:
-    """The benchmarks are listed before each command; torch would cost seconds, and needs a driver on some stacks."""
     code = """
 import sys
 sys.path[:0] = [sys.argv[1], sys.argv[2]]
@@ -104,7 +100,6 @@ def measured(monkeypatch: pytest.MonkeyPatch, answer: Sampled | Exception) -> Su
 
 
 def test_a_figure_leaves_a_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All samples go to asv; the record has them with the version, the commit that asv checked out, and what explains them."""
     subject = next(one for one in leaf.subjects("fast", leaf.stack()) if one.name == "gemm-float32")
     measured(monkeypatch, sampled(subject))
     assert leaf.run(subject, profile("fast")) == {"samples": [1e-3, 2e-3, 3e-3], "number": 1}
@@ -124,7 +119,6 @@ def test_a_figure_leaves_a_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_what_computes_wrong_has_no_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is a failure to asv, the record says why."""
     subject = measured(monkeypatch, Refusal("not yet"))
     measured(monkeypatch, sampled(subject, verified=False))
     with pytest.raises(RuntimeError, match="gemm-float32 computes wrong and was not timed"):
@@ -134,7 +128,6 @@ def test_what_computes_wrong_has_no_figure(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_a_clock_that_lies_has_no_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The check of the engine is the check of the record."""
     subject = measured(monkeypatch, CheckFailed("synchronising does not wait"))
     with pytest.raises(CheckFailed):
         leaf.run(subject, profile("fast"))
@@ -143,7 +136,6 @@ def test_a_clock_that_lies_has_no_figure(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_what_the_stack_cannot_run_is_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With asv's own word for it and the rule's reason; no failure, and nothing in the store."""
     (tmp_path / "runner").mkdir()
     (tmp_path / "runner" / "asv_runner").symlink_to(making.asv_packages() / "asv_runner")
     monkeypatch.syspath_prepend(str(tmp_path / "runner"))

@@ -16,7 +16,6 @@ from . import making
 
 
 def test_pieces_of_one_commit_become_one_record(tmp_path: Path) -> None:
-    """In order of time, with all checks and figures; two commits are two records."""
     command = leaf.Command.begin(tmp_path / "pieces")
     for day, commit in ((2, "a"), (0, "a"), (1, "b")):
         store.append(making.record(day, making.figure(1e-3 * (day + 1)), commit=commit * 40), command.folder)
@@ -32,7 +31,6 @@ def test_pieces_of_one_commit_become_one_record(tmp_path: Path) -> None:
 
 
 def test_one_failure_does_not_lose_the_others(tmp_path: Path) -> None:
-    """The record says failed, and has the figures of those that passed."""
     good, bad = making.record(0), making.record(1, verdict=Verdict.FAILED)
     bad.measurements = []
     (joined,) = leaf.join([good, bad])
@@ -41,7 +39,6 @@ def test_one_failure_does_not_lose_the_others(tmp_path: Path) -> None:
 
 
 def test_a_command_that_keeps_nothing_leaves_nothing(tmp_path: Path) -> None:
-    """--dry-run means it."""
     command = leaf.Command.begin(tmp_path / "pieces")
     store.append(making.record(0), command.folder)
     assert command.end(tmp_path / "store", keep=False) == ([], [])
@@ -49,7 +46,6 @@ def test_a_command_that_keeps_nothing_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_pieces_of_a_running_command_are_its_own(tmp_path: Path) -> None:
-    """Another command that starts meanwhile does not take them."""
     command = leaf.Command.begin(tmp_path / "pieces")
     store.append(making.record(0), command.folder)
     other = f"""
@@ -77,7 +73,6 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 def test_what_a_killed_command_measured_is_kept(tmp_path: Path) -> None:
-    """The next command joins it; a damaged piece is told, and costs only itself."""
     seed = store.append(making.record(0), tmp_path / "seed")
     env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     command = [sys.executable, "-c", KILLED, str(tmp_path / "pieces"), str(seed)]

@@ -19,7 +19,6 @@ ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
 
 @pytest.mark.slow
 def test_the_facts_are_those_of_the_interpreter() -> None:
-    """Host, proof and torch, and the defaults that the stack sets."""
     facts = probe.ask(Path(sys.executable), stacks.load("cpu"), {**ENVIRONMENT, "STACKPROOF_HOST": "box"})
     assert (facts["host"], facts["stack"], facts["rehearsed"]) == ("box", "cpu", False)
     assert {"torch", "lock", "devices", "cpu.name", "commit", "kernel"} <= set(facts)
@@ -27,7 +26,6 @@ def test_the_facts_are_those_of_the_interpreter() -> None:
 
 @pytest.mark.slow
 def test_defaults_of_the_stack_are_told_from_what_the_user_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As every other verb tells them, so that a run of bench and one of asv are in the same state; they hold for torch."""
     stack = replace(stacks.load("cpu"), environment={"CCL_ATL_TRANSPORT": "ofi", "CCL_WORKER_COUNT": "1"})
     monkeypatch.setattr(probe.stacks, "load", lambda _: stack)
     monkeypatch.setattr(probe.os, "environ", {**os.environ, "CCL_WORKER_COUNT": "2"})
@@ -49,20 +47,17 @@ def ending(tmp_path: Path, code: int, said: str) -> Path:
     ("code", "kind"), [(2, Refusal), (3, StackUnavailableError), (4, EnvironmentMismatchError), (1, Refusal)]
 )
 def test_a_refusal_keeps_its_exit_code(tmp_path: Path, code: int, kind: type[Refusal]) -> None:
-    """Whatever process found it out."""
     with pytest.raises(Refusal, match="^no such card$") as caught:
         probe.ask(ending(tmp_path, code, "stackproof: no such card"), stacks.load("cpu"), ENVIRONMENT)
     assert type(caught.value) is kind
 
 
 def test_an_interpreter_that_is_not_there_is_a_sentence(tmp_path: Path) -> None:
-    """It names the file."""
     with pytest.raises(StackUnavailableError, match="absent: does not answer what it is"):
         probe.ask(tmp_path / "absent", stacks.load("cpu"), ENVIRONMENT)
 
 
 @pytest.mark.slow
 def test_a_host_without_the_device_is_refused() -> None:
-    """With the sentence of the doctor, before torch is imported."""
     with pytest.raises(StackUnavailableError, match="this host has no stack 'dcu'"):
         probe.ask(Path(sys.executable), stacks.load("dcu"), ENVIRONMENT)

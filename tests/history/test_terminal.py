@@ -24,7 +24,6 @@ def shown(*records: Record, problems: tuple[str, ...] = ()) -> str:
 
 
 def test_a_series_is_a_row_of_rates() -> None:
-    """Rate now, change of speed, a line of bars that falls when the rate falls, and why."""
     slow = making.with_facts(making.record(1, making.figure(2.0, samples=[2.0] * 9)), making.NEW_DRIVER)
     text = shown(making.record(0, making.figure(1.0, samples=[1.0] * 9)), slow)
     assert "0.5 TFLOP/s" in text
@@ -34,25 +33,21 @@ def test_a_series_is_a_row_of_rates() -> None:
 
 
 def test_reference_figures_are_shown() -> None:
-    """Beside the measured one."""
     row = making.figure(0.2, workload="training-yolov8x", preset="full", unit="s/sample")
     assert "0.294 it/s on 1 x Intel Arc Pro B60" in shown(making.record(0, row))
 
 
 def test_other_machines_do_not_steer_this_terminal() -> None:
-    """Escapes in names and sentences are shown, not obeyed."""
     text = shown(making.record(0, host="\x1b[31mred", commit="\x07"), problems=("\x1b]0;title\x07",))
     assert "\x1b" not in text
     assert "\\x1b[31mred" in text
 
 
 def test_nothing_yet_is_said() -> None:
-    """With the commands that make figures."""
     assert "there are no figures yet" in shown()
 
 
 def test_bars_make_no_mountain_of_noise() -> None:
-    """Values that hardly differ stand level in the middle; what a flag would need is drawn from top to bottom."""
     assert set(terminal.bars([1.0, 1.001, 0.999])) <= set("▄▅")
     assert terminal.bars([1.0]) == terminal.bars([1.0, 1.0])[0]
     assert terminal.bars([1.0, 2.0, 1.5])[0] == "▁"

@@ -15,7 +15,6 @@ from . import making
 
 
 def test_a_record_is_copied_once(tmp_path: Path) -> None:
-    """Under its stack and host; admitted again it is the same file."""
     path = store.append(making.record(0), tmp_path / "local")
     published = timeline.admit(path, tmp_path / "published")
     assert published.parent == tmp_path / "published" / "cuda" / "box"
@@ -44,7 +43,6 @@ def without_host() -> Record:
     ],
 )
 def test_what_is_kept_out_says_why(tmp_path: Path, record: Record, sentence: str) -> None:
-    """With the file and the remedy, and nothing is written."""
     path = tmp_path / "record.json"
     path.write_text(record.as_json(), encoding="utf-8")
     with pytest.raises(Refusal, match=sentence) as caught:
@@ -55,7 +53,6 @@ def test_what_is_kept_out_says_why(tmp_path: Path, record: Record, sentence: str
 
 @pytest.mark.parametrize("verb", ["night", "gate", "smoke"])
 def test_nights_and_what_proves_them_keep_the_name_of_their_run(tmp_path: Path, verb: str) -> None:
-    """A gate names a night by it, wherever the record lies by then; a second run of that name gets one of its own."""
     path = tmp_path / "local" / f"20260101T020000-{verb}-x7" / "record.json"
     path.parent.mkdir(parents=True)
     path.write_text(making.record(0, making.figure(version=""), verb=verb).as_json(), encoding="utf-8")
@@ -67,12 +64,10 @@ def test_nights_and_what_proves_them_keep_the_name_of_their_run(tmp_path: Path, 
 
 
 def test_a_failed_neighbour_does_not_keep_figures_out(tmp_path: Path) -> None:
-    """They were verified on their own, and the failure is part of the history."""
     path = store.append(making.record(0, verdict=Verdict.FAILED), tmp_path / "local")
     assert timeline.admit(path, tmp_path / "published").exists()
 
 
 def test_no_record_is_one_sentence(tmp_path: Path) -> None:
-    """A file that is not there."""
     with pytest.raises(Refusal, match="cannot be read"):
         timeline.admit(tmp_path / "absent.json")

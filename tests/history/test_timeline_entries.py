@@ -14,7 +14,6 @@ KEY = SeriesKey("gemm-float32", "tiny", "s/TFLOP")
 
 
 def test_only_figures_with_a_version_have_a_history() -> None:
-    """Indicative rates of a smoke run have none."""
     assert entry(making.record(0, making.figure(version=""))) is None
     found = entry(making.record(0, making.figure(), making.figure(workload="other", version="")))
     assert found is not None
@@ -22,7 +21,6 @@ def test_only_figures_with_a_version_have_a_history() -> None:
 
 
 def test_a_subject_told_in_several_units_counts_once() -> None:
-    """They are multiples of each other; the first is its own."""
     rows = [making.figure(unit=unit) for unit in ("s/sample", "s/iteration", "s/token")]
     found = entry(making.record(0, *rows))
     assert found is not None
@@ -30,20 +28,17 @@ def test_a_subject_told_in_several_units_counts_once() -> None:
 
 
 def test_presets_are_different_work() -> None:
-    """The same subject at two sizes is two series."""
     found = entry(making.record(0, making.figure(), making.figure(preset="full")))
     assert found is not None
     assert [key.preset for key in found.figures] == ["tiny", "full"]
 
 
 def test_what_is_no_number_is_no_point() -> None:
-    """NaN, infinity, zero and negative seconds are findings of their run, not of a history."""
     for bad in (math.nan, math.inf, 0.0, -1.0):
         assert entry(making.record(0, making.figure(samples=[1e-3, bad]))) is None
 
 
 def test_a_commit_that_nobody_can_go_back_to_is_none() -> None:
-    """Local changes, and no repository."""
     for commit, expected in (("a" * 40, "a" * 40), ("a" * 40 + " (with local changes)", ""), ("unknown", "")):
         found = entry(making.record(0, commit=commit))
         assert found is not None
@@ -51,7 +46,6 @@ def test_a_commit_that_nobody_can_go_back_to_is_none() -> None:
 
 
 def test_entries_come_in_order_of_time() -> None:
-    """Whatever the files are called; an environment that was not its lock does not count, a failed neighbour does no harm."""
     made = {
         Path("a"): making.record(2),
         Path("b"): making.record(1),
@@ -62,7 +56,6 @@ def test_entries_come_in_order_of_time() -> None:
 
 
 def test_runs_of_one_state_are_pooled() -> None:
-    """All samples count, in the order they were taken."""
     later, earlier = making.figure(samples=[3.0]), making.figure(samples=[1.0, 2.0])
     found = entries({Path("a"): making.record(1, later), Path("b"): making.record(0, earlier)})
     (one,) = pooled(found)
@@ -70,7 +63,6 @@ def test_runs_of_one_state_are_pooled() -> None:
 
 
 def test_versions_are_not_pooled() -> None:
-    """Of two versions the latest counts alone: their figures are not comparable."""
     older, newer = making.figure(samples=[9.0]), making.figure(samples=[1.0], version="2")
     (one,) = pooled(entries({Path("a"): making.record(0, older), Path("b"): making.record(1, newer)}))
     assert (one.version, one.samples) == ("2", (1.0,))

@@ -24,7 +24,6 @@ def with_driver(day: float, driver: str, seconds: float, noise: float = 0.005, *
 
 
 def test_a_loss_with_a_driver_is_flagged_and_explained() -> None:
-    """12 % more seconds between two drivers at one commit: a rate 10.7 % lower, worse, because of the driver."""
     (history,) = told(with_driver(0, "550.1", 1e-3), with_driver(1, "560.1", 1.12e-3))
     (step,) = history.changes
     assert step.ratio == pytest.approx(1 / 1.12, rel=0.005)
@@ -40,7 +39,6 @@ def _busy(record: Record) -> Record:
 
 
 def test_a_busy_host_is_no_change_of_the_stack() -> None:
-    """A loss that was measured beside others is shown and not flagged; runs that had the host for themselves decide alone."""
     slow = _busy(with_driver(1, "560.1", 1.5e-3))
     (history,) = told(with_driver(0, "550.1", 1e-3), slow)
     assert history.changes == []
@@ -53,7 +51,6 @@ def test_a_busy_host_is_no_change_of_the_stack() -> None:
 
 
 def test_a_gain_is_flagged_as_one() -> None:
-    """Fewer seconds are a higher rate."""
     (history,) = told(with_driver(0, "550.1", 1.12e-3), with_driver(1, "560.1", 1e-3))
     (step,) = history.changes
     assert step.ratio > 1
@@ -66,7 +63,6 @@ def test_a_gain_is_flagged_as_one() -> None:
     ids=["nothing changed", "less than the share", "within the noise"],
 )
 def test_what_is_no_change_is_not_flagged(seconds: float, noise: float) -> None:
-    """No difference, one below the share of the table, and one that the intervals cannot tell from noise."""
     (history,) = told(with_driver(0, "550.1", 1e-3, noise), with_driver(1, "560.1", seconds, noise))
     assert history.changes == []
     (series,) = history.series
@@ -75,14 +71,12 @@ def test_what_is_no_change_is_not_flagged(seconds: float, noise: float) -> None:
 
 
 def test_a_loss_that_a_later_gain_hides_stays_flagged() -> None:
-    """Every step of a series is told, newest first, not only the newest state against the oldest."""
     speeds = (1e-3, 1.12e-3, 1e-3)
     (history,) = told(*(with_driver(day, f"{day}.1", seconds) for day, seconds in enumerate(speeds)))
     assert [step.worse for step in history.changes] == [False, True]
 
 
 def test_places_are_never_compared() -> None:
-    """A slow host beside a fast one is no change."""
     slow = making.with_facts(with_driver(1, "550.1", 5e-3), {"host": "slow"})
     found = told(with_driver(0, "550.1", 1e-3), slow)
     assert len(found) == 2
@@ -90,12 +84,10 @@ def test_places_are_never_compared() -> None:
 
 
 def test_versions_are_never_compared() -> None:
-    """A subject whose version changed begins anew."""
     (history,) = told(with_driver(0, "550.1", 1e-3), with_driver(1, "560.1", 5e-3, version="2"))
     (series,) = history.series
     assert (series.version, len(series.points), series.last) == ("2", 1, None)
 
 
 def test_nothing_comes_of_nothing() -> None:
-    """An empty store has no history."""
     assert told() == []

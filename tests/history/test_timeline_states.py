@@ -33,7 +33,6 @@ def driver(day: float, version: str) -> Record:
 
 
 def test_a_stay_lasts_while_nothing_changes() -> None:
-    """Two runs in one state are one stay; a driver that comes back later is another."""
     (chain,) = timeline.stays(
         told(driver(0, "550.1"), driver(1, "550.1"), driver(2, "560.1"), driver(3, "550.1"))
     ).values()
@@ -41,13 +40,11 @@ def test_a_stay_lasts_while_nothing_changes() -> None:
 
 
 def test_places_have_histories_of_their_own() -> None:
-    """What happens on one host is no state of another."""
     chains = timeline.stays(told(making.record(0), making.record(1, host="other"), making.record(2)))
     assert sorted(len(chain[0].entries) for chain in chains.values()) == [1, 2]
 
 
 def test_each_state_is_a_commit_that_says_what_changed(tmp_path: Path) -> None:
-    """A branch for each place, a manifest in each commit, dated when the state was first seen."""
     chains = timeline.stays(told(driver(0, "550.1"), driver(1, "560.1"), making.record(2, host="other")))
     hashes = timeline.write(chains, tmp_path / "repository")
     name = next(name for name, chain in chains.items() if len(chain) == 2)
@@ -60,7 +57,6 @@ def test_each_state_is_a_commit_that_says_what_changed(tmp_path: Path) -> None:
 
 
 def test_the_same_records_make_the_same_commits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wherever, whoever, and whatever git is configured to: runners agree on the names of states without asking each other."""
     chains = timeline.stays(told(driver(0, "550.1"), driver(1, "560.1")))
     first = timeline.write(chains, tmp_path / "one")
     monkeypatch.setenv("GIT_AUTHOR_NAME", "somebody")
@@ -72,7 +68,6 @@ def test_the_same_records_make_the_same_commits(tmp_path: Path, monkeypatch: pyt
 
 
 def test_later_states_leave_the_earlier_commits_alone(tmp_path: Path) -> None:
-    """A history that grows keeps its names."""
     runs = [driver(day, f"550.{day}") for day in range(3)]
     before = timeline.write(timeline.stays(told(*runs[:2])), tmp_path / "repository")
     after = timeline.write(timeline.stays(told(*runs)), tmp_path / "repository")
@@ -80,7 +75,6 @@ def test_later_states_leave_the_earlier_commits_alone(tmp_path: Path) -> None:
 
 
 def test_any_text_can_be_a_fact(tmp_path: Path) -> None:
-    """Line breaks, lone surrogates and git's own words in a driver's version do no harm."""
     odd = "1.0\ncommit refs/heads/main\n\udc80 \u4e2d\u6587"
     chains = timeline.stays(told(driver(0, "550.1"), driver(1, odd)))
     hashes = timeline.write(chains, tmp_path / "repository")
@@ -89,12 +83,10 @@ def test_any_text_can_be_a_fact(tmp_path: Path) -> None:
 
 
 def test_absent_git_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And says what it is needed for."""
     monkeypatch.setattr(timeline, "_GIT", str(tmp_path / "absent"))
     with pytest.raises(Refusal, match="git is not installed"):
         timeline.write({}, tmp_path / "repository")
 
 
 def test_an_empty_store_has_an_empty_history(tmp_path: Path) -> None:
-    """No place, no commit, no error."""
     assert timeline.write({}, tmp_path / "repository") == {}

@@ -17,7 +17,6 @@ MATRIX = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 10.0]], dtyp
 
 @pytest.mark.parametrize("factorise", [torch.linalg.lu, torch.linalg.lu_factor, torch.linalg.lu_factor_ex])
 def test_factors_make_the_matrix_again(factorise: Callable[[torch.Tensor], Any]) -> None:
-    """In each form that torch returns them in."""
     assert torch.allclose(operator_product(factorise(MATRIX)), MATRIX)
 
 
@@ -76,20 +75,17 @@ def examined(monkeypatch: pytest.MonkeyPatch, factor: float, excused: bool = Tru
 
 @pytest.mark.slow
 def test_other_pivots_are_right(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Factors and their gradients differ, their product and its gradient do not."""
     assert examined(monkeypatch, 1.0, excused=False).outcome is Outcome.FAILED
     found = examined(monkeypatch, 1.0)
     assert (found.outcome, found.reason) == (Outcome.PASSED, "")
 
 
 def test_factors_of_another_matrix_are_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A part in a thousand shows in the product as it does elsewhere."""
     found = examined(monkeypatch, 1.001)
     assert found.outcome is Outcome.FAILED
     assert "exceeds the bound" in found.reason
 
 
 def test_all_factorisations_with_pivots_have_the_row() -> None:
-    """One that is added to the database has to be judged so too."""
     rows = {name for (name, _), row in compare.exemptions().items() if row.factors}
     assert rows == {name for name in database.load() if name in ("lu", "linalg.lu") or "lu_factor" in name}

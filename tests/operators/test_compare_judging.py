@@ -29,7 +29,6 @@ def kept(mean: torch.Tensor, output: float = 1.0) -> Computed:
     ],
 )
 def test_what_a_kernel_keeps_for_itself_may_have_any_form(mean: torch.Tensor, output: float, ok: bool) -> None:
-    """Nothing on one device, float32 on another; the outputs that are promised are compared."""
     reference, private = kept(torch.zeros(0)), ("output 1",)
     actual = kept(mean, output)
     assert compare.form_fault(actual, reference, torch.float32, private=private) == ""
@@ -39,21 +38,18 @@ def test_what_a_kernel_keeps_for_itself_may_have_any_form(mean: torch.Tensor, ou
 
 
 def test_what_a_kernel_keeps_is_compared_where_it_is_the_same_thing() -> None:
-    """A mean of the right shape is a mean."""
     exemption = compare.Exemption(private=("output 1",))
     found = compare.judgements(kept(torch.ones(1)), kept(torch.full((1,), 2.0)), None, torch.float32, exemption)
     assert not found["output 1"].ok
 
 
 def test_a_narrow_gradient_is_judged_as_what_it_is() -> None:
-    """The gradient of float32 weights beside float64 numbers has the digits of float32."""
     exact, near, wrong = (Computed((), {"gradient": torch.tensor([1 + n])}, 1) for n in (0.0, 2e-7, 2e-6))
     assert compare.judgements(near, exact, None, torch.float64)["gradient"].ok
     assert not compare.judgements(wrong, exact, None, torch.float64)["gradient"].ok
 
 
 def test_a_constant_in_float32_is_excused_by_a_row_and_no_more() -> None:
-    """A sixth in float32 is 3e-8 off; a part in a million is not excused."""
     row = compare.exemptions()["nn.functional.hardsigmoid", "float64"]
     sixth = Computed((), {"output": torch.tensor([1 / 6], dtype=torch.float64)}, 0)
     for factor, ok in ((1 + 3e-8, True), (1 + 1e-6, False)):
@@ -68,7 +64,6 @@ def values(number: float) -> Computed:
 
 
 def test_the_cpu_in_the_same_dtype_widens_the_bound_up_to_the_cap() -> None:
-    """Three times the CPU's error is accepted; without the anchor, or beyond 32 ulp, it is not, unless a row of data says so."""
     reference, actual, anchor = values(1.0), values(1 + 4e-6), values(1 + 2e-6)
     assert not compare.judgements(actual, reference, None, torch.float32)["output"].ok
     assert compare.judgements(actual, reference, anchor, torch.float32)["output"].ok
@@ -79,7 +74,6 @@ def test_the_cpu_in_the_same_dtype_widens_the_bound_up_to_the_cap() -> None:
 
 
 def test_results_that_cancel_are_compared_absolutely() -> None:
-    """A reference of 1e-16 where the truth is zero has no digit to compare, but a device's 0.1 is wrong."""
     nothing = Computed((), {"gradient": torch.tensor([1e-16], dtype=torch.float64)}, 1)
     noise = Computed((), {"gradient": torch.tensor([1e-7])}, 1)
     wrong = Computed((), {"gradient": torch.tensor([0.1])}, 1)
@@ -88,7 +82,6 @@ def test_results_that_cancel_are_compared_absolutely() -> None:
 
 
 def test_overflow_of_the_dtype_is_not_an_error() -> None:
-    """Float16 rightly gives infinity where float64 has 1e6, and wrongly where float64 has 1e3."""
     infinite = Computed((), {"output": torch.tensor([float("inf")], dtype=torch.float16)}, 0)
     big, small = (Computed((), {"output": torch.tensor([n], dtype=torch.float64)}, 0) for n in (1e6, 1e3))
     assert compare.judgements(infinite, big, None, torch.float16)["output"].ok
@@ -96,13 +89,11 @@ def test_overflow_of_the_dtype_is_not_an_error() -> None:
 
 
 def test_indices_are_right_or_wrong() -> None:
-    """No tolerance applies to whole numbers, however large."""
     right, wrong = (Computed((), {"output": torch.tensor([10**9, n])}, 0) for n in (1, 2))
     assert not compare.judgements(wrong, right, wrong, torch.float32)["output"].ok
 
 
 def test_each_exemption_names_operators_that_exist() -> None:
-    """A row for an operator that torch has renamed is dead weight that nobody would notice."""
     assert {name for name, _ in compare.exemptions()} <= set(database.load())
 
 
@@ -117,7 +108,6 @@ def test_each_exemption_names_operators_that_exist() -> None:
     ],
 )
 def test_a_bad_exemption_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, row: str, said: str) -> None:
-    """One sentence with file and key."""
     file = tmp_path / "operators.toml"
     file.write_text(f"{ROW}{row}\n", encoding="utf-8")
     monkeypatch.setattr(compare, "DATA", tmp_path)

@@ -9,12 +9,10 @@ from stackproof.operators.compare import Outcome, SampleReport, smallest
 
 @pytest.mark.parametrize("outcome", Outcome)
 def test_only_what_ran_or_says_why_it_did_not_is_ok(outcome: Outcome) -> None:
-    """A failure, an error, and an operator whose turn never came prove nothing."""
     assert outcome.ok is (outcome not in (Outcome.FAILED, Outcome.ERROR, Outcome.NOT_RUN))
 
 
 def test_the_worst_outcome_decides_and_then_the_smallest_sample() -> None:
-    """Few numbers are easier to look at, and of equals the first is the easiest to find again."""
     findings = [
         SampleReport(0, Outcome.FORM, "", "", 1),
         SampleReport(1, Outcome.FAILED, "", "", 9),

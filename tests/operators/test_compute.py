@@ -21,7 +21,6 @@ def no_samples(dtype: torch.dtype) -> Iterator[Sample]:
 
 
 def test_an_argument_that_names_a_card_names_the_device_that_is_examined() -> None:
-    """The database has samples with device="cuda" on hosts with one; the reference is the CPU's all the same."""
     seen: list[Any] = []
 
     def like(x: torch.Tensor, *, device: Any, mode: str) -> torch.Tensor:
@@ -34,7 +33,6 @@ def test_an_argument_that_names_a_card_names_the_device_that_is_examined() -> No
 
 
 def test_dtypes_that_stay_on_the_host_stay_there() -> None:
-    """Indices that an operator reads on the CPU are not moved with the numbers."""
     seen: list[Any] = []
 
     def places(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
@@ -60,7 +58,6 @@ def test_dtypes_that_stay_on_the_host_stay_there() -> None:
     ],
 )
 def test_samples_keep_their_strides(view: torch.Tensor) -> None:
-    """What breaks devices is layout: views arrive with strides, offset and numbers unchanged."""
     copy = relocate(view.requires_grad_(), CPU, torch.float64)
     assert (copy.stride(), copy.storage_offset(), copy.dtype) == (
         view.stride(),
@@ -74,7 +71,6 @@ def test_samples_keep_their_strides(view: torch.Tensor) -> None:
 
 
 def test_cotangents_are_uneven_and_the_same_numbers_in_every_dtype() -> None:
-    """All ones would hide wrong broadcasting and be orthogonal to the gradients of softmax and norms."""
     narrow, wide = (cotangent(torch.empty(7, dtype=dtype), torch.bfloat16) for dtype in (torch.bfloat16, torch.float64))
     assert torch.equal(narrow.double(), wide)
     assert len(set(wide.tolist())) == 7

@@ -17,7 +17,6 @@ def in_another_process(code: str) -> str:
 
 @pytest.mark.slow
 def test_a_missing_test_package_is_one_sentence() -> None:
-    """Torch's test suite needs expecttest, which a vendor's container may lack."""
     said = in_another_process(
         "import sys; sys.modules['expecttest'] = None\n"
         "from stackproof.base import errors; from stackproof.operators import database\n"
@@ -49,5 +48,4 @@ print([n for n, (old, new) in enumerate(zip(before, state())) if old != new])
 
 @pytest.mark.slow
 def test_loading_the_database_leaves_the_process_as_it_was() -> None:
-    """Importing torch's test suite reads our arguments and freezes torch's flags; nothing of that remains."""
     assert in_another_process(STATE) == "[]"

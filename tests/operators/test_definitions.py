@@ -17,20 +17,17 @@ CPU = [(torch.device("cpu"), torch.float32)]
 
 
 def test_each_row_is_of_a_function_that_torch_has() -> None:
-    """And the table has a row for each definition."""
     assert definitions.forms().keys() <= definitions.DEFINITIONS.keys()
     assert all(hasattr(functional, name) for name in definitions.forms())
 
 
 @pytest.mark.parametrize("text", ["numbers 3 x", "reals 3", "classes<b 3"])
 def test_an_argument_that_nobody_can_draw_is_refused(text: str) -> None:
-    """With what it must be."""
     with pytest.raises(ValueError, match="must be a kind of numbers and a shape"):
         definitions._argument(text)
 
 
 def test_smoothed_cross_entropy_of_equal_scores_is_the_logarithm_of_their_number() -> None:
-    """Whatever the labels are, and labels to ignore count nothing."""
     labels = np.array([0, 2, 3])
     assert losses.cross_entropy(np.zeros((3, 4)), labels, label_smoothing=0.3) == pytest.approx(np.log(4))
     scores = np.array([[0.0, 1.0], [5.0, 1.0]])
@@ -38,13 +35,11 @@ def test_smoothed_cross_entropy_of_equal_scores_is_the_logarithm_of_their_number
 
 
 def test_one_alignment_has_the_probability_of_its_path() -> None:
-    """Two labels in two steps leave no choice."""
     logs = np.log(np.full((2, 1, 3), 1 / 3))
     assert losses.ctc_loss(logs, np.array([[1, 2]]), (2,), (2,), reduction="sum") == pytest.approx(2 * np.log(3))
 
 
 def test_resized_pictures_keep_a_slope() -> None:
-    """A line stays one between the ends where corners are aligned, and whole factors repeat pixels."""
     line = np.arange(4.0).reshape(1, 1, 1, 4)
     found = pictures.interpolate(line, (1, 7), mode="bilinear", align_corners=True)
     assert np.allclose(found.reshape(-1), np.arange(7) / 2)
@@ -52,14 +47,12 @@ def test_resized_pictures_keep_a_slope() -> None:
 
 
 def test_windows_at_the_edge_count_what_is_there() -> None:
-    """Without padding in the count a mean of ones is one."""
     ones = np.ones((1, 1, 4, 4))
     assert np.allclose(pictures.PICTURES["avg_pool2d"](ones, 3, 2, 1, True, False), 1.0)
     assert pictures.PICTURES["avg_pool2d"](ones, 3, 2, 1).min() == pytest.approx(4 / 9)
 
 
 def test_frozen_statistics_do_not_run() -> None:
-    """Evaluation leaves them as they are."""
     found = layers.batch_norm(np.random.default_rng(0).normal(size=(4, 2)), np.ones(2), np.full(2, 3.0))
     assert np.array_equal(found["running_mean"], np.ones(2))
     assert np.allclose(found["running_var"], 3.0)
@@ -88,14 +81,12 @@ def _wrong_backward(original: Callable[..., Any]) -> Callable[..., Any]:
 def test_a_function_that_is_wrong_is_named(
     make: Callable[..., Any], said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An argument that is misread, one layout, and a gradient alone."""
     monkeypatch.setattr(functional, "smooth_l1_loss", make(functional.smooth_l1_loss))
     with pytest.raises(CheckFailed, match=said):
         definitions.hold(definitions.forms()["smooth_l1_loss"][0], CPU)
 
 
 def test_a_gradient_where_there_is_none_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The padding of a table takes none."""
     own = functional.embedding
     monkeypatch.setattr(functional, "embedding", lambda **given: own(**{**given, "padding_idx": None}))
     with pytest.raises(CheckFailed, match="has a gradient in row 2"):

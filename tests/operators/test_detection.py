@@ -11,20 +11,17 @@ from stackproof.operators import detection
 
 
 def test_middles_of_cells_row_by_row() -> None:
-    """Maps follow each other by their strides."""
     found = detection.anchors(32, (16, 32))
     assert found.points.tolist() == [[0.5, 0.5], [1.5, 0.5], [0.5, 1.5], [1.5, 1.5], [0.5, 0.5]]
     assert found.strides.tolist() == [16] * 4 + [32]
 
 
 def test_distances_are_means_of_bins() -> None:
-    """An even distribution over bins 0 to 3 is 1.5 strides from the middle."""
     box = detection.decoded(np.zeros((1, 4, 4)), detection.AnchorPoints(np.array([[2.0, 3.0]]), np.ones(1)))
     assert box[0].tolist() == [0.5, 1.5, 3.5, 4.5]
 
 
 def test_overlap_of_boxes() -> None:
-    """Equal boxes overlap whole; half a box beside has a third, less what its middle is away; a turned one has another aspect."""
     one = np.array([0.0, 0, 4, 2])
     assert detection.overlap(one, one) == pytest.approx((1, 0, 0))
     near, aspects, _ = detection.overlap(one, np.array([2.0, 0, 6, 2]))
@@ -34,7 +31,6 @@ def test_overlap_of_boxes() -> None:
 
 
 def test_each_box_takes_its_best_anchors() -> None:
-    """At most ten, whose middles it holds; the best one's share is its overlap, and one that two boxes want goes to the nearer."""
     at = detection.anchors(64, (8,))
     truths = np.array([[0.0, 0, 40, 40], [0.0, 0, 20, 20]])
     boxes = np.tile([0.0, 0, 4, 4], (64, 1))  # in strides: 32 pixels
@@ -47,7 +43,6 @@ def test_each_box_takes_its_best_anchors() -> None:
 
 
 def test_losses_of_one_anchor() -> None:
-    """A perfect box costs nothing, a score of zero log 2 per class, and a certain distance nothing."""
     at = detection.AnchorPoints(np.array([[2.0, 2.0]]), np.array([8.0]))
     sides = np.full((1, 4, 4), -99.0)
     sides[..., 1] = 99

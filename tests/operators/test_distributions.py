@@ -26,7 +26,6 @@ def drawn(name: str, dtype: torch.dtype, change: Change = torch.clone) -> Fit:
 
 @pytest.mark.parametrize("draw", DRAWS, ids=lambda draw: draw.name)
 def test_the_cpu_draws_rightly(draw: Draw) -> None:
-    """Every operator in the narrowest dtype that it has."""
     fit = drawn(draw.name, getattr(torch, draw.dtypes[-1]))
     assert fit.ok, fit.sentence
     assert "allowed" in fit.sentence
@@ -91,7 +90,6 @@ def test_the_cpu_draws_rightly(draw: Draw) -> None:
     ],
 )
 def test_a_wrong_draw_is_caught(name: str, change: Change, said: str) -> None:
-    """Range, mean, variance, constants, repetitions and dependence."""
     fit = drawn(name, torch.float32, change)
     assert not fit.ok
     assert said in fit.sentence
@@ -111,20 +109,17 @@ def test_a_wrong_draw_is_caught(name: str, change: Change, said: str) -> None:
     ],
 )
 def test_wrong_whole_numbers_are_caught(name: str, change: Change) -> None:
-    """A value that never comes, a half that never comes, a category of weight zero."""
     assert not drawn(name, torch.int64, change).ok
 
 
 @pytest.mark.parametrize("name", FLOATS)
 @pytest.mark.parametrize("draw", [draw for draw in DRAWS if len(draw.dtypes) > 3], ids=lambda draw: draw.name)
 def test_one_per_cent_is_seen_in_every_dtype(draw: Draw, name: str) -> None:
-    """By power, at the size that is drawn; and a table of a per cent is not read as one of a thousandth."""
     seen = draw.seen(getattr(torch, name))
     assert seen and all(0.001 < error <= 0.01 for error in seen.values())
 
 
 def test_a_run_alarms_once_in_a_million() -> None:
-    """All tests of all draws and dtypes together; luck at the ends of a range is e^-25 each."""
     cases = [(draw, name) for draw in DRAWS for name in draw.dtypes]
     told = sum(len(draw.traits) * math.erfc(ALARM / 2**0.5) for draw, _ in cases)
     ends = sum(2 * math.exp(-25) for draw, _ in cases if draw.ends or not draw.whole)

@@ -20,7 +20,6 @@ from .faults import CPU, Change, Fault, broken, run, scaled, with_nan, wrap
 
 
 def test_an_exception_becomes_an_error_with_its_first_line() -> None:
-    """One line is enough to say what the device lacks."""
     with Fault("aten.exp.default", broken):
         (result,) = run("exp").results
     assert result.outcome is Outcome.ERROR
@@ -40,7 +39,6 @@ def test_an_exception_becomes_an_error_with_its_first_line() -> None:
     ],
 )
 def test_a_wrong_form_is_flagged(monkeypatch: pytest.MonkeyPatch, change: Change, said: str) -> None:
-    """Dtype, shape, number of outputs and the presence of gradients are compared before any value."""
     wrap(monkeypatch, "add", change)
     (result,) = run("add").results
     assert result.outcome is Outcome.FAILED
@@ -56,7 +54,6 @@ ULPS = 64 * torch.finfo(torch.float32).eps
      "cumsum", "nn.functional.batch_norm", "linalg.solve", "linalg.vector_norm"],
 )  # fmt: skip
 def test_an_error_of_64_ulp_is_flagged(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """Also where numbers are added: the floor that grows with their number excuses another order, not lost digits."""
     card = torch.device("cpu", 0)  # the reference is "cpu": a device that errs where the CPU does not
 
     def lossy(op: Any, sample: Any, device: torch.device, *args: Any, **kwargs: Any) -> Computed:
@@ -72,8 +69,6 @@ def test_an_error_of_64_ulp_is_flagged(monkeypatch: pytest.MonkeyPatch, name: st
 
 
 def test_another_order_of_adding_is_right(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A device that keeps a running sum in float32 errs more than the CPU, which keeps it in float64."""
-
     def samples(dtype: torch.dtype) -> Iterator[Sample]:
         return iter([Sample(torch.full((600,), 0.1, dtype=dtype), (0,))])
 
@@ -96,14 +91,12 @@ def test_another_order_of_adding_is_right(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_random_operators_are_compared_in_form() -> None:
-    """They cannot pass by value, and their outcome says which kernel draws."""
     (result,) = run("rand_like").results
     assert result.outcome is Outcome.FORM
     assert "draws random numbers" in result.reason
 
 
 def test_nan_from_a_random_operator_is_flagged() -> None:
-    """Randomness excuses other numbers, not numbers that are none."""
     with Fault("aten.bernoulli.default", with_nan):
         (result,) = run("bernoulli").results
     assert result.outcome is Outcome.FAILED
@@ -111,7 +104,6 @@ def test_nan_from_a_random_operator_is_flagged() -> None:
 
 @pytest.mark.slow
 def test_attention_is_not_excused_as_random() -> None:
-    """The fused kernel carries the tag for its dropout, but without dropout it draws nothing."""
     kernel = "aten._scaled_dot_product_flash_attention_for_cpu.default"
     with Fault(kernel, scaled) as fault:
         (result,) = run("nn.functional.scaled_dot_product_attention", samples=None).results
@@ -120,7 +112,6 @@ def test_attention_is_not_excused_as_random() -> None:
 
 
 def test_exempted_operators_say_why() -> None:
-    """Uninitialised memory is compared in form; what has no CPU kernel is not applicable."""
     empty, jiterator = run("empty", "jiterator_unary").results
     assert (empty.outcome, jiterator.outcome) == (Outcome.FORM, Outcome.NOT_APPLICABLE)
     assert "uninitialised memory" in empty.reason
@@ -128,7 +119,6 @@ def test_exempted_operators_say_why() -> None:
 
 
 def test_an_unsupported_dtype_is_not_applicable() -> None:
-    """The database's own table decides, and the reason names dtype and device."""
     (result,) = run("bitwise_not").results
     assert (result.outcome, result.reason) == (
         Outcome.NOT_APPLICABLE,
@@ -151,7 +141,6 @@ class OfADevice:
 
 
 def test_what_the_cpu_does_not_have_is_not_applicable() -> None:
-    """Without a reference there is nothing to compare with, and the reason says so."""
     op = OfADevice(database.load()["nansum"])
     found = examine("nansum", op, torch.device("meta"), torch.complex64, None)
     assert (found.outcome, found.reason) == (
@@ -161,7 +150,6 @@ def test_what_the_cpu_does_not_have_is_not_applicable() -> None:
 
 
 def test_samples_that_a_device_refuses_are_left_out_and_say_why() -> None:
-    """What the row's words refuse is counted with the row's reason; other errors are errors."""
     words = "`driver` other than `gels` is not supported on CUDA"
     op = database.load()["linalg.lstsq"]
 
@@ -184,8 +172,6 @@ def test_samples_that_a_device_refuses_are_left_out_and_say_why() -> None:
 
 
 def test_an_operator_that_a_device_refuses_as_a_whole_is_not_applicable() -> None:
-    """With the row's reason; a device that has the kernel is examined."""
-
     class Missing(OfADevice):
         def __call__(self, *args: Any, **kwargs: Any) -> Any:
             raise NotImplementedError(
@@ -204,7 +190,6 @@ def test_an_operator_that_a_device_refuses_as_a_whole_is_not_applicable() -> Non
 
 
 def test_a_stable_sort_is_not_excused_for_ties() -> None:
-    """Torch promises the order of equal numbers there."""
     sample = Sample(torch.tensor([1.0, 1.0, 0.0]), (), {"stable": True})
 
     def last(x: torch.Tensor, **options: Any) -> torch.Tensor:

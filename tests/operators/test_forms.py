@@ -12,7 +12,6 @@ DRAW = np.random.default_rng(3)
 
 
 def test_attention_is_that_of_autograd() -> None:
-    """Output and gradients, and a scale that is never under the size of what it belongs to by much."""
     query, key, value, slope = (DRAW.standard_normal((2, 9, 4)) for _ in range(4))
     leaves = [torch.tensor(one, requires_grad=True) for one in (query, key, value)]
     scores = (leaves[0] @ leaves[1].transpose(-1, -2) / 2).masked_fill(
@@ -27,7 +26,6 @@ def test_attention_is_that_of_autograd() -> None:
 
 
 def test_a_rotation_keeps_lengths_and_depends_on_distance_alone() -> None:
-    """The product of two turned vectors is that of any other pair as far apart."""
     query, key = (np.broadcast_to(DRAW.standard_normal(8), (6, 8)) for _ in range(2))
     first, second = forms.rotary(query, 1e4), forms.rotary(key, 1e4)
     assert np.allclose(np.linalg.norm(first, axis=1), np.linalg.norm(query, axis=1))
@@ -37,13 +35,11 @@ def test_a_rotation_keeps_lengths_and_depends_on_distance_alone() -> None:
 
 
 def test_a_convolution_by_hand() -> None:
-    """Ones over ones count the pixels under the kernel."""
     found = forms.convolve(np.ones((1, 1, 3, 3)), np.ones((1, 1, 3, 3)), 1, 1)
     assert found[0, 0].tolist() == [[4, 6, 4], [6, 9, 6], [4, 6, 4]]
 
 
 def test_cross_entropy_by_hand() -> None:
-    """Equal scores lose log n."""
     value, slope = forms.cross_entropy(np.full((1, 4), 30.0), np.array([2]))
     assert value == pytest.approx(np.log(4))
     assert slope[0].tolist() == pytest.approx([0.25, 0.25, -0.75, 0.25])
@@ -51,14 +47,12 @@ def test_cross_entropy_by_hand() -> None:
 
 @pytest.mark.parametrize("name", ["Adam", "AdamW"])
 def test_the_first_step_of_adam_is_the_rate(name: str) -> None:
-    """Whatever the gradient's size; AdamW's decay comes on top, once."""
     options = {"lr": 0.1, "betas": (0.9, 0.999), "eps": 0.0, "weight_decay": 0.5 if name == "AdamW" else 0.0}
     new, _ = forms.STEPS[name]({"parameter": np.array([2.0])}, np.array([1e-3]), options)
     assert new["parameter"][0] == pytest.approx(2.0 * (0.95 if name == "AdamW" else 1.0) - 0.1)
 
 
 def test_momentum_gathers() -> None:
-    """Two steps of a gradient of 1 with a momentum of a half: 1, then 1.5."""
     options = {"lr": 1.0, "momentum": 0.5, "dampening": 0.0, "weight_decay": 0.0, "nesterov": False}
     first, _ = forms.sgd({"parameter": np.zeros(1)}, np.ones(1), options)
     second, _ = forms.sgd(first, np.ones(1), options)

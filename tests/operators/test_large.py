@@ -20,7 +20,6 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("name", large.PROBES)
 def test_probes_of_large_indices_pass_on_the_cpu(small: None, name: str) -> None:
-    """With the limit moved, the same code runs on a small tensor."""
     assert large.PROBES[name](CPU) == ""
 
 
@@ -50,6 +49,5 @@ class Wrapping(TorchDispatchMode):
     ],
 )
 def test_an_index_that_wraps_around_is_caught(small: None, name: str, kernel: str, said: str) -> None:
-    """Each probe fails when its kernel loses the elements behind the limit."""
     with Wrapping(kernel):
         assert said in large.PROBES[name](CPU)

@@ -9,7 +9,6 @@ from stackproof.operators import layers
 
 
 def test_batch_statistics_by_hand() -> None:
-    """0 and 2: mean 1, biased variance 1, unbiased 2."""
     pictures = np.array([0.0, 2.0]).reshape(2, 1, 1, 1)
     found = layers.batch_norm(pictures, np.zeros(1), np.ones(1), training=True, momentum=0.1, eps=0.0)
     assert found["output"].reshape(-1).tolist() == [-1, 1]

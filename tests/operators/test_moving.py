@@ -14,7 +14,6 @@ FLAT = np.random.default_rng(3).standard_normal(300).astype(np.float32)
 
 @pytest.mark.parametrize("table", [moved, turned])
 def test_what_the_cpu_moves_is_what_numpy_moves(table: object) -> None:
-    """Every row is right for torch's own kernels."""
     assert callable(table)
     said = {
         one.name: fault(one.run(), one.expected, one.dtype)
@@ -29,7 +28,6 @@ def test_what_the_cpu_moves_is_what_numpy_moves(table: object) -> None:
     [("cat", "cat of channels-last"), ("masked_select", "masked_select of turned"), ("roll", "roll of channels-last")],
 )
 def test_one_number_in_a_wrong_place_is_said(name: str, row: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A result whose first two numbers changed places is wrong."""
     original = getattr(torch, name)
 
     def swapped(*given: object) -> torch.Tensor:

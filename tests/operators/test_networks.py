@@ -11,7 +11,6 @@ ONES = {"weight_ih_l0": np.ones((1, 1)), "weight_hh_l0": np.ones((1, 1))}
 
 
 def test_a_plain_network_adds_up_what_it_is_given() -> None:
-    """With weights of one and no bias the state is the running sum, whichever way it goes."""
     given, start = np.array([[[1.0], [2.0], [4.0]]]), np.zeros((1, 1, 1))
     output, last = networks.recurrent(ONES, "relu", given, [start])
     assert output[0, :, 0].tolist() == [1, 3, 7] and last.tolist() == [[[7]]]
@@ -21,14 +20,12 @@ def test_a_plain_network_adds_up_what_it_is_given() -> None:
 
 
 def test_what_is_beyond_a_sequence_is_zero() -> None:
-    """A shorter sequence ends earlier, and its last state is that of its own end."""
     given, start = np.ones((2, 3, 1)), np.zeros((1, 2, 1))
     output, last = networks.recurrent(ONES, "relu", given, [start], (3, 1))
     assert output[..., 0].tolist() == [[1, 2, 3], [1, 0, 0]] and last[0, :, 0].tolist() == [3, 1]
 
 
 def test_a_cell_that_forgets_nothing_keeps() -> None:
-    """With the gates of forgetting and output wide open and that of input shut the cell stays what it was."""
     values = {
         "weight_ih": np.zeros((4, 1)),
         "weight_hh": np.zeros((4, 1)),
@@ -40,7 +37,6 @@ def test_a_cell_that_forgets_nothing_keeps() -> None:
 
 
 def test_an_update_gate_that_is_open_keeps_the_state() -> None:
-    """Of a gated unit the update gate says how much of the old state stays."""
     values = {
         "weight_ih": np.zeros((3, 1)),
         "weight_hh": np.zeros((3, 1)),
@@ -52,7 +48,6 @@ def test_an_update_gate_that_is_open_keeps_the_state() -> None:
 
 
 def test_attention_takes_the_mean_of_what_it_cannot_tell_apart() -> None:
-    """Equal keys get equal shares; hidden ones none; a place of zeros behind them its own."""
     eye = np.eye(2)
     values = {"in_proj_weight": np.concatenate([eye, 0 * eye, eye]), "out_proj.weight": eye}
     query, value = np.ones((1, 1, 2)), np.array([[[3.0, 0.0], [0.0, 6.0], [9.0, 9.0]]])
@@ -64,5 +59,4 @@ def test_attention_takes_the_mean_of_what_it_cannot_tell_apart() -> None:
 
 
 def test_later_places_are_hidden() -> None:
-    """Each place sees itself and what came before."""
     assert np.isfinite(networks.causal(3)[0, 0]).tolist() == [[True, False, False], [True, True, False], [True] * 3]

@@ -21,7 +21,6 @@ CPU = torch.device("cpu")
 
 @pytest.mark.slow
 def test_parts_give_what_one_process_gives() -> None:
-    """Outcomes, counts and their order; two processes for an odd number of operators."""
     alone = sweep(CPU, torch.float32, samples=1, names=NAMES)
     found = parts.swept(CPU, torch.float32, 1, ["torch"], 2, NAMES)
     assert found.executed == alone.executed
@@ -32,7 +31,6 @@ def test_parts_give_what_one_process_gives() -> None:
 
 @pytest.mark.slow
 def test_a_process_that_dies_is_told_with_its_operator(tmp_path: Path) -> None:
-    """No answer is no pass; the others are ended."""
     asked: dict[str, Any] = {"device": "cpu", "dtype": "float32", "samples": 1, "imports": ["torch"]}
     deadly = tmp_path / "deadly.py"
     deadly.write_text(
@@ -47,7 +45,6 @@ def test_a_process_that_dies_is_told_with_its_operator(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("cores", "expected"), [(1, 1), (2, 1), (4, 2), (16, 8), (128, 8)])
 def test_processes_have_two_cores_each(cores: int, expected: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And on the host itself there is one."""
     monkeypatch.setattr(processes, "cores", lambda: cores)
     card: Any = SimpleNamespace(kind="card")
     assert parts.suited(card) == expected

@@ -33,7 +33,6 @@ def judged(dtype: torch.dtype, spoil: Spoil = lambda _: None, rows: int = 40) ->
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
 def test_what_is_rounded_once_passes(dtype: torch.dtype) -> None:
-    """Well within both bounds; every stretch of every row is a sum."""
     seen = judged(dtype)
     assert seen.count == 40 * stretches(WIDTH) == 80
     assert seen.worst <= WORST / 2
@@ -53,7 +52,6 @@ def test_what_is_rounded_once_passes(dtype: torch.dtype) -> None:
 )
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_what_is_wrong_anywhere_is_caught(spoil: Spoil, dtype: torch.dtype) -> None:
-    """A number, rows, columns, 2 % throughout, and what was never written."""
     with pytest.raises(CheckFailed, match="the product: "):
         judged(dtype, spoil)
 
@@ -67,7 +65,6 @@ def test_what_is_wrong_anywhere_is_caught(spoil: Spoil, dtype: torch.dtype) -> N
     ids=["a factor", "cut"],
 )
 def test_less_than_a_rounding_throughout_is_caught(spoil: Spoil) -> None:
-    """Rounding goes either way and evens out: 0.4 % too large throughout, or cut and never rounded up, is none in bfloat16."""
     judged(torch.bfloat16, rows=800)
     with pytest.raises(CheckFailed, match=r"too (large|small) throughout, by [01]\.\d+ units of rounding"):
         judged(torch.bfloat16, spoil, rows=800)
@@ -85,7 +82,6 @@ def larger(found: torch.Tensor, factor: float) -> torch.Tensor:
 
 
 def test_folding_adds_up_under_the_signs() -> None:
-    """By NumPy, stretch by stretch."""
     values, flips = np.arange(2 * WIDTH, dtype=np.float64).reshape(2, WIDTH), signs(WIDTH, 3)
     found = fold(torch.from_numpy(values), flips)
     expected = [[(row * flips)[:256].sum(), (row * flips)[256:].sum()] for row in values]

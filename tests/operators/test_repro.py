@@ -73,7 +73,6 @@ def failing(name: str, op: Any, kernel: str, dtype: torch.dtype) -> dict[str, Fi
     ],
 )
 def test_the_code_repeats_the_failure(name: str, dtype: torch.dtype, kernel: str, holds: str) -> None:
-    """It ends with 1 where the fault is, and with 0 where it is not."""
     code = str(failing(name, database.load()[name], kernel, dtype)["repro"])
     assert holds in code
     with fault(kernel, dtype):
@@ -83,7 +82,6 @@ def test_the_code_repeats_the_failure(name: str, dtype: torch.dtype, kernel: str
 
 @pytest.mark.slow
 def test_the_code_can_be_pasted_anywhere() -> None:
-    """In a fresh process it needs torch alone, and prints the figures."""
     figures = failing("addmm", database.load()["addmm"], "aten.addmm.default", torch.bfloat16)
     code = str(figures["repro"])
     assert "stackproof" not in code
@@ -93,7 +91,6 @@ def test_the_code_can_be_pasted_anywhere() -> None:
 
 
 def test_code_for_a_shaped_sample_repeats_its_layout() -> None:
-    """A view's strides are part of the failure."""
     code = str(failing("exp", shapes.operators()["exp"], "aten.exp.default", torch.float32)["repro"])
     with fault("aten.exp.default", torch.float32):
         assert status(code) == 1
@@ -101,7 +98,6 @@ def test_code_for_a_shaped_sample_repeats_its_layout() -> None:
 
 
 def test_a_smaller_failing_sample_is_preferred() -> None:
-    """Two numbers are easier to look at than a thousand."""
     figures = failing("add", shapes.operators()["add"], "aten.add.Tensor", torch.float32)
     assert figures["call"] == "add(float32[], float32[])"
 
@@ -119,14 +115,12 @@ def test_a_smaller_failing_sample_is_preferred() -> None:
     ],
 )
 def test_tensors_are_written_exactly(value: torch.Tensor) -> None:
-    """Numbers, dtype, strides, offset."""
     made = eval(repro.literal(value), {"torch": torch, "inf": float("inf"), "nan": float("nan")})
     assert (made.dtype, made.stride(), made.storage_offset()) == (value.dtype, value.stride(), value.storage_offset())
     assert torch.equal(made.nan_to_num(7), value.nan_to_num(7))
 
 
 def test_other_arguments_are_written_exactly() -> None:
-    """What operators take besides tensors."""
     value = {"a": [1, (2.5,), None, True, "x"], "b": torch.float16, "c": slice(1, None), "d": torch.channels_last}
     assert eval(repro.literal(value), {"torch": torch}) == value
     with pytest.raises(repro._NotWritableError):

@@ -46,7 +46,6 @@ def run(name: str) -> Result:
 
 @pytest.mark.parametrize("name", ["exp", "add", "sum", "argmax", "mm", "nn.functional.conv2d", "gather", "cat", "flip"])
 def test_the_cpu_passes(name: str) -> None:
-    """One operator of each family, forward and backward on all samples."""
     result = run(name)
     assert result.outcome is Outcome.PASSED, result.reason
     assert result.forward > 100
@@ -54,7 +53,6 @@ def test_the_cpu_passes(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["where", "masked_fill_", "triu", "triu.out", "nonzero", "index_copy_", "bmm.out"])
 def test_other_forms_pass(name: str) -> None:
-    """What moves, chooses and writes numbers, in a few sizes and every layout."""
     result = run(name)
     assert result.outcome is Outcome.PASSED, result.reason
     assert result.forward > 30
@@ -108,7 +106,6 @@ def last(tensor: torch.Tensor) -> bool:
     ],
 )
 def test_a_fault_of_a_shape_or_layout_is_caught(name: str, kernel: str, when: Any, called: str) -> None:
-    """A kernel that is right elsewhere and wrong there fails, and the smallest failing call shows it."""
     with Fault(kernel, when) as fault:
         result = run(name)
     assert fault.fired > 0
@@ -120,14 +117,12 @@ def test_a_fault_of_a_shape_or_layout_is_caught(name: str, kernel: str, when: An
 
 @pytest.mark.parametrize("name", OPERATORS)
 def test_samples_are_the_same_each_time(name: str) -> None:
-    """A failing sample can be had again by its index."""
     first, again = (next(samples(OPERATORS[name], torch.float32, True)) for _ in range(2))
     left, right = (made.input if isinstance(made.input, torch.Tensor) else made.input[0] for made in (first, again))
     assert torch.equal(left, right)
 
 
 def test_every_layout_holds_the_same_numbers() -> None:
-    """Only an expanded view repeats its first part."""
     tensor = torch.arange(2.0 * 3 * 4 * 5).reshape(2, 3, 4, 5)
     made = list(shapes.layouts(tensor))
     assert len({(view.stride(), view.storage_offset()) for view in made}) == len(made) == 7

@@ -11,7 +11,6 @@ from stackproof.operators.spoiling import Spoilt
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.uint8, torch.int64])
 @pytest.mark.parametrize("turned", [False, True])
 def test_what_was_left_shows_and_what_was_written_does_not(dtype: torch.dtype, turned: bool) -> None:
-    """One of two tensors was written anew; then the other too."""
     first, second = torch.ones(7, 40).to(dtype), torch.ones(3, 5, 9).to(dtype)
     both = [first.t(), second.transpose(0, 2)] if turned else [first, second]
     spoilt = Spoilt(both)
@@ -23,7 +22,6 @@ def test_what_was_left_shows_and_what_was_written_does_not(dtype: torch.dtype, t
 
 
 def test_new_tensors_of_the_same_shapes_are_looked_at() -> None:
-    """What a run returns need not be where the run before put it."""
     kept = torch.zeros(4, 4)
     spoilt = Spoilt([kept])
     assert not spoilt.left([torch.zeros(4, 4)])

@@ -32,30 +32,25 @@ def spread(function: Any, values: list[float], dtype: torch.dtype) -> float:
 
 
 def test_a_well_conditioned_operator_has_a_spread_of_its_rounding() -> None:
-    """One unit in the last place, so that no wrong kernel hides behind it."""
     assert 0.5 * 2**-23 < spread(torch.square, [1.5, 2.5, 3.5], torch.float32) < 4 * 2**-23
 
 
 def test_cancellation_is_ill_conditioned() -> None:
-    """Near 1 a logarithm has only the digits that the input has behind the one."""
     assert spread(torch.log, [1 + 2**-7], torch.bfloat16) > 0.4
 
 
 def test_factorisations_are_moved_by_the_norm_of_their_matrix() -> None:
-    """The small singular value of a badly scaled matrix has no more digits than the large one has behind its point."""
     values = [1e4, 1e4, 1.0, 2.0]
     singular = spread(lambda x: torch.linalg.svdvals(x.reshape(2, 2))[1:], values, torch.float32)
     assert singular > 100 * spread(lambda x: x[2:] * 1.5, values, torch.float32)
 
 
 def test_a_number_on_an_edge_may_fall_to_either_side() -> None:
-    """A count in the neighbouring bin is right if one unit in the last place moves the number there."""
     assert spread(lambda x: torch.histc(x, bins=4, min=0, max=4), [1.0, 0.5, 2.5], torch.bfloat16) > 0.1
     assert spread(lambda x: torch.histc(x, bins=4, min=0, max=4), [1.5, 0.5, 2.5], torch.bfloat16) == 0
 
 
 def test_rounding_in_between_is_imitated() -> None:
-    """An intermediate beyond float16's range overflows, though inputs and result are within."""
     found = alternatives(
         ShapedOp("f", lambda x: (x * x).sqrt(), no_samples), Sample(torch.tensor([1e3]).half()), torch.float16, False
     )
@@ -63,8 +58,6 @@ def test_rounding_in_between_is_imitated() -> None:
 
 
 def test_a_sample_that_moves_out_of_the_domain_is_left_out() -> None:
-    """What raises under rounding says nothing about how far results may be apart."""
-
     def strict(x: torch.Tensor) -> torch.Tensor:
         if x.max() > 1:
             raise ValueError("a probability above one")
@@ -87,7 +80,6 @@ def ok(actual: float, reference: float, others: list[float], dtype: torch.dtype 
 
 
 def test_the_spread_widens_the_bound_and_no_more() -> None:
-    """Three times as far as rounding moves the result, but not further."""
     assert not ok(1.2, 1.0, [])
     assert ok(1.2, 1.0, [1.1])
     assert not ok(1.5, 1.0, [1.1])
@@ -95,14 +87,12 @@ def test_the_spread_widens_the_bound_and_no_more() -> None:
 
 @pytest.mark.parametrize("value", [float("inf"), float("nan")])
 def test_overflow_is_right_only_where_rounding_overflows(value: float) -> None:
-    """A kernel that returns no number is wrong unless exact kernels in that dtype would not either."""
     assert ok(value, 100.0, [value])
     assert not ok(value, 100.0, [100.1])
     assert ok(value, 60000.0, [])  # next to 65504
 
 
 def test_equal_numbers_become_different_and_keep_their_order() -> None:
-    """Of different numbers every device takes the same one."""
     sample = Sample(torch.tensor([2.0, 1.0, 2.0, -1.0, 1.0, -1.0, 0.0]).bfloat16(), (torch.tensor([3, 3]),))
     made = untied(sample, torch.bfloat16)
     assert len(set(made.input.tolist())) == 7
@@ -112,7 +102,6 @@ def test_equal_numbers_become_different_and_keep_their_order() -> None:
 
 
 def test_what_is_not_finite_is_left_alone() -> None:
-    """There is no number above infinity."""
     made = untied(SimpleNamespace(input=torch.tensor([float("inf")] * 2), args=(), kwargs={}), torch.float32)
     assert made.input.tolist() == [float("inf")] * 2
 
@@ -128,19 +117,16 @@ def chosen(choose: Callable[[torch.Tensor], torch.Tensor]) -> Result:
 
 
 def test_another_choice_among_equal_numbers_is_right() -> None:
-    """Many devices take the last of equal numbers where the CPU takes the first."""
     assert chosen(lambda x: 3 - x.flip(0).argmax()).outcome is Outcome.PASSED
 
 
 def test_a_choice_of_another_number_is_wrong() -> None:
-    """An index is right or wrong where no numbers are equal."""
     result = chosen(lambda x: x.argmin())
     assert result.outcome is Outcome.FAILED
     assert "exceeds the bound 0" in result.reason
 
 
 def test_numbers_that_no_longer_fit_below_the_largest_are_pushed_down() -> None:
-    """Whole numbers up to 8000 are 4 apart in float16: raised one by one they would end in infinity and beyond."""
     sample = Sample(torch.randperm(60_000, generator=torch.Generator().manual_seed(1)).clamp(max=8000).half())
     made = untied(sample, torch.float16).input
     assert bool(torch.isfinite(made).all())
@@ -166,7 +152,6 @@ def added(function: Any, *tensors: torch.Tensor) -> float:
     ],
 )
 def test_what_is_added_is_counted(function: Any, shapes: list[tuple[int, ...]], expected: int) -> None:
-    """A matrix product of inner size k depends on 2 k numbers; an elementwise operator on one of each input."""
     made = [torch.linspace(0.1, 1, torch.Size(shape).numel()).square().reshape(shape) for shape in shapes]
     if shapes == [(5, 5)]:
         made[0] += torch.eye(5)
@@ -174,13 +159,10 @@ def test_what_is_added_is_counted(function: Any, shapes: list[tuple[int, ...]], 
 
 
 def test_what_an_expanded_number_goes_into_is_counted_as_often() -> None:
-    """A running sum over one number that is repeated adds it that often, though it is stored once."""
     assert added(lambda x: x.cumsum(0), torch.ones(1).expand(128)) == 128
 
 
 def test_what_cannot_be_moved_adds_nothing() -> None:
-    """An operator that refuses what is moved is taken for an elementwise one: the bound stays narrow."""
-
     def strict(x: torch.Tensor) -> torch.Tensor:
         if x.max() > 1:
             raise ValueError("a probability above one")
@@ -190,8 +172,6 @@ def test_what_cannot_be_moved_adds_nothing() -> None:
 
 
 def test_gradients_that_are_fed_in_are_moved_too() -> None:
-    """The gradient of a sum of differences depends on nothing else; where it cancels, it is ill-conditioned."""
-
     def differences(x: torch.Tensor) -> torch.Tensor:
         signs = torch.tensor([1.0, -1.0] * 500, dtype=x.dtype)
         return x * signs
@@ -205,20 +185,17 @@ def test_gradients_that_are_fed_in_are_moved_too() -> None:
 
 
 def test_a_narrow_gradient_that_is_fed_in_stays_narrow() -> None:
-    """Samples that mix dtypes have outputs of several; none of the alternatives may be lost to that."""
     mixed = ShapedOp("f", lambda x: x.float() * 2, no_samples)
     found = alternatives(mixed, Sample(torch.ones(3, requires_grad=True)), torch.float32, backward=True)
     assert len(found) == 7
 
 
 def test_what_is_not_finite_moves_no_matrix() -> None:
-    """An infinite number in a matrix is no measure of the others."""
     made = spread_module._moved(torch.tensor([[1.0, float("inf")], [2.0, 4.0]]), torch.float32, 0, True)
     assert torch.isfinite(made).tolist() == [[True, False], [True, True]]
 
 
 def test_float64_has_the_errors_of_float32_in_its_own_units() -> None:
-    """The CPU in float64 is the reference and shows no error; a logarithm near one loses digits in either."""
     lossy = ShapedOp("f", lambda x: (1 + x) - 1, no_samples)
     sample = Sample(torch.tensor([1e-3, 3e-3], dtype=torch.float64))
     exact = compute(lossy, sample, REFERENCE, torch.float64, False, True)

@@ -35,7 +35,6 @@ def check(name: str, dtype: torch.dtype = torch.float32, op: Any = None) -> dict
     ],
 )
 def test_a_right_operator_says_what_was_seen(name: str, dtype: torch.dtype, said: str) -> None:
-    """Every case has figures, and a sentence."""
     figures = check(name, dtype)
     assert said in str(figures["summary"])
     assert int(figures["samples"]) >= 3
@@ -43,7 +42,6 @@ def test_a_right_operator_says_what_was_seen(name: str, dtype: torch.dtype, said
 
 
 def test_an_operator_that_a_row_exempts_says_so() -> None:
-    """Nothing is excused without a word in the record."""
     figures = check("native_batch_norm", torch.float32)
     assert "are kept for the kernel's own backward" in str(figures["row"])
     assert "by its row: mean, inverse deviation" in str(figures["summary"])
@@ -58,13 +56,11 @@ def test_an_operator_that_a_row_exempts_says_so() -> None:
     ],
 )
 def test_what_makes_no_sense_is_not_applicable(name: str, dtype: torch.dtype, said: str) -> None:
-    """The database or a row says why."""
     with pytest.raises(NotApplicable, match=said):
         check(name, dtype)
 
 
 def test_a_precision_that_the_stack_lacks_names_the_row() -> None:
-    """Complex numbers are made of floats, so that they are there where float32 is."""
     stack = replace(STACK, precisions=("bfloat16",))
     sweep.possible(stack, torch.bfloat16)
     with pytest.raises(CapabilityMissing, match=r"stacks/cpu/stack.toml: precisions has no float16"):
@@ -75,7 +71,6 @@ def test_a_precision_that_the_stack_lacks_names_the_row() -> None:
 
 
 def test_a_stack_can_say_that_it_has_no_complex_numbers() -> None:
-    """With its own reason."""
     stack = replace(STACK, missing={"complex64": "the compiler has no complex type"})
     with pytest.raises(CapabilityMissing, match="missing.complex64: the compiler has no complex type"):
         sweep.possible(stack, torch.complex64)

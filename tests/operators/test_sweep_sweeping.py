@@ -21,7 +21,6 @@ def whole() -> Sweep:
 
 @pytest.mark.slow
 def test_a_clean_sweep_of_the_whole_database_flags_nothing(whole: Sweep) -> None:
-    """The CPU passes on every operator, and at least 600 of them were executed."""
     assert [result.reason for result in whole.faults()] == []
     assert whole.ok
     assert whole.executed["forward"] >= 600
@@ -29,7 +28,6 @@ def test_a_clean_sweep_of_the_whole_database_flags_nothing(whole: Sweep) -> None
 
 
 def test_every_operator_is_counted_once(whole: Sweep) -> None:
-    """Outcomes add up to the database, and whatever was not compared says why."""
     assert sum(whole.counts.values()) == len(whole.results) == len(database.load())
     assert all(r.reason for r in whole.results if r.outcome is not Outcome.PASSED)
     assert all(r.worst for r in whole.results if r.outcome is Outcome.PASSED)
@@ -50,7 +48,6 @@ def test_every_operator_is_counted_once(whole: Sweep) -> None:
     ],
 )
 def test_a_wrong_kernel_is_flagged_by_operator(name: str, kernel: str, change: Change) -> None:
-    """A factor of 1.001 exceeds the cap although device and anchor are the same wrong kernel."""
     with Fault(kernel, change) as fault:
         (result,) = run(name).results
     assert fault.fired > 0
@@ -65,7 +62,6 @@ def test_a_wrong_kernel_is_flagged_by_operator(name: str, kernel: str, change: C
 
 
 def test_a_fault_in_one_kernel_spares_the_others() -> None:
-    """Only the operators that reach the kernel are flagged, and the sweep goes on after them."""
     with Fault("aten.addmm.default", broken):
         found = run("exp", "addmm", "tanh")
     assert [r.outcome for r in found.results] == [Outcome.PASSED, Outcome.ERROR, Outcome.PASSED]
@@ -73,27 +69,23 @@ def test_a_fault_in_one_kernel_spares_the_others() -> None:
 
 
 def test_an_unknown_operator_is_refused_with_a_suggestion() -> None:
-    """A typo must not shrink the sweep."""
     with pytest.raises(Refusal, match=r"'adddmm' is not in .* operator database \(did you mean 'addmm'\?\)"):
         run("adddmm")
 
 
 def test_operators_beyond_the_budget_are_not_run_and_not_ok() -> None:
-    """A sweep that was cut short cannot look green."""
     found = sweep(CPU, torch.float32, samples=1, budget_s=-1, names=["exp", "add"])
     assert [r.outcome for r in found.results] == [Outcome.NOT_RUN] * 2
     assert not found.ok
 
 
 def test_progress_is_reported_before_each_operator() -> None:
-    """The display can name the operator that hangs."""
     seen: list[tuple[int, int, str]] = []
     sweep(CPU, torch.float32, samples=1, names=["exp", "add"], on_progress=lambda *step: seen.append(step))
     assert seen == [(0, 2, "exp"), (1, 2, "add")]
 
 
 def test_two_sweeps_agree_to_the_bit_and_leave_the_random_state() -> None:
-    """Samples come from a fixed seed whatever was drawn before, and the caller's stream is undisturbed."""
     before, threads = torch.get_rng_state(), torch.get_num_threads()
     first = run("addmm", "nn.functional.conv2d", "linalg.solve")
     assert torch.equal(before, torch.get_rng_state())

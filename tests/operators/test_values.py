@@ -21,7 +21,6 @@ CPU = torch.device("cpu")
 
 
 def test_bfloat16_is_rounded_to_nearest_even_without_torch() -> None:
-    """NumPy's bits are torch's, ties and infinity included."""
     drawn = np.array([1.00390625, 1.01171875, 3.4e38, -1e-40, np.nan, np.inf, 0.1], dtype=np.float32)
     ours = arrays.tensor(arrays.rounded(drawn, torch.bfloat16), torch.bfloat16, CPU)
     assert torch.equal(ours.nan_to_num(7.0), torch.from_numpy(drawn).bfloat16().nan_to_num(7.0))
@@ -41,27 +40,23 @@ def test_bfloat16_is_rounded_to_nearest_even_without_torch() -> None:
     ids=["equal", "two ulp", "NaN", "NaN missing", "overflow", "sign of zero", "flushed"],
 )
 def test_each_number_is_held_against_its_own_ulp(got: list[float], wanted: list[float], said: str) -> None:
-    """No number hides behind a larger one."""
     expected = Expected(np.array(wanted, dtype=arrays.WIDE), ulps=1.0, zero_sign=True)
     assert said in fault(torch.tensor(got), expected, torch.float32)
     assert bool(said) == bool(fault(torch.tensor(got), expected, torch.float32))
 
 
 def test_the_table_is_counted() -> None:
-    """Cells that are tried and cells that are excused add up to all of them."""
     figures: dict[str, Figure] = {}
     values.count(figures)
     assert int(figures["tried"]) + int(figures["excused"]) == int(figures["cells"]) == len(values.cells().all)
 
 
 def test_an_excused_cell_says_why() -> None:
-    """It is not applicable, by its row."""
     with pytest.raises(NotApplicable, match="shifts are of whole numbers"):
         values.check("shifts", "subnormal", stacks.load("cpu"), HOST, {})
 
 
 def test_a_table_that_misses_a_regime_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Nothing that can be tried is left out in silence."""
     whole = (values.DATA / "values.toml").read_text(encoding="utf-8")
     (tmp_path / "values.toml").write_text(
         whole.replace('[[regime]]\nname = "ties"\n', '[[regime]]\nname = "long"\n', 1)
@@ -103,7 +98,6 @@ def _fmax(left: torch.Tensor, right: torch.Tensor, **_: object) -> torch.Tensor:
 def test_a_wrong_value_is_caught(
     monkeypatch: pytest.MonkeyPatch, cell: tuple[str, str], name: str, wrong: Callable[..., torch.Tensor], said: str
 ) -> None:
-    """A function that is right on drawn samples and wrong in a regime is named with its dtype."""
     monkeypatch.setattr(torch, name, wrong)
     with pytest.raises(CheckFailed, match=said):
         values.check(*cell, stacks.load("cpu"), HOST, {})
@@ -111,12 +105,10 @@ def test_a_wrong_value_is_caught(
 
 @pytest.mark.parametrize("cell", values.cells().smoke, ids="-".join)
 def test_the_cpu_is_right(cell: tuple[str, str]) -> None:
-    """The cells of a smoke run hold on this host."""
     values.check(*cell, stacks.load("cpu"), HOST, {})
 
 
 def test_an_operator_that_is_left_out_of_a_regime_is_counted() -> None:
-    """By its row, in its dtypes alone: whole numbers have remainders of every size."""
     figures: dict[str, Figure] = {}
     values.check("division", "extreme", stacks.load("cpu"), HOST, figures)
     told = {name: count for name, count in figures.items() if name.startswith("left out: ")}
@@ -127,7 +119,6 @@ def test_an_operator_that_is_left_out_of_a_regime_is_counted() -> None:
 
 
 def test_a_row_that_names_no_operator_is_refused() -> None:
-    """Names are those of the tables; a typing error would leave the operator tried and the row idle."""
     rows = values.cells().left_out
     assert {name for row in rows for name in row.operators} <= oracles.NAMES
     assert not any(row.covers("fmod", "int64", "extreme") for row in rows)

@@ -14,13 +14,11 @@ def stepped() -> torch.Tensor:
 
 
 def test_room_has_the_same_layout_where_it_can_be_written_to() -> None:
-    """An expanded tensor puts several numbers in one place; what is written gets places of its own."""
     assert like(stepped()).stride() == stepped().stride() == (6, 2)
     assert like(torch.ones(1, 3).expand(4, 3)).is_contiguous()
 
 
 def test_in_place_leaves_the_argument_as_it_was_and_has_a_gradient() -> None:
-    """It works on a copy of the same layout."""
     given = stepped().requires_grad_()
     found = in_place("exp_")(given)
     assert (found.stride(), torch.equal(found, given.exp())) == (given.stride(), True)
@@ -29,7 +27,6 @@ def test_in_place_leaves_the_argument_as_it_was_and_has_a_gradient() -> None:
 
 
 def test_what_is_given_is_written_to() -> None:
-    """Into the layout of the first argument, or column by column."""
     assert into(torch.exp)(stepped()).stride() == (6, 2)
     product = into(torch.mm, turned)(torch.ones(2, 3), torch.ones(3, 4))
     assert (product.stride(), product.unique().tolist()) == ((1, 2), [3.0])
@@ -37,5 +34,4 @@ def test_what_is_given_is_written_to() -> None:
 
 @pytest.mark.parametrize(("size", "count"), [(1, 1), (4, 2), (5, 3)])
 def test_the_larger_half_is_of_values(size: int, count: int) -> None:
-    """Of equal numbers any place is right, so places are not compared."""
     assert larger_half(torch.topk)(torch.ones(2, size), 1).tolist() == [[1.0] * count] * 2

@@ -34,13 +34,11 @@ def witnessed(*operators: str) -> attention.Witness:
     ],
 )
 def test_a_kernel_is_known_by_its_operators(operators: tuple[str, ...], kernel: str) -> None:
-    """Every vendor's; what no row knows is told, not guessed."""
     assert witnessed(*operators).kernel == kernel
 
 
 @pytest.mark.parametrize("case", attention.cases(), ids=lambda case: case.name)
 def test_the_formula_is_torchs(case: attention.AttentionShape) -> None:
-    """In float64 the formula, its variant with logarithms and torch's own kernel agree, gradients too."""
     plain = attention.formula(case, torch.float64, torch.float64)
     other = attention.formula(case, torch.float64, torch.float64, logarithms=True)
     run = attention.run(case, torch.float64, CPU)
@@ -50,7 +48,6 @@ def test_the_formula_is_torchs(case: attention.AttentionShape) -> None:
 
 
 def test_a_case_means_what_it_says() -> None:
-    """A causal query does not see what comes after it; a padded key changes nothing."""
     causal = BY_NAME["causal"]
     first = attention.formula(causal, torch.float64, torch.float64)["output"][:, :, 0]
     torch.testing.assert_close(first, causal.inputs(torch.float64)["value"][:, :, 0])
@@ -59,7 +56,6 @@ def test_a_case_means_what_it_says() -> None:
 
 
 def test_what_is_not_offered_says_why() -> None:
-    """A kernel that the CPU lacks is an answer with torch's reason; so is one that this torch has no name for."""
     with pytest.raises(attention.NotOffered, match="No viable backend"):
         attention.run(BY_NAME["plain"], torch.float32, CPU, attention.kernels()["cudnn"])
     unheard = attention.Kernel("new", "NEW", (), fused=True)
@@ -68,8 +64,6 @@ def test_what_is_not_offered_says_why() -> None:
 
 
 def test_an_error_of_the_default_is_not_swallowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """When nobody asked for a kernel, a failure is a failure."""
-
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError("illegal instruction")
 
@@ -79,14 +73,12 @@ def test_an_error_of_the_default_is_not_swallowed(monkeypatch: pytest.MonkeyPatc
 
 
 def test_an_old_torch_is_not_asked_to_share_heads(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before torch 2.5 there was no `enable_gqa`; the repeated form is what its users ran."""
     assert ("enable_gqa" in (scaled_dot_product_attention.__doc__ or "")) == ("grouped heads" in BY_NAME)
     monkeypatch.setattr(attention, "_shares_heads", lambda: False)
     assert [case.name for case in attention.cases() if case.heads[0] != case.heads[1]] == ["grouped heads, repeated"]
 
 
 def test_the_reason_is_about_the_kernel_that_was_asked_for() -> None:
-    """Torch's warnings name every kernel that was switched off to ask for one, and places in its source."""
     said = [
         "Memory efficient kernel not used because: (Triggered internally at /pytorch/aten/sdp_utils.cpp:986.)",
         "Memory Efficient attention has been runtime disabled. (Triggered internally at /pytorch/aten/sdp_utils_cpp.h:552.)",

@@ -22,7 +22,6 @@ def other(**change: Any) -> dict[str, Any]:
 
 
 def test_nan_equals_nan_and_a_number_itself() -> None:
-    """One tensor and plain values, in any nesting."""
     assert checkpoint.equal(other(model={"w": STATE["model"]["w"].clone()}), STATE, "copy") == 1
 
 
@@ -42,13 +41,11 @@ def test_nan_equals_nan_and_a_number_itself() -> None:
     ids=["the sign of zero", "dtype", "shape", "int for float", "number for tensor", "more"],
 )
 def test_anything_else_is_caught(found: dict[str, Any], words: str) -> None:
-    """Values that compare equal and are not the same are not the same."""
     with pytest.raises(CheckFailed, match=words):
         checkpoint.equal(found, STATE, "loaded")
 
 
 def test_a_tensor_in_the_wrong_place_is_caught() -> None:
-    """Loaded for card 1, found on the CPU; a lone number may stay there, as an optimiser's step does."""
     checkpoint.on(STATE, HOST, "here")
     checkpoint.on({"step": torch.tensor(3.0)}, Accelerator("xpu", 1), "there")
     with pytest.raises(CheckFailed, match=r"map_location=x: 1 tensors are not on xpu:1, such as \['model.w on cpu'\]"):
@@ -56,7 +53,6 @@ def test_a_tensor_in_the_wrong_place_is_caught() -> None:
 
 
 def test_the_way_there_and_back(tmp_path: Path) -> None:
-    """Every spelling of the place, every dtype, special values, views and nothing."""
     dtypes = (torch.float32, torch.bfloat16, torch.float16, torch.int64, torch.bool)
     made = checkpoint.samples(HOST, dtypes)
     assert len(made) == 4 * len(dtypes)

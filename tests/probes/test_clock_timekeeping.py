@@ -89,7 +89,6 @@ def measured(monkeypatch: pytest.MonkeyPatch, *, waits: bool = True, factor: flo
 
 
 def test_a_queue_that_is_waited_for_passes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All four rules hold, although launches return at once."""
     spans = measured(monkeypatch)
     assert max(turn.launch for turn in spans.single) < UNIT
     assert 1.5 < clock.scales(spans, clock.complete, "wall clock") < 2.7
@@ -99,21 +98,18 @@ def test_a_queue_that_is_waited_for_passes(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_waiting_that_does_nothing_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Requirements.md A6: the result is still far off when synchronising returns."""
     spans = measured(monkeypatch, waits=False)
     with pytest.raises(CheckFailed, match="synchronising does not wait: "):
         clock.waits(spans)
 
 
 def test_events_in_another_unit_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Milliseconds where seconds are meant, or a clock at half its rate (pytorch#147835)."""
     for factor in (1000, 0.5, 0.93, 1.06):
         with pytest.raises(CheckFailed, match="0.95 to 1.02 were expected"):
             clock.agrees(measured(monkeypatch, factor=factor))
 
 
 def test_work_that_does_not_grow_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Twice the work in the same time means that the work is not done, or the clock does not see it."""
     with pytest.raises(CheckFailed, match=r"1\.\d\d times as long; 1.5 to 2.7 were expected"):
         clock.scales(measured(monkeypatch, grows=False), clock.complete, "wall clock")
 
@@ -124,7 +120,6 @@ def crowded(others: float, double: float) -> Spans:
 
 
 def test_long_spans_on_a_crowded_host_say_nothing() -> None:
-    """Seen with twenty jobs on two cores: 3 ms fit between the neighbours' turns, 6 ms do not and take 29."""
     with pytest.raises(CheckInconclusive, match=r"9\.67 times as long; 1.5 to 2.7 were expected, but others used 95%"):
         clock.scales(crowded(0.95, 0.029), clock.complete, "wall clock")
     with pytest.raises(CheckFailed, match="were expected$"):
@@ -132,27 +127,23 @@ def test_long_spans_on_a_crowded_host_say_nothing() -> None:
 
 
 def test_a_crowd_excuses_no_work_that_does_not_grow() -> None:
-    """Neighbours shorten nothing."""
     with pytest.raises(CheckFailed, match="1.00 times as long"):
         clock.scales(crowded(0.95, 0.003), clock.complete, "wall clock")
 
 
 def test_no_time_at_all_is_caught() -> None:
-    """A clock that stands still is not a fast device."""
     still = Turn(0.0, 0.0, 0.0, 0.0)
     with pytest.raises(CheckFailed, match="events: 4 units of work took no time"):
         clock.scales(Spans(4, [still], [still]), lambda turn: turn.device, "events")
 
 
 def test_events_of_whole_milliseconds_are_caught() -> None:
-    """A tick that is too coarse to time a kernel with."""
     turns = [Turn(0.001, 0.032, 0.0004, 0.032), Turn(0.001, 0.064, 0.0004, 0.064)]
     with pytest.raises(CheckFailed, match="whole milliseconds in all of 2 turns"):
         clock.agrees(Spans(4, turns[:1], turns[1:]))
 
 
 def test_events_that_read_zero_stand_and_are_not_called_coarse() -> None:
-    """Nought is a whole number too, and says something else."""
     turns = [Turn(0.001, 0.032, 0.0004, 0.0), Turn(0.001, 0.064, 0.0004, 0.0)]
     with pytest.raises(CheckFailed, match=r"is 0.000 of the wall clock's"):
         clock.agrees(Spans(4, turns[:1], turns[1:]))

@@ -23,7 +23,6 @@ def found(folder: Path, *records: Any) -> list[tuple[int, str, str]]:
 
 
 def test_good_samples_are_left_alone(tmp_path: Path) -> None:
-    """Alpaca with an empty input, sharegpt, messages with a tool call, tokens."""
     call = {
         "messages": [
             {"role": "user", "content": "Go"},
@@ -35,7 +34,6 @@ def test_good_samples_are_left_alone(tmp_path: Path) -> None:
 
 
 def test_i_am_name(tmp_path: Path) -> None:
-    """Requirements.md C7, with the place and a sentence."""
     path = tmp_path / "identity.json"
     rows = [FINE, {**FINE, "output": "I am {{name}}, made by {{author}}."}]
     path.write_text(json.dumps(rows, indent=2), encoding="utf-8")
@@ -62,22 +60,18 @@ def test_i_am_name(tmp_path: Path) -> None:
     ],
 )
 def test_each_fault_is_found_where_it_is(tmp_path: Path, record: Any, field: str, rule: str) -> None:
-    """The second record is at fault, and only in that field."""
     assert found(tmp_path, FINE, record) == [(2, field, rule)]
 
 
 def test_an_instruction_may_be_in_the_input(tmp_path: Path) -> None:
-    """LLaMA-Factory joins the two: one of them is enough."""
     assert found(tmp_path, {"instruction": "", "input": "Who?", "output": "I."}) == []
 
 
 def test_a_repeated_sample_is_known_again(tmp_path: Path) -> None:
-    """Whatever the order of its fields."""
     assert found(tmp_path, FINE, {"text": "x"}, dict(reversed(FINE.items()))) == [(3, "", "repeated")]
 
 
 def test_a_list_of_findings_ends(tmp_path: Path) -> None:
-    """A set that is wrong throughout is not listed throughout."""
     path = tmp_path / "set.jsonl"
     path.write_text('{"text": ""}\n' * 50, encoding="utf-8")
     listed = datasets.examine(path, most=10)
@@ -85,14 +79,12 @@ def test_a_list_of_findings_ends(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    """Nothing examined must not look like nothing found."""
     for path in (tmp_path, tmp_path / "none.json"):
         with pytest.raises(Refusal, match="give a file of JSON or JSON Lines"):
             datasets.examine(path)
 
 
 def test_deep_nesting_is_no_way_out(tmp_path: Path) -> None:
-    """A sample that is nested beyond Python's stack is a finding or is searched; nothing raises."""
     path = tmp_path / "deep.jsonl"
     path.write_text(
         '{"a":' * 100_000 + "1" + "}" * 100_000 + "\n" + json.dumps({"text": "TODO"}) + "\n", encoding="utf-8"

@@ -23,12 +23,10 @@ def hold(read: growth.Read, step: Callable[[], object], allowed: int = 0) -> gro
 
 
 def test_steps_that_leave_nothing_pass() -> None:
-    """Nothing grows, in one round."""
     assert hold(counter({"torch's allocator": 5}), lambda: None) == {"torch's allocator": 0}
 
 
 def test_what_is_taken_once_is_no_leak() -> None:
-    """An arena of the C library, or a workspace, is taken in one round and in no other."""
     book, calls = {"the C library": 0}, []
 
     def step() -> None:
@@ -40,7 +38,6 @@ def test_what_is_taken_once_is_no_leak() -> None:
 
 @pytest.mark.parametrize("every", [1, 5])
 def test_what_each_round_leaves_is_a_leak(every: int) -> None:
-    """Each step or each fifth, by a counter of its own: told with its size."""
     book, calls = {"torch's allocator": 0, "the card's driver": 0}, []
 
     def step() -> None:
@@ -52,7 +49,6 @@ def test_what_each_round_leaves_is_a_leak(every: int) -> None:
 
 
 def test_a_file_that_each_step_leaves_open_is_a_leak() -> None:
-    """Told as a number of files, not as bytes; the process itself counts them."""
     kept: list[int] = []
     with pytest.raises(CheckFailed, match=r"left files open in each of 3 rounds: 10 by the open files \(1 a step\)"):
         hold(
@@ -63,7 +59,6 @@ def test_a_file_that_each_step_leaves_open_is_a_leak() -> None:
 
 
 def test_memory_that_also_moves_at_rest_may_be_a_neighbours() -> None:
-    """The driver's counter is everybody's: who is on the card is named, and nothing is said of the steps."""
     reads = iter(range(0, 1000, 7))
     with pytest.raises(CheckInconclusive, match=r"moved while nothing ran, too: somebody \(1\)"):
         hold(lambda: {"the card's driver": next(reads)}, lambda: None)
@@ -71,7 +66,6 @@ def test_memory_that_also_moves_at_rest_may_be_a_neighbours() -> None:
 
 @pytest.mark.slow
 def test_malloc_outside_torch_is_counted() -> None:
-    """A block of the C library that nobody writes to is in no resident set, and is counted."""
     libc = ctypes.CDLL(None)
     libc.malloc.restype = ctypes.c_void_p
     if "the C library" not in growth.of_process():

@@ -92,14 +92,12 @@ SIZE = 8 * memory.MIB
 
 
 def test_the_size_is_a_gibibyte_or_fits_the_card() -> None:
-    """A GiB where four are free, else a quarter of what is free, in whole 2 MiB."""
     assert memory.known_size(24 << 30) == 1073741824
     assert memory.known_size(1 << 30) == 256 * memory.MIB
     assert memory.known_size((8 * memory.MIB) + 5) == 2 * memory.MIB
 
 
 def test_an_honest_card_counts_to_the_byte() -> None:
-    """Size, peak and release follow with no slack at all."""
     card = Ledger()
     counted = memory.follow(card, SIZE, card.take)
     assert (counted["appeared"], counted["peak"], counted["left"]) == (SIZE, SIZE, 0)
@@ -116,13 +114,11 @@ def test_an_honest_card_counts_to_the_byte() -> None:
     ids=["counts KiB for bytes", "leaks", "keeps an old peak"],
 )
 def test_a_card_that_miscounts_is_caught(card: Ledger, words: str) -> None:
-    """Requirements.md A4: bytes divided by 1024 and called something else."""
     with pytest.raises(CheckFailed, match=words):
         memory.follow(card, SIZE, card.take)
 
 
 def test_the_drivers_free_memory_must_follow() -> None:
-    """A driver that reports a constant free memory, or never gets it back, is caught."""
     with pytest.raises(CheckFailed, match="lowered the driver's free memory by 0"):
         memory.follow_free(Ledger(), SIZE, lambda size: torch.zeros(size, dtype=torch.uint8), 0)
     leaky = Ledger(forgets=False)
@@ -131,7 +127,6 @@ def test_the_drivers_free_memory_must_follow() -> None:
 
 
 def test_a_card_that_refuses_passes() -> None:
-    """One block and pieces are refused, and what was granted is close to what was free."""
     card = Ledger()
     found = memory.overcommit(card, card.memory().free, card.take, lambda _: 100.0)
     assert "out of memory" in found.words
@@ -139,14 +134,12 @@ def test_a_card_that_refuses_passes() -> None:
 
 
 def test_a_card_that_grants_everything_fails() -> None:
-    """A single block of 1.2 x the free memory that is granted is enough to fail."""
     card = Ledger(grants=True)
     with pytest.raises(CheckFailed, match="one block of 1.2 x the free memory was granted"):
         memory.overcommit(card, card.memory().free, card.take, lambda _: 100.0)
 
 
 def test_pieces_that_are_granted_without_end_fail_with_their_rates() -> None:
-    """A5: the single block is refused, but pieces are evicted to the host and go on, slowly."""
     card, rates = Ledger(grants=True), iter([456.0, 21.0, 20.0, 450.0])
     free = card.memory().free
 
@@ -160,15 +153,12 @@ def test_pieces_that_are_granted_without_end_fail_with_their_rates() -> None:
 
 
 def test_memory_that_gets_slow_when_full_has_spilled() -> None:
-    """An error at the end excuses nothing if what was granted is a tenth as fast."""
     card, rates = Ledger(), iter([456.0, 21.0, 20.0, 450.0])
     with pytest.raises(CheckFailed, match="memory spilled in silence: 456.0 GB/s before, 20.0 when full"):
         memory.overcommit(card, card.memory().free, card.take, lambda _: next(rates))
 
 
 def test_another_error_is_not_a_refusal() -> None:
-    """A lost device is not taken for a full one."""
-
     def lost(size: int) -> torch.Tensor:
         raise RuntimeError("device lost")
 
@@ -177,7 +167,6 @@ def test_another_error_is_not_a_refusal() -> None:
 
 
 def test_an_unusable_process_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After the error a known product must still be right."""
     memory.still_usable(Ledger())
     monkeypatch.setattr(torch.Tensor, "item", lambda self: 0.0)
     with pytest.raises(CheckFailed, match="after the error a known product gave 0.0"):
@@ -195,7 +184,6 @@ def test_an_unusable_process_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_counter_that_is_off_by_a_constant_is_seen(
     monkeypatch: pytest.MonkeyPatch, answer: dict[str, int], words: str
 ) -> None:
-    """In a process of its own, where nothing was taken before; differences of two readings would be right."""
     monkeypatch.setattr(memory, "_IDLE", f"print({json.dumps(json.dumps(answer))})")
     if not words:
         assert memory.idle(Ledger(), (), 60) == answer
@@ -205,7 +193,6 @@ def test_a_counter_that_is_off_by_a_constant_is_seen(
 
 
 def test_a_process_that_cannot_say_what_it_has_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With its last words, and in time."""
     monkeypatch.setattr(memory, "_IDLE", "raise SystemExit('no driver')")
     with pytest.raises(CheckFailed, match="failed: no driver"):
         memory.idle(Ledger(), (), 60)

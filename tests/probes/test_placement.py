@@ -111,7 +111,6 @@ def made(says: int, counted: int, total: float = 1 << 20) -> dict[str, Any]:
 
 
 def test_work_that_lands_passes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The tensor is on card 1, card 1 counts it, card 0 does not, and card 0 is still current."""
     use(monkeypatch, Module())
     assert placement.lands(CARDS[1], CARDS, made(1, 1)) == 1
 
@@ -128,7 +127,6 @@ def test_work_that_lands_passes(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_work_that_lands_elsewhere_is_caught(
     monkeypatch: pytest.MonkeyPatch, says: int, counted: int, total: float, words: str
 ) -> None:
-    """Requirements.md A2: "xpu:1" silently trained on card 0."""
     use(monkeypatch, Module())
     with pytest.raises(CheckFailed) as failure:
         placement.lands(CARDS[1], CARDS, made(says, counted, total))
@@ -136,7 +134,6 @@ def test_work_that_lands_elsewhere_is_caught(
 
 
 def test_a_current_device_that_moved_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A block that leaves its card current changes where everything after it lands."""
     module = Module(sticks=True)
     use(monkeypatch, module)
     words = "a block: the current device was 0 and is 1 afterwards"
@@ -154,7 +151,6 @@ def test_a_current_device_that_moved_is_caught(monkeypatch: pytest.MonkeyPatch) 
     ids=["another card's stream", "a stream that stays", "right"],
 )
 def test_streams(monkeypatch: pytest.MonkeyPatch, module: Module, words: str) -> None:
-    """A stream belongs to the card that was current and is current in its block only."""
     use(monkeypatch, module)
     monkeypatch.setattr(torch, "ones", lambda *_, **__: SimpleNamespace(device=torch.device("xpu", 1), __eq__=None))
     monkeypatch.setattr(placement, "_complete", lambda tensor: True)
@@ -169,7 +165,6 @@ def test_streams(monkeypatch: pytest.MonkeyPatch, module: Module, words: str) ->
     ("outer", "index", "value"), [("", 1, "1"), ("2,3", 1, "3"), ("0.1, 1.0", 0, "0.1"), ("2", 1, "1")]
 )
 def test_a_mask_within_a_mask(outer: str, index: int, value: str) -> None:
-    """Where the variable is set already, cards are numbered within it; tiles keep their dots."""
     assert placement.mask(outer, index) == value
 
 
@@ -186,7 +181,6 @@ CHILD = {"value": "1", "count": 1, "identity": {"name": "B60", "uuid": "b"}, "su
     ids=["ignored", "the wrong card", "computes nothing"],
 )
 def test_a_variable_that_shows_something_else_is_caught(change: dict[str, Any], words: str) -> None:
-    """One card, the right one by its serial number, and it computes."""
     stack = stacks.load("xpu")
     expected = {"name": "B60", "uuid": "b"}
     placement.only_that_card(stack, CARDS[1], expected, CHILD)
@@ -196,7 +190,6 @@ def test_a_variable_that_shows_something_else_is_caught(change: dict[str, Any], 
 
 
 def test_a_child_gets_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The child runs with the stack's variable set to the card, and its last line is its report."""
     given: dict[str, Any] = {}
 
     def run(command: list[str], **options: Any) -> Any:
@@ -210,7 +203,6 @@ def test_a_child_gets_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_child_that_dies_or_hangs_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its last words are in the sentence; one that does not end is a hang."""
     died = SimpleNamespace(returncode=1, stdout="", stderr="Traceback\nRuntimeError: no device\n")
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: died)
     with pytest.raises(CheckFailed, match="under ZE_AFFINITY_MASK=0 failed: RuntimeError: no device"):
@@ -225,7 +217,6 @@ def test_a_child_that_dies_or_hangs_is_told(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_the_child_reports_itself(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The program that the child runs counts, names and computes; on the CPU as anywhere."""
     module = SimpleNamespace(get_device_properties=lambda index: SimpleNamespace(uuid="u", total_memory=5))
     use(monkeypatch, module)  # type: ignore[arg-type]
     monkeypatch.setattr("sys.argv", ["-c", "cpu", "math"])
@@ -235,7 +226,6 @@ def test_the_child_reports_itself(capsys: pytest.CaptureFixture[str], monkeypatc
 
 
 def test_every_spelling_lands_on_the_cpu() -> None:
-    """The real spellings, with the real torch, on the one device that is everywhere."""
     from stackproof.device.devices import HOST
 
     cards: tuple[Device, ...] = (replace(HOST),)

@@ -41,34 +41,29 @@ def twins(monkeypatch: pytest.MonkeyPatch, **faults: object) -> Twins:
 
 
 def test_cards_with_generators_of_their_own_pass(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither moves the other, and one seed sets both."""
     pair = twins(monkeypatch)
     randomness.apart(CARDS, pair.seed)
     randomness.seeds_all(CARDS, pair.seed)
 
 
 def test_cards_that_share_a_generator_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A draw on card 0 changes what card 1 draws."""
     pair = twins(monkeypatch, shared=True)
     with pytest.raises(CheckFailed, match="xpu:1: 16 of 16 numbers differ after xpu:0 drew"):
         randomness.apart(CARDS, pair.seed)
 
 
 def test_a_card_that_no_seed_reaches_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """manual_seed that sets the current card only leaves the other one as it was."""
     pair = twins(monkeypatch, unseeded=(1,))
     with pytest.raises(CheckFailed, match="xpu:1: 16 of 16 numbers differ after all cards were seeded alike"):
         randomness.seeds_all(CARDS, pair.seed)
 
 
 def test_a_generator_that_ignores_its_seed_is_caught() -> None:
-    """The same numbers whatever the seed, or the same numbers again and again, are not random."""
     with pytest.raises(CheckFailed, match="the same 3 numbers came from a seed whose bit 0 is another"):
         randomness.repeats("stuck", lambda device, source: torch.ones(3), HOST)
 
 
 def test_a_generator_that_loses_a_bit_of_its_seed_is_caught() -> None:
-    """Ranks are seeded by numbers that follow one another."""
     with pytest.raises(CheckFailed, match="the same 3 numbers came from a seed whose bit 2 is another"):
         randomness.repeats(
             "coarse", lambda device, source: torch.full((3,), source.initial_seed() & ~4 if source else 0), HOST
@@ -76,7 +71,6 @@ def test_a_generator_that_loses_a_bit_of_its_seed_is_caught() -> None:
 
 
 def test_a_generator_that_does_not_move_is_caught() -> None:
-    """Each draw starts from the seed again."""
     with pytest.raises(CheckFailed, match="came twice in a row"):
         randomness.repeats(
             "still", lambda device, source: torch.full((3,), source.initial_seed() if source else 0), HOST
@@ -84,7 +78,6 @@ def test_a_generator_that_does_not_move_is_caught() -> None:
 
 
 def test_the_host_has_what_it_needs() -> None:
-    """The CPU's state is torch's own, and there is nothing else to seed."""
     assert list(randomness.seeders(HOST)) == ["torch.manual_seed", "stackproof"]
     before = torch.get_rng_state()
     assert torch.equal(randomness.read(HOST), before)

@@ -33,7 +33,6 @@ def read(raw: bytes) -> list[DataSample | Defect]:
     ids=["lines", "BOM and CRLF", "list", "list in one line", "one object", "lines of lists", "empty list", "nothing"],
 )
 def test_each_layout_is_known_by_its_beginning(raw: bytes, places: list[tuple[int, int]]) -> None:
-    """Line and number of each record count from 1."""
     assert [(record.line, record.number) for record in read(raw) if isinstance(record, DataSample)] == places
     assert not [record for record in read(raw) if isinstance(record, Defect)]
 
@@ -53,12 +52,10 @@ def test_each_layout_is_known_by_its_beginning(raw: bytes, places: list[tuple[in
     ],
 )
 def test_what_cannot_be_read_is_a_finding(raw: bytes, words: str) -> None:
-    """With its line, and what can be read is still read."""
     assert any(isinstance(item, Defect) and words in item.sentence for item in read(raw))
 
 
 def test_a_window_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Values, characters of four bytes and lines that lie across the ends of windows are whole."""
     rows = [{"text": "ж😀" * length, "n": length} for length in range(40)]
     for chunk in (1, 7, 64):
         monkeypatch.setattr(samplefiles, "_CHUNK", chunk)
@@ -67,7 +64,6 @@ def test_a_window_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_record_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Memory is bounded: a line and a member of a list that do not end are findings, and later lines are read."""
     monkeypatch.setattr(samplefiles, "_CHUNK", 16)
     monkeypatch.setattr(samplefiles, "_LONGEST_RECORD", 256)
     long = b'{"a": "' + b"x" * 1000 + b'"}\n{"a": 1}\n'
@@ -80,7 +76,6 @@ def test_a_record_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_any_bytes_end(tmp_path: Path) -> None:
-    """Noise and broken pieces of a real file raise nothing and are never taken for a clean set."""
     draw = random.Random(3)
     whole = json.dumps([{"instruction": "Who?", "output": f"I am {n}."} for n in range(3)], indent=1).encode()
     path = tmp_path / "noise"

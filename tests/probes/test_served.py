@@ -28,26 +28,22 @@ class Queue:
 
 
 def test_what_returns_at_once_is_served_by_the_card() -> None:
-    """Its share of the queue's time is small."""
     queue = Queue(0.02)
     assert served.served({"mm": lambda: None}, queue, 5)["mm"] < 0.3
 
 
 def test_what_waits_for_the_queue_is_named() -> None:
-    """And only that."""
     queue = Queue(0.02)
     with pytest.raises(CheckFailed, match=r"waited for the card's queue.*: softmax \(\d+%\);"):
         served.served({"mm": lambda: None, "softmax": queue.read}, queue, 5)
 
 
 def test_a_queue_that_is_empty_at_once_proves_nothing() -> None:
-    """As on a device whose calls return when the work is done."""
     with pytest.raises(CheckInconclusive, match="nothing can be told"):
         served.served({"mm": lambda: None}, Queue(0.0), 5)
 
 
 def test_the_queue_is_made_long_enough() -> None:
-    """A tenth of a second, by doubling."""
     assert clock.lasting(Queue(0.01), served.BACKLOG_S) == 16
 
 
@@ -63,7 +59,6 @@ def traced() -> served.Traced:
 
 
 def test_forward_and_backward_are_traced_and_can_be_called_again() -> None:
-    """Each operator with copies of its arguments: what it changes is not what was trained."""
     calls = traced().calls
     assert {"mm float32", "relu float32", "threshold_backward float32 with gaps"} <= set(calls)
     for call in calls.values():
@@ -71,14 +66,12 @@ def test_forward_and_backward_are_traced_and_can_be_called_again() -> None:
 
 
 def test_what_must_tell_the_host_something_is_excused_by_name() -> None:
-    """A number, or the size of what a mask takes."""
     excused = traced().excused
     assert excused["_local_scalar_dense"] == "tells the host a number"
     assert excused["index.Tensor"] == "tells the host a size"
 
 
 def test_kinds_of_arguments_are_called_apart() -> None:
-    """Another dtype, or a tensor with gaps, is another call."""
     found = served.Traced(torch.device("cpu"))
     with found:
         torch.ones(4, 4).exp()
@@ -88,7 +81,6 @@ def test_kinds_of_arguments_are_called_apart() -> None:
 
 
 def test_an_index_by_places_tells_no_size() -> None:
-    """A mask does; torch's tag says it of both."""
     found = served.Traced(torch.device("cpu"))
     with found:
         torch.ones(4, 4)[torch.tensor([2, 0])]

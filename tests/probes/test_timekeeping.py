@@ -26,7 +26,6 @@ class Nothing:
 
 
 def test_this_hosts_clocks_are_right() -> None:
-    """In spans of all lengths, and its tick is fine."""
     assert timekeeping.host_clock(0.3).spans > 30
     assert timekeeping.device_clock(HOST, Nothing(), 1, 0.2).spans > 5
     assert timekeeping.tick(HOST) < timekeeping.TICK_S
@@ -44,7 +43,6 @@ def test_this_hosts_clocks_are_right() -> None:
     ids=["one per cent slow", "six per mille fast", "jumps ahead", "jumps to and fro", "ticks"],
 )
 def test_a_wrong_clock_of_the_host_is_caught(monkeypatch: pytest.MonkeyPatch, wrong: Callable[[float], float]) -> None:
-    """Whatever is wrong with it, over a second."""
     right = time.perf_counter
     monkeypatch.setattr(time, "perf_counter", lambda: wrong(right()))
     with pytest.raises(CheckFailed, match="the host's clock told"):
@@ -52,7 +50,6 @@ def test_a_wrong_clock_of_the_host_is_caught(monkeypatch: pytest.MonkeyPatch, wr
 
 
 def test_a_raw_counter_that_only_this_process_reads_wrong_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both clocks of this process agree with each other, and another process disagrees."""
     right, perf = time.clock_gettime, time.perf_counter
     monkeypatch.setattr(time, "clock_gettime", lambda which: right(which) * 0.9)
     monkeypatch.setattr(time, "perf_counter", lambda: perf() * 0.9)
@@ -73,7 +70,6 @@ def test_a_raw_counter_that_only_this_process_reads_wrong_is_caught(monkeypatch:
 def test_a_wrong_clock_of_the_device_is_caught(
     monkeypatch: pytest.MonkeyPatch, wrong: Callable[[float], float]
 ) -> None:
-    """By the span that shows it."""
     right = HostStopwatch.seconds
     monkeypatch.setattr(HostStopwatch, "seconds", lambda watch: wrong(right(watch)))
     with pytest.raises(CheckFailed, match="cpu: its own clock told"):
@@ -81,7 +77,6 @@ def test_a_wrong_clock_of_the_device_is_caught(
 
 
 def test_a_coarse_tick_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whole milliseconds, or a hundred microseconds."""
     right = HostStopwatch.seconds
     for ticks in (1e3, 1e4):
         monkeypatch.setattr(HostStopwatch, "seconds", lambda watch, per=ticks: round(right(watch) * per) / per)
@@ -90,7 +85,6 @@ def test_a_coarse_tick_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_busy_host_accuses_no_clock() -> None:
-    """Readings far apart hide a wrong clock, and where they hide everything nothing is said."""
     begin, end = Moment(0.0, 0.3), Moment(1.0, 1.4)
     assert timekeeping.told(1.0, begin, end) == Told(1.0, 0.7, 1.4)
     with pytest.raises(CheckInconclusive, match="so busy that"):
@@ -99,7 +93,6 @@ def test_a_busy_host_accuses_no_clock() -> None:
 
 @pytest.mark.parametrize("name", ["monotonic", "monotonic_ns", "perf_counter_ns"])
 def test_a_clock_by_another_name_that_is_wrong_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever measures by it would be wrong, though nothing of ours is."""
     right = getattr(time, name)
     monkeypatch.setattr(time, name, lambda: type(right())(right() * 0.9))
     with pytest.raises(CheckFailed, match=f"time.{name} told"):
@@ -107,7 +100,6 @@ def test_a_clock_by_another_name_that_is_wrong_is_caught(name: str, monkeypatch:
 
 
 def test_a_clock_that_goes_wrong_while_something_is_measured_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It was right when it was tried."""
     right, meanwhile = time.perf_counter, timekeeping.Meanwhile()
     time.sleep(0.02)
     meanwhile.require()
@@ -141,7 +133,6 @@ class Bent(HostStopwatch):
 def test_short_spans_that_do_not_add_up_are_caught(
     bend: Callable[[float], float], said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Samples are as short; what tells long spans right may tell these wrong. A right clock adds up, however busy the host is."""
     assert timekeeping.adds_up(HOST) > 10
     monkeypatch.setattr(type(HOST), "stopwatch", lambda _: Bent())
     timekeeping.adds_up(HOST)

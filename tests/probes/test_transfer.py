@@ -16,7 +16,6 @@ RIGHT = transfer.Delivery(WHOLE, [0, 1] * 16, [5, 6] * 16, [[n / 64] * 3 for n i
 
 
 def test_a_right_delivery_passes() -> None:
-    """All samples, in order, from two workers with two seeds."""
     transfer.complete(RIGHT, WHOLE)
     transfer.seeds_differ(RIGHT)
 
@@ -32,7 +31,6 @@ def test_a_right_delivery_passes() -> None:
     ids=["broken", "lost", "twice", "other order"],
 )
 def test_a_wrong_delivery_is_caught(delivery: transfer.Delivery, words: str) -> None:
-    """Each with its own sentence."""
     with pytest.raises(CheckFailed, match=words):
         transfer.complete(delivery, WHOLE)
 
@@ -47,21 +45,17 @@ def test_a_wrong_delivery_is_caught(delivery: transfer.Delivery, words: str) -> 
     ids=["one worker", "one seed", "the same draws"],
 )
 def test_workers_that_are_alike_are_caught(delivery: transfer.Delivery, words: str) -> None:
-    """Two workers that augment alike halve the data set without a word."""
     with pytest.raises(CheckFailed, match=words):
         transfer.seeds_differ(delivery)
 
 
 def test_one_process_delivers_what_it_should() -> None:
-    """Without workers, by the real loader: the seed's order, twice the same, another for another seed."""
     first, second, other = (transfer.deliver(iter(transfer.loader(0, seed=seed))) for seed in (5, 5, 6))
     transfer.complete(second, first.order)
     assert sorted(other.order) == WHOLE != other.order != first.order
 
 
 def test_only_whole_tensors_are_pinned() -> None:
-    """Torch refuses to pin an expanded tensor, whose rows share their memory; a view of a pinned one is pinned."""
-
     def pin(tensor: torch.Tensor) -> torch.Tensor:
         assert tensor.is_contiguous()
         assert tensor.untyped_storage().nbytes() == tensor.numel() * tensor.element_size()
@@ -71,13 +65,11 @@ def test_only_whole_tensors_are_pinned() -> None:
 
 
 def test_pinning_that_changes_a_number_is_caught() -> None:
-    """What comes back is held against what was meant, not against the pinned memory it was sent from."""
     with pytest.raises(CheckFailed, match=r"plain torch\.float32: 33153 of 33153 numbers changed"):
         transfer.copies(HOST, lambda tensor: ~tensor if tensor.dtype is torch.bool else tensor + 1)
 
 
 def test_a_copy_that_is_used_too_early_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A sum over a buffer that had not arrived yet is the sum over something else."""
     assert transfer.overlap(HOST, lambda tensor: tensor, buffers=2) == 2
     to = torch.Tensor.to
     late = lambda self, *where, **how: to(self, *where, **how) * (0 if "non_blocking" in how else 1)  # noqa: E731
@@ -87,7 +79,6 @@ def test_a_copy_that_is_used_too_early_is_caught(monkeypatch: pytest.MonkeyPatch
 
 
 def test_epochs_differ_and_one_that_comes_again_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A sampler whose generator always starts from nought shuffles once and for all."""
     transfer.shuffles()
     monkeypatch.setattr(torch, "randperm", lambda n, generator: torch.arange(n))
     with pytest.raises(CheckFailed, match="epochs are shuffled alike"):

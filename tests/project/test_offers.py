@@ -12,7 +12,6 @@ from stackproof.project.offers import Offer
 
 
 def test_every_part_and_role_is_played() -> None:
-    """A part that no workload of ours takes would show nothing; a role has one player."""
     table = offers.ours()
     assert {part for offer in table.values() for part in offer.parts} == set(offers.PARTS)
     for role in offers.ROLES:
@@ -30,7 +29,6 @@ def test_every_part_and_role_is_played() -> None:
     ],
 )
 def test_a_slip_says_what_is_allowed(given: dict[str, Any], words: str) -> None:
-    """By key."""
     with pytest.raises(Wrong) as wrong:
         Offer(**given)
     assert words in wrong.value.why

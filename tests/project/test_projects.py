@@ -35,7 +35,6 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_it_is_found_upward(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From any folder inside, and children of this process are told."""
     inside = folder / "a" / "b"
     inside.mkdir(parents=True)
     monkeypatch.chdir(inside)
@@ -46,14 +45,12 @@ def test_it_is_found_upward(folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_where_there_is_none_nothing_is_looked_for_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A child in another folder must not find what its parent did not."""
     monkeypatch.chdir(tmp_path)
     assert projects.choose(None) is None
     assert os.environ[projects.VARIABLE] == ""
 
 
 def test_a_table_of_pyproject_does(tmp_path: Path) -> None:
-    """The same keys, under [tool.stackproof]; the folder's name where none is given."""
     (tmp_path / "models.py").write_text("", encoding="utf-8")
     text = '[project]\nname = "x"\n[tool.stackproof]\nworkloads = ["models.py"]\n'
     (tmp_path / "pyproject.toml").write_text(text, encoding="utf-8")
@@ -75,7 +72,6 @@ def test_a_table_of_pyproject_does(tmp_path: Path) -> None:
     ],
 )
 def test_a_slip_in_the_file_is_one_sentence(folder: Path, text: str, words: str) -> None:
-    """It names the file, the key and what is allowed."""
     (folder / "stackproof.toml").write_text(text + "\n", encoding="utf-8")
     with pytest.raises(Refusal) as refused:
         projects.choose(str(folder))
@@ -85,7 +81,6 @@ def test_a_slip_in_the_file_is_one_sentence(folder: Path, text: str, words: str)
 
 
 def test_what_is_named_must_be_a_project(folder: Path, tmp_path: Path) -> None:
-    """A file, a folder without one, and a folder that does not exist."""
     empty = tmp_path / "empty"
     empty.mkdir()
     for named, words in (
@@ -98,14 +93,12 @@ def test_what_is_named_must_be_a_project(folder: Path, tmp_path: Path) -> None:
 
 
 def test_two_descriptions_are_refused(folder: Path) -> None:
-    """Nobody can tell which of them holds."""
     (folder / "pyproject.toml").write_text('[tool.stackproof]\nname = "other"\n', encoding="utf-8")
     with pytest.raises(Refusal, match="both describe a project; keep one"):
         projects.choose(str(folder))
 
 
 def test_a_file_of_another_user_above_is_not_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever can write to a shared folder above could have their code run; named, it is."""
     inside = folder / "own"
     inside.mkdir()
     monkeypatch.chdir(inside)
@@ -124,7 +117,6 @@ def test_a_file_of_another_user_above_is_not_run(folder: Path, monkeypatch: pyte
 
 
 def test_its_digest_and_commit_are_facts(folder: Path) -> None:
-    """A changed helper is another digest; in git the commit and local changes are told."""
     found = projects.choose(str(folder))
     assert found is not None
     before = found.facts()
@@ -141,7 +133,6 @@ def test_its_digest_and_commit_are_facts(folder: Path) -> None:
 
 
 def test_its_stacks_stand_beside_ours(folder: Path) -> None:
-    """A folder with stack.toml is a stack; one of our names is refused with both places."""
     ours = stacks.STACKS / "cpu"
     own = folder / "stacks" / "mine"
     own.mkdir(parents=True)
@@ -158,7 +149,6 @@ def test_its_stacks_stand_beside_ours(folder: Path) -> None:
 
 
 def test_its_suites_stand_beside_ours(folder: Path) -> None:
-    """A suite is a folder of tests; one of our names is refused."""
     for name in ("ours_too", "models"):
         (folder / "suites" / name).mkdir(parents=True)
     (folder / "suites" / "ours_too" / "test_1_x.py").write_text("", encoding="utf-8")

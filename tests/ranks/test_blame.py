@@ -67,7 +67,6 @@ def failed(folder: Path, ranks: int = 2) -> Exception:
 
 
 def test_an_early_end_goes_before_the_connections_that_it_breaks(tmp_path: Path) -> None:
-    """Exit code 0 is no failure to a launcher, and yet it is the cause."""
     rank(tmp_path, 0, "step 3", error="RuntimeError: Connection closed by peer [127.0.0.1]:1738. GLHF!")
     rank(tmp_path, 1, "step 3", stdout="step 3 begins\n")
     failures(tmp_path, rank0=1, rank1=0)
@@ -77,7 +76,6 @@ def test_an_early_end_goes_before_the_connections_that_it_breaks(tmp_path: Path)
 
 
 def test_where_a_launcher_notes_no_cause_the_silent_rank_is_told(tmp_path: Path) -> None:
-    """Torch's agent does not note a rank that ended with exit code 0; who left neither an error nor a result is what was lost."""
     rank(tmp_path, 0, "step 3", error="RuntimeError: Connection closed by peer [127.0.0.1]:1738. GLHF!")
     rank(tmp_path, 1, "step 2")
     rank(tmp_path, 2, "step 3", ended=True)
@@ -86,7 +84,6 @@ def test_where_a_launcher_notes_no_cause_the_silent_rank_is_told(tmp_path: Path)
 
 
 def test_a_signal_goes_before_the_connections_that_it_breaks(tmp_path: Path) -> None:
-    """The peer fails in the same second, and is listed first."""
     rank(tmp_path, 0, "step 3", error="RuntimeError: Connection closed by peer [127.0.0.1]:1738. GLHF!")
     rank(tmp_path, 1, "step 3", stdout="step 3 begins\n")
     failures(tmp_path, rank0=1, rank1=-9)
@@ -96,7 +93,6 @@ def test_a_signal_goes_before_the_connections_that_it_breaks(tmp_path: Path) -> 
 
 
 def test_an_error_goes_before_the_agents_own_sigterm(tmp_path: Path) -> None:
-    """The agent ends the others once one has failed."""
     rank(tmp_path, 0, "step 3")
     rank(tmp_path, 1, "step 4", error="ValueError: seven is missing\nand more")
     failures(tmp_path, rank0=-15, rank1=1)
@@ -105,7 +101,6 @@ def test_an_error_goes_before_the_agents_own_sigterm(tmp_path: Path) -> None:
 
 
 def test_a_crash_says_where_it_was_and_what_its_words_mean(tmp_path: Path) -> None:
-    """The thread that crashed, not the first one; the line that says so, not the list of modules after it."""
     rank(tmp_path, 0, "touching memory", stderr=CRASHED)
     failures(tmp_path, rank0=-11)
     said = str(failed(tmp_path, 1))
@@ -114,7 +109,6 @@ def test_a_crash_says_where_it_was_and_what_its_words_mean(tmp_path: Path) -> No
 
 
 def test_a_rank_that_called_too_few_collectives_is_named_beside_the_one_that_waited(tmp_path: Path) -> None:
-    """The rank that fails is the one that waits; the other had come to its end."""
     rank(tmp_path, 0, FORMED, "sum 3", error="RuntimeError: Connection closed by peer [127.0.0.1]:1738")
     rank(tmp_path, 1, FORMED, "sum 2", LEAVING, ended=True)
     failures(tmp_path, rank0=1)
@@ -124,7 +118,6 @@ def test_a_rank_that_called_too_few_collectives_is_named_beside_the_one_that_wai
 
 
 def test_errors_of_libraries_are_explained(tmp_path: Path) -> None:
-    """The words may be far down in the message."""
     error = "DistBackendError: NCCL error in: NCCLUtils.hpp:275, invalid usage\nLast error:\n"
     error += "Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 10"
     rank(tmp_path, 0, "forming the group", error=error)
@@ -133,7 +126,6 @@ def test_errors_of_libraries_are_explained(tmp_path: Path) -> None:
 
 
 def test_the_librarys_own_log_is_asked_too(tmp_path: Path) -> None:
-    """Where the exception says nothing, the file that NCCL wrote may."""
     rank(tmp_path, 0, "forming the group", error="DistBackendError: invalid usage")
     (tmp_path / "library.rank0.log").write_text(
         "node0 NCCL WARN Multiple Ranks are using the same GPU/Partition. Set X=1\n"
@@ -143,7 +135,6 @@ def test_the_librarys_own_log_is_asked_too(tmp_path: Path) -> None:
 
 
 def test_supervisors_notes_count_like_the_agents(tmp_path: Path) -> None:
-    """Ranks of another launcher leave a file each, and one log for both streams."""
     rank(tmp_path, 0, "step 1", error="RuntimeError: Connection reset by peer")
     (tmp_path / "rank1.phases").write_text("importing\nstep 1\n")
     (tmp_path / "rank1.log").write_text("out of memory\n")
@@ -154,7 +145,6 @@ def test_supervisors_notes_count_like_the_agents(tmp_path: Path) -> None:
 
 
 def test_an_error_counts_also_where_nobody_noted_the_end(tmp_path: Path) -> None:
-    """The agent of a busy host may be ended before it saw that a rank had raised; a lost peer alone is no cause."""
     rank(tmp_path, 0, "step 3", error="RuntimeError: Connection closed by peer [127.0.0.1]:1738")
     rank(tmp_path, 1, "step 3", error="ValueError: seven is missing")
     assert Traces(tmp_path, 2).raised() == [1]
@@ -162,14 +152,12 @@ def test_an_error_counts_also_where_nobody_noted_the_end(tmp_path: Path) -> None
 
 
 def test_a_launcher_that_dies_takes_the_store_with_it(tmp_path: Path) -> None:
-    """No rank failed, so that it is the launcher that is named."""
     (tmp_path / "agent.log").write_text("bind: no such address\n")
     said = str(who_failed(Traces(tmp_path, 2), -9))
     assert "which holds the ranks' store, ended with signal SIGKILL; it printed last: bind: no such address" in said
 
 
 def test_the_rank_that_got_least_far_hung(tmp_path: Path) -> None:
-    """With its frame and its last words; the others' places are said."""
     rank(tmp_path, 0, "step 1", "step 2", stderr=WAITING)
     rank(tmp_path, 1, "step 1", stderr=COMPUTING)
     assert who_hung(Traces(tmp_path, 2), 5.0) == (
@@ -181,7 +169,6 @@ def test_the_rank_that_got_least_far_hung(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("stderr", "words"), [(COMPUTING, "line 9 in never_ends"), ("", "it left no stack")])
 def test_among_equals_the_one_that_does_not_wait_hung(tmp_path: Path, stderr: str, words: str) -> None:
-    """A rank inside a collective waits for the others; one that computes, or was stopped, is what it waits for."""
     rank(tmp_path, 0, "step 1", stderr=WAITING)
     rank(tmp_path, 1, "step 1", stderr=stderr)
     said = who_hung(Traces(tmp_path, 2), 5.0)
@@ -190,14 +177,12 @@ def test_among_equals_the_one_that_does_not_wait_hung(tmp_path: Path, stderr: st
 
 
 def test_if_all_wait_all_hung(tmp_path: Path) -> None:
-    """Nobody is accused alone."""
     for number in (0, 1):
         rank(tmp_path, number, "step 1", stderr=WAITING)
     assert who_hung(Traces(tmp_path, 2), 5.0).startswith("rank 0 and rank 1 hung in 'step 1'; all ranks")
 
 
 def test_a_rank_that_ended_is_not_behind(tmp_path: Path) -> None:
-    """It called fewer collectives, and the one that waits for it says so."""
     rank(tmp_path, 0, "step 1", "step 2", "step 3", stderr=WAITING)
     rank(tmp_path, 1, "step 1", LEAVING)
     said = who_hung(Traces(tmp_path, 2), 5.0)
@@ -206,7 +191,6 @@ def test_a_rank_that_ended_is_not_behind(tmp_path: Path) -> None:
 
 
 def test_a_rank_that_hangs_in_leaving_is_not_the_one_that_has_answered(tmp_path: Path) -> None:
-    """Both ended the program; one of them also its process, and therefore left no stack."""
     rank(tmp_path, 0, "step 1", LEAVING, stderr=COMPUTING)
     rank(tmp_path, 1, "step 1", LEAVING, ended=True)
     assert who_hung(Traces(tmp_path, 2), 5.0).startswith(
@@ -235,7 +219,6 @@ def entered(folder: Path, *counts: dict[str, int]) -> None:
 
 
 def test_a_hang_in_what_is_wrapped_around_a_collective_is_the_rank_that_did_not_enter(tmp_path: Path) -> None:
-    """A rank that reads a number waits on its card, and its stack shows no collective: the counts say that it has entered."""
     rank(tmp_path, 0, "step 1", stderr=READING)
     rank(tmp_path, 1, "step 1", stderr=WRAPPED)
     entered(tmp_path, {"0": 42}, {"0": 41})
@@ -246,7 +229,6 @@ def test_a_hang_in_what_is_wrapped_around_a_collective_is_the_rank_that_did_not_
 
 
 def test_counts_go_before_phases(tmp_path: Path) -> None:
-    """A rank may note its next step before the collective that it never calls."""
     rank(tmp_path, 0, "step 1", stderr=WAITING)
     rank(tmp_path, 1, "step 1", "step 2", stderr=COMPUTING)
     entered(tmp_path, {"0": 7}, {"0": 6})
@@ -254,7 +236,6 @@ def test_counts_go_before_phases(tmp_path: Path) -> None:
 
 
 def test_of_many_ranks_those_that_never_entered_are_named(tmp_path: Path) -> None:
-    """Each by its number; a rank that has entered is not accused, wherever it is."""
     for number in range(4):
         rank(tmp_path, number, "step 1", stderr=COMPUTING if number in (1, 3) else WAITING)
     entered(tmp_path, {"0": 5}, {"0": 4}, {"0": 5}, {"0": 4})
@@ -262,7 +243,6 @@ def test_of_many_ranks_those_that_never_entered_are_named(tmp_path: Path) -> Non
 
 
 def test_a_rank_that_waits_is_not_accused_of_the_runs_ahead_of_others(tmp_path: Path) -> None:
-    """On a card collectives are queued: who waits for the first of them has entered fewer than who goes on, and is not to blame."""
     rank(tmp_path, 0, "step 1", stderr=COMPUTING)
     rank(tmp_path, 1, "step 1", stderr=WAITING)
     entered(tmp_path, {"0": 20}, {"0": 5})
@@ -270,7 +250,6 @@ def test_a_rank_that_waits_is_not_accused_of_the_runs_ahead_of_others(tmp_path: 
 
 
 def test_groups_are_counted_apart(tmp_path: Path) -> None:
-    """Ranks that wait in each other's groups are told by group; both wait, so that both are named."""
     for number in (0, 1):
         rank(tmp_path, number, "step 1", stderr=WAITING)
     entered(tmp_path, {"0": 9, "left": 3, "right": 2}, {"0": 9, "left": 2, "right": 3})
@@ -280,7 +259,6 @@ def test_groups_are_counted_apart(tmp_path: Path) -> None:
 
 
 def test_if_nobody_is_behind_that_is_said(tmp_path: Path) -> None:
-    """All have entered the collective that does not end; counts that cannot be read say nothing."""
     for number in (0, 1):
         rank(tmp_path, number, "step 1", stderr=WAITING)
     entered(tmp_path, {"0": 9}, {"0": 9})
@@ -290,7 +268,6 @@ def test_if_nobody_is_behind_that_is_said(tmp_path: Path) -> None:
 
 
 def test_what_is_left_is_found_by_the_mark(tmp_path: Path) -> None:
-    """A process that carries the launch's mark is left until it ends; without a mark nothing is known to be."""
     assert Traces(tmp_path, 1).left() == []
     mark = processes.new_mark()
     (tmp_path / "mark").write_text(mark)
@@ -304,7 +281,6 @@ def test_what_is_left_is_found_by_the_mark(tmp_path: Path) -> None:
 
 
 def test_no_phase_is_forgotten_however_many_there_are(tmp_path: Path) -> None:
-    """The one that got least far is found by counting."""
     for number in (0, 1):
         phases = [f"collective number {step} of very many" for step in range(2000 - number)]
         rank(tmp_path, number, FORMED, *phases, stderr=WAITING)
@@ -313,7 +289,6 @@ def test_no_phase_is_forgotten_however_many_there_are(tmp_path: Path) -> None:
 
 
 def test_a_group_has_formed_once_every_rank_is_in(tmp_path: Path) -> None:
-    """One that still imports holds the others up."""
     rank(tmp_path, 0, FORMED)
     rank(tmp_path, 1)
     assert not Traces(tmp_path, 2).formed()

@@ -62,7 +62,6 @@ def ccl(log: str, **asked: str) -> blame.Effect:
 
 
 def test_facts_of_oneccl() -> None:
-    """Version, transport, provider, interface, workers: from the log of a run that worked."""
     expected = {
         "version": "Gold-2021.15.2",
         "transport": "ofi",
@@ -77,7 +76,6 @@ def test_facts_of_oneccl() -> None:
 
 
 def test_facts_of_nccl() -> None:
-    """Version, network, provider, plugin, transports, algorithm, bus; each transport once."""
     expected = {
         "version": "2.21.5+cuda12.8",
         "network": "Libfabric",
@@ -96,12 +94,10 @@ def test_facts_of_nccl() -> None:
 
 @pytest.mark.parametrize(("log", "version"), [(OLD_EFA, "2.10.3+cuda11.3"), (RCCL, "2.18.3-HEAD:2f6d59e")])
 def test_versions_word_their_names_differently(log: str, version: str) -> None:
-    """NCCL and RCCL, old and new."""
     assert version == nccl(log).facts["version"]
 
 
 def test_a_variable_that_has_another_value_in_effect_is_a_contradiction() -> None:
-    """The log lists what is in effect: two workers were asked for in one place, four were in effect."""
     log = "2026:11:20-08:02:26:( 6589) |CCL_INFO| CCL_WORKER_COUNT: 4\n"
     assert ccl(log, CCL_WORKER_COUNT="2").contradictions == ("CCL_WORKER_COUNT=2 was asked for, 4 is in effect",)
     assert ccl(log, CCL_WORKER_COUNT="4").contradictions == ()
@@ -109,7 +105,6 @@ def test_a_variable_that_has_another_value_in_effect_is_a_contradiction() -> Non
 
 
 def test_what_a_library_adds_by_itself_is_no_contradiction() -> None:
-    """With CCL_ATL_SHM=1 oneCCL makes `tcp` into `tcp,shm`; nothing else may be added."""
     log = "2026:11:20-08:02:26:( 6589) |CCL_INFO| FI_PROVIDER: {}\n"
     assert ccl(log.format("tcp,shm"), FI_PROVIDER="tcp", CCL_ATL_SHM="1").contradictions == ()
     for provider, environ in (("tcp,shm", {}), ("tcp,verbs", {"CCL_ATL_SHM": "1"})):
@@ -117,14 +112,12 @@ def test_what_a_library_adds_by_itself_is_no_contradiction() -> None:
 
 
 def test_another_interface_than_was_asked_for_is_a_contradiction() -> None:
-    """Libfabric falls back in silence from an interface that is absent."""
     assert ccl(OK, FI_TCP_IFACE="lo").contradictions == ()
     (said,) = ccl(OK, FI_TCP_IFACE="ib7").contradictions
     assert said == "FI_TCP_IFACE=ib7 was asked for, and libfabric talks over 'tcp:lo'"
 
 
 def test_what_only_makes_a_library_talk_is_not_asked_of_it() -> None:
-    """The log level in effect is ours."""
     assert ccl(OK, CCL_LOG_LEVEL="warn").contradictions == ()
 
 
@@ -143,7 +136,6 @@ def test_what_only_makes_a_library_talk_is_not_asked_of_it() -> None:
     ],
 )
 def test_a_log_that_denies_what_was_asked_for_is_a_contradiction(log: str, asked: dict[str, str], words: str) -> None:
-    """The variable and the log's own words are in the sentence."""
     (sentence,) = nccl(log, **asked).contradictions
     assert words in sentence
     assert next(iter(asked)) in sentence
@@ -164,12 +156,10 @@ def test_a_log_that_denies_what_was_asked_for_is_a_contradiction(log: str, asked
     ],
 )
 def test_wordings_that_mean_the_same_are_no_contradiction(log: str, asked: dict[str, str]) -> None:
-    """'AWS Libfabric' then, 'Libfabric' now; a prefix for its interface."""
     assert nccl(log, **asked).contradictions == ()
 
 
 def test_bridges_of_containers_and_unknown_cards_are_warned_of() -> None:
-    """What was seen on two XPU cards: a Docker bridge as the network, a topology that is guessed."""
     log = "|CCL_INFO|   nic: { name tcp:br-5f0a9c, state up }\n|CCL_WARN| device_family is unknown, topology discovery could be incorrect\n"
     bridge, family = sorted(ccl(log).warnings)
     assert "it does not know this card" in bridge
@@ -178,14 +168,12 @@ def test_bridges_of_containers_and_unknown_cards_are_warned_of() -> None:
 
 
 def test_ranks_that_agree_have_one_value(tmp_path: Path) -> None:
-    """Where they differ, each is named; where one only logs, it speaks for all."""
     first, second = nccl(EFA), nccl(EFA.replace("18000", "2a000").replace("NCCL version 2.21.5+cuda12.8\n", ""))
     found = blame.common({0: first, 1: second})
     assert (found["version"], found["bus id"]) == ("2.21.5+cuda12.8", "rank 0: 18000, rank 1: 2a000")
 
 
 def test_a_log_is_the_librarys_own_file_and_the_ranks_output(tmp_path: Path) -> None:
-    """NCCL writes a file, oneCCL into the output; what is not there is not read."""
     output = tmp_path / "ranks_1" / "attempt_0" / "0"
     output.mkdir(parents=True)
     (output / "stdout.log").write_text("said out loud")

@@ -84,7 +84,6 @@ def verdicts(record: Record) -> dict[str, tuple[Verdict, str]]:
 
 @pytest.mark.slow
 def test_ccl_comes_up_and_its_log_is_read(checkout: Path) -> None:
-    """Both backends of the stack form; the transport that the stack sets by default is in effect, by the log."""
     found = verdicts(run(checkout, "ddp", "--suite", "groups"))
     executed = {name: said for name, said in found.items() if said[0] is not Verdict.NOT_APPLICABLE}
     bad = {
@@ -99,7 +98,6 @@ def test_ccl_comes_up_and_its_log_is_read(checkout: Path) -> None:
 
 @pytest.mark.slow
 def test_ddp_trains_over_ccl(checkout: Path) -> None:
-    """The smoke run's training goes over the backend that the bindings registered."""
     found = verdicts(run(checkout, "smoke", "--only", "smoke/ddp::*"))
     assert [Verdict.PASSED] * 5 == [said[0] for name, said in found.items() if name.startswith("smoke/ddp")]
     assert found["smoke/ddp::bring_up"][1].startswith("ccl: ")
@@ -107,7 +105,6 @@ def test_ddp_trains_over_ccl(checkout: Path) -> None:
 
 @pytest.mark.slow
 def test_what_is_asked_for_and_not_in_effect_fails(checkout: Path) -> None:
-    """Two workers exported, four in effect."""
     record = run(checkout, "ddp", "--suite", "groups", "--only", "groups/bringup::effect*", CCL_WORKER_COUNT="2")
     verdict, reason = verdicts(record)["groups/bringup::effect[ccl]"]
     assert (verdict, reason) == (Verdict.FAILED, "CCL_WORKER_COUNT=2 was asked for, 4 is in effect")
@@ -129,7 +126,6 @@ def test_what_is_asked_for_and_not_in_effect_fails(checkout: Path) -> None:
 def test_what_hangs_or_crashes_ccl_is_refused_before_a_rank_starts(
     checkout: Path, environ: dict[str, str], words: str
 ) -> None:
-    """The check of the preflight fails with the remedy."""
     record = run(checkout, "ddp", "--suite", "groups", "--only", "groups/preflight::suits[[]ccl]", **environ)
     verdict, reason = verdicts(record)["groups/preflight::suits[ccl]"]
     assert (verdict, words in reason) == (Verdict.FAILED, True), reason
@@ -137,7 +133,6 @@ def test_what_hangs_or_crashes_ccl_is_refused_before_a_rank_starts(
 
 @pytest.mark.slow
 def test_a_launch_that_would_hang_starts_nothing(checkout: Path) -> None:
-    """The refusal is the outcome of the launch itself; no rank leaves a trace."""
     before = set((checkout / "results").rglob("*.phases"))
     record = run(
         checkout, "ddp", "--suite", "groups", "--only", "groups/bringup::forms[[]ccl]", CCL_ATL_TRANSPORT="mpi"
@@ -149,7 +144,6 @@ def test_a_launch_that_would_hang_starts_nothing(checkout: Path) -> None:
 
 @pytest.mark.slow
 def test_the_order_of_imports_counts(checkout: Path) -> None:
-    """The bindings before the extension fail by name, before any check runs."""
     path = checkout / "stacks" / "xpu" / "stack.toml"
     text = path.read_text(encoding="utf-8")
     right = '"torch", "intel_extension_for_pytorch", "oneccl_bindings_for_pytorch"'

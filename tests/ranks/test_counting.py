@@ -26,7 +26,6 @@ def group(tmp_path: Path) -> Iterator[None]:
 
 @pytest.mark.usefixtures("group")
 def test_collectives_are_counted_by_group(tmp_path: Path) -> None:
-    """Those of a second group are its own; what is read is what was there at the end."""
     with counting.told(tmp_path, 0):
         before = counting._sequences()
         second: Any = dist.new_group([0])
@@ -42,8 +41,6 @@ def test_collectives_are_counted_by_group(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("group")
 def test_a_backend_without_numbers_has_its_calls_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As oneCCL's bindings: torch refuses to say, and results stay what they are."""
-
     def refuses() -> entered.Counts:
         raise RuntimeError("ProcessGroup ccl does not yet support sequence numbers.")
 
@@ -60,7 +57,6 @@ def test_a_backend_without_numbers_has_its_calls_counted(tmp_path: Path, monkeyp
 
 
 def test_ranks_that_lag_are_told_by_group() -> None:
-    """A rank that is not of a group cannot lag in it; counts that cannot be read are none."""
     counts = {0: {"0": 4, "left": 2}, 1: {"0": 4, "left": 1}, 2: {"0": 3}, 3: {}}
     assert entered.lagging(counts) == {"0": {2}, "left": {1}}
     assert entered.sentence(counts) == (
@@ -71,7 +67,6 @@ def test_ranks_that_lag_are_told_by_group() -> None:
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '"x"', '{"0": null}'])
 def test_a_file_that_is_cut_says_nothing(text: str, tmp_path: Path) -> None:
-    """A rank that was killed while it wrote is not blamed for that."""
     entered.path(tmp_path, 0).write_text(text)
     assert entered.read(tmp_path, 0) == {}
     assert entered.read(tmp_path, 1) == {}

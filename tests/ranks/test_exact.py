@@ -25,25 +25,21 @@ def alone(tmp_path: Path) -> Iterator[Rank]:
 
 
 def test_known_numbers_differ_by_rank_and_place() -> None:
-    """A sum that takes one rank twice, or shifts its data, is another sum."""
     assert not torch.equal(exact.known(0), exact.known(1))
     assert len(set(exact.known(3).tolist())) == exact.known(3).numel()
 
 
 def test_an_all_reduce_that_drops_a_contribution_is_not_exact(alone: Rank, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A sum that is off in one element is seen."""
     monkeypatch.setattr(dist, "all_reduce", lambda tensor, group: tensor[5:6].zero_())
     with pytest.raises(RuntimeError, match="known whole numbers is wrong"):
         exact.require_exact(alone)
 
 
 def test_spans_count_every_call(alone: Rank) -> None:
-    """Three calls of ten milliseconds take three times ten."""
     assert exact.timed(alone, lambda: time.sleep(0.01), calls=3) >= 0.03
 
 
 def test_one_ulp_changes_the_digest() -> None:
-    """The digest is over bits, so a drift of one unit in the last place shows."""
     job = get("classifier").build(torch.device("cpu"), "tiny", 7)
     before = exact.digest(dict(job.model.named_parameters()))
     with torch.no_grad():

@@ -29,7 +29,6 @@ def said(number: int, **changed: Any) -> dict[str, Any]:
 
 
 def test_healthy_ranks_pass_with_their_places() -> None:
-    """A check each for bring-up, collectives and training; each rank's card and host are in the record."""
     checks = {check.id: check for check in judge([said(0), said(1)])}
     assert [Verdict.PASSED] * 3 == [check.verdict for check in checks.values()]
     assert checks["bring_up"].reason == (
@@ -48,7 +47,6 @@ def test_healthy_ranks_pass_with_their_places() -> None:
     ],
 )
 def test_training_that_drifts_or_stands_still_fails(losses: list[float], digests: tuple[str, str], words: str) -> None:
-    """Bits that differ, a loss that did not fall by a tenth, or that is no number."""
     ranks = [said(rank, training={"losses": losses, "digest": digest}) for rank, digest in enumerate(digests)]
     check = judge(ranks)[-1]
     assert check.verdict is Verdict.FAILED
@@ -56,12 +54,10 @@ def test_training_that_drifts_or_stands_still_fails(losses: list[float], digests
 
 
 def test_a_straggler_is_named_in_the_record() -> None:
-    """By its own time, which the others only wait for."""
     assert "rank 1 is the straggler, 3.0 times slower" in judge([said(0), said(1, own_s=[0.3, 0.3, 0.3])])[1].reason
 
 
 def test_one_slow_step_accuses_nobody() -> None:
-    """Medians are compared; a bad neighbour is not a slow rank."""
     assert straggler({0: [0.1, 0.1, 0.1], 1: [0.1, 5.0, 0.1]}) is None
     assert straggler({0: [0.1, 0.1, 0.1], 1: [0.19, 0.19, 0.19]}) is None
     assert straggler({0: [0.1]}) is None

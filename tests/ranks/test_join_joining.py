@@ -43,7 +43,6 @@ def left_over(folder: Path) -> list[str]:
 
 @pytest.mark.slow
 def test_ranks_of_mpirun_meet_over_a_file_and_prove_the_group(tmp_path: Path) -> None:
-    """Bring-up, exact collectives and a training of two ranks are in one record, with the launcher's name."""
     meeting = ("--rendezvous", f"file://{tmp_path}", "--run", "first")
     ended = join(tmp_path / "logs", [open_mpi(rank, 2) for rank in (0, 1)], *meeting)
     assert [0, 0] == [one.returncode for one in ended], [one.stderr[-500:] for one in ended]
@@ -58,7 +57,6 @@ def test_ranks_of_mpirun_meet_over_a_file_and_prove_the_group(tmp_path: Path) ->
 
 @pytest.mark.slow
 def test_ranks_meet_over_a_port_and_run_a_program(tmp_path: Path) -> None:
-    """MASTER_ADDR and MASTER_PORT count; results of another program are kept as they are."""
     with socket.create_server(("localhost", 0)) as free:
         port = free.getsockname()[1]
     meeting = {"MASTER_ADDR": "localhost", "MASTER_PORT": str(port)}
@@ -71,7 +69,6 @@ def test_ranks_meet_over_a_port_and_run_a_program(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_rank_that_dies_is_named_by_rank_0(tmp_path: Path) -> None:
-    """Each supervisor notes how its own ended; the record names the one that did not only follow."""
     options = (
         "--rendezvous",
         f"file://{tmp_path}",
@@ -91,7 +88,6 @@ def test_a_rank_that_dies_is_named_by_rank_0(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("lost", [0, 1])
 def test_a_rank_that_ends_too_early_is_named_whatever_its_exit_code(tmp_path: Path, lost: int) -> None:
-    """A library that calls exit(0) leaves no error; the lost connection is the other rank's, and is not the cause."""
     program = ("--program", f"tests.ranks.rank_programs:leave_quietly_{lost}")
     options = ("--rendezvous", f"file://{tmp_path}", "--run", "x", *program)
     ended = join(tmp_path / "logs", [plain(rank, 2) for rank in (0, 1)], *options, "--deadline", "90")
@@ -113,7 +109,6 @@ def test_a_rank_that_ends_too_early_is_named_whatever_its_exit_code(tmp_path: Pa
 def test_ranks_that_are_not_of_one_group_are_refused(
     tmp_path: Path, places: tuple[dict[str, str], ...], words: str
 ) -> None:
-    """They would wait for each other until the deadline, and nobody could say why."""
     meeting = ("--rendezvous", f"file://{tmp_path}", "--run", "x", "--deadline", "60")
     ended = join(tmp_path / "logs", places, *meeting)
     assert any(one.returncode == 2 and words in one.stderr for one in ended), [one.stderr[-500:] for one in ended]
@@ -121,7 +116,6 @@ def test_ranks_that_are_not_of_one_group_are_refused(
 
 @pytest.mark.slow
 def test_a_hang_ends_at_the_deadline_of_every_rank(tmp_path: Path) -> None:
-    """Exit code 5 on all ranks; the one that got least far is named, and its children are gone."""
     options = (
         "--rendezvous",
         f"file://{tmp_path}",
@@ -139,7 +133,6 @@ def test_a_hang_ends_at_the_deadline_of_every_rank(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_rank_that_does_not_come_is_named(tmp_path: Path) -> None:
-    """Half of the deadline is for meeting; then rank 0 says who is missing, with exit code 2."""
     meeting = ("--rendezvous", f"file://{tmp_path}", "--run", "x", "--deadline", "60")
     (ended,) = join(tmp_path / "logs", [plain(0, 2)], *meeting)
     assert ended.returncode == 2
@@ -150,7 +143,6 @@ def test_a_rank_that_does_not_come_is_named(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("checked", [True, False])
 def test_the_preflight_is_held_over_all_ranks_and_can_be_switched_off(tmp_path: Path, checked: bool) -> None:
-    """A slip in the variables of rank 1 refuses the group on all ranks; switched off, the record says so."""
     environs = [plain(0, 2), {**plain(1, 2), "GLOO_SOCKET_IFNAME": "lo"}]
     environs[0]["OMP_NUM_THREDS"] = "1"
     options = [
@@ -190,14 +182,12 @@ def test_the_preflight_is_held_over_all_ranks_and_can_be_switched_off(tmp_path: 
 def test_what_is_missing_is_refused_before_anything_starts(
     tmp_path: Path, environ: dict[str, str], options: tuple[str, ...], words: str
 ) -> None:
-    """Exit code 2, one sentence, and nothing in the folder."""
     (ended,) = join(tmp_path / "logs", [environ], *options)
     assert (ended.returncode, words in ended.stderr) == (2, True), ended.stderr
     assert not (tmp_path / "logs").exists()
 
 
 def test_a_store_that_an_earlier_run_left_is_refused(tmp_path: Path) -> None:
-    """Older than the deadline, nobody can be in it; a young one is this run's, made by a rank that was quicker."""
     path = tmp_path / "stackproof-x.store"
     path.touch()
     assert joining._store_file(f"file://{path}", 60.0) == path
@@ -208,7 +198,6 @@ def test_a_store_that_an_earlier_run_left_is_refused(tmp_path: Path) -> None:
 
 
 def test_what_an_earlier_run_left_is_forgotten(tmp_path: Path) -> None:
-    """A rank removes its own files only; rank 0 the record."""
     for name in ("rank0.json", "rank0.failure", "rank1.json", "rank10.json", "record.json"):
         (tmp_path / name).touch()
     joining._forget(tmp_path, 1)
@@ -223,7 +212,6 @@ def test_what_an_earlier_run_left_is_forgotten(tmp_path: Path) -> None:
 
 
 def test_the_launchers_own_descriptor_is_passed_on(tmp_path: Path) -> None:
-    """PMI_FD of mpirun and srun stays open in the rank; a number that is no open file is not passed."""
     reader, writer = os.pipe()
     assert joining._launcher_files({"PMI_FD": str(writer)}) == (writer,)
     assert joining._launcher_files({"PMI_FD": "nine"}) == joining._launcher_files({}) == ()

@@ -28,7 +28,6 @@ def _waiting(folder: Path, rank: int) -> bool:
 @pytest.mark.slow
 @pytest.mark.parametrize(("who", "place"), [("supervisor", 0), ("rank", 1)])
 def test_a_killed_rank_is_named_in_the_record(tmp_path: Path, who: str, place: int) -> None:
-    """Torchrun sends SIGTERM to all others while rank 0 still explains; the record is there, and names rank 1."""
     command = [
         sys.executable,
         "-m",

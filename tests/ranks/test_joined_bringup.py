@@ -23,7 +23,6 @@ def alone(tmp_path: Path) -> Any:
 
 
 def test_a_rank_says_who_it_is_and_what_its_groups_cost(alone: Rank) -> None:
-    """The phases say how far it got; a second group took some time."""
     said = joined.report(alone)
     assert {
         "rank": 0,
@@ -40,8 +39,6 @@ def test_a_rank_says_who_it_is_and_what_its_groups_cost(alone: Rank) -> None:
 
 @pytest.mark.parametrize("second", [False, True])
 def test_a_sum_that_is_wrong_is_no_group(alone: Rank, monkeypatch: pytest.MonkeyPatch, second: bool) -> None:
-    """One element that is off in either group."""
-
     def wrong(tensor: Any, group: Any = None) -> None:
         if (group is not None) is second:
             tensor[5] += 1
@@ -52,7 +49,6 @@ def test_a_sum_that_is_wrong_is_no_group(alone: Rank, monkeypatch: pytest.Monkey
 
 
 def test_a_rank_that_was_started_and_did_not_come_is_said_to_be_there(tmp_path: Path) -> None:
-    """Its supervisor notes that it lives; then nobody has to look whether it was started at all."""
     place = Placement("torchrun", 0, 2, 0, 2)
     assert "it was not started" in joined._absent(1, place, tmp_path)
     (tmp_path / "rank1.alive").write_text("{}")

@@ -22,7 +22,6 @@ def alone(tmp_path: Path) -> Any:
 
 
 def test_a_rank_proves_collectives_and_training(alone: Rank) -> None:
-    """The evidence that `evidence.judge` reads, of a training whose loss falls."""
     said = joined.prove(alone)
     assert ["all-gather", "broadcast", "barrier"] == said["collectives"]
     assert len(said["own_s"]) == len(said["training"]["losses"]) == 20
@@ -33,8 +32,6 @@ def test_a_rank_proves_collectives_and_training(alone: Rank) -> None:
 def test_a_collective_that_moves_wrong_data_is_not_exact(
     alone: Rank, monkeypatch: pytest.MonkeyPatch, name: str, collective: str
 ) -> None:
-    """What arrives is compared with what was sent, bit by bit."""
-
     def wrong(*arguments: Any, **keywords: Any) -> None:
         target = arguments[0][0] if isinstance(arguments[0], list) else arguments[0]
         target.zero_()

@@ -37,7 +37,6 @@ def run(program: str, folder: Path, within_s: float = 0.0) -> list[dict[str, obj
 
 
 def test_every_rank_answers_in_order(tmp_path: Path) -> None:
-    """Results come back by rank, with what the rank was told, and each rank's output is in a file of its own."""
     results = run("report", tmp_path)
     assert [
         {"rank": rank, "world_size": 2, "device": "cpu", "backend": "gloo", "answer": 42} for rank in (0, 1)
@@ -49,7 +48,6 @@ def test_every_rank_answers_in_order(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_rank_that_answered_is_not_blamed_for_its_shutdown(tmp_path: Path) -> None:
-    """What happens to the interpreter after the evidence is on disk says nothing of the stack; output is still whole."""
     assert len(run("abort_at_exit", tmp_path)) == 2
     for rank in (0, 1):
         (log,) = tmp_path.glob(f"*/attempt_0/{rank}/stdout.log")
@@ -58,7 +56,6 @@ def test_a_rank_that_answered_is_not_blamed_for_its_shutdown(tmp_path: Path) -> 
 
 @pytest.mark.slow
 def test_a_rank_that_raises_is_named_with_its_words(tmp_path: Path) -> None:
-    """The first rank that failed is the cause; its phase and its sentence are in the message."""
     with pytest.raises(CheckFailed) as failure:
         run("raise_on_one", tmp_path)
     assert str(failure.value) == "rank 1 failed in 'adding numbers': ValueError: seven is missing"
@@ -67,7 +64,6 @@ def test_a_rank_that_raises_is_named_with_its_words(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_rank_that_dies_is_named_with_its_signal(tmp_path: Path) -> None:
-    """A crash says rank, signal and phase."""
     with pytest.raises(CheckCrashed) as failure:
         run("crash_on_one", tmp_path)
     assert "rank 1 ended with signal SIGSEGV in 'touching memory'" in str(failure.value)
@@ -76,7 +72,6 @@ def test_a_rank_that_dies_is_named_with_its_signal(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_hang_names_the_rank_that_got_least_far(tmp_path: Path) -> None:
-    """The deadline ends all ranks and their children; the one that is behind is blamed, with its Python frame."""
     with pytest.raises(CheckHung) as failure:
         run("hang_on_one", tmp_path, within_s=5.0)
     assert str(failure.value).startswith(
@@ -88,7 +83,6 @@ def test_a_hang_names_the_rank_that_got_least_far(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_program_that_does_not_exist_is_said(tmp_path: Path) -> None:
-    """A wrong name is the rank's failure, not a hang."""
     with pytest.raises(CheckFailed, match="no_such_program"):
         run("no_such_program", tmp_path)
 
@@ -97,7 +91,6 @@ def test_a_program_that_does_not_exist_is_said(tmp_path: Path) -> None:
 def test_ranks_get_variables_and_a_log_of_their_own_and_no_port_is_taken_by_luck(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`{file}` is the rank's own; what is read on import is there before; a MASTER_PORT that is taken disturbs nobody."""
     with socket.create_server(("localhost", 0)) as taken:
         monkeypatch.setenv("MASTER_ADDR", "localhost")
         monkeypatch.setenv("MASTER_PORT", str(taken.getsockname()[1]))
@@ -111,7 +104,6 @@ def test_ranks_get_variables_and_a_log_of_their_own_and_no_port_is_taken_by_luck
 
 @pytest.mark.slow
 def test_a_group_that_cannot_work_starts_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The preflight refuses before the folder is made; switched off, the library fails in its own words, which are explained."""
     monkeypatch.setenv("GLOO_SOCKET_IFNAME", "nosuch0")
     with pytest.raises(PreflightRefusal, match="GLOO_SOCKET_IFNAME=nosuch0 matches no interface"):
         run("report", tmp_path / "refused")
@@ -122,7 +114,6 @@ def test_a_group_that_cannot_work_starts_nothing(tmp_path: Path, monkeypatch: py
 
 
 def test_ranks_get_cards_of_their_own() -> None:
-    """With cards enough, rank i is on card i over the stack's own backend."""
     stack = stacks.load("xpu")
     assert Arrangement("ccl", (0, 1)) == arrange(
         stack, [Accelerator("xpu", 0), Accelerator("xpu", 1), Accelerator("xpu", 2)], 2
@@ -130,18 +121,15 @@ def test_ranks_get_cards_of_their_own() -> None:
 
 
 def test_too_few_cards_are_shared_over_another_backend_and_labelled() -> None:
-    """Two ranks on one card cannot use NCCL; the note says what is not verified."""
     arrangement = arrange(stacks.load("cuda"), [Accelerator("cuda", 0)], 2)
     assert ("gloo", (0, 0)) == (arrangement.backend, arrangement.cards)
     assert "nccl is not verified at this world size" in arrangement.note
 
 
 def test_a_stack_whose_cards_cannot_be_shared_lacks_the_capability() -> None:
-    """The row that says so is the reason, instead of an error of the backend that nobody asked for."""
     with pytest.raises(CapabilityMissing, match=r"stacks/xpu/stack.toml: shared_card_backend is empty"):
         arrange(stacks.load("xpu"), [Accelerator("xpu", 0)], 2)
 
 
 def test_ranks_share_a_cpu() -> None:
-    """On the CPU two ranks over the stack's own backend prove that backend."""
     assert Arrangement("gloo", (0, 0)) == arrange(stacks.load("cpu"), [Host("cpu", 0)], 2)

@@ -52,7 +52,6 @@ PLAIN = {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": 
     ],
 )
 def test_each_launcher_tells_the_rank_its_place(environ: dict[str, str], place: Placement) -> None:
-    """The one that numbers the ranks counts: torchrun inside srun is torchrun, srun with PMI is srun."""
     assert place == placement(environ)
 
 
@@ -68,7 +67,6 @@ def test_each_launcher_tells_the_rank_its_place(environ: dict[str, str], place: 
     ],
 )
 def test_a_place_that_cannot_be_known_is_refused(environ: dict[str, str], words: str) -> None:
-    """The variable is named, and how to start ranks."""
     with pytest.raises(Refusal, match=words):
         placement(environ)
 
@@ -91,7 +89,6 @@ def test_a_place_that_cannot_be_known_is_refused(environ: dict[str, str], words:
 def test_ranks_meet_where_they_are_told_and_never_at_a_port_made_up(
     environ: dict[str, str], asked: str, run: str, address: str
 ) -> None:
-    """An address that nobody gave, or a file that an earlier run may have left, is refused."""
     if address:
         assert address == rendezvous(placement(environ), environ, asked, run)
         return
@@ -110,5 +107,4 @@ def test_ranks_meet_where_they_are_told_and_never_at_a_port_made_up(
     ],
 )
 def test_slurms_lists_of_hosts_begin_with_one(hosts: str, first: str) -> None:
-    """Leading zeros stay."""
     assert first == first_host(hosts)

@@ -15,14 +15,12 @@ LOGS = ROOT / "fixtures" / "logs"
 
 
 def test_every_backend_of_every_stack_has_a_library() -> None:
-    """A stack cannot declare a backend of which nothing is known."""
     for stack in stacks.load_all():
         for backend in stack.backends:
             assert backend in libraries.serving(backend).backends
 
 
 def test_a_backend_that_no_row_knows_is_refused_with_the_nearest() -> None:
-    """A slip is pointed at."""
     with pytest.raises(Refusal, match="no library has the backend 'ncll' .did you mean 'nccl'"):
         libraries.serving("ncll")
 
@@ -39,12 +37,10 @@ def test_a_backend_that_no_row_knows_is_refused_with_the_nearest() -> None:
     ],
 )
 def test_real_logs_of_oneccl_are_explained(log: str, words: str) -> None:
-    """Each failure that was seen says what it means, with the words that say so."""
     assert words in libraries.explain((LOGS / log).read_text(encoding="utf-8"))
 
 
 def test_a_log_of_a_run_that_worked_is_not_explained() -> None:
-    """No row finds an error where there was none."""
     assert libraries.explain((LOGS / "oneccl-ofi-ok.log").read_text(encoding="utf-8")) == ""
 
 
@@ -76,12 +72,10 @@ def test_a_log_of_a_run_that_worked_is_not_explained() -> None:
     ],
 )
 def test_words_of_nccl_gloo_and_c10d_are_explained(said: str, words: str) -> None:
-    """What libraries die with, in the words of the versions that were seen."""
     assert words in libraries.explain(said)
 
 
 def test_a_cause_goes_before_what_only_follows() -> None:
-    """A rank that lost its peer because the tensors differed in size failed for that reason."""
     both = "Connection closed by peer [127.0.0.1]:1\nop.preamble.length <= op.nbytes. 8 vs 4"
     assert "differ in size" in libraries.explain(both)
     assert not libraries.is_symptom(both)
@@ -91,7 +85,6 @@ def test_a_cause_goes_before_what_only_follows() -> None:
 
 
 def test_a_variable_can_allow_shared_cards() -> None:
-    """NCCL 2.30 has one; oneCCL has none."""
     assert libraries.serving("nccl").separates({})
     assert not libraries.serving("nccl").separates({"NCCL_MULTI_RANK_GPU_ENABLE": "1"})
     assert libraries.serving("ccl").separates({"NCCL_MULTI_RANK_GPU_ENABLE": "1"})
@@ -99,7 +92,6 @@ def test_a_variable_can_allow_shared_cards() -> None:
 
 
 def test_a_group_that_cannot_be_split_is_not_given_its_device() -> None:
-    """With it, new_group would try to split gloo's, and fail where a rank stays outside."""
     assert libraries.serving("nccl").device_id and not libraries.serving("gloo").device_id
 
 
@@ -112,7 +104,6 @@ def test_a_group_that_cannot_be_split_is_not_given_its_device() -> None:
     ],
 )
 def test_a_broken_row_is_refused(row: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """File, key and reason are named."""
     path = tmp_path / "libraries.toml"
     path.write_text(f"[[library]]\nname = 'x'\nbackends = []\ndevices = []\nown_cards = true\n{row}\n")
     monkeypatch.setattr(libraries, "LIBRARIES", path)

@@ -36,13 +36,11 @@ def refused(found: Crew) -> str:
 
 @pytest.mark.parametrize("backend", ["nccl", "ccl", "xccl", "gloo"])
 def test_a_sound_group_is_not_refused(backend: str) -> None:
-    """Cards of their own, no variables, a known backend."""
     assert preflight.refusals(crew(backend)) == []
     preflight.require(crew(backend))
 
 
 def test_two_ranks_on_one_card_are_refused_in_nccls_own_words() -> None:
-    """Both ranks, the card, its bus id and the host are named."""
     seats = tuple(replace(seat, card="cuda:0", identity="0000:18:00.0") for seat in crew().seats)
     said = refused(replace(crew(), seats=seats))
     assert said.startswith(
@@ -52,7 +50,6 @@ def test_two_ranks_on_one_card_are_refused_in_nccls_own_words() -> None:
 
 
 def test_hosts_with_different_numbers_of_cards_are_told_apart_as_the_cause() -> None:
-    """A master with two cards and a worker with four, four ranks on each: the third rank of the master meets the first."""
     master = [RankPlace(rank, "master", f"cuda:{rank % 2}", f"0000:0{rank % 2}:00.0") for rank in range(4)]
     worker = [RankPlace(4 + rank, "worker", f"cuda:{rank}", f"0000:0{rank}:00.0") for rank in range(4)]
     nodes = tuple(Node(host, cards, {}, (ETH0,)) for host, cards in (("master", 2), ("worker", 4)))
@@ -65,7 +62,6 @@ def test_hosts_with_different_numbers_of_cards_are_told_apart_as_the_cause() -> 
 
 
 def test_one_bus_id_on_two_hosts_is_two_cards() -> None:
-    """Hosts of one name are told apart by what the kernel says of its boot."""
     one, other = (replace(seat, identity="0000:18:00.0") for seat in crew().seats)
     assert preflight.refusals(replace(crew(), seats=(one, replace(other, host="node1")))) == []
     assert preflight.refusals(replace(crew(), seats=(replace(one, machine="a"), replace(other, machine="b")))) == []
@@ -73,7 +69,6 @@ def test_one_bus_id_on_two_hosts_is_two_cards() -> None:
 
 @pytest.mark.parametrize("way", ["gloo", "on_host", "variable"])
 def test_cards_may_be_shared_where_the_library_allows_it(way: str) -> None:
-    """Over gloo on any card, any library on the host's memory, NCCL 2.30 where its variable says so."""
     found = (
         crew("gloo") if way == "gloo" else crew(**({"NCCL_MULTI_RANK_GPU_ENABLE": "1"} if way == "variable" else {}))
     )
@@ -82,21 +77,18 @@ def test_cards_may_be_shared_where_the_library_allows_it(way: str) -> None:
 
 
 def test_more_ranks_than_cards_are_refused() -> None:
-    """The rank that has no card is named, and how many ranks the host can take."""
     seats = (*crew().seats, RankPlace(2, "node0", "cuda:2", ""))
     said = refused(replace(crew(), seats=seats))
     assert said.startswith("3 ranks on node0, which shows 2 cards: rank 2 has none; start 2 ranks there")
 
 
 def test_a_host_without_cards_is_refused() -> None:
-    """Drivers and visibility variables are where to look."""
     seats = tuple(replace(seat, identity="") for seat in crew().seats)
     node = replace(crew().nodes[0], cards=0)
     assert "node0 shows no card to its ranks" in refused(replace(crew(), seats=seats, nodes=(node,)))
 
 
 def test_a_backend_that_torch_lacks_is_refused() -> None:
-    """The build, or the package that registers the backend, is what is missing."""
     assert "torch 2.15.0 has no backend 'ccl', which stack 'some' names" in refused(
         replace(crew("ccl"), available=False)
     )
@@ -114,19 +106,16 @@ def test_a_backend_that_torch_lacks_is_refused() -> None:
     ],
 )
 def test_variables_that_hang_crash_or_are_misspelt_are_refused(environ: dict[str, str], words: str) -> None:
-    """Each with the remedy; the combinations come from data/variables."""
     said = refused(crew("ccl", **environ))
     assert words in said
     assert any(remedy in said for remedy in ("export CCL_ATL_TRANSPORT=ofi", "export CCL_WORKER_COUNT='2'"))
 
 
 def test_a_nested_launch_that_works_is_not_refused() -> None:
-    """The ofi transport does not care for the descriptor that mpirun left."""
     assert preflight.refusals(crew("ccl", PMI_FD="9", TORCHELASTIC_RUN_ID="x", CCL_ATL_TRANSPORT="ofi")) == []
 
 
 def test_a_mask_that_leaves_fewer_cards_than_ranks_was_not_meant_so() -> None:
-    """0.1 is a tile of card 0; for one rank it may be meant, for two `0,1` was."""
     node = replace(crew("ccl", ZE_AFFINITY_MASK="0.1").nodes[0], cards=1)
     seats = tuple(replace(seat, identity="0000:18:00.0") for seat in crew().seats)
     found = preflight.refusals(replace(crew("ccl"), seats=seats, nodes=(node,)))
@@ -163,7 +152,6 @@ def test_a_mask_that_leaves_fewer_cards_than_ranks_was_not_meant_so() -> None:
     ],
 )
 def test_filters_that_match_nothing_useful_are_refused(backend: str, variable: str, value: str, words: str) -> None:
-    """No interface, only a bridge of containers, only one that is down, no such provider."""
     said = refused(crew(backend, **{variable: value}))
     assert said.startswith(f"{variable}={value}")
     assert words in said
@@ -180,18 +168,15 @@ def test_filters_that_match_nothing_useful_are_refused(backend: str, variable: s
     ],
 )
 def test_filters_that_leave_something_or_concern_another_library_pass(backend: str, variable: str, value: str) -> None:
-    """A filter of NCCL says nothing of a group over gloo."""
     assert preflight.refusals(crew(backend, **{variable: value})) == []
 
 
 def test_a_provider_that_is_installed_is_known() -> None:
-    """A name that no list has may be a file in FI_PROVIDER_PATH."""
     node = replace(crew(FI_PROVIDER="mine", FI_PROVIDER_PATH="/opt/fi").nodes[0], providers=("mine",))
     assert preflight.refusals(replace(crew(), nodes=(node,))) == []
 
 
 def test_time_outs_above_an_hour_are_refused() -> None:
-    """180000000 s was seen; variables count in their own units."""
     assert "a deadline of 180000000 s is above an hour" in refused(replace(crew(), deadline_s=180000000.0))
     assert preflight.refusals(replace(crew(), deadline_s=3600.0)) == []
     said = refused(crew(TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC="3600001"))
@@ -200,7 +185,6 @@ def test_time_outs_above_an_hour_are_refused() -> None:
 
 
 def test_every_reason_is_given_at_once() -> None:
-    """A refusal is exit code 2, and mends in one round."""
     with pytest.raises(PreflightRefusal, match="no backend 'nccl'.* \\| .*above an hour") as refusal:
         preflight.require(replace(crew(), available=False, deadline_s=4000.0))
     assert refusal.value.exit_code == 2

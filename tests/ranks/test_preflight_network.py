@@ -28,12 +28,10 @@ NAMES = ["docker0", "eth0", "eth1", "lo"]
     ],
 )
 def test_filters_leave_what_their_library_would(grammar: str, value: str, left: list[str]) -> None:
-    """NCCL's beginnings, exclusions and whole names; plain lists of names elsewhere."""
     assert left == preflight.left(grammar, value, NAMES)
 
 
 def test_interfaces_are_read_from_sysfs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Name, state and whether it is a bridge; `unknown`, as loopback says, is not down."""
     for name, state in (("eth0", "up"), ("ib0", "down"), ("lo", "unknown"), ("docker0", "up")):
         (tmp_path / name).mkdir()
         (tmp_path / name / "operstate").write_text(f"{state}\n")
@@ -44,19 +42,16 @@ def test_interfaces_are_read_from_sysfs(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_bridges_are_known_by_kind_and_by_name() -> None:
-    """A bridge of any name, and what begins as containers' interfaces do."""
     found = [Interface("br0", True, True), Interface("vethab12", True, False), Interface("eth0", True, False)]
     assert preflight.bridges(found, ["docker", "veth"]) == ["br0", "vethab12"]
 
 
 def test_providers_are_listed_without_their_layers_and_exclusions_ask_for_none() -> None:
-    """`tcp;ofi_rxm` is a provider and a layer."""
     assert preflight.providers("tcp;ofi_rxm, verbs") == ["tcp", "ofi_rxm", "verbs"]
     assert preflight.providers("^shm") == []
 
 
 def test_installed_providers_are_the_files_that_libfabric_loads(tmp_path: Path) -> None:
-    """`libNAME-fi.so` in the folder; no folder holds none."""
     for name in ("libmine-fi.so", "libother-fi.so.1.2", "libfabric.so"):
         (tmp_path / name).touch()
     assert (preflight.installed(str(tmp_path)), preflight.installed("")) == (["mine", "other"], [])

@@ -35,7 +35,6 @@ def one_card(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("one_card")
 def test_two_ranks_on_a_card_pass_as_refused_and_fail_where_they_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The check of cards: our preflight has to say Duplicate GPU."""
     said = sharing.refused_by_preflight(stacks.load("cuda"))
     assert said.startswith("Duplicate GPU: rank 0 and rank 1 are both on cuda:0 (0000:00:00.0)")
     monkeypatch.setattr(preflight, "_LOOKS", ())
@@ -56,8 +55,6 @@ def test_two_ranks_on_a_card_pass_as_refused_and_fail_where_they_are_not(monkeyp
     ],
 )
 def test_a_library_that_shares_or_words_it_otherwise_is_red(outcome: Exception | None, failure: str) -> None:
-    """The row of the table is itself checked."""
-
     def launches(*arguments: Any, **options: Any) -> None:
         assert options["checked"] is False
         if outcome:

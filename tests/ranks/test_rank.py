@@ -21,7 +21,6 @@ rank.end(lambda: {status})
 @pytest.mark.slow
 @pytest.mark.parametrize(("finalise", "status", "said"), [(False, 0, ""), (True, 0, "goodbye"), (True, 1, "")])
 def test_a_rank_shuts_down_in_order_only_where_its_library_needs_it(finalise: bool, status: int, said: str) -> None:
-    """A launcher over MPI ends all ranks when one leaves without its farewell; everybody else leaves at once."""
     code = LEAVING.format(finalise=finalise, status=status)
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
     assert (ended.returncode, ended.stdout.strip()) == (status, said), ended.stderr

@@ -37,20 +37,17 @@ def cards(kind: str, count: int) -> tuple[Device, ...]:
 def test_a_card_is_known_by_its_address_or_its_place_among_all(
     kind: str, environ: dict[str, str], identity: str
 ) -> None:
-    """The visibility variable renumbers cards; an address does not change."""
     stack = stacks.load("cuda" if kind == "cuda" else "xpu")
     found = site.seat(0, 1, cards(kind, 2), stack, environ)
     assert (f"{kind}:1", identity) == (found.card, found.identity)
 
 
 def test_a_card_that_is_not_shown_has_no_identity() -> None:
-    """The preflight then says which rank has none."""
     found = site.seat(2, 2, cards("cuda", 2), stacks.load("cuda"), {})
     assert ("cuda:2", "") == (found.card, found.identity)
 
 
 def test_what_travels_is_what_libraries_and_launchers_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tokens and names of the user stay on the host; a slip travels, because it is what the preflight is for."""
     environ = {
         "NCCL_DEBUG": "INFO",
         "NCLL_DEBUG": "INFO",
@@ -67,7 +64,6 @@ def test_what_travels_is_what_libraries_and_launchers_read(monkeypatch: pytest.M
 
 
 def test_a_crew_has_a_description_per_host_and_the_backends_own_variables() -> None:
-    """Ranks in order; variables of NCCL are no business of a group over gloo."""
     stack = stacks.load("cuda")
     seats = [replace(site.seat(rank, 0, cards("cuda", 1), stack, {}), host=f"node{rank % 2}") for rank in (2, 0, 1)]
     nodes = [replace(site.node(cards("cuda", 1), {"A": str(seat.rank)}), host=seat.host) for seat in seats]
@@ -79,7 +75,6 @@ def test_a_crew_has_a_description_per_host_and_the_backends_own_variables() -> N
 
 
 def test_ranks_share_a_cpu_as_any_processes_do() -> None:
-    """The description of a group on this host's CPU is sound, over its own backend."""
     found = site.local(stacks.load("cpu"), "gloo", (0, 0), 60.0)
     assert found.on_host
     assert found.available

@@ -102,7 +102,6 @@ def nodes(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Nodes]:
 
 
 def test_ranks_on_two_hosts_form_a_group_and_train(nodes: Nodes) -> None:
-    """Each host brings a rank; collectives are exact, the training agrees on both, and the record has the names of the hosts."""
     nodes.torchrun(START_S)
     assert [0, 0] == nodes.wait(START_S + 60), nodes.said()
     record = nodes.record()
@@ -113,7 +112,6 @@ def test_ranks_on_two_hosts_form_a_group_and_train(nodes: Nodes) -> None:
 
 @pytest.mark.parametrize("nodes", [0.02], indirect=True, ids=["20 ms each way"])
 def test_a_delayed_link_is_borne(nodes: Nodes) -> None:
-    """With a round trip of 40 ms the same checks pass; the time to form the group shows the delay."""
     nodes.torchrun(START_S)
     assert [0, 0] == nodes.wait(START_S + 60), nodes.said()
     record = nodes.record()
@@ -144,7 +142,6 @@ def test_a_cut_link_ends_in_time(nodes: Nodes) -> None:
 
 
 def test_a_host_that_never_comes_is_told_from_a_network_that_is_wrong(nodes: Nodes) -> None:
-    """The host that waits gives up before its deadline, and says that not all ranks came."""
     place = {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"}
     meeting = {"MASTER_ADDR": "alpha", "MASTER_PORT": "29500"}
     nodes.start(0, [sys.executable, "-m", *nodes.ranks(60.0)], **place, **meeting)

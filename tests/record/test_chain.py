@@ -23,7 +23,6 @@ def kept(folder: Path) -> Path:
 
 
 def test_what_was_kept_is_read(tmp_path: Path) -> None:
-    """Nothing was edited, so nothing is said, and the digests are those of the files."""
     record = records.read(kept(tmp_path))
     assert record.digests.keys() == {"suite-0.log", "record"}
     assert not list(chain.broken_logs(record, tmp_path))
@@ -40,7 +39,6 @@ def test_what_was_kept_is_read(tmp_path: Path) -> None:
     ],
 )
 def test_an_edit_of_anything_shows(tmp_path: Path, old: str, new: str) -> None:
-    """A version, a host, a reason, the lock, the seconds: none of which contradicts anything else in the record."""
     path = kept(tmp_path)
     text = path.read_text(encoding="utf-8")
     path.write_text(text.replace(old, new, 1), encoding="utf-8")
@@ -50,14 +48,12 @@ def test_an_edit_of_anything_shows(tmp_path: Path, old: str, new: str) -> None:
 
 
 def test_another_layout_is_the_same_record(tmp_path: Path) -> None:
-    """Tools that lay JSON out anew change no fact."""
     path = kept(tmp_path)
     path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")), sort_keys=True), encoding="utf-8")
     assert records.read(path).provenance["host"] == "here"
 
 
 def test_an_edited_log_shows_and_an_absent_one_is_none(tmp_path: Path) -> None:
-    """Published records leave their logs behind; one that is there must be the run's."""
     record = records.read(kept(tmp_path))
     (tmp_path / "suite-0.log").write_text("2 passed", encoding="utf-8")
     assert "suite-0.log was edited after the run" in next(chain.broken_logs(record, tmp_path))
@@ -66,7 +62,6 @@ def test_an_edited_log_shows_and_an_absent_one_is_none(tmp_path: Path) -> None:
 
 
 def test_a_digest_of_a_log_cannot_be_exchanged(tmp_path: Path) -> None:
-    """The record's own digest covers those of its logs."""
     path = kept(tmp_path)
     found = json.loads(path.read_text(encoding="utf-8"))
     found["digests"]["suite-0.log"] = "0" * 64
@@ -76,7 +71,6 @@ def test_a_digest_of_a_log_cannot_be_exchanged(tmp_path: Path) -> None:
 
 
 def test_a_record_is_taken_with_its_logs(tmp_path: Path) -> None:
-    """Whoever builds on one record (replay, admit, a gate's base, a drill's earlier run) refuses an edited log, and takes an absent one."""
     path = kept(tmp_path)
     assert chain.whole(path).verdict is Verdict.PASSED
     (tmp_path / "suite-0.log").write_text("2 passed", encoding="utf-8")
@@ -88,7 +82,6 @@ def test_a_record_is_taken_with_its_logs(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["../other.log", "a/../../other.log", "link.log", "a\0b"])
 def test_a_log_outside_of_the_folder_is_not_opened(tmp_path: Path, name: str) -> None:
-    """By its name or by a link; a name that no file can have is of none that is there."""
     (tmp_path / "other.log").write_text("not its own", encoding="utf-8")
     (folder := tmp_path / "run").mkdir()
     (folder / "link.log").symlink_to(tmp_path / "other.log")
@@ -100,7 +93,6 @@ def test_a_log_outside_of_the_folder_is_not_opened(tmp_path: Path, name: str) ->
 
 
 def test_a_whole_path_is_looked_for_beside_the_record(tmp_path: Path) -> None:
-    """A record of `watch` from before is moved with its log, or copied without: nothing elsewhere is opened."""
     record = records.read(kept(tmp_path))
     record.digests = {"/proc/self/mem": "0" * 64, "/gone/suite-0.log": "0" * 64}
     assert [said[:28] for said in chain.broken_logs(record, tmp_path)] == ["its log /gone/suite-0.log wa"]

@@ -16,7 +16,6 @@ GOOD, CLOSE, BAD = (
 
 
 def test_each_end_has_its_verdict() -> None:
-    """The class of the exception decides the word in the record."""
     assert (Verdict.FAILED, Verdict.HUNG, Verdict.INCONCLUSIVE, Verdict.SKIPPED) == (
         CheckFailed.verdict,
         CheckHung.verdict,
@@ -26,19 +25,16 @@ def test_each_end_has_its_verdict() -> None:
 
 
 def test_require_fails_with_its_sentence() -> None:
-    """What does not hold is said as it was written."""
     require(True, "never said")
     with pytest.raises(CheckFailed, match="^the loss is exactly 0$"):
         require(False, "the loss is exactly 0")
 
 
 def test_the_worst_of_those_within_bounds_is_returned() -> None:
-    """Worst means nearest to its bound."""
     assert CLOSE is require_all({"a": GOOD, "b": CLOSE}, "gradient")
 
 
 def test_the_worst_of_those_out_of_bounds_is_named() -> None:
-    """The message has the name, the figure, the bound, and how many failed."""
     with pytest.raises(CheckFailed) as failure:
         require_all({"a": GOOD, "b": BAD, "c": Judgement(False, 2e-6, 1e-6, 0.0)}, "gradient")
     assert "gradient 'b': error 0.01 against float64 exceeds the bound 1e-06" in str(failure.value)
@@ -46,6 +42,5 @@ def test_the_worst_of_those_out_of_bounds_is_named() -> None:
 
 
 def test_nothing_compared_is_a_failure() -> None:
-    """No comparison is not agreement."""
     with pytest.raises(CheckFailed, match="nothing was compared"):
         require_all({}, "gradient")

@@ -17,7 +17,6 @@ MARKUP = "[red]x[/red] [link=https://evil.example]y[/link] [/nothing] [b"
 
 @pytest.mark.parametrize("terminal", [False, True], ids=["log", "terminal"])
 def test_progress_is_shown(terminal: bool) -> None:
-    """A log gets a line a check with its number; a terminal gets a live line and nothing is left of it."""
     out = io.StringIO()
     watcher = Terminal(Console(file=out, width=100, force_terminal=terminal, color_system=None))
     with watcher.watching(f"smoke {MARKUP}") as terminal_:
@@ -35,7 +34,6 @@ def test_progress_is_shown(terminal: bool) -> None:
 
 
 def test_log_is_wide_enough_for_sentences(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where there is no terminal there is no width, and 80 columns would break every sentence."""
     monkeypatch.setattr(sys, "stdout", io.StringIO())
     for name in ("COLUMNS", "FORCE_COLOR", "TTY_COMPATIBLE"):
         monkeypatch.delenv(name, raising=False)
@@ -43,13 +41,11 @@ def test_log_is_wide_enough_for_sentences(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_what_is_drawn_in_letters_stays_letters(capsys: pytest.CaptureFixture[str]) -> None:
-    """An interval drawn as `=:o:=` is no name of a picture."""
     plain_console().print("=:o:=")
     assert "=:o:=" in capsys.readouterr().out
 
 
 def test_plain_keeps_what_people_write() -> None:
-    """Only control characters are escaped; lines, tabs and every script stay."""
     text = "xpu\uff1a1 \u4e2d\u6587 \U0001f600 a\tb\nc"
     assert console.plain(text) == text
     assert console.plain("\x00\x1b\x7f") == r"\x00\x1b\x7f"

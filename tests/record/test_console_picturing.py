@@ -38,7 +38,6 @@ def shown(rows: list[Measurement], width: int = 200, encoding: str = "utf-8") ->
 
 
 def test_shares_of_peak_and_of_ceiling() -> None:
-    """791.52 of 989.4 TFLOP/s are 80 %; attention at 395.76 is half of the measured product."""
     said = shown(product(791.52) + product(395.76, "attention", "attention"))
     assert "791.52 TFLOP/s" in said
     assert "80% " in said
@@ -47,13 +46,11 @@ def test_shares_of_peak_and_of_ceiling() -> None:
 
 
 def test_faster_is_a_higher_figure() -> None:
-    """The stored seconds fall and the shown rate rises."""
     assert "100.00 TFLOP/s" in shown(product(100.0))
     assert "200.00 TFLOP/s" in shown(product(200.0))
 
 
 def test_all_units_of_a_subject_stand_in_one_row() -> None:
-    """Samples, tokens and steps a second of the same samples."""
     said = shown(measurements(sampled(), "training", "AMD EPYC"))
     assert said.count("training") == 1
     for rate in ("40.00 samples/s", "500.00 tokens/s", "10.00 it/s"):
@@ -61,7 +58,6 @@ def test_all_units_of_a_subject_stand_in_one_row() -> None:
 
 
 def test_what_the_first_users_measured_stands_beside() -> None:
-    """Theirs with its device, of the same workload, preset and unit only."""
     full = sampled(subject="training-qwen3-0.6b-lora", preset="full")
     assert "5.88 samples/s (2 x Intel Arc Pro B60)" in shown(measurements(full, "training", "AMD EPYC"))
     tiny = sampled(subject="training-qwen3-0.6b-lora")
@@ -69,13 +65,11 @@ def test_what_the_first_users_measured_stands_beside() -> None:
 
 
 def test_notes_stand_below() -> None:
-    """A throttled card is not hidden in a file."""
     said = shown(product(500.0, notes=("throttled: software power cap",)))
     assert "gemm-bfloat16: throttled: software power cap" in said
 
 
 def test_names_cannot_steer_the_terminal() -> None:
-    """A record may come from anywhere."""
     rows = product(500.0, subject="[red]x[/red]\x1b[2J")
     said = shown(rows)
     assert "[red]x[/red]" in said
@@ -83,7 +77,6 @@ def test_names_cannot_steer_the_terminal() -> None:
 
 
 def test_a_plain_terminal_gets_plain_bars() -> None:
-    """Latin-1 has no blocks."""
     said = shown(product(791.52), encoding="latin-1")
     assert "█" not in said
     assert "\\u" not in said
@@ -92,12 +85,10 @@ def test_a_plain_terminal_gets_plain_bars() -> None:
 
 @pytest.mark.parametrize("count", [0, 1, 9])
 def test_few_samples_have_no_shape(count: int) -> None:
-    """Three samples are no distribution."""
     assert picturing.sparkline([1.0] * count) == ""
 
 
 def test_a_sparkline_shows_two_modes() -> None:
-    """Fast ones left, slow ones right, and one hiccup does not flatten both."""
     line = picturing.sparkline([1.0] * 50 + [2.0] * 48 + [500.0])
     assert len(line) == 10
     assert line[0] == "█"

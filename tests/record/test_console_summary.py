@@ -51,14 +51,12 @@ FAILED = Check("smoke/ddp::loss_falls[x]", Verdict.FAILED, "loss rose from 1 to 
     [(0.25, "4.00 samples/s"), (1e-4, "10,000.00 samples/s"), (800.0, "0.00125 samples/s")],
 )
 def test_figures_keep_their_digits(seconds: float, text: str) -> None:
-    """A slow rate is not shown as nought."""
     said = shown(record(PASSED, measurements=[measurement(value=seconds)]))
     assert text in said
     assert "indicative" in said
 
 
 def test_passing_run_says_so() -> None:
-    """Every check with its reason, the counts, the seconds and where the record is."""
     said = shown(record(PASSED, Check("s", Verdict.SKIPPED, "no float16 here", 0.0)))
     for words in ("smoke/bringup::devices", "cpu:0: some CPU", "no float16 here", "record: record.json"):
         assert words in said
@@ -68,7 +66,6 @@ def test_passing_run_says_so() -> None:
 
 @pytest.mark.parametrize("verdict", [v for v in Verdict if v.exit_code])
 def test_failure_has_a_sentence_and_the_command_that_repeats_it(verdict: Verdict) -> None:
-    """Every verdict that is not green is explained below the table."""
     said = shown(record(PASSED, replace(FAILED, verdict=verdict), verdict=verdict))
     assert f"{verdict.value}: smoke/ddp::loss_falls[x]: loss rose from 1 to 2" in said
     assert "repeat just this: nox -s cpu-smoke -- --only 'smoke/ddp::loss_falls[x]'\n" in said
@@ -76,14 +73,12 @@ def test_failure_has_a_sentence_and_the_command_that_repeats_it(verdict: Verdict
 
 
 def test_repeat_command_outside_nox() -> None:
-    """In somebody's environment there is no session; the command is the verb itself."""
     said = shown(record(FAILED, provenance={"pinned": False}))
     assert "python -m stackproof smoke --stack cpu --only 'smoke/ddp::loss_falls[x]'" in said
     assert "nox -s cpu-smoke" not in said
 
 
 def test_repeat_command_where_there_is_no_noxfile(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """An installed package prints its own verb; the project that was run is named to who does not stand in it."""
     project = record(FAILED, provenance={"project.folder": str(tmp_path)})
     assert f"nox -s cpu-smoke -- --project {tmp_path} --only" in shown(project)
     monkeypatch.setattr(places, "INSTALLED", True)
@@ -95,13 +90,11 @@ def test_repeat_command_where_there_is_no_noxfile(monkeypatch: pytest.MonkeyPatc
 
 
 def test_what_was_chosen_is_told_by_its_name() -> None:
-    """Not by the pattern that it became."""
     said = shown(record(PASSED, provenance={"only": "*[[]training-mixer] smoke/x::y[[]z]"}))
     assert "[only: training-mixer smoke/x::y[z]]" in said
 
 
 def test_repeat_command_names_the_training_set_that_was_handed_in() -> None:
-    """Where it matters; another suite would refuse it."""
     for suite, said in (("data", "--suite data --dataset /a/train.json --only"), ("rng", "--suite rng --only")):
         failed = replace(FAILED, id=f"{suite}/own::x")
         found = shown(record(failed, provenance={"pinned": False, "dataset": "/a/train.json"}, verb="verify"))
@@ -109,7 +102,6 @@ def test_repeat_command_names_the_training_set_that_was_handed_in() -> None:
 
 
 def test_repeat_command_is_one_line_and_safe_to_paste() -> None:
-    """It is neither wrapped nor can an id break out of its quotes."""
     name = "smoke/x::" + "long" * 40 + "['; rm -rf ~ #]"
     said = shown(record(replace(FAILED, id=name)), width=60)
     (line,) = [line for line in said.splitlines() if "repeat just this" in line]
@@ -117,12 +109,10 @@ def test_repeat_command_is_one_line_and_safe_to_paste() -> None:
 
 
 def test_check_without_a_place_has_no_repeat_command() -> None:
-    """The guard and the environment cannot be repeated alone."""
     assert "repeat" not in shown(record(Check("guard", Verdict.FAILED, "1 check of 17", 0.0)))
 
 
 def test_rehearsal_is_labelled_in_title_and_verdict() -> None:
-    """A rehearsal can never be read as a pass on hardware."""
     facts = provenance.host_facts(stacks.load("dcu").rehearse())
     said = shown(record(PASSED, verb="rehearse", stack="dcu", provenance=facts))
     label = "dcu (rehearsed on cpu, not verified on cuda)"
@@ -131,7 +121,6 @@ def test_rehearsal_is_labelled_in_title_and_verdict() -> None:
 
 
 def test_unpinned_and_unhashed_are_shown() -> None:
-    """Both stand in the verdict's own line; a pinned and hashed run says neither."""
     clean = shown(record(PASSED, provenance={"pinned": True, "unhashed": 0}))
     assert "unpinned" not in clean
     assert "unhashed" not in clean
@@ -143,7 +132,6 @@ def test_unpinned_and_unhashed_are_shown() -> None:
 
 @pytest.mark.parametrize("terminal", [False, True], ids=["log", "terminal"])
 def test_markup_is_shown_as_text(terminal: bool) -> None:
-    """Names and reasons of other people's machines are text, wherever they stand."""
     checks = (Check(MARKUP, Verdict.PASSED, MARKUP, 0.0), Check(f"a/{MARKUP}", Verdict.FAILED, MARKUP, 0.0))
     rows = [measurement(workload=MARKUP, metric=MARKUP, dtype=MARKUP, note=MARKUP, unit=MARKUP, preset=MARKUP)]
     said = shown(record(*checks, measurements=rows), width=2000, terminal=terminal)
@@ -152,7 +140,6 @@ def test_markup_is_shown_as_text(terminal: bool) -> None:
 
 
 def test_control_characters_do_not_reach_the_terminal() -> None:
-    """A crash log may set titles, move the cursor or clear the screen: it is shown and not obeyed."""
     nasty = "a\x1b[2J\x1b]0;title\x07\r\x08b\x9b31m"
     said = shown(record(Check(nasty, Verdict.PASSED, nasty, 0.0), Check(f"x/{nasty}", Verdict.FAILED, nasty, 0.0)))
     assert not {"\x1b", "\x07", "\x08", "\r", "\x9b"} & set(said)
@@ -160,13 +147,11 @@ def test_control_characters_do_not_reach_the_terminal() -> None:
 
 
 def test_difference_keeps_its_lines() -> None:
-    """The lines of an environment's difference stay lines."""
     said = shown(record(Check("environment", Verdict.MISMATCHED, "is not its lock:\n  - a==1\n  + b==2", 0.0)))
     assert "\n  - a==1\n  + b==2\n" in said
 
 
 def test_many_checks_are_summed_up_by_file() -> None:
-    """Thousands of rows are no table: a file of a suite is a row, a verdict a column, and failures are still told."""
     checks = [Check(f"operators/sweep::agrees[op{n}-float32]", Verdict.PASSED, "fine", 0.5) for n in range(100)]
     said = shown(record(*checks, FAILED, verb="verify"))
     (row,) = [line for line in said.splitlines() if "operators/sweep" in line]
@@ -176,7 +161,6 @@ def test_many_checks_are_summed_up_by_file() -> None:
 
 
 def test_one_operator_in_several_dtypes_is_one_finding() -> None:
-    """Failures that differ in the dtype alone are told once, with the dtypes."""
     broken = [
         Check(f"operators/sweep::agrees[addmm-{dtype}]", Verdict.FAILED, "too large", 0.0)
         for dtype in ("float32", "bfloat16", "complex64")
@@ -187,20 +171,17 @@ def test_one_operator_in_several_dtypes_is_one_finding() -> None:
 
 
 def test_code_that_repeats_a_failure_is_shown() -> None:
-    """A check that has code to paste shows it below its sentence, line by line."""
     said = shown(record(replace(FAILED, figures={"repro": "import torch\nprint(torch.ones(2))"})))
     assert "    import torch\n    print(torch.ones(2))\n" in said
 
 
 def test_long_code_is_pointed_at() -> None:
-    """A screen of code would hide the next failure; the record has it."""
     said = shown(record(replace(FAILED, figures={"repro": "pass\n" * 60})))
     assert "code to paste: the check's figure 'repro' in the record, 60 lines" in said
     assert "    pass" not in said
 
 
 def test_a_stack_that_does_not_exist_here_is_shown() -> None:
-    """A record from elsewhere may be of a stack that this checkout has not."""
     assert "PASSED  theirs: 1 passed" in shown(record(PASSED, stack="theirs"))
 
 
@@ -234,7 +215,6 @@ LOCALES = {
 @pytest.mark.parametrize("locale", LOCALES)
 @pytest.mark.parametrize("colour", [False, True], ids=["log", "colours"])
 def test_no_locale_gives_a_traceback(locale: str, colour: bool) -> None:
-    """A terminal that cannot show a character gets its escape."""
     env = {
         **os.environ,
         **LOCALES[locale],

@@ -34,13 +34,11 @@ def began(started: str, **facts: Figure) -> Record:
     ],
 )  # fmt: skip
 def test_a_day_that_cannot_be_true_is_doubted(started: str, committed: str, why: str) -> None:
-    """After today, or before its own commit; a day's difference between two clocks is none."""
     told = dated.doubt(began(started, **({dated.COMMITTED: committed} if committed else {})), TODAY)
     assert (why in told) if why else told == ""
 
 
 def test_a_store_is_read_without_them(tmp_path: Path) -> None:
-    """What is left out is named, with the remedy; a store without such records is the same one."""
     good, bad = began("2026-07-30T03:00:00.000+00:00"), began("2030-01-01T00:00:00.000+00:00")
     loaded = Loaded({tmp_path / "good": good, tmp_path / "bad": bad}, ["one before"])
     found = dated.true(loaded, TODAY)

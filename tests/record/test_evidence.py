@@ -97,7 +97,6 @@ CONTRADICTIONS: dict[str, tuple[Any, str]] = {
 
 @pytest.mark.parametrize("name", CONTRADICTIONS)
 def test_a_record_that_contradicts_itself_is_refused(tmp_path: Path, name: str) -> None:
-    """In one sentence that says what."""
     change, words = CONTRADICTIONS[name]
     with pytest.raises(Refusal) as caught:
         doctored(tmp_path, change)
@@ -106,14 +105,11 @@ def test_a_record_that_contradicts_itself_is_refused(tmp_path: Path, name: str) 
 
 
 def test_a_sound_record_is_read(tmp_path: Path) -> None:
-    """As it is, and as an interrupted run left it."""
     assert doctored(tmp_path, lambda found: None).checks
     assert doctored(tmp_path, lambda found: found.update(verdict="interrupted")).verdict.exit_code == 130
 
 
 def test_a_failed_check_may_have_found_what_is_not_finite(tmp_path: Path) -> None:
-    """An error without end, or one that is no number: JSON has words for them."""
-
     def failing(found: dict[str, Any], word: str) -> None:
         found.update(verdict="failed")
         check(found, verdict="failed", figures={"error": word, "bound": 1.0})
@@ -123,7 +119,6 @@ def test_a_failed_check_may_have_found_what_is_not_finite(tmp_path: Path) -> Non
 
 
 def test_a_difference_may_be_below_nothing(tmp_path: Path) -> None:
-    """What a check calls low and high is its own: an interval of differences lies around nothing."""
     assert doctored(tmp_path, lambda found: check(found, figures={"low": -4e-8, "high": 1e-7, "noise": -1e-9})).checks
 
 
@@ -136,7 +131,6 @@ def test_a_difference_may_be_below_nothing(tmp_path: Path) -> None:
     ],
 )
 def test_json_that_says_two_things_is_refused(tmp_path: Path, text: str, words: str) -> None:
-    """A key twice is read one way here and another way elsewhere; a number beyond all numbers is none."""
     path = tmp_path / "record.json"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(Refusal, match=words):
@@ -158,13 +152,11 @@ def test_json_that_says_two_things_is_refused(tmp_path: Path, text: str, words: 
     ],
 )
 def test_a_headline_that_is_no_name_is_refused(tmp_path: Path, change: dict[str, Any]) -> None:
-    """Verb and stack stand in lines of ours, so they are words of one line; nothing runs for longer than a life."""
     with pytest.raises(Refusal, match="is not a record of schema"):
         doctored(tmp_path, lambda found: found.update(change))
 
 
 def test_every_published_record_is_sound() -> None:
-    """What is in the repository is read as before."""
     kept = [*(ROOT / "results").rglob("*.json"), BENCH]
     for path in [one for one in kept if '"stackproof-record-' in one.read_text(encoding="utf-8")[-400:]]:
         assert records.read(path).checks

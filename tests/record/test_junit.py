@@ -30,7 +30,6 @@ def one_of_each() -> list[Check]:
 
 
 def test_counts_agree_with_the_cases() -> None:
-    """Failed is a failure; what was not asked or is known is a skip; every other verdict is an error, never a pass."""
     suite = ET.fromstring(junit.render(record(*one_of_each())))
     cases = suite.findall("testcase")
     assert suite.attrib["tests"] == str(len(cases)) == "11"
@@ -42,7 +41,6 @@ def test_counts_agree_with_the_cases() -> None:
 
 
 def test_case_says_what_the_check_said() -> None:
-    """Name, stack, seconds, verdict and reason are there; provenance becomes properties."""
     suite = ET.fromstring(junit.render(record(Check("smoke/x::y", Verdict.HUNG, "rank 1 hung", 0.25))))
     (case,) = suite.findall("testcase")
     assert case.attrib == {"classname": "xpu.smoke", "name": "smoke/x::y", "time": "0.250"}
@@ -54,7 +52,6 @@ def test_case_says_what_the_check_said() -> None:
 
 @pytest.mark.parametrize("verdict", list(Verdict))
 def test_any_text_gives_well_formed_xml(tmp_path: Path, verdict: Verdict) -> None:
-    """Control characters, lone surrogates and markup in names, reasons and facts do not break the file."""
     made = record(Check(f"smoke/x::{NASTY}", verdict, NASTY, 0.0))
     made.provenance[NASTY] = NASTY
     path = tmp_path / "j.xml"
@@ -71,7 +68,6 @@ def test_any_text_gives_well_formed_xml(tmp_path: Path, verdict: Verdict) -> Non
 
 @pytest.mark.parametrize("checks", [(), (Check("smoke/x::y", Verdict.SKIPPED, "a rule", 0.0),)])
 def test_a_bad_run_without_a_bad_check_is_a_bad_case_of_its_own(checks: tuple[Check, ...]) -> None:
-    """Many CI systems take a suite without tests, or with skipped ones alone, for a pass."""
     suite = ET.fromstring(junit.render(record(*checks)))
     assert (suite.attrib["tests"], suite.attrib["failures"]) == (str(len(checks) + 1), "1")
     assert suite.findall("testcase")[-1].attrib["name"] == "smoke/run::verdict"
@@ -90,7 +86,6 @@ junit.write(made, Path(sys.argv[1]))
 
 @pytest.mark.parametrize("locale", ["C", "POSIX"])
 def test_declared_encoding_is_the_files_own(tmp_path: Path, locale: str) -> None:
-    """A locale without UTF-8 changes neither the bytes nor what the declaration says of them."""
     path = tmp_path / "j.xml"
     env = {
         **os.environ,
@@ -106,7 +101,6 @@ def test_declared_encoding_is_the_files_own(tmp_path: Path, locale: str) -> None
 
 
 def test_place_that_cannot_be_written_is_a_sentence(tmp_path: Path) -> None:
-    """A file where the folder should be gets one sentence with the remedy."""
     (tmp_path / "file").touch()
     with pytest.raises(Refusal, match=r"the JUnit file cannot be written .* with --junit"):
         junit.write(record(), tmp_path / "file" / "j.xml")

@@ -30,7 +30,6 @@ def _words(text: str) -> str:
 
 @pytest.mark.parametrize("verdict", list(Verdict))
 def test_the_page_and_the_terminal_say_the_same(verdict: Verdict) -> None:
-    """The line of the verdict to the letter; each bad check by name and reason before anything is folded."""
     record = _record(verdict)
     terminal = Console(width=300, record=True, file=io.StringIO())
     console.show(record, Path("record.json"), terminal)
@@ -45,7 +44,6 @@ def test_the_page_and_the_terminal_say_the_same(verdict: Verdict) -> None:
 
 
 def test_what_came_from_outside_is_text() -> None:
-    """Names, reasons and facts."""
     record = _record(Verdict.FAILED, "<img src=x> | @team [x](y) \x1b[31m")
     record.provenance["host"] = "<b>"
     text = page.markdown(record)
@@ -56,7 +54,6 @@ def test_what_came_from_outside_is_text() -> None:
 
 @pytest.mark.parametrize("width", [40, 80, 120])
 def test_no_width_breaks_a_name(width: int) -> None:
-    """In a narrow terminal rows stand one under another."""
     record = _record(Verdict.FAILED)
     record.checks[1].id = "smoke/workloads::float32[training-qwen3-0.6b-lora-2-ranks]"
     record.measurements[0].workload = "training-qwen3-0.6b-lora-2-ranks"

@@ -47,7 +47,6 @@ TRAINING = measurements(sampled(samples=tuple(0.02 + n * 1e-4 for n in range(40)
 
 
 def test_both_pictures_in_both_formats(tmp_path: Path) -> None:
-    """Bandwidth needs two sizes; the files are whole."""
     drawn = plots.draw(record(TRAINING, curve(4096, 1e-4), curve(1 << 20, 1e-3)), tmp_path / "new")
     assert [path.name for path in drawn] == [
         "cuda-bandwidth.png", "cuda-bandwidth.svg", "cuda-distribution.png", "cuda-distribution.svg",
@@ -57,7 +56,6 @@ def test_both_pictures_in_both_formats(tmp_path: Path) -> None:
 
 
 def test_the_picture_says_what_it_is_of(tmp_path: Path) -> None:
-    """Stack, device, torch, day, subject and rate stand in it, as text."""
     plots.draw(record(TRAINING), tmp_path)
     text = (tmp_path / "cuda-distribution.svg").read_text(encoding="utf-8")
     for words in ("cuda", "torch 2.15.0", "2026-01-02", "training", "samples/s"):
@@ -67,7 +65,6 @@ def test_the_picture_says_what_it_is_of(tmp_path: Path) -> None:
 
 
 def test_a_rehearsal_says_so(tmp_path: Path) -> None:
-    """A picture outlives the record beside which it was drawn."""
     made = record(TRAINING, **{"verified on": "cpu", "hardware": "cuda"})
     made.provenance["rehearsed"] = True
     plots.draw(made, tmp_path)
@@ -75,7 +72,6 @@ def test_a_rehearsal_says_so(tmp_path: Path) -> None:
 
 
 def test_the_same_record_gives_the_same_svg(tmp_path: Path) -> None:
-    """Without the time of drawing in it, so that a picture in a repository changes only when its figures do."""
     for folder in ("a", "b"):
         plots.draw(record(TRAINING), tmp_path / folder)
     first, second = ((tmp_path / name / "cuda-distribution.svg").read_bytes() for name in ("a", "b"))
@@ -83,12 +79,10 @@ def test_the_same_record_gives_the_same_svg(tmp_path: Path) -> None:
 
 
 def test_one_size_is_no_curve(tmp_path: Path) -> None:
-    """A point is in the table."""
     assert [path.stem for path in plots.draw(record(curve(4096, 1e-4)), tmp_path)] == ["cuda-distribution"] * 2
 
 
 def test_what_no_picture_shows_is_told() -> None:
-    """Too few samples, one size, more strips than a picture holds; what is drawn is not named."""
     few = measurements(sampled(subject="short", samples=(0.02, 0.03)), "training", "AMD EPYC")
     told = plots.not_drawn(record(TRAINING, few, curve(4096, 1e-4)))
     assert told == [
@@ -101,20 +95,17 @@ def test_what_no_picture_shows_is_told() -> None:
 
 
 def test_nothing_to_draw_is_refused(tmp_path: Path) -> None:
-    """With what to run."""
     with pytest.raises(Refusal, match="this record holds no samples of benchmarks"):
         plots.draw(record(), tmp_path)
 
 
 def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
-    """In one sentence."""
     (tmp_path / "file").write_text("")
     with pytest.raises(Refusal, match=re.escape("nothing can be drawn there")):
         plots.draw(record(TRAINING), tmp_path / "file")
 
 
 def test_without_matplotlib_the_refusal_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before minutes are spent on measuring."""
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     with pytest.raises(Refusal, match="--plots needs matplotlib"):
         plots.require()

@@ -51,7 +51,6 @@ def stored(path: Path, found: object) -> Path:
 
 
 def test_record_survives_the_round_trip(tmp_path: Path) -> None:
-    """What was written is read again, equal in every field, with types."""
     path = tmp_path / "deep" / "er" / "record.json"
     records.write(whole(), path)
     assert records.read(path) == whole()
@@ -60,7 +59,6 @@ def test_record_survives_the_round_trip(tmp_path: Path) -> None:
 
 
 def test_link_stays_a_link(tmp_path: Path) -> None:
-    """What a link names is replaced, not the link."""
     (tmp_path / "link.json").symlink_to(tmp_path / "there.json")
     records.write(whole(), tmp_path / "link.json")
     assert (tmp_path / "link.json").is_symlink()
@@ -68,7 +66,6 @@ def test_link_stays_a_link(tmp_path: Path) -> None:
 
 
 def test_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
-    """A pipe, as /dev/stdout may be one, gets the text; a rename would put a file in its place, as root even in /dev."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
@@ -82,7 +79,6 @@ def test_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("field", sorted(parsed()))
 def test_each_field_is_required(tmp_path: Path, field: str) -> None:
-    """A record without one of its fields is refused, and the field is named."""
     found = parsed()
     del found[field]
     with pytest.raises(Refusal, match=field):
@@ -91,7 +87,6 @@ def test_each_field_is_required(tmp_path: Path, field: str) -> None:
 
 @pytest.mark.parametrize("field", sorted(parsed()["checks"][0]))
 def test_each_field_of_a_check_is_required(tmp_path: Path, field: str) -> None:
-    """The same of a check."""
     found = parsed()
     del found["checks"][0][field]
     with pytest.raises(Refusal, match=field):
@@ -100,7 +95,6 @@ def test_each_field_of_a_check_is_required(tmp_path: Path, field: str) -> None:
 
 @pytest.mark.parametrize("field", sorted(parsed()["measurements"][0].keys() - {"version", "figures"}))
 def test_each_field_of_a_measurement_is_required(tmp_path: Path, field: str) -> None:
-    """The same of a measurement."""
     found = parsed()
     del found["measurements"][0][field]
     with pytest.raises(Refusal, match=field):
@@ -108,7 +102,6 @@ def test_each_field_of_a_measurement_is_required(tmp_path: Path, field: str) -> 
 
 
 def test_a_measurement_of_old_has_no_version_and_no_figures(tmp_path: Path) -> None:
-    """Records from before these are read as they are; such measurements have no history."""
     found = parsed()
     del found["measurements"][0]["version"], found["measurements"][0]["figures"]
     (row,) = records.read(stored(tmp_path / "r.json", found)).measurements
@@ -142,7 +135,6 @@ WRONG: dict[str, Callable[[dict[str, Any]], object]] = {
 
 @pytest.mark.parametrize("name", WRONG)
 def test_record_that_breaks_the_schema_is_refused(tmp_path: Path, name: str) -> None:
-    """Also when it is valid JSON; the sentence names the file and the place."""
     found = parsed()
     WRONG[name](found)
     path = stored(tmp_path / "r.json", found)
@@ -153,13 +145,11 @@ def test_record_that_breaks_the_schema_is_refused(tmp_path: Path, name: str) -> 
 
 @pytest.mark.parametrize("value", [[], 5, None, "record", {}])
 def test_other_json_is_no_record(tmp_path: Path, value: object) -> None:
-    """Any JSON that is not a record is refused."""
     with pytest.raises(Refusal, match="is not a record of schema"):
         records.read(stored(tmp_path / "r.json", value))
 
 
 def test_damaged_files_are_refused(tmp_path: Path) -> None:
-    """Cut short at any place, not UTF-8, a number that JSON does not have, nesting without end."""
     path = tmp_path / "r.json"
     text = whole().as_json().encode()
     damaged = [text[:cut] for cut in range(0, len(text) - 2, 37)]
@@ -171,14 +161,12 @@ def test_damaged_files_are_refused(tmp_path: Path) -> None:
 
 
 def test_absent_file_is_refused(tmp_path: Path) -> None:
-    """A missing record and a folder in its place get a sentence."""
     for path in (tmp_path / "absent.json", tmp_path):
         with pytest.raises(Refusal, match="cannot be read|is a folder"):
             records.read(path)
 
 
 def test_figures_that_are_no_numbers_survive_as_words(tmp_path: Path) -> None:
-    """A NaN is a finding: it must not make the record unwritable, nor invalid for other readers of JSON."""
     record = whole()
     record.checks[0].figures = {"a": math.nan, "b": math.inf, "c": -math.inf}
     record.provenance["d"] = math.nan
@@ -199,7 +187,6 @@ def test_figures_that_are_no_numbers_survive_as_words(tmp_path: Path) -> None:
 
 
 def test_any_text_survives(tmp_path: Path) -> None:
-    """Control characters, lone surrogates from undecodable bytes, full-width signs: all come back."""
     record = whole()
     record.checks[0].reason = "a\x00\x1b[31mb\udc80\uff1a\U0001f600\u2028\n"
     records.write(record, tmp_path / "r.json")
@@ -207,7 +194,6 @@ def test_any_text_survives(tmp_path: Path) -> None:
 
 
 def test_invalid_record_is_not_written(tmp_path: Path) -> None:
-    """What readers would refuse is refused by the writer, and the old file stays."""
     path = tmp_path / "r.json"
     records.write(whole(), path)
     record = whole()
@@ -224,7 +210,6 @@ def full(*arguments: object) -> None:
 
 @pytest.mark.parametrize("where", ["fsync", "replace"])
 def test_full_disk_leaves_the_old_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
-    """Old record whole, no litter, one sentence."""
     path = tmp_path / "r.json"
     records.write(whole(), path)
     monkeypatch.setattr(os if where == "fsync" else Path, where, full)
@@ -252,7 +237,6 @@ except Refusal as refusal:
 
 
 def test_write_that_the_kernel_cuts_short_leaves_the_old_record(tmp_path: Path) -> None:
-    """The same with a real limit: the kernel takes the first 200 bytes and no more."""
     path = tmp_path / "r.json"
     records.write(whole(), path)
     ended = subprocess.run(
@@ -268,7 +252,6 @@ def test_write_that_the_kernel_cuts_short_leaves_the_old_record(tmp_path: Path) 
 
 
 def test_interrupted_write_leaves_the_old_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ctrl-C between writing and renaming leaves no half file and no litter."""
     path = tmp_path / "r.json"
     records.write(whole(), path)
 
@@ -284,7 +267,6 @@ def test_interrupted_write_leaves_the_old_record(tmp_path: Path, monkeypatch: py
 
 
 def test_folder_that_cannot_be_made_is_a_sentence(tmp_path: Path) -> None:
-    """A parent that is a file, a folder in the file's place, a name that is too long."""
     (tmp_path / "file").touch()
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "inside").touch()
@@ -309,12 +291,10 @@ def test_folder_that_cannot_be_made_is_a_sentence(tmp_path: Path) -> None:
     ],
 )
 def test_exit_codes_are_those_of_the_contracts(verdict: str, code: int) -> None:
-    """Exit codes, everywhere."""
     assert Verdict(verdict).exit_code == code
 
 
 def test_schema_and_code_know_the_same_verdicts() -> None:
-    """The published schema is not behind the code."""
     schema = json.loads(records.SCHEMA.read_text(encoding="utf-8"))
     assert schema["definitions"]["verdict"]["enum"] == [verdict.value for verdict in Verdict]
     assert set(schema["required"]) == set(parsed()) == set(schema["properties"]) - {"digests"}
@@ -335,13 +315,11 @@ GRAVITY = [
 
 @pytest.mark.parametrize(("graver", "lesser"), list(pairwise(GRAVITY)))
 def test_the_gravest_verdict_names_the_run(graver: str, lesser: str) -> None:
-    """Whatever else happened, and in whatever order."""
     for order in ((graver, lesser), (lesser, graver), (graver, lesser, "passed", "skipped")):
         assert overall(map(Verdict, order)) is Verdict(graver)
 
 
 def test_what_did_not_run_is_not_green() -> None:
-    """Nothing at all, and nothing but skips, have failed; a new record is no pass either."""
     assert overall([]) is Verdict.FAILED
     assert overall([Verdict.SKIPPED] * 3) is Verdict.FAILED
     assert overall([Verdict.SKIPPED, Verdict.PASSED]) is Verdict.PASSED
@@ -349,7 +327,6 @@ def test_what_did_not_run_is_not_green() -> None:
 
 
 def test_every_verdict_has_its_place_in_the_order() -> None:
-    """A verdict that the order forgot would silently become 'failed'."""
     for verdict in Verdict:
         expected = Verdict.FAILED if verdict in NOT_EXECUTED else verdict
         assert overall([verdict, Verdict.SKIPPED]) is expected

@@ -30,7 +30,6 @@ unit = "samples/s"
 
 
 def test_the_first_users_figures_are_there() -> None:
-    """B2, C2, A11 and E3, each with a stack that exists, a device, pins and a source."""
     rows = reference.load_all()
     assert {(row.stack, row.ranks) for row in rows} == {("xpu", 2), ("dcu", 8), ("xpu", 1), ("cuda", 16)}
     assert {row.stack for row in rows} <= set(stacks.names())
@@ -38,7 +37,6 @@ def test_the_first_users_figures_are_there() -> None:
 
 
 def test_rates_are_kept_as_seconds() -> None:
-    """So that they are compared with measured ones in the same direction."""
     (samples,) = reference.find("training-qwen3-0.6b-lora", "full", "s/sample")
     assert 1 / samples.seconds == pytest.approx(5.881)
     (steps,) = reference.find("training-yolov8x", "full", "s/sample")
@@ -46,20 +44,17 @@ def test_rates_are_kept_as_seconds() -> None:
 
 
 def test_a_figure_is_of_its_work_only() -> None:
-    """A tiny preset, and the optimiser alone, are no such work; the same work on more ranks is."""
     assert reference.find("training-qwen3-0.6b-lora", "tiny", "s/sample") == ()
     assert reference.find("optimiser-qwen3-0.6b-lora", "full", "s/iteration") == ()
     assert len(reference.find("data-parallel-qwen3-0.6b-lora-2-ranks", "full", "s/sample")) == 1
 
 
 def test_a_figure_in_another_unit_is_better_than_none() -> None:
-    """A step's time whose batch nobody reported cannot be told a sample; it is shown as it was told."""
     (row,) = reference.find("training-yolov8x", "full", "s/sample")
     assert row.unit == "s/iteration"
 
 
 def test_references_are_of_subjects_that_exist() -> None:
-    """A name that was changed in the table of benchmarks would lose its reference silently."""
     names = [one.name for chosen in profiles() for one in subjects(chosen.name, stacks.load("cpu"))]
     for row in reference.load_all():
         assert any(row.fits(name, "full") for name in names), row.title
@@ -77,7 +72,6 @@ def test_references_are_of_subjects_that_exist() -> None:
     ],
 )
 def test_a_wrong_table_is_one_sentence(tmp_path: Path, change: tuple[str, str], sentence: str) -> None:
-    """It names the file and the key."""
     path = tmp_path / "r.toml"
     path.write_text(GOOD.replace(*change), encoding="utf-8")
     with pytest.raises(Refusal, match=sentence) as caught:
@@ -86,7 +80,6 @@ def test_a_wrong_table_is_one_sentence(tmp_path: Path, change: tuple[str, str], 
 
 
 def test_the_good_table_is_good(tmp_path: Path) -> None:
-    """The test above breaks what works."""
     path = tmp_path / "r.toml"
     path.write_text(GOOD, encoding="utf-8")
     (row,) = reference.load(path)

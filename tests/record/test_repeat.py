@@ -34,7 +34,6 @@ def told(verb: str, words: str, **facts: Figure) -> Record:
     ],
 )  # fmt: skip
 def test_a_record_is_made_again_with_its_flags(record: Record, command: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Our session in a checkout; words of another verb, or that are no words, make no command."""
     monkeypatch.setattr(places, "INSTALLED", False)
     assert repeat.whole(record) == command
 
@@ -56,7 +55,6 @@ def test_a_record_is_made_again_with_its_flags(record: Record, command: str, mon
 def test_the_record_says_whether_there_were_sessions(
     record: Record, command: str, package: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Pages are written from records of many hosts: what counts is where the run was started, not who writes the page."""
     monkeypatch.setattr(places, "INSTALLED", package)
     assert repeat.whole(record) == command
 
@@ -64,13 +62,11 @@ def test_the_record_says_whether_there_were_sessions(
 def test_what_is_installed_to_be_edited_has_no_sessions_elsewhere(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Nox finds no noxfile of ours there."""
     monkeypatch.chdir(tmp_path)
     assert repeat.whole(told("verify", "verify --stack cuda")) == "stackproof verify --stack cuda --locked"
 
 
 def test_a_record_keeps_the_words_of_its_call() -> None:
-    """They are a fact from its first moment on, and a record that nobody typed has none."""
     with typed.kept(["night", "--stack", "cuda", "--json", "x"]):
         assert writer.begin("night", "cuda").provenance == {"typed": "night --stack cuda"}
     assert writer.begin("night", "cuda").provenance == {}

@@ -56,13 +56,11 @@ def envelope(path: Path) -> dict[str, Any]:
 
 @pytest.mark.parametrize("which", ["ours", "public"])
 def test_what_was_signed_is_vouched_for(signed: Path, keys: dict[str, Path], which: str) -> None:
-    """Either half of the key verifies; the sentence says what is covered."""
     said = signing.verify(signed, signing.KeyFile.load(keys[which]))
     assert "as it is, with 1 logs, lock aaaaaaaaaaaa; it passed" in said
 
 
 def test_the_envelope_is_dsse_around_an_in_toto_statement(signed: Path, keys: dict[str, Path], tmp_path: Path) -> None:
-    """Another tool can verify it: openssl itself, over the encoding that DSSE's protocol writes down."""
     found = envelope(signed)
     payload = base64.b64decode(found["payload"])
     told = json.loads(payload)
@@ -87,7 +85,6 @@ def test_the_envelope_is_dsse_around_an_in_toto_statement(signed: Path, keys: di
 
 
 def test_a_record_that_was_changed_is_refused(signed: Path, keys: dict[str, Path]) -> None:
-    """Also where its own digest was computed anew, which needs no key."""
     record = records.read(signed)
     record.provenance["host"] = "elsewhere"
     from stackproof.record import chain
@@ -99,23 +96,19 @@ def test_a_record_that_was_changed_is_refused(signed: Path, keys: dict[str, Path
 
 
 def test_a_log_that_was_changed_is_refused(signed: Path, keys: dict[str, Path]) -> None:
-    """The logs are evidence too."""
     (signed.parent / "suite-0.log").write_text("2 passed", encoding="utf-8")
     assert "suite-0.log was edited" in refused(signed, keys["ours"])
 
 
 def test_another_key_is_refused(signed: Path, keys: dict[str, Path]) -> None:
-    """Both keys are named."""
     assert "is signed by another key" in refused(signed, keys["theirs"])
 
 
 def test_a_missing_signature_is_refused(tmp_path: Path, keys: dict[str, Path]) -> None:
-    """What lies there unsigned is not vouched for by anybody."""
     assert "is not signed: there is no record.dsse.json" in refused(kept(tmp_path), keys["ours"])
 
 
 def test_the_signature_of_another_record_is_refused(signed: Path, keys: dict[str, Path]) -> None:
-    """A good signature of the same key, laid beside a record that it was not made for."""
     other = signed.parent / "other.json"
     check = Check("smoke/ddp::x", Verdict.PASSED, "as expected", 0.25)
     records.write(Record("smoke", "sim", "2026-02-02T03:04:05+00:00", 1.0, Verdict.PASSED, {}, [check]), other)
@@ -158,7 +151,6 @@ def _lost(found: dict[str, Any]) -> None:
 def test_an_envelope_that_was_changed_is_refused(
     signed: Path, keys: dict[str, Path], change: Callable[[dict[str, Any]], None], words: str
 ) -> None:
-    """Payload, signature, kind: each has its sentence."""
     found = envelope(signed)
     change(found)
     signing.beside(signed).write_text(json.dumps(found), encoding="utf-8")
@@ -166,13 +158,11 @@ def test_an_envelope_that_was_changed_is_refused(
 
 
 def test_an_envelope_that_is_no_json_is_refused(signed: Path, keys: dict[str, Path]) -> None:
-    """Cut short by a full disk, for one."""
     signing.beside(signed).write_text("{", encoding="utf-8")
     assert "is no DSSE envelope" in refused(signed, keys["ours"])
 
 
 def test_a_good_signature_of_something_else_vouches_for_nothing(signed: Path, keys: dict[str, Path]) -> None:
-    """Who signs other statements with the key has not vouched for a record."""
     payload = json.dumps(
         {"_type": signing.STATEMENT, "subject": [], "predicateType": "https://slsa.dev/provenance/v1"}
     ).encode()
@@ -186,13 +176,11 @@ def test_a_good_signature_of_something_else_vouches_for_nothing(signed: Path, ke
 
 @pytest.mark.parametrize(("which", "words"), [("rsa", "holds no ed25519 key"), ("nosuch", "cannot be read")])
 def test_a_bad_key_is_refused(signed: Path, keys: dict[str, Path], which: str, words: str) -> None:
-    """Another kind of key, or none."""
     with pytest.raises(Refusal, match=words):
         signing.KeyFile.load(keys.get(which, signed.parent / which))
 
 
 def test_a_public_key_does_not_sign(signed: Path, keys: dict[str, Path]) -> None:
-    """It can only verify."""
     with pytest.raises(Refusal, match="is a public key"):
         signing.sign(signed, signing.KeyFile.load(keys["public"]))
 
@@ -200,7 +188,6 @@ def test_a_public_key_does_not_sign(signed: Path, keys: dict[str, Path]) -> None
 def test_the_verb_has_an_exit_code_for_each(
     signed: Path, keys: dict[str, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """0 as it was signed, 1 for a record that nobody vouches for, 2 for a file that is no record or key."""
     words = ["verify-record", str(signed)]
     assert main(words) == 0 and "equals its own digests" in capsys.readouterr().out
     assert main([*words, "--key", str(keys["public"])]) == 0
@@ -211,7 +198,6 @@ def test_the_verb_has_an_exit_code_for_each(
 
 
 def test_a_store_that_asks_for_signatures_leaves_the_others_out(signed: Path, keys: dict[str, Path]) -> None:
-    """What nobody signed is told, stays where it is, and is not read."""
     other = signed.parent / "other.json"
     other.write_bytes(signed.read_bytes())
     found = store.read([signed, other], keys["public"])
@@ -220,7 +206,6 @@ def test_a_store_that_asks_for_signatures_leaves_the_others_out(signed: Path, ke
 
 
 def test_a_signed_record_stays_signed_in_the_store(signed: Path, keys: dict[str, Path], tmp_path: Path) -> None:
-    """Its very bytes are added, and the signature under the new name."""
     added = store.append(records.read(signed), tmp_path / "published", signed)
     assert "signed by" in signing.verify(added, signing.KeyFile.load(keys["public"]))
 
@@ -228,7 +213,6 @@ def test_a_signed_record_stays_signed_in_the_store(signed: Path, keys: dict[str,
 def test_the_gate_takes_no_unsigned_base(
     tmp_path: Path, keys: dict[str, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It is refused before anything is measured; without a base there is nothing to ask a signature of."""
     words = ["gate", "--stack", "cpu", "--require-signed", str(keys["public"])]
     assert main(words) == 2 and "asks for a signature on --base-record" in capsys.readouterr().err
     assert main([*words, "--base-record", str(kept(tmp_path))]) == 2

@@ -20,7 +20,6 @@ from ..history import making
 
 
 def test_what_is_appended_is_loaded(tmp_path: Path) -> None:
-    """Equal in every field, from wherever below the folder it lies, in the order of names."""
     first = store.append(making.record(0), store.folder(making.record(0), tmp_path))
     second = store.append(making.record(1), tmp_path / "elsewhere")
     found = store.load([tmp_path])
@@ -31,7 +30,6 @@ def test_what_is_appended_is_loaded(tmp_path: Path) -> None:
 
 
 def test_nothing_is_ever_overwritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same record again is another file; a name that is taken is left alone, even if chance hands it out again."""
     drawn = iter(["same", "same", "other"])
     monkeypatch.setattr(store.secrets, "token_hex", lambda _: next(drawn))
     first = store.append(making.record(0), tmp_path)
@@ -54,7 +52,6 @@ for _ in range(int(sys.argv[3])):
 
 
 def test_writers_do_not_meet(tmp_path: Path) -> None:
-    """Eight processes write into one folder while it is read: every file that is seen is whole, none is lost, no litter stays."""
     seed = store.append(making.record(0), tmp_path / "seed")
     into = tmp_path / "into"
     command = [sys.executable, "-c", WRITER, str(seed), str(into), "25"]
@@ -73,7 +70,6 @@ KILLED = WRITER.replace("int(sys.argv[3])", "10**9")
 
 
 def test_a_killed_writer_leaves_no_half_file(tmp_path: Path) -> None:
-    """SIGKILL at any moment: what is there is whole."""
     seed = store.append(making.record(0), tmp_path / "seed")
     into = tmp_path / "into"
     env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
@@ -91,7 +87,6 @@ def test_a_killed_writer_leaves_no_half_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe", b'{"schema": NaN}', b"[" * 100_000])
 def test_a_damaged_file_is_set_aside_and_named(tmp_path: Path, content: bytes) -> None:
-    """The others are read, the sentence names it, and it is not looked at again."""
     good = store.append(making.record(0), tmp_path)
     bad = tmp_path / "20260102T000000-asv-00000000.record.json"
     bad.write_bytes(content)
@@ -104,7 +99,6 @@ def test_a_damaged_file_is_set_aside_and_named(tmp_path: Path, content: bytes) -
 
 
 def test_who_only_reads_renames_nothing_and_names_it_each_time(tmp_path: Path) -> None:
-    """A folder of somebody else's stays as it is, a number that no float can hold included."""
     good = store.append(making.record(0), tmp_path)
     bad = tmp_path / "20260102T000000-asv-00000000.record.json"
     bad.write_text(good.read_text(encoding="utf-8").replace('"seconds": ', f'"seconds": {"9" * 400}'), encoding="utf-8")
@@ -115,13 +109,11 @@ def test_who_only_reads_renames_nothing_and_names_it_each_time(tmp_path: Path) -
 
 
 def test_a_key_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
-    """It is nothing that is wrong with each record, and refused where there is no record too."""
     with pytest.raises(Refusal, match="nope"):
         store.read([], tmp_path / "nope")
 
 
 def test_a_record_that_was_copied_is_one(tmp_path: Path) -> None:
-    """The copy among the published has the digest of the one that was written; records without a digest are as many as files."""
     sealed = replace(making.record(0), digests={"record": "a" * 64})
     found = {
         tmp_path / name: one
@@ -131,7 +123,6 @@ def test_a_record_that_was_copied_is_one(tmp_path: Path) -> None:
 
 
 def test_a_record_of_another_schema_is_left_and_named(tmp_path: Path) -> None:
-    """It may be of a newer version: nobody may lose it."""
     row = json.loads(making.record(0).as_json()) | {"schema": "stackproof-record-9"}
     path = tmp_path / "20260102T000000-asv-00000000.record.json"
     path.write_text(json.dumps(row), encoding="utf-8")
@@ -143,12 +134,10 @@ def test_a_record_of_another_schema_is_left_and_named(tmp_path: Path) -> None:
 
 
 def test_a_file_that_vanishes_is_nothing(tmp_path: Path) -> None:
-    """Another process may set a damaged file aside between the listing and the reading."""
     assert store.read([tmp_path / "gone.record.json"]) == store.Loaded()
 
 
 def test_records_of_other_verbs_are_not_read(tmp_path: Path) -> None:
-    """Records of verify lie beside those of bench, and may be large."""
     for verb in ("smoke", "verify", "rehearse", "bench"):
         folder = tmp_path / "cpu" / f"20260101T000000-{verb}-abc12345"
         folder.mkdir(parents=True)
@@ -158,12 +147,10 @@ def test_records_of_other_verbs_are_not_read(tmp_path: Path) -> None:
 
 
 def test_a_store_that_is_not_there_is_empty(tmp_path: Path) -> None:
-    """A fresh checkout has no results."""
     assert store.load([tmp_path / "absent"]) == store.Loaded()
 
 
 def test_an_invalid_record_is_not_appended(tmp_path: Path) -> None:
-    """What readers would refuse is refused by the writer."""
     made = making.record(0)
     made.checks[0].id = ""
     with pytest.raises(Refusal, match="is not a record"):
@@ -172,8 +159,6 @@ def test_an_invalid_record_is_not_appended(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And leaves nothing behind."""
-
     def full(handle: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -184,7 +169,6 @@ def test_a_full_disk_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_the_folder_can_be_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a name: what runners published and this checkout's own runs; new records go to the latter."""
     monkeypatch.delenv(store.RESULTS, raising=False)
     assert store.folders() == (store.PUBLISHED, store.LOCAL)
     assert store.writable() == store.LOCAL

@@ -29,7 +29,6 @@ FACTS = making.FACTS
     ],
 )
 def test_another_place_is_another_series(fact: dict[str, str]) -> None:
-    """Host, stack, rehearsal, device type, architecture, cores and cards: figures across them are never compared."""
     assert place({**FACTS, **fact}) != place(FACTS)
     assert place({**FACTS, **fact}).slug != place(FACTS).slug
 
@@ -52,7 +51,6 @@ def test_another_place_is_another_series(fact: dict[str, str]) -> None:
     ],
 )
 def test_a_change_of_state_names_who_to_ask(fact: dict[str, str], group: str) -> None:
-    """Driver, toolkit, wheels, settings, host and code are told apart; the place stays the same."""
     before, after = state(FACTS), state({**FACTS, **fact})
     found = changes(before, after)
     assert list(found) == [group]
@@ -60,7 +58,6 @@ def test_a_change_of_state_names_who_to_ask(fact: dict[str, str], group: str) ->
 
 
 def test_the_digest_of_a_state_leaves_the_commit_out() -> None:
-    """A history by commit has the commit already; everything else of a state is in its digest."""
     assert state(FACTS).digest == state({**FACTS, "commit": "b" * 40}).digest
     assert state(FACTS).digest != state({**FACTS, **making.NEW_DRIVER}).digest
 
@@ -69,20 +66,17 @@ def test_the_digest_of_a_state_leaves_the_commit_out() -> None:
     "fact", [{"cuda:0.properties.uuid": "b-2"}, {"env.CUDA_VISIBLE_DEVICES": "3,4"}, {"stackproof": "9"}, {"verb": "x"}]
 )
 def test_what_says_nothing_of_speed_is_no_state(fact: dict[str, str]) -> None:
-    """Another of several equal cards, and facts that no pattern knows."""
     assert state({**FACTS, **fact}) == state(FACTS)
     assert place({**FACTS, **fact}) == place(FACTS)
 
 
 def test_facts_of_several_cards_are_one() -> None:
-    """Two cards with one driver are one fact; two drivers on two cards show both."""
     assert state(FACTS).groups["driver"]["cuda.driver api"] == "13000"
     mixed = state({**FACTS, "cuda:1.driver api": "13010"})
     assert mixed.groups["driver"]["cuda.driver api"] == "13000 | 13010"
 
 
 def test_every_fact_of_a_real_record_is_classified() -> None:
-    """Nothing that provenance says falls through unnoticed: it is of the place, of the state, or ignored for a reason."""
     stack = stacks.load("cpu")
     proved = Proof(True, "f" * 64, (), 100, "2.15.0", {"cuda": "13.2"})
     facts = provenance.host_facts(stack) | provenance.proof_facts(proved) | torch_facts(stack)
@@ -92,26 +86,22 @@ def test_every_fact_of_a_real_record_is_classified() -> None:
 
 
 def test_a_label_tells_a_rehearsal() -> None:
-    """It cannot be mistaken for the stack, in words or in names of files."""
     rehearsed = place({**FACTS, "rehearsed": True, "verified on": "cpu"})
     assert "cuda (rehearsed) on" in rehearsed.label
     assert rehearsed.slug.startswith("cuda-rehearsed-box-")
 
 
 def test_names_are_safe() -> None:
-    """Whatever a host or a device is called, a slug is letters, digits and hyphens."""
     found = place({**FACTS, "host": "../../etc: <b>\u4e2d\u6587", "cuda:0.name": "a/b"})
     assert set(found.slug) <= set("abcdefghijklmnopqrstuvwxyz0123456789-")
 
 
 def test_versions_are_found_in_what_drivers_say() -> None:
-    """An axis shows the numbers, or that there are none."""
     assert state(FACTS).version("driver") == "580.65.06"
     assert state({"commit": "a"}).version("driver") == "none"
 
 
 def test_long_digests_are_cut_in_sentences() -> None:
-    """A sentence shows the beginning of commits and digests, and whole versions."""
     found = changes(state(FACTS), state({**FACTS, "commit": "b" * 40, **making.NEW_DRIVER}))
     assert found["code"] == ("commit: aaaaaaaaaaaa -> bbbbbbbbbbbb",)
     assert found["driver"] == ("nvidia-smi: 580.65.06, NVIDIA L40S -> 590.10.01, NVIDIA L40S",)

@@ -27,7 +27,6 @@ def read(folder: Path, verb: str, *checks: Check, schema: str = records.FIRST_SC
 
 
 def test_typed_fields_come_back_as_they_were_written(tmp_path: Path) -> None:
-    """Words of the closed sets are those words again, and what is empty takes no place in the file."""
     cell = Check(
         "gate/gemm::time", Verdict.PASSED, "SAME", 1.0, kind=Kind.CELL, subject="gemm", aspect="time",
         outcome=CellWord.SAME,
@@ -42,7 +41,6 @@ def test_typed_fields_come_back_as_they_were_written(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", OLD, ids=lambda path: path.name)
 def test_a_record_of_schema_1_is_read_and_not_rewritten(path: Path) -> None:
-    """Its checks are placed in their suites; as JSON it says what it said."""
     record = records.read(path)
     assert record.schema == records.FIRST_SCHEMA
     suites = [check for check in record.checks if "::" in check.id]
@@ -71,7 +69,6 @@ RATIO: dict[str, Figure] = {"ratio": 1.1}
 def test_an_old_gate_says_its_words(
     verdict: Verdict, reason: str, figures: dict[str, Figure], word: CellWord | None, tmp_path: Path
 ) -> None:
-    """From sentences, as readers once did each for itself."""
     found = read(tmp_path, "gate", Check("gate/gemm-a::time", verdict, reason, 1.0, figures)).checks[0]
     assert (found.kind, found.subject, found.aspect, found.outcome) == (Kind.CELL, "gemm-a", "time", word)
 
@@ -91,7 +88,6 @@ def test_an_old_gate_says_its_words(
     ],
 )
 def test_an_old_id_is_placed(verb: str, name: str, figures: dict[str, Figure], placed: Any, tmp_path: Path) -> None:
-    """By the verb that wrote it."""
     own = Check(name, Verdict.PASSED, "as expected", 1.0, figures)
     ran = Check("smoke/a::b", Verdict.PASSED, "as expected", 1.0)
     found = read(tmp_path, verb, own, ran).checks[0]
@@ -99,7 +95,6 @@ def test_an_old_id_is_placed(verb: str, name: str, figures: dict[str, Figure], p
 
 
 def test_schema_1_has_no_typed_fields(tmp_path: Path) -> None:
-    """A record that has them and says that it is of schema 1 is neither."""
     read(tmp_path, "smoke", Check("smoke/a::b", Verdict.PASSED, "as expected", 1.0))
     path = tmp_path / "record.json"
     told = json.loads(path.read_text())
@@ -110,7 +105,6 @@ def test_schema_1_has_no_typed_fields(tmp_path: Path) -> None:
 
 
 def test_schema_and_code_know_the_same_words() -> None:
-    """The published schema is not behind the code."""
     check = json.loads(records.SCHEMA.read_text(encoding="utf-8"))["definitions"]["check"]["properties"]
     assert check["kind"]["enum"] == [kind.value for kind in Kind]
     assert check["outcome"]["enum"] == [word.value for word in CellWord]

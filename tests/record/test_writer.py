@@ -32,7 +32,6 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_record_begins_with_the_schema_that_is_written_and_the_facts_known_by_then() -> None:
-    """Verb, stack, facts and the time, in UTC."""
     record = writer.begin("smoke", "cpu", {"torch": "2.8.0"})
     assert (record.schema, record.verb, record.stack) == (records.SCHEMA_NAME, "smoke", "cpu")
     assert record.provenance == {"torch": "2.8.0"}
@@ -40,7 +39,6 @@ def test_a_record_begins_with_the_schema_that_is_written_and_the_facts_known_by_
 
 
 def test_the_folder_of_a_run_says_when_and_which_verb(tmp_path: Path) -> None:
-    """Two runs of one second have one each, and the names sort by time."""
     record = Record("drill", "cpu", "2026-01-02T03:04:05.678+00:00")
     first, second = (Outputs(tmp_path).folder(record) for _ in range(2))
     assert first != second
@@ -49,7 +47,6 @@ def test_the_folder_of_a_run_says_when_and_which_verb(tmp_path: Path) -> None:
 
 
 def test_all_that_was_asked_for_is_written(tmp_path: Path, temporary: Path) -> None:
-    """The record, a copy, JUnit and a page; nothing else."""
     outputs = Outputs(tmp_path, tmp_path / "copy.json", tmp_path / "junit.xml", tmp_path / "new" / "page.md")
     path = writer.keep(ended(), tmp_path / "record.json", outputs, lambda record: f"# {record.verb}\n")
     assert records.read(path) == records.read(tmp_path / "copy.json")
@@ -60,7 +57,6 @@ def test_all_that_was_asked_for_is_written(tmp_path: Path, temporary: Path) -> N
 
 @pytest.mark.parametrize("broken", ["record", "json", "junit", "markdown"])
 def test_a_record_survives_whatever_cannot_be_written(tmp_path: Path, temporary: Path, broken: str) -> None:
-    """It stays where records are, or goes to the temporary folder if not even it can be written; the refusal says where it is."""
     (tmp_path / "file").touch()
     places = {name: tmp_path / name for name in ("record", "json", "junit", "markdown")}
     places[broken] = tmp_path / "file" / "below"
@@ -77,7 +73,6 @@ def test_a_record_survives_whatever_cannot_be_written(tmp_path: Path, temporary:
     ("one", "other"), [("json", "junit"), ("json", "markdown"), ("junit", "markdown")], ids=lambda name: name
 )
 def test_one_file_for_two_outputs_is_refused(tmp_path: Path, one: str, other: str) -> None:
-    """The later would overwrite the earlier."""
     outputs = Outputs(tmp_path, **{one: tmp_path / "a", other: tmp_path / "a"})
     with pytest.raises(Refusal, match=f"is named by --{one} and by --{other}, .*; name two files"):
         outputs.prepare()
@@ -85,7 +80,6 @@ def test_one_file_for_two_outputs_is_refused(tmp_path: Path, one: str, other: st
 
 @pytest.mark.parametrize("name", ["json", "junit", "markdown"])
 def test_a_place_where_nothing_can_be_written_is_refused_before_the_run(tmp_path: Path, name: str) -> None:
-    """The sentence names the folder and the flags."""
     (tmp_path / "file").touch()
     outputs = Outputs(tmp_path, **{name: tmp_path / "file" / "below"})
     with pytest.raises(Refusal, match=f"file: nothing can be written there .* --results, --{name}"):
@@ -93,7 +87,6 @@ def test_a_place_where_nothing_can_be_written_is_refused_before_the_run(tmp_path
 
 
 def test_no_verb_writes_a_record_of_its_own_accord() -> None:
-    """A module that called `records.write` would lose its record with a full disk; a fleet's shared folder has a rescue of its own."""
     own = {"record/writer.py", "fleet/shared.py"}
     source = ROOT / "src" / "stackproof"
     callers = {

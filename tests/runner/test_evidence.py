@@ -76,7 +76,6 @@ def _ended(record: Record) -> dict[str, tuple[Verdict, str]]:
     ],
 )
 def test_no_summary_no_pass(silent_suite: dict[str, tuple[Verdict, str]], name: str, words: str) -> None:
-    """A check that says nothing, or returns what nobody has run, fails; one that speaks passes."""
     verdict, reason = silent_suite[f"own/says::{name}"]
     assert (verdict, words in reason) == (Verdict.FAILED, True)
     assert silent_suite["own/says::says"] == (Verdict.PASSED, "seen")
@@ -97,7 +96,6 @@ def test_no_summary_no_pass(silent_suite: dict[str, tuple[Verdict, str]], name: 
     ],
 )
 def test_nobody_answers_for_a_check(run_suite: RunSuite, hook: str) -> None:
-    """Hooks that answer, replace, swallow or excuse leave a wrong check red."""
     record = run_suite({"test_1_own.py": WRONG}, conftest=f"{SAYS}\n{hook}\n")
     assert _ended(record)["own/own::wrong"][0] is Verdict.FAILED
 
@@ -107,7 +105,6 @@ def test_nobody_answers_for_a_check(run_suite: RunSuite, hook: str) -> None:
 def test_options_of_pytest_are_switched_off(
     run_suite: RunSuite, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, options: str
 ) -> None:
-    """What is exported for other projects' tests does not reach the checks, nor does a path with other modules."""
     (tmp_path / "answers.py").write_text("def pytest_pyfunc_call(pyfuncitem):\n    return True\n", encoding="utf-8")
     monkeypatch.setenv("PYTEST_ADDOPTS", options)
     monkeypatch.setenv("PYTEST_PLUGINS", "answers")
@@ -119,13 +116,11 @@ def test_options_of_pytest_are_switched_off(
 
 
 def test_options_in_the_configuration_pass_nothing(run_suite: RunSuite) -> None:
-    """A pytest.ini that was edited to only plan is seen by the bodies that did not run."""
     ended = _ended(run_suite({"test_1_own.py": WRONG}, options="--setup-plan"))
     assert ended["own/own::right"][0] is Verdict.FAILED
 
 
 def test_a_foreign_plugin_ends_the_run(run_suite: RunSuite, tmp_path: Path) -> None:
-    """A plugin from elsewhere is named, and nothing is run under it."""
     (tmp_path / "elsewhere.py").write_text("def pytest_report_header():\n    return 'hello'\n", encoding="utf-8")
     conftest = f"{SAYS}\nimport sys\nsys.path.insert(0, {str(tmp_path)!r})\nimport elsewhere\n" + (
         "def pytest_configure(config):\n    config.pluginmanager.register(elsewhere, 'elsewhere')\n"
@@ -142,7 +137,6 @@ class Foreign:
 
 @pytest.mark.parametrize(("plugin", "foreign"), [(pytest.Pytester, False), (Foreign, True), (Foreign(), True)])
 def test_a_plugin_is_pytests_own_by_the_file_of_its_code(tmp_path: Path, plugin: object, foreign: bool) -> None:
-    """Pytest registers modules, objects and bare classes of its own; all are known by their file."""
     manager = SimpleNamespace(list_name_plugin=lambda: [("one", plugin)])
     config: Any = SimpleNamespace(rootpath=tmp_path, pluginmanager=manager)
     assert bool(evidence.foreign_plugins(config, ())) is foreign
@@ -150,7 +144,6 @@ def test_a_plugin_is_pytests_own_by_the_file_of_its_code(tmp_path: Path, plugin:
 
 @pytest.mark.slow
 def test_provenance_tells_who_had_a_say(run_suite: RunSuite) -> None:
-    """Each conftest is there with the digest of its text, which an edit changes, and so is our plugin."""
     text = "def test_says() -> None:\n    pass\n"
     told, edited = (run_suite({"test_1_says.py": text}, conftest=one).provenance for one in (SAYS, f"{SAYS}\n"))
     assert (

@@ -20,17 +20,14 @@ from stackproof.runner.plugin import _judge, check_id
     ],
 )
 def test_a_check_has_a_short_name(nodeid: str, name: str) -> None:
-    """Prefixes, suffix and the number that orders files are left out."""
     assert name == check_id(nodeid)
 
 
 def test_a_hang_below_a_check_is_a_hang() -> None:
-    """What a launcher calls hung stays hung, and names its rank."""
     assert (Verdict.HUNG, "rank 1 hung in 'step 2'") == _judge(CheckHung("rank 1 hung in 'step 2'"))
 
 
 def test_a_reason_is_one_line_of_bounded_length() -> None:
-    """A message of many lines is cut to its first, a huge one to a sentence."""
     assert (Verdict.FAILED, "ValueError: one") == _judge(ValueError("\n one \ntwo"))
     assert len(_judge(ValueError("x" * 10_000))[1]) < 600
     assert (Verdict.FAILED, "KeyError: no message") == _judge(KeyError()) or "no message" in _judge(KeyError())[1]

@@ -24,7 +24,6 @@ WANTED = Request(
 
 
 def test_a_request_survives_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the supervisor wrote is what the plugin reads."""
     path = tmp_path / "request.json"
     share = replace(WANTED.share(("rng",), tmp_path, (1, 2)), earlier={"a/b::c": ("passed", "fine")})
     share.write(path)
@@ -33,14 +32,12 @@ def test_a_request_survives_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_suites_without_a_supervisor_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Running pytest on suites/ directly says how it is meant to be done."""
     monkeypatch.delenv(REQUEST, raising=False)
     with pytest.raises(Refusal, match="nox -s NAME-smoke"):
         Request.load()
 
 
 def test_a_rehearsed_request_opens_the_rehearsed_stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The plugin sees the stand-in device, not the card."""
     WANTED.write(tmp_path / "request.json")
     monkeypatch.setenv(REQUEST, str(tmp_path / "request.json"))
     stack = Request.load().stack

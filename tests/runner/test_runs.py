@@ -39,7 +39,6 @@ def no_suite(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_run_writes_its_record(tmp_path: Path, silent: Silent) -> None:
-    """Host and environment come first; the record is where it was said to be, and where it was asked for."""
     wanted = tmp_path / "sub" / "mine.json"
     record, where = runs.conduct(Request("smoke", CPU, ("smoke",)), Outputs(tmp_path / "results", wanted), silent)
     assert ["host", "environment", "smoke/a::b"] == [check.id for check in record.checks]
@@ -48,7 +47,6 @@ def test_a_run_writes_its_record(tmp_path: Path, silent: Silent) -> None:
 
 
 def test_a_host_without_the_stack_is_unavailable(tmp_path: Path, silent: Silent) -> None:
-    """The record says what was looked for, and the exit code is 3."""
     stack = replace(CPU, device="xpu", host=(HostRequirement("a card", ("/nonexistent",), (), (), ()),))
     record, _ = runs.conduct(Request("smoke", stack, ("smoke",)), Outputs(tmp_path), silent)
     assert (Verdict.UNAVAILABLE, 3) == (record.verdict, record.verdict.exit_code)
@@ -56,7 +54,6 @@ def test_a_host_without_the_stack_is_unavailable(tmp_path: Path, silent: Silent)
 
 
 def test_in_a_container_what_torch_sees_counts(tmp_path: Path, silent: Silent) -> None:
-    """Device nodes may have other names there; a device that torch sees is enough."""
     stack = replace(CPU, host=(HostRequirement("a card", ("/nonexistent",), (), (), ()),))
     record, _ = runs.conduct(Request("smoke", stack, ("smoke",)), Outputs(tmp_path), silent)
     assert record.verdict is Verdict.PASSED
@@ -73,8 +70,6 @@ def test_in_a_container_what_torch_sees_counts(tmp_path: Path, silent: Silent) -
 def test_a_refusal_is_a_check(
     tmp_path: Path, silent: Silent, monkeypatch: pytest.MonkeyPatch, refusal: Refusal, verdict: Verdict, name: str
 ) -> None:
-    """What stops a run before its suite is in the record, with its verdict."""
-
     def refuse(stack: object, deep: bool) -> None:
         raise refusal
 
@@ -84,8 +79,6 @@ def test_a_refusal_is_a_check(
 
 
 def test_a_bad_file_stays_a_refusal(tmp_path: Path, silent: Silent, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A broken lock is bad input (exit code 2), not a failed check."""
-
     def refuse(stack: object, deep: bool) -> None:
         raise Refusal("stacks/cpu/requirements.lock: broken")
 
@@ -97,7 +90,6 @@ def test_a_bad_file_stays_a_refusal(tmp_path: Path, silent: Silent, monkeypatch:
 def test_an_unwritable_place_is_refused_before_the_run(
     tmp_path: Path, silent: Silent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Minutes are not spent on a record that cannot be kept."""
     (tmp_path / "file").write_text("")
     monkeypatch.setattr(supervise, "run", lambda *arguments: pytest.fail("ran"))
     with pytest.raises(Refusal, match="nothing can be written there"):
@@ -114,7 +106,6 @@ def stopped(tmp_path: Path, silent: Silent) -> Path:
 
 
 def test_a_stopped_run_is_continued(tmp_path: Path, silent: Silent) -> None:
-    """What had ended is taken over, what was interrupted is not, and the record says what it continues."""
     where = stopped(tmp_path, silent)
     record, _ = runs.conduct(Request("verify", CPU, ("smoke",)), Outputs(tmp_path), silent, resume=True)
     assert "smoke/a::b" in [check.id for check in record.checks]
@@ -124,7 +115,6 @@ def test_a_stopped_run_is_continued(tmp_path: Path, silent: Silent) -> None:
 
 @pytest.mark.parametrize("fact", ["lock", "commit", "torch"])
 def test_a_run_of_other_bits_is_not_continued(tmp_path: Path, silent: Silent, fact: str) -> None:
-    """Checks of another lock, commit or torch are not judged together with these."""
     where = stopped(tmp_path, silent)
     record = records.read(where)
     record.provenance[fact] = "other"
@@ -134,7 +124,6 @@ def test_a_run_of_other_bits_is_not_continued(tmp_path: Path, silent: Silent, fa
 
 
 def test_nothing_to_continue_is_said(tmp_path: Path, silent: Silent) -> None:
-    """Without an earlier run, or after one that came to its end, there is nothing to continue."""
     request = Request("verify", CPU, ("smoke",))
     with pytest.raises(Refusal, match="there is no earlier verify of cpu"):
         runs.conduct(request, Outputs(tmp_path / "none"), silent, resume=True)
@@ -144,7 +133,6 @@ def test_nothing_to_continue_is_said(tmp_path: Path, silent: Silent) -> None:
 
 
 def test_one_file_for_two_outputs_is_refused(tmp_path: Path, silent: Silent) -> None:
-    """A record is not overwritten by its own JUnit file."""
     with pytest.raises(Refusal, match="name two files"):
         runs.conduct(Request("smoke", CPU, ("smoke",)), Outputs(tmp_path, tmp_path / "a", tmp_path / "a"), silent)
 
@@ -152,7 +140,6 @@ def test_one_file_for_two_outputs_is_refused(tmp_path: Path, silent: Silent) -> 
 def test_a_record_that_cannot_be_kept_is_rescued(
     tmp_path: Path, silent: Silent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If the disk fills up during the run, the record goes to the temporary folder and its place is said."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     keep = records.write

@@ -21,7 +21,6 @@ def make(*checks: Check) -> Record:
 
 
 def test_the_first_word_about_a_check_counts(silent: Silent) -> None:
-    """A file that every process fails to collect is one failed check."""
     known = RunState(make(), silent)
     known.conclude(CHECK)
     known.conclude(replace(CHECK, verdict=Verdict.FAILED))
@@ -29,14 +28,12 @@ def test_the_first_word_about_a_check_counts(silent: Silent) -> None:
 
 
 def test_an_excuse_changes_the_verdict_before_anybody_hears_of_it(silent: Silent) -> None:
-    """Record and observer agree on a known issue."""
     known = RunState(make(), silent, lambda check: replace(check, verdict=Verdict.KNOWN_ISSUE))
     known.conclude(replace(CHECK, verdict=Verdict.FAILED))
     assert known.record.checks[0].verdict is silent.ended[0].verdict is Verdict.KNOWN_ISSUE
 
 
 def test_a_failure_names_what_changes_results(silent: Silent, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever reads the reason sees the variable; what passed says nothing of it."""
     monkeypatch.setenv("NVIDIA_TF32_OVERRIDE", "1")
     monkeypatch.delenv(
         "CUBLAS_WORKSPACE_CONFIG", raising=False
@@ -51,7 +48,6 @@ def test_a_failure_names_what_changes_results(silent: Silent, monkeypatch: pytes
 
 
 def test_totals_leave_out_what_an_earlier_run_had(silent: Silent) -> None:
-    """Progress counts what is left to run."""
     known = RunState(make(CHECK), silent)
     known.announce([CHECK.id, "a/b::d"])
     assert silent.total == 1
@@ -60,7 +56,6 @@ def test_totals_leave_out_what_an_earlier_run_had(silent: Silent) -> None:
 
 
 def test_a_checkpoint_is_an_interrupted_record(silent: Silent, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is kept on the way says that it was interrupted; the record itself goes on."""
     kept: list[Verdict] = []
     known = RunState(make(), silent, save=lambda record: kept.append(record.verdict))
     known.checkpoint()

@@ -18,7 +18,6 @@ def _table(folder: Path, *rows: tuple[str, int]) -> Path:
 
 
 def test_suites_run_in_the_order_of_the_table(tmp_path: Path) -> None:
-    """Listed suites come first in their order; neighbours that want as many workers share their processes."""
     found = stages(("a", "b", "c", "d", "z"), _table(tmp_path, ("z", 1), ("b", 2), ("d", 2), ("a", 1)))
     assert [(stage.suites, stage.workers) for stage in found] == [(("z",), 1), (("b", "d"), 2), (("a", "c"), 1)]
 
@@ -41,7 +40,6 @@ def _measuring(folder: Path) -> Path:
 def test_files_that_measure_come_last_where_the_rest_shares_processes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A suite is cut in two on a host with many cores, and a large one runs beside; on two cores all run one after the other."""
     folder, names = _measuring(tmp_path), ("a", "b", "large", "c")
     _cores(monkeypatch, 16)
     shared, alone = stages(names, folder)
@@ -52,19 +50,16 @@ def test_files_that_measure_come_last_where_the_rest_shares_processes(
 
 
 def test_a_suite_stays_whole_where_checks_are_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a chosen check builds on may lie in another file, and is collected with it."""
     _cores(monkeypatch, 16)
     assert stages(("a",), _measuring(tmp_path), ("a/rates::*",))[0].suites == ("a",)
 
 
 def test_files_of_a_suite_have_its_plugins(tmp_path: Path) -> None:
-    """A process that runs some files of a suite is given what the suite asks for."""
     (tmp_path / "suites.toml").write_text('[[suite]]\nname = "a"\nplugins = ["p"]\n')
     assert plugins_of(("a/test_1.py", "a/test_2.py", "b"), tmp_path) == ("p",)
 
 
 def test_a_few_checks_by_name_need_one_process(tmp_path: Path) -> None:
-    """A pattern may be any number of them, and so may many names."""
     table = _table(tmp_path, ("a", 2))
 
     def workers(*only: str) -> int:
@@ -75,7 +70,6 @@ def test_a_few_checks_by_name_need_one_process(tmp_path: Path) -> None:
 
 
 def test_a_host_with_many_cores_runs_more_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two cores for each, up to what the table says, and never fewer than it says."""
     (tmp_path / "suites.toml").write_text('[[suite]]\nname = "a"\nworkers = 2\nmost_workers = 8\n')
 
     def workers(cores: int) -> int:
@@ -86,14 +80,12 @@ def test_a_host_with_many_cores_runs_more_processes(tmp_path: Path, monkeypatch:
 
 
 def test_every_suite_belongs_to_exactly_one_verb() -> None:
-    """No suite is left out of every run, and none runs twice."""
     verbs = ("verify", "ddp", "bench", "agree", "soak")
     assert sorted(name for verb in verbs for name in of_verb(verb)) == sorted(stacks.suites())
     assert "smoke" in of_verb("verify")
 
 
 def test_an_unknown_key_is_refused_by_name(tmp_path: Path) -> None:
-    """A slip in the table names the file and the key."""
     (tmp_path / "suites.toml").write_text('[[suite]]\nname = "a"\nworker = 2\n')
     with pytest.raises(Refusal, match="worker"):
         stages(("a",), tmp_path)

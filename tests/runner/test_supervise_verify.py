@@ -110,24 +110,20 @@ def checks(watched: tuple[Record, Silent]) -> dict[str, Check]:
     ],
 )
 def test_each_check_gets_its_verdict(checks: dict[str, Check], name: str, verdict: Verdict, words: str) -> None:
-    """Each way to end has its word and its reason, and what follows a crash or a hang still runs."""
     assert verdict is checks[name].verdict
     assert words in checks[name].reason
 
 
 def test_no_check_is_reported_twice(watched: tuple[Record, Silent]) -> None:
-    """Fresh processes after a crash do not repeat what is finished, nor what cannot be collected."""
     names = [check.id for check in watched[0].checks]
     assert sorted(set(names)) == sorted(names)
 
 
 def test_the_gravest_verdict_calls_the_run(watched: tuple[Record, Silent]) -> None:
-    """A run with a hang in it is called hung, whatever else happened."""
     assert watched[0].verdict is Verdict.HUNG
 
 
 def test_the_observer_hears_everything(watched: tuple[Record, Silent]) -> None:
-    """Who watches is told of each check, of its beginning and its end."""
     record, observer = watched
     assert record.checks == observer.ended
     assert "own/hangs::hangs_here" in observer.begun
@@ -135,18 +131,15 @@ def test_the_observer_hears_everything(watched: tuple[Record, Silent]) -> None:
 
 
 def test_measurements_reach_the_record(watched: tuple[Record, Silent]) -> None:
-    """A measurement keeps its raw samples."""
     (row,) = watched[0].measurements
     assert (row.workload, row.samples) == ("gemm", [1.0, 2.0, 3.0])
 
 
 def test_torch_facts_reach_provenance(watched: tuple[Record, Silent]) -> None:
-    """The process that has torch tells what torch knows."""
     assert watched[0].provenance["devices"] == 1
 
 
 def test_an_empty_suite_fails(run_suite: RunSuite) -> None:
-    """A suite that collects nothing is not green."""
     record = run_suite({})
     assert record.verdict is Verdict.FAILED
     assert "0 checks of own were executed" in record.checks[-1].reason
@@ -154,7 +147,6 @@ def test_an_empty_suite_fails(run_suite: RunSuite) -> None:
 
 @pytest.mark.slow
 def test_skips_alone_do_not_reach_the_expected_count(run_suite: RunSuite) -> None:
-    """All skipped, each with a good reason, is a failure of the run."""
     text = "from stackproof.record.checks import CapabilityMissing\ndef test_lacks():\n    raise CapabilityMissing('by rule')\n"
     record = run_suite({"test_a.py": text}, expected=1)
     assert [Verdict.SKIPPED, Verdict.FAILED] == [check.verdict for check in record.checks]
@@ -163,14 +155,12 @@ def test_skips_alone_do_not_reach_the_expected_count(run_suite: RunSuite) -> Non
 
 @pytest.mark.slow
 def test_fewer_checks_than_promised_fail(run_suite: RunSuite) -> None:
-    """A test file that was renamed away is noticed by the count."""
     record = run_suite({"test_a.py": PASSING}, expected=2)
     assert record.verdict is Verdict.FAILED
     assert "1 checks of own were executed" in record.checks[-1].reason
 
 
 def test_only_runs_what_matches(run_suite: RunSuite) -> None:
-    """A selection runs alone, without the guard on the count."""
     record = run_suite({"test_a.py": PASSING, "test_b.py": PASSING}, expected=2, only=("own/a::*",))
     assert ["own/a::fine"] == [check.id for check in record.checks]
     assert record.verdict is Verdict.PASSED
@@ -181,7 +171,6 @@ def test_only_runs_what_matches(run_suite: RunSuite) -> None:
     ("pattern", "hint"), [("own/a::fien", "did you mean 'own/a::fine'"), ("own/a", "patterns may hold")]
 )
 def test_only_that_matches_nothing_is_refused(run_suite: RunSuite, pattern: str, hint: str) -> None:
-    """A selection of nothing is a slip, and gets the nearest name."""
     with pytest.raises(Refusal) as refusal:
         run_suite({"test_a.py": PASSING}, only=(pattern,))
     assert f"--only '{pattern}' matches no check of own" in str(refusal.value)
@@ -190,7 +179,6 @@ def test_only_that_matches_nothing_is_refused(run_suite: RunSuite, pattern: str,
 
 @pytest.mark.slow
 def test_what_other_patterns_ran_is_kept(run_suite: RunSuite) -> None:
-    """A pattern that selects nothing beside one that does fails the run, and its record has what ran."""
     record = run_suite({"test_a.py": PASSING}, only=("own/a::fine", "own/a::fien"))
     assert [(check.id, check.verdict) for check in record.checks] == [
         ("own/a::fine", Verdict.PASSED),
@@ -220,7 +208,6 @@ NEEDS = """
 
 @pytest.mark.slow
 def test_a_check_that_builds_on_another_ends_as_that_one_did(run_suite: RunSuite) -> None:
-    """It runs after a pass, is inconclusive after a failure, and skipped, with the same reason, after a skip."""
     checks = {check.id: check for check in run_suite({"test_a.py": NEEDS}).checks}
     ended = {name: checks[f"own/a::second[{name}]"].verdict for name in ("good", "bad", "lacking")}
     assert ended == {"good": Verdict.PASSED, "bad": Verdict.INCONCLUSIVE, "lacking": Verdict.SKIPPED}
@@ -229,7 +216,6 @@ def test_a_check_that_builds_on_another_ends_as_that_one_did(run_suite: RunSuite
 
 @pytest.mark.slow
 def test_only_brings_what_a_check_builds_on(run_suite: RunSuite) -> None:
-    """One check can be repeated alone, because what it needs comes with it."""
     record = run_suite({"test_a.py": NEEDS}, only=("own/a::second[[]good[]]",))
     assert [check.id for check in record.checks] == ["own/a::first[good]", "own/a::second[good]"]
     assert record.verdict is Verdict.PASSED
@@ -240,7 +226,6 @@ SHARED = "import os, pytest\n@pytest.mark.parametrize('n', range(12))\ndef test_
 
 @pytest.mark.slow
 def test_workers_share_the_checks_of_a_suite(run_suite: RunSuite) -> None:
-    """Two processes run each check once, and both have some."""
     table = '[[suite]]\nname = "own"\nworkers = 2\n'
     record = run_suite({"test_a.py": SHARED, "../suites.toml": table}, expected=12)
     assert record.verdict is Verdict.PASSED
@@ -250,7 +235,6 @@ def test_workers_share_the_checks_of_a_suite(run_suite: RunSuite) -> None:
 
 @pytest.mark.slow
 def test_files_that_measure_run_after_those_that_share(run_suite: RunSuite, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every check runs once; those of a file that measures run last, in one process that has no company."""
     monkeypatch.setattr("stackproof.runner.suites.cores", lambda: 8)
     table = '[[suite]]\nname = "own"\nmost_workers = 3\nalone = ["test_b.py"]\n'
     record = run_suite({"test_a.py": SHARED, "test_b.py": SHARED, "../suites.toml": table}, expected=24)
@@ -262,7 +246,6 @@ def test_files_that_measure_run_after_those_that_share(run_suite: RunSuite, monk
 
 
 def test_a_large_suite_joins_where_the_device_has_room(tmp_path: Path) -> None:
-    """Beside the others on a card that is large enough, which the first process tells; else it waits until they have ended."""
     stage = Stage(("a",), 8, {"large": 64.0})
     for facts, joins in (({}, 0), ({"x:0.memory_bytes": 2**35}, 0), ({"x:0.memory_bytes": 2**37}, 1)):
         record = Record("verify", "cpu", "2026-01-01T00:00:00+00:00", provenance=dict(facts))
@@ -275,7 +258,6 @@ def test_a_large_suite_joins_where_the_device_has_room(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_crash_of_one_worker_leaves_the_other_alone(run_suite: RunSuite) -> None:
-    """The check that crashed is named, and all others still run."""
     table = '[[suite]]\nname = "own"\nworkers = 2\n'
     text = SHARED + "    if n == 5:\n        os.abort()\n"
     record = run_suite({"test_a.py": text, "../suites.toml": table}, expected=12)
@@ -286,7 +268,6 @@ def test_a_crash_of_one_worker_leaves_the_other_alone(run_suite: RunSuite) -> No
 
 @pytest.mark.slow
 def test_a_seed_shuffles_within_files(run_suite: RunSuite) -> None:
-    """The same seed gives the same other order, and files keep theirs."""
     files = {"test_1_a.py": SHARED, "test_2_b.py": PASSING}
     plain, once, again = (run_suite(files, shuffle=seed) for seed in (None, 3, 3))
     orders = [[check.id for check in record.checks] for record in (plain, once, again)]
@@ -297,7 +278,6 @@ def test_a_seed_shuffles_within_files(run_suite: RunSuite) -> None:
 
 @pytest.mark.slow
 def test_what_is_in_the_record_already_is_not_run_again(run_suite: RunSuite) -> None:
-    """A continued run takes the checks that ended before, and counts them."""
     earlier = Check("own/a::one[3]", Verdict.PASSED, "earlier", 1.0)
     record = run_suite({"test_a.py": SHARED}, expected=12, earlier=[earlier])
     assert record.verdict is Verdict.PASSED
@@ -306,7 +286,6 @@ def test_what_is_in_the_record_already_is_not_run_again(run_suite: RunSuite) -> 
 
 
 def test_a_process_that_dies_at_the_start_is_a_crash(run_suite: RunSuite) -> None:
-    """A process that ends before any check is named as the start of the suite, with its last words."""
     record = run_suite(
         {"conftest.py": "import os\nprint('about to go', flush=True)\nos._exit(9)\n", "test_a.py": PASSING}
     )
@@ -316,7 +295,6 @@ def test_a_process_that_dies_at_the_start_is_a_crash(run_suite: RunSuite) -> Non
 
 @pytest.mark.slow
 def test_a_process_that_dies_at_exit_is_a_crash(run_suite: RunSuite) -> None:
-    """A process that passed every check and then aborts has not passed."""
     text = "import atexit, os\natexit.register(os.abort)\n" + PASSING
     record = run_suite({"test_a.py": text})
     assert record.verdict is Verdict.CRASHED
@@ -325,7 +303,6 @@ def test_a_process_that_dies_at_exit_is_a_crash(run_suite: RunSuite) -> None:
 
 @pytest.mark.slow
 def test_a_process_that_does_not_end_is_hung_where_it_stands(run_suite: RunSuite) -> None:
-    """A process that passed every check and then stays has not passed; the reason says where it stayed."""
     text = "import atexit, time\ndef stay():\n    time.sleep(600)\natexit.register(stay)\n" + PASSING
     record = run_suite({"test_a.py": text}, scale=0.15)
     assert record.verdict is Verdict.HUNG

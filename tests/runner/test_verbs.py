@@ -35,13 +35,11 @@ def ended(folder: Path, text: str, deadline: float = 20.0) -> verbs.StageOutcome
     ],
 )  # fmt: skip
 def test_the_exit_code_is_the_word(tmp_path: Path, code: int, verdict: Verdict) -> None:
-    """Without a record the last line that was printed is the reason."""
     found = ended(tmp_path, f"print('first')\nprint('the last word')\nsys.exit({code})")
     assert found.verdict is verdict and "the last word" in found.reason
 
 
 def test_a_record_is_told_in_a_sentence(tmp_path: Path) -> None:
-    """How many checks ended how, and the first bad one."""
     bad = Check("smoke/a::b", Verdict.FAILED, "is off by one", 1.0)
     good = [Check(f"smoke/a::{number}", Verdict.PASSED, "seen", 1.0) for number in range(3)]
     text = Record("smoke", "cpu", "2026-01-01T00:00:00.000+00:00", 7.0, Verdict.FAILED, {}, [*good, bad]).as_json()
@@ -52,13 +50,11 @@ def test_a_record_is_told_in_a_sentence(tmp_path: Path) -> None:
 
 
 def test_what_it_prints_is_cleaned(tmp_path: Path) -> None:
-    """A terminal obeys nothing of it."""
     assert "\x1b" not in ended(tmp_path, "print('\\x1b[31mred')\nsys.exit(2)").reason
 
 
 @pytest.mark.slow
 def test_what_hangs_is_ended_with_all_its_children(tmp_path: Path) -> None:
-    """The word is HUNG, and nothing lives on."""
     child = "import subprocess\np = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
     found = ended(tmp_path, f"{child}print(p.pid, flush=True)\ntime.sleep(600)", deadline=2.0)
     assert found.verdict is Verdict.HUNG
@@ -70,7 +66,6 @@ def test_what_hangs_is_ended_with_all_its_children(tmp_path: Path) -> None:
 
 
 def test_an_interruption_is_handed_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The verb ends in its own time, and writes what it wants to."""
     text = (
         "import signal\nsignal.signal(signal.SIGTERM, lambda *_: (open('said', 'w').write('ended'), sys.exit(130)))\n"
     )
@@ -92,6 +87,5 @@ def test_an_interruption_is_handed_on(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_it_is_this_very_package_that_runs(tmp_path: Path) -> None:
-    """Whatever the environment of the runner has installed."""
     found = ended(tmp_path, "print(os.environ['PYTHONPATH'].split(os.pathsep)[0])\nsys.exit(1)")
     assert found.reason == str(Path(verbs.__file__).parents[2]) and Path(found.reason).is_absolute()

@@ -36,7 +36,6 @@ def python(folder: Path, script: str) -> Path:
 
 
 def test_each_workload_is_told_with_its_file(folder: Path) -> None:
-    """The path as the project has it, the digest of the text that was run, and what was seen."""
     answer = json.dumps(ANSWER).replace("{}", str(folder))
     found = vetting.vet(python(folder, f"echo noise; echo '{answer}'"))
     assert found is not None
@@ -46,7 +45,6 @@ def test_each_workload_is_told_with_its_file(folder: Path) -> None:
 
 
 def test_a_refusal_is_passed_on_as_it_is(folder: Path) -> None:
-    """One sentence; another death is told by its last lines."""
     with pytest.raises(Refusal, match=r"^mine.py: lacks all$"):
         vetting.vet(python(folder, "echo warning >&2; echo 'mine.py: lacks all' >&2; exit 2"))
     with pytest.raises(Refusal, match="Segmentation"):
@@ -54,14 +52,12 @@ def test_a_refusal_is_passed_on_as_it_is(folder: Path) -> None:
 
 
 def test_what_does_not_end_is_ended(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file that waits for something at import."""
     monkeypatch.setattr(vetting, "_SECONDS", 0.2)
     with pytest.raises(Refusal, match="were not built in 0 s"):
         vetting.vet(python(folder, "exec sleep 30"))
 
 
 def test_without_a_project_nothing_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Runs of ours cost nothing more."""
     monkeypatch.setenv(projects.VARIABLE, "")
     projects.current.cache_clear()
     assert vetting.vet(Path("/nonexistent/python")) is None

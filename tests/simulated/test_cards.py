@@ -8,7 +8,6 @@ from .double import run
 
 
 def test_memory_has_a_capacity_and_is_counted_by_card() -> None:
-    """A block appears on its card to the byte, a cache keeps it, a full card refuses, and nothing is lost by that."""
     run(
         """
 import torch
@@ -37,7 +36,6 @@ assert torch.accelerator.memory_allocated(1) == 0
 
 @pytest.mark.slow
 def test_work_is_queued_and_waiting_waits() -> None:
-    """A launch returns before the card's clock has passed, events tell that clock, synchronising and reading wait for it."""
     run(
         """
 import time, torch
@@ -60,7 +58,6 @@ assert abs(first.elapsed_time(last) - expected) < 0.3 * expected, (first.elapsed
 
 @pytest.mark.slow
 def test_streams_are_queues_of_their_own() -> None:
-    """Work on one stream does not delay another, unless that one waits for it; the current stream is the block's."""
     run("""
 import torch
 stream, outside = torch.sim.Stream(), torch.sim.current_stream()
@@ -77,7 +74,6 @@ assert not outside.query()
 
 @pytest.mark.slow
 def test_each_card_has_a_generator() -> None:
-    """Drawing on a card moves no other card's generator, nor the host's; seeds and states bring numbers back."""
     run("""
 import torch
 torch.manual_seed(1)
@@ -94,7 +90,6 @@ assert torch.equal(torch.rand(8, device="sim:0"), drawn)
 
 @pytest.mark.slow
 def test_cards_do_not_mix_and_masks_hide_them() -> None:
-    """Tensors of two cards, or of a card and the host, are refused; the mask leaves one card under its own number."""
     run("""
 import torch
 one, two = torch.ones(2, device="sim:0"), torch.ones(2, device="sim:1")
@@ -113,7 +108,6 @@ assert (two.to("sim:0") + one).tolist() == [2, 2]
 
 @pytest.mark.slow
 def test_pinned_memory_is_known_and_copies() -> None:
-    """Pinned memory says that it is, and arrives."""
     run("""
 import torch
 host = torch.arange(10.0).pin_memory()
@@ -124,7 +118,6 @@ assert host.to("sim", non_blocking=True).cpu().tolist() == list(range(10))
 
 @pytest.mark.slow
 def test_nothing_is_loaded_unless_asked_for() -> None:
-    """Without the variable, torch is as it was."""
     run(
         """
 import torch

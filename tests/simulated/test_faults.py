@@ -54,7 +54,6 @@ _PLANTED = ";".join((
 
 @pytest.mark.slow
 def test_faults_of_operators_strike_where_they_are_planted_and_nowhere_else(tmp_path: Path) -> None:
-    """Selectors hold: operator, size, dtype, layout, phase; each firing is on disk."""
     run(_OPERATORS, fresh=True, faults=_PLANTED, signs=tmp_path)
     found = fired(tmp_path)
     # Twice added in place: by the code, and by autograd into the gradient that is there.
@@ -148,7 +147,6 @@ assert torch.ops.simulated.tail(0) - before > 0.9e9""",
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", CASES)
 def test_fault_of_a_card_does_what_its_row_says(fault: str, tmp_path: Path) -> None:
-    """Planted, the code sees it; the file counts it."""
     mask: dict[str, Any] = {"SIM_VISIBLE_CARDS": "1"} if fault == "visibility-ignored" else {}
     run(f"import torch{chr(10)}{CASES[fault]}", faults=fault, signs=tmp_path, SIM_MEMORY_MIB="64", **mask)
     assert fired(tmp_path).get(fault.partition(":")[0], 0) > 0
@@ -157,7 +155,6 @@ def test_fault_of_a_card_does_what_its_row_says(fault: str, tmp_path: Path) -> N
 @pytest.mark.slow
 @pytest.mark.parametrize("text", ["scael:op=mm", "scale:operator=mm"])
 def test_what_the_table_does_not_know_is_refused(text: str) -> None:
-    """A slip in SIM_FAULTS would plant nothing; importing torch says so instead."""
     require_compiler()
     env = {**os.environ, "PYTHONPATH": PATH, "SIM_CARDS": "2", "SIM_FAULTS": text}
     done = subprocess.run([sys.executable, "-c", "import torch"], env=env, capture_output=True, text=True, check=False)

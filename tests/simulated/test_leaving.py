@@ -40,7 +40,6 @@ weight = torch.ones(8, device="sim", requires_grad=True)
 
 @pytest.mark.slow
 def test_a_thread_of_autograd_that_starts_late_does_not_end_the_process(tmp_path: Path) -> None:
-    """The second card's thread still waits for Python's lock when the code is over; the process ends well all the same."""
     require_compiler()
     source, library = tmp_path / "late.cpp", tmp_path / "late.so"
     source.write_text(_LATE, encoding="ascii")

@@ -63,7 +63,6 @@ for trained in (parallel, sharded):
 @pytest.mark.slow
 @pytest.mark.parametrize("cards", ["2", "4"])
 def test_collectives_are_right_and_ranks_train_as_one_process(cards: str, tmp_path: Path) -> None:
-    """Every family of collectives is exact; DDP and FSDP2 give the gradients of the single process."""
     run(_BEGIN + _COLLECTIVES + _END, ranks=tmp_path / "ranks.py", SIM_CARDS=cards)
 
 
@@ -77,7 +76,6 @@ x = mine.clone(); dist.broadcast(x, 0); assert x[0] == 1, "wrong-root"
 
 @pytest.mark.slow
 def test_faults_of_collectives_strike_where_they_are_planted(tmp_path: Path) -> None:
-    """The average of some sizes, the maximum of negative numbers, the root."""
     signs = tmp_path / "signs"
     signs.mkdir()
     run(_BEGIN + _FAULTS + _END, ranks=tmp_path / "ranks.py", faults="avg-wrong;max-wrong;wrong-root", signs=signs)
@@ -95,7 +93,6 @@ began = time.perf_counter(); dist.barrier(); assert time.perf_counter() - began 
 
 @pytest.mark.slow
 def test_faults_of_ranks_strike_where_they_are_planted(tmp_path: Path) -> None:
-    """A group of another library, a contribution that is dropped, a rank that drifts, a barrier that waits for nobody."""
     signs = tmp_path / "signs"
     signs.mkdir()
     planted = "silently-gloo;dropped:rank=1;drift:rank=1;barrier-passes"
@@ -125,5 +122,4 @@ else:
 @pytest.mark.slow
 @pytest.mark.parametrize(("code", "detail"), [(_SHARED, "OFF"), (_DIFFERENT, "DETAIL")], ids=["one card", "shapes"])
 def test_what_libraries_refuse_is_refused(code: str, detail: str, tmp_path: Path) -> None:
-    """Two ranks on one card, and, where torch is asked for details, tensors that differ: in the words that are known."""
     run(_BEGIN + code, ranks=tmp_path / "ranks.py", TORCH_DISTRIBUTED_DEBUG=detail)

@@ -20,12 +20,10 @@ def ask(word: str, **variables: str) -> str:
 
 
 def test_a_card_tells_its_memory() -> None:
-    """In MiB, as the variable says."""
     assert ask("state", SIM_MEMORY_MIB="512") == "512\n"
 
 
 @pytest.mark.parametrize(("faults", "said"), [("", ""), ("neighbour:factor=2", "1, somebody")])
 def test_somebody_else_is_on_the_card_where_the_fault_is_planted(tmp_path: Path, faults: str, said: str) -> None:
-    """Telling it is a firing."""
     assert ask("processes", SIM_FAULTS=faults, SIM_FAULTS_FIRED=str(tmp_path)).strip() == said
     assert fired(tmp_path) == ({"neighbour": 1} if said else {})

@@ -14,7 +14,6 @@ CPU = stacks.load("cpu")
 
 
 def test_a_device_without_it_skips_with_the_rule() -> None:
-    """The reason names the file, the capability and why."""
     with pytest.raises(
         CapabilityMissing, match=r"data/capabilities.toml, device-memory: absent on cpu: the CPU has no"
     ):
@@ -22,13 +21,11 @@ def test_a_device_without_it_skips_with_the_rule() -> None:
 
 
 def test_a_device_with_it_goes_on() -> None:
-    """No rule, no skip."""
     capabilities.require(stacks.load("cuda"), "device-memory")
 
 
 @pytest.mark.parametrize("name", ["sharded-mean", "collectives-compared"])
 def test_a_backend_without_it_skips_with_the_rule(name: str) -> None:
-    """The bindings of oneCCL refuse what other backends and a rehearsal over gloo do."""
     xpu = stacks.load("xpu")
     with pytest.raises(CapabilityMissing, match=rf"data/capabilities.toml, {name}: absent over ccl: "):
         capabilities.require(xpu, name)
@@ -37,7 +34,6 @@ def test_a_backend_without_it_skips_with_the_rule(name: str) -> None:
 
 
 def test_a_stack_can_lack_one_of_its_own() -> None:
-    """The row in stack.toml is the reason."""
     stack = replace(stacks.load("cuda"), missing={"device-memory": "the emulator counts nothing"})
     with pytest.raises(
         CapabilityMissing, match=r"stacks/cuda/stack.toml, missing.device-memory: the emulator counts nothing"
@@ -46,7 +42,6 @@ def test_a_stack_can_lack_one_of_its_own() -> None:
 
 
 def test_a_package_that_is_too_old_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is needed, what is there, and why it matters."""
     rule = capabilities.Capability("for the sake of it", needs=("packaging>=9999",))
     monkeypatch.setattr(capabilities, "rules", lambda: {"new": rule})
     with pytest.raises(CapabilityMissing, match=r"new: needs packaging>=9999, .* is installed: for the sake of it"):
@@ -57,11 +52,9 @@ def test_a_package_that_is_too_old_is_named(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_an_unknown_capability_is_a_mistake_of_the_check() -> None:
-    """A typo in a check does not skip it."""
     with pytest.raises(Refusal, match="no capability 'device-memroy'.*did you mean 'device-memory'"):
         capabilities.require(CPU, "device-memroy")
 
 
 def test_every_rule_has_a_reason() -> None:
-    """A rule says why, in more than a word."""
     assert all(len(rule.reason) > 20 for rule in capabilities.rules().values())

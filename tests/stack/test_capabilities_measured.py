@@ -23,7 +23,6 @@ def refusing(error: Exception) -> Any:
 
 
 def test_a_variant_that_is_refused_when_it_is_made_is_a_missing_capability(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The reason is torch's own, with the version and the device."""
     monkeypatch.setattr(torch.optim.Adagrad, "__init__", refusing(RuntimeError("`fused` is not for this device")))
     with pytest.raises(CapabilityMissing, match=r"Adagrad\(fused=True\), measured on cpu: torch 2.*`fused` is not for"):
         CASE.build(parameters(CPU, torch.float32))
@@ -40,7 +39,6 @@ def test_a_variant_that_is_refused_when_it_is_made_is_a_missing_capability(monke
 def test_what_the_first_step_says_is_told_from_a_failure(
     error: Exception, ends: type[Exception], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A fused kernel that is not there is missed at the first step; any other error is the check's failure."""
     optimiser = CASE.build(parameters(CPU, torch.float32))
     monkeypatch.setattr(torch.optim.Adagrad, "step", refusing(error))
     with pytest.raises(ends):

@@ -36,7 +36,6 @@ def tiny(tmp_path: Path) -> stacks.Stack:
     ],
 )
 def test_what_is_not_the_locks(tiny: stacks.Stack, here: dict[str, str], told: list[str], fits: list[bool]) -> None:
-    """Only what the stack asks for by name counts, for this Python; a vendor's other build of one release is in range."""
     found = list(companions.other(tiny, here, fakes.THIS_PYTHON))
     assert ([str(one) for one in found], [one.fits for one in found]) == (told, fits)
     severe = [text for text, fit in zip(told, fits, strict=True) if " " in text and not fit]

@@ -42,59 +42,50 @@ def said(source: Path, deep: bool = False) -> list[str]:
 
 
 def test_what_python_compiled_is_right(source: Path) -> None:
-    """Nothing is told, the first time and from then on."""
     assert not said(source) and not said(source) and not said(source, deep=True)
 
 
 @pytest.mark.parametrize("level", [1, 2])
 def test_optimised_code_is_compared_at_its_level(source: Path, level: int) -> None:
-    """Without assertions it is another code, and still the source's."""
     source.write_text('"""Text."""\nassert True\n', encoding="utf-8")
     py_compile.compile(str(source), doraise=True, optimize=level)
     assert not said(source)
 
 
 def test_other_code_under_the_right_time_and_size_is_told(source: Path) -> None:
-    """Python would take it without a word."""
     poisoned(source)
     assert "is not what module.py compiles to" in said(source)[0]
 
 
 def test_other_code_is_told_although_the_right_one_was_there_before(source: Path) -> None:
-    """What is remembered is that very file, by its inode and times."""
     assert not said(source)
     poisoned(source)
     assert said(source) and said(source)
 
 
 def test_code_that_is_taken_without_a_look_is_told(source: Path) -> None:
-    """Its header says that the source is not to be asked."""
     poisoned(source, flags=1, header=b"x" * 8, text=GOOD)
     assert "without a look at it" in said(source)[0]
 
 
 def test_other_code_under_the_right_hash_is_told(source: Path) -> None:
-    """Python compares the hash of the source only."""
     poisoned(source, flags=3, header=importlib.util.source_hash(source.read_bytes()))
     assert "is not what module.py compiles to" in said(source)[0]
 
 
 @pytest.mark.parametrize("header", [b"\0" * 8, b"x" * 8])
 def test_what_python_does_not_take_harms_nothing(source: Path, header: bytes) -> None:
-    """Of an older source, it is compiled anew by Python itself."""
     poisoned(source, header=header)
     assert not said(source)
 
 
 def test_code_without_its_source_is_not_taken(source: Path) -> None:
-    """Python looks at the source first."""
     poisoned(source)
     source.unlink()
     assert not said(source)
 
 
 def test_what_cannot_be_read_as_code_is_told(source: Path) -> None:
-    """A header that is right over what is none."""
     target = poisoned(source)
     target.write_bytes(target.read_bytes()[:16] + b"nothing")
     assert said(source)
@@ -102,7 +93,6 @@ def test_what_cannot_be_read_as_code_is_told(source: Path) -> None:
 
 @pytest.mark.parametrize("which", ["source", "compiled"])
 def test_a_pipe_is_told_and_not_waited_for(source: Path, which: str) -> None:
-    """Nobody writes into it, so that who reads it never ends."""
     path = source if which == "source" else Path(importlib.util.cache_from_source(str(source)))
     path.unlink()
     os.mkfifo(path)
@@ -110,7 +100,6 @@ def test_a_pipe_is_told_and_not_waited_for(source: Path, which: str) -> None:
 
 
 def test_rewritten_code_of_pytest_is_removed(source: Path) -> None:
-    """It cannot be compared, and is made anew in a moment."""
     rewritten = source.parent / "__pycache__" / "test_x.cpython-311-pytest-9.0.0.pyc"
     rewritten.write_bytes(b"anything")
     assert not said(source) and not rewritten.exists()
@@ -119,7 +108,6 @@ def test_rewritten_code_of_pytest_is_removed(source: Path) -> None:
 def test_what_lies_elsewhere_stays_remembered_while_it_is_there(
     source: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two checkouts that take turns in one environment do not have each other's files read again and again."""
     cache, other = source.parent / "cache.json", tmp_path_factory.mktemp("other") / "second.py"
     other.write_text(GOOD, encoding="utf-8")
     target = Path(py_compile.compile(str(other), doraise=True) or "")
@@ -138,7 +126,6 @@ def test_what_lies_elsewhere_stays_remembered_while_it_is_there(
 
 
 def test_an_edited_source_with_its_old_date_is_compared_again(source: Path) -> None:
-    """A date can be set back; the time of the change of its inode cannot."""
     assert not said(source)
     old = source.stat()
     source.write_text(BAD, encoding="utf-8")
@@ -163,7 +150,6 @@ def a_killer(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
 def test_a_file_that_kills_its_reader_is_told_and_the_others_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither a pass nor the end of the proof: one sentence, each time, and the rest is compared all the same."""
     a_killer(monkeypatch, tmp_path)
     code = tmp_path / "code"
     code.mkdir()
@@ -188,7 +174,6 @@ def test_a_file_that_kills_its_reader_is_told_and_the_others_are_read(
     ],
 )
 def test_any_bytes_behind_the_header_are_told(source: Path, body: bytes) -> None:
-    """Whatever the reader makes of them, it is not the source's code."""
     target = poisoned(source)
     target.write_bytes(target.read_bytes()[:16] + (body or b"\0"))
     assert len(said(source)) == 1

@@ -15,7 +15,6 @@ def _lines(name: str, **there: str) -> dict[str, str]:
 
 
 def test_every_line_is_a_requirement_and_no_package_stands_twice() -> None:
-    """Pip reads all of them; there is one for each pin of the lock."""
     for name in ("dcu", "xpu", "cuda"):
         lock = lockfile.read(stacks.load(name).lock)
         found = [Requirement(line.split("  #")[0]).name for line in constraints.lines(lock, {})]
@@ -23,12 +22,10 @@ def test_every_line_is_a_requirement_and_no_package_stands_twice() -> None:
 
 
 def test_without_an_installation_all_is_as_in_the_lock() -> None:
-    """Also the vendor's build, by its local version."""
     assert _lines("dcu")["torch"].startswith("torch==2.4.1+das")
 
 
 def test_a_build_of_the_vendor_stays_as_it_is_installed() -> None:
-    """By the lock's word or by its own local version, whether the lock has it or not; what came from upstream is the lock's."""
     found = _lines("dcu", torch="2.4.1+das.opt9.dtk2504", numpy="2.2.6", transformers="5.20.0", apex="1.4.0+das.opt1")
     assert found["torch"] == "torch==2.4.1+das.opt9.dtk2504"
     assert found["apex"] == "apex==1.4.0+das.opt1"
@@ -38,12 +35,10 @@ def test_a_build_of_the_vendor_stays_as_it_is_installed() -> None:
 
 
 def test_a_version_that_is_none_is_held_as_text() -> None:
-    """A vendor's own spelling must not be a traceback, nor let the package be replaced."""
     assert _lines("dcu", torch="2.4.1-dtk")["torch"] == "torch===2.4.1-dtk"
 
 
 def test_what_weakens_them_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another Python than the lock's, and one without the container's torch."""
     lock = lockfile.read(stacks.load("dcu").lock)
     monkeypatch.setattr(constraints.platform, "python_version_tuple", lambda: ("3", "12", "1"))
     python, torch = constraints.notes(lock, {})
@@ -54,7 +49,6 @@ def test_what_weakens_them_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_python_of_a_lock_is_one_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A lock may be for several; another one is still told."""
     lock = lockfile.read(stacks.load("cpu").lock)
     for python, said in (("3.11", 0), ("3.12", 0), ("3.13", 0), ("3.1", 1), ("3.14", 1)):
         monkeypatch.setattr(constraints.platform, "python_version_tuple", lambda given=python: (*given.split("."), "1"))

@@ -17,7 +17,6 @@ from .proving import Scene, install
 
 
 def test_environment_that_is_its_lock_is_proved(scene: Scene) -> None:
-    """Versions, toolkits and digest are told, torch is not imported, the checkout on the path is no harm."""
     code, said = scene.prove()
     assert code == 0
     found = json.loads(said)
@@ -133,7 +132,6 @@ BREAKS: dict[Callable[[Scene], None], list[str]] = {
 @pytest.mark.slow
 @pytest.mark.parametrize("break_it", BREAKS, ids=lambda function: function.__name__)
 def test_broken_environment_is_refused_with_the_difference(scene: Scene, break_it: Callable[[Scene], None]) -> None:
-    """Exit code 4, the difference, and the remedy."""
     break_it(scene)
     code, said = scene.prove()
     assert code == 4
@@ -142,7 +140,6 @@ def test_broken_environment_is_refused_with_the_difference(scene: Scene, break_i
 
 
 def test_all_differences_are_shown_up_to_a_dozen(scene: Scene) -> None:
-    """A wholly different environment does not flood the terminal and still says how much is wrong."""
     for number in range(15):
         info = scene.site / f"extra{number}-1.0.dist-info"
         info.mkdir()
@@ -157,7 +154,6 @@ def test_all_differences_are_shown_up_to_a_dozen(scene: Scene) -> None:
 
 
 def test_torch_from_pythonpath_does_not_pass_for_the_environments(scene: Scene) -> None:
-    """The lock holds for what would be imported, not for what lies unused behind it."""
     other = scene.root / "shadow"
     for name, text in fakes.TORCH.items():
         (other / name).parent.mkdir(parents=True, exist_ok=True)
@@ -168,7 +164,6 @@ def test_torch_from_pythonpath_does_not_pass_for_the_environments(scene: Scene) 
 
 
 def test_versions_are_compared_as_versions(scene: Scene) -> None:
-    """A package that writes its version in another way than the lock is still the same version."""
     metadata = scene.site / "numpy-2.0.dist-info" / "METADATA"
     metadata.write_text("Metadata-Version: 2.1\nName: NumPy\nVersion: 02.00\n", encoding="utf-8")
     record = metadata.parent / "RECORD"
@@ -179,13 +174,11 @@ def test_versions_are_compared_as_versions(scene: Scene) -> None:
 
 
 def test_installed_checkout_is_not_an_extra_package(scene: Scene) -> None:
-    """Whoever installs stackproof itself into the environment has not broken it."""
     install(scene, fakes.wheel(scene.root / "more", "stackproof", "0.1.0", {"unused.txt": ""}))
     assert scene.prove()[0] == 0
 
 
 def test_companions_of_a_foreign_environment_are_told(scene: Scene) -> None:
-    """What is out of the ranges that the stack asks for is said where the environment is, before any check."""
     scene.unstamp()
     assert "not what tiny asks for" not in scene.prove()[1]
     (scene.stack.folder / "requirements.in").write_text("torch>=1\nnumpy<2\n", encoding="utf-8")
@@ -198,7 +191,6 @@ def test_companions_of_a_foreign_environment_are_told(scene: Scene) -> None:
 
 
 def test_foreign_environment_is_unpinned(scene: Scene) -> None:
-    """Somebody's container: no lock is claimed, the sentence says so first, extra packages do not matter."""
     add_extra(scene)
     scene.unstamp()
     code, said = scene.prove()
@@ -210,7 +202,6 @@ def test_foreign_environment_is_unpinned(scene: Scene) -> None:
 
 @pytest.mark.parametrize("break_it", [overwrite_version, overwrite_torch, disown], ids=lambda f: f.__name__)
 def test_foreign_environment_with_the_wrong_torch_is_refused(scene: Scene, break_it: Callable[[Scene], None]) -> None:
-    """The flavour counts there too; but what we did not build, nobody is told to delete."""
     scene.unstamp()
     break_it(scene)
     code, said = scene.prove()
@@ -220,7 +211,6 @@ def test_foreign_environment_with_the_wrong_torch_is_refused(scene: Scene, break
 
 
 def test_environment_without_torch(scene: Scene) -> None:
-    """An interpreter that has no torch has no stack: exit code 3 with the remedy."""
     fakes.run([str(environments.find_uv()), "pip", "uninstall", "--quiet", "--python", str(scene.python), "torch"])
     scene.unstamp()
     code, said = scene.prove()
@@ -229,7 +219,6 @@ def test_environment_without_torch(scene: Scene) -> None:
 
 
 def test_unhashed_wheels_are_said(scene: Scene) -> None:
-    """A vendor wheel that nobody could hash is named by the proof, with what completes it."""
     body = scene.stack.lock.read_text(encoding="utf-8").partition("content:")[2].partition("\n")[2]
     head, _, rest = body.partition("numpy==2.0")
     fakes.lock(scene.stack.folder, f"torch==9.1.0\nnumpy==2.0{rest}")
@@ -243,7 +232,6 @@ def test_unhashed_wheels_are_said(scene: Scene) -> None:
 
 
 def test_cli_ends_with_exit_code_4_and_the_difference(tmp_path: Path) -> None:
-    """The verb itself: a checkout, an environment built by `prepare`, then an extra package."""
     root = fakes.checkout(tmp_path / "checkout")
     folder, wheels = fakes.stack(root), tmp_path / "wheels"
     fakes.lock(folder, fakes.pin(fakes.wheel(wheels, "torch", "9.1.0", fakes.TORCH)))
@@ -267,7 +255,6 @@ def test_cli_ends_with_exit_code_4_and_the_difference(tmp_path: Path) -> None:
 
 
 def test_refusal_is_a_mismatch() -> None:
-    """No difference, no refusal; a difference is exit code 4."""
     stack = stacks.load("cpu")
     environment_proof._refuse(stack, [], "remedy")
     with pytest.raises(EnvironmentMismatchError) as caught:

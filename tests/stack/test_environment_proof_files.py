@@ -83,7 +83,6 @@ BESIDE: dict[str, tuple[Callable[[Scene], None], str]] = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", BESIDE)
 def test_an_environment_is_its_lock_to_the_byte(scene: Scene, name: str) -> None:
-    """What was edited, or lies beside the lock's files, is named; seen also when the files were hashed before."""
     break_it, words = BESIDE[name]
     scene.stamp(**installed_files.seals(scene.site))
     assert scene.prove()[0] == 0
@@ -93,7 +92,6 @@ def test_an_environment_is_its_lock_to_the_byte(scene: Scene, name: str) -> None
 
 
 def test_a_wheel_whose_record_is_wrong_is_taken_as_it_was_built(scene: Scene) -> None:
-    """The lock pins the wheel, and the METADATA of IPEX 2.8.0 is not what its own RECORD says; a later edit is seen all the same."""
     edit_same_size(scene)
     scene.stamp(**installed_files.seals(scene.site))
     code, said = scene.prove()
@@ -104,14 +102,12 @@ def test_a_wheel_whose_record_is_wrong_is_taken_as_it_was_built(scene: Scene) ->
 
 
 def test_files_are_hashed_once(scene: Scene) -> None:
-    """The first proof reads every file, the second none; the sentence says how many were compared."""
     first, second = (json.loads(scene.prove()[1])["files"] for _ in range(2))
     assert first["read"] == first["files"] > 0
     assert second == {**first, "read": 0}
 
 
 def test_a_path_that_shadows_the_environment_is_refused(scene: Scene) -> None:
-    """Another build of a package in front of the environment's is named; a folder with names of its own is not refused."""
     folder = scene.root / "elsewhere"
     folder.mkdir()
     (folder / "own_tool.py").write_text("", encoding="utf-8")
@@ -122,7 +118,6 @@ def test_a_path_that_shadows_the_environment_is_refused(scene: Scene) -> None:
 
 
 def test_start_up_code_that_is_not_ours_is_refused(scene: Scene) -> None:
-    """What runs whenever Python starts could change anything; what a drill plants is known to be there."""
     folder = scene.root / "planted"
     folder.mkdir()
     (folder / "sitecustomize.py").write_text("", encoding="utf-8")

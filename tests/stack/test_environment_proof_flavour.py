@@ -23,14 +23,12 @@ def flavour(contains: str = "", **toolkits: str) -> stacks.Flavour:
     ],
 )
 def test_flavour_differences(wanted: stacks.Flavour, version: str, toolkits: dict[str, str], words: list[str]) -> None:
-    """A CUDA torch is no DCU torch, upstream ROCm is no DTK, and each difference is a line."""
     said = environment_proof.flavour_differences(wanted, version, toolkits)
     assert len(said) == len(words)
     assert [word for word in words if not any(word in line for line in said)] == []
 
 
 def test_this_environment_has_its_own_torch() -> None:
-    """The torch of the environment that runs the tests is read right without importing it."""
     from importlib import metadata
 
     version, toolkits = environment_proof.torch_flavour()

@@ -45,7 +45,6 @@ def installed(python: Path) -> list[str]:
 
 
 def test_environment_is_its_lock(sandbox: Sandbox, wheels: Path) -> None:
-    """The lock's packages are installed, no others; the stamp says from what; the checkout is on the path."""
     stack = sandbox(fakes.pin(fakes.wheel(wheels, "torch", "9.1.0", fakes.TORCH)))
     said: list[str] = []
     python = environments.prepare(stack, said.append)
@@ -59,7 +58,6 @@ def test_environment_is_its_lock(sandbox: Sandbox, wheels: Path) -> None:
 
 
 def test_second_call_asks_nobody(sandbox: Sandbox, wheels: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An environment that is built is reused: no uv, no interpreter is started, nothing is said."""
     stack = sandbox(fakes.pin(fakes.wheel(wheels, "torch", "9.1.0", fakes.TORCH)))
     python = environments.prepare(stack, silent)
     monkeypatch.setattr(environments, "find_uv", never)
@@ -69,7 +67,6 @@ def test_second_call_asks_nobody(sandbox: Sandbox, wheels: Path, monkeypatch: py
 
 
 def test_rehearsal_without_substitutes_shares_the_environment(sandbox: Sandbox, wheels: Path) -> None:
-    """Same lock, same environment; with substitutes it is another one."""
     stack = sandbox(fakes.pin(fakes.wheel(wheels, "torch", "9.1.0", fakes.TORCH)))
     assert environments.location(stack.rehearse()) == environments.location(stack)
     other = replace(stack, rehearsal=replace(stack.rehearsal, substitutes=("torch==9.1.0",))).rehearse()
@@ -77,7 +74,6 @@ def test_rehearsal_without_substitutes_shares_the_environment(sandbox: Sandbox, 
 
 
 def test_changed_lock_rebuilds(sandbox: Sandbox, wheels: Path) -> None:
-    """What the new lock no longer names is gone, even what somebody installed by hand."""
     torch, extra = fakes.wheel(wheels, "torch", "9.1.0", fakes.TORCH), fakes.wheel(wheels, "extra", "1.0")
     python = environments.prepare(sandbox(fakes.pin(torch) + fakes.pin(extra)), silent)
     assert installed(python) == ["extra", "torch"]
@@ -86,7 +82,6 @@ def test_changed_lock_rebuilds(sandbox: Sandbox, wheels: Path) -> None:
 
 
 def test_unfinished_build_is_done_again(sandbox: Sandbox, wheels: Path) -> None:
-    """Without a whole stamp an environment does not count as built, whatever else is in it."""
     stack = sandbox(fakes.pin(fakes.wheel(wheels, "torch", "9.1.0", fakes.TORCH)))
     python = environments.prepare(stack, silent)
     stamp = environments.location(stack) / environments.STAMP
@@ -99,7 +94,6 @@ def test_unfinished_build_is_done_again(sandbox: Sandbox, wheels: Path) -> None:
 
 
 def test_environment_whose_interpreter_is_gone_is_rebuilt(sandbox: Sandbox, wheels: Path) -> None:
-    """A Python that was uninstalled leaves a dangling link, not a working environment."""
     stack = sandbox(fakes.pin(fakes.wheel(wheels, "torch", "9.1.0", fakes.TORCH)))
     python = environments.prepare(stack, silent)
     python.unlink()
@@ -108,7 +102,6 @@ def test_environment_whose_interpreter_is_gone_is_rebuilt(sandbox: Sandbox, whee
 
 
 def test_environment_of_another_checkout_is_rebuilt(sandbox: Sandbox, wheels: Path, tmp_path: Path) -> None:
-    """A checkout that was copied with its environments must not run the code of the original."""
     stack = sandbox(fakes.pin(fakes.wheel(wheels, "torch", "9.1.0", fakes.TORCH)))
     environments.prepare(stack, silent)
     where = environments.location(stack) / environments.STAMP
@@ -123,7 +116,6 @@ def test_environment_of_another_checkout_is_rebuilt(sandbox: Sandbox, wheels: Pa
 def test_installations_share_an_environment_and_run_their_own_code(
     sandbox: Sandbox, wheels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The second builds nothing; each starts its own package there. One whose builder is gone is built again."""
     stack = sandbox(fakes.pin(fakes.wheel(wheels, "torch", "9.1.0", fakes.TORCH)))
     monkeypatch.setattr(places, "INSTALLED", True)
     monkeypatch.setenv(places.SOURCE, "")
@@ -165,7 +157,6 @@ def builder(root: Path, *arguments: str) -> subprocess.Popen[str]:
 
 
 def test_killed_build_is_done_again(sandbox: Sandbox, wheels: Path, tmp_path: Path) -> None:
-    """A build that was killed between installing and stamping leaves nothing that counts."""
     stack = sandbox(fakes.pin(fakes.wheel(wheels, "torch", "9.1.0", fakes.TORCH)))
     with builder(tmp_path, "stall") as killed:
         assert killed.stdout is not None
@@ -179,7 +170,6 @@ def test_killed_build_is_done_again(sandbox: Sandbox, wheels: Path, tmp_path: Pa
 
 
 def test_two_builders_at_once_build_once(sandbox: Sandbox, wheels: Path, tmp_path: Path) -> None:
-    """The second one waits and uses what the first one built; it must not pull it from under its feet."""
     sandbox(fakes.pin(fakes.wheel(wheels, "torch", "9.1.0", fakes.TORCH)))
     both = [builder(tmp_path) for _ in range(2)]
     said = [process.communicate(timeout=60)[0] for process in both]
@@ -190,7 +180,6 @@ def test_two_builders_at_once_build_once(sandbox: Sandbox, wheels: Path, tmp_pat
 def test_builder_that_waited_does_not_build_again(
     sandbox: Sandbox, wheels: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The look before the wait is not enough: there is another one after it."""
     stack = sandbox(fakes.pin(fakes.wheel(wheels, "torch", "9.1.0", fakes.TORCH)))
     said: list[str] = []
     with environments.only_builder(environments.location(stack)):
@@ -207,7 +196,6 @@ def test_builder_that_waited_does_not_build_again(
 
 @pytest.mark.parametrize("decoys", [0, 8], ids=["one hash", "many hashes"])
 def test_wrong_hash_is_a_mismatch_that_names_the_package(sandbox: Sandbox, wheels: Path, decoys: int) -> None:
-    """Exit code 4, the package, the hash that was computed and the remedy; nothing counts as built."""
     path = fakes.wheel(wheels, "torch", "9.1.0", fakes.TORCH)
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     more = [f"sha256:{n:064x}" for n in range(1, decoys + 1)]
@@ -223,7 +211,6 @@ def test_wrong_hash_is_a_mismatch_that_names_the_package(sandbox: Sandbox, wheel
 
 
 def test_tampered_wheel_is_a_mismatch(sandbox: Sandbox, wheels: Path) -> None:
-    """The same name and version with other content than when the lock was made does not pass."""
     stack = sandbox(fakes.pin(fakes.wheel(wheels, "torch", "9.1.0", fakes.TORCH)))
     fakes.wheel(wheels, "torch", "9.1.0", {**fakes.TORCH, "torch/evil.py": "print('hello')\n"})
     with pytest.raises(EnvironmentMismatchError, match=r"torch==9\.1\.0"):
@@ -231,7 +218,6 @@ def test_tampered_wheel_is_a_mismatch(sandbox: Sandbox, wheels: Path) -> None:
 
 
 def test_package_that_cannot_be_had_is_refused(sandbox: Sandbox, wheels: Path) -> None:
-    """The lock, uv's own words and exit code 2."""
     path = fakes.wheel(wheels, "absent", "1.0")
     stack = sandbox(fakes.pin(path))
     path.unlink()
@@ -258,7 +244,6 @@ SECOND = '\n[[vendor]]\nname = "triton"\nversion = "3.0+x"\nfile = "https://vend
 def test_vendor_wheels_out_of_reach(
     sandbox: Sandbox, wheels: Path, monkeypatch: pytest.MonkeyPatch, vendor: str, remedy: str
 ) -> None:
-    """The hashed part installs without asking the vendor; the sentence names wheels, source and remedy."""
     monkeypatch.setenv("UV_HTTP_RETRIES", "0")
     monkeypatch.delenv("UV_NO_INDEX")
     monkeypatch.delenv("UV_OFFLINE")
@@ -275,7 +260,6 @@ def test_vendor_wheels_out_of_reach(
 
 
 def test_vendor_wheel_from_the_wheelhouse(sandbox: Sandbox, wheels: Path) -> None:
-    """A wheel that was downloaded by hand is installed by exact version, and its marker is heeded."""
     unhashed = "torch==9.1.0+x\nother==1.0 ; python_full_version < '3'\n"
     stack = sandbox(fakes.pin(fakes.wheel(wheels, "plain", "1.0")) + unhashed, fakes.TINY + BY_HAND)
     fakes.wheel(stack.folder / "wheels", "torch", "9.1.0+x", fakes.TORCH)
@@ -283,7 +267,6 @@ def test_vendor_wheel_from_the_wheelhouse(sandbox: Sandbox, wheels: Path) -> Non
 
 
 def test_index_that_only_hashed_vendor_wheels_need_is_named(sandbox: Sandbox, wheels: Path) -> None:
-    """A complete lock needs the vendor's index; when it does not answer, the sentence says which."""
     vendor = fakes.wheel(wheels, "torch", "9.1.0+x", fakes.TORCH)
     stack = sandbox(fakes.pin(vendor), fakes.TINY + INDEX)
     vendor.unlink()
@@ -292,7 +275,6 @@ def test_index_that_only_hashed_vendor_wheels_need_is_named(sandbox: Sandbox, wh
 
 
 def test_no_interpreter_of_the_version(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One sentence with the versions, the places and two remedies; exit code 3, and uv is never asked."""
     stack = sandbox("", fakes.TINY.replace(f'["{fakes.THIS_PYTHON}"]', '["3.98", "3.99"]'))
     monkeypatch.setattr(environments, "find_uv", never)
     with pytest.raises(StackUnavailableError) as caught:
@@ -308,7 +290,6 @@ def test_no_interpreter_of_the_version(sandbox: Sandbox, monkeypatch: pytest.Mon
 def test_place_that_cannot_be_written_is_refused(
     sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A read-only or full disk is a sentence; a file in the folder's place stands in for both."""
     stack = sandbox("")
     (tmp_path / ".nox").touch()
     with pytest.raises(Refusal, match="cannot be built"):
@@ -316,7 +297,6 @@ def test_place_that_cannot_be_written_is_refused(
 
 
 def test_missing_or_damaged_lock_is_refused(sandbox: Sandbox) -> None:
-    """Nothing is built from a lock that is not whole."""
     stack = sandbox("")
     stack.lock.write_text(stack.lock.read_text(encoding="utf-8") + "torch==1.0\n", encoding="utf-8")
     with pytest.raises(Refusal, match="nox -s lock -- tiny"):

@@ -51,14 +51,12 @@ def pythons(sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_interpreter_that_does_not_run_is_passed_over(
     pythons: stacks.Stack, tmp_path: Path, shim: str, place: str
 ) -> None:
-    """What stands first on PATH and does not run hides neither a later one on PATH nor pyenv's nor uv's."""
     script(tmp_path / "shims" / "python3.98", shim)
     real = script(tmp_path / place, says("3.98"))
     assert environments.find_interpreter(pythons) == real
 
 
 def test_preferred_version_comes_first(pythons: stacks.Stack, tmp_path: Path) -> None:
-    """The stack's first version wins wherever it lies; without it the second one will do."""
     second = script(tmp_path / "shims" / "python3.97", says("3.97"))
     assert environments.find_interpreter(pythons) == second
     first = script(tmp_path / "uv/cpython-3.98.0-linux/bin/python3.98", says("3.98"))
@@ -66,7 +64,6 @@ def test_preferred_version_comes_first(pythons: stacks.Stack, tmp_path: Path) ->
 
 
 def test_uv_that_does_not_run_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A version manager's shim for uv is no uv; our own copy is used, and made only if there is none."""
     script(tmp_path / "shims" / "uv", SHIM)
     own = script(tmp_path / "tools" / "bin" / "uv", "#!/bin/sh\necho uv 1\n")
     monkeypatch.setenv("PATH", f"{tmp_path / 'shims'}:{os.environ['PATH']}")
@@ -76,7 +73,6 @@ def test_uv_that_does_not_run_is_passed_over(tmp_path: Path, monkeypatch: pytest
 
 
 def test_uv_that_cannot_be_installed_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without uv and without the means to get it there is a sentence."""
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(environments, "TOOLS", tmp_path / "tools")
     monkeypatch.setattr(environments.sys, "executable", str(script(tmp_path / "python", SHIM)))

@@ -34,7 +34,6 @@ def offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_it_is_made_once(offline: Path) -> None:
-    """With the checkout on its path; a second call touches nothing; other requirements make it anew."""
     said: list[str] = []
     python = environments.prepare_asv(said.append)
     assert python.exists()
@@ -49,7 +48,6 @@ def test_it_is_made_once(offline: Path) -> None:
 
 
 def test_the_judges_are_made_once_for_all_stacks(offline: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From their group; a second gate starts at once, and another group makes it anew."""
     monkeypatch.setattr(environments, "JUDGES_HOME", offline / "judges")
     said: list[str] = []
     project = offline / "pyproject.toml"
@@ -75,12 +73,10 @@ def test_the_judges_are_made_once_for_all_stacks(offline: Path, monkeypatch: pyt
     ],
 )
 def test_an_index_out_of_reach_is_told_with_the_variables_of_a_mirror(said: str, hinted: bool) -> None:
-    """And a package that is not there is not blamed on the network."""
     assert ("UV_DEFAULT_INDEX" in environments.mirror_hint(said)) is hinted
 
 
 def test_what_cannot_be_had_is_one_sentence(offline: Path) -> None:
-    """And the next call tries again."""
     (offline / "requirements.in").write_text("asv==99.9.9\n", encoding="utf-8")
     for _ in range(2):
         with pytest.raises(Refusal, match="asv's environment cannot be made: .*asv==99.9.9"):
@@ -88,13 +84,11 @@ def test_what_cannot_be_had_is_one_sentence(offline: Path) -> None:
 
 
 def test_asv_is_in_no_stack() -> None:
-    """A tool that only reads results must not decide which packages a stack can have."""
     for name in stacks.names():
         for file in (ROOT / "stacks" / name).glob("*.lock"):
             assert "\nasv==" not in file.read_text(encoding="utf-8"), file
 
 
 def test_asv_is_pinned_exactly() -> None:
-    """What we use of it beyond its documentation is tested against this release."""
     text = environments.REQUIREMENTS.read_text(encoding="utf-8")
     assert "\nasv==0.6.6\n" in text

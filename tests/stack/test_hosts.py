@@ -70,25 +70,21 @@ def xpu(host: Host) -> Host:
 
 
 def test_bare_host_has_only_the_cpu(host: Host) -> None:
-    """No card, no claim: cpu and cpu-ipex are there and `smoke` proves cpu."""
     assert present() == {"cpu", "cpu-ipex"}
     assert hosts.preferred().stack.name == "cpu"
 
 
 def test_every_rehearsal_needs_nothing(host: Host) -> None:
-    """What rehearses a stack runs on a bare host."""
     assert [stack.name for stack in stacks.load_all() if not hosts.inspect(stack.rehearse()).present] == []
 
 
 def test_arc_card_is_recognised(host: Host) -> None:
-    """Render node, driver and a discrete card make both XPU stacks, the native one is preferred."""
     xpu(host).card("0000:03:00.0", "0x8086")
     assert present() == {"cpu", "cpu-ipex", "xpu", "xpu-native"}
     assert hosts.preferred().stack.name == "xpu-native"
 
 
 def test_integrated_gpu_does_not_claim_a_laptop(host: Host) -> None:
-    """The GPU at 0000:00:02.0 is in every Intel laptop; beside a discrete card it does not hurt."""
     xpu(host).card("0000:00:02.0", "0x8086")
     assert present() == {"cpu", "cpu-ipex"}
     assert hosts.preferred().stack.name == "cpu"
@@ -98,14 +94,12 @@ def test_integrated_gpu_does_not_claim_a_laptop(host: Host) -> None:
 
 @pytest.mark.parametrize("kind", ["0x020000", "0x060400", "0x010802", "0x0c0330", ""])
 def test_other_devices_of_the_vendor_are_no_cards(host: Host, kind: str) -> None:
-    """Network cards, bridges, disks and USB controllers of the vendor are not accelerators."""
     xpu(host).card("0000:03:00.0", "0x8086", kind)
     assert "xpu" not in present()
 
 
 @pytest.mark.parametrize("lost", ["/dev/dri/renderD128", "/sys/module/xe/version", "pci"])
 def test_each_requirement_counts(host: Host, lost: str) -> None:
-    """A card without its node, driver or bus entry is not a stack."""
     xpu(host).card("0000:03:00.0", "0x8086")
     shutil.rmtree(host.root / "pci") if lost == "pci" else (host.root / lost.lstrip("/")).unlink()
     if lost.startswith("/sys"):
@@ -114,7 +108,6 @@ def test_each_requirement_counts(host: Host, lost: str) -> None:
 
 
 def test_hygon_card_is_recognised_by_bus_or_tool(host: Host) -> None:
-    """The HIP node and DTK need a Hygon card or its tool besides; an AMD host has neither."""
     host.add("/dev/kfd", "/opt/dtk-25.04")
     assert "dcu" not in present()
     host.card("0000:09:00.0", "0x1002")
@@ -127,7 +120,6 @@ def test_hygon_card_is_recognised_by_bus_or_tool(host: Host) -> None:
 
 
 def test_nvidia_card_is_recognised(host: Host) -> None:
-    """Node and driver make the stack; the control node alone, as in a container without a GPU, does not."""
     host.add("/dev/nvidiactl", "/proc/driver/nvidia/version")
     assert "cuda" not in present()
     host.add("/dev/nvidia0")
@@ -135,7 +127,6 @@ def test_nvidia_card_is_recognised(host: Host) -> None:
 
 
 def test_refusal_names_what_was_looked_for(host: Host) -> None:
-    """The sentence has every place that was looked at, the remedy, and exit code 3."""
     host.add("/dev/dri/renderD128")
     refusal = hosts.inspect(stacks.load("xpu")).refusal()
     said = str(refusal)
@@ -149,7 +140,6 @@ def test_refusal_names_what_was_looked_for(host: Host) -> None:
 
 
 def test_findings_name_their_evidence(host: Host) -> None:
-    """What was seen is said, at most four of many."""
     host.add(*(f"/dev/dri/renderD{128 + n}" for n in range(6))).card("0000:03:00.0", "0x8086")
     node, card, driver = hosts.inspect(stacks.load("xpu")).findings
     assert (node.found, card.found, driver.found) == (True, True, False)
@@ -158,7 +148,6 @@ def test_findings_name_their_evidence(host: Host) -> None:
 
 
 def test_unreadable_bus_entry_is_passed_over(host: Host) -> None:
-    """A device that vanished while it was read, or holds rubbish, is no card and no error."""
     (host.root / "pci" / "0000:03:00.0").mkdir()
     host.card("0000:04:00.0", "0x8086")
     (host.root / "pci" / "0000:04:00.0" / "class").write_bytes(b"\xff\xfe\n")
@@ -166,8 +155,6 @@ def test_unreadable_bus_entry_is_passed_over(host: Host) -> None:
 
 
 def test_checkout_without_the_cpu_stack_is_refused(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where no stack fits, there is a sentence and no traceback."""
-
     def only_xpu() -> Iterable[stacks.Stack]:
         return (stacks.load("xpu"),)
 
@@ -179,7 +166,6 @@ def test_checkout_without_the_cpu_stack_is_refused(host: Host, monkeypatch: pyte
 def test_broken_definition_leaves_no_preferred_stack(
     host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whether the host has a stack that cannot be read is unknown, so `smoke` names the file and stops."""
     fakes.stack(tmp_path / "checkout", "good")
     fakes.stack(tmp_path / "checkout", "bad", "title = 1\n")
     monkeypatch.setattr(hosts, "load_all", lambda: stacks.load_all(tmp_path / "checkout" / "stacks"))
@@ -189,6 +175,5 @@ def test_broken_definition_leaves_no_preferred_stack(
 
 @pytest.mark.parametrize(("here", "verb"), [(True, "smoke"), (False, "rehearse")])
 def test_a_stack_is_proved_as_far_as_the_host_goes(here: bool, verb: str) -> None:
-    """Without its card a smoke run would be refused; a rehearsal stays one."""
     assert hosts.proof(stacks.load("xpu"), here) == f"nox -s xpu-{verb}"
     assert hosts.proof(stacks.load("xpu").rehearse(), here) == "nox -s xpu-rehearse"

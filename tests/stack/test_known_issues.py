@@ -53,7 +53,6 @@ def complaints(found: tuple[KnownIssue, ...], record: Record, partial: bool = Fa
 
 
 def test_a_failure_that_is_known_is_excused_and_keeps_its_words(stack: Stack) -> None:
-    """The verdict is known issue; link, end and the check's own sentence are in the reason."""
     excused = known_issues.excuse(rows(stack), FAILED, made())
     assert excused.verdict is Verdict.KNOWN_ISSUE
     for words in ("foo is wrong", "issues/1", "2999-12-31", "it said: error 2"):
@@ -62,27 +61,23 @@ def test_a_failure_that_is_known_is_excused_and_keeps_its_words(stack: Stack) ->
 
 @pytest.mark.parametrize("verdict", [Verdict.CRASHED, Verdict.HUNG])
 def test_crashes_and_hangs_can_be_known(stack: Stack, verdict: Verdict) -> None:
-    """A kernel that kills the process is an issue like any other."""
     assert known_issues.excuse(rows(stack), replace(FAILED, verdict=verdict), made()).verdict is Verdict.KNOWN_ISSUE
 
 
 @pytest.mark.parametrize("verdict", [Verdict.PASSED, Verdict.SKIPPED, Verdict.INTERRUPTED, Verdict.INCONCLUSIVE])
 def test_nothing_else_is_touched(stack: Stack, verdict: Verdict) -> None:
-    """A row excuses failures, it does not colour passes."""
     check = replace(FAILED, verdict=verdict)
     assert known_issues.excuse(rows(stack), check, made()) is check
 
 
 @pytest.mark.parametrize("torch", ["2.7.1+xpu", "2.9.0", "2.15.0"])
 def test_other_versions_are_not_excused(stack: Stack, torch: str) -> None:
-    """Outside its range a row neither excuses nor complains."""
     found = rows(stack)
     assert known_issues.excuse(found, FAILED, made(torch=torch)) is FAILED
     assert complaints(found, made(torch=torch)) == []
 
 
 def test_the_driver_can_limit_a_row(stack: Stack) -> None:
-    """The driver's version is looked for under all of its names; one that nobody could read is in any range."""
     found = rows(stack, ROW.replace('torch = ">=2.8,<2.9"', 'driver = "<1.7"'))
     old, new = made(), made()
     old.provenance["xpu:0.properties.driver_version"] = "1.6.33578"
@@ -94,13 +89,11 @@ def test_the_driver_can_limit_a_row(stack: Stack) -> None:
 
 
 def test_a_row_that_starts_to_pass_fails_the_run(stack: Stack) -> None:
-    """The sentence names the line to delete and who owns it."""
     (sentence,) = complaints(rows(stack), made(replace(FAILED, verdict=Verdict.PASSED)))
     assert f"passes now: delete the row at {stack.folder}/known_issues.toml:2 (somebody owns it)" in sentence
 
 
 def test_a_row_that_still_holds_says_nothing(stack: Stack) -> None:
-    """One of its checks still fails."""
     record = made(
         replace(FAILED, verdict=Verdict.KNOWN_ISSUE), replace(FAILED, id="operators/sweep::agrees[foo-float16]")
     )
@@ -108,7 +101,6 @@ def test_a_row_that_still_holds_says_nothing(stack: Stack) -> None:
 
 
 def test_an_expired_row_excuses_nothing_and_fails_the_run(stack: Stack) -> None:
-    """The sentence says to renew or delete, and where."""
     found = rows(stack, ROW.replace("2999-12-31", "2026-01-31"))
     assert known_issues.excuse(found, FAILED, made()) is FAILED
     (sentence,) = complaints(found, made(FAILED))
@@ -117,7 +109,6 @@ def test_an_expired_row_excuses_nothing_and_fails_the_run(stack: Stack) -> None:
 
 
 def test_a_row_that_matches_nothing_fails_a_whole_run(stack: Stack) -> None:
-    """A renamed check leaves no dead row; a run of some checks says nothing about it, nor one of other suites."""
     found = rows(stack)
     assert "matches no check" in complaints(found, made())[0]
     assert complaints(found, made(), partial=True) == []
@@ -125,7 +116,6 @@ def test_a_row_that_matches_nothing_fails_a_whole_run(stack: Stack) -> None:
 
 
 def test_rows_about_cards_do_not_hold_in_a_rehearsal(stack: Stack) -> None:
-    """A card's issue is not the CPU's; a row can say that it is of the rehearsal, or of both."""
     rehearsed = replace(stack, rehearsed=True)
     assert rows(stack) and not rows(rehearsed)
     assert rows(rehearsed, ROW + 'where = "rehearsal"\n')
@@ -148,7 +138,6 @@ def test_rows_about_cards_do_not_hold_in_a_rehearsal(stack: Stack) -> None:
     ],
 )
 def test_a_bad_row_is_refused(stack: Stack, change: tuple[str, str], words: str) -> None:
-    """One sentence with file, key and what is allowed."""
     with pytest.raises(Refusal) as refusal:
         rows(stack, ROW.replace(*change))
     assert words in str(refusal.value)
@@ -156,7 +145,6 @@ def test_a_bad_row_is_refused(stack: Stack, change: tuple[str, str], words: str)
 
 @pytest.mark.parametrize("name", stacks.names())
 def test_our_own_rows_load_and_are_of_suites_that_exist(name: str) -> None:
-    """Every row of every stack is readable, linked, not expired, and about a suite of ours."""
     for loaded in (stacks.load(name), stacks.load(name).rehearse()):
         for row in known_issues.load(loaded):
             assert not row.expired, row.place
@@ -164,7 +152,6 @@ def test_our_own_rows_load_and_are_of_suites_that_exist(name: str) -> None:
 
 
 def test_a_fact_of_the_host_can_limit_a_row(stack: Stack) -> None:
-    """A fault of one instruction set is neither excused nor missed on another."""
     found = rows(stack, ROW + 'when = { "cpu.flags" = "*amx_bf16*" }\n')
     with_amx, without = made(), made()
     with_amx.provenance["cpu.flags"] = "avx512f amx_tile amx_bf16"
@@ -176,20 +163,17 @@ def test_a_fact_of_the_host_can_limit_a_row(stack: Stack) -> None:
 
 @pytest.mark.parametrize("text", ["*", "**", "?*", ""])
 def test_a_condition_that_asks_nothing_is_refused(stack: Stack, text: str) -> None:
-    """It would hold on every host, also where nobody knows the fact."""
     with pytest.raises(Refusal, match=r"asks nothing of 'cpu\.flags'"):
         rows(stack, ROW + f'when = {{ "cpu.flags" = "{text}" }}\n')
 
 
 @pytest.mark.parametrize("text", ["[!x]*", "*[!a]", "[0-9]*"])
 def test_a_fact_that_is_not_there_limits_a_row(stack: Stack, text: str) -> None:
-    """Also under a pattern that says what must not be, and where the fact is misspelt."""
     found = rows(stack, ROW + f'when = {{ "cpu.flagz" = "{text}" }}\n')
     assert known_issues.excuse(found, FAILED, made()) is FAILED
 
 
 def test_a_row_excuses_at_most_what_it_says(stack: Stack) -> None:
-    """A pattern that suddenly covers more fails the run."""
     found = rows(stack, ROW.replace("most = 9", "most = 1"))
     known = replace(FAILED, verdict=Verdict.KNOWN_ISSUE)
     assert complaints(found, made(known)) == []
@@ -198,15 +182,12 @@ def test_a_row_excuses_at_most_what_it_says(stack: Stack) -> None:
 
 
 def test_a_fault_of_chance_may_pass(stack: Stack) -> None:
-    """A row that says so is not to be deleted because of one good day."""
     found = rows(stack, ROW + "sometimes = true\n")
     assert complaints(found, made(replace(FAILED, verdict=Verdict.PASSED))) == []
 
 
 @pytest.mark.parametrize("history", [True, False], ids=["with commits", "installed"])
 def test_a_clock_in_the_past_revives_nothing(stack: Stack, monkeypatch: pytest.MonkeyPatch, history: bool) -> None:
-    """The day of the commit is a lower bound; where there is no history, that on which a manifest was written."""
-
     class Early(datetime.date):
         @classmethod
         def today(cls) -> Early:
@@ -235,7 +216,6 @@ def test_a_clock_in_the_past_revives_nothing(stack: Stack, monkeypatch: pytest.M
     ],
 )
 def test_every_row_says_how_many_it_excuses(stack: Stack, change: tuple[str, str], words: str) -> None:
-    """No number, none at all, or many where the row names one: each is refused."""
     with pytest.raises(Refusal) as caught:
         rows(stack, ROW.replace(*change))
     assert words in str(caught.value)
@@ -244,7 +224,6 @@ def test_every_row_says_how_many_it_excuses(stack: Stack, change: tuple[str, str
 def test_rows_are_judged_without_a_run(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Lint asks for existence and day of every row of every stack, whether a run would look at it or not."""
     assert known_issues.main() == 0
     (tmp_path / "xpu").mkdir()
     text = ROW.replace("agrees", "agreed") + ROW.replace("2999-12-31", "2020-01-31")  # the first lasts for ever, too

@@ -41,12 +41,10 @@ MIT = ("Classifier", "License :: OSI Approved :: MIT License")
     ],
 )
 def test_what_a_package_declares(rows: list[tuple[str, str]], found: Licence | None) -> None:
-    """An expression of SPDX, else classifiers, else a short name, made safe to show."""
     assert licences.declared(fields(*rows)) == found
 
 
 def test_environments_are_asked_by_name_and_version(tmp_path: Path) -> None:
-    """Another version of a package says nothing of this one; the first environment that has it counts."""
     for prefix, version, said in (("a", "1.0", "MIT"), ("b", "1.0", "ISC"), ("b", "2.0", "Zlib")):
         folder = tmp_path / prefix / f"lib/python3.10/site-packages/Odd_Name-{version}.dist-info"
         folder.mkdir(parents=True)

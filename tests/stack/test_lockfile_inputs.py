@@ -25,7 +25,6 @@ def copied(folder: Path, name: str, before: str, after: str) -> stacks.Stack:
 
 @pytest.mark.parametrize("name", ALL)
 def test_every_input_has_a_range(name: str) -> None:
-    """No stack asks for whatever is newest, and none for asv, which has an environment of its own."""
     wanted = lockfile.requirements(stacks.load(name).inputs)
     assert all(row.specifier for row in wanted)
     assert [str(row) for row in wanted if row.name.startswith("asv")] == []
@@ -33,7 +32,6 @@ def test_every_input_has_a_range(name: str) -> None:
 
 @pytest.mark.parametrize("name", ALL)
 def test_every_lock_satisfies_its_inputs(name: str) -> None:
-    """Nobody changed a range without re-pinning, in the stack or in its rehearsal."""
     stack = stacks.load(name)
     assert lockfile.stale(stack) == []
     assert lockfile.stale(stack.rehearse()) == []
@@ -41,7 +39,6 @@ def test_every_lock_satisfies_its_inputs(name: str) -> None:
 
 @pytest.mark.parametrize("name", ALL)
 def test_rehearsal_has_the_companions_of_the_stack(name: str) -> None:
-    """What both locks hold, they hold at one version, but for what the substitutes bring."""
     stack = stacks.load(name)
     replaced = {row.name.replace("_", "-") for row in stack.vendor}
     own, rehearsed = lockfile.read(stack.lock).expected(), lockfile.read(stack.rehearse().lock).expected()
@@ -52,7 +49,6 @@ def test_rehearsal_has_the_companions_of_the_stack(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in ALL if stacks.load(name).vendor])
 def test_substitutes_are_the_upstream_of_the_vendor_wheels(name: str) -> None:
-    """A rehearsal runs the release of torch that the vendor built from."""
     stack = stacks.load(name)
     own = lockfile.read(stack.lock).expected()
     for package in ("torch", "torchvision"):
@@ -60,7 +56,6 @@ def test_substitutes_are_the_upstream_of_the_vendor_wheels(name: str) -> None:
 
 
 def test_lock_that_fell_behind_is_said_for_each_python(tmp_path: Path) -> None:
-    """A range that moved away from the pin is named with both."""
     stack = copied(tmp_path, "cpu", "torch>=2.15,<2.16", "torch>=3")
     sentences = lockfile.stale(stack)
     assert len(sentences) == len(stack.pythons)
@@ -68,7 +63,6 @@ def test_lock_that_fell_behind_is_said_for_each_python(tmp_path: Path) -> None:
 
 
 def test_new_input_is_missed_where_its_marker_holds(tmp_path: Path) -> None:
-    """A package that was added and not pinned is named, but only for the Pythons that need it."""
     stack = copied(tmp_path, "cpu", "numpy>=2,<3", 'numpy>=2,<3\nnew>=1; python_version > "3.12"')
     assert [sentence.partition(": ")[2] for sentence in lockfile.stale(stack)] == ["does not pin new for Python 3.13"]
 
@@ -85,7 +79,6 @@ def test_new_input_is_missed_where_its_marker_holds(tmp_path: Path) -> None:
     ],
 )
 def test_line_that_is_no_range_is_refused(tmp_path: Path, line: str, why: str) -> None:
-    """Bare names, addresses and options are refused with the line's number."""
     path = tmp_path / "requirements.in"
     path.write_text(f"# a comment\n{line}\n", encoding="utf-8")
     with pytest.raises(Refusal) as caught:
@@ -94,26 +87,22 @@ def test_line_that_is_no_range_is_refused(tmp_path: Path, line: str, why: str) -
 
 
 def test_comments_and_blank_lines_are_no_requirements(tmp_path: Path) -> None:
-    """A comment may stand on its own line or behind a requirement."""
     path = tmp_path / "requirements.in"
     path.write_text("# why\n\nnumpy>=2,<3  # why\n", encoding="utf-8")
     assert [str(row) for row in lockfile.requirements(path)] == ["numpy<3,>=2"]
 
 
 def test_missing_inputs_are_refused(tmp_path: Path) -> None:
-    """A stack without inputs cannot be locked."""
     with pytest.raises(Refusal, match="every stack needs one"):
         lockfile.requirements(tmp_path / "requirements.in")
 
 
 def test_overrides_are_optional(tmp_path: Path) -> None:
-    """A stack without the file overrides nothing."""
     assert lockfile.overrides(replace(stacks.load("cpu"), folder=tmp_path)) == []
 
 
 @pytest.mark.parametrize("name", ALL)
 def test_no_lock_holds_what_the_overrides_leave_out(name: str) -> None:
-    """One build of OpenCV that loads without a desktop, and no package whose name changed hands."""
     stack = stacks.load(name)
     for lock in (lockfile.read(stack.lock), lockfile.read(stack.rehearse().lock)):
         assert lock.expected().keys() & {"opencv-python", "opencv-python-headless"} == {"opencv-python-headless"}

@@ -55,7 +55,6 @@ def refusal(path: Path) -> str:
 
 
 def test_pin_says_name_version_marker_and_hashes(tmp_path: Path) -> None:
-    """Each pin carries everything that its lines say."""
     torch, numpy, _, thing = lockfile.read(written(tmp_path)).pins
     assert (torch.requirement, torch.hashes, torch.unhashed) == ("torch==2.8.0+xpu", (), True)
     assert (numpy.version, numpy.marker, numpy.hashes) == ("2.2.6", "python_full_version < '3.12'", (A, B))
@@ -67,13 +66,11 @@ def test_pin_says_name_version_marker_and_hashes(tmp_path: Path) -> None:
 
 
 def test_digest_is_that_of_the_file(tmp_path: Path) -> None:
-    """What provenance records can be checked with sha256sum."""
     path = written(tmp_path)
     assert lockfile.read(path).digest == hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def test_expected_versions_follow_the_interpreter(tmp_path: Path) -> None:
-    """Markers decide which of two pins of one package counts."""
     lock = lockfile.read(written(tmp_path))
     assert lock.expected(OLD)["numpy"] == "2.2.6"
     assert lock.expected(NEW) == {"torch": "2.8.0+xpu", "numpy": "2.5.5", "thing-x": "1.0+das.opt2"}
@@ -81,14 +78,12 @@ def test_expected_versions_follow_the_interpreter(tmp_path: Path) -> None:
 
 
 def test_two_versions_for_one_interpreter_are_refused(tmp_path: Path) -> None:
-    """A lock that cannot be satisfied is not half believed."""
     body = BODY.replace("python_full_version < '3.12'", "python_full_version < '3.14'")
     with pytest.raises(Refusal, match=r"numpy to 2\.2\.6 and to 2\.5\.5 for one interpreter"):
         lockfile.read(written(tmp_path, body)).expected(NEW)
 
 
 def test_split_keeps_hashed_and_unhashed_apart(tmp_path: Path) -> None:
-    """What is installed with `--require-hashes` holds no pin without a hash, and nothing gets lost."""
     lock = lockfile.read(written(tmp_path))
     assert lock.vendor_text() == "torch==2.8.0+xpu\n"
     assert "torch" not in lock.hashed_text().replace("# via torch", "")
@@ -97,14 +92,12 @@ def test_split_keeps_hashed_and_unhashed_apart(tmp_path: Path) -> None:
 
 
 def test_rehearsal_is_told_from_the_stack(tmp_path: Path) -> None:
-    """The header says which of the two a lock is."""
     assert not lockfile.read(written(tmp_path)).rehearsal
     assert lockfile.read(written(tmp_path, kind="rehearsal")).rehearsal
 
 
 @pytest.mark.parametrize("kept", range(1, len(BODY.splitlines())))
 def test_truncation_is_noticed_wherever_it_happens(tmp_path: Path, kept: int) -> None:
-    """A copy that stopped at any line is refused, also where the rest would parse."""
     path = written(tmp_path)
     text = path.read_text(encoding="utf-8")
     body = "".join(BODY.splitlines(keepends=True)[:kept])
@@ -113,7 +106,6 @@ def test_truncation_is_noticed_wherever_it_happens(tmp_path: Path, kept: int) ->
 
 
 def test_missing_hash_line_is_named_by_its_number(tmp_path: Path) -> None:
-    """The line after a continuation must be a hash."""
     assert ":12: should be a hash" in refusal(
         written(tmp_path, BODY.replace(f"    --hash={B}\n    # via", "    # via"))
     )
@@ -123,7 +115,6 @@ def test_missing_hash_line_is_named_by_its_number(tmp_path: Path) -> None:
     ("before", "after"), [("2.2.6", "2.2.7"), ("b" * 64, "c" * 64), ("https://vendor", "https://else")]
 )
 def test_edit_by_hand_is_refused(tmp_path: Path, before: str, after: str) -> None:
-    """A version, a hash or a source changed by hand does not reach an environment."""
     path = written(tmp_path)
     path.write_text(path.read_text(encoding="utf-8").replace(before, after), encoding="utf-8")
     assert "changed after it was made" in refusal(path)
@@ -142,7 +133,6 @@ def test_edit_by_hand_is_refused(tmp_path: Path, before: str, after: str) -> Non
     ],
 )
 def test_line_that_is_no_pin_is_named(tmp_path: Path, line: str, why: str) -> None:
-    """The refusal has the line's number and what stands there; addresses and options are no pins either."""
     assert f":8: {why}" in refusal(written(tmp_path, f"{line}\n{BODY}"))
 
 
@@ -156,12 +146,10 @@ def test_line_that_is_no_pin_is_named(tmp_path: Path, line: str, why: str) -> No
     ],
 )
 def test_header_that_disagrees_is_refused(tmp_path: Path, header: dict[str, str], why: str) -> None:
-    """The count of unhashed wheels that people read is the count of unhashed pins."""
     assert why in refusal(written(tmp_path, **header))
 
 
 def test_file_of_another_kind_is_refused(tmp_path: Path) -> None:
-    """Plain output of uv, an empty file, a binary file and no file at all each get their own sentence."""
     path = written(tmp_path)
     path.write_text(BODY, encoding="utf-8")
     assert "has no 'stack' in its header" in refusal(path)
@@ -175,7 +163,6 @@ def test_file_of_another_kind_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", EVERY_LOCK, ids=LOCK_NAMES)
 def test_every_lock_is_whole_and_names_its_command(path: Path) -> None:
-    """Each committed lock reads, belongs to its folder, and says how it is made again."""
     lock = lockfile.read(path)
     assert lock.header["stack"] == path.parent.name
     assert lock.rehearsal == (path.name == "rehearsal.lock")
@@ -184,7 +171,6 @@ def test_every_lock_is_whole_and_names_its_command(path: Path) -> None:
 
 @pytest.mark.parametrize("path", EVERY_LOCK, ids=LOCK_NAMES)
 def test_every_lock_names_no_download_address(path: Path) -> None:
-    """The only addresses are where vendors' wheels come from, in comments, as stack.toml has them."""
     stack = stacks.load(path.parent.name)
     sources = {row.index or row.file for row in stack.vendor}
     for line in path.read_text(encoding="utf-8").splitlines():
@@ -194,14 +180,12 @@ def test_every_lock_names_no_download_address(path: Path) -> None:
 
 @pytest.mark.parametrize("path", EVERY_LOCK, ids=LOCK_NAMES)
 def test_only_vendor_wheels_may_lack_a_hash(path: Path) -> None:
-    """A rehearsal and a stack without vendor wheels are hashed to the last file."""
     lock, stack = lockfile.read(path), stacks.load(path.parent.name)
     pins = set() if lock.rehearsal else {lockfile.canonicalize_name(row.name) for row in stack.vendor}
     assert {pin.name for pin in lock.unhashed} <= pins
 
 
 def test_every_stack_has_its_locks() -> None:
-    """A stack has a lock, and one for its rehearsal where substitutes make that another environment."""
     wanted = {stack.folder / "requirements.lock" for stack in stacks.load_all()}
     wanted |= {stack.rehearse().lock for stack in stacks.load_all()}
     assert set(EVERY_LOCK) == wanted

@@ -37,12 +37,10 @@ SUITES = ("rng", "serialisation")
 
 
 def test_what_was_counted_is_what_is_expected(cpu: Stack) -> None:
-    """A run of the very checks that were counted has nothing to say."""
     assert not said(of([*SEEDS, *STATES]), Selection([*SEEDS, *STATES], ended([*SEEDS, *STATES]), SUITES), cpu)
 
 
 def test_a_file_that_vanishes_is_named_with_both_numbers(cpu: Stack) -> None:
-    """Renamed away, it is told although the rest of its suite is all there."""
     wrong = said(of([*SEEDS, *STATES]), Selection(SEEDS, ended(SEEDS), SUITES), cpu)
     assert wrong.keys() == {"serialisation/state"}
     assert (
@@ -53,25 +51,21 @@ def test_a_file_that_vanishes_is_named_with_both_numbers(cpu: Stack) -> None:
 
 @pytest.mark.parametrize("change", [SEEDS[1:], (*SEEDS, "rng/rng::seed[more]")], ids=["one fewer", "one more"])
 def test_one_check_is_enough(cpu: Stack, change: tuple[str, ...]) -> None:
-    """In the environment of the lock the number is exact: 99 of 100 is not 100."""
     wrong = said(of(SEEDS), Selection(change, ended(change), SUITES), cpu)
     assert f"{len(change)} checks of rng/rng were collected, stacks/cpu/expected.toml has 100" in wrong["rng/rng"]
 
 
 def test_a_renamed_check_is_seen_although_the_number_is_the_same(cpu: Stack) -> None:
-    """The digest of the names changes with any of them."""
     renamed = (*SEEDS[1:], "rng/rng::sown[0]")
     assert "under other names" in said(of(SEEDS), Selection(renamed, ended(renamed), SUITES), cpu)["rng/rng"]
 
 
 def test_a_file_that_nobody_counts_on_is_told(cpu: Stack) -> None:
-    """Without a row, its checks could vanish unseen tomorrow."""
     wrong = said(of(SEEDS), Selection([*SEEDS, *STATES], ended([*SEEDS, *STATES]), SUITES), cpu)
     assert "no row for serialisation/state" in wrong["serialisation/state"]
 
 
 def test_what_is_skipped_beyond_its_rows_is_told(cpu: Stack) -> None:
-    """Each check that is not executed was counted by reason; one more is one too few."""
     rule = "data/capabilities.toml, safetensors: needs safetensors>=99"
     checks = [*ended(STATES[:1]), *ended(STATES[1:], Verdict.SKIPPED, rule)]
     wrong = said(of(STATES), Selection(STATES, checks, SUITES), cpu)["serialisation/state"]
@@ -82,7 +76,6 @@ def test_what_is_skipped_beyond_its_rows_is_told(cpu: Stack) -> None:
 
 @pytest.mark.parametrize("rule", ["enough-memory", "a-card-each"])
 def test_hosts_differ_in_memory_and_cards(cpu: Stack, rule: str) -> None:
-    """A rule that says so of itself is no complaint, and is not counted on either."""
     checks = [
         *ended(STATES[:1]),
         *ended(STATES[1:], Verdict.SKIPPED, f"data/capabilities.toml, {rule}: less than needed"),
@@ -92,7 +85,6 @@ def test_hosts_differ_in_memory_and_cards(cpu: Stack, rule: str) -> None:
 
 
 def test_another_torch_has_98_per_cent(cpu: Stack) -> None:
-    """Outside the environment of the lock two of a hundred checks may be others, and not three; of two, none."""
     other = Selection(SEEDS[2:], ended(SEEDS[2:]), SUITES, exact=False)
     assert not said(of(SEEDS), other, cpu)
     fewer = replace(other, collected=SEEDS[3:])
@@ -101,13 +93,11 @@ def test_another_torch_has_98_per_cent(cpu: Stack) -> None:
 
 
 def test_a_bound_is_98_per_cent_of_what_was_counted() -> None:
-    """Where nobody had the card, the row says why it is a bound, and the bound is never lower."""
     assert of(SEEDS, because="no card").files["rng/rng"].executed == 98
     assert of(STATES, because="no card").files["serialisation/state"].executed == 2
 
 
 def test_versions_that_nobody_counted_may_be_too_old(cpu: Stack) -> None:
-    """Where a row is a bound, a rule about versions explains what is left out; where it was counted, it does not."""
     rule = "data/capabilities.toml, fully-shard: needs torch>=2.6, 2.4.1 is installed: FSDP2 is public from there"
     checks = [*ended(STATES[:1]), *ended(STATES[1:], Verdict.SKIPPED, rule)]
     assert not said(of(STATES, because="no card"), Selection(STATES, checks, SUITES), cpu)
@@ -122,7 +112,6 @@ def test_versions_that_nobody_counted_may_be_too_old(cpu: Stack) -> None:
 
 
 def test_suites_that_were_not_asked_for_are_left_alone(cpu: Stack) -> None:
-    """A run of one suite says nothing of another."""
     assert not said(of([*SEEDS, *STATES]), Selection(SEEDS, ended(SEEDS), ("rng",)), cpu)
 
 
@@ -138,12 +127,10 @@ def test_suites_that_were_not_asked_for_are_left_alone(cpu: Stack) -> None:
     ],
 )
 def test_each_reason_has_a_word(verdict: Verdict, reason: str, word: str) -> None:
-    """What a manifest counts is the rule that the reason names."""
     assert word == manifest.why_not(Check("a/b::c", verdict, reason, 0.0))
 
 
 def test_what_is_written_is_read_again(cpu: Stack, tmp_path: Path) -> None:
-    """The file holds the rows, and nothing is lost on the way."""
     (tmp_path / "cpu").mkdir()
     mine = replace(cpu, folder=tmp_path / "cpu")
     rows = manifest.rows_of([*SEEDS, *STATES], {SEEDS[0]: "not applicable"}, 'no "card"')
@@ -153,7 +140,6 @@ def test_what_is_written_is_read_again(cpu: Stack, tmp_path: Path) -> None:
 
 
 def test_a_suite_that_is_gone_is_refused(cpu: Stack, tmp_path: Path) -> None:
-    """Rows of a suite that no longer exists mean that all its files were renamed away."""
     mine = replace(cpu, folder=tmp_path)
     manifest.write(tmp_path / "expected.toml", {"nosuch/file": FileRow(1, "0" * 16)}, mine)
     with pytest.raises(Refusal, match="is of the suite 'nosuch', which does not exist"):
@@ -162,7 +148,6 @@ def test_a_suite_that_is_gone_is_refused(cpu: Stack, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", stacks.names())
 def test_every_stack_has_a_manifest_of_every_file(name: str) -> None:
-    """No suite passes by being forgotten: each of its files has a row."""
     found = manifest.load(stacks.load(name))
     assert found is not None
     files = {

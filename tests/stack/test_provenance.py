@@ -15,14 +15,12 @@ from stackproof.stack.stacks import Driver
 
 
 def test_facts_are_flat_and_fit_a_record() -> None:
-    """Every fact is a number, a word or a truth value."""
     facts = {**provenance.host_facts(stacks.load("cpu")), **torch_facts(stacks.load("cpu"))}
     assert all(isinstance(value, (int, float, str, bool)) for value in facts.values())
     json.dumps(facts)
 
 
 def test_only_variables_that_change_a_stack_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A secret in the environment does not reach a record."""
     monkeypatch.setenv("NCCL_PROTO", "simple")
     monkeypatch.setenv("MY_TOKEN", "secret")
     facts = provenance.host_facts(stacks.load("cpu"))
@@ -31,7 +29,6 @@ def test_only_variables_that_change_a_stack_are_kept(monkeypatch: pytest.MonkeyP
 
 
 def test_what_changes_results_is_a_fact_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The variable is among the settings, and named as one that changes results; without any there is no such fact."""
     monkeypatch.setenv("NVIDIA_TF32_OVERRIDE", "0")
     facts = provenance.host_facts(stacks.load("cpu"))
     assert (facts["env.NVIDIA_TF32_OVERRIDE"], facts["changes results"]) == ("0", "NVIDIA_TF32_OVERRIDE=0")
@@ -40,7 +37,6 @@ def test_what_changes_results_is_a_fact_of_its_own(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_default_of_the_stack_is_told_from_the_users_setting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the stack sets where the user did not is labelled."""
     monkeypatch.delenv("CCL_ATL_TRANSPORT", raising=False)
     assert provenance.host_facts(stacks.load("xpu"))["env.CCL_ATL_TRANSPORT (default of the stack)"] == "ofi"
     monkeypatch.setenv("CCL_ATL_TRANSPORT", "mpi")
@@ -50,13 +46,11 @@ def test_a_default_of_the_stack_is_told_from_the_users_setting(monkeypatch: pyte
 
 
 def test_a_rehearsal_says_what_it_was_verified_on() -> None:
-    """Hardware and the device that ran are two facts."""
     facts = provenance.host_facts(stacks.load("xpu").rehearse())
     assert (True, "xpu", "cpu") == (facts["rehearsed"], facts["hardware"], facts["verified on"])
 
 
 def test_the_driver_is_read_from_files_and_tool(tmp_path: Path) -> None:
-    """Each place that tells the driver's version is a fact of its own; absent ones are not facts."""
     version = tmp_path / "version"
     version.write_text("NVRM version: 580.1\nmore\n")
     stack = replace(stacks.load("cuda"), driver=Driver((str(version), "/nonexistent"), ("echo", "580.1, L40S")))
@@ -67,6 +61,5 @@ def test_the_driver_is_read_from_files_and_tool(tmp_path: Path) -> None:
 
 
 def test_an_unpinned_environment_is_said() -> None:
-    """No lock digest is invented for somebody else's environment."""
     facts = provenance.proof_facts(Proof(False, "", (), 12, "2.11.0", {"cuda": "13.0"}))
     assert (False, "unpinned", "13.0") == (facts["pinned"], facts["lock"], facts["torch.version.cuda"])

@@ -156,7 +156,6 @@ BY_HAND = 'file = "https://vendor.example/thing-1.0+xpu-py3-none-any.whl"'
 def test_out_of_reach_is_pinned_without_a_hash_and_the_rest_is_whole(
     tmp_path: Path, indexes: Indexes, uv: Path
 ) -> None:
-    """A dead index costs the vendor's hash only: what its wheel declares is resolved and hashed."""
     lock = made(stack_of(tmp_path, DEAD), uv)
     assert {pin.requirement: pin.unhashed for pin in lock.pins} == {
         "dep==1.1": False,
@@ -172,7 +171,6 @@ def test_out_of_reach_is_pinned_without_a_hash_and_the_rest_is_whole(
 
 
 def test_index_that_answers_gives_hashes_and_the_true_requirements(tmp_path: Path, indexes: Indexes, uv: Path) -> None:
-    """Where the wheel itself answers, stack.toml's `requires` does not count; nothing else is asked there."""
     indexes.add("vendor", "thing", "1.0+xpu", "other")
     indexes.add("vendor", "tool", "1.9")
     indexes.add("public", "other", "3.0")
@@ -183,7 +181,6 @@ def test_index_that_answers_gives_hashes_and_the_true_requirements(tmp_path: Pat
 
 
 def test_index_without_the_wheel_is_out_of_reach(tmp_path: Path, indexes: Indexes, uv: Path) -> None:
-    """An index that answers and has another version does not change the pin."""
     indexes.add("vendor", "thing", "1.1+xpu")
     lock = made(stack_of(tmp_path, f'index = "{indexes.url("vendor")}"'), uv)
     assert [pin.requirement for pin in lock.unhashed] == ["thing==1.0+xpu"]
@@ -192,7 +189,6 @@ def test_index_without_the_wheel_is_out_of_reach(tmp_path: Path, indexes: Indexe
 def test_index_that_hangs_costs_little(
     tmp_path: Path, indexes: Indexes, uv: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A server that accepts and never answers ends as out of reach, not as a hang."""
     monkeypatch.setattr(relock, "PROBE_SECONDS", 0.5)
     with socket.create_server(("127.0.0.1", 0)) as mute:
         source = f'index = "http://127.0.0.1:{mute.getsockname()[1]}/"'
@@ -200,7 +196,6 @@ def test_index_that_hangs_costs_little(
 
 
 def test_completing_the_hashes_changes_no_version(tmp_path: Path, indexes: Indexes, uv: Path) -> None:
-    """Newer releases appear before a machine reaches the vendor; the pins stay until `upgrade`."""
     first = made(stack_of(tmp_path, f'index = "{indexes.url("vendor")}"'), uv)
     indexes.add("vendor", "thing", "1.0+xpu", "dep>=1")
     indexes.add("public", "dep", "1.2")
@@ -213,7 +208,6 @@ def test_completing_the_hashes_changes_no_version(tmp_path: Path, indexes: Index
 
 
 def test_same_inputs_give_the_same_bytes(tmp_path: Path, indexes: Indexes, uv: Path) -> None:
-    """Making a lock again is no change, with the old one there or not."""
     stack = stack_of(tmp_path, DEAD)
     first = made(stack, uv)
     assert made(stack, uv).digest == first.digest
@@ -222,7 +216,6 @@ def test_same_inputs_give_the_same_bytes(tmp_path: Path, indexes: Indexes, uv: P
 
 
 def test_wheel_put_there_by_hand_is_hashed_as_a_path(tmp_path: Path, indexes: Indexes, uv: Path) -> None:
-    """Without an index the wheelhouse completes the lock; before that the header says what to download."""
     stack = stack_of(tmp_path, BY_HAND)
     assert len(made(stack, uv).unhashed) == 1
     text = stack.lock.read_text(encoding="utf-8")
@@ -238,7 +231,6 @@ def test_wheel_put_there_by_hand_is_hashed_as_a_path(tmp_path: Path, indexes: In
 
 
 def test_wheelhouse_lock_installs_with_hashes_after_a_move(tmp_path: Path, indexes: Indexes, uv: Path) -> None:
-    """The tree may be moved; a wheel that was swapped afterwards is not installed."""
     stack = stack_of(tmp_path / "before", BY_HAND)
     (stack.folder / "wheels").mkdir()
     wheel(stack.folder / "wheels", "thing", "1.0+xpu", "dep>=1")
@@ -263,7 +255,6 @@ def synced(uv: Path, folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_stray_wheel_is_said_and_not_used(tmp_path: Path, indexes: Indexes, uv: Path) -> None:
-    """A download of another version must not look as if it had been taken."""
     stack = stack_of(tmp_path, BY_HAND)
     (stack.folder / "wheels").mkdir()
     stray = wheel(stack.folder / "wheels", "thing", "1.1+xpu")
@@ -274,7 +265,6 @@ def test_stray_wheel_is_said_and_not_used(tmp_path: Path, indexes: Indexes, uv: 
 
 
 def test_two_wheels_of_one_package_and_a_nameless_one_are_refused(tmp_path: Path, uv: Path) -> None:
-    """Which wheel is meant is the user's to say."""
     stack = stack_of(tmp_path, BY_HAND)
     (stack.folder / "wheels").mkdir()
     made_by_hand = wheel(stack.folder / "wheels", "thing", "1.0+xpu")
@@ -287,7 +277,6 @@ def test_two_wheels_of_one_package_and_a_nameless_one_are_refused(tmp_path: Path
 
 
 def test_rehearsal_takes_substitutes_and_the_same_companions(tmp_path: Path, indexes: Indexes, uv: Path) -> None:
-    """What the vendor's wheel holds down is as old in the rehearsal, and all of it is hashed."""
     indexes.add("public", "thing", "1.0", "dep")
     stack = stack_of(tmp_path, DEAD, substitutes='"thing==1.0"')
     stack = replace(stack, vendor=(replace(stack.vendor[0], requires=("dep==1.0",)),))
@@ -303,7 +292,6 @@ def test_rehearsal_takes_substitutes_and_the_same_companions(tmp_path: Path, ind
 
 
 def test_one_lock_serves_every_python_of_the_stack(tmp_path: Path, indexes: Indexes, uv: Path) -> None:
-    """Several versions give one lock with markers, resolved from the lowest, in whatever order."""
     inputs = 'thing==1.0+xpu\ndep==1.0; python_version < "3.11"\ndep==1.1; python_version >= "3.11"\n'
     stack = stack_of(tmp_path, DEAD, inputs, pythons='"3.12", "3.10"')
     lock = made(stack, uv)
@@ -313,7 +301,6 @@ def test_one_lock_serves_every_python_of_the_stack(tmp_path: Path, indexes: Inde
 
 
 def test_override_leaves_a_requirement_out(tmp_path: Path, indexes: Indexes, uv: Path) -> None:
-    """What a wheel asks for and must not get is said in `overrides.in`, for stand-in and real wheel alike."""
     stack = stack_of(tmp_path, DEAD)
     text = '# why\ndep>=1; python_version < "3"\n'
     (stack.folder / "overrides.in").write_text(text, encoding="utf-8")
@@ -331,7 +318,6 @@ def test_override_leaves_a_requirement_out(tmp_path: Path, indexes: Indexes, uv:
 def test_failure_is_one_sentence_and_the_old_lock_survives(
     tmp_path: Path, indexes: Indexes, uv: Path, inputs: str, why: str
 ) -> None:
-    """Whatever goes wrong, the lock that was there is there, and nothing else is left behind."""
     stack = stack_of(tmp_path, DEAD)
     made(stack, uv)
     before = {path: path.read_bytes() for path in stack.folder.iterdir()}
@@ -343,7 +329,6 @@ def test_failure_is_one_sentence_and_the_old_lock_survives(
 
 
 def test_missing_uv_and_unwritable_lock_are_sentences(tmp_path: Path, indexes: Indexes, uv: Path) -> None:
-    """No traceback for a tool that is not there, nor for a place that cannot be written."""
     stack = stack_of(tmp_path, BY_HAND)
     with pytest.raises(Refusal, match=r"cannot be started .*; install uv"):
         relock.lock(stack, tmp_path / "no-uv", say=nothing)
@@ -353,7 +338,6 @@ def test_missing_uv_and_unwritable_lock_are_sentences(tmp_path: Path, indexes: I
 
 
 def test_damaged_lock_is_made_anew(tmp_path: Path, indexes: Indexes, uv: Path) -> None:
-    """The remedy that a refusal names works: a broken lock does not stop the command that mends it."""
     stack = stack_of(tmp_path, DEAD)
     good = made(stack, uv)
     stack.lock.write_text("<<<<<<< HEAD\n", encoding="utf-8")

@@ -24,7 +24,6 @@ torch==2.4.1 \\
 
 
 def test_wheel_declares_what_the_definition_says(tmp_path: Path) -> None:
-    """The name is written as wheels are named, and the requirements are those of stack.toml."""
     folder = relock.make([ROW], tmp_path / "standins")
     with zipfile.ZipFile(folder / "Some_Thing-1.0+das.opt2-py3-none-any.whl") as wheel:
         text = wheel.read("Some_Thing-1.0+das.opt2.dist-info/METADATA").decode()
@@ -34,13 +33,11 @@ def test_wheel_declares_what_the_definition_says(tmp_path: Path) -> None:
 
 
 def test_equal_rows_make_equal_bytes(tmp_path: Path) -> None:
-    """A resolver's cache sees one wheel, whenever it was generated."""
     first, second = (next(relock.make([ROW], tmp_path / name).iterdir()) for name in "ab")
     assert first.read_bytes() == second.read_bytes()
 
 
 def test_hash_of_a_stand_in_is_replaced_by_the_source() -> None:
-    """Marker and reason stay; the other packages keep their hashes; no line is left dangling."""
     text = relock.without_hashes(BODY, [ROW])
     assert text.splitlines()[3:6] == [
         "some-thing==1.0+das.opt2 ; python_version < '3.12'",
@@ -51,6 +48,5 @@ def test_hash_of_a_stand_in_is_replaced_by_the_source() -> None:
 
 
 def test_without_stand_ins_nothing_changes() -> None:
-    """The body of a stack that is wholly on the index is uv's own text."""
     assert relock.without_hashes(BODY, []) == BODY
     assert relock.count(BODY) == 3

@@ -34,7 +34,6 @@ def properties(part: dict[str, Any]) -> dict[str, str]:
 
 
 def test_every_pin_is_a_component(made: dict[str, Any]) -> None:
-    """By name, version and address; a vendor's wheel names its index; each is named by the stack, and none twice."""
     parts = {part["name"]: part for part in made["components"]}
     assert parts["torch"]["purl"] == "pkg:pypi/torch@9.1.0%2Bv1?repository_url=https%3A%2F%2Fwheels.example%2Fx%20u"
     assert (parts["numpy"]["purl"], parts["numpy"]["version"]) == ("pkg:pypi/numpy@1.26.4", "1.26.4")
@@ -45,7 +44,6 @@ def test_every_pin_is_a_component(made: dict[str, Any]) -> None:
 
 
 def test_digests_licences_and_what_is_not_known(made: dict[str, Any]) -> None:
-    """Digests are of the release's files; a licence is an expression or names; its absence is said, and so is that of a hash."""
     parts = {part["name"]: part for part in made["components"]}
     (reference,) = parts["numpy"]["externalReferences"]
     assert [row["content"] for row in reference["hashes"]] == ["a" * 64, "b" * 64]
@@ -57,7 +55,6 @@ def test_digests_licences_and_what_is_not_known(made: dict[str, Any]) -> None:
 
 
 def test_the_lock_is_named(made: dict[str, Any], tmp_path: Path) -> None:
-    """The digest of its file and its header; one lock has one serial number, and another has another."""
     stack = stacks.load("tiny", tmp_path / "stacks")
     lock = lockfile.read(stack.lock)
     told = properties(made["metadata"]["component"])
@@ -68,7 +65,6 @@ def test_the_lock_is_named(made: dict[str, Any], tmp_path: Path) -> None:
 
 
 def test_packages_by_licence(made: dict[str, Any], tmp_path: Path) -> None:
-    """What nobody knows comes last."""
     lock = lockfile.read(stacks.load("tiny", tmp_path / "stacks").lock)
     found = sbom.summary(lock, KNOWN)
     assert found == {"BSD-3-Clause": ["numpy"], "MIT License / Other": ["tomli"], "unknown": ["torch"]}
@@ -76,7 +72,6 @@ def test_packages_by_licence(made: dict[str, Any], tmp_path: Path) -> None:
 
 
 def test_of_two_versions_the_installed_one_speaks(tmp_path: Path) -> None:
-    """A lock for several Pythons has versions that no environment of one Python can hold."""
     folder = fakes.stack(tmp_path)
     other = PINNED.replace("1.26.4", "2.2.6 ; python_version < '3.11'")
     fakes.lock(folder, LOCK.replace("numpy==1.26.4", "numpy==1.26.4 ; python_version >= '3.11'") + other)

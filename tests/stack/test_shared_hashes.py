@@ -45,7 +45,6 @@ def proved(path: Path, store: Path, reader: Reader) -> str:
 
 
 def test_what_one_environment_read_the_next_need_not(linked: tuple[Path, Path], tmp_path: Path) -> None:
-    """The second link is not read, and has the same hash."""
     reader, store = Reader(), tmp_path / NAME
     assert proved(linked[0], store, reader) == proved(linked[1], store, reader)
     assert reader.asked == 1
@@ -53,7 +52,6 @@ def test_what_one_environment_read_the_next_need_not(linked: tuple[Path, Path], 
 
 
 def test_a_file_of_one_link_is_not_kept(tmp_path: Path) -> None:
-    """No other environment holds it."""
     alone, store = tmp_path / "alone.py", tmp_path / NAME
     alone.write_text("x", encoding="utf-8")
     proved(alone, store, Reader())
@@ -61,7 +59,6 @@ def test_a_file_of_one_link_is_not_kept(tmp_path: Path) -> None:
 
 
 def test_an_edit_with_its_old_date_is_read_again(linked: tuple[Path, Path], tmp_path: Path) -> None:
-    """Of the same size, through the other link, with the time put back: the inode's own time tells."""
     reader, store = Reader(), tmp_path / NAME
     before = proved(linked[0], store, reader)
     old = linked[0].stat()
@@ -74,7 +71,6 @@ def test_an_edit_with_its_old_date_is_read_again(linked: tuple[Path, Path], tmp_
 
 @pytest.mark.parametrize("mode", [0o620, 0o602, 0o666])
 def test_a_store_that_others_may_write_is_not_believed(linked: tuple[Path, Path], tmp_path: Path, mode: int) -> None:
-    """Nor added to in a way that makes it believed."""
     reader, store = Reader(), tmp_path / NAME
     proved(linked[0], store, reader)
     store.chmod(mode)
@@ -83,7 +79,6 @@ def test_a_store_that_others_may_write_is_not_believed(linked: tuple[Path, Path]
 
 
 def test_a_folder_that_others_may_write_holds_no_store(linked: tuple[Path, Path], tmp_path: Path) -> None:
-    """Who may write to the folder may put another file there."""
     place = tmp_path / "open"
     place.mkdir()
     place.chmod(0o777)
@@ -95,7 +90,6 @@ def test_a_folder_that_others_may_write_holds_no_store(linked: tuple[Path, Path]
 
 
 def test_a_link_is_no_store(linked: tuple[Path, Path], tmp_path: Path) -> None:
-    """What it names may be anybody's."""
     reader, store = Reader(), tmp_path / NAME
     proved(linked[0], store, reader)
     store.rename(tmp_path / "elsewhere.json")
@@ -106,7 +100,6 @@ def test_a_link_is_no_store(linked: tuple[Path, Path], tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["", "{", "[1]", '{"1 2": 3}', "null"])
 def test_a_store_that_is_no_table_is_empty(linked: tuple[Path, Path], tmp_path: Path, text: str) -> None:
-    """It is written anew, and nothing fails."""
     reader, store = Reader(), tmp_path / NAME
     store.write_text(text, encoding="utf-8")
     store.chmod(0o600)
@@ -117,7 +110,6 @@ def test_a_store_that_is_no_table_is_empty(linked: tuple[Path, Path], tmp_path: 
 
 
 def test_a_deep_proof_asks_nobody(linked: tuple[Path, Path]) -> None:
-    """Without a store every file is read."""
     reader = Reader()
     for _ in range(2):
         SharedHashes(None).of(linked[0], "sha256", reader)
@@ -125,5 +117,4 @@ def test_a_deep_proof_asks_nobody(linked: tuple[Path, Path]) -> None:
 
 
 def test_environments_of_one_folder_share(tmp_path: Path) -> None:
-    """Those elsewhere do not."""
     assert beside(tmp_path / "cpu") == beside(tmp_path / "cuda") == tmp_path / NAME

@@ -26,7 +26,6 @@ def quiet(environ: dict[str, str], *families: str) -> bool:
 
 
 def test_a_dot_in_a_mask_has_both_meanings() -> None:
-    """`0.1` is legal: sub-device 1 of card 0. It is said, and so is what two cards would be."""
     slip = one({"ZE_AFFINITY_MASK": "0.1"})
     assert slip.level is Level.WARNING
     assert "sub-device (tile) 1 of card 0" in slip.sentence
@@ -35,7 +34,6 @@ def test_a_dot_in_a_mask_has_both_meanings() -> None:
 
 
 def test_a_dot_under_flat_names_nothing() -> None:
-    """FLAT has no sub-devices, so that the same mask is a problem there; under COMPOSITE it may be meant."""
     mask = {"ZE_AFFINITY_MASK": "0.1"}
     assert one(mask | {"ZE_FLAT_DEVICE_HIERARCHY": "FLAT"}).level is Level.PROBLEM
     assert one(mask | {"ZE_FLAT_DEVICE_HIERARCHY": "COMPOSITE"}).level is Level.WARNING
@@ -43,7 +41,6 @@ def test_a_dot_under_flat_names_nothing() -> None:
 
 @pytest.mark.parametrize("mask", ["0", "0,1", "0, 1", "0.0,0.1", "1.2.0"])
 def test_masks_of_the_specification_are_right(mask: str) -> None:
-    """What the Level Zero specification shows is not complained about; it writes blanks after commas."""
     assert slips.examine({"ZE_AFFINITY_MASK": mask}) == []
 
 
@@ -63,7 +60,6 @@ def test_masks_of_the_specification_are_right(mask: str) -> None:
     ],
 )
 def test_what_a_keyboard_or_a_file_adds(name: str, value: str, oddity: str, meant: str) -> None:
-    """Full-width punctuation, blanks and quotes are named, and the remedy is the value without them."""
     slip = one({name: value})
     assert oddity in slip.sentence
     assert slip.remedy == f"export {name}={meant}"
@@ -88,7 +84,6 @@ def test_what_a_keyboard_or_a_file_adds(name: str, value: str, oddity: str, mean
     ],
 )
 def test_a_value_outside_its_grammar(name: str, value: str, level: Level) -> None:
-    """The sentence has name and value and says what is allowed; the remedy is what was likely meant, or an example; there is a link."""
     slip = next(slip for slip in slips.examine({name: value}) if " is not " in slip.sentence)
     assert slip.variables == (name,)
     assert slip.sentence.startswith(f"{name}='{value}' is not ")
@@ -117,14 +112,12 @@ def test_a_value_outside_its_grammar(name: str, value: str, level: Level) -> Non
     ],
 )
 def test_a_misspelt_name(typed: str, meant: str) -> None:
-    """The nearest known name is offered with the value that was given."""
     slip = one({typed: "1"})
     assert slip.level is Level.WARNING
     assert slip.remedy == f"export {meant}='1'; unset {typed}"
 
 
 def test_a_misspelt_name_beside_the_right_one() -> None:
-    """Both are named, and the value that is in effect."""
     slip = one({"CCL_LOG_LEVELS": "debug", "CCL_LOG_LEVEL": "info"})
     assert "CCL_LOG_LEVEL is, which is also set, to 'info'" in slip.sentence
     assert slip.remedy == "unset CCL_LOG_LEVELS"
@@ -177,7 +170,6 @@ EVERYDAY = {
 
 
 def test_everyday_settings_are_not_alarming() -> None:
-    """Each alone and all together: nothing above a note."""
     assert quiet(EVERYDAY)
     for name, value in EVERYDAY.items():
         if name not in ("CCL_ATL_TRANSPORT", "CCL_KVS_MODE"):
@@ -185,7 +177,6 @@ def test_everyday_settings_are_not_alarming() -> None:
 
 
 def test_a_variable_of_tomorrow_is_not_an_alarm() -> None:
-    """A name that no list has is a note at most unless a known one is near, and it is told as one that is not checked."""
     tomorrow = {"NCCL_QUANTUM_ENTANGLEMENT": "1", "ZE_TELEPORT": "2", "CUDA_BREW_COFFEE": "3"}
     assert quiet(tomorrow)
     assert slips.known({**tomorrow, "NCCL_DEBUG": "INFO", "NCCL_NET": "IB"}) == slips.Known(
@@ -198,7 +189,6 @@ HYDRA = {"PMI_RANK": "0", "PMI_FD": "9", "MPI_LOCALRANKID": "0"}
 
 
 def test_mpi_transport_without_mpirun() -> None:
-    """A warning in a shell, where mpirun may follow; a problem in torchrun's ranks, where it hangs; right under mpirun."""
     mpi = {"CCL_ATL_TRANSPORT": "mpi"}
     assert one(mpi).level is Level.WARNING
     slip = one(mpi | TORCHRUN)
@@ -208,7 +198,6 @@ def test_mpi_transport_without_mpirun() -> None:
 
 
 def test_torchrun_inside_mpirun() -> None:
-    """OneCCL crashes whether the transport is mpi or unset; with ofi it works, and only the doubled ranks are warned about."""
     nested = TORCHRUN | HYDRA
     for transport in ({}, {"CCL_ATL_TRANSPORT": "mpi"}):
         worst = slips.examine(nested | transport, ["ccl", "torch"])[0]
@@ -217,20 +206,17 @@ def test_torchrun_inside_mpirun() -> None:
 
 
 def test_torchrun_below_slurm_is_right() -> None:
-    """Srun starts one torchrun a node and sets PMI's rank: that is how it is done."""
     environ = TORCHRUN | {"SLURM_PROCID": "0", "PMI_RANK": "0", "CCL_ATL_TRANSPORT": "ofi"}
     assert slips.examine(environ) == []
 
 
 def test_a_launcher_called_none_needs_ranks() -> None:
-    """Each missing variable makes the row hold; with both it does not."""
     none = {"CCL_PROCESS_LAUNCHER": "none"}
     assert one(none | {"CCL_LOCAL_RANK": "0"}).level is Level.PROBLEM
     assert slips.examine(none | {"CCL_LOCAL_RANK": "0", "CCL_LOCAL_SIZE": "2"}) == []
 
 
 def test_leftovers_of_a_launcher() -> None:
-    """RANK in a plain shell makes a plain run wait; below a launcher it belongs there."""
     assert "would wait" in one({"RANK": "0", "WORLD_SIZE": "2"}).sentence
     assert slips.examine({"RANK": "0", "WORLD_SIZE": "2"} | TORCHRUN) == []
     whole = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "localhost", "MASTER_PORT": "29500"}
@@ -239,7 +225,6 @@ def test_leftovers_of_a_launcher() -> None:
 
 
 def test_no_guess_turns_a_meaning_round() -> None:
-    """What leaves out, says no, or is a level of a log is never taken for what lets in, says yes, or is true."""
     settings = [("GLOO_SOCKET_IFNAME", "^lo"), ("TORCH_CPP_LOG_LEVEL", "TRACE"), ("FI_MR_CACHE_MONITOR", "enabled")]
     settings += [("NCCL_P2P_DISABLE", "enabled"), ("HF_HUB_OFFLINE", "auto"), ("NCCL_SOCKET_IFNAME", "lo,^eth0")]
     for name, value in settings:
@@ -247,7 +232,6 @@ def test_no_guess_turns_a_meaning_round() -> None:
 
 
 def test_nothing_is_said_of_what_a_bad_value_does() -> None:
-    """One finding: that the value is none."""
     for name, value in (
         ("HSA_OVERRIDE_GFX_VERSION", "gfx906"),
         ("ONEDNN_MAX_CPU_ISA", "AVX512"),
@@ -257,7 +241,6 @@ def test_nothing_is_said_of_what_a_bad_value_does() -> None:
 
 
 def test_the_stack_decides_what_is_idle() -> None:
-    """CUDA's mask is news on an Intel or a HIP stack, and none on a CUDA stack or when no stack is named."""
     mask = {"CUDA_VISIBLE_DEVICES": "1"}
     for name, word in (("xpu", "ultralytics"), ("dcu", "HIP_VISIBLE_DEVICES")):
         assert word in one(mask, *variables.relevant(stacks.load(name))).sentence
@@ -266,26 +249,22 @@ def test_the_stack_decides_what_is_idle() -> None:
 
 
 def test_two_masks_that_differ() -> None:
-    """HIP reads both names; equal values are no news."""
     assert "differ" in one({"HIP_VISIBLE_DEVICES": "0", "CUDA_VISIBLE_DEVICES": "1"}).sentence
     assert slips.examine({"HIP_VISIBLE_DEVICES": "0", "CUDA_VISIBLE_DEVICES": "0"}) == []
 
 
 def test_rdma_asked_of_another_provider() -> None:
-    """RDMA is efa's to give."""
     asked = {"FI_EFA_USE_DEVICE_RDMA": "1"}
     assert "leaves efa out" in one(asked | {"FI_PROVIDER": "tcp"}).sentence
     assert slips.examine(asked | {"FI_PROVIDER": "efa"}) == []
 
 
 def test_leftover_workarounds() -> None:
-    """NCCL_P2P_DISABLE is named; a debug level without a file is fine."""
     assert one({"NCCL_P2P_DISABLE": "1"}).level is Level.WARNING
     assert slips.examine({"NCCL_DEBUG": "INFO"}) == []
 
 
 def test_only_the_families_asked_for() -> None:
-    """A stack that does not read a family hears nothing of it; a family that does not exist is refused with the nearest."""
     environ = {"CCL_WORKER_COUNT": "two", "NCCL_DEBUG": "loud"}
     assert [slip.family for slip in slips.examine(environ, ["nccl"])] == ["nccl"]
     with pytest.raises(Refusal, match=r"no family of variables 'ncl' \(did you mean 'nccl'\?\)"):
@@ -293,27 +272,23 @@ def test_only_the_families_asked_for() -> None:
 
 
 def test_the_worst_comes_first() -> None:
-    """Problems, then warnings, then notes; each once."""
     environ = {"CCL_ALLREDUCE": "ring", "NCCL_DEBGU": "INFO", "CUDA_VISIBLE_DEVICES": "x"}
     found = slips.examine(environ)
     assert [slip.level for slip in found] == [Level.PROBLEM, Level.WARNING, Level.NOTE]
 
 
 def test_a_value_with_braces_is_text() -> None:
-    """A value cannot break the sentence that quotes it."""
     found = slips.examine({"CUDA_VISIBLE_DEVICES": "{0}{x!r}", "HIP_VISIBLE_DEVICES": "{"}, ["hip"])
     assert any("{0}{x!r}" in slip.sentence for slip in found)
 
 
 def test_the_environment_is_not_changed() -> None:
-    """Examining reads."""
     before = dict(os.environ)
     slips.examine(os.environ)
     assert dict(os.environ) == before
 
 
 def test_any_environment_is_answered() -> None:
-    """Whatever the values hold, the answer names only variables that are set, and has a sentence and a remedy."""
     draw = random.Random(0)
     names = [*EVERYDAY, "ZE_AFFINITY_MASK", "CCL_WORKER_COUNT", "RANK", "NCLL_DEBUG", "X", "CCL_"]
     letters = "0123456789.,:;^={}[]()*%$#@!\\'\"\n\t AÄß，：。０Ａ\u3000\u202e\U0001f600"
@@ -327,7 +302,6 @@ def test_any_environment_is_answered() -> None:
 
 
 def test_what_changes_results_is_told() -> None:
-    """A failure's reason names it, and what changes nothing is left out."""
     assert slips.told("it is wrong", {"NVIDIA_TF32_OVERRIDE": "0", "NCCL_DEBUG": "INFO", "MKL_CBWR": "AVX2"}) == (
         "it is wrong (set, and changes results: NVIDIA_TF32_OVERRIDE=0, MKL_CBWR=AVX2)"
     )
@@ -355,13 +329,11 @@ def test_what_changes_results_is_told() -> None:
     ],
 )
 def test_what_changes_results_is_known(name: str, value: str) -> None:
-    """Doctor says it, a failure's reason has it."""
     assert any(name in slip.variables for slip in slips.examine({name: value}))
     assert f"{name}={value}" in slips.told("", {name: value})
 
 
 def test_a_secret_is_not_shown() -> None:
-    """Quotes and blanks in a token are named, and never what stands between them; of other secrets nothing is said."""
     environ = {"HF_TOKEN": "'hf_secret'", "HUGGING_FACE_HUB_TOKEN": "x", "HOME_API_KEY": " y"}
     slip = one(environ)
     assert slip.variables == ("HF_TOKEN",)
@@ -372,7 +344,6 @@ def test_a_secret_is_not_shown() -> None:
 
 @pytest.mark.parametrize(("name", "meant"), [("HF_API_TOKEN", "HF_TOKEN"), ("WANDB_KEY", "WANDB_API_KEY")])
 def test_the_name_of_a_token_that_nobody_reads(name: str, meant: str) -> None:
-    """The remedy hands the value on without showing it."""
     slip = one({name: "very-secret"})
     assert slip.remedy == f'export {meant}="${name}"; unset {name}'
     assert "very-secret" not in slip.sentence

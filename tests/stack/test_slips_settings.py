@@ -62,7 +62,6 @@ def flagged(row: Setting) -> bool:
 
 
 def test_the_lists_are_long_enough() -> None:
-    """150 slips, a third of them held back, and 60 settings that are right."""
     assert len(SLIPS) + len(HELD) >= 150
     assert len(HELD) >= 50
     assert len(CORRECT) >= 60
@@ -70,26 +69,22 @@ def test_the_lists_are_long_enough() -> None:
 
 @pytest.mark.parametrize("row", SLIPS, ids=str)
 def test_a_slip_is_flagged(row: Setting) -> None:
-    """With a warning or a problem, and a remedy that holds what is right."""
     assert flagged(row), [(slip.level.value, slip.sentence, slip.remedy) for slip in slips.examine(row.set, host=HOST)]
 
 
 def test_slips_that_were_held_back() -> None:
-    """At least 95 of 100 are flagged; which are not, the failure says."""
     missed = [str(row) for row in HELD if not flagged(row)]
     assert len(missed) <= 0.05 * len(HELD), missed
 
 
 @pytest.mark.parametrize("row", CORRECT, ids=str)
 def test_what_is_right_is_left_in_peace(row: Setting) -> None:
-    """Nothing above a note, on this host and where nothing is known of the host."""
     for host in (HOST, None):
         found: list[Any] = [slip for slip in slips.examine(row.set, host=host) if slip.level is not Level.NOTE]
         assert found == []
 
 
 def test_dots_for_commas_between_three_cards() -> None:
-    """What could name a part of a sub-device is said to, with the list of cards that was likely meant."""
     host = dataclasses.replace(HOST, cards={"xpu": 3})
     (slip,) = slips.examine({"ZE_AFFINITY_MASK": "0.1.2"}, host=host)
     assert (slip.level, slip.remedy.split("   ")[0]) == (Level.WARNING, "export ZE_AFFINITY_MASK=0,1,2")
@@ -97,7 +92,6 @@ def test_dots_for_commas_between_three_cards() -> None:
 
 
 def test_every_remedy_mends() -> None:
-    """What a remedy exports is not complained about again."""
     for row in (*SLIPS, *HELD):
         for slip in slips.examine(row.set, host=HOST):
             name, _, value = slip.remedy.removeprefix("export ").partition(" ")[0].partition("=")

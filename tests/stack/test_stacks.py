@@ -97,7 +97,6 @@ REFUSED: dict[str, tuple[str, list[str]]] = {
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_bad_definition_is_refused_in_one_sentence(tmp_path: Path, name: str) -> None:
-    """The sentence names the file, the key and what is allowed."""
     definition, words = REFUSED[name]
     with pytest.raises(Refusal) as caught:
         load(tmp_path, definition)
@@ -109,7 +108,6 @@ def test_bad_definition_is_refused_in_one_sentence(tmp_path: Path, name: str) ->
 
 
 def test_a_rehearsal_may_promise_fewer_checks(tmp_path: Path) -> None:
-    """What a card is asked cannot be asked on the CPU; a suite that is not named keeps the stack's own count."""
     definition = fakes.TINY.replace("smoke = 1", "smoke = 9\nmemory = 6", 1) + "\n[rehearsal.expected]\nmemory = 3\n"
     stack = load(tmp_path, definition)
     assert (stack.expected["smoke"], stack.expected["memory"]) == (9, 6)
@@ -117,20 +115,17 @@ def test_a_rehearsal_may_promise_fewer_checks(tmp_path: Path) -> None:
 
 
 def test_a_rehearsal_promises_what_its_stack_does(tmp_path: Path) -> None:
-    """Without a table of its own."""
     stack = load(tmp_path, fakes.TINY.replace("smoke = 1", "smoke = 9", 1))
     assert stack.rehearse().expected == stack.expected
 
 
 def test_refused_definition_is_read_again(tmp_path: Path) -> None:
-    """A refusal is not remembered: a file that was mended loads."""
     with pytest.raises(Refusal):
         load(tmp_path, "title = 1\n")
     assert load(tmp_path, fakes.TINY).title == "Tiny: a stack for tests"
 
 
 def test_shipped_stacks_load() -> None:
-    """Every folder of the checkout is a valid stack with its lock, and the six that were asked for exist."""
     assert set(SHIPPED) <= set(stacks.names())
     for stack in stacks.load_all():
         assert stack.lock.is_file()
@@ -141,7 +136,6 @@ def test_shipped_stacks_load() -> None:
     ("typed", "meant"), [("xpuu", "xpu"), ("cpu_ipex", "cpu-ipex"), ("DCU", "dcu"), ("kitchen", None)]
 )
 def test_unknown_name_suggests_the_nearest(typed: str, meant: str | None) -> None:
-    """A name that does not exist is refused with the nearest and all known ones."""
     with pytest.raises(Refusal) as caught:
         stacks.load(typed)
     said = str(caught.value)
@@ -153,13 +147,11 @@ def test_unknown_name_suggests_the_nearest(typed: str, meant: str | None) -> Non
 
 @pytest.mark.parametrize("name", ["", "..", "../stacks/cpu", "/", "cpu/", "."])
 def test_names_that_are_paths_are_no_stacks(name: str) -> None:
-    """A name is looked up, never joined to a path unseen."""
     with pytest.raises(Refusal, match="there is no stack"):
         stacks.load(name)
 
 
 def test_only_folders_with_a_definition_are_stacks(tmp_path: Path) -> None:
-    """A stray file or a folder without stack.toml is not a stack; no folder at all is no stack."""
     fakes.stack(tmp_path, "a")
     (tmp_path / "stacks" / "notes").mkdir()
     (tmp_path / "stacks" / "README").write_text("x", encoding="utf-8")
@@ -168,7 +160,6 @@ def test_only_folders_with_a_definition_are_stacks(tmp_path: Path) -> None:
 
 
 def test_load_all_puts_the_preferred_first(tmp_path: Path) -> None:
-    """Higher priority first, then by name; one broken definition is not passed over in silence."""
     for name, priority in (("b", 1), ("a", 1), ("c", 7)):
         fakes.stack(tmp_path, name, changed("priority = 1", f"priority = {priority}"))
     assert [stack.name for stack in stacks.load_all(tmp_path / "stacks")] == ["c", "a", "b"]
@@ -179,7 +170,6 @@ def test_load_all_puts_the_preferred_first(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", SHIPPED)
 def test_rehearsal_cannot_be_mistaken_for_the_stack(name: str) -> None:
-    """It runs on the CPU, needs no host, has no vendor wheel, and its label says what was not verified."""
     stack = stacks.load(name)
     rehearsed = stack.rehearse()
     assert (rehearsed.device, rehearsed.backend, rehearsed.host, rehearsed.vendor) == ("cpu", "gloo", (), ())
@@ -190,7 +180,6 @@ def test_rehearsal_cannot_be_mistaken_for_the_stack(name: str) -> None:
 
 
 def test_vendor_wheels_come_from_somewhere() -> None:
-    """Every shipped vendor wheel names one address, and that over a protected connection."""
     sources = [row.index or row.file for stack in stacks.load_all() for row in stack.vendor]
     assert sources
     assert [source for source in sources if not source.startswith("https://")] == []
@@ -202,7 +191,6 @@ GIVEN = {"name", "folder", "hardware", "rehearsed"}
 
 
 def test_the_page_has_a_row_for_every_key() -> None:
-    """What `stack.toml` may say, and nothing else."""
     table = PAGE.read_text(encoding="utf-8").partition("| key | meaning |")[2].partition("\n\n")[0]
     keys = {key for row in table.splitlines() for key in re.findall(r"`\[*(\w+)\]*`", row.partition(" | ")[0])}
     fields = {field.name for field in dataclasses.fields(stacks.Stack)} - GIVEN
@@ -210,6 +198,5 @@ def test_the_page_has_a_row_for_every_key() -> None:
 
 
 def test_the_page_has_a_line_for_every_file() -> None:
-    """Of a stack's folder; what its own stacks have is what it names."""
     named = set(re.findall(r"^stacks/NAME/(\S+) ", PAGE.read_text(encoding="utf-8"), re.MULTILINE))
     assert named == {path.name for path in STACKS.glob("*/*.*")}

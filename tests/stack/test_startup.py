@@ -18,7 +18,6 @@ CPU = stacks.load("cpu")
     ["PYTEST_ADDOPTS", "PYTEST_PLUGINS", "PYTHONOPTIMIZE", "PYTHONHOME", "PYTHONPYCACHEPREFIX", "PYTHONWARNINGS"],
 )
 def test_what_changes_what_runs_is_switched_off_and_told(name: str) -> None:
-    """A child gets an empty text, which Python takes for unset; provenance keeps what was there."""
     given = {name: "something"}
     assert startup.guarded(CPU, given, pinned=True)[name] == ""
     assert startup.facts(CPU, given)["switched off"] == f"{name}=something"
@@ -26,12 +25,10 @@ def test_what_changes_what_runs_is_switched_off_and_told(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["PYTHONHASHSEED", "PYTHONUNBUFFERED", "PYTEST_CURRENT_TEST", "HOME"])
 def test_what_harms_nothing_is_not_told(name: str) -> None:
-    """Output settings are nobody's concern."""
     assert "switched off" not in startup.facts(CPU, {name: "1"})
 
 
 def test_search_paths_of_others_are_dropped_where_the_lock_rules(tmp_path: Path) -> None:
-    """In a pinned environment only ours stay; in a vendor's, its own stay and are told."""
     given = {"PYTHONPATH": os.pathsep.join((str(ROOT / "src"), str(tmp_path)))}
     assert startup.search_path(CPU, given, pinned=True) == (ROOT / "src",)
     assert startup.search_path(CPU, given, pinned=False) == (ROOT / "src", tmp_path)
@@ -39,19 +36,16 @@ def test_search_paths_of_others_are_dropped_where_the_lock_rules(tmp_path: Path)
 
 
 def test_the_packages_of_a_stack_are_on_the_path() -> None:
-    """The simulated accelerator is found without anybody's PYTHONPATH."""
     sim = stacks.load("sim")
     assert startup.search_path(sim, {}, pinned=True) == tuple(map(Path, sim.packages))
 
 
 def test_plugins_that_announce_themselves_are_switched_off() -> None:
-    """Whatever is installed beside the stack, pytest loads what it is told to."""
     assert startup.guarded(CPU, {}, pinned=True)["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] == "1"
 
 
 @pytest.mark.parametrize("name", ["torch.py", "random.py", "stackproof/__init__.py", "pytest.so"])
 def test_a_folder_that_shadows_is_told(tmp_path: Path, name: str) -> None:
-    """Modules of the environment, of Python and of ours are known by name."""
     site, folder = tmp_path / "site", tmp_path / "folder"
     for path in (site / "torch" / "__init__.py", folder / name):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -60,6 +54,5 @@ def test_a_folder_that_shadows_is_told(tmp_path: Path, name: str) -> None:
 
 
 def test_a_loop_of_links_is_no_module(tmp_path: Path) -> None:
-    """Whoever stands in such a folder is not refused for it."""
     (tmp_path / "loop").symlink_to("loop")
     assert startup.modules(tmp_path) == set()

@@ -18,7 +18,6 @@ GRAMMARS = [(f.name, v.name, v.grammar) for f in FAMILIES.values() for v in f.va
 
 
 def test_every_family_of_the_stacks_is_there() -> None:
-    """The libraries below torch on CUDA, HIP and XPU, their collectives and transports, and torch itself."""
     assert set(FAMILIES) == {
         "ccl",
         "cuda",
@@ -38,7 +37,6 @@ def test_every_family_of_the_stacks_is_there() -> None:
 
 @pytest.mark.parametrize("name", sorted(FAMILIES))
 def test_a_family_has_a_source_and_its_own_names(name: str) -> None:
-    """A link, names, at least one value that is checked, a comment that says where the names come from."""
     family = FAMILIES[name]
     assert family.link.startswith("https://")
     assert len(family.variables) > 10
@@ -50,7 +48,6 @@ def test_a_family_has_a_source_and_its_own_names(name: str) -> None:
 
 @pytest.mark.parametrize(("family", "name", "grammar"), GRAMMARS)
 def test_an_example_obeys_its_grammar(family: str, name: str, grammar: Grammar) -> None:
-    """What the remedy offers is right, and rubbish is not."""
     assert grammar.pattern.fullmatch(grammar.example)
     assert not grammar.pattern.fullmatch("no such value, ever")
     assert not grammar.says.endswith(".")
@@ -58,7 +55,6 @@ def test_an_example_obeys_its_grammar(family: str, name: str, grammar: Grammar) 
 
 @pytest.mark.parametrize("row", COMBINATIONS, ids=lambda row: re.sub(r"[^A-Za-z0-9]+", "-", row.sentence)[:50])
 def test_a_combination_can_speak(row: variables.Combination) -> None:
-    """It has a condition, and every word that its sentence or remedy names is there whenever it holds."""
     assert row.when or row.all_set or row.any_set or row.differ or row.lacking
     certain = {*row.when, *row.all_set, *row.differ}
     groups = {group for pattern in row.when.values() for group in pattern.groupindex}
@@ -71,7 +67,6 @@ def test_a_combination_can_speak(row: variables.Combination) -> None:
 
 
 def test_remedies_are_settings_that_the_tables_accept() -> None:
-    """No remedy exports a value that the next run of doctor would complain about."""
     for row in COMBINATIONS:
         for name, value in re.findall(r"export ([A-Z_]+)=([^\s{};]+)(?=\s|$)", row.remedy):
             if "$" not in value:
@@ -79,7 +74,6 @@ def test_remedies_are_settings_that_the_tables_accept() -> None:
 
 
 def test_every_stack_knows_its_families() -> None:
-    """Each shipped stack reads torch's variables; each that talks through a library reads that library's."""
     for stack in stacks.load_all():
         families = variables.relevant(stack)
         assert {"omp", "pytorch", "torch"} <= set(families)
@@ -109,7 +103,6 @@ def test_every_stack_knows_its_families() -> None:
     ],
 )
 def test_a_broken_table_is_named(tmp_path: Path, text: str, said: str) -> None:
-    """The loader refuses with the file and the key."""
     path = tmp_path / "x.toml"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(Refusal) as refusal:

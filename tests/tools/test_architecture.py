@@ -26,13 +26,11 @@ def house(root: Path) -> Path:
 
 
 def test_arrows_are_the_imports_of_rooms(tmp_path: Path) -> None:
-    """Also inside a function; not a room's own, nor other packages'."""
     found = architecture.arrows(house(tmp_path))
     assert found == {"top": {"middle", "low"}, "middle": {"low"}, "low": set()}
 
 
 def test_an_arrow_that_a_longer_way_implies_is_not_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`top` reaches `low` through `middle`; the line of torch parts the storeys."""
     monkeypatch.setattr(architecture, "LINE", "middle")
     lines = architecture.picture(["top", "middle", "low"], architecture.arrows(house(tmp_path)))
     assert [line.strip() for line in lines if "-->" in line] == ["top --> middle", "middle --> low"]
@@ -44,7 +42,6 @@ def test_an_arrow_that_a_longer_way_implies_is_not_drawn(tmp_path: Path, monkeyp
 
 
 def test_every_room_has_a_layer_and_a_purpose() -> None:
-    """What the contract lists and what lies in the package are the same rooms."""
     rooms, found = architecture.order(), architecture.arrows()
     assert sorted(rooms) == sorted(found)
     assert all(row.split("|")[2].strip() for row in architecture.table(rooms, found)[2:])
@@ -64,13 +61,11 @@ ROOMS = ["top", "middle", "side", "low"]
     ],
 )
 def test_what_a_docstring_allows(words: str, rooms: set[str]) -> None:
-    """All, none, a list, or from the highest that is named downwards."""
     assert architecture.allowed(words, ROOMS) == rooms
 
 
 @pytest.mark.slow
 def test_a_docstring_that_forbids_what_is_imported_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the room, what it imports and what it says; those of this house are true."""
     assert list(architecture.untrue(architecture.order(), architecture.arrows())) == []
     monkeypatch.setattr(architecture, "_docstring", lambda room: "One.\n\nMay import: `low`.\nRuns in: any.")
     found = {
@@ -86,7 +81,6 @@ def test_a_docstring_that_forbids_what_is_imported_is_told(monkeypatch: pytest.M
 def test_a_stale_page_is_told_and_written_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`--check` writes nothing; what stands around the marks is kept; a page without them is refused."""
     page = tmp_path / "page.md"
     page.write_text(f"before\n{architecture.BEGIN}\nold\n{architecture.END}\nafter\n", encoding="utf-8")
     monkeypatch.setattr(architecture, "PAGE", page)

@@ -15,7 +15,6 @@ def page(root: Path, name: str, text: str) -> None:
 
 
 def test_what_pages_reach_is_gathered(tmp_path: Path) -> None:
-    """Files beside docs/, pages of folders, what those link to in turn; nothing else, and nothing outside."""
     root, into = tmp_path / "root", tmp_path / "pages"
     page(root, "README.md", "[a](docs/a.md) [web](https://example.org/x.md) [out](../secret.md)")
     page(root, "docs/a.md", "[table](../src/t.toml) [folder](../examples/one/) [lost](nosuch.md#x)")
@@ -31,7 +30,6 @@ def test_what_pages_reach_is_gathered(tmp_path: Path) -> None:
 
 
 def test_every_page_has_a_place_in_the_menu() -> None:
-    """A new page is named in mkdocs.yml, or the strict build fails; Chinese pages link to the English ones."""
     menu = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     pages = list((ROOT / "docs").rglob("*.md"))
     assert [str(path) for path in pages if f": {path.relative_to(ROOT)}\n" not in menu] == []

@@ -11,7 +11,6 @@ from tools import lint
 
 
 def test_files_of_forges_and_images_are_all_looked_at() -> None:
-    """Workflows, those of examples too, forms of issues, the action, and each Containerfile."""
     looked = {word for command in lint.of_files() for word in command}
     patterns = (".github/workflows/*.yml", "examples/*/.github/workflows/*.yml", ".github/ISSUE_TEMPLATE/*.yml")
     files = [path for pattern in (*patterns, "containers/*/Containerfile") for path in ROOT.glob(pattern)]
@@ -20,13 +19,11 @@ def test_files_of_forges_and_images_are_all_looked_at() -> None:
 
 
 def test_hooks_are_part_of_it() -> None:
-    """What a commit's hooks check is checked of all files."""
     first = next(lint.of_code("python"))
     assert first[1:3] == ["run", "--all-files"] and first[0].endswith("pre-commit")
 
 
 def test_one_failure_is_the_wholes(capfd: pytest.CaptureFixture[str]) -> None:
-    """The others run all the same, and what failed is named."""
     failed = lint.run([[sys.executable, "-c", "raise SystemExit(3)"], [sys.executable, "-c", "print('ran')"]])
     assert len(failed) == 1 and failed[0].endswith("-c raise SystemExit(3)")
     assert "ran" in capfd.readouterr().out

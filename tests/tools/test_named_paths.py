@@ -24,7 +24,6 @@ def root(tmp_path: Path) -> Path:
     "name", ["lost/agent.py", "tests/lost", "src/stackproof/room/lost.py", "stacks/NAME/lost.toml"]
 )
 def test_a_lost_path_of_a_page_is_told(root: Path, name: str) -> None:
-    """With the page that names it; once, however often it stands there."""
     (root / "docs" / "page.md").write_text(f"in `{name}`, and `{name}`", encoding="utf-8")
     assert [line.partition(",")[0] for line in named_paths.wrong(root)] == [f"docs/page.md: names '{name}'"]
 
@@ -40,18 +39,15 @@ def test_a_lost_path_of_a_page_is_told(root: Path, name: str) -> None:
     ],
 )
 def test_what_stands_or_is_not_ours_is_not_told(root: Path, text: str) -> None:
-    """From the root or in the package, with words that stand for names; addresses, examples and others' files are not ours."""
     (root / "docs" / "page.md").write_text(text, encoding="utf-8")
     assert list(named_paths.wrong(root)) == []
 
 
 def test_reasons_and_comments_of_tables_are_looked_at(root: Path) -> None:
-    """Other values are data, and may name what a run makes."""
     (root / "src" / "stackproof" / "rows.toml").write_text(TABLE, encoding="utf-8")
     found = list(named_paths.wrong(root))
     assert ["tests/gone.py" in found[0], "tests/old" in found[1], len(found)] == [True, True, 2]
 
 
 def test_this_checkout_names_none_that_is_lost(capsys: pytest.CaptureFixture[str]) -> None:
-    """And says nothing then."""
     assert named_paths.main() == 0 and capsys.readouterr().out == ""

@@ -11,7 +11,6 @@ from tools import random_page
 
 
 def test_the_page_is_fresh() -> None:
-    """Its table is the one that the draws give, with every operator and dtype once."""
     text = random_page.PAGE.read_text(encoding="utf-8")
     assert random_page.page(text) == text
     dtypes = [row.split("|")[2].split(",") for row in list(random_page.rows())[2:]]
@@ -19,7 +18,6 @@ def test_the_page_is_fresh() -> None:
 
 
 def test_a_stale_page_is_seen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """`--check` changes nothing and says no; without it the page is written anew, and what stands above the table stays."""
     stale = tmp_path / "page.md"
     stale.write_text(f"Above.\n{random_page.BEGIN}\nold\n", encoding="utf-8")
     monkeypatch.setattr(random_page, "PAGE", stale)

@@ -14,7 +14,6 @@ yaml = pytest.importorskip("yaml")
 
 
 def test_mypy_reads_the_types_of_the_stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Mypy is told which Python has torch, gets the words that were given, and its exit code is ours."""
     python, said = tmp_path / "python", tmp_path / "said"
     (tmp_path / "mypy.py").write_text(
         f"import pathlib, sys\npathlib.Path({str(said)!r}).write_text(' '.join(sys.argv[1:]))\nsys.exit(3)\n",
@@ -27,7 +26,6 @@ def test_mypy_reads_the_types_of_the_stack(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_hooks_need_no_host_of_repositories() -> None:
-    """Each hook is local and of one set of packages, so that pre-commit builds one environment, from the package index alone."""
     repos = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"))["repos"]
     assert [repo["repo"] for repo in repos] == ["local"]
     hooks = repos[0]["hooks"]

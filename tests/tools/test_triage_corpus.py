@@ -19,7 +19,6 @@ SPECIMENS = triage_corpus.load()
 
 @pytest.mark.parametrize("specimen", SPECIMENS, ids=lambda specimen: specimen.name)
 def test_log_is_judged_as_the_index_says(specimen: Specimen) -> None:
-    """The root cause, the rank that failed first, and other faults in their order."""
     report = triage_corpus.judge(specimen.name)
     others = tuple(row.signature for row in report.judgement.others)
     assert (triage_corpus.said(report), triage_corpus.first(report), others) == (
@@ -31,13 +30,11 @@ def test_log_is_judged_as_the_index_says(specimen: Specimen) -> None:
 
 
 def test_index_names_every_log_and_only_those() -> None:
-    """Nothing lies there that nobody judges."""
     there = {path.name for path in triage_corpus.FOLDER.iterdir()} - {"index.toml"}
     assert {specimen.name for specimen in SPECIMENS} == there
 
 
 def test_corpus_is_large_and_mixed_enough() -> None:
-    """At least 25 logs; some clean, some with two faults, some that no signature knows, some real."""
     assert len(SPECIMENS) >= 25
     assert sum(specimen.root == CLEAN for specimen in SPECIMENS) >= 5
     assert sum(bool(specimen.others) for specimen in SPECIMENS) >= 2
@@ -46,19 +43,16 @@ def test_corpus_is_large_and_mixed_enough() -> None:
 
 
 def test_roots_are_signatures() -> None:
-    """A signature that is renamed is renamed here, too."""
     known = {row.id for row in rules.load_all()} | {CLEAN, UNKNOWN, CONTRADICTION, CANNOT_SAY}
     assert {specimen.root for specimen in SPECIMENS} - known == set()
 
 
 def test_document_has_the_table_as_it_is_now() -> None:
-    """`python -m tools.triage_corpus` writes it."""
     text = triage_corpus.DOCUMENT.read_text(encoding="utf-8")
     assert triage_corpus.document(text) == text
 
 
 def test_table_counts_what_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A judgement that is not the index's stands in its own column, and is marked in the list."""
     clean, faulty = (
         next(row for row in SPECIMENS if row.name == name) for name in ("dcu-lora-eight-cards.log", "dcu-amdsmi.log")
     )
@@ -74,7 +68,6 @@ def test_table_counts_what_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_logs_name_no_machine_of_ours() -> None:
-    """Neutral names, no home folders, no addresses but private ones."""
     for path in triage_corpus.FOLDER.rglob("*.*"):
         text = path.read_text(encoding="utf-8", errors="replace")
         assert not re.search(r"/(?:root|home|tmp|work)/", text), path
@@ -87,7 +80,6 @@ def test_logs_name_no_machine_of_ours() -> None:
 
 
 def test_broken_index_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As every table is."""
     monkeypatch.setattr(triage_corpus, "FOLDER", tmp_path)
     write(tmp_path, '[[log]]\nname = "x"\nrott = ""\n', "index.toml")
     with pytest.raises(Refusal, match=r"'log\[0\].root' is missing"):
@@ -95,7 +87,6 @@ def test_broken_index_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_main_writes_the_document(tmp_path: Path) -> None:
-    """Only what stands between the marks is replaced."""
     path = tmp_path / "triage.md"
     path.write_text(
         "before\n<!-- corpus: begin -->\nwhat it was before\n<!-- corpus: end -->\nafter\n", encoding="utf-8"

@@ -43,12 +43,10 @@ def judged(folder: Path, text: str) -> Report:
     ],
 )
 def test_outcomes(tmp_path: Path, row: Specimen, text: str, outcome: Outcome) -> None:
-    """What became of a log."""
     assert triage_score.outcome(row, judged(tmp_path, text)) is outcome
 
 
 def test_corpus_is_large_enough_and_in_two_halves() -> None:
-    """At least 200 failing and 60 clean logs, no link twice, a file for each; the link decides on the half."""
     rows = triage_score.load()
     counts = Counter((row.kind, row.half) for row in rows)
     assert sum(counts[FAILING, half] for half in (WORK, HELD_OUT)) >= 200
@@ -59,13 +57,11 @@ def test_corpus_is_large_enough_and_in_two_halves() -> None:
 
 
 def test_no_signature_rests_on_a_log_that_is_held_out() -> None:
-    """Who writes a signature reads its thread."""
     held = {row.link for row in triage_score.load() if row.half == HELD_OUT}
     assert held & {row.link for row in rules.load_all()} == set()
 
 
 def test_half_to_work_with_keeps_what_was_reached() -> None:
-    """Nothing that failed is called clean, nothing that is clean faulty, and nine of ten causes are right."""
     counts = triage_score.count(row for row in triage_score.load() if row.half == WORK)
     assert counts[FAILING][Outcome.FALSE_CLEAN] == 0
     assert counts[CLEAN][Outcome.FALSE_ALARM] == 0
@@ -73,13 +69,11 @@ def test_half_to_work_with_keeps_what_was_reached() -> None:
 
 
 def test_interval_is_wilsons() -> None:
-    """Figures of the literature for 0 of 10 and 5 of 10."""
     assert triage_score.interval(0, 10) == pytest.approx((0.0, 0.2775), abs=1e-3)
     assert triage_score.interval(5, 10) == pytest.approx((0.2366, 0.7634), abs=1e-3)
 
 
 def test_page_says_how_often(tmp_path: Path) -> None:
-    """Every scoring is counted, on the commit that it was made on."""
     text = "a\n<!-- score: begin -->\n<!-- score: end -->\nb\n"
     once = triage_score.document(text, ["| x |"], "abc")
     assert "On commit abc; the held-out half was scored 1 times." in once

@@ -13,7 +13,6 @@ from ..triage.making import report
 
 @pytest.mark.parametrize("kind", triage_speed.KINDS)
 def test_written_log_has_its_size_and_its_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
-    """Of every kind of log, about as long as was asked for."""
     monkeypatch.setattr(triage_speed, "_LINES", 2000)
     path = tmp_path / "run.log"
     triage_speed.write(path, 3, kind)
@@ -24,7 +23,6 @@ def test_written_log_has_its_size_and_its_fault(tmp_path: Path, monkeypatch: pyt
 
 
 def test_main_prints_a_line_for_each_kind(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """Megabytes, seconds, rate, memory, what was found."""
     monkeypatch.setattr(triage_speed, "_LINES", 2000)
     assert triage_speed.main(["1"]) == 0
     lines = capsys.readouterr().out.splitlines()

@@ -32,7 +32,6 @@ def blind_to(*rows: str) -> Callable[[Path], bool]:
 def test_each_row_must_be_found(
     missed: tuple[str, ...], status: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A row is one line in one file of a copy; those that the linter misses are named."""
     monkeypatch.setattr(wrong_imports, "_lint", blind_to(*missed))
     assert wrong_imports.main() == status
     said = capsys.readouterr()
@@ -43,7 +42,6 @@ def test_each_row_must_be_found(
 def test_contracts_that_the_sound_source_breaks_are_named(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A linter that finds everything wrong finds nothing."""
     monkeypatch.setattr(wrong_imports, "_lint", lambda _root: False)
     assert wrong_imports.main() == 1
     assert "the source as it is" in capsys.readouterr().err
@@ -56,7 +54,6 @@ def test_contracts_that_the_sound_source_breaks_are_named(
 def test_a_linter_that_does_not_judge_is_no_verdict(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, code: int, kept: bool | None
 ) -> None:
-    """A linter that breaks off also ends with 1, which is not a broken contract."""
     program = tmp_path / "lint-imports"
     program.write_text(f"#!/bin/sh\necho '{said}'\nexit {code}\n", encoding="utf-8")
     program.chmod(0o755)

@@ -37,14 +37,12 @@ def root(judgement: Diagnosis) -> tuple[str, tuple[str, int]]:
 
 
 def test_first_rank_in_the_log_is_the_root_cause(tmp_path: Path) -> None:
-    """Not the last line; the other rank's own fault is told, too."""
     found = judged(tmp_path, traceback(1, DISK) + traceback(0, MEMORY))
     assert root(found) == ("disk-full", ("rank", 1))
     assert [row.signature for row in found.others] == ["cuda-out-of-memory"]
 
 
 def test_unknown_exception_before_the_others_time_out_is_the_root_cause(tmp_path: Path) -> None:
-    """Time-outs of the others follow from it, whatever the launcher blames."""
     text = traceback(3, "ValueError: no image") + WATCHDOG.format(0) + WATCHDOG.format(1) + TABLE.format(0, -6)
     found = judged(tmp_path, text)
     assert root(found) == ("it raised ValueError: no image", ("rank", 3))
@@ -53,7 +51,6 @@ def test_unknown_exception_before_the_others_time_out_is_the_root_cause(tmp_path
 
 
 def test_only_consequences_say_that_the_cause_is_elsewhere(tmp_path: Path) -> None:
-    """The first of them stands for it, and is called one."""
     found = judged(tmp_path, WATCHDOG.format(2) + WATCHDOG.format(0))
     assert root(found) == ("nccl-watchdog-timeout", ("rank", 2))
     assert found.root is not None
@@ -62,7 +59,6 @@ def test_only_consequences_say_that_the_cause_is_elsewhere(tmp_path: Path) -> No
 
 
 def test_silent_signal_is_the_cause_where_the_others_lost_a_peer(tmp_path: Path) -> None:
-    """A rank that was killed cannot say so; its launcher does, at the end."""
     lost = "RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer [127.0.0.1]:1"
     found = judged(tmp_path, traceback(0, lost) + TABLE.format(0, 1) + TABLE.format(1, -7))
     assert root(found) == ("it was ended by SIGBUS", ("rank", 1))
@@ -70,13 +66,11 @@ def test_silent_signal_is_the_cause_where_the_others_lost_a_peer(tmp_path: Path)
 
 
 def test_exit_codes_say_nothing_where_something_was_said(tmp_path: Path) -> None:
-    """They are the cause only in a log that holds nothing else."""
     assert judged(tmp_path, traceback(0, MEMORY) + TABLE.format(0, 1) + TABLE.format(1, 1)).others == []
     assert root(judged(tmp_path, TABLE.format(1, 3))) == ("it ended with exit code 3", ("rank", 1))
 
 
 def test_abort_of_nobody_in_particular_is_no_cause_beside_a_lost_peer(tmp_path: Path) -> None:
-    """Two ranks aborted, their words are mixed, and the launcher names none of them: they had waited for another."""
     threw = "terminate called after throwing an instance of 'c10::DistBackendError'\n"
     text = (
         WATCHDOG.format(0)
@@ -91,7 +85,6 @@ def test_abort_of_nobody_in_particular_is_no_cause_beside_a_lost_peer(tmp_path: 
 
 
 def test_chain_of_exceptions_names_its_beginning(tmp_path: Path) -> None:
-    """What was raised while another exception was handled is one failure."""
     link = "\nDuring handling of the above exception, another exception occurred:\n\n"
     found = judged(tmp_path, TRACEBACK + "KeyError: 'a'\n" + link + TRACEBACK + "ValueError: b\n")
     assert found.root is not None
@@ -100,7 +93,6 @@ def test_chain_of_exceptions_names_its_beginning(tmp_path: Path) -> None:
 
 
 def test_unknown_end_tells_the_last_collective_and_the_first_complaint(tmp_path: Path) -> None:
-    """So that somebody who knows the library can go on."""
     text = (
         "[rank1]: n:1:1 [0] NCCL WARN odd thing\n[rank1]: Traceback (most recent call last):\n"
         '[rank1]:   File "/x/torch/distributed/distributed_c10d.py", line 2501, in all_gather\n[rank1]: RuntimeError: odd\n'
@@ -112,7 +104,6 @@ def test_unknown_end_tells_the_last_collective_and_the_first_complaint(tmp_path:
 
 
 def test_exception_that_the_run_survived_is_no_failure(tmp_path: Path) -> None:
-    """It went on to its end; without that, it did not."""
     text = TRACEBACK + "requests.ReadTimeout: telemetry\n"
     survived = judged(tmp_path, text + "{'train_runtime': 9.0, 'train_loss': 1.0}\n")
     assert survived.root is None
@@ -122,13 +113,11 @@ def test_exception_that_the_run_survived_is_no_failure(tmp_path: Path) -> None:
 
 
 def test_failure_after_the_end_is_no_survival(tmp_path: Path) -> None:
-    """Saving may fail after training has ended."""
     text = traceback(1, "ValueError: a") + "{'train_runtime': 9.0}\n" + traceback(0, DISK)
     assert judged(tmp_path, text).survived == []
 
 
 def test_likely_slip_does_not_hide_an_exception(tmp_path: Path) -> None:
-    """Both are told; a certain fault explains the exception that follows."""
     found = judged(tmp_path, MASK + TRACEBACK + "ValueError: no\n")
     assert root(found)[0] == "xpu-affinity-mask-tile"
     assert [row.title for row in found.others] == ["it raised ValueError: no"]
@@ -137,21 +126,18 @@ def test_likely_slip_does_not_hide_an_exception(tmp_path: Path) -> None:
 
 
 def test_harmless_message_is_no_failure(tmp_path: Path) -> None:
-    """It is listed as what it is."""
     found = judged(tmp_path, "[W1 x OperatorEntry.cpp:218] Warning: Warning only once for all operators\n")
     assert found.root is None
     assert found.signatures == {"xpu-kernel-override"}
 
 
 def test_hand_that_ended_the_run_is_told(tmp_path: Path) -> None:
-    """A log that ends with an interrupt is not clean, and is no failure of the run's own."""
     found = judged(tmp_path, "step 1\n" + TRACEBACK + "KeyboardInterrupt\n")
     assert found.root is not None
     assert (found.root.kind, found.root.title) == (CONSEQUENCE, "it raised KeyboardInterrupt")
 
 
 def test_files_are_ordered_by_their_times(tmp_path: Path) -> None:
-    """The rank with the earlier clock was first, whatever its number; the order is known."""
     files = {
         "attempt_0/0/stderr.log": f"2026-01-01 10:00:09 step\n{TRACEBACK}{DISK}",
         "attempt_0/1/stderr.log": f"2026-01-01 10:00:02 step\n{TRACEBACK}{MEMORY}",
@@ -162,7 +148,6 @@ def test_files_are_ordered_by_their_times(tmp_path: Path) -> None:
 
 
 def test_files_without_times_say_that_the_order_is_not_known(tmp_path: Path) -> None:
-    """Then what is certain comes first."""
     files = {"rank0.log": TRACEBACK + "ValueError: x\n", "rank1.log": TRACEBACK + MEMORY}
     found = folder_report(tmp_path, files).judgement
     assert root(found) == ("cuda-out-of-memory", ("rank", 1))
@@ -170,6 +155,5 @@ def test_files_without_times_say_that_the_order_is_not_known(tmp_path: Path) -> 
 
 
 def test_condition_that_does_not_hold_keeps_a_signature_out(tmp_path: Path) -> None:
-    """The same message means something else in another run: one card needs no comma."""
     assert judged(tmp_path, "export ZE_AFFINITY_MASK=0.1\npython x.py\n").root is None
     assert judged(tmp_path, MASK).root is not None

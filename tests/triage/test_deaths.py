@@ -108,7 +108,6 @@ ENDS = {
 
 @pytest.mark.parametrize("name", ENDS)
 def test_end_names_rank_and_cause(tmp_path: Path, name: str) -> None:
-    """Who, how telling, and in which words."""
     text, who, weight, what = ENDS[name]
     (death,) = found(tmp_path, text)
     assert (death.who, death.weight, death.what) == (who, weight, what)
@@ -126,12 +125,10 @@ def test_end_names_rank_and_cause(tmp_path: Path, name: str) -> None:
     ],
 )
 def test_what_is_no_end(tmp_path: Path, text: str) -> None:
-    """A good exit code, exceptions that Python itself ignores, and mere words."""
     assert found(tmp_path, text) == []
 
 
 def test_an_exception_is_told_once(tmp_path: Path) -> None:
-    """Its last line alone is one, too: many logs hold no more."""
     assert len(found(tmp_path, TRACEBACK + "ValueError: no\n")) == 1
     (bare,) = found(tmp_path, "ValueError: no\n")
     assert (bare.weight, bare.what) == (Weight.EXCEPTION, "raised ValueError: no")
@@ -148,7 +145,6 @@ def test_an_exception_is_told_once(tmp_path: Path) -> None:
     ],
 )
 def test_lines_that_say_which_process_is_which_rank(tmp_path: Path, line: str) -> None:
-    """Then a process's lines are its rank's, wherever they stand."""
     seen = evidence(tmp_path, f"2025:11:26-12:43:47:(77) |CCL_ERROR| odd\n{line}\n", rules.probes())
     people = People(seen)
     assert people.known(("pid", 77)) == ("rank", 5)

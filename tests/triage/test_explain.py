@@ -19,7 +19,6 @@ MEMORY = TRACEBACK + "torch.OutOfMemoryError: CUDA out of memory. Tried to alloc
 
 
 def test_explain_is_one_sentence_for_all_logs_of_a_run(tmp_path: Path) -> None:
-    """The rank is known from the file."""
     paths = [write(tmp_path, text, f"attempt_0/{rank}/stderr.log") for rank, text in enumerate(("step\n", MEMORY))]
     said = explain.explain(paths)
     assert said is not None
@@ -28,14 +27,12 @@ def test_explain_is_one_sentence_for_all_logs_of_a_run(tmp_path: Path) -> None:
 
 
 def test_explain_has_nothing_to_say(tmp_path: Path) -> None:
-    """Of a clean log, an empty one, one that is not there, none at all."""
     paths = [write(tmp_path, "step\n", "a.log"), write(tmp_path, "", "b.log"), tmp_path / "c.log"]
     assert [explain.explain([path]) for path in paths] == [None, None, None]
     assert explain.explain([]) is None
 
 
 def test_explain_never_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A broken table of signatures costs the explanation, not the verdict that asked for it."""
     from stackproof.triage import explain
 
     path = write(tmp_path, MEMORY)
@@ -50,7 +47,6 @@ def test_explain_never_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_with_finding_keeps_the_reason(tmp_path: Path) -> None:
-    """The finding stands behind it, if there is one."""
     assert explain.with_finding("it died", []) == "it died"
     assert explain.with_finding("it died", [write(tmp_path, MEMORY)]).startswith(
         "it died; triage: the card's memory is full"
@@ -58,7 +54,6 @@ def test_with_finding_keeps_the_reason(tmp_path: Path) -> None:
 
 
 def test_explain_needs_nothing_but_a_reader_of_toml(tmp_path: Path) -> None:
-    """It runs in a vendor's bare container: no torch, no rich, no JSON Schema."""
     path = write(tmp_path, MEMORY)
     code = (
         "import sys\nfor name in ('torch', 'rich', 'fastjsonschema', 'packaging', 'numpy'): sys.modules[name] = None\n"
@@ -85,7 +80,6 @@ CRASHES = """
 
 @pytest.mark.slow
 def test_crash_of_a_suite_is_explained(run_suite: RunSuite) -> None:
-    """The record's reason has triage's finding of that process's log."""
     record = run_suite({"test_1_dies.py": CRASHES})
     (crashed,) = [check for check in record.checks if check.verdict is Verdict.CRASHED]
     assert "the process ended with signal SIGSEGV" in crashed.reason

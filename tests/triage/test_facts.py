@@ -33,13 +33,11 @@ VALUES = {
 
 @pytest.mark.parametrize("line", VALUES)
 def test_line_holds_a_fact(tmp_path: Path, line: str) -> None:
-    """In the wordings of several versions."""
     name, value = VALUES[line]
     assert (value, 1) in {row.name: row.values for row in report(tmp_path, line + "\n").shown}[name]
 
 
 def test_values_are_counted_and_bounded(tmp_path: Path) -> None:
-    """Several versions in one run are seen; of a hundred values some are shown."""
     text = "NCCL version 2.1.0\nNCCL version 2.2.0\nNCCL version 2.1.0\n"
     (row,) = report(tmp_path, text).shown
     assert row.values == (("2.1.0", 2), ("2.2.0", 1))
@@ -48,7 +46,6 @@ def test_values_are_counted_and_bounded(tmp_path: Path) -> None:
 
 
 def test_oddities_say_what_to_do(tmp_path: Path) -> None:
-    """A container bridge as network card; two launches only where there are two."""
     bridge = "(1) |CCL_INFO|   nic: { name tcp:br-1894cb0b4cfd, state unknown, speed 1.25 GB/s }\n"
     (odd,) = [row for row in report(tmp_path, bridge).shown if row.odd]
     assert "container bridge" in odd.odd
@@ -71,14 +68,12 @@ ASKED_AND_OTHERWISE = {
 
 @pytest.mark.parametrize("name", ASKED_AND_OTHERWISE)
 def test_what_was_asked_for_and_is_otherwise(tmp_path: Path, name: str) -> None:
-    """The variable, both values, and both lines."""
     (row,) = facts.differing(report(tmp_path, "".join(ASKED_AND_OTHERWISE[name])).evidence)
     assert (row.name, row.asked, row.in_effect) == ("CCL_WORKER_COUNT", "2", "4")
     assert (row.asked_at.place.line, row.in_effect_at.place.line) == (1, 2)
 
 
 def test_protocol_that_a_plug_in_forces(tmp_path: Path) -> None:
-    """NCCL's own wording."""
     text = "export NCCL_PROTO=LL128\nh:1:1 [0] NCCL INFO NCCL_PROTO set by environment to simple\n"
     (row,) = facts.differing(report(tmp_path, text).evidence)
     assert (row.asked, row.in_effect) == ("LL128", "simple")
@@ -98,5 +93,4 @@ def test_protocol_that_a_plug_in_forces(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_as_it_was_asked_for(tmp_path: Path, text: str) -> None:
-    """The last setting counts; hints of a library, variables of the shell and other ranks' values are no settings of this one."""
     assert facts.differing(report(tmp_path, text).evidence) == []

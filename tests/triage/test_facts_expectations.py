@@ -92,7 +92,6 @@ CASES = [
     ("name", "text", "answer"), CASES, ids=[f"{name}-{answer}-{n}" for n, (name, _, answer) in enumerate(CASES)]
 )
 def test_log_answers(tmp_path: Path, name: str, text: str, answer: str) -> None:
-    """Yes with the lines for it, no with those against."""
     (found,) = report(tmp_path, text, [name]).answers
     assert (found.answer, found.holds) == (answer, answer == "yes")
     assert found.sentence.startswith(f"{answer}: ")
@@ -102,7 +101,6 @@ def test_log_answers(tmp_path: Path, name: str, text: str, answer: str) -> None:
 
 @pytest.mark.parametrize("name", PROVED)
 def test_log_that_says_nothing_proves_nothing(tmp_path: Path, name: str) -> None:
-    """Not shown is not yes; the sentence says what makes a log show it."""
     found = report(tmp_path, "step 1 loss 2.0\n", [name])
     (answer,) = found.answers
     assert (answer.answer, answer.holds) == ("not shown", False)
@@ -111,7 +109,6 @@ def test_log_that_says_nothing_proves_nothing(tmp_path: Path, name: str) -> None
 
 
 def test_half_a_proof_is_none(tmp_path: Path) -> None:
-    """The plug-in was loaded, whether NCCL uses it is not said."""
     (found,) = report(tmp_path, f"{H}NET/OFI Selected Provider is efa (found 4 nics)\n", ["efa"]).answers
     assert (found.answer, [part.answer for part in found.parts]) == (
         "not shown",
@@ -121,7 +118,6 @@ def test_half_a_proof_is_none(tmp_path: Path) -> None:
 
 
 def test_what_holds_for_some_lines_only_is_said_to(tmp_path: Path) -> None:
-    """Cards within a socket reach each other, others do not."""
     (found,) = report(tmp_path, REFUTED["p2p"][0], ["p2p"]).answers
     assert "partly" in found.sentence
 
@@ -142,7 +138,6 @@ CONFLICTS = {
 
 @pytest.mark.parametrize("name", CONFLICTS)
 def test_contradictions_are_findings(tmp_path: Path, name: str) -> None:
-    """Asked for and shown not to be so: both lines are told, and the run is not clean; each half alone is nothing."""
     asked, shown = CONFLICTS[name]
     found = report(tmp_path, asked + shown)
     assert [row.rule.id for row in facts.conflicts(found.evidence)] == [name]
@@ -173,5 +168,4 @@ def test_contradictions_are_findings(tmp_path: Path, name: str) -> None:
     ],
 )
 def test_whole_logs_answer(log: str, name: str, answer: str) -> None:
-    """As somebody reads them who knows what to look for."""
     assert facts.answer(name, triage_corpus.judge(log).evidence).answer == answer

@@ -25,7 +25,6 @@ FALLING = [3.0, 2.5, 2.2, 2.0, 1.9, 1.8, 1.7, 1.65, 1.6, 1.58, 1.55, 1.5]
 
 
 def test_a_policy_has_no_loss_where_answers_are_equally_good() -> None:
-    """GRPO and its kin log rewards beside a loss of 0."""
     assert found({"loss": [0.0, 0.0, 0.0], "reward": [0.1, 0.2, 0.3], "kl": [0.0, 0.0, 0.0]}) == {}
 
 
@@ -45,7 +44,6 @@ def test_a_policy_has_no_loss_where_answers_are_equally_good() -> None:
     ],
 )
 def test_losses(losses: list[float], names: dict[str, bool]) -> None:
-    """Exactly 0 more than once, or no number, cannot be right; a loss that rises deserves a look."""
     assert found({"loss": losses}) == names
 
 
@@ -59,12 +57,10 @@ def test_losses(losses: list[float], names: dict[str, bool]) -> None:
     ],
 )
 def test_learning_rates(rates: list[float], names: dict[str, bool]) -> None:
-    """Zero throughout; rising to the end."""
     assert found({"learning_rate": rates}) == names
 
 
 def test_steps_that_were_all_skipped() -> None:
-    """DeepSpeed counts them; some are usual at the beginning."""
     assert found({"skipped": [10, 20], "global_step": [10, 20]}) == {"all-steps-skipped": True}
     assert found({"skipped": [4, 4], "global_step": [10, 20]}) == {}
 
@@ -82,12 +78,10 @@ def test_steps_that_were_all_skipped() -> None:
     ],
 )
 def test_pace(pace: list[float], names: dict[str, bool]) -> None:
-    """A rate that sags, a warm-up that does not end; bars show whole seconds, so fast steps are taken together."""
     assert found(pace=pace).keys() - {"never-settles"} == names.keys() - {"never-settles"}
 
 
 def test_warm_up_of_the_pace_that_never_ends() -> None:
-    """Each quarter of the run is faster than the one before, the last still clearly."""
     pace = [60.0] * 10 + [40.0] * 10 + [30.0] * 10 + [22.0] * 10
     assert found(pace=pace) == {"never-settles": False}
     assert found(pace=[60.0] * 10 + [22.0] * 30) == {}
@@ -130,5 +124,4 @@ def test_warm_up_of_the_pace_that_never_ends() -> None:
     ],
 )
 def test_figures_that_do_not_add_up(figures: dict[str, Any], names: dict[str, bool]) -> None:
-    """Parameters, batches over ranks, steps, rates: the first users' own figures do, the others do not."""
     assert found(**figures) == names

@@ -20,7 +20,6 @@ def read(folder: Path, text: str) -> Training:
 
 
 def test_llamafactory_on_two_cards() -> None:
-    """The first users' own run: every figure that they wrote down."""
     found = triage_corpus.judge("xpu-lora-two-cards.log").training
     assert found is not None
     assert (found.steps, found.world_size, found.samples_per_second, found.steps_per_second) == (207, 2, 5.881, 0.372)
@@ -36,7 +35,6 @@ def test_llamafactory_on_two_cards() -> None:
 
 
 def test_world_size_follows_from_the_batches() -> None:
-    """Where no line states it: the whole batch over what each rank does."""
     found = triage_corpus.judge("dcu-lora-eight-cards.log").training
     assert found is not None
     assert (found.world_size, found.samples_per_second, found.series["loss"][-1]) == (8, 11.045, 0.894)
@@ -45,7 +43,6 @@ def test_world_size_follows_from_the_batches() -> None:
 
 
 def test_ultralytics(tmp_path: Path) -> None:
-    """Each epoch's losses and memory; bars of ultralytics' own making as well as tqdm's."""
     found = triage_corpus.judge("yolo-xpu.log").training
     assert found is not None
     assert (found.series["loss"], found.memory_gb, found.get("parameters")) == ([1.21, 1.15, 1.09], 1.18, 3157200)
@@ -55,33 +52,28 @@ def test_ultralytics(tmp_path: Path) -> None:
 
 
 def test_deepspeed() -> None:
-    """Its own rates, memory and steps."""
     found = triage_corpus.judge("deepspeed-training.log").training
     assert found is not None
     assert (found.steps, found.samples_per_second, found.memory_gb) == (200, 25.02, 38.49)
 
 
 def test_megatron(tmp_path: Path) -> None:
-    """Iterations with milliseconds and the loss of the language model."""
     text = " iteration   199/ 3178 | elapsed time per iteration (ms): 14.5 | learning rate: 1.0E-04 | lm loss: 1.25E+00 |\n"
     assert read(tmp_path, text).series["loss"] == [1.25]
 
 
 def test_newer_transformers_quotes_its_numbers(tmp_path: Path) -> None:
-    """Version 5 prints strings."""
     assert read(tmp_path, "{'loss': '1.745', 'learning_rate': '4.3e-05', 'epoch': '0.15'}\n").series[
         "learning_rate"
     ] == [4.3e-05]
 
 
 def test_one_rank_speaks_for_all(tmp_path: Path) -> None:
-    """Where every rank prints the same line, losses are not counted several times."""
     text = "".join(f"[rank{rank}]: {{'loss': {2 - step / 10}, 'epoch': 1}}\n" for step in range(3) for rank in range(4))
     assert read(tmp_path, text).series["loss"] == [2.0, 1.9, 1.8]
 
 
 def test_progress_is_that_of_the_main_loop(tmp_path: Path) -> None:
-    """Bars of data and checkpoints do not count steps; each step counts once."""
     text = (
         "Loading: 100%|##########| 4/4 [00:02<00:00,  1.61it/s]\n Total optimization steps = 3\n"
         "\r 33%|###| 1/3 [00:02<00:04,  2.00s/it]\r 33%|###| 1/3 [00:02<00:04,  2.00s/it, loss=1]\r 67%|###| 2/3 [01:04<00:02,  2.00s/it]"
@@ -91,7 +83,6 @@ def test_progress_is_that_of_the_main_loop(tmp_path: Path) -> None:
 
 
 def test_log_without_training_has_none(tmp_path: Path) -> None:
-    """A bar alone is no training."""
     assert report(tmp_path, "Loading: 100%|###| 4/4 [00:02<00:00,  1.61it/s]\nloss of connection\n").training is None
 
 
@@ -100,5 +91,4 @@ def test_log_without_training_has_none(tmp_path: Path) -> None:
     [("5,046,272", 5046272.0), ("0:09:16.03", 556.03), ("09:16", 556.0), ("1.", 1.0), ("x", None), ("-", None)],
 )
 def test_numbers_as_trainers_print_them(text: str, value: float | None) -> None:
-    """Commas, times, a full stop at the end; what is none is none."""
     assert number(text) == value

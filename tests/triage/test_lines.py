@@ -51,7 +51,6 @@ from stackproof.triage import lines
     ],
 )
 def test_prefixes_name_rank_and_process(raw: str, text: str, rank: int | None, pid: int | None) -> None:
-    """torch, torchrun, srun, Open MPI, Ray, containers, clouds, NCCL, both formats of oneCCL, glog, colours."""
     line = lines.parse(raw)
     assert (line.text, line.rank, line.pid) == (text, rank, pid)
 
@@ -69,17 +68,14 @@ def test_prefixes_name_rank_and_process(raw: str, text: str, rank: int | None, p
     ],
 )
 def test_times_of_all_formats_are_comparable(raw: str, seconds: float | None) -> None:
-    """Seconds since the start of the year: not every format names the year. What cannot be a date is none."""
     assert lines.parse(raw).seconds == seconds
 
 
 def test_last_time_of_several_lines() -> None:
-    """For a line without one, the nearest before it counts."""
     assert lines.time_of("2026-01-01 00:00:01 a\n2026-01-01 00:00:05 b\nc", last=True) == 5.0
 
 
 def test_lines_that_ranks_wrote_into_one_are_taken_apart() -> None:
-    """Ranks of oneCCL do not take turns; a digit before the date is not part of it."""
     glued = "2025:11:26-12:43:48:(677) |CCL_INFO| numa: 12025:11:26-12:43:48:(676) |CCL_INFO| version: 1.0"
     assert [lines.parse(part).pid for part in lines.split(glued)] == [677, 676]
     assert lines.split(glued)[0].endswith("numa: 1")
@@ -89,7 +85,6 @@ def test_lines_that_ranks_wrote_into_one_are_taken_apart() -> None:
 @settings(max_examples=300, deadline=None, database=None)
 @given(st.text(max_size=400))
 def test_any_text_is_a_line(raw: str) -> None:
-    """Nothing raises, and no escape sequence is left that a terminal would obey."""
     line = lines.parse(raw)
     assert "\x1b[" not in line.text
     assert line.seconds is None or line.seconds >= 0

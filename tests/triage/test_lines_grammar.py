@@ -65,7 +65,6 @@ PLACES = {
 
 @pytest.mark.parametrize("place", PLACES)
 def test_exception_is_found(tmp_path: Path, place: str) -> None:
-    """The exception is named, and the log is called faulty."""
     found = report(tmp_path, PLACES[place].encode())
     assert found.verdict is Answered.FAULTY
     assert found.judgement.root
@@ -95,20 +94,17 @@ def test_exception_is_found(tmp_path: Path, place: str) -> None:
     ],
 )
 def test_failures_without_an_exception_of_their_own(tmp_path: Path, text: str) -> None:
-    """Arguments, shells, signals, exit codes, test runners, complaints of libraries, schedulers, and tracebacks that are cut off."""
     found = report(tmp_path, text.encode())
     assert found.verdict is Answered.FAULTY
 
 
 def test_cut_off_traceback_hides_nothing(tmp_path: Path) -> None:
-    """What was said before it counts."""
     root = report(tmp_path, f"{WHOLE}step\n{HEAD}\n{FRAME}\n".encode()).judgement.root
     assert root
     assert root.title == f"it raised {SAID}"
 
 
 def test_rank_that_the_launcher_blames_is_the_exceptions(tmp_path: Path) -> None:
-    """The traceback names no rank; torchrun says which one failed."""
     agent = (
         "E0704 02:11:08.9 140 torch/distributed/elastic/multiprocessing/api.py:826] failed (exitcode: 1) local_rank: 1 "
     )
@@ -126,14 +122,12 @@ def test_rank_that_the_launcher_blames_is_the_exceptions(tmp_path: Path) -> None
     ],
 )
 def test_causes_that_launchers_seem_to_raise(tmp_path: Path, said: str) -> None:
-    """A compiler that fails and clients that never came are causes."""
     found = report(tmp_path, WHOLE.replace(SAID, said).encode())
     assert found.judgement.root
     assert found.judgement.root.kind == "fault"
 
 
 def test_port_that_may_not_be_used_is_not_taken(tmp_path: Path) -> None:
-    """Number 13 is a permission, errno 98 a port that is in use."""
     said = "The server socket has failed to listen on any local network address. It has failed to bind to [::]:80 (errno: {})."
     for number, name in ((13, ""), (98, "store-port-in-use")):
         root = report(tmp_path, f"RuntimeError: {said.format(number)}\n").judgement.root
@@ -142,7 +136,6 @@ def test_port_that_may_not_be_used_is_not_taken(tmp_path: Path) -> None:
 
 
 def test_bars_of_loading_count_no_steps(tmp_path: Path) -> None:
-    """Nor is YOLO's fused summary a training of nothing."""
     loading = "".join(f"Loading checkpoint shards: {n}/9 [00:0{n}<00:09,  1.00s/it]\n" for n in range(1, 9))
     fused = "YOLO11n summary (fused): 100 layers, 2,582,347 parameters, 0 gradients, 6.3 GFLOPs\n"
     found = report(tmp_path, f"{loading}{{'loss': 1.0}}\n{{'loss': 0.9}}\n{fused}").training

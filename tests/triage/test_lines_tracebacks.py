@@ -25,7 +25,6 @@ more output
 
 
 def test_exception_and_innermost_frames_are_found() -> None:
-    """The first line that is not indented ends it."""
     block = follow(PLAIN)
     assert block.exception == "ValueError: no"
     assert block.frames == ('File "a.py", line 1, in <module>', 'File "b.py", line 2, in f')
@@ -33,25 +32,21 @@ def test_exception_and_innermost_frames_are_found() -> None:
 
 
 def test_lines_of_other_ranks_are_passed_over() -> None:
-    """Ranks that print at the same time mix their lines."""
     mixed = "\n".join(f"[rank1]: {line}\n[rank0]: other: words" for line in PLAIN.splitlines())
     assert follow(mixed).exception == "ValueError: no"
 
 
 def test_group_of_exceptions_is_read_along_its_margin() -> None:
-    """Exception groups are indented and have a bar."""
     text = '  + Exception Group Traceback (most recent call last):\n  |   File "a.py", line 1\n  | ExceptionGroup: two (2)\n'
     assert follow(text).exception == "ExceptionGroup: two (2)"
 
 
 def test_log_that_ends_within_a_traceback_has_no_exception() -> None:
-    """Its frames are still there."""
     block = follow("\n".join(PLAIN.splitlines()[:3]))
     assert (block.exception, len(block.frames)) == ("", 1)
 
 
 def test_indentation_that_was_lost_on_the_way_is_done_without() -> None:
-    """Threads and chats eat leading spaces; the line after a frame is its code."""
     bare = "\n".join(line.lstrip(" ^") for line in PLAIN.splitlines() if line.strip(" ^"))
     block = follow(bare)
     assert (block.exception, len(block.frames)) == ("ValueError: no", 2)

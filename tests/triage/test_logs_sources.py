@@ -39,7 +39,6 @@ from .making import write
 def test_names_tell_run_and_rank(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, run: str, rank: int | None
 ) -> None:
-    """torchrun, Slurm's job and task (an array's task is a run of its own), Paddle, names with a rank; any other is its own run."""
     monkeypatch.chdir(tmp_path)
     write(tmp_path, "x\n", name)
     ((found),) = logs.runs([name])
@@ -47,7 +46,6 @@ def test_names_tell_run_and_rank(
 
 
 def test_folder_gives_the_runs_in_it(tmp_path: Path) -> None:
-    """Ranks in order of their numbers; what is no log, is empty, or would wait for ever, is passed over."""
     for rank in (10, 2, 0):
         write(tmp_path, "x\n", f"a/attempt_0/{rank}/stderr.log")
         write(tmp_path, "", f"a/attempt_0/{rank}/stdout.log")
@@ -59,7 +57,6 @@ def test_folder_gives_the_runs_in_it(tmp_path: Path) -> None:
 
 
 def test_together_is_one_run(tmp_path: Path) -> None:
-    """The user knows better than names do; a log that is named twice is read once."""
     paths = [str(write(tmp_path, "x\n", name)) for name in ("a.log", "b.log", "a.log")]
     (run,) = logs.runs(paths, together=True)
     assert len(run.sources) == 2
@@ -74,7 +71,6 @@ def read(path: Path) -> bytes:
 
 
 def test_gzip_is_known_by_its_bytes(tmp_path: Path) -> None:
-    """Whatever the name says."""
     assert read(write(tmp_path, gzip.compress(b"text"), "a.log")) == b"text"
     assert read(write(tmp_path, b"text", "a.log.gz")) == b"text"
     assert read(write(tmp_path, b"", "empty.log")) == b""
@@ -85,14 +81,12 @@ def test_gzip_is_known_by_its_bytes(tmp_path: Path) -> None:
     [(b"\x28\xb5\x2f\xfd", "zstdcat"), (b"\xfd7zXZ\0", "xzcat"), (b"BZh91AY", "bzcat"), (b"PK\x03\x04", "unzip")],
 )
 def test_other_compression_is_refused_with_the_command(tmp_path: Path, head: bytes, word: str) -> None:
-    """One sentence that names the file and what to run."""
     path = write(tmp_path, head + b"rest", "a.log")
     with pytest.raises(Refusal, match=f"a.log: is compressed .*{word}.* triage -"):
         read(path)
 
 
 def test_standard_input_is_a_log(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also a compressed one."""
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(gzip.compress(b"text"))))
     ((run),) = logs.runs(["-"])
     with run.sources[0].open() as stream:
@@ -100,7 +94,6 @@ def test_standard_input_is_a_log(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_is_not_there_is_refused(tmp_path: Path) -> None:
-    """A name that is wrong, and a folder without a log."""
     with pytest.raises(Refusal, match="nothere.log: there is no such log"):
         logs.runs([str(tmp_path / "nothere.log")])
     with pytest.raises(Refusal, match=r"holds no log .*\*\.log"):
@@ -108,7 +101,6 @@ def test_what_is_not_there_is_refused(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_read_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The sentence has the system's reason."""
     path = write(tmp_path, "x\n")
 
     def denied(*_: object) -> None:

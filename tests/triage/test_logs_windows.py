@@ -29,7 +29,6 @@ def read(data: bytes) -> list[logs.Window]:
 @settings(max_examples=100, deadline=None, database=None)
 @given(st.lists(st.binary(max_size=400)))
 def test_windows_are_the_whole_stream_once(lines: list[bytes]) -> None:
-    """Put together they are the data; each knows its place and its line; only the last says that it is."""
     data = b"\n".join(lines)
     found = read(data)
     assert b"".join(window.data[window.start : window.end] for window in found) == data
@@ -41,7 +40,6 @@ def test_windows_are_the_whole_stream_once(lines: list[bytes]) -> None:
 
 
 def test_a_line_is_not_cut_and_has_what_follows_in_sight() -> None:
-    """Windows end after a line, with the next lines still in the data; a line that is too long is cut all the same."""
     data = b"".join(b"line %03d %s\n" % (n, b"x" * (n % 50)) for n in range(200))
     found = read(data)
     assert len(found) > 5
@@ -51,7 +49,6 @@ def test_a_line_is_not_cut_and_has_what_follows_in_sight() -> None:
 
 
 def test_empty_stream_is_one_empty_window() -> None:
-    """So that nothing is read, and that is known."""
     (window,) = read(b"")
     assert (window.start, window.end, window.last) == (0, 0, True)
 
@@ -70,21 +67,18 @@ TEXT = b"".join(b"step %d loss %d\n" % (n, n * n) for n in range(2000))
 
 
 def test_gzip_comes_back_whole_also_in_several_members() -> None:
-    """Concatenated files and padding with zeros are what tools make."""
     assert unzip(gzip.compress(TEXT)) == (TEXT, "")
     assert unzip(gzip.compress(TEXT) + gzip.compress(b"more") + b"\0" * 512) == (TEXT + b"more", "")
 
 
 @pytest.mark.parametrize("keep", [1, 9, 40, 500, -1])
 def test_gzip_that_is_cut_short_gives_its_beginning(keep: int) -> None:
-    """Whatever can be unpacked is, and the damage is named."""
     text, damage = unzip(gzip.compress(TEXT)[:keep])
     assert TEXT.startswith(text)
     assert damage == "is cut short"
 
 
 def test_gzip_that_is_damaged_says_so() -> None:
-    """A wrong byte in the middle, or something else behind it, is named and ends the text."""
     packed = bytearray(gzip.compress(TEXT))
     packed[len(packed) // 2] ^= 0xFF
     text, damage = unzip(bytes(packed))
@@ -96,11 +90,9 @@ def test_gzip_that_is_damaged_says_so() -> None:
 @settings(max_examples=100, deadline=None, database=None)
 @given(st.binary(max_size=200))
 def test_any_bytes_after_the_magic_end(data: bytes) -> None:
-    """Nothing that only pretends to be gzip is read for ever."""
     unzip(logs.GZIP + data)
 
 
 def test_a_bomb_is_unpacked_in_small_pieces() -> None:
-    """A megabyte out of a kilobyte never lies in memory at once: each read gives what was asked for at most."""
     text, damage = unzip(gzip.compress(b"\0" * 1_000_000), size=4096)
     assert (len(text), damage) == (1_000_000, "")

@@ -40,7 +40,6 @@ RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB (GPU 0; 15.90 GiB t
 
 
 def test_sentences_and_recipes_are_only_mentioned(tmp_path: Path) -> None:
-    """Neither a failure nor something that was asked for; they are listed apart."""
     found = report(tmp_path, NOTES + "h:1:1 [0] NCCL INFO Channel 00 : 0[0] -> 1[1] via SHM/direct\n")
     assert found.verdict is Answered.CANNOT_SAY
     assert (found.judgement.root, found.conflicts, found.settings) == (None, (), ())
@@ -48,14 +47,12 @@ def test_sentences_and_recipes_are_only_mentioned(tmp_path: Path) -> None:
 
 
 def test_what_a_program_printed_is_evidence(tmp_path: Path) -> None:
-    """A fenced traceback in the same notes."""
     root = report(tmp_path, NOTES + FENCED).judgement.root
     assert root
     assert (root.signature, root.first.place.line) == ("cuda-out-of-memory", 17)
 
 
 def test_a_log_is_no_document(tmp_path: Path) -> None:
-    """Libraries speak in sentences, too."""
     assert prose.read(WORDY.encode()) is None
     root = report(tmp_path, WORDY).judgement.root
     assert root
@@ -63,7 +60,6 @@ def test_a_log_is_no_document(tmp_path: Path) -> None:
 
 
 def test_long_texts_are_logs() -> None:
-    """Nobody writes notes of a megabyte."""
     assert prose.read(NOTES.encode())
     assert prose.read(NOTES.encode() * 2000) is None
 
@@ -80,12 +76,10 @@ def test_long_texts_are_logs() -> None:
     ],
 )
 def test_prose_is_plain_words(line: str, is_prose: bool) -> None:
-    """Enough of them, and common ones among them."""
     assert prose.is_prose(line) is is_prose
 
 
 def test_advice_of_a_library_is_no_request(tmp_path: Path) -> None:
-    """A hint of oneCCL names a variable; nobody set it."""
     hint = "2024:08:14-11:08:27:(1) |CCL_WARN| did not find MPI-launcher specific variables, switch to ATL/OFI, to force enable ATL/MPI "
     found = report(tmp_path, f"step 1\n{hint}set CCL_ATL_TRANSPORT=mpi\nstep 2\n")
     assert (found.conflicts, found.settings) == ((), ())

@@ -23,7 +23,6 @@ UNCLEAN = {
 
 @pytest.mark.parametrize("name", UNCLEAN)
 def test_what_makes_a_report_unclean(tmp_path: Path, name: str) -> None:
-    """Each of them alone."""
     assert not report(tmp_path, UNCLEAN[name]).clean
 
 
@@ -40,18 +39,15 @@ def test_what_makes_a_report_unclean(tmp_path: Path, name: str) -> None:
     ],
 )
 def test_three_answers(tmp_path: Path, text: str, verdict: Answered) -> None:
-    """Clean takes a good end near the end of the log; an exception before it was handled, one after it was not."""
     assert report(tmp_path, text).verdict is verdict
 
 
 def test_expectation_decides_too(tmp_path: Path) -> None:
-    """The same log is clean until something is expected that it does not show."""
     assert report(tmp_path, f"step 1\n{END}").clean
     assert not report(tmp_path, f"step 1\n{END}", ["efa"]).clean
 
 
 def test_oddity_alone_leaves_it_clean(tmp_path: Path) -> None:
-    """What deserves a look is shown, and is no failure."""
     found = report(tmp_path, "".join(f"{{'loss': 2.0, 'learning_rate': {n}e-06}}\n" for n in range(1, 12)) + END)
     assert [oddity.id for oddity in found.oddities] == ["warm-up-unending"]
     assert found.clean
@@ -66,13 +62,11 @@ def test_oddity_alone_leaves_it_clean(tmp_path: Path) -> None:
     ],
 )
 def test_log_that_says_nothing_is_refused(tmp_path: Path, data: bytes, words: str) -> None:
-    """Nothing passes by not being there."""
     with pytest.raises(Refusal, match=words):
         report(tmp_path, data)
 
 
 def test_failure_among_zeros_is_found(tmp_path: Path) -> None:
-    """A file with holes is still a log if anything in it is known."""
     text = (
         b"\0" * 100_000
         + b"\n"
@@ -84,14 +78,12 @@ def test_failure_among_zeros_is_found(tmp_path: Path) -> None:
 
 
 def test_unknown_expectation_is_refused_with_the_nearest(tmp_path: Path) -> None:
-    """And with all that there are."""
     run = logs.named([write(tmp_path, "x\n")])
     with pytest.raises(Refusal, match=r"no expectation 'nvlnk' \(did you mean 'nvlink'\?\); one of: ccl-mpi, .*, xccl"):
         reports.report(run, ["nvlnk"])
 
 
 def test_place_is_file_and_line(tmp_path: Path) -> None:
-    """As editors open it."""
     found = report(tmp_path, "step\n" + TRACEBACK + "ValueError: no\n")
     assert found.judgement.root is not None
     assert found.place(found.judgement.root.first) == f"{tmp_path / 'run.log'}:2"

@@ -57,20 +57,17 @@ with Table.load(Path(__file__).parent / "clean_tools.toml") as table:
 
 @pytest.mark.parametrize("row", ROWS, ids=str)
 def test_a_complaint_that_nothing_came_of(tmp_path: Path, row: Looks) -> None:
-    """The run went on to its good end."""
     assert report(tmp_path, row.text.encode()).verdict is Answered.CLEAN
 
 
 @pytest.mark.parametrize("row", TOOLS, ids=str)
 def test_a_habit_of_a_tool(tmp_path: Path, row: Whole) -> None:
-    """It looks like a failure and is none; without a sign of a good end nobody can say."""
     verdict = Answered.CLEAN if row.shown else Answered.CANNOT_SAY
     assert report(tmp_path, row.text.encode()).verdict is verdict
 
 
 @pytest.mark.parametrize("row", [row for row in TOOLS if row.shown], ids=str)
 def test_a_habit_of_a_tool_that_goes_on(tmp_path: Path, row: Whole) -> None:
-    """Steps that follow show as much as an end does; an end of a process after them does not."""
     text = f"{row.text}{STEPS}"
     assert report(tmp_path, text.encode()).verdict is not Answered.FAULTY
     assert report(tmp_path, f"{text}Segmentation fault (core dumped)\n".encode()).verdict is Answered.FAULTY
@@ -78,25 +75,21 @@ def test_a_habit_of_a_tool_that_goes_on(tmp_path: Path, row: Whole) -> None:
 
 @pytest.mark.parametrize("text", ["{'loss': nan, 'epoch': 0.1}\n", "# Out of bounds values : 7 FAILED\n"])
 def test_what_no_end_makes_good(tmp_path: Path, text: str) -> None:
-    """Wrong figures and wrong results stay a failure, however the run ends."""
     assert report(tmp_path, f"{text}{STEPS}{END}".encode()).verdict is Answered.FAULTY
 
 
 def test_steps_of_another_rank_prove_nothing(tmp_path: Path) -> None:
-    """Rank 1 raised; what rank 0 still prints is its own."""
     steps = "".join(f"[rank0]: {line}\n" for line in STEPS.splitlines())
     text = f'[rank1]: Traceback (most recent call last):\n[rank1]:   File "x.py", line 1, in f\n[rank1]: ValueError: no\n{steps}'
     assert report(tmp_path, text.encode()).verdict is Answered.FAULTY
 
 
 def test_a_policy_that_is_trained_by_rewards(tmp_path: Path) -> None:
-    """Its loss is 0 while rewards rise."""
     assert report(tmp_path, f"{REWARDS}{END}".encode()).verdict is Answered.CLEAN
 
 
 @pytest.mark.parametrize("name", ["oomretry", "autobatch", "printedtb", "ncclwarn"])
 def test_the_same_complaint_without_a_good_end(tmp_path: Path, name: str) -> None:
-    """Cut off after the complaint, the log shows a failure."""
     (row,) = (row for row in ROWS if row.name == name)
     text = row.before.partition("AutoBatch: Using")[0]
     assert report(tmp_path, text.encode()).verdict is Answered.FAULTY

@@ -32,7 +32,6 @@ with Table.load(Path(__file__).parent / "launching.toml") as table:
 
 @pytest.mark.parametrize("row", [row for row in ROWS if row.says], ids=str)
 def test_a_failure_before_the_first_step_or_in_a_wrapping(tmp_path: Path, row: Failing) -> None:
-    """It is the root cause, and is named."""
     found = report(tmp_path, row.text.encode())
     assert found.verdict is Answered.FAULTY
     assert row.says in (reports.sentence(found) or "")
@@ -40,5 +39,4 @@ def test_a_failure_before_the_first_step_or_in_a_wrapping(tmp_path: Path, row: F
 
 @pytest.mark.parametrize("row", [row for row in ROWS if not row.says], ids=str)
 def test_the_same_words_where_nothing_failed(tmp_path: Path, row: Failing) -> None:
-    """It was mended, only spoken of, or is another word that looks so."""
     assert report(tmp_path, row.text.encode()).verdict is not Answered.FAULTY

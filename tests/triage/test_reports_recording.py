@@ -22,7 +22,6 @@ def written(folder: Path, *found: reports.Report) -> Record:
 
 
 def test_training_log_gives_measurements(tmp_path: Path) -> None:
-    """In stored units, with what limits them; the provenance says that a log was read, and never that it was pinned."""
     record = written(tmp_path, triage_corpus.judge("xpu-lora-two-cards.log"))
     assert (record.verb, record.stack, record.verdict) == ("triage", "xpu", Verdict.PASSED)
     rate = next(row for row in record.measurements if row.unit == "s/sample")
@@ -35,7 +34,6 @@ def test_training_log_gives_measurements(tmp_path: Path) -> None:
 
 
 def test_failure_is_a_failed_check_with_its_figures(tmp_path: Path) -> None:
-    """Signature, rank, place, line."""
     record = written(tmp_path, triage_corpus.judge("nccl-duplicate-gpu-two-nodes.log"))
     check = next(row for row in record.checks if row.id == "triage::root-cause")
     assert (record.verdict, check.verdict) == (Verdict.FAILED, Verdict.FAILED)
@@ -45,7 +43,6 @@ def test_failure_is_a_failed_check_with_its_figures(tmp_path: Path) -> None:
 
 
 def test_expectations_and_contradictions_are_checks(tmp_path: Path) -> None:
-    """Each with its own verdict."""
     (run,) = logs.runs([str(triage_corpus.FOLDER / "efa-missing-in-container.log")])
     record = written(tmp_path, reports.report(run, ["efa"]))
     verdicts = {check.id: check.verdict for check in record.checks}
@@ -57,14 +54,12 @@ def test_expectations_and_contradictions_are_checks(tmp_path: Path) -> None:
 
 
 def test_several_runs_are_told_apart(tmp_path: Path) -> None:
-    """A check has the name of its log."""
     record = written(tmp_path, triage_corpus.judge("plain-training.log"), triage_corpus.judge("yolo-xpu.log"))
     assert len({check.id for check in record.checks}) == len(record.checks) == 5
     assert len(record.logs) == 2
 
 
 def test_figures_that_are_no_numbers_are_still_a_record(tmp_path: Path) -> None:
-    """A loss of nan, a line with any characters."""
     text = (
         "{'loss': nan, 'epoch': 1}\n{'train_runtime': 1.0, 'train_loss': nan}\n[rank0]: "
         + TRACEBACK

@@ -26,7 +26,6 @@ MEMORY = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB
     ],
 )
 def test_people(who: list[Who], said: str) -> None:
-    """The first to fail first, the others as ranges, nothing where the log does not say."""
     assert reports.people(who) == said
 
 
@@ -51,19 +50,16 @@ HEADLINES = {
 
 @pytest.mark.parametrize("text", HEADLINES)
 def test_headline(tmp_path: Path, text: str) -> None:
-    """The first line says it all."""
     assert reports.headline(report(tmp_path, text)) == HEADLINES[text]
 
 
 def test_headline_of_what_does_not_hold(tmp_path: Path) -> None:
-    """Nothing failed, and the claim is not proved."""
     word, sentence = reports.headline(report(tmp_path, "step\n", ["ib"]))
     assert word == "NOT HELD"
     assert sentence.startswith("ib: not shown: ")
 
 
 def test_sentence_has_cause_remedy_and_link(tmp_path: Path) -> None:
-    """Fit to stand in another verdict; None where nothing failed."""
     said = reports.sentence(report(tmp_path, "[rank1]: " + MEMORY))
     assert said is not None
     assert said.startswith("rank 1: the card's memory is full [cuda-out-of-memory, certain]: ")
@@ -73,7 +69,6 @@ def test_sentence_has_cause_remedy_and_link(tmp_path: Path) -> None:
 
 
 def test_sentence_of_an_unknown_end_has_the_collective(tmp_path: Path) -> None:
-    """What is known is told."""
     text = TRACEBACK.replace(
         'File "train.py", line 7, in <module>', 'File "/x/distributed_c10d.py", line 7, in all_reduce'
     )
@@ -82,7 +77,6 @@ def test_sentence_of_an_unknown_end_has_the_collective(tmp_path: Path) -> None:
 
 
 def test_confidence_says_when_the_order_is_not_known(tmp_path: Path) -> None:
-    """Two ranks failed in two files without a time."""
     files = {"rank0.log": TRACEBACK + "ValueError: x\n", "rank1.log": TRACEBACK + MEMORY}
     judgement = folder_report(tmp_path, files).judgement
     assert judgement.root is not None

@@ -53,7 +53,6 @@ LOADERS = {
 def test_refusals_name_file_row_and_key(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str, words: str
 ) -> None:
-    """One sentence with what is allowed."""
     monkeypatch.setattr(rules, "FOLDER", tmp_path)
     write(tmp_path, text, name)
     with pytest.raises(Refusal) as caught:
@@ -63,7 +62,6 @@ def test_refusals_name_file_row_and_key(
 
 
 def test_every_expectation_can_be_proved_and_refuted() -> None:
-    """All nine are there; each part of each has signs for and against."""
     found = rules.expectations()
     assert set(found) == {"efa", "rdma", "nvlink", "shm", "ccl-ofi-tcp", "ccl-mpi", "xccl", "p2p", "ib"}
     for row in found.values():
@@ -72,11 +70,9 @@ def test_every_expectation_can_be_proved_and_refuted() -> None:
 
 
 def test_every_role_of_an_ending_is_in_use() -> None:
-    """None is left over from an earlier table."""
     assert {row.role for row in rules.endings()} == set(rules.ROLES)
     assert {row.role for row in rules.facts()} == set(rules.FACT_ROLES)
 
 
 def test_contradictions_have_a_remedy_and_a_link() -> None:
-    """As signatures have."""
     assert all(row.remedy and row.link.startswith("https://") for row in rules.contradictions())

@@ -36,7 +36,6 @@ def load(folder: Path, text: str) -> tuple[Signature, ...]:
 
 
 def test_a_row_is_a_signature(tmp_path: Path) -> None:
-    """What may be left out has a default."""
     (row,) = load(tmp_path, ROW)
     assert (row.id, row.kind, row.context, row.versions) == ("some-fault", "fault", (), "")
     assert row.probe.match("x a fault 12")
@@ -61,7 +60,6 @@ def test_a_row_is_a_signature(tmp_path: Path) -> None:
     ],
 )
 def test_refusals_name_file_row_and_key(tmp_path: Path, old: str, new: str, words: str) -> None:
-    """One sentence with what is allowed."""
     with pytest.raises(Refusal) as caught:
         load(tmp_path, ROW.replace(old, new, 1))
     assert str(caught.value).startswith(f"{tmp_path / 'some.toml'}: ")
@@ -70,14 +68,12 @@ def test_refusals_name_file_row_and_key(tmp_path: Path, old: str, new: str, word
 
 
 def test_there_are_enough_of_each_kind() -> None:
-    """At least 60 to start with; failures, consequences and harmless messages."""
     rows = rules.load_all()
     assert len(rows) >= 60
     assert {row.kind for row in rows} == set(KINDS)
 
 
 def test_every_requirement_of_a_failure_has_a_signature() -> None:
-    """What the first users ran into is known."""
     needed = {"A2", "A9", "B4", "B5", "B6", "C3", "C4", "C5", "C6", "C7", "D1", "D2", "D3", "D4", "E2"}
     assert needed - {row.requirement for row in rules.load_all()} == set()
 
@@ -93,7 +89,6 @@ def names(cases: list[tuple[Signature, str]]) -> list[str]:
 
 @pytest.mark.parametrize(("row", "text"), EXAMPLES, ids=names(EXAMPLES))
 def test_example_is_judged_as_this_one(tmp_path: Path, row: Signature, text: str) -> None:
-    """As the root cause if it is a failure or follows from one; as harmless, without any failure, if it is noise."""
     judgement = report(tmp_path, text.encode()).judgement
     root = judgement.root.signature if judgement.root else None
     if row.kind == NOISE:
@@ -105,13 +100,11 @@ def test_example_is_judged_as_this_one(tmp_path: Path, row: Signature, text: str
 
 @pytest.mark.parametrize(("row", "text"), NEAR_MISSES, ids=names(NEAR_MISSES))
 def test_near_miss_is_not_taken_for_this_one(tmp_path: Path, row: Signature, text: str) -> None:
-    """Words that look alike and mean something else."""
     assert row.id not in report(tmp_path, (text or "\n").encode()).judgement.signatures
 
 
 @pytest.mark.parametrize("row", rules.load_all(), ids=lambda row: row.id)
 def test_pattern_takes_no_time_on_a_long_line(row: Signature) -> None:
-    """No pattern backtracks for ever; the text is what a cut line may hold at most."""
     import time
 
     longest = max(row.examples, key=len)

@@ -24,7 +24,6 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_hit_knows_line_writer_and_time(tmp_path: Path) -> None:
-    """The time is the line's own, or that of the nearest line before it."""
     text = "2026-01-01 00:00:09 start\n[rank2]: fault A\n2026-01-01 00:00:11 fault B\n"
     hits = evidence(tmp_path, text, [probe("f", "fault")]).tally("f").kept
     assert [(hit.place.line, hit.who, hit.seconds) for hit in hits] == [(2, ("rank", 2), 9.0), (3, ("file", 0), 11.0)]
@@ -33,7 +32,6 @@ def test_hit_knows_line_writer_and_time(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("small")
 def test_every_line_is_seen_once_across_windows(tmp_path: Path) -> None:
-    """Lines near the cuts are neither lost nor told twice, and keep their numbers."""
     text = "".join(f"line {n} {'x' * (n % 97)}{' fault' if n % 7 == 0 else ''}\n" for n in range(1, 2000))
     tally = evidence(tmp_path, text, [probe("f", "fault", kept=9999, counted=9999)]).tally("f")
     assert [hit.place.line for hit in tally.kept] == list(range(7, 2000, 7))
@@ -41,7 +39,6 @@ def test_every_line_is_seen_once_across_windows(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("small")
 def test_sated_probe_stops_and_the_end_is_read_all_the_same(tmp_path: Path) -> None:
-    """Of what stands on every line little is kept; others are still found, and the last lines are read with all probes."""
     text = "".join(f"noise {n}\n" for n in range(5000)) + "a rare fault\nnoise last\n"
     found = evidence(tmp_path, text, [probe("n", "noise", kept=3, counted=10), probe("f", "rare fault")])
     noise = found.tally("n")
@@ -53,7 +50,6 @@ def test_sated_probe_stops_and_the_end_is_read_all_the_same(tmp_path: Path) -> N
 
 @pytest.mark.usefixtures("small")
 def test_a_frugal_probe_is_sated_by_lines_that_it_looked_at_in_vain(tmp_path: Path) -> None:
-    """It samples what a log is full of; any other probe looks until it has found."""
     text = "".join(f"noise {n}\n" for n in range(3000)) + "noise and a fault\n" + "quiet\n" * 2000
     for frugal, count in ((True, 0), (False, 1)):
         asked = Probe("n", (b"noise",), compiled(["noise and a fault"]), counted=10, frugal=frugal)
@@ -62,14 +58,12 @@ def test_a_frugal_probe_is_sated_by_lines_that_it_looked_at_in_vain(tmp_path: Pa
 
 @pytest.mark.usefixtures("small")
 def test_first_line_of_each_rank_is_kept_however_many_there_are(tmp_path: Path) -> None:
-    """A rank that comes late is still there."""
     text = "".join(f"[rank{n % 40}]: fault {n}\n" for n in range(400))
     tally = evidence(tmp_path, text, [probe("f", "fault", kept=3)]).tally("f")
     assert {who: hit.text for who, hit in tally.first.items()} == {("rank", n): f"fault {n}" for n in range(40)}
 
 
 def test_progress_bars_and_windows_line_ends_are_lines(tmp_path: Path) -> None:
-    """A carriage return ends a line: bars are drawn over each other, and what follows one is found."""
     found = evidence(tmp_path, b"1%\r2%\rfault A\r\n3% fault B\rdone\n", [probe("f", "fault")])
     assert [hit.text for hit in found.tally("f").kept] == ["fault A", "3% fault B"]
     assert [hit.place.line for hit in found.tally("f").kept] == [1, 2]
@@ -77,7 +71,6 @@ def test_progress_bars_and_windows_line_ends_are_lines(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("small")
 def test_line_without_end_is_read_in_parts(tmp_path: Path) -> None:
-    """What surrounds the place matters; nothing near a cut is lost."""
     for at in range(1900, 2200, 7):
         data = b"x" * at + b" fault " + b"y" * 9000
         found = evidence(tmp_path, data, [probe("f", "fault")]).tally("f")
@@ -86,14 +79,12 @@ def test_line_without_end_is_read_in_parts(tmp_path: Path) -> None:
 
 
 def test_lines_of_several_ranks_in_one_are_asked_apart(tmp_path: Path) -> None:
-    """The process named at the beginning did not write all of it."""
     text = "2025:11:26-12:43:48:(677) |CCL_INFO| fault 12025:11:26-12:43:48:(676) |CCL_INFO| ok\n"
     (hit,) = evidence(tmp_path, text, [probe("f", "fault")]).tally("f").kept
     assert hit.who == ("pid", 677)
 
 
 def test_span_reads_the_next_lines_of_the_same_rank(tmp_path: Path) -> None:
-    """The table of torchrun has the rank on one line and the exit code on the next."""
     text = "[rank0]: rank : 3\n[rank1]: between\n[rank0]: code : -9\n"
     wanted = probe("s", r"rank : (?P<rank>\d+)\ncode : (?P<code>-?\d+)", texts=[b"rank : "], span=2)
     (hit,) = evidence(tmp_path, text, [wanted]).tally("s").kept
@@ -101,14 +92,12 @@ def test_span_reads_the_next_lines_of_the_same_rank(tmp_path: Path) -> None:
 
 
 def test_traceback_is_followed(tmp_path: Path) -> None:
-    """Its exception belongs to the hit."""
     (hit,) = evidence(tmp_path, TRACEBACK + "ValueError: no\n", [probe("t", "Traceback", follows=True)]).tally("t").kept
     assert hit.block is not None
     assert hit.block.exception == "ValueError: no"
 
 
 def test_files_of_a_run_are_read_in_turn(tmp_path: Path) -> None:
-    """Each knows its name, its size and its rank."""
     for rank in range(2):
         write(tmp_path, f"fault {rank}\n", f"rank{rank}.log")
     (run,) = logs.runs([str(tmp_path)])
@@ -122,7 +111,6 @@ def test_files_of_a_run_are_read_in_turn(tmp_path: Path) -> None:
 @settings(max_examples=60, deadline=None, database=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.lists(st.one_of(st.binary(max_size=300), st.sampled_from([b"\n", b"\r", b"\0" * 50, b"\x1b[31m"]))))
 def test_any_bytes_are_read(tmp_path: Path, data: list[bytes]) -> None:
-    """With all probes in use nothing raises and nothing hangs."""
     path = write(tmp_path, b"log " + b"".join(data))
     found = scan.scan(logs.named([path]).sources, reports.probes())
     assert found.files[0].bytes == path.stat().st_size
@@ -134,7 +122,6 @@ def test_any_bytes_are_read(tmp_path: Path, data: list[bytes]) -> None:
     glue=st.sampled_from(["\n", " ", "\r", "\x00", "\n[rank1]: "]),
 )
 def test_any_mixture_of_known_messages_is_judged(tmp_path: Path, pieces: list[int], glue: str) -> None:
-    """Whatever stands beside whatever: there is a judgement."""
     from stackproof.triage import rules
 
     texts = [text for row in rules.load_all() for text in row.examples]
@@ -143,7 +130,6 @@ def test_any_mixture_of_known_messages_is_judged(tmp_path: Path, pieces: list[in
 
 
 def test_probe_that_is_tied_to_the_beginning_sees_the_line_without_prefixes(tmp_path: Path) -> None:
-    """^ means the message, not the colour or the rank before it."""
     tied = Probe("t", (b"fault",), compiled(["^fault"]))
     found = evidence(tmp_path, "[rank1]: fault\n\x1b[31mfault\x1b[0m\nno fault\n", [tied])
     assert found.tally("t").count == 2

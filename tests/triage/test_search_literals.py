@@ -35,7 +35,6 @@ def found(plan: Plan, data: bytes) -> set[bytes]:
 
 @pytest.mark.parametrize("sample", [b"", b"NCCL WARN " * 50, b"aab" * 99, bytes(range(256)) * 4])
 def test_every_text_is_found_whatever_the_sample_made_rare(sample: bytes) -> None:
-    """The sample decides where to look from, never what is found; texts may begin alike, overlap, or hold each other."""
     data = b"xx " + b" | ".join(TEXTS) + b" yy"
     assert found(Plan(TEXTS, sample), data) == set(TEXTS)
 
@@ -43,13 +42,11 @@ def test_every_text_is_found_whatever_the_sample_made_rare(sample: bytes) -> Non
 @settings(max_examples=200, deadline=None, database=None)
 @given(st.lists(st.binary(min_size=3, max_size=6), min_size=1, max_size=12), st.binary(max_size=300), st.randoms())
 def test_finds_just_what_is_there(texts: list[bytes], data: bytes, draw: random.Random) -> None:
-    """The same texts as a search for each of them, for any bytes at all."""
     planted = data + b"".join(draw.sample(texts, k=min(3, len(texts))))
     assert found(Plan(texts, data), planted) == {text for text in texts if text in planted}
 
 
 def test_a_text_across_a_cut_is_found_once() -> None:
-    """Wherever a line that is too long is cut in two, one of the parts has the text, and only one."""
     data = b"...needle..."
     plan = Plan([b"needle"], b"")
     for cut in range(len(data)):
@@ -58,5 +55,4 @@ def test_a_text_across_a_cut_is_found_once() -> None:
 
 
 def test_no_texts_find_nothing() -> None:
-    """A plan without texts is no error."""
     assert Plan([], b"abc").find(b"abc", 0, 3) is None

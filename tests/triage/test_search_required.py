@@ -26,18 +26,15 @@ from stackproof.triage.search import texts_of
     ],
 )
 def test_texts_are_those_that_no_match_can_do_without(pattern: str, texts: list[bytes]) -> None:
-    """The longest one, or one for each branch; what may be absent, is short, or ignores case, is none."""
     assert list(texts_of(pattern)) == texts
 
 
 def test_broken_pattern_is_an_error_of_its_own() -> None:
-    """Loaders turn it into their sentence."""
     with pytest.raises(re.error):
         texts_of("(")
 
 
 def test_what_the_probes_look_for_stands_in_what_they_match() -> None:
-    """For every probe in use, a text that any of its patterns matches holds one of its texts (taken from the signatures' examples)."""
     from stackproof.triage import rules
 
     examples = [line for row in rules.load_all() for text in row.examples for line in text.splitlines()]

@@ -32,7 +32,6 @@ TEXTS = (b"exit 9", b"step 1", b"exit")
     st.lists(st.sampled_from([b"step 12", b"exit 9", b"exit 19", b"a\rexit 9", b"", b"\xff\x00", b"exit"]), max_size=60)
 )
 def test_every_line_with_a_text_is_found_with_all_its_texts(lines: list[bytes]) -> None:
-    """As looking into each line would; digits tell texts apart, a carriage return ends a line; twice is the same again."""
     data = b"\n".join(lines)
     parts = data.replace(b"\r", b"\n").split(b"\n")
     wanted = [(part, {text for text in TEXTS if text in part}) for part in parts]
@@ -44,13 +43,11 @@ def test_every_line_with_a_text_is_found_with_all_its_texts(lines: list[bytes]) 
 
 
 def test_repeated_lines_are_passed_over() -> None:
-    """A log of one shape is looked at once: no part of it needs to be read."""
     data = b"".join(b"step %d of 100000\n" % n for n in range(1000))
     assert held(Shapes(Plan([b"Traceback"], data), data), data) == []
 
 
 def test_a_text_that_is_looked_for_no_longer_is_not_found() -> None:
-    """What is sated is dropped, in shapes that are known and in new ones; other texts are found as before."""
     data = b"step 1 and exit 9\nexit 9\n"
     shapes = Shapes(Plan(TEXTS, data), data)
     shapes.keep([b"step 1"])
@@ -60,7 +57,6 @@ def test_a_text_that_is_looked_for_no_longer_is_not_found() -> None:
 
 
 def test_lines_that_never_repeat_are_read_directly() -> None:
-    """Where most of the bytes are new, the next windows are searched: shapes would only cost time."""
     draw = random.Random(1)
     data = b"".join(bytes(draw.choices(b"abcdefgh", k=30)) + b"\n" for _ in range(1000))
     shapes = Shapes(Plan([b"Traceback"], data), data)
@@ -69,7 +65,6 @@ def test_lines_that_never_repeat_are_read_directly() -> None:
 
 
 def test_some_new_lines_among_many_known_ones_are_no_reason_to_search_all() -> None:
-    """A third of the bytes may be prose."""
     draw = random.Random(2)
     prose = [bytes(draw.choices(b"abcdefgh", k=30)) for _ in range(1000)]
     data = b"\n".join(

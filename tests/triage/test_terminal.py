@@ -24,7 +24,6 @@ def shown(*found: Report, width: int = 150) -> str:
 
 
 def test_root_cause_is_the_first_line() -> None:
-    """Then why, what to do, the link, how sure, and the lines that prove it."""
     lines = shown(triage_corpus.judge("nccl-duplicate-gpu-two-nodes.log")).splitlines()
     assert lines[0] == "ROOT CAUSE  rank 0 (then 1): two ranks on one card"
     labels = [line.split()[0] for line in lines[1:6]]
@@ -33,7 +32,6 @@ def test_root_cause_is_the_first_line() -> None:
 
 
 def test_sections_of_a_training_log() -> None:
-    """Figures, oddities, versions, topology, what is harmless; what is called odd is not called harmless, too."""
     text = shown(triage_corpus.judge("xpu-lora-two-cards.log"))
     assert text.startswith("CLEAN  it ended well (line 137: ")
     assert "training           207 steps, 5.881 samples/s, 0.372 steps/s, loss 1.745 -> 1.3035" in text
@@ -44,7 +42,6 @@ def test_sections_of_a_training_log() -> None:
 
 
 def test_expectation_shows_its_lines() -> None:
-    """For each part, those that decide it."""
     (run,) = logs.runs([str(triage_corpus.FOLDER / "efa-without-rdma.log")])
     text = shown(reports.report(run, ["efa", "rdma"]))
     assert "expected efa       yes: NCCL's traffic between nodes goes over EFA" in text
@@ -53,7 +50,6 @@ def test_expectation_shows_its_lines() -> None:
 
 
 def test_several_runs_are_named_and_counted() -> None:
-    """Each with its own first line."""
     text = shown(triage_corpus.judge("plain-training.log"), triage_corpus.judge("cuda-driver-too-old.log"))
     assert f"CANNOT SAY  {triage_corpus.FOLDER}/plain-training.log: no failure" in text
     assert f"ROOT CAUSE  {triage_corpus.FOLDER}/cuda-driver-too-old.log: the driver is older" in text
@@ -64,7 +60,6 @@ EVIL = "ValueError: [bold red]x[/bold red] [link=https://e.example]y[/link] \x1b
 
 
 def test_nothing_of_a_log_is_markup_or_obeyed(tmp_path: Path) -> None:
-    """Markup is text, control characters and marks that turn text around are escaped or gone, nothing is evaluated."""
     text = shown(report(tmp_path, TRACEBACK + EVIL + "\n"))
     assert "[bold red]x[/bold red] [link=https://e.example]y[/link]" in text
     assert "{{7*7}} $(id) %s {0}" in text
@@ -74,7 +69,6 @@ def test_nothing_of_a_log_is_markup_or_obeyed(tmp_path: Path) -> None:
 @settings(max_examples=60, deadline=None, database=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=st.text(max_size=200))
 def test_any_text_is_shown_on_its_line(tmp_path: Path, text: str) -> None:
-    """However odd: one line stays one line, and no control character comes through."""
     found = reports.report(
         logs.named([write(tmp_path, (TRACEBACK + "ValueError: " + text).encode("utf-8", "replace"))])
     )
@@ -84,6 +78,5 @@ def test_any_text_is_shown_on_its_line(tmp_path: Path, text: str) -> None:
 
 
 def test_long_line_is_cut() -> None:
-    """Its beginning is shown."""
     assert terminal.safe("a" * 999) == "a" * 239 + "\u2026"
     assert terminal.safe("a\nb\tc") == "a / b c"

@@ -43,7 +43,6 @@ def triage(*arguments: str, stdin: bytes | None = None, cwd: Path | None = None)
     ],
 )
 def test_exit_code_and_first_line(arguments: list[str], code: int, first: str) -> None:
-    """0 it ended well, 1 something is wrong, 6 the log does not say; the first line says what."""
     ended = triage(*arguments, cwd=triage_corpus.FOLDER)
     assert (ended.returncode, ended.stderr) == (code, b"")
     assert ended.stdout.decode().startswith(first)
@@ -58,7 +57,6 @@ def test_exit_code_and_first_line(arguments: list[str], code: int, first: str) -
     ],
 )
 def test_refusal_is_one_sentence(arguments: list[str], words: str) -> None:
-    """Exit code 2, nothing on standard output, no traceback."""
     ended = triage(*arguments, cwd=triage_corpus.FOLDER)
     assert (ended.returncode, ended.stdout) == (2, b"")
     (line,) = ended.stderr.decode().splitlines()
@@ -67,7 +65,6 @@ def test_refusal_is_one_sentence(arguments: list[str], words: str) -> None:
 
 
 def test_standard_input_and_gzip() -> None:
-    """As in `zcat log.gz | triage -`, and without zcat."""
     data = (triage_corpus.FOLDER / "cuda-driver-too-old.log").read_bytes()
     for stdin in (data, gzip.compress(data)):
         ended = triage("-", stdin=stdin)
@@ -76,7 +73,6 @@ def test_standard_input_and_gzip() -> None:
 
 
 def test_record_is_written(tmp_path: Path) -> None:
-    """It is filed under the stack that was named, and reads back."""
     path = tmp_path / "record.json"
     ended = triage("dcu-lora-eight-cards.log", "--stack", "dcu", "--json", str(path), cwd=triage_corpus.FOLDER)
     record = records.read(path)
@@ -84,7 +80,6 @@ def test_record_is_written(tmp_path: Path) -> None:
 
 
 def test_gzip_that_is_cut_short_says_so(tmp_path: Path) -> None:
-    """What could be read is judged, and is not called clean."""
     path = write(
         tmp_path, gzip.compress((triage_corpus.FOLDER / "xpu-lora-two-cards.log").read_bytes())[:2000], "run.log.gz"
     )
@@ -94,7 +89,6 @@ def test_gzip_that_is_cut_short_says_so(tmp_path: Path) -> None:
 
 
 def test_it_needs_no_torch() -> None:
-    """Nothing heavy is imported: logs are read where nothing is installed."""
     code = (
         "import sys\nfrom stackproof.cli import main\n"
         f"code = main(['triage', {str(triage_corpus.FOLDER / 'plain-training.log')!r}])\n"

@@ -26,7 +26,6 @@ def recipe(shard: tuple[int, int], scale: int = 1) -> Recipe:
 
 @pytest.mark.parametrize("name", BUILT)
 def test_weights_and_data_are_the_same_in_every_dtype(name: str) -> None:
-    """A float64 job is the float32 job cast up, bit for bit."""
     narrow, wide = (catalogue.get(name).build(CPU, "tiny", 3, dtype) for dtype in (torch.float32, torch.float64))
 
     for left, right in zip(narrow.model.parameters(), wide.model.parameters(), strict=True):
@@ -44,13 +43,11 @@ def test_weights_and_data_are_the_same_in_every_dtype(name: str) -> None:
     ],
 )
 def test_the_reference_loss_is_the_same_in_every_environment(name: str, loss: float) -> None:
-    """Seen alike on torch 2.4.1, 2.8.0 and 2.15.0, transformers 4.45 and 5.23, ultralytics 8.3 and 8.4."""
     assert float(catalogue.get(name).reference("tiny", 0).loss) == pytest.approx(loss, rel=1e-12)
 
 
 @pytest.mark.parametrize("name", BUILT)
 def test_a_seed_determines_the_outcome_and_another_seed_changes_it(name: str) -> None:
-    """Same seed, same bits of loss and gradients; another seed, other ones."""
     first, again, other = (catalogue.get(name).build(CPU, "tiny", seed).observe() for seed in (1, 1, 2))
 
     assert torch.equal(first.loss, again.loss)
@@ -60,7 +57,6 @@ def test_a_seed_determines_the_outcome_and_another_seed_changes_it(name: str) ->
 
 @pytest.mark.parametrize("name", BUILT)
 def test_building_and_observing_leave_global_state_alone(name: str) -> None:
-    """Torch's generator and default dtype are afterwards what they were."""
     state, dtype = torch.get_rng_state(), torch.get_default_dtype()
     catalogue.get(name).reference("tiny", 0)
 
@@ -70,7 +66,6 @@ def test_building_and_observing_leave_global_state_alone(name: str) -> None:
 
 @pytest.mark.parametrize("name", BUILT)
 def test_observing_changes_no_parameter_and_leaves_no_gradient(name: str) -> None:
-    """Observing twice gives the same, and parameters are untouched."""
     job = catalogue.get(name).build(CPU, "tiny", 0)
     before = [parameter.detach().clone() for parameter in job.model.parameters()]
     first, second = job.observe(), job.observe()
@@ -82,7 +77,6 @@ def test_observing_changes_no_parameter_and_leaves_no_gradient(name: str) -> Non
 
 @pytest.mark.parametrize("name", BUILT)
 def test_every_trainable_parameter_gets_a_gradient_that_is_not_zero(name: str) -> None:
-    """Nothing is verified by comparing zeros."""
     job = catalogue.get(name).build(CPU, "tiny", 0)
     gradients = job.observe().gradients
 
@@ -94,7 +88,6 @@ def test_every_trainable_parameter_gets_a_gradient_that_is_not_zero(name: str) -
 @pytest.mark.slow
 @pytest.mark.parametrize("name", BUILT)
 def test_the_loss_falls_within_20_steps(name: str) -> None:
-    """The optimiser's settings train: the loss loses at least a fifth."""
     job = catalogue.get(name).build(CPU, "tiny", 0)
     losses = [float(job.step()) for _ in range(20)]
 
@@ -103,7 +96,6 @@ def test_the_loss_falls_within_20_steps(name: str) -> None:
 
 @pytest.mark.parametrize("name", BUILT)
 def test_step_returns_the_loss_before_the_update(name: str) -> None:
-    """The first step's loss is the observed one, detached."""
     job = catalogue.get(name).build(CPU, "tiny", 0)
     observed, loss = job.observe().loss, job.step()
 
@@ -112,7 +104,6 @@ def test_step_returns_the_loss_before_the_update(name: str) -> None:
 
 
 def test_a_step_reads_nothing_back_from_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither the loss nor anything else is fetched, so a caller can time steps without waiting."""
     job = catalogue.get("classifier").build(CPU, "tiny", 0)
 
     def read(tensor: torch.Tensor) -> None:
@@ -125,7 +116,6 @@ def test_a_step_reads_nothing_back_from_the_device(monkeypatch: pytest.MonkeyPat
 
 
 def test_float16_gradients_come_back_unscaled() -> None:
-    """The scaler's factor is taken out, so gradients compare with a reference."""
     workload = catalogue.get("classifier")
     job = workload.build(CPU, "tiny", 0, autocast=torch.float16)
     actual, exact = job.observe().gradients, workload.reference("tiny", 0).gradients
@@ -135,8 +125,6 @@ def test_float16_gradients_come_back_unscaled() -> None:
 
 
 def test_forward_goes_through_the_wrapper() -> None:
-    """A wrapped model is what is called, and names of gradients stay those of the model inside."""
-
     class Doubled(nn.Module):
         def __init__(self, inner: nn.Module) -> None:
             super().__init__()
@@ -156,7 +144,6 @@ def test_forward_goes_through_the_wrapper() -> None:
 
 
 def test_a_shard_is_a_consecutive_part_of_the_global_batch() -> None:
-    """Parts are disjoint, equal, and cover the preset's batch times the scale."""
     assert recipe((0, 1)).part(8) == range(8)
     assert [recipe((rank, 2)).part(8) for rank in range(2)] == [range(4), range(4, 8)]
     assert [recipe((rank, 2), scale=2).part(8) for rank in range(2)] == [range(8), range(8, 16)]
@@ -164,19 +151,16 @@ def test_a_shard_is_a_consecutive_part_of_the_global_batch() -> None:
 
 @pytest.mark.parametrize("shard", [(0, 3), (2, 2), (-1, 2)])
 def test_a_split_that_is_not_equal_is_refused(shard: tuple[int, int]) -> None:
-    """Unequal parts would make the mean of gradients wrong, and a rank outside the world has no part."""
     with pytest.raises(Refusal, match=f"shard {shard[0]} of {shard[1]}: 8 samples"):
         recipe(shard).part(8)
 
 
 def test_an_unknown_preset_is_refused() -> None:
-    """With the two that exist."""
     with pytest.raises(Refusal, match="classifier: no preset 'huge'; there are: tiny, full"):
         catalogue.get("classifier").build(CPU, "huge", 0)  # type: ignore[arg-type]
 
 
 def test_every_workload_says_what_it_needs() -> None:
-    """The table in fixtures/ and the workloads name each other."""
     rows = read_toml(DATA / "workloads.toml")["workload"]
 
     assert {row["name"] for row in rows} == set(catalogue.names())
@@ -184,8 +168,6 @@ def test_every_workload_says_what_it_needs() -> None:
 
 @pytest.mark.parametrize(("version", "have"), [("4.45.0", "4.45.0 is installed"), (None, "it is not installed")])
 def test_a_missing_package_is_one_sentence(version: str | None, have: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Too old or absent: what is needed, what there is, and why; building refuses with the same sentence."""
-
     def installed(name: str) -> str:
         if version is None:
             raise importlib.metadata.PackageNotFoundError(name)
@@ -201,5 +183,4 @@ def test_a_missing_package_is_one_sentence(version: str | None, have: str, monke
 
 
 def test_pure_torch_needs_nothing() -> None:
-    """The classifier runs wherever torch does."""
     assert catalogue.get("classifier").missing() is None

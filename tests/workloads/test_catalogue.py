@@ -32,19 +32,16 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def test_the_issues_workloads_are_listed() -> None:
-    """Detection in two sizes, fine-tuning of two models, and the classifier."""
     assert set(catalogue.names()) >= {"yolov8n", "yolov8x", "qwen3-0.6b-lora", "llama3-8b-lora", "classifier"}
 
 
 def test_an_unknown_name_is_refused_with_the_nearest() -> None:
-    """A slip of the finger gets a suggestion and the list."""
     with pytest.raises(Refusal, match=r"no workload 'yolo8n' \(did you mean 'yolov8n'\?\); there are: classifier"):
         catalogue.get("yolo8n")
 
 
 @pytest.mark.slow
 def test_a_listing_imports_no_model_library() -> None:
-    """Names cost neither ultralytics (AGPL-3.0) nor transformers nor peft."""
     program = (
         "import sys; from stackproof.workloads import catalogue; catalogue.names();"
         "sys.exit(', '.join({'ultralytics', 'transformers', 'peft'} & set(sys.modules)) or 0)"
@@ -57,14 +54,12 @@ def test_a_listing_imports_no_model_library() -> None:
 
 
 def test_a_workload_is_a_file(folder: Path) -> None:
-    """A module with WORKLOADS in the package's folder is found without any registration."""
     (folder / "dropped_in.py").write_text(MODULE.format(name="dropped-in"), encoding="utf-8")
 
     assert catalogue.get("dropped-in").name in catalogue.names()
 
 
 def test_a_name_cannot_be_taken_twice(folder: Path) -> None:
-    """The second file with the same workload is refused by its path."""
     (folder / "dropped_in.py").write_text(MODULE.format(name="yolov8n"), encoding="utf-8")
 
     with pytest.raises(Refusal, match=r"dropped_in.py: the workload 'yolov8n' exists already"):
@@ -72,6 +67,5 @@ def test_a_name_cannot_be_taken_twice(folder: Path) -> None:
 
 
 def test_what_has_no_closed_form_is_told() -> None:
-    """A formula that is wrong is wrong in its float64 as well; only what is written out beside it sees that."""
     assert catalogue.unanchored("qwen3-0.6b-lora") == ""
     assert catalogue.unanchored("yolov8n").endswith("no closed form of yolov8n is known")

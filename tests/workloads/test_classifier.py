@@ -14,7 +14,6 @@ WORKLOAD = catalogue.get("classifier")
 
 
 def test_float32_agrees_with_float64() -> None:
-    """Output, loss and every gradient stay under the rule's cap."""
     actual = WORKLOAD.build(CPU, "tiny", 0).observe()
 
     assert beyond_cap(actual, WORKLOAD.reference("tiny", 0), torch.float32) == {}
@@ -22,7 +21,6 @@ def test_float32_agrees_with_float64() -> None:
 
 @pytest.mark.parametrize("world", [2, 4])
 def test_the_shards_mean_gradient_is_the_global_batchs(world: int) -> None:
-    """Exactly, up to the order of float64 sums."""
     shards = [WORKLOAD.reference("tiny", 0, shard=(rank, world)) for rank in range(world)]
     mean = torch.stack([whole_gradient(shard) for shard in shards]).mean(dim=0)
 
@@ -30,14 +28,12 @@ def test_the_shards_mean_gradient_is_the_global_batchs(world: int) -> None:
 
 
 def test_the_shards_differ() -> None:
-    """Each rank has data of its own, or a lost rank would go unnoticed."""
     first, second = (whole_gradient(WORKLOAD.reference("tiny", 0, shard=(rank, 2))) for rank in range(2))
 
     assert torch.linalg.vector_norm(first - second) > 0.1 * torch.linalg.vector_norm(first)
 
 
 def test_units_count_this_ranks_pictures() -> None:
-    """Half of the batch on a rank is half of the samples and of the FLOPs."""
     whole = WORKLOAD.build(CPU, "tiny", 0).units
     half = WORKLOAD.build(CPU, "tiny", 0, shard=(1, 2)).units
 
@@ -45,7 +41,6 @@ def test_units_count_this_ranks_pictures() -> None:
 
 
 def test_it_has_no_batch_normalisation() -> None:
-    """Whose statistics would make a rank's gradient depend on how the batch is split."""
     modules = WORKLOAD.build(CPU, "tiny", 0).model.modules()
 
     assert not any("Norm" in type(module).__name__ for module in modules)

@@ -26,7 +26,6 @@ def group(tmp_path: Path) -> Iterator[None]:
 
 @pytest.mark.parametrize("call", ["all-reduce", "broadcast", "all-gather"])
 def test_a_right_collective_is_proved(call: str) -> None:
-    """Also at one rank, where nothing crosses a link and no bus bandwidth is told."""
     work = TimedCollective(setting(call=call, mib=0.01, dtype="float32"))
     assert "is exact on 1 ranks" in work.prove()
     assert set(work.worth) == {"GB"}
@@ -35,7 +34,6 @@ def test_a_right_collective_is_proved(call: str) -> None:
 
 @pytest.mark.parametrize("call", ["all-reduce", "broadcast", "all-gather"])
 def test_a_wrong_collective_is_caught(call: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One element is changed on its way."""
     work = TimedCollective(setting(call=call, mib=0.01, dtype="bfloat16"))
 
     def wrong(self: TimedCollective) -> None:
@@ -49,7 +47,6 @@ def test_a_wrong_collective_is_caught(call: str, monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_collective_that_does_nothing_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is received is poisoned before."""
     work = TimedCollective(setting(call="all-gather", mib=0.01, dtype="float32"))
     monkeypatch.setitem(collectives._CALLS, "all-gather", lambda _: None)
     with pytest.raises(CheckFailed):
@@ -57,7 +54,6 @@ def test_a_collective_that_does_nothing_is_caught(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_call_that_is_left_out_now_and_then_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each is looked at on data that none had before."""
     work = TimedCollective(setting(call="all-gather", mib=0.01, dtype="float32"))
     work.prove()
     own, calls = collectives._CALLS["all-gather"], list[int]()
@@ -84,12 +80,10 @@ def test_a_call_that_is_left_out_now_and_then_is_caught(monkeypatch: pytest.Monk
     ],
 )
 def test_factors_are_those_of_nccl_tests(call: str, ranks: int, factor: float) -> None:
-    """2 (n - 1) / n for all-reduce, (n - 1) / n for gathering and scattering, 1 for broadcast and reduce."""
     assert bus_factor(call, ranks) == pytest.approx(factor)
 
 
 def test_repeated_sums_stay_finite() -> None:
-    """A thousand all-reduces in half precision must not overflow and turn into other work."""
     work = TimedCollective(setting(call="all-reduce", mib=0.01, dtype="float16"))
     work.prove()
     for _ in range(100):
@@ -98,7 +92,6 @@ def test_repeated_sums_stay_finite() -> None:
 
 
 def test_every_run_that_is_told_of_has_data_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that a call which leaves zeros, as an all-reduce of zeros would, shows after the timed runs."""
     work = TimedCollective(setting(call="all-reduce", mib=0.01, dtype="float32"))
     work.prove()
     work.ready(3)
@@ -114,7 +107,6 @@ def test_every_run_that_is_told_of_has_data_of_its_own(monkeypatch: pytest.Monke
 
 
 def test_where_there_is_no_room_runs_are_on_zeros(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By a number that all ranks agree on, and sums of sums stay finite."""
     work = TimedCollective(setting(call="all-reduce", mib=0.01, dtype="float32"))
     work.prove()
     monkeypatch.setattr(collectives, "_MOST_BYTES", 1)

@@ -44,13 +44,11 @@ class Layers(Workload):
 
 
 def test_kinks_step_and_smooth_functions_do_not() -> None:
-    """By more than a thousandth, of one; by less, of the other."""
     assert spread(Layers(nn.Hardtanh)) > 1e-3
     assert spread(Layers(nn.Tanh)) < 1e-3
 
 
 def test_a_step_is_excused_and_no_more_than_that() -> None:
-    """Within three times what moves the model, up to a limit; a smooth model's bound stays."""
     kinked = Layers(nn.Hardtanh)
     assert conditioned({"gradient": OUT}, kinked)["gradient"].ok
     wrong = Judgement(False, 0.5, 1e-4, 0.5)
@@ -59,14 +57,12 @@ def test_a_step_is_excused_and_no_more_than_that() -> None:
 
 
 def test_what_is_within_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The reference is moved only where something is out of bounds."""
     monkeypatch.setattr(condition, "spread", lambda _: 1 / 0)
     good = {"gradient": Judgement(True, 1e-6, 1e-5, 1e-6)}
     assert conditioned(good, Layers(nn.Tanh)) == good
 
 
 def test_what_half_precision_loses_is_left_to_the_whole_gradient() -> None:
-    """Where the reference itself says so, and nowhere else; what is within bounds stays."""
     kinked, smooth = Layers(nn.Hardtanh), Layers(nn.Tanh)
     gone = sorted(lost(kinked, torch.bfloat16))
     assert gone and not lost(smooth, torch.float16) & {"9.bias"}

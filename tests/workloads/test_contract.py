@@ -44,7 +44,6 @@ def held(folder: Path, text: str, name: str = "gru") -> str:
 
 
 def test_a_file_is_a_workload(folder: Path) -> None:
-    """Listed beside ours, with the digest of the text that was run; no compiled file is left beside it."""
     assert "5763 trainable numbers, Adam" in held(folder, GOOD)
     assert set(catalogue.theirs()) == {"gru"}
     assert {"gru", "yolov8n"} <= set(catalogue.names())
@@ -87,7 +86,6 @@ def test_a_file_is_a_workload(folder: Path) -> None:
     ],
 )  # fmt: skip
 def test_what_lacks_is_one_sentence(folder: Path, was: str, slip: str, words: str) -> None:
-    """With the file's name and the remedy."""
     assert was in GOOD
     text = GOOD.replace(was, slip, 1)
     if "dropout" in slip:
@@ -108,14 +106,12 @@ def test_what_lacks_is_one_sentence(folder: Path, was: str, slip: str, words: st
     ],
 )  # fmt: skip
 def test_what_a_reference_needs(folder: Path, was: str, slip: str, words: str) -> None:
-    """Every parameter trains, and nothing inside rounds."""
     assert was in BERT
     with pytest.raises(Refusal, match=re.escape(words)):
         held(folder, BERT.replace(was, slip, 1), "bert")
 
 
 def test_helpers_beside_a_file_are_found(folder: Path) -> None:
-    """A relative import reaches a neighbour that starts with an underscore, and a plain one what lies in the project."""
     (folder / "workloads" / "_sizes.py").write_text("WIDTH = 24\n", encoding="utf-8")
     (folder / "mypackage.py").write_text("LAYERS = 2\n", encoding="utf-8")
     text = GOOD.replace("LAYERS = 2", "from ._sizes import WIDTH\nfrom mypackage import LAYERS")
@@ -124,7 +120,6 @@ def test_helpers_beside_a_file_are_found(folder: Path) -> None:
 
 @pytest.mark.slow
 def test_the_module_prints_what_is_there(folder: Path) -> None:
-    """As the supervisor reads it; a refusal is one line and exit code 2."""
     (folder / "workloads" / "mine.py").write_text(GOOD, encoding="utf-8")
     env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     command = [sys.executable, "-m", "stackproof.workloads.contract"]

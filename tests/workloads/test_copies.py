@@ -13,7 +13,6 @@ from .working import setting
 
 @pytest.mark.parametrize(("source", "passes"), [("device", 2), ("host", 1)])
 def test_bytes_count_as_they_move(source: str, passes: int) -> None:
-    """Within the device they are read and written there; over a link they cross once."""
     work = Copy(setting(mib=1, source=source, target="device"))
     assert work.worth == {"GB": passes * (1 << 20) / 1e9}
     assert work.prove() == "1048576 bytes arrived unchanged"
@@ -21,7 +20,6 @@ def test_bytes_count_as_they_move(source: str, passes: int) -> None:
 
 
 def test_a_copy_that_does_nothing_is_caught() -> None:
-    """The target is poisoned before."""
     work = Copy(setting(mib=1, source="device", target="device"))
     work.run = lambda: work.target  # type: ignore[method-assign]
     with pytest.raises(CheckFailed, match="a copy of 1048576 bytes changed some of them"):
@@ -29,7 +27,6 @@ def test_a_copy_that_does_nothing_is_caught() -> None:
 
 
 def test_a_copy_that_stops_later_is_caught() -> None:
-    """What stands in the target is right until the source changes."""
     work = Copy(setting(mib=1, source="device", target="device"))
     work.prove()
     work.run = lambda: work.target  # type: ignore[method-assign]
@@ -40,7 +37,6 @@ def test_a_copy_that_stops_later_is_caught() -> None:
 
 
 def test_a_copy_that_moves_a_block_is_caught() -> None:
-    """Two swapped blocks of 4 KiB have the same sum and other bytes."""
     work = Copy(setting(mib=1, source="device", target="device"))
 
     def swapped() -> torch.Tensor:

@@ -13,7 +13,6 @@ from .working import setting
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16", "float16"])
 def test_a_right_product_is_proved(dtype: str) -> None:
-    """Every number, within what rounding does."""
     work = Gemm(setting(size=96, dtype=dtype))
     try:
         assert "all 96 x 96 of the product: worst" in work.prove()
@@ -37,7 +36,6 @@ def test_a_right_product_is_proved(dtype: str) -> None:
     ids=["a thousandth off", "one element", "unwritten", "rows left out", "rounded to bfloat16"],
 )
 def test_a_wrong_product_is_caught(monkeypatch: pytest.MonkeyPatch, fault: object, words: str) -> None:
-    """In the part that is compared, and outside of it where a kernel left elements out."""
     product = torch.mm
 
     def wrong(left: torch.Tensor, right: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
@@ -53,7 +51,6 @@ def test_a_wrong_product_is_caught(monkeypatch: pytest.MonkeyPatch, fault: objec
 
 
 def test_a_product_that_is_kept_from_before_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first call works, later ones leave what stands there; only looking at later ones shows it."""
     product, calls = torch.mm, []
 
     def lazy(left: torch.Tensor, right: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
@@ -71,7 +68,6 @@ def test_a_product_that_is_kept_from_before_is_caught(monkeypatch: pytest.Monkey
 
 
 def test_worth_is_two_n_cubed() -> None:
-    """A multiplication and an addition are two."""
     work = Gemm(setting(size=100, dtype="float32"))
     assert work.worth == {"TFLOP": pytest.approx(2e6 / 1e12)}
     work.close()
@@ -79,7 +75,6 @@ def test_worth_is_two_n_cubed() -> None:
 
 @pytest.mark.filterwarnings("ignore:TF32 acceleration on top of oneDNN:UserWarning")
 def test_tf32_is_another_arithmetic_and_leaves_the_switches() -> None:
-    """Its peak is another one; after closing, float32 means what it did."""
     before = torch.get_float32_matmul_precision()
     work = Gemm(setting(size=64, dtype="float32", tf32=True))
     assert (work.dtype, work.arithmetic) == ("float32", "tf32")

@@ -10,14 +10,12 @@ from stackproof.workloads.inputs import Draws
 
 
 def test_a_seed_gives_the_same_numbers_on_every_machine() -> None:
-    """The stream is pinned by checksum; if this changes, every golden figure changes."""
     raw = Draws(0).array((1000,), below=1 << 16).astype("<i8").tobytes()
 
     assert hashlib.sha256(raw).hexdigest() == "c7bfb221b5d457f89fa582b80910b3bc414672317356909264dd6a6d68af2311"
 
 
 def test_bounds_are_included() -> None:
-    """Both ends of a range occur, and nothing outside."""
     draws = Draws(1)
 
     assert {draws.between(3, 5) for _ in range(100)} == {3, 4, 5}
@@ -25,7 +23,6 @@ def test_bounds_are_included() -> None:
 
 @pytest.mark.parametrize("count", [0, 1, 7])
 def test_chosen_items_are_different(count: int) -> None:
-    """Choosing all of a pool is a permutation of it, choosing some gives no item twice."""
     chosen = Draws(2).choose(range(7), count)
 
     assert len(chosen) == len(set(chosen)) == count

@@ -12,7 +12,6 @@ from stackproof.workloads.inputs import Draws
 
 
 def test_sequences_are_the_same_on_every_machine() -> None:
-    """Tokens and lengths are pinned by checksum."""
     drawn = inputs.progressions(0, 16, vocabulary=256)
 
     digest = hashlib.sha256(b"|".join(row.astype("<i8").tobytes() for row in drawn)).hexdigest()
@@ -21,7 +20,6 @@ def test_sequences_are_the_same_on_every_machine() -> None:
 
 @pytest.mark.parametrize("mean", [8, 24, 155, 512])
 def test_every_block_of_eight_has_exactly_the_mean(mean: int) -> None:
-    """A step costs the same tokens whichever block it takes, though lengths differ."""
     lengths = inputs.lengths(Draws(1), 80, mean)
 
     assert {sum(lengths[start : start + 8]) for start in range(0, 80, 8)} == {8 * mean}
@@ -31,7 +29,6 @@ def test_every_block_of_eight_has_exactly_the_mean(mean: int) -> None:
 
 
 def test_lengths_have_a_long_tail() -> None:
-    """As in instruction data: the median lies well under the mean and the longest is several times longer."""
     lengths = inputs.lengths(Draws(2), 800)
 
     assert np.median(lengths) < 0.85 * inputs.MEAN
@@ -39,7 +36,6 @@ def test_lengths_have_a_long_tail() -> None:
 
 
 def test_a_sequence_is_a_progression_within_the_vocabulary() -> None:
-    """After the opening token the steps are constant modulo the period: something to learn."""
     for row in inputs.progressions(3, 8, vocabulary=100):
         steps = np.diff(row[1:]) % 61
 
@@ -50,7 +46,6 @@ def test_a_sequence_is_a_progression_within_the_vocabulary() -> None:
 
 @pytest.mark.parametrize("sizes", [{"mean": 7}, {"mean": 513}, {"vocabulary": 7}])
 def test_sizes_that_make_no_sense_are_refused(sizes: dict[str, int]) -> None:
-    """A mean or a vocabulary outside the range is named with what is allowed."""
     with pytest.raises(ValueError, match="allowed are means of 8 to 512"):
         inputs.progressions(0, 8, **{"vocabulary": 256, **sizes})
 
@@ -61,5 +56,4 @@ def test_sizes_that_make_no_sense_are_refused(sizes: dict[str, int]) -> None:
     ids=["qwen3-0.6b", "llama3-8b"],
 )
 def test_the_mean_length_reproduces_the_users_total_flops(samples: int, non_embedding: int, printed: float) -> None:
-    """6 x 155 tokens x samples x non-embedding parameters is within 0.5 % of what their trainers printed."""
     assert 6 * inputs.MEAN * samples * non_embedding == pytest.approx(printed, rel=5e-3)

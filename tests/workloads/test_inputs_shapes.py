@@ -13,7 +13,6 @@ LAYOUT = inputs.Layout(size=64, cell=32, smallest=10, largest=20, most=4)
 
 
 def test_detection_pictures_are_the_same_on_every_machine() -> None:
-    """Pixels, labels, owners and boxes are pinned by checksum."""
     made = inputs.detection(0, 8, LAYOUT)
     arrays = (made.images, made.labels.astype("<i8"), made.owners.astype("<i8"), made.corners.astype("<i8"))
 
@@ -22,7 +21,6 @@ def test_detection_pictures_are_the_same_on_every_machine() -> None:
 
 
 def test_classification_pictures_are_the_same_on_every_machine() -> None:
-    """Pixels and labels are pinned by checksum."""
     images, labels = inputs.classification(0, 8, 16)
 
     digest = hashlib.sha256(images.tobytes() + labels.astype("<i8").tobytes()).hexdigest()
@@ -30,7 +28,6 @@ def test_classification_pictures_are_the_same_on_every_machine() -> None:
 
 
 def test_boxes_fit_their_shapes() -> None:
-    """Inside a box each outer row and column has bright pixels, and outside all boxes there are none."""
     made = inputs.detection(3, 16, LAYOUT)
     bright = made.images.min(axis=1) >= 128
     for owner, (left, top, right, bottom) in zip(made.owners, made.corners, strict=True):
@@ -42,7 +39,6 @@ def test_boxes_fit_their_shapes() -> None:
 
 
 def test_boxes_have_odd_corners_and_do_not_overlap() -> None:
-    """No edge meets an anchor point (multiples of 4), and no pixel belongs to two boxes."""
     made = inputs.detection(4, 16, LAYOUT)
     covered = np.zeros((16, 64, 64), dtype=np.int64)
     for owner, (left, top, right, bottom) in zip(made.owners, made.corners, strict=True):
@@ -53,7 +49,6 @@ def test_boxes_have_odd_corners_and_do_not_overlap() -> None:
 
 
 def test_every_picture_has_a_shape_and_every_kind_occurs() -> None:
-    """No picture is empty, and a batch of moderate size has all classes."""
     made = inputs.detection(5, 32, LAYOUT)
 
     assert set(made.owners) == set(range(32))
@@ -62,7 +57,6 @@ def test_every_picture_has_a_shape_and_every_kind_occurs() -> None:
 
 @pytest.mark.parametrize("change", [{"largest": 32}, {"smallest": 9}, {"most": 5}, {"most": 0}])
 def test_a_layout_that_cannot_be_drawn_is_refused(change: dict[str, int]) -> None:
-    """Shapes larger than their cell, odd sides and more shapes than cells are named."""
     sizes = {"size": 64, "cell": 32, "smallest": 10, "largest": 20, "most": 4}
 
     with pytest.raises(ValueError, match="sides are even"):

@@ -18,7 +18,6 @@ ROW: dict[str, Any] = {"size": 16, "batch": 4, "batches": 3, "pinned": False}
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [0, 1])
 def test_an_epoch_arrives(workers: int) -> None:
-    """Three batches of four; a run is an epoch, and the workers end when they are told to."""
     work = Loading(setting(**ROW, workers=workers))
     try:
         assert work.prove() == "an epoch of 12 pictures arrived in order and unchanged"
@@ -29,7 +28,6 @@ def test_an_epoch_arrives(workers: int) -> None:
 
 
 def test_a_wrong_picture_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A loader that mirrors when it should not."""
     work = Loading(setting(**ROW, workers=0))
     batches = [batch.flip(-1) for batch in work._loader]
     monkeypatch.setattr(type(work._loader), "__iter__", lambda _: iter(batches))
@@ -38,7 +36,6 @@ def test_a_wrong_picture_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_short_epoch_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A loader that drops the last batch would look fast."""
     work = Loading(setting(**ROW, workers=0))
     batches = list(work._loader)[:-1]
     monkeypatch.setattr(type(work._loader), "__iter__", lambda _: iter(batches))
@@ -47,7 +44,6 @@ def test_a_short_epoch_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_batch_that_comes_again_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In each epoch a batch that chance picks is held, and the last."""
     work = Loading(setting(**ROW, workers=0))
     work.prove()
     for _ in range(3):
@@ -60,7 +56,6 @@ def test_a_batch_that_comes_again_is_caught(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_pictures_are_in_range_and_every_second_is_mirrored() -> None:
-    """Floats from 0 to 1, three channels."""
     pictures = PictureFiles(20, 16)
     assert len(pictures) == 20
     assert pictures[0].shape == (3, 16, 16)

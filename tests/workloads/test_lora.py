@@ -30,14 +30,12 @@ def workload(request: pytest.FixtureRequest) -> Lora:
 
 
 def test_parameter_counts_are_the_users(workload: Lora) -> None:
-    """Total and trainable parameters of the full model equal what the users' trainers printed."""
     counts = workload.parameter_counts()
 
     assert (counts.total, counts.trainable) == workload.expected_counts()
 
 
 def test_the_users_figures_are_what_is_expected() -> None:
-    """The model files carry the figures of docs/users-reports.md B2 and C2."""
     expected = {name: catalogue.get(name).expected_counts() for name in NAMES}  # type: ignore[attr-defined]
 
     assert expected == {
@@ -47,7 +45,6 @@ def test_the_users_figures_are_what_is_expected() -> None:
 
 
 def test_a_full_step_is_the_users(workload: Lora) -> None:
-    """bfloat16 weights and autocast; eight sequences on each of two ranks, 1240 tokens on either."""
     parts = [
         batches(workload.setting("full"), Recipe(CPU, "full", 0, torch.bfloat16, None, (rank, 2), scale=2))
         for rank in range(2)
@@ -59,7 +56,6 @@ def test_a_full_step_is_the_users(workload: Lora) -> None:
 
 
 def test_float32_agrees_with_float64(workload: Lora) -> None:
-    """Logits, loss and the gradients of A and B of every adapter stay under the rule's cap."""
     actual = workload.build(CPU, "tiny", 0).observe()
 
     assert len(actual.gradients) == 2 * 7 * 2  # layers, adapted matrices, A and B
@@ -68,7 +64,6 @@ def test_float32_agrees_with_float64(workload: Lora) -> None:
 
 @pytest.mark.parametrize(("dtype", "bound"), [(torch.bfloat16, 0.05), (torch.float16, 0.01)], ids=str)
 def test_half_precision_follows_float64(workload: Lora, dtype: torch.dtype, bound: float) -> None:
-    """Autocast costs a few units in the last place."""
     actual, exact = workload.build(CPU, "tiny", 0, autocast=dtype).observe(), workload.reference("tiny", 0)
     error = relative_error(whole_gradient(actual), whole_gradient(exact))
     show(f"{workload.name} {dtype}: {error:.1e}")
@@ -78,7 +73,6 @@ def test_half_precision_follows_float64(workload: Lora, dtype: torch.dtype, boun
 
 
 def test_the_reference_is_float64_throughout(workload: Lora) -> None:
-    """Norms and rotary embeddings pin float32; none of it is left, in forward, recomputation or backward."""
     job = workload.build(CPU, "tiny", 0, torch.float64)
     with FloatsSeen() as seen:
         job.observe()
@@ -87,7 +81,6 @@ def test_the_reference_is_float64_throughout(workload: Lora) -> None:
 
 
 def test_layers_are_recomputed_in_backward(workload: Lora) -> None:
-    """Gradient checkpointing is on: each attention runs twice a micro-batch."""
     job = workload.build(CPU, "tiny", 0)
     calls: list[str] = []
     for name, module in job.model.named_modules():
@@ -99,7 +92,6 @@ def test_layers_are_recomputed_in_backward(workload: Lora) -> None:
 
 
 def test_trainable_parameters_are_float32_over_a_bfloat16_base(workload: Lora) -> None:
-    """As trainers hold them; the step works and gives float32 gradients."""
     job = workload.build(CPU, "tiny", 0, torch.bfloat16, torch.bfloat16)
     kinds = {(parameter.requires_grad, parameter.dtype) for parameter in job.model.parameters()}
 
@@ -108,7 +100,6 @@ def test_trainable_parameters_are_float32_over_a_bfloat16_base(workload: Lora) -
 
 
 def test_the_shards_mean_gradient_is_the_global_batchs(workload: Lora) -> None:
-    """Sequences weigh the same whatever their length, so ranks average exactly."""
     shards = [whole_gradient(workload.reference("tiny", 0, shard=(rank, 2))) for rank in range(2)]
     whole = whole_gradient(workload.reference("tiny", 0))
 
@@ -116,7 +107,6 @@ def test_the_shards_mean_gradient_is_the_global_batchs(workload: Lora) -> None:
 
 
 def test_units_count_tokens_as_trainers_do(workload: Lora) -> None:
-    """Samples are sequences, and FLOPs are 6 x tokens x parameters without the token embedding."""
     job = workload.build(CPU, "tiny", 0)
     embedding = 256 * 64
 
@@ -127,7 +117,6 @@ def test_units_count_tokens_as_trainers_do(workload: Lora) -> None:
 
 
 def test_ranks_communicate_with_the_last_micro_batch_only(workload: Lora) -> None:
-    """Under a wrapper with `no_sync`, as DDP has, all micro-batches but the last run inside it."""
     held: list[bool] = []
 
     class Wrapper(nn.Module):

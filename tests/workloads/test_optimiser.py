@@ -12,7 +12,6 @@ from .working import looked_at, setting
 
 
 def test_a_right_step_is_proved() -> None:
-    """SGD with momentum over the classifier's parameters; each run is one step."""
     work = OptimiserStep(setting(workload="classifier"))
     assert f"all {work.conclude()['parameters']} parameters and their state after two steps" in work.prove()
     before = [parameter.detach().clone() for parameter in work.parameters]
@@ -22,7 +21,6 @@ def test_a_right_step_is_proved() -> None:
 
 
 def test_a_wrong_step_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A learning rate that is off by a thousandth."""
     work = OptimiserStep(setting(workload="classifier"))
     own, group = work.optimiser.step, work.optimiser.param_groups[0]
 
@@ -37,7 +35,6 @@ def test_a_wrong_step_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_step_that_does_nothing_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As a scaler that skips every step would."""
     work = OptimiserStep(setting(workload="classifier"))
     monkeypatch.setattr(work.optimiser, "step", lambda: None)
     with pytest.raises(CheckFailed):
@@ -45,7 +42,6 @@ def test_a_step_that_does_nothing_is_caught(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_step_that_is_left_out_now_and_then_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing counts the steps of SGD; a single one shows in the smallest parameters."""
     work = OptimiserStep(setting(workload="classifier"))
     work.prove()
     for _ in range(5):
@@ -56,7 +52,6 @@ def test_a_step_that_is_left_out_now_and_then_is_caught(monkeypatch: pytest.Monk
 
 
 def test_a_step_that_changes_its_gradients_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Held against what it made of them it would be right."""
     work = OptimiserStep(setting(workload="classifier"))
     work.prove()
     own = work.optimiser.step

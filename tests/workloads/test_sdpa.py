@@ -19,7 +19,6 @@ SHAPE: dict[str, Any] = {"batch": 1, "heads": 2, "length": 48, "width": 16}
 @pytest.mark.parametrize("backward", [False, True])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_right_attention_is_proved(dtype: str, backward: bool) -> None:
-    """And says which kernel ran."""
     work = Attention(setting(**SHAPE, dtype=dtype, backward=backward))
     said = work.prove()
     assert f"all numbers of {4 if backward else 1} tensors" in said
@@ -29,7 +28,6 @@ def test_right_attention_is_proved(dtype: str, backward: bool) -> None:
 
 @pytest.mark.parametrize("backward", [False, True])
 def test_wrong_attention_is_caught(monkeypatch: pytest.MonkeyPatch, backward: bool) -> None:
-    """A kernel that forgets that it is causal."""
     own = sdpa.scaled_dot_product_attention
     work = Attention(setting(**SHAPE, dtype="float32", backward=backward))
 
@@ -44,7 +42,6 @@ def test_wrong_attention_is_caught(monkeypatch: pytest.MonkeyPatch, backward: bo
 
 
 def test_a_wrong_gradient_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Forward right, one gradient off by a thousandth."""
     own = torch.autograd.grad
     work = Attention(setting(**SHAPE, dtype="float32", backward=True))
 
@@ -59,7 +56,6 @@ def test_a_wrong_gradient_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_one_head_left_as_it_was_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The last head of the second run is what the first run gave."""
     own, kept = sdpa.scaled_dot_product_attention, []
 
     def lazy(*inputs: torch.Tensor, is_causal: bool) -> torch.Tensor:
@@ -78,7 +74,6 @@ def test_one_head_left_as_it_was_is_caught(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_kernel_that_is_not_offered_is_skipped() -> None:
-    """That of cuDNN does not run on a CPU; that is the stack's limit and no failure."""
     work = Attention(setting(**SHAPE, dtype="bfloat16", backward=True, kernel="cudnn"))
     with pytest.raises(CapabilityMissing, match="torch has no cudnn kernel for bfloat16 of 1 x 2 x 48 x 16 here"):
         work.prove()
@@ -86,7 +81,6 @@ def test_a_kernel_that_is_not_offered_is_skipped() -> None:
 
 
 def test_one_kernel_can_be_asked_for() -> None:
-    """And is the one that ran."""
     work = Attention(setting(**SHAPE, dtype="float32", backward=True, kernel="math"))
     work.prove()
     assert work.conclude() == {"kernel": "math"}
@@ -94,7 +88,6 @@ def test_one_kernel_can_be_asked_for() -> None:
 
 
 def test_causal_flops_are_half_and_backward_is_two_and_a_half() -> None:
-    """4 b h s^2 w / 2, times 3.5 with backward."""
     forward = 4 * 1 * 2 * 48**2 * 16 / 2 / 1e12
     for backward, factor in ((False, 1.0), (True, 3.5)):
         work = Attention(setting(**SHAPE, dtype="float32", backward=backward))

@@ -16,7 +16,6 @@ from .working import looked_at, setting
 
 
 def test_a_step_is_proved_counted_and_trains() -> None:
-    """Samples, tokens and TFLOP of a step; the loss falls over ten of them."""
     work = TrainingSteps(setting(workload="llama3-8b-lora"))
     assert "28 gradients against float64" in work.prove()
     assert set(work.worth) == {"sample", "token", "TFLOP"}
@@ -29,7 +28,6 @@ def test_a_step_is_proved_counted_and_trains() -> None:
 
 
 def test_a_loss_that_is_no_number_voids_the_figure(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However fast the steps were."""
     work = TrainingSteps(setting(workload="classifier"))
     work.run()
     monkeypatch.setattr(work.job, "step", lambda: torch.tensor(math.nan))
@@ -39,7 +37,6 @@ def test_a_loss_that_is_no_number_voids_the_figure(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_full_job_is_proved_twice_over() -> None:
-    """By its tiny sibling against float64, and by its own finite differences."""
     work = TrainingSteps(setting("full", workload="classifier"))
     said = work.prove()
     assert said.startswith("tiny: 6 gradients against float64")
@@ -47,7 +44,6 @@ def test_a_full_job_is_proved_twice_over() -> None:
 
 
 def test_convolutions_of_float32_are_held_against_tf32_where_it_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The peak must be of the arithmetic that really runs."""
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", True)
     assert TrainingSteps(setting(workload="classifier")).arithmetic == "tf32"
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
@@ -62,7 +58,6 @@ def _larger(job: Job, monkeypatch: pytest.MonkeyPatch, factor: float, *, when: C
 
 @pytest.mark.parametrize("factor", [1.2, 1.7])
 def test_gradients_of_the_precision_that_is_timed_are_held_too(monkeypatch: pytest.MonkeyPatch, factor: float) -> None:
-    """What tf32 does to a network is no fault, and half of the gradient is; what it did before, it does again."""
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", True)
     work = TrainingSteps(setting(workload="classifier"))
     _larger(work.job, monkeypatch, factor, when=lambda: torch.backends.cudnn.allow_tf32)
@@ -80,7 +75,6 @@ def test_gradients_of_the_precision_that_is_timed_are_held_too(monkeypatch: pyte
 
 
 def test_a_parameter_whose_gradient_is_zero_is_held() -> None:
-    """Its change is zero, and so must be what the optimiser does to it."""
     work = TrainingSteps(setting(workload="classifier"))
     work.prove()
     name, last = list(work.job.model.named_parameters())[-1]
@@ -95,7 +89,6 @@ def test_a_parameter_whose_gradient_is_zero_is_held() -> None:
 
 
 def test_a_parameter_that_the_optimiser_does_not_have_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It has a gradient, and nothing may be made of it."""
     work = TrainingSteps(setting(workload="classifier"))
     work.prove()
     (group,) = work.job.optimiser.param_groups
@@ -112,7 +105,6 @@ def test_a_parameter_that_the_optimiser_does_not_have_stays(monkeypatch: pytest.
 
 @pytest.mark.parametrize("sizes", [(3, 70_000, 1, 200_000, 5), (65_536, 65_536, 2), (1, 1, 1)])
 def test_each_parameter_is_held_by_itself(sizes: tuple[int, ...]) -> None:
-    """Wherever it lies among the others, which are held a piece at a time; the one that is off is named."""
     work = TrainingSteps(setting(workload="classifier"))
     options = {**work.job.optimiser.param_groups[0], "momentum": 0.0, "weight_decay": 0.0}
     before = [torch.linspace(1, 2, size) for size in sizes]
@@ -129,7 +121,6 @@ def test_each_parameter_is_held_by_itself(sizes: tuple[int, ...]) -> None:
 
 
 def test_a_timed_step_from_the_start_is_the_one_that_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No other is taken after it, and the loss at the end is that of the step before."""
     work = TrainingSteps(setting(workload="llama3-8b-lora"))
     work.prove()
     for _ in range(5):
@@ -142,7 +133,6 @@ def test_a_timed_step_from_the_start_is_the_one_that_is_held(monkeypatch: pytest
 
 
 def test_a_step_takes_the_gradients_that_were_proved(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A fifth more in the step alone is a failure, in whatever precision."""
     work = TrainingSteps(setting(workload="classifier"))
     work.prove()
     work.run()
@@ -161,7 +151,6 @@ def test_a_step_takes_the_gradients_that_were_proved(monkeypatch: pytest.MonkeyP
 
 
 def test_what_is_not_installed_is_skipped_with_its_rule(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the reason in the data."""
     monkeypatch.setattr(Workload, "missing", lambda _: "it needs a package")
     with pytest.raises(CapabilityMissing, match=r"data/workloads.toml: it needs a package"):
         TrainingSteps(setting(workload="classifier"))
@@ -169,7 +158,6 @@ def test_what_is_not_installed_is_skipped_with_its_rule(monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize("what", ["step", "backward", "half", "one"])
 def test_a_step_that_is_left_out_now_and_then_is_caught(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The optimiser's, one of the backward passes, half of each gradient, or one parameter's: single steps from the start are alike."""
     work = TrainingSteps(setting(workload="llama3-8b-lora"))
     assert not work.mark()
     work.prove()
@@ -202,7 +190,6 @@ def test_a_step_that_is_left_out_now_and_then_is_caught(what: str, monkeypatch: 
 @pytest.mark.slow
 @pytest.mark.parametrize("momentum", [0.0, 0.0301])
 def test_running_statistics_of_a_timed_step_are_held(momentum: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Frozen, or three parts in a thousand too fast, while gradients and parameters are right."""
     work = TrainingSteps(setting(workload="yolov8n"))
     work.prove()
     work.run()
@@ -217,7 +204,6 @@ def test_running_statistics_of_a_timed_step_are_held(momentum: float, monkeypatc
 
 
 def test_gradients_that_tf32_does_not_move_are_held_closely(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where a device has none, its switch widens nothing: two per cent in a timed step are a failure."""
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", True)
     work = TrainingSteps(setting(workload="classifier"))
     work.prove()

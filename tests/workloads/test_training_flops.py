@@ -9,14 +9,12 @@ from stackproof.workloads.training import counted, trainer_flops
 
 
 def test_two_linear_layers_cost_what_arithmetic_says() -> None:
-    """Forward 2 n i o each; backward the same for weights, and for inputs of all but the first layer."""
     model = nn.Sequential(nn.Linear(8, 16), nn.Linear(16, 4))
 
     assert counted(model, torch.empty(5, 8)) == 2 * 5 * (2 * 8 * 16 + 3 * 16 * 4)
 
 
 def test_counting_leaves_the_model_alone() -> None:
-    """No gradient appears and running statistics do not move."""
     norm = nn.BatchNorm2d(2)
     model = nn.Sequential(nn.Conv2d(1, 2, 3), norm)
     counted(model, torch.empty(2, 1, 8, 8))
@@ -26,5 +24,4 @@ def test_counting_leaves_the_model_alone() -> None:
 
 
 def test_trainers_count_six_for_each_token_and_parameter() -> None:
-    """The formula that Trainer prints as total FLOPs."""
     assert trainer_flops(155, 1000) == 930_000

@@ -29,7 +29,6 @@ def scale_backward(job: Job, factor: float, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_forward_and_backward_that_belong_together_pass(name: str) -> None:
-    """And the parameters are what they were, to the bit."""
     job = tiny(name)
     before = {key: parameter.detach().clone() for key, parameter in job.model.named_parameters()}
     assert "forward changes by" in against_itself(job)
@@ -42,7 +41,6 @@ def test_forward_and_backward_that_belong_together_pass(name: str) -> None:
 def test_a_backward_of_the_wrong_size_is_caught_without_a_reference(
     name: str, factor: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Gradients half as large, half as large again, or the other way round."""
     job = tiny(name)
     scale_backward(job, factor, monkeypatch)
     with pytest.raises(CheckFailed, match="forward and backward do not belong together"):
@@ -50,7 +48,6 @@ def test_a_backward_of_the_wrong_size_is_caught_without_a_reference(
 
 
 def test_a_backward_in_the_wrong_direction_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One layer's gradient is replaced by noise of its own size."""
     job = tiny("classifier")
     own = job.differentiate
 
@@ -67,7 +64,6 @@ def test_a_backward_in_the_wrong_direction_is_caught(monkeypatch: pytest.MonkeyP
 
 
 def test_no_gradient_at_all_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Zero everywhere, as float16 gives where it underflows."""
     job = tiny("classifier")
     scale_backward(job, 0.0, monkeypatch)
     with pytest.raises(CheckFailed, match="the squared norm of the gradient is 0"):
@@ -76,7 +72,6 @@ def test_no_gradient_at_all_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.slow
 def test_a_thousandth_is_caught_against_float64(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where a reference can be had, the rule is as sharp as in the suites."""
     job = tiny("llama3-8b-lora")
     assert "28 gradients against float64" in against_float64(get("llama3-8b-lora"), job, HOST)[0]
     scale_backward(job, 1.001, monkeypatch)
@@ -85,7 +80,6 @@ def test_a_thousandth_is_caught_against_float64(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_mixed_precision_is_judged_by_its_own_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Right in bfloat16, and wrong by a tenth caught."""
     job = tiny("llama3-8b-lora", torch.bfloat16)
     against_float64(get("llama3-8b-lora"), job, HOST)
     scale_backward(job, 1.1, monkeypatch)
@@ -95,7 +89,6 @@ def test_mixed_precision_is_judged_by_its_own_bound(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
 def test_how_far_gradients_are_apart(dtype: torch.dtype) -> None:
-    """As one vector, in half precision too, where their length cannot be written; nothing is apart from NaN by a number."""
     known = {"a": torch.full((4096,), 6e3, dtype=dtype), "b": torch.zeros(3, dtype=dtype)}
     assert apart(known, known) == 0
     assert apart({**known, "a": known["a"] * 1.25}, known) == pytest.approx(0.25, rel=1e-3)

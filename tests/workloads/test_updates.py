@@ -40,14 +40,11 @@ def stepped(name: str, spoil: Callable[[torch.optim.Optimizer], None] = lambda _
 
 @pytest.mark.parametrize("name", OPTIMISERS)
 def test_correct_steps_are_within(name: str) -> None:
-    """With a closed form, and without one by the same optimiser in float64; a gradient of rounding noise is no exception."""
     assert max(stepped(name)) < 1
 
 
 @pytest.mark.parametrize("name", OPTIMISERS)
 def test_a_step_that_is_a_little_too_long_is_seen(name: str) -> None:
-    """By a hundredth of the change, in one parameter of three."""
-
     def spoil(optimiser: torch.optim.Optimizer) -> None:
         one = optimiser.param_groups[0]["params"][2]
         with torch.no_grad():
@@ -60,7 +57,6 @@ def test_a_step_that_is_a_little_too_long_is_seen(name: str) -> None:
 @pytest.mark.parametrize("where", [0, 70_000, 199_999])
 @pytest.mark.parametrize("name", ["SGD", "AdamW"])
 def test_any_number_of_a_large_parameter_is_held(name: str, where: int) -> None:
-    """Parameters are held piece by piece; one number of the last is off by a thousandth."""
     parameter = torch.nn.Parameter(torch.linspace(1, 2, 200_000).reshape(2, 100_000))
     optimiser = OPTIMISERS[name]([parameter])
     for spoilt in (False, True):
@@ -76,8 +72,6 @@ def test_any_number_of_a_large_parameter_is_held(name: str, where: int) -> None:
 
 
 def test_a_state_that_is_wrong_is_seen_before_it_matters() -> None:
-    """The second moment of AdamW's first step changes nothing yet, and everything later."""
-
     def spoil(optimiser: torch.optim.Optimizer) -> None:
         for state in optimiser.state.values():
             state["exp_avg_sq"].mul_(1.001)
@@ -97,7 +91,6 @@ class Mine(torch.optim.SGD):
 
 
 def test_what_an_update_was_held_against_is_said() -> None:
-    """A mistake that somebody's optimiser makes everywhere cannot be seen, and so nobody claims a closed form for it."""
     given = [torch.nn.Parameter(torch.ones(3))]
     given[0].grad = torch.ones(3)
     own = Mine(given, lr=0.1)
@@ -111,7 +104,6 @@ def test_what_an_update_was_held_against_is_said() -> None:
 
 
 def test_a_figure_says_that_no_closed_form_stands_behind_it() -> None:
-    """What is timed was proved by gradients; a summary of those would pass over the optimiser."""
     given = [torch.nn.Parameter(torch.ones(3))]
     said = unanchored(Mine(given, lr=0.1))
     assert said == "; updates of Mine compared with the CPU only: no closed form for Mine"
@@ -119,7 +111,6 @@ def test_a_figure_says_that_no_closed_form_stands_behind_it() -> None:
 
 
 def test_a_step_without_gradients_is_none() -> None:
-    """Nothing passes by not running."""
     optimiser = torch.optim.SGD([torch.nn.Parameter(torch.ones(2))], lr=0.1)
     update = Update(optimiser)
     optimiser.step()

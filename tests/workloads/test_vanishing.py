@@ -22,14 +22,12 @@ def observed(dtype: torch.dtype) -> StepResult:
 
 
 def test_a_bias_before_a_normalisation_vanishes() -> None:
-    """And nothing else does."""
     exact = observed(torch.float64)
     assert vanishing(exact) == {"0.bias"}
     assert "0.bias" not in living(exact.gradients, exact) and "0.weight" in living(exact.gradients, exact)
 
 
 def test_its_rounding_is_no_error_and_a_real_gradient_in_its_place_is() -> None:
-    """Relative to itself rounding errs by all of it; relative to the others by nothing."""
     exact, narrow = observed(torch.float64), observed(torch.float32)
     assert relative_error(narrow.gradients["0.bias"], exact.gradients["0.bias"]) > 1
     whole, seen = (lifted(one, exact).gradients["0.bias"] for one in (exact, narrow))

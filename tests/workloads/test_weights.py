@@ -14,7 +14,6 @@ from .comparing import CPU
 
 
 def test_the_numbers_are_the_same_everywhere() -> None:
-    """Pinned by checksum: devices, dtypes and torch versions are compared on these bits."""
     numbers = weights.hashed(0, 4096, 12345, CPU)
 
     assert (
@@ -24,7 +23,6 @@ def test_the_numbers_are_the_same_everywhere() -> None:
 
 
 def test_the_numbers_look_uniform_and_independent() -> None:
-    """Mean, variance and the correlations of rows and columns of a matrix are those of uniform noise."""
     matrix = weights.hashed(0, 512 * 512, 7, CPU).view(512, 512)
     strongest = torch.linalg.matrix_norm(matrix.double(), 2) / 512**0.5
 
@@ -35,7 +33,6 @@ def test_the_numbers_look_uniform_and_independent() -> None:
 
 
 def test_chunks_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hashing in pieces gives the same tensor as at once."""
     whole, pieces = torch.empty(1000), torch.empty(1000)
     weights.fill(whole, "a", 0, 0.5)
     monkeypatch.setattr(weights, "_CHUNK", 7)
@@ -46,7 +43,6 @@ def test_chunks_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_name_and_seed_matter() -> None:
-    """Two parameters never start alike."""
     made = []
     for name, seed in (("a", 0), ("b", 0), ("a", 1)):
         tensor = torch.empty(64)
@@ -57,7 +53,6 @@ def test_name_and_seed_matter() -> None:
 
 
 def test_a_skeleton_gets_storage_and_tied_weights_stay_tied() -> None:
-    """Frozen weights get the dtype asked for, trainable ones float32; vectors start at 1 and 0."""
     with torch.device("meta"):
         model = nn.Sequential(nn.Embedding(16, 4), nn.LayerNorm(4), nn.Linear(4, 16), nn.Linear(16, 2))
     model[2].weight = model[0].weight

@@ -9,7 +9,6 @@ from stackproof.workloads.weights import widened
 
 
 def test_every_way_to_ask_for_float32_gives_float64() -> None:
-    """Methods, positional and keyword dtypes, and the default dtype."""
     whole = torch.arange(3)
     with widened():
         made = [
@@ -26,7 +25,6 @@ def test_every_way_to_ask_for_float32_gives_float64() -> None:
 
 
 def test_other_dtypes_stay() -> None:
-    """Only float32 is replaced."""
     with widened():
         made = [torch.zeros(1, dtype=dtype).dtype for dtype in (torch.float16, torch.int32, torch.bool)]
 
@@ -34,7 +32,6 @@ def test_other_dtypes_stay() -> None:
 
 
 def test_the_default_dtype_is_restored_after_an_error() -> None:
-    """A reference that fails does not change what follows."""
     with pytest.raises(RuntimeError, match="stop"), widened():
         raise RuntimeError("stop")
 

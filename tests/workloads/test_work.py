@@ -28,17 +28,14 @@ def read(name: str) -> torch.dtype:
 
 @pytest.mark.parametrize("name", ["float64", "float32", "bfloat16", "float16"])
 def test_dtypes_go_by_their_names(name: str) -> None:
-    """There and back."""
     assert isinstance(read(name), torch.dtype)
     assert name_of(read(name)) == name
 
 
 def test_a_dtype_that_is_none_is_refused() -> None:
-    """With what is allowed."""
     with pytest.raises(Refusal, match="'int8'.*allowed: 'float64', 'float32', 'bfloat16', 'float16'"):
         read("int8")
 
 
 def test_kinds_are_collected_from_all_files() -> None:
-    """A new kind is a file with a mapping `KINDS`."""
     assert {"gemm", "attention", "copy", "loading", "optimiser", "training"} == set(catalogue.kinds())

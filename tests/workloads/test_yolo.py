@@ -37,7 +37,6 @@ def exact() -> StepResult:
 
 
 def test_float32_agrees_with_float64(exact: StepResult) -> None:
-    """Predictions, loss and all 183 gradients stay under the rule's cap."""
     actual = WORKLOAD.build(CPU, "tiny", 0).observe()
 
     assert len(actual.gradients) == 183
@@ -46,7 +45,6 @@ def test_float32_agrees_with_float64(exact: StepResult) -> None:
 
 @pytest.mark.parametrize(("dtype", "bound"), [(torch.bfloat16, 0.3), (torch.float16, 0.1)], ids=str)
 def test_half_precision_follows_float64(dtype: torch.dtype, bound: float, exact: StepResult) -> None:
-    """Autocast keeps predictions and loss to a few units in the last place, and the gradient's direction."""
     actual = WORKLOAD.build(CPU, "tiny", 0, autocast=dtype).observe()
     error = relative_error(whole_gradient(actual), whole_gradient(exact))
     show(f"{dtype}: {error:.1e}")
@@ -57,7 +55,6 @@ def test_half_precision_follows_float64(dtype: torch.dtype, bound: float, exact:
 
 
 def test_the_reference_is_float64_throughout() -> None:
-    """No operator of model, assignment, loss or backward gives a narrower float."""
     job = WORKLOAD.build(CPU, "tiny", 0, torch.float64)
     with FloatsSeen() as seen:
         job.observe()
@@ -67,7 +64,6 @@ def test_the_reference_is_float64_throughout() -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_the_comparison_is_well_conditioned(seed: int) -> None:
-    """Pixels changed by 1e-6 change each gradient by 3e-5 at most: no choice flips and no layer amplifies."""
     job = WORKLOAD.build(CPU, "tiny", seed, torch.float64)
     before = job.observe()
     noise = torch.randn(job.batches[0]["img"].shape, generator=torch.Generator().manual_seed(0))
@@ -78,7 +74,6 @@ def test_the_comparison_is_well_conditioned(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(10))
 def test_assignment_has_no_choice(seed: int) -> None:
-    """At most six anchor points lie in a box, under the ten that are taken, and none on its edge."""
     batch = WORKLOAD.build(CPU, "tiny", seed).batches[0]
     size = batch["img"].shape[-1]
     for x, y, width, height in (batch["bboxes"] * size).tolist():
@@ -92,7 +87,6 @@ def test_assignment_has_no_choice(seed: int) -> None:
 
 
 def test_shards_split_pictures_and_their_boxes() -> None:
-    """Rank by rank the pictures and boxes are those of the global batch, with owners counted from 0."""
     whole = WORKLOAD.build(CPU, "tiny", 0).batches[0]
     parts = [WORKLOAD.build(CPU, "tiny", 0, shard=(rank, 2)).batches[0] for rank in range(2)]
 
@@ -102,7 +96,6 @@ def test_shards_split_pictures_and_their_boxes() -> None:
 
 
 def test_units_match_the_published_cost() -> None:
-    """YOLOv8n is published with 8.7 GFLOPs a picture at 640 px; backward doubles and 64 px is a hundredth."""
     units = WORKLOAD.build(CPU, "tiny", 0).units
 
     assert (units.samples, units.tokens) == (4, 0)
@@ -112,7 +105,6 @@ def test_units_match_the_published_cost() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "count"), [("yolov8n", 3_157_200), ("yolov8x", 68_229_648)])
 def test_the_model_is_the_published_one(name: str, count: int) -> None:
-    """Parameter counts are those of the YAML's summary."""
     parameters = catalogue.get(name).build(CPU, "full", 0).model.parameters()
 
     assert sum(map(torch.numel, parameters)) == count
@@ -120,7 +112,6 @@ def test_the_model_is_the_published_one(name: str, count: int) -> None:
 
 @pytest.mark.slow
 def test_the_tiny_preset_keeps_the_depth_of_yolov8x() -> None:
-    """As many convolutions as the published model, with a quarter of the channels."""
     layers = [
         [
             module.out_channels
@@ -135,7 +126,6 @@ def test_the_tiny_preset_keeps_the_depth_of_yolov8x() -> None:
 
 
 def test_a_prediction_is_in_evaluation_mode_and_training_goes_on() -> None:
-    """Decoded boxes and probabilities; running statistics stay as they were and the model is back in training mode."""
     job = WORKLOAD.build(CPU, "tiny", 0)
     before = [buffer.clone() for buffer in job.model.buffers()]
     prediction = job.predict()
@@ -148,7 +138,6 @@ def test_a_prediction_is_in_evaluation_mode_and_training_goes_on() -> None:
 
 @pytest.mark.slow
 def test_importing_ultralytics_has_no_side_effects(tmp_path: Path) -> None:
-    """Nothing printed, nothing written to the home folder, environment and torch as before."""
     environment = {**os.environ, "HOME": str(tmp_path)}
     environment.pop("YOLO_CONFIG_DIR", None)
     done = subprocess.run(

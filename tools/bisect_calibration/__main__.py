@@ -14,9 +14,9 @@ from collections.abc import Callable, Sequence
 from statistics import median
 
 from stackproof.base.errors import Refusal
+from stackproof.commands import arguments
 from stackproof.extras.bisect.evidence import SetWord
 from stackproof.extras.bisect.splits import Splitting, ddmin
-from stackproof.commands import arguments
 from tools.bisect_calibration import page
 from tools.bisect_calibration.methods import METHODS
 from tools.bisect_calibration.worlds import CASES, Case, Method

@@ -12,8 +12,8 @@ from statistics import median
 from stackproof.extras.nights.drift.nights import VERB, Night, nights
 from stackproof.extras.nights.drift.rules import SeriesKind
 from stackproof.extras.nights.drift.series import Trend, trends
-from stackproof.gate.plan import of
 from stackproof.extras.nights.night import plan
+from stackproof.gate.plan import of
 from stackproof.record import store
 from stackproof.record.records import Check, Record
 from tools.gate_calibration.page import put

@@ -6,7 +6,17 @@ import math
 
 import pytest
 
-from stackproof.extras.bisect.evidence import CERTAIN, Exact, FailureRate, NoAnswer, SetWord, Slowdown, below, bound, settle
+from stackproof.extras.bisect.evidence import (
+    CERTAIN,
+    Exact,
+    FailureRate,
+    NoAnswer,
+    SetWord,
+    Slowdown,
+    below,
+    bound,
+    settle,
+)
 
 DUEL = Slowdown(0.05, 0.01)
 

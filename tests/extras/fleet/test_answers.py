@@ -32,12 +32,10 @@ def wrote(folder: Path, host: str, text: str) -> str:
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"schema": "stackproof-record-2"}', "[" * 100000, "\x00\xff"])
 def test_what_is_no_record_is_a_sentence(tmp_path: Path, text: str) -> None:
-    """Damage of any kind costs that host alone."""
     assert "bad" in wrote(tmp_path, "bad", text)
 
 
 def test_a_record_of_somebody_else_is_not_believed(tmp_path: Path) -> None:
-    """A host cannot answer for another one, nor with another verb."""
     text = record(MadeHost("other")).as_json()
     assert "says that it is of 'other'" in wrote(tmp_path, "bad", text)
     told = json.loads(record(MadeHost("bad")).as_json())
@@ -45,14 +43,12 @@ def test_a_record_of_somebody_else_is_not_believed(tmp_path: Path) -> None:
 
 
 def test_what_is_too_large_is_not_read(tmp_path: Path) -> None:
-    """The limit is in the table; nothing beyond it is taken into memory."""
     with place(tmp_path, "huge").open("wb") as stream:
         stream.truncate((rules.load().limits.mib << 20) + 1)
     assert "larger than 4 MiB" in answers.gather(tmp_path).refused["huge"]
 
 
 def test_links_pipes_and_folders_are_not_read(tmp_path: Path) -> None:
-    """A link may lead anywhere, and a pipe would be waited for."""
     os.mkfifo(place(tmp_path, "pipe"))
     place(tmp_path, "folder").mkdir()
     place(tmp_path, "link").symlink_to("/etc/passwd")
@@ -62,21 +58,18 @@ def test_links_pipes_and_folders_are_not_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["-oProxyCommand=x", "a b", "$(id)", "a;b", "..", "\x1b[31m", "a\u202eb", "x" * 300])
 def test_a_hostile_name_is_no_host(name: str) -> None:
-    """Options, commands, paths and what a terminal obeys are refused before anything is made of them."""
     assert not rules.is_host(name)
     with pytest.raises(Refusal, match="no name of a host"):
         answers.record_path(Path("x"), name)
 
 
 def test_a_file_of_a_hostile_name_is_told_cleanly(tmp_path: Path) -> None:
-    """It is passed over, and its name is shown as what it is."""
     place(tmp_path, "\x1b[31m$(id)").write_text("{}", encoding="utf-8")
     (said,) = answers.gather(tmp_path).refused.values()
     assert "\x1b" not in said and "named after no host" in said
 
 
 def test_figures_that_cannot_be_are_left_out(tmp_path: Path) -> None:
-    """Times that are no number, or nothing, are no measurements; digests of another form are none; a card beyond those it has is none."""
     made = record(MadeHost("odd", cards=2))
     made.measurements[0].value, made.measurements[0].samples = float("nan"), [float("nan")] * SAMPLES
     made.measurements[1].value, made.measurements[1].samples = 0.0, [0.0] * SAMPLES
@@ -94,7 +87,6 @@ def test_figures_that_cannot_be_are_left_out(tmp_path: Path) -> None:
 
 
 def test_one_bad_record_costs_its_own_host(tmp_path: Path) -> None:
-    """All others are judged as ever."""
     folder = fleet(tmp_path, 6)
     place(folder, "n03").write_text("{", encoding="utf-8")
     found = sweep.judged(folder)
@@ -102,13 +94,11 @@ def test_one_bad_record_costs_its_own_host(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_no_sweep_is_refused(tmp_path: Path) -> None:
-    """The sentence says what makes one."""
     with pytest.raises(Refusal, match="fleet plan"):
         answers.gather(tmp_path / "nowhere")
 
 
 def test_an_end_without_a_reason_is_said_to_be_one(tmp_path: Path) -> None:
-    """Interrupted, and every check passed until then: the sentence is not empty."""
     folder = fleet(tmp_path, 6)
     path = answers.record_path(folder, "n01")
     told = json.loads(path.read_text())
@@ -118,7 +108,6 @@ def test_an_end_without_a_reason_is_said_to_be_one(tmp_path: Path) -> None:
 
 
 def test_a_record_that_was_copied_is_nobodys(tmp_path: Path) -> None:
-    """Two hosts never measure the same to the last digit, so neither is believed; the others are."""
     folder = fleet(tmp_path, 7)
     path = answers.record_path(folder, "n01")
     told = json.loads(path.read_text())

@@ -72,7 +72,6 @@ def left(words: list[str], cards: int = 1) -> None:
 
 
 def test_each_card_answers(work: Callable[[Run], Record]) -> None:
-    """As many processes as there are cards, and all their rows in one record of this host."""
     seen = []
 
     def run(words: list[str], log: Path, deadline: float) -> int:
@@ -88,7 +87,6 @@ def test_each_card_answers(work: Callable[[Run], Record]) -> None:
 
 
 def test_cards_work_side_by_side(work: Callable[[Run], Record]) -> None:
-    """As soon as the first has said how many there are, all are at it: each waits here for the others."""
     together = threading.Barrier(3, timeout=20)
 
     def run(words: list[str], log: Path, deadline: float) -> int:
@@ -104,8 +102,6 @@ def test_cards_work_side_by_side(work: Callable[[Run], Record]) -> None:
 
 
 def test_nothing_is_left_in_the_temporary_folder(work: Callable[[Run], Record]) -> None:
-    """Neither by a host that answers nor by one whose card dies."""
-
     def run(words: list[str], log: Path, deadline: float) -> int:
         return 1
 
@@ -117,8 +113,6 @@ def test_nothing_is_left_in_the_temporary_folder(work: Callable[[Run], Record]) 
 def test_a_card_that_hangs_or_dies_is_in_the_record(
     work: Callable[[Run], Record], code: int | None, verdict: Verdict
 ) -> None:
-    """By its word; a host of one dead card is not green."""
-
     def run(words: list[str], log: Path, deadline: float) -> int | None:
         log.write_text("HSA_STATUS_ERROR: no more", encoding="utf-8")
         return code
@@ -135,8 +129,6 @@ def test_a_card_that_hangs_or_dies_is_in_the_record(
 def test_a_host_without_its_stack_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, verdict: Verdict
 ) -> None:
-    """Its record is as any other: unlike, or not reached, with the reason."""
-
     def no(_: object) -> None:
         raise error
 
@@ -146,8 +138,6 @@ def test_a_host_without_its_stack_says_so(
 
 
 def test_an_interrupted_host_leaves_a_record(work: Callable[[Run], Record]) -> None:
-    """As when its job is cancelled."""
-
     def run(words: list[str], log: Path, deadline: float) -> int:
         raise KeyboardInterrupt
 
@@ -155,8 +145,6 @@ def test_an_interrupted_host_leaves_a_record(work: Callable[[Run], Record]) -> N
 
 
 def test_what_the_plan_leaves_out_is_said(tmp_path: Path, work: Callable[[Run], Record]) -> None:
-    """And nobody is proved by it."""
-
     def run(words: list[str], log: Path, deadline: float) -> int:
         left(words)
         return 0
@@ -172,7 +160,6 @@ def test_what_the_plan_leaves_out_is_said(tmp_path: Path, work: Callable[[Run], 
 def test_a_host_answers_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A job that is started again finds its record and ends; a damaged one is made anew."""
     taken: list[int] = []
     made = Record("fleet", "cpu", START, 1.0, Verdict.PASSED, {"host": "n1"}, [Check("a", Verdict.PASSED, "b", 0.0)])
 
@@ -190,7 +177,6 @@ def test_a_host_answers_once(
 
 
 def test_an_answer_to_another_plan_is_none(tmp_path: Path) -> None:
-    """A record that was copied from another sweep does not keep a host from answering this one."""
     path = answers.record_path(tmp_path, "n1")
     path.parent.mkdir()
     facts: dict[str, Figure] = {"host": "n1", "plan": "0123456789abcdef"}
@@ -202,7 +188,6 @@ def test_an_answer_to_another_plan_is_none(tmp_path: Path) -> None:
 
 
 def test_the_scheduler_says_who_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Slurm's name of the node counts, and one that can be no host's is refused."""
     seen: list[str] = []
 
     def answered(one: card.CardOrder) -> bool:
@@ -217,7 +202,6 @@ def test_the_scheduler_says_who_it_is(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_what_is_replayed_is_told_how_to_choose_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the user has set nothing; what the user has set stays."""
     monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)
     monkeypatch.setenv("ROCBLAS_DEFAULT_ATOMICS_MODE", "1")
     found = card.defaults(stacks.load("cpu"))
@@ -231,7 +215,6 @@ def test_what_is_replayed_is_told_how_to_choose_kernels(monkeypatch: pytest.Monk
 def test_a_host_that_no_plan_names_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], host: str, said: str
 ) -> None:
-    """Before any work is done; the plan says who is swept."""
     plan.make("s", "cpu", "tiny", ["n1"]).keep(tmp_path)
     assert cli.main(["fleet", "card", str(tmp_path), "--host", host]) == 2
     assert said in capsys.readouterr().err and not list((tmp_path / "records").iterdir())

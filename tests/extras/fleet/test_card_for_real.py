@@ -51,7 +51,6 @@ _HOSTS = {
 
 
 def test_one_wrong_product_in_ten_thousand_is_found_and_the_right_card_named(tmp_path: Path) -> None:
-    """The card that flips a bit now and then is transient, the one that is always a little off persistent, the others proved."""
     require_compiler()
     without = [part for part in wanted.parts() if part != "product"]
     made = plan.make("sweep", "sim", "tiny", _HOSTS, without=without)
@@ -76,7 +75,6 @@ def test_one_wrong_product_in_ten_thousand_is_found_and_the_right_card_named(tmp
 
 
 def test_a_host_measures_what_the_plan_says(tmp_path: Path) -> None:
-    """Without its smoke run, on the CPU: subjects, an all-reduce and the replay, in one record that the judge believes."""
     plan.make("sweep", "cpu", "tiny", ["n1"], without=["doctor", "smoke"]).keep(tmp_path)
     command = [sys.executable, "-m", "stackproof", "fleet", "card", str(tmp_path), "--host", "n1"]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -48,7 +48,6 @@ def scontrol(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int = 0) -> 
 def test_a_confirmed_host_ends_it_with_1_and_is_drained_where_that_is_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """By one command, of our own words; nobody else is."""
     told = scontrol(tmp_path, monkeypatch)
     assert typed(swept(tmp_path, "guilty", "innocent"), tmp_path, {"guilty": {"slow": 1.2}}, "--drain") == 1
     (line,) = told.read_text().splitlines()
@@ -60,7 +59,6 @@ def test_a_confirmed_host_ends_it_with_1_and_is_drained_where_that_is_asked_for(
 def test_a_drain_that_fails_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With what Slurm says; every other confirmed host is tried all the same."""
     told = scontrol(tmp_path, monkeypatch, code=1)
     assert typed(swept(tmp_path, "g1", "g2"), tmp_path, {"g1": {"slow": 1.2}, "g2": {"slow": 1.2}}, "--drain") == 1
     assert len(told.read_text().splitlines()) == 2
@@ -68,7 +66,6 @@ def test_a_drain_that_fails_is_said(
 
 
 def test_what_is_left_open_is_undecided(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Exit code 6, though the records call it slow; no line would drain it."""
     folder = swept(tmp_path, "dying")
     assert typed(folder, tmp_path, {"dying": {"at": "block", "do": "exit"}}) == 6
     out = capsys.readouterr().out
@@ -79,7 +76,6 @@ def test_what_is_left_open_is_undecided(tmp_path: Path, capsys: pytest.CaptureFi
 def test_ctrl_c_keeps_what_was_decided(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The duel that it breaks off is open, with that reason; the same words go on with it, and with nobody who is settled."""
     folder = swept(tmp_path, "s1", "s2")
     fight, begun = duel.Duel.fight, list[str]()
 
@@ -102,7 +98,6 @@ def test_ctrl_c_keeps_what_was_decided(
 def test_a_folder_that_keeps_nothing_is_refused_before_any_duel(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Not after hours."""
     folder = swept(tmp_path, "s1")
     (folder / duels.FOLDER).write_text("", encoding="utf-8")
     assert typed(folder, tmp_path, {}) == 2
@@ -111,13 +106,11 @@ def test_a_folder_that_keeps_nothing_is_refused_before_any_duel(
 
 @pytest.mark.parametrize("step", ["duel", "judge", "run", "pairs"])
 def test_another_stack_than_the_plans_is_refused(tmp_path: Path, step: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Of every step that takes one, before anything is started."""
     assert cli.main(["fleet", step, str(swept(tmp_path)), "--stack", "cuda"]) == 2
     assert "the plan of this sweep is of 'cpu'" in capsys.readouterr().err
 
 
 def test_the_hint_can_be_typed_as_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """It holds no word that stands for another."""
     folder = swept(tmp_path, "s1")
     assert cli.main(["fleet", "judge", str(folder)]) != 0
     hint = capsys.readouterr().out.partition("to confirm, before anybody is drained\n")[2].splitlines()[0]
@@ -125,7 +118,6 @@ def test_the_hint_can_be_typed_as_it_is(tmp_path: Path, capsys: pytest.CaptureFi
 
 
 def test_a_pod_is_kubernetes_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """No plan is left behind by words that were refused."""
     for flag, value in (("image", "x"), ("claim", "x"), ("namespace", "x"), ("resource", "a=1")):
         words = ["--stack", "cpu", "--hosts", "a", f"--{flag}", value]
         assert cli.main(["fleet", "plan", str(tmp_path / "new"), *words]) == 2

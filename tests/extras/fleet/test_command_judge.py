@@ -15,13 +15,11 @@ from .making import KERNELS, SUBJECTS, MadeHost, fleet
 
 
 def test_a_sound_fleet_ends_with_nothing_to_say(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """All are proved, and the exit code is 0."""
     assert cli.main(["fleet", "judge", str(fleet(tmp_path / "monday", 8))]) == 0
     assert capsys.readouterr().out.startswith("monday: 8 hosts: 8 proved\n")
 
 
 def test_every_form_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """JSON, Markdown, Prometheus and a picture at once, and the judgement beside the records."""
     folder = fleet(tmp_path / "monday", 8, MadeHost("slow1", slow={SUBJECTS[0]: 1.5}), silent=("dead1",))
     forms = {"json": "a.json", "markdown": "a.md", "prometheus": "a.prom", "picture": "a.svg"}
     words = [word for form, name in forms.items() for word in (f"--{form}", str(tmp_path / name))]
@@ -32,7 +30,6 @@ def test_every_form_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str
 
 
 def test_redacted_names_nobody_in_anything_that_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Every output and the kept judgement: no name in any case, whole or within a word; no file that is damaged; not the folder."""
     real = ("ill1", "Rack7-GPU03", "gpu9.lab.example.org", "gone42", "hurt5", "stranger8", "pair77")
     hosts = (
         MadeHost("ill1", verdict=Verdict.FAILED),
@@ -66,7 +63,6 @@ def test_redacted_names_nobody_in_anything_that_is_written(tmp_path: Path, capsy
 
 
 def test_a_folder_that_cannot_be_written_is_judged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Where the judgement cannot be kept, as on a full disk, that is said and the rest is shown."""
     folder = fleet(tmp_path / "monday", 6)
     (folder / "judgement.fleet.json").mkdir()
     assert cli.main(["fleet", "judge", str(folder), "--json"]) == 0
@@ -75,7 +71,6 @@ def test_a_folder_that_cannot_be_written_is_judged(tmp_path: Path, capsys: pytes
 
 
 def test_a_judgement_is_not_written_through_a_link(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Whoever may write to the shared folder could have any file of the judge's user replaced."""
     folder, precious = fleet(tmp_path / "monday", 6), tmp_path / "precious"
     precious.write_text("mine", encoding="utf-8")
     (folder / "judgement.fleet.json").symlink_to(precious)
@@ -84,7 +79,6 @@ def test_a_judgement_is_not_written_through_a_link(tmp_path: Path, capsys: pytes
 
 
 def test_hosts_without_a_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Where no plan says who was to answer nobody is proved; --hosts says who was."""
     folder = fleet(tmp_path / "monday", 6)
     (folder / "plan.json").unlink()
     assert cli.main(["fleet", "judge", str(folder)]) == 6
@@ -111,7 +105,6 @@ def test_hosts_without_a_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 def test_what_a_sweep_keeps_is_not_written_over(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], flag: str, name: str
 ) -> None:
-    """Its plan, its judgement, what hosts left, by whatever path: a sentence before anything is written."""
     folder = fleet(tmp_path / "monday", 6)
     for place in ("duels", "x"):
         (folder / place).mkdir()
@@ -130,7 +123,6 @@ def test_what_a_sweep_keeps_is_not_written_over(
 
 @pytest.mark.parametrize("other", ["a", "b/../a", "link"])
 def test_two_texts_want_two_files(tmp_path: Path, capsys: pytest.CaptureFixture[str], other: str) -> None:
-    """The second would stand in place of the first, or the key of the pseudonyms would be lost."""
     folder = fleet(tmp_path / "monday", 6)
     (tmp_path / "b").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "a")

@@ -74,7 +74,6 @@ def why_not(path: Path, wants: PlanWants) -> str:
 
 @pytest.mark.parametrize(("kind", "name"), ROWS)
 def test_no_field_of_a_row_may_be_another(tmp_path: Path, kind: str, name: str) -> None:
-    """Gone, null, another type, nothing, below nothing, no number, huge: the host is not proved, and there is a reason."""
     folder = fleet(tmp_path, 1)
     path, wants = answers.record_path(folder, "n01"), plan.load(folder).wants
     good = json.loads(path.read_text())
@@ -89,7 +88,6 @@ def test_no_field_of_a_row_may_be_another(tmp_path: Path, kind: str, name: str) 
 
 @pytest.mark.parametrize(("kind", "name"), ROWS)
 def test_each_row_stands_in_it_once(tmp_path: Path, kind: str, name: str) -> None:
-    """One that is not there, or twice, is named."""
     folder = fleet(tmp_path, 6)
     path = answers.record_path(folder, "n01")
     good = json.loads(path.read_text())
@@ -111,13 +109,11 @@ def test_each_row_stands_in_it_once(tmp_path: Path, kind: str, name: str) -> Non
     ],
 )  # fmt: skip
 def test_what_all_hosts_say_of_themselves_is_no_excuse(tmp_path: Path, facts: dict[str, Figure], said: str) -> None:
-    """Cards that are none, a rehearsal, an environment that is not said to be its lock: nobody is proved, though all are alike."""
     found = sweep.judged(fleet(tmp_path, 0, *(MadeHost(f"m{number}", facts=facts) for number in range(6))))
     assert Standing.PROVED not in found.counts and said in found.hosts[0].reason, found.hosts[0]
 
 
 def test_what_is_not_pinned_is_said(tmp_path: Path) -> None:
-    """In a vendor's container hosts may be proved, and the report says of what nothing is known."""
     hosts = (MadeHost(f"m{number}", facts={"pinned": False, "lock": "unpinned"}) for number in range(6))
     found = sweep.judged(fleet(tmp_path, 0, *hosts))
     assert found.counts == {Standing.PROVED: 6} and any(note.startswith("unpinned: 6 hosts") for note in found.notes)
@@ -128,7 +124,6 @@ def test_what_is_not_pinned_is_said(tmp_path: Path) -> None:
     [("version", "9"), ("preset", "full"), ("unit", "s/GFLOP"), ("dtype", "float16"), ("world_size", 9)],
 )
 def test_an_odd_row_concerns_its_own_host(tmp_path: Path, name: str, value: object) -> None:
-    """What was measured otherwise is compared with nobody; all others are proved, and the sentence says what was asked."""
     folder = fleet(tmp_path, 6)
     path = answers.record_path(folder, "n01")
     record_ = json.loads(path.read_text())
@@ -140,7 +135,6 @@ def test_an_odd_row_concerns_its_own_host(tmp_path: Path, name: str, value: obje
 
 
 def test_a_figure_that_had_not_settled_is_compared_and_proves_nothing(tmp_path: Path) -> None:
-    """A slow card may never settle: it is slow all the same."""
     folder = fleet(tmp_path, 8, MadeHost("slow1", slow={"gemm-float32": 1.5}))
     for host in ("slow1", "n01"):
         path = answers.record_path(folder, host)
@@ -151,7 +145,6 @@ def test_a_figure_that_had_not_settled_is_compared_and_proves_nothing(tmp_path: 
 
 
 def test_what_is_asked_is_what_bench_asks() -> None:
-    """Every subject of a profile has a row of ours, and its size by the parameters that the benchmark is built from."""
     for profile in rules.load().profile:
         for stack in ("cpu", "cuda"):
             ours = subjects.ours(stacks.load(stack))
@@ -171,7 +164,6 @@ def _size(kind: str, told: Mapping[str, Any]) -> float:
 
 
 def test_a_demand_has_every_row_of_a_card() -> None:
-    """Steps, subjects, rows of the replay, their sum and the card's end; what a device cannot do is skipped, and said to be."""
     terms = demanded.demand(PlanWants("cpu", "tiny"), 2)
     assert sum(one.batch > 0 for one in terms.checks.values()) == 2 * 4 * len(KERNELS)
     assert len(terms.checks) == 3 + 2 * (5 + 4 * len(KERNELS) + 2) + 1
@@ -180,7 +172,6 @@ def test_a_demand_has_every_row_of_a_card() -> None:
 
 
 def test_a_host_that_does_all_that_is_asked_lacks_nothing(tmp_path: Path) -> None:
-    """Also with several cards, and where the plan leaves something out."""
     folder = fleet(
         tmp_path, 0, *(MadeHost(f"m{number}", cards=3) for number in range(6)), without=("doctor", "attention")
     )

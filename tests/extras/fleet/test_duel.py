@@ -20,7 +20,6 @@ def of(folder: Path, host: str) -> HostStanding:
 
 
 def test_a_slow_host_is_confirmed_and_an_innocent_one_is_not(tmp_path: Path) -> None:
-    """Both were as slow in the sweep; beside healthy hosts one of them still is."""
     odd = (MadeHost("guilty", slow={SUBJECTS[0]: 1.2}), MadeHost("innocent", slow={SUBJECTS[0]: 1.2}))
     folder = fleet(tmp_path / "s", 8, *odd)
     play(tmp_path, {"guilty": {"slow": 1.2}}).fought(folder)
@@ -29,7 +28,6 @@ def test_a_slow_host_is_confirmed_and_an_innocent_one_is_not(tmp_path: Path) -> 
 
 
 def test_who_was_refuted_is_told(tmp_path: Path) -> None:
-    """A suspect that was let go is green, and the report still says what it was suspected of, in both forms."""
     folder = fleet(tmp_path / "s", 8, MadeHost("innocent", slow={SUBJECTS[0]: 1.2}))
     play(tmp_path).fought(folder)
     found = sweep.judged(folder)
@@ -39,7 +37,6 @@ def test_who_was_refuted_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_few_per_cent_take_every_partner(tmp_path: Path) -> None:
-    """What the first partner leaves open the fourth decides; four different ones, the nearest to the middle first."""
     folder = fleet(tmp_path / "s", 8, MadeHost("guilty", slow={SUBJECTS[0]: 1.05}))
     (challenge,) = duel.challenges(
         sweep.judged(folder), plan.load(folder).hosts, report.open_suspects(sweep.judged(folder))
@@ -60,7 +57,6 @@ def test_a_few_per_cent_take_every_partner(tmp_path: Path) -> None:
 def test_what_computes_wrong_replays_beside_a_healthy_one(
     tmp_path: Path, part: dict[str, object], verdict: Verdict, said: str
 ) -> None:
-    """Again wrong, now and then or always: confirmed. Right this time: not confirmed, and not green either."""
     folder = fleet(tmp_path / "s", 6, MadeHost("ill", digests={KERNELS[0]: "0000000000000003"}))
     (record,) = play(tmp_path, {"ill": part}).fought(folder)
     assert record.verdict is verdict and said in record.checks[0].reason
@@ -71,7 +67,6 @@ def test_what_computes_wrong_replays_beside_a_healthy_one(
     "part", [{"digest": "2" * 16}, pytest.param({"odd": 1}, marks=pytest.mark.slow)], ids=["other", "now and then"]
 )
 def test_a_partner_that_computes_wrong_accuses_nobody(tmp_path: Path, part: dict[str, object]) -> None:
-    """Who says other than in its own record is no measure for another."""
     folder = fleet(tmp_path / "s", 6, MadeHost("ill", digests={KERNELS[0]: "0000000000000003"}))
     partners = {f"n{number:02}": part for number in range(1, 7)}
     (record,) = play(tmp_path, {"ill": {"digest": "1" * 16}, **partners}).fought(folder)
@@ -82,7 +77,6 @@ def test_a_partner_that_computes_wrong_accuses_nobody(tmp_path: Path, part: dict
 @pytest.mark.slow
 @pytest.mark.parametrize("liar", ["ill", "n"])
 def test_who_says_other_times_than_we_wait_decides_nothing(tmp_path: Path, liar: str) -> None:
-    """Neither to hide being slow, nor to make another slow: their clocks are held against ours."""
     folder = fleet(tmp_path / "s", 6, MadeHost("ill", slow={SUBJECTS[0]: 1.2}))
     parts = {
         name: {"really": 10.0}
@@ -95,7 +89,6 @@ def test_who_says_other_times_than_we_wait_decides_nothing(tmp_path: Path, liar:
 
 @pytest.mark.slow
 def test_who_says_that_it_worked_for_little_of_our_wait_decides_nothing(tmp_path: Path) -> None:
-    """Also where both sides say so, and their ratios agree."""
     folder = fleet(tmp_path / "s", 6, MadeHost("ill", slow={SUBJECTS[0]: 1.2}))
     parts = {name: {"really": 40.0} for name in ("ill", *(f"n{number:02}" for number in range(1, 7)))}
     (record,) = play(tmp_path, parts, worked=0.25).fought(folder)
@@ -103,7 +96,6 @@ def test_who_says_that_it_worked_for_little_of_our_wait_decides_nothing(tmp_path
 
 
 def test_hosts_that_are_of_different_states_by_now_are_not_compared(tmp_path: Path) -> None:
-    """Somebody has installed another torch since the sweep; it is said, and nobody is proved by it."""
     folder = fleet(tmp_path / "s", 6, MadeHost("ill", slow={SUBJECTS[0]: 1.2}))
     (record,) = play(tmp_path, {"ill": {"torch": "2.14"}}).fought(folder)
     assert record.verdict is Verdict.INCONCLUSIVE and "torch: 2.15 -> 2.14" in record.checks[0].reason
@@ -111,7 +103,6 @@ def test_hosts_that_are_of_different_states_by_now_are_not_compared(tmp_path: Pa
 
 
 def test_nobody_healthy_is_nobody_to_stand_beside(tmp_path: Path) -> None:
-    """It is said of each suspect, and no other is kept from its duel."""
     folder = fleet(tmp_path / "s", 0, *(MadeHost(f"w{number}", odd=1) for number in range(5)))
     records = play(tmp_path).fought(folder)
     assert len(records) == 5 and {record.verdict for record in records} == {Verdict.INCONCLUSIVE}
@@ -119,7 +110,6 @@ def test_nobody_healthy_is_nobody_to_stand_beside(tmp_path: Path) -> None:
 
 
 def test_a_host_that_is_not_in_the_plan_is_not_called(tmp_path: Path) -> None:
-    """Records may say what they like: commands are made for hosts of the plan only."""
     folder = fleet(tmp_path / "s", 6, MadeHost("stranger", slow={SUBJECTS[0]: 1.5}))
     made = plan.load(folder)
     (folder / "plan.json").unlink()

@@ -36,7 +36,6 @@ LOST = [
 @pytest.mark.parametrize(("part", "said"), LOST)
 @pytest.mark.parametrize("who", ["ill", pytest.param("n", marks=slow)])
 def test_a_side_that_is_lost_decides_nothing(tmp_path: Path, part: Part, said: str, who: str) -> None:
-    """In the midst of the turns, the suspect's or every partner's: it is not decided, the sentence says why, nobody is drained."""
     folder = fleet(tmp_path / "s", 6, MadeHost("ill", slow={SUBJECTS[0]: 1.2}))
     parts = {host: {**part, "at": "block", "after": 5} for host in ("ill", *PARTNERS) if host.startswith(who)}
     (record,) = play(tmp_path, parts, scale=0.02 if part["do"] == "hang" else 1.0).fought(folder)
@@ -49,7 +48,6 @@ def test_a_side_that_is_lost_decides_nothing(tmp_path: Path, part: Part, said: s
 
 
 def test_where_its_log_is_is_said(tmp_path: Path) -> None:
-    """After how many turns it was lost, beside whom, and what it printed in a file: never through a link that lies there."""
     folder = fleet(tmp_path / "s", 6, MadeHost("ill", slow={SUBJECTS[0]: 1.2}))
     (folder / "logs").mkdir()
     (tmp_path / "mine").write_text("precious", encoding="utf-8")
@@ -64,7 +62,6 @@ def test_where_its_log_is_is_said(tmp_path: Path) -> None:
 
 
 def test_a_suspect_that_is_lost_keeps_no_other_from_its_duel(tmp_path: Path) -> None:
-    """Nor does a partner: the next one stands in for it."""
     odd = [MadeHost(name, slow={SUBJECTS[0]: 1.2}) for name in ("dying", "guilty")]
     folder = fleet(tmp_path / "s", 8, *odd)
     first = next(
@@ -94,7 +91,6 @@ def test_a_suspect_that_is_lost_keeps_no_other_from_its_duel(tmp_path: Path) -> 
     ],
 )
 def test_replays_that_cannot_be_are_not_believed(tmp_path: Path, told: Part) -> None:
-    """Without a digest, of fewer products than were asked for, or with counts that are none."""
     folder = fleet(tmp_path / "s", 6, MadeHost("ill", digests={KERNELS[0]: "0000000000000003"}))
     (record,) = play(tmp_path, {"ill": {"at": "replay", "do": told}}).fought(folder)
     assert {check.verdict for check in record.checks} == {Verdict.INCONCLUSIVE}
@@ -111,7 +107,6 @@ def test_replays_that_cannot_be_are_not_believed(tmp_path: Path, told: Part) -> 
     ],
 )
 def test_what_stands_before_the_first_word_is_passed_over(tmp_path: Path, first: str) -> None:
-    """Login scripts may print what they like, also what looks like an answer."""
     folder = fleet(tmp_path / "s", 6, MadeHost("guilty", slow={SUBJECTS[0]: 1.2}))
     (record,) = play(tmp_path, {"guilty": {"slow": 1.2, "first": first}}).fought(folder)
     assert record.verdict is Verdict.FAILED
@@ -128,7 +123,6 @@ def test_what_stands_before_the_first_word_is_passed_over(tmp_path: Path, first:
     ],
 )
 def test_a_launcher_that_starts_nothing_confirms_nobody(tmp_path: Path, words: str) -> None:
-    """What starts the sides may be what fails: nothing is known of the host, and nobody is drained."""
     folder = fleet(tmp_path / "s", 6, MadeHost("slow", slow={SUBJECTS[0]: 1.2}))
     found, made = sweep.judged(folder), plan.load(folder)
     (challenge,) = duel.challenges(found, made.hosts, report.open_suspects(found))
@@ -140,7 +134,6 @@ def test_a_launcher_that_starts_nothing_confirms_nobody(tmp_path: Path, words: s
 
 
 def test_nothing_that_was_started_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither side, nor what its launcher started besides."""
     mark = processes.new_mark()
     monkeypatch.setenv(processes.MARK, mark)
     folder = fleet(tmp_path / "s", 6, MadeHost("ill", slow={SUBJECTS[0]: 1.2}))

@@ -34,7 +34,6 @@ def word(folder: Path) -> str:
 
 
 def test_a_duel_of_the_plan_counts(tmp_path: Path) -> None:
-    """The newest word does."""
     folder = swept(tmp_path)
     duel.keep(said(folder), folder)
     assert word(folder) == "confirmed"
@@ -55,7 +54,6 @@ def test_a_duel_of_the_plan_counts(tmp_path: Path) -> None:
     ],
 )
 def test_a_duel_of_something_else_does_not(tmp_path: Path, change: object, why: str) -> None:
-    """It is passed over, with the reason among the notes."""
     folder = swept(tmp_path)
     (folder / duels.FOLDER).mkdir()
     made = said(folder)
@@ -66,7 +64,6 @@ def test_a_duel_of_something_else_does_not(tmp_path: Path, change: object, why: 
 
 
 def test_a_host_that_answers_anew_is_suspected_anew(tmp_path: Path) -> None:
-    """What was refuted of its first record says nothing of its second one."""
     folder = swept(tmp_path)
     began = answers.read(answers.record_path(folder, "ill"), "ill").began
     duel.keep(said(folder, Verdict.PASSED, swept=began), folder)
@@ -78,7 +75,6 @@ def test_a_host_that_answers_anew_is_suspected_anew(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["pipe", "folder", "link", "huge", "cut"])
 def test_what_is_no_file_of_a_duel_is_passed_over(tmp_path: Path, kind: str) -> None:
-    """Nothing is waited for, followed or read whole."""
     folder = swept(tmp_path)
     path = folder / duels.FOLDER / "x.json"
     path.parent.mkdir()

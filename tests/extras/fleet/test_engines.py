@@ -18,7 +18,6 @@ PLAN = plan.make("My sweep: 1/2", "cuda", "full", ["n1", "n2.site.org", "n3"], s
 
 
 def test_lines_for_ssh_name_every_host_once(tmp_path: Path) -> None:
-    """Hosts lie in a file; a folder with blanks and quotes stays one word, on this host and on the others."""
     folder = tmp_path / "it's a folder"
     assert sorted(engines.hosts_file(PLAN).split()) == ["n1", "n2.site.org", "n3"]
     for line in engines.ssh_lines(PLAN, folder, "/opt/my python"):
@@ -29,7 +28,6 @@ def test_lines_for_ssh_name_every_host_once(tmp_path: Path) -> None:
 
 
 def test_a_job_has_a_pod_for_each_host_and_no_two_on_one() -> None:
-    """As many completions as hosts, apart from each other, on these hosts only, each told where it is."""
     found = json.loads(engines.manifest(PLAN, PodTerms("registry/x:1", "sweeps", {"nvidia.com/gpu": "8"}, "lab")))
     spec = found["spec"]
     assert (spec["completions"], spec["parallelism"], found["metadata"]["namespace"]) == (3, 3, "lab")
@@ -46,7 +44,6 @@ def test_a_job_has_a_pod_for_each_host_and_no_two_on_one() -> None:
 
 @pytest.mark.parametrize("folder", ["HOST", "the HOST HOST1 ones", "node-HOSTS"])
 def test_a_folder_that_is_called_host_stays_as_it_is(folder: str) -> None:
-    """What xargs puts in place of a host stands nowhere but where a host goes."""
     line = engines.ssh_lines(PLAN, Path("/shared") / folder, "python")[1]
     words = shlex.split(line.partition(" < ")[0])
     place = words[words.index("-I") + 1]
@@ -56,7 +53,6 @@ def test_a_folder_that_is_called_host_stays_as_it_is(folder: str) -> None:
 
 
 def test_a_folder_with_the_word_of_clustershell_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """It would be another folder on each host."""
     words = [
         "fleet",
         "plan",
@@ -77,7 +73,6 @@ def test_a_folder_with_the_word_of_clustershell_is_refused(tmp_path: Path, capsy
 def test_ssh_is_told_a_python_that_has_torch(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where this one has none it is that of the stack's lock, as under Slurm."""
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     monkeypatch.setattr(environments, "prepare", lambda stack, say: Path(f"/envs/{stack.name}/bin/python"))
     words = ["fleet", "plan", str(tmp_path / "a"), "--stack", "cpu", "--hosts", "a", "--engine", "ssh"]
@@ -99,7 +94,6 @@ def test_ssh_is_told_a_python_that_has_torch(
 def test_names_of_kubernetes_are_checked(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], wrong: tuple[str, str]
 ) -> None:
-    """One sentence, before any file is written."""
     words = [
         "fleet",
         "plan",
@@ -119,7 +113,6 @@ def test_names_of_kubernetes_are_checked(
 
 @pytest.mark.parametrize("name", ["My sweep: 1/2", "---", "x" * 200, "ünïcode", "a.b_c"])
 def test_the_name_of_a_job_is_one(name: str) -> None:
-    """Whatever the folder is called, it is a DNS label of Kubernetes."""
     made = plan.make(name, "cpu", "tiny", ["n1"])
     label = json.loads(engines.manifest(made, PodTerms("x", "y", {})))["metadata"]["name"]
     assert (
@@ -131,7 +124,6 @@ def test_the_name_of_a_job_is_one(name: str) -> None:
 
 
 def test_plan_says_what_to_type_next(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """For each engine; the files that it needs lie in the folder."""
     words = ["fleet", "plan", str(tmp_path / "a"), "--stack", "cpu", "--hosts", "n[1-3]"]
     assert cli.main(words) == 0
     assert f"nox -s cpu-fleet -- run {tmp_path / 'a'}" in capsys.readouterr().out
@@ -147,7 +139,6 @@ def test_plan_says_what_to_type_next(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 
 def test_hosts_may_stand_in_a_file(tmp_path: Path) -> None:
-    """A name a line, or a list, with remarks."""
     (tmp_path / "hosts").write_text("n1 # the first\n\n# none\nn[2-3]\n", encoding="utf-8")
     words = [
         "fleet",

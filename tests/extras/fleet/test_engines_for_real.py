@@ -34,7 +34,6 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_manifest_is_of_kubernetes(python: Path, tmp_path: Path) -> None:
-    """Held against its own schema, strictly; a word that it does not have is seen."""
     made = plan.make("monday", "cuda", "full", ["n1", "n2"])
     path = tmp_path / "job.json"
     path.write_text(engines.manifest(made, PodTerms("x:1", "claim", {"nvidia.com/gpu": "8"}, "lab")), encoding="utf-8")
@@ -46,7 +45,6 @@ def test_the_manifest_is_of_kubernetes(python: Path, tmp_path: Path) -> None:
 
 
 def test_reframe_lets_a_host_answer(python: Path, tmp_path: Path) -> None:
-    """The record lies in the sweep's folder, and its figures are those of ReFrame's report."""
     plan.make("monday", "cpu", "tiny", ["n1"], without=["doctor", "smoke"]).keep(tmp_path / "sweep")
     check = ROOT / "fleet" / "reframe" / "fleet_check.py"
     chosen = ["-S", f"sweep={tmp_path / 'sweep'}", "-S", f"python={sys.executable}", "-S", "host=n1"]

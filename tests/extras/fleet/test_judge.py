@@ -21,7 +21,6 @@ def of(found: FleetJudgement, host: str) -> HostStanding:
 
 
 def test_each_odd_host_is_named_with_its_reason(tmp_path: Path) -> None:
-    """One slow in one kind of work, one wrong, one of another driver, one that left nothing: all others are proved."""
     odd = (
         MadeHost("slow", slow={SUBJECTS[1]: 1.4}),
         MadeHost("wrong", digests={KERNELS[1]: "00000000deadbee0"}),
@@ -42,7 +41,6 @@ def test_each_odd_host_is_named_with_its_reason(tmp_path: Path) -> None:
 
 
 def test_equal_hosts_are_all_proved(tmp_path: Path) -> None:
-    """Nobody is odd among sixty equal hosts, and the exit code is that of a pass."""
     found = sweep.judged(fleet(tmp_path, 60))
     assert (found.exit_code, found.counts) == (0, {Standing.PROVED: 60})
     assert found.groups[0].products == 60 * sum(
@@ -51,7 +49,6 @@ def test_equal_hosts_are_all_proved(tmp_path: Path) -> None:
 
 
 def test_a_card_that_disagrees_with_itself_is_wrong_and_transient(tmp_path: Path) -> None:
-    """Three of a thousand equal products gave something else on the same card: no majority is needed to say so."""
     found = sweep.judged(fleet(tmp_path, 5, MadeHost("flicker", odd=3)))
     assert of(found, "flicker").standing is Standing.WRONG
     assert "normal: transient: 3 of 10432 equal products" in of(found, "flicker").reason
@@ -65,14 +62,12 @@ def test_a_card_that_disagrees_with_itself_is_wrong_and_transient(tmp_path: Path
     ],
 )  # fmt: skip
 def test_a_host_whose_own_checks_end_badly_is_not_green(tmp_path: Path, verdict: Verdict, standing: Standing) -> None:
-    """What its doctor or its smoke run said counts, however fast it is."""
     found = sweep.judged(fleet(tmp_path, 5, MadeHost("ill", verdict=verdict)))
     assert of(found, "ill").standing is standing
     assert "a reason" in of(found, "ill").reason
 
 
 def test_a_failed_check_is_graver_than_a_slow_subject(tmp_path: Path) -> None:
-    """A host whose smoke run failed is not called slow for what it measured besides; that is kept."""
     ill = MadeHost("ill", verdict=Verdict.FAILED, slow={SUBJECTS[0]: 1.5})
     found = of(sweep.judged(fleet(tmp_path, 8, ill)), "ill")
     assert found.standing is Standing.WRONG and "a reason" in found.reason
@@ -80,14 +75,12 @@ def test_a_failed_check_is_graver_than_a_slow_subject(tmp_path: Path) -> None:
 
 
 def test_a_host_that_lacks_what_its_group_has_is_not_green(tmp_path: Path) -> None:
-    """A subject that one host alone did not measure is named."""
     found = sweep.judged(fleet(tmp_path, 5, MadeHost("part", lacks=(SUBJECTS[3],))))
     assert of(found, "part").standing is Standing.INCOMPLETE
     assert f"no subject/0::{SUBJECTS[3]}; {SUBJECTS[3]} of card 0 not measured" in of(found, "part").reason
 
 
 def test_a_host_that_replayed_nothing_is_not_green(tmp_path: Path) -> None:
-    """It lacks all of what others lack a part of."""
     folder = fleet(tmp_path, 6)
     idle = record(MadeHost("n06", plan=plan.load(folder).id))
     idle.checks = [check for check in idle.checks if check.group != demanded.REPLAY]
@@ -101,7 +94,6 @@ def test_a_host_that_replayed_nothing_is_not_green(tmp_path: Path) -> None:
 
 
 def test_what_one_host_did_beyond_the_others_takes_nothing_from_them(tmp_path: Path) -> None:
-    """It alone did what nobody asked for, so it alone is not proved."""
     folder = fleet(tmp_path, 6)
     more = record(MadeHost("n06", plan=plan.load(folder).id))
     more.measurements.append(dataclasses.replace(more.measurements[0], workload="gemm-float16"))
@@ -112,7 +104,6 @@ def test_what_one_host_did_beyond_the_others_takes_nothing_from_them(tmp_path: P
 
 
 def test_seven_of_eight_cards_are_another_host(tmp_path: Path) -> None:
-    """A node that lost a card is unlike, and its count of cards says why."""
     eight = [MadeHost(f"m{number}", cards=8) for number in range(4)]
     found = sweep.judged(fleet(tmp_path, 0, *eight, MadeHost("seven", cards=7)))
     assert of(found, "seven").standing is Standing.UNLIKE
@@ -120,7 +111,6 @@ def test_seven_of_eight_cards_are_another_host(tmp_path: Path) -> None:
 
 
 def test_all_cards_of_one_lock_that_differ_are_software(tmp_path: Path) -> None:
-    """Two groups of one architecture with two answers: a note, and nobody is called wrong."""
     newer = [
         MadeHost(f"p{number}", facts={"lock": "cd" * 32}, digests={KERNELS[0]: "0000000000000001"})
         for number in range(8)
@@ -131,7 +121,6 @@ def test_all_cards_of_one_lock_that_differ_are_software(tmp_path: Path) -> None:
 
 
 def test_without_a_majority_nobody_is_wrong(tmp_path: Path) -> None:
-    """Cards that each give an answer of their own accuse the kernel, which is said."""
     each = [MadeHost(f"q{number}", digests={KERNELS[0]: f"{number:016x}"}) for number in range(6)]
     found = sweep.judged(fleet(tmp_path, 0, *each))
     assert found.counts == {Standing.UNDECIDED: 6} and found.exit_code == 6
@@ -139,14 +128,12 @@ def test_without_a_majority_nobody_is_wrong(tmp_path: Path) -> None:
 
 
 def test_two_populations_are_said_to_be_two(tmp_path: Path) -> None:
-    """A quarter of the hosts 8 % slower in one subject is no quarter of defects; the note says so."""
     modes = [MadeHost(f"s{number}", slow={SUBJECTS[0]: 1.08}) for number in range(10)]
     found = sweep.judged(fleet(tmp_path, 30, *modes))
     assert any("10 of 40 cards are slow in gemm-float32: two populations?" in note for note in found.notes)
 
 
 def test_a_host_that_began_and_left_no_record_is_told_apart(tmp_path: Path) -> None:
-    """It died under way; one that never began left nothing."""
     folder = fleet(tmp_path, 4, silent=("died", "never"))
     answers.marker_path(folder, "died").touch()
     found = sweep.judged(folder)
@@ -172,7 +159,6 @@ def duel(folder: Path, verdict: Verdict, host: str, of_: str, of_plan: str = "")
 
 
 def test_a_duel_confirms_or_refutes(tmp_path: Path) -> None:
-    """What is confirmed is listed with its reason; what is refuted is proved again, and says what was refuted."""
     names = ("first", "second")
     folder = fleet(tmp_path, 20, *(MadeHost(name, slow={SUBJECTS[0]: 1.06}) for name in names))
     before = sweep.judged(folder)
@@ -186,7 +172,6 @@ def test_a_duel_confirms_or_refutes(tmp_path: Path) -> None:
 
 
 def test_a_duel_of_another_plan_refutes_nobody(tmp_path: Path) -> None:
-    """It is passed over and said, as any record of something else."""
     folder = fleet(tmp_path, 20, MadeHost("slow1", slow={SUBJECTS[0]: 1.2}))
     duel(folder, Verdict.PASSED, "slow1", SUBJECTS[0], "0123456789abcdef")
     found = sweep.judged(folder)
@@ -197,7 +182,6 @@ def test_a_duel_of_another_plan_refutes_nobody(tmp_path: Path) -> None:
 
 
 def test_a_stranger_is_judged_and_said(tmp_path: Path) -> None:
-    """A record of a host that no plan names is not lost."""
     folder = fleet(tmp_path, 4)
     leave(folder, MadeHost("stranger"))
     assert any("not in the plan" in note and "stranger" in note for note in sweep.judged(folder).notes)
@@ -206,7 +190,6 @@ def test_a_stranger_is_judged_and_said(tmp_path: Path) -> None:
 @pytest.mark.parametrize("count", [6, 7, 12, 40])
 @pytest.mark.parametrize("share", [1.3, 1.08])
 def test_half_a_fleet_that_is_slow_proves_nobody(tmp_path: Path, count: int, share: float) -> None:
-    """Neither half is the reference: the others may be fast, or these slow; the note says how many differ by how much."""
     slow = [MadeHost(f"s{number}", slow={SUBJECTS[0]: share}) for number in range(count // 2)]
     found = sweep.judged(fleet(tmp_path, count - count // 2, *slow))
     odd = {of(found, host.name).standing for host in slow} <= {Standing.SLOW, Standing.SUSPECTED}
@@ -214,7 +197,6 @@ def test_half_a_fleet_that_is_slow_proves_nobody(tmp_path: Path, count: int, sha
 
 
 def test_half_a_fleet_that_is_a_little_slow_is_two_populations(tmp_path: Path) -> None:
-    """Three per cent among forty is seen as two modes, and nobody is called slow for it."""
     slow = [MadeHost(f"s{number}", slow={SUBJECTS[0]: 1.03}) for number in range(20)]
     found = sweep.judged(fleet(tmp_path, 20, *slow))
     assert found.counts == {Standing.UNDECIDED: 40}
@@ -222,21 +204,18 @@ def test_half_a_fleet_that_is_a_little_slow_is_two_populations(tmp_path: Path) -
 
 
 def test_most_of_a_fleet_that_is_slow_is_no_middle(tmp_path: Path) -> None:
-    """Where several are faster by far the others may be the slow ones, so nobody is proved."""
     slow = [MadeHost(f"s{number}", slow={SUBJECTS[0]: 1.3}) for number in range(34)]
     found = sweep.judged(fleet(tmp_path, 6, *slow))
     assert found.counts == {Standing.UNDECIDED: 40}
 
 
 def test_a_card_that_is_absurdly_fast_does_not_drop_out(tmp_path: Path) -> None:
-    """In its strip 0 says that nothing was measured."""
     found = sweep.judged(fleet(tmp_path, 11, MadeHost("quick", slow={SUBJECTS[0]: 1e-9})))
     (strip,) = (strip for group in found.groups for strip in group.strips if strip.subject == SUBJECTS[0])
     assert sum(ratio > 0 for ratio in strip.ratios) == 12
 
 
 def test_hosts_that_differ_too_much_prove_nobody(tmp_path: Path) -> None:
-    """Where a host that is a tenth slow would not be seen, silence is no proof."""
     found = sweep.judged(fleet(tmp_path, 0, *(MadeHost(f"m{number}", noise=0.08) for number in range(30))))
     assert Standing.PROVED not in found.counts and found.exit_code == 6
     assert any("would not be seen" in note for note in found.notes)
@@ -244,7 +223,6 @@ def test_hosts_that_differ_too_much_prove_nobody(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("count", [3, 4])
 def test_few_hosts_are_too_few_to_compare(tmp_path: Path, count: int) -> None:
-    """They are said to be, and are not proved; nobody of them is called slow by the records alone."""
     found = sweep.judged(fleet(tmp_path, count - 1, MadeHost("last", slow={SUBJECTS[0]: 2.0})))
     assert not set(found.counts) & {Standing.PROVED, Standing.SLOW} and found.exit_code == 6
     assert any(f"{count} cards are too few to compare" in note for note in found.notes)
@@ -252,7 +230,6 @@ def test_few_hosts_are_too_few_to_compare(tmp_path: Path, count: int) -> None:
 
 @pytest.mark.parametrize("step", ["doctor", "smoke", "environment"])
 def test_a_step_that_all_hosts_skip_proves_nobody(tmp_path: Path, step: str) -> None:
-    """The plan wants it; that the others skip it too is no excuse."""
     found = sweep.judged(fleet(tmp_path, 0, *(MadeHost(f"m{number}", skipped=(step,)) for number in range(8))))
     assert found.counts == {Standing.INCOMPLETE: 8}
     assert f"{step} is skipped, not passed" in of(found, "m0").reason
@@ -260,14 +237,12 @@ def test_a_step_that_all_hosts_skip_proves_nobody(tmp_path: Path, step: str) -> 
 
 @pytest.mark.parametrize("lacks", [(SUBJECTS[0],), SUBJECTS])
 def test_a_subject_that_all_hosts_lack_proves_nobody(tmp_path: Path, lacks: tuple[str, ...]) -> None:
-    """One subject, or every figure there is."""
     found = sweep.judged(fleet(tmp_path, 0, *(MadeHost(f"m{number}", lacks=lacks) for number in range(8))))
     assert found.counts == {Standing.INCOMPLETE: 8}
     assert f"no subject/0::{SUBJECTS[0]}" in of(found, "m0").reason
 
 
 def test_fewer_cards_than_hosts_have_or_the_plan_wants(tmp_path: Path) -> None:
-    """Where all hosts lack one as well: the count of each, or of the plan, is what is wanted."""
     three = [MadeHost(f"m{number}", cards=3, facts={"cards": 4, "devices": 4}) for number in range(6)]
     found = sweep.judged(fleet(tmp_path / "own", 0, *three))
     assert (
@@ -278,7 +253,6 @@ def test_fewer_cards_than_hosts_have_or_the_plan_wants(tmp_path: Path) -> None:
 
 
 def test_what_the_plan_leaves_out_is_not_wanted(tmp_path: Path) -> None:
-    """A subject and a step that it names are lacking nowhere; the note says what is not proved."""
     found = sweep.judged(fleet(tmp_path, 8, without=("smoke", SUBJECTS[0])))
     assert found.counts == {Standing.PROVED: 8}
     assert any(f"leaves out smoke and {SUBJECTS[0]}" in note for note in found.notes)
@@ -294,14 +268,12 @@ def test_what_the_plan_leaves_out_is_not_wanted(tmp_path: Path) -> None:
     ],
 )
 def test_a_record_of_something_else_is_left_out(tmp_path: Path, host: MadeHost, said: str) -> None:
-    """Of another plan, profile or year: it is none of this sweep's, its host is not reached, and the reason is said."""
     found = sweep.judged(fleet(tmp_path, 6, host))
     assert of(found, "other").standing is Standing.NOT_REACHED and said in of(found, "other").reason
     assert found.counts[Standing.PROVED] == 6
 
 
 def test_a_record_of_another_stack_is_left_out(tmp_path: Path) -> None:
-    """The plan says which stack."""
     folder = fleet(tmp_path, 6)
     path = answers.record_path(folder, "n01")
     path.write_text(path.read_text().replace('"stack": "cpu"', '"stack": "cuda"'), encoding="utf-8")
@@ -309,7 +281,6 @@ def test_a_record_of_another_stack_is_left_out(tmp_path: Path) -> None:
 
 
 def test_half_and_half_digests_prove_nobody(tmp_path: Path) -> None:
-    """Without a majority nobody can say which half computes right."""
     other = [MadeHost(f"q{number}", digests={KERNELS[0]: "0000000000000001"}) for number in range(5)]
     found = sweep.judged(fleet(tmp_path, 5, *other))
     assert found.counts == {Standing.UNDECIDED: 10}

@@ -28,13 +28,11 @@ def of(text: str) -> Launcher:
     ],
 )
 def test_a_launcher_must_say_where(text: str) -> None:
-    """Words in which no host stands would run everything here; what no line holds is no word."""
     with pytest.raises(Refusal, match="--launch"):
         of(text)
 
 
 def test_a_program_that_is_not_here_is_told_before_any_duel() -> None:
-    """Once, and not of each host."""
     with pytest.raises(Refusal, match="'/nope/ssh' is no program here"):
         of("/nope/ssh {host}")
 
@@ -43,6 +41,5 @@ def test_a_program_that_is_not_here_is_told_before_any_duel() -> None:
     ("host", "card"), [("-oProxyCommand=x", "0"), ("a b", "0"), ("n1", "0; id"), ("n1", "-1"), ("n1", "")]
 )
 def test_no_command_is_made_of_what_is_no_host_and_no_card(host: str, card: str) -> None:
-    """Both come near records; neither can be an option or a command."""
     with pytest.raises(Refusal):
         of("env {host}").command(host, card)

@@ -36,26 +36,22 @@ def measured(
 
 
 def test_equal_hosts_and_links_are_not_blamed() -> None:
-    """Over a hundred sweeps of six rounds, at most one word."""
     assert sum(len(links.judge(measured({}, {}, seed))) for seed in range(100)) <= 1
 
 
 def test_a_slow_host_is_one_host_and_no_link() -> None:
-    """A card of a network that fell back slows all of its pairs; its partners and its links are not named."""
     (found,) = links.judge(measured({"n05": 2.0}, {}))
     assert (found.first, found.second) == ("n05", "") and found.ratio == pytest.approx(2.0, rel=0.1)
     assert "slow in all of its 6 pairs" in found.said
 
 
 def test_a_slow_link_is_a_link_and_no_host() -> None:
-    """Both hosts are as usual with their other partners."""
     pair = plan.rounds(HOSTS, 6, 1)[2][3]
     (found,) = links.judge(measured({}, {frozenset(pair): 3.0}))
     assert {found.first, found.second} == set(pair) and found.ratio == pytest.approx(3.0, rel=0.15)
 
 
 def test_both_at_once_are_told_apart() -> None:
-    """A slow host, and a slow link elsewhere."""
     pair = next(one for one in plan.rounds(HOSTS, 6, 1)[0] if "n05" not in one)
     found = links.judge(measured({"n05": 2.0}, {frozenset(pair): 3.0}))
     assert [(bool(one.second), {one.first, one.second} - {""}) for one in found] == [
@@ -65,7 +61,6 @@ def test_both_at_once_are_told_apart() -> None:
 
 
 def test_one_round_blames_nobody() -> None:
-    """A host with one partner cannot be told from its link."""
     assert links.judge(measured({"n05": 3.0}, {}, rounds=1)) == []
     assert links.judge([]) == []
 
@@ -80,7 +75,6 @@ def leave(folder: Path, times: list[PairTime]) -> None:
 
 
 def test_what_pairs_left_is_judged_with_the_fleet(tmp_path: Path) -> None:
-    """A slow host in pairs is no green fleet, though each host alone is as the others."""
     folder = fleet(tmp_path, 16)
     leave(folder, measured({"n05": 2.0}, {}))
     found = sweep.judged(folder)
@@ -93,7 +87,6 @@ _ODD = ("", "{", "[]", '{"ranks": 1}', *('{"ranks": [{"seconds": [' + one + "]}]
 
 @pytest.mark.parametrize("text", _ODD)
 def test_what_is_no_result_is_said_to_be_missing(tmp_path: Path, text: str) -> None:
-    """Damaged or impossible: the pair left nothing."""
     place = links.place(tmp_path, 0, "n01", "n02")
     place.mkdir(parents=True)
     (place / links.RESULT).write_text(text, encoding="utf-8")
@@ -102,13 +95,11 @@ def test_what_is_no_result_is_said_to_be_missing(tmp_path: Path, text: str) -> N
 
 @pytest.mark.parametrize("text", ["srun", "srun {first}", "srun '{first},{second}", "ssh {second}"])
 def test_a_launcher_must_name_both(text: str) -> None:
-    """Else two ranks would meet on one host."""
     with pytest.raises(Refusal, match="--launch"):
         PairLauncher.of(text, "python", 1.0)
 
 
 def test_each_pair_is_started_with_its_hosts(tmp_path: Path) -> None:
-    """All pairs of a round at once, in folders of their own; who does not end in time is ended."""
     made = plan.make("s", "cpu", "tiny", HOSTS[:5], seed=2)
     script = tmp_path / "python"
     text = (
@@ -143,7 +134,6 @@ def answering(path: Path, who: str) -> str:
 def test_pairs_that_do_not_answer_prove_no_link(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], who: str, rounds: int, said: str
 ) -> None:
-    """None of them, some of them, or too few: the exit code is that of what cannot be said, and results of before do not count."""
     folder = fleet(tmp_path / "s", 8)
     leave(folder, measured({}, {}))
     words = ["fleet", "pairs", str(folder), "--rounds", str(rounds), "--python", answering(tmp_path / "py", who)]
@@ -152,7 +142,6 @@ def test_pairs_that_do_not_answer_prove_no_link(
 
 
 def test_pairs_that_all_answer_alike_are_proved(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Each host with three partners: the exit code is 0."""
     words = [
         "fleet",
         "pairs",

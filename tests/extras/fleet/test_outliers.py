@@ -11,7 +11,6 @@ from stackproof.extras.fleet import outliers, rules
 
 
 def test_bad_hosts_move_neither_middle_nor_spread() -> None:
-    """A third of absurd hosts leaves the others where they were."""
     rng = random.Random(1)
     good = [1 + rng.gauss(0, 0.004) for _ in range(200)]
     clean, spoilt = outliers.spread(good, 0.001), outliers.spread([*good, *[50.0] * 60], 0.001)
@@ -21,12 +20,10 @@ def test_bad_hosts_move_neither_middle_nor_spread() -> None:
 
 
 def test_equal_hosts_have_the_floor_as_their_spread() -> None:
-    """Hosts that tell the same figure do not make one in a million of a difference of nothing."""
     assert outliers.spread([1.0] * 10, 0.001).z(1.0005) == pytest.approx(0.5, abs=0.01)
 
 
 def test_the_limit_holds_the_error_of_all_looks() -> None:
-    """Of 400 fleets of 200 normal hosts about one in a hundred has one beyond it."""
     rng = random.Random(2)
     limit = outliers.limit(0.01, 200)
     beyond = sum(any(rng.gauss(0, 1) > limit for _ in range(200)) for _ in range(400))
@@ -36,7 +33,6 @@ def test_the_limit_holds_the_error_of_all_looks() -> None:
 
 @pytest.mark.parametrize("count", [12, 16, 64, 500])
 def test_one_population_is_not_two(count: int) -> None:
-    """Of 200 fleets of hosts that differ by 2 %, with heavy tails, none is called two populations by its distance."""
     rng = random.Random(count)
     row = rules.small(count)
     assert row is not None
@@ -48,7 +44,6 @@ def test_one_population_is_not_two(count: int) -> None:
 
 
 def test_two_populations_are_two() -> None:
-    """Twenty of sixty that are 3 % slower stand apart by five spreads and more."""
     rng = random.Random(3)
     found = outliers.modes(
         [(1.03 if at < 20 else 1.0) * math.exp(rng.gauss(0, 0.004)) for at in range(60)], 0.25, 0.001

@@ -22,7 +22,6 @@ from stackproof.extras.fleet import plan, rules
     ],
 )
 def test_lists_of_hosts_are_expanded(text: str, hosts: list[str]) -> None:
-    """Ranges keep their zeros, several brackets multiply."""
     assert plan.expanded(text) == hosts
 
 
@@ -30,19 +29,16 @@ def test_lists_of_hosts_are_expanded(text: str, hosts: list[str]) -> None:
     "text", ["a[", "a]b", "a[3-1]", "a[x]", "a[1-]", "-x", "a;b", "a[1-99999999]", "$(id)", "a[[1]]"]
 )
 def test_what_is_no_list_is_refused(text: str) -> None:
-    """In a sentence, before anything is started."""
     with pytest.raises(Refusal):
         plan.expanded(text)
 
 
 @pytest.mark.parametrize(("kind", "profile"), [("cpu", "tiny"), ("cuda", "full"), ("of tomorrow", "full")])
 def test_what_nobody_names_follows_from_the_device(kind: str, profile: str) -> None:
-    """A CPU takes the small profile, every card the whole one."""
     assert rules.usual(kind) == profile
 
 
 def test_the_order_is_drawn_and_kept(tmp_path: Path) -> None:
-    """A sweep in the order of racks would take heat for slowness; the plan says in which order it is."""
     hosts = [f"n{number}" for number in range(50)]
     made = plan.make("x", "cpu", "tiny", hosts, seed=3)
     assert sorted(made.hosts) == sorted(hosts) and list(made.hosts) != hosts
@@ -51,7 +47,6 @@ def test_the_order_is_drawn_and_kept(tmp_path: Path) -> None:
 
 
 def test_a_folder_has_one_plan(tmp_path: Path) -> None:
-    """Records of two sets of hosts never lie in one folder."""
     first = plan.make("x", "cpu", "tiny", ["a"])
     first.keep(tmp_path)
     plan.make("x", "cpu", "tiny", ["a"]).keep(tmp_path)
@@ -66,14 +61,12 @@ def test_a_folder_has_one_plan(tmp_path: Path) -> None:
 
 
 def test_what_is_left_out_must_be_something(tmp_path: Path) -> None:
-    """A slip is refused with the nearest name."""
     assert plan.make("x", "cpu", "tiny", ["a"], without=["gemm-float32", "convolution"]).without
     with pytest.raises(Refusal, match="did you mean 'smoke'"):
         plan.make("x", "cpu", "tiny", ["a"], without=["smok"])
 
 
 def test_patterns_are_those_that_are_replayed() -> None:
-    """The table names them, because a plan is judged where no torch is."""
     kernels = pytest.importorskip("stackproof.extras.fleet.kernels")
     assert tuple(kernels.PATTERNS) == rules.load().values.patterns
 
@@ -83,7 +76,6 @@ def test_patterns_are_those_that_are_replayed() -> None:
     [{"hosts": ["-o"]}, {"hosts": ["a", "a"]}, {"hosts": "a"}, {"schema": "x"}, {"command": "rm"}, {"profile": "huge"}],
 )
 def test_a_plan_that_was_edited_badly_is_refused(tmp_path: Path, change: dict[str, object]) -> None:
-    """Keys that are unknown, wrong words and names that are none."""
     path = plan.make("x", "cpu", "tiny", ["a"]).keep(tmp_path)
     path.write_text(json.dumps(json.loads(path.read_text()) | change), encoding="utf-8")
     with pytest.raises(Refusal):
@@ -91,14 +83,12 @@ def test_a_plan_that_was_edited_badly_is_refused(tmp_path: Path, change: dict[st
 
 
 def test_nobody_is_no_plan() -> None:
-    """The sentence says how hosts are named."""
     with pytest.raises(Refusal, match="--hosts"):
         plan.make("x", "cpu", "tiny", [])
 
 
 @pytest.mark.parametrize("count", [2, 5, 8])
 def test_rounds_are_all_pairs_once(count: int) -> None:
-    """N - 1 rounds (N with an odd number, in which one rests) hold every pair once, and nobody twice in a round."""
     hosts = [f"n{number}" for number in range(count)]
     made = plan.rounds(hosts, 99, seed=4)
     for one in made:

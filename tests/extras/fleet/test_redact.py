@@ -57,7 +57,6 @@ def leaks(told: str, names: Sequence[str]) -> list[str]:
     ],
 )  # fmt: skip
 def test_a_host_may_be_called_by_any_word(tmp_path: Path, hosts: Sequence[str]) -> None:
-    """Keys, words of closed sets, subjects and figures stay; its name goes from where names stand."""
     found, other = hidden(tmp_path, hosts, f"host {hosts[0]} is bad, and '{hosts[1]}' too, see /shared/{hosts[2]}/x")
     assert other.counts == found.counts and len({one.host for one in other.hosts}) == len(hosts)
     assert all(re.fullmatch(r"host-[0-9a-f]{10}", one.host) for one in other.hosts)
@@ -92,14 +91,12 @@ def test_a_host_may_be_called_by_any_word(tmp_path: Path, hosts: Sequence[str]) 
     ],
 )  # fmt: skip
 def test_hosts_go_however_they_are_written(tmp_path: Path, hosts: Sequence[str], text: str, also: list[str]) -> None:
-    """Alone, in lists and ranges, with domains, in paths and addresses, in other letters, and one like them that is none of the sweep."""
     told = outputs(hidden(tmp_path, hosts, text)[1])
     assert not leaks(told, [*hosts, *also]), leaks(told, [*hosts, *also])
 
 
 @pytest.mark.parametrize("before", range(272, 298))
 def test_a_name_that_was_cut_is_one(tmp_path: Path, before: int) -> None:
-    """What the end of a sentence has left of it goes too."""
     told = outputs(hidden(tmp_path, RACK, f"{'x' * (before - 9)} gpu-rack7-c {'z' * 99}")[1])
     assert not leaks(told, ["gpu-rack7", "gpu-rack7-", "gpu-rack", "gpu-rac", "gpu-rack7-c"])
 
@@ -120,20 +117,17 @@ def test_a_name_that_was_cut_is_one(tmp_path: Path, before: int) -> None:
     ],
 )  # fmt: skip
 def test_people_addresses_and_serials_go(tmp_path: Path, text: str, names: list[str]) -> None:
-    """By their form, as nobody knows other people's names."""
     told = outputs(hidden(tmp_path, NODES, text)[1])
     assert not leaks(told, names), leaks(told, names)
 
 
 def test_what_names_nobody_stays(tmp_path: Path) -> None:
-    """Versions, rates, times and rows are what a reader is to see."""
     text = "torch: 2.15.0 -> 2.14.0 at 12:30:45 in replay/0::product-float32[normal], 3.5 % of 28a7011291b7"
     (reason,) = (one.reason for one in hidden(tmp_path, NODES, text)[1].hosts if one.standing is Standing.WRONG)
     assert reason == f"doctor: {text}"
 
 
 def test_a_host_that_a_record_names_falsely_goes_too(tmp_path: Path) -> None:
-    """It may be none of the sweep."""
     folder = fleet(tmp_path / "a-sweep", 0, *map(MadeHost, NODES))
     path = answers.record_path(folder, NODES[0])
     path.write_text(path.read_text().replace('"host": "node01"', '"host": "loginmars"'), encoding="utf-8")

@@ -41,7 +41,6 @@ def told(kind: ReplayKind = KIND) -> ReplayTold:
 
 
 def test_every_kind_repeats_itself() -> None:
-    """Nothing is odd where nothing is planted, and no two kinds have one digest."""
     seen = [told(kind) for kind in ALL]
     assert [one.odd for one in seen] == [0] * len(ALL)
     assert len({replay.digest(one.first) for one in seen}) == len(ALL)
@@ -52,7 +51,6 @@ def test_every_kind_repeats_itself() -> None:
 
 @pytest.mark.parametrize("kind", ALL, ids=lambda kind: f"{kind.name}-{kind.pattern}")
 def test_factors_are_numbers_of_their_pattern(kind: ReplayKind) -> None:
-    """All finite, the same each time, and not all alike."""
     one, other = (
         kernels.factors(kind.kernel, kind.pattern, kind.size, getattr(torch, kind.dtype), HOST) for _ in range(2)
     )
@@ -62,7 +60,6 @@ def test_factors_are_numbers_of_their_pattern(kind: ReplayKind) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
 def test_any_bit_of_any_number_changes_a_digest(dtype: torch.dtype) -> None:
-    """Of one product alone, that it is in; signs of zero count too."""
     result = torch.randn(4, 8, 8).to(dtype)
     before = kernels.digests(result)
     for place in (0, 17, 63):
@@ -73,7 +70,6 @@ def test_any_bit_of_any_number_changes_a_digest(dtype: torch.dtype) -> None:
 
 
 def test_a_run_that_differs_is_counted_and_one_of_the_first_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whichever run is odd, even the very first: the others outvote it."""
     right = kernels.KERNELS["product"]
     for odd in range(5):
         runs = iter(range(1000))
@@ -94,7 +90,6 @@ def test_a_run_that_differs_is_counted_and_one_of_the_first_too(monkeypatch: pyt
 
 
 def test_a_card_that_is_always_wrong_has_another_digest(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It repeats itself, so only other cards can tell."""
     right, before = kernels.KERNELS["product"], told()
     wrong = kernels.ReplayKernel(right.shapes, lambda *factors: right.compute(*factors) * (1 + 2**-20))
     monkeypatch.setitem(kernels.KERNELS, "product", wrong)
@@ -103,12 +98,10 @@ def test_a_card_that_is_always_wrong_has_another_digest(monkeypatch: pytest.Monk
 
 
 def test_what_a_stack_cannot_compute_is_left_out() -> None:
-    """Rows follow the stack's precisions."""
     assert {kind.dtype for kind in replay.kinds(rules.load().replay, "tiny", ("float32",))} == {"float32"}
 
 
 def test_coverage_says_what_was_replayed() -> None:
-    """Which kernels, and how many products."""
     seen = told(ReplayKind("product", "float32", "normal", ReplaySize(4, 8)))
     check = replay.coverage([seen], 1, {"telemetry": "none"})
     assert check.id == "replay/1::coverage" and check.figures["products"] == seen.products == 4 * 7

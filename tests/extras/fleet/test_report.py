@@ -34,7 +34,6 @@ def judged(tmp_path: Path) -> FleetJudgement:
 
 
 def test_confirmed_and_open_are_never_in_one_list(judged: FleetJudgement) -> None:
-    """The slow host stands under what is confirmed, the wrong one under what is not, and only the first may be drained."""
     told = report.terminal(judged, "FOLDER")
     confirmed = told.index("slow, confirmed beside a healthy host")
     assert (
@@ -49,7 +48,6 @@ def test_confirmed_and_open_are_never_in_one_list(judged: FleetJudgement) -> Non
 
 
 def test_json_is_read_back_as_it_was(judged: FleetJudgement, tmp_path: Path) -> None:
-    """The file is all that a page needs; one that is damaged, or has another shape, is refused."""
     path = tmp_path / judgement.NAME
     path.write_text(judgement.as_json(judged), encoding="utf-8")
     assert judgement.read(path) == judged
@@ -60,7 +58,6 @@ def test_json_is_read_back_as_it_was(judged: FleetJudgement, tmp_path: Path) -> 
 
 
 def test_prometheus_has_every_host_and_card(judged: FleetJudgement) -> None:
-    """The word on each host, and each card's ratio in each subject."""
     found = parsed(prometheus.text(judged))
     own = f'fleet="{judged.fleet}"'
     assert found[f'stackproof_fleet_hosts{{{own},standing="wrong"}}'] == 1
@@ -72,7 +69,6 @@ def test_prometheus_has_every_host_and_card(judged: FleetJudgement) -> None:
 
 
 def test_the_picture_has_a_strip_a_subject_and_names_outliers(judged: FleetJudgement) -> None:
-    """It is one well-formed image whose title is the headline."""
     root = ET.fromstring(picture.svg(judged))
     texts = [one.text or "" for one in root.iter("{http://www.w3.org/2000/svg}text")]
     assert set(SUBJECTS) <= set(texts)
@@ -82,7 +78,6 @@ def test_the_picture_has_a_strip_a_subject_and_names_outliers(judged: FleetJudge
 
 
 def test_every_host_is_in_the_picture(judged: FleetJudgement) -> None:
-    """Also those that no strip shows: unlike ones, and those that left nothing."""
     drawn = picture.svg(judged)
     titles = [one.text or "" for one in ET.fromstring(drawn).iter("{http://www.w3.org/2000/svg}title")]
     for host in judged.hosts:
@@ -92,20 +87,17 @@ def test_every_host_is_in_the_picture(judged: FleetJudgement) -> None:
 
 @pytest.mark.parametrize("count", [0, 1, 2])
 def test_a_fleet_of_one_has_a_picture(tmp_path: Path, count: int) -> None:
-    """A host that is compared with nobody is drawn all the same."""
     root = ET.fromstring(picture.svg(sweep.judged(fleet(tmp_path, count, silent=("gone",) if not count else ()))))
     assert len(list(root.iter("{http://www.w3.org/2000/svg}rect"))) == max(count, 1)
 
 
 def test_ten_thousand_hosts_are_one_small_picture(judged: FleetJudgement) -> None:
-    """What is proved is drawn in one path, what is not is named; all lie within the picture."""
     many = tuple(dataclasses.replace(judged.hosts[0], host=f"m{number}") for number in range(10000))
     drawn = picture.svg(dataclasses.replace(judged, hosts=(*many, *judged.hosts)))
     assert len(drawn) < 400_000 and "slow1: slow" in drawn
 
 
 def test_pseudonyms_are_stable_and_nobody_is_named(judged: FleetJudgement) -> None:
-    """The same key gives the same pseudonyms, another one others; no text holds a name, and a pseudonym drains nobody by name."""
     hidden = redact.redacted(judged, SECRET)
     assert hidden == redact.redacted(judged, SECRET) != redact.redacted(judged, b"x" * 32)
     told = "".join((report.terminal(hidden), report.markdown(hidden), judgement.as_json(hidden), picture.svg(hidden)))
@@ -117,7 +109,6 @@ def test_pseudonyms_are_stable_and_nobody_is_named(judged: FleetJudgement) -> No
 
 
 def test_homes_users_and_addresses_go_too(tmp_path: Path) -> None:
-    """What stands in a reason is cleaned like the rest."""
     folder = fleet(tmp_path, 4, MadeHost("ill.site.org", verdict=Verdict.FAILED))
     path = folder / "records" / "ill.site.org.json"
     path.write_text(
@@ -130,7 +121,6 @@ def test_homes_users_and_addresses_go_too(tmp_path: Path) -> None:
 
 
 def test_the_key_is_private_and_made_once(tmp_path: Path) -> None:
-    """Who has it can tell who is who; a file of another kind is no key."""
     path = tmp_path / "own.key"
     first = redact.key(path)
     assert redact.key(path) == first and path.stat().st_mode & 0o077 == 0
@@ -140,7 +130,6 @@ def test_the_key_is_private_and_made_once(tmp_path: Path) -> None:
 
 
 def test_a_reason_to_drain_cannot_hold_a_command(judged: FleetJudgement) -> None:
-    """Whatever a judgement in a file says: what a shell would obey is not in the line, and it is one word of scontrol."""
     hostile = 'gemm\'; rm -rf $(pwd) `id` "x" | & > <\n\x1b[31m'
     (slow,) = (host for host in judged.hosts if host.host == "slow1")
     confirmed = dataclasses.replace(slow.findings[0], subject=hostile, sentence=f"duel: {hostile}", duel="confirmed")

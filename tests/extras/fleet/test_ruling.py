@@ -30,17 +30,14 @@ def turns(ratio: float, count: int, seed: int = 1) -> list[float]:
     ],
 )
 def test_what_turns_say(ratio: float, count: int, last: bool, verdict: Verdict) -> None:
-    """A fifth slower is plain at once, 3 % takes all partners, equal hosts are refuted at once, the effect itself stays open."""
     assert ruling.ruled(turns(ratio, count), TERMS, last).verdict is verdict
 
 
 def test_healthy_hosts_are_not_confirmed() -> None:
-    """Of 500 pairs that differ by at most half a per cent none is."""
     rng = random.Random(7)
     said = [ruling.ruled(turns(1 + rng.gauss(0, 0.004), 48, seed), TERMS, True).verdict for seed in range(500)]
     assert Verdict.FAILED not in said
 
 
 def test_it_is_said_in_per_cent() -> None:
-    """With the interval, and in how many turns."""
     assert ruling.ruled([1.1] * 12, TERMS, True).said == "+10.0 % [+10.0, +10.0] beside it in 12 turns"

@@ -31,14 +31,12 @@ def keep(path: Path, said: list[str]) -> Path:
 
 
 def test_a_record_is_written_where_all_write(tmp_path: Path) -> None:
-    """At once, and nothing is said."""
     said: list[str] = []
     assert answers.read(keep(tmp_path / "n1.json", said), "n1").host == "n1"
     assert said == []
 
 
 def test_a_full_disk_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After three tries the record lies on this host, and the sentence says where."""
     path, right = tmp_path / "n1.json", records.write
 
     def full(one: Record, to: Path) -> None:
@@ -56,7 +54,6 @@ def test_a_full_disk_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_stale_folder_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A handle that is stale once, as after a server came back, costs one pause."""
     turns, right = iter((OSError(116, "Stale file handle"), None)), records.write
 
     def stale(one: Record, to: Path) -> None:
@@ -71,7 +68,6 @@ def test_a_stale_folder_is_tried_again(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_a_server_that_is_gone_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A write that never comes back is left behind in time, and not tried a second time."""
     path, right = tmp_path / "n1.json", records.write
     monkeypatch.setattr(records, "write", lambda one, to: time.sleep(3) if to == path else right(one, to))
     began = time.monotonic()
@@ -82,7 +78,6 @@ def test_a_server_that_is_gone_is_not_waited_for(tmp_path: Path, monkeypatch: py
 
 
 def test_a_host_begins_although_it_cannot_say_so(tmp_path: Path) -> None:
-    """The marker is a help to who judges; without it the work goes on."""
     (tmp_path / "file").touch()
     assert shared.mark(tmp_path / "records" / "n1.started") == ""
     assert "Not a directory" in shared.mark(tmp_path / "file" / "records" / "n1.started")

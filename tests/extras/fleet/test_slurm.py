@@ -41,7 +41,6 @@ def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scontrol: str = "true"
 
 
 def test_each_task_has_its_host_before_any_begins(tmp_path: Path, played: Path) -> None:
-    """One array, held; a host for each task; and only then it is released."""
     made = plan.make("s", "cpu", "tiny", ["n1", "n2", "n3"], seed=1)
     assert slurm.submit(made, tmp_path / "s", TERMS, lambda _: None) == ["77"]
     calls = played.read_text().splitlines()
@@ -52,7 +51,6 @@ def test_each_task_has_its_host_before_any_begins(tmp_path: Path, played: Path) 
 
 
 def test_a_fleet_that_is_longer_than_an_array_has_several(tmp_path: Path, played: Path) -> None:
-    """A thousand each."""
     made = plan.make("s", "cpu", "tiny", [f"n{number}" for number in range(1500)])
     assert len(slurm.submit(made, tmp_path / "s", TERMS, lambda _: None)) == 2
     arrays = [line.split()[1] for line in played.read_text().splitlines() if line.startswith("sbatch")]
@@ -60,7 +58,6 @@ def test_a_fleet_that_is_longer_than_an_array_has_several(tmp_path: Path, played
 
 
 def test_what_slurm_refuses_is_cancelled_and_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A host that Slurm does not know leaves no array that would run elsewhere."""
     calls = play(tmp_path, monkeypatch, scontrol="echo 'slurm_update error: Invalid node name specified' >&2")
     made = plan.make("s", "cpu", "tiny", ["n1"])
     with pytest.raises(Refusal, match="Invalid node name.*sinfo"):
@@ -71,7 +68,6 @@ def test_what_slurm_refuses_is_cancelled_and_said(tmp_path: Path, monkeypatch: p
 def test_what_waits_for_a_dead_host_is_cancelled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """After the time that was given; then all is judged, and the dead host is not reached."""
     calls = play(tmp_path, monkeypatch, squeue="echo PENDING")
     monkeypatch.setattr(slurm, "_POLL_S", 0.01)
     made = plan.make("s", "cpu", "tiny", ["n1", "n2"])
@@ -82,13 +78,11 @@ def test_what_waits_for_a_dead_host_is_cancelled(
 
 
 def test_without_slurm_the_sentence_says_what_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before anything is made."""
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(Refusal, match="--engine"):
         slurm.require()
 
 
 def test_the_template_says_what_is_missing() -> None:
-    """It is what is submitted, and lies where the wheel has it too."""
     text = slurm.TEMPLATE.read_text(encoding="utf-8")
     assert "#SBATCH --exclusive" in text and "#SBATCH --requeue" in text and "which sweep?" in text

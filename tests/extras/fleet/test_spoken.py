@@ -36,13 +36,11 @@ RIGHT = "0123456789abcdef"
     ],
 )
 def test_seconds_that_cannot_be(told: object) -> None:
-    """No number, none that a run can take, and none that is longer than we have waited."""
     with pytest.raises(UnbelievedError, match="says that"):
         spoken.seconds({"seconds": told}, 10, 0.1)
 
 
 def test_seconds_that_can_be() -> None:
-    """Up to what we have waited, a whole number too; without any it is said that nothing was."""
     assert spoken.seconds({"seconds": 0.01}, 10, 0.1) == 0.01
     assert spoken.seconds({"seconds": 1}, 1, 1.0) == 1.0
     with pytest.raises(UnbelievedError, match="nothing seconds"):
@@ -51,7 +49,6 @@ def test_seconds_that_can_be() -> None:
 
 @pytest.mark.parametrize("told", [None, 2, 4, True, 3.0, "3", [3], 10**30])
 def test_an_answer_to_another_turn(told: object) -> None:
-    """One that is late, comes twice, or has no number."""
     with pytest.raises(UnbelievedError, match="turn 3 was asked"):
         spoken.turn({"turn": told}, 3)
     spoken.turn({"turn": 3}, 3)
@@ -68,7 +65,6 @@ def test_an_answer_to_another_turn(told: object) -> None:
     ],
 )  # fmt: skip
 def test_replays_that_cannot_be(told: dict[str, object]) -> None:
-    """A digest of another form, counts that are none, or fewer products than were asked for."""
     with pytest.raises(UnbelievedError):
         spoken.replayed({"digest": RIGHT, "products": 10, "odd": 0, **told}, 10)
     assert spoken.replayed({"digest": RIGHT, "products": 12, "odd": 1}, 10) == Replayed(RIGHT, 12, 1)
@@ -83,12 +79,10 @@ def test_replays_that_cannot_be(told: dict[str, object]) -> None:
     ],
 )  # fmt: skip
 def test_what_is_no_first_word(told: dict[str, object]) -> None:
-    """It is passed over, as a login script's line is."""
     assert spoken.hello(told) is None
 
 
 def test_states_that_must_be_equal() -> None:
-    """What differs is said, shortly; the commit and whose host it is are no state."""
     one, other = (
         spoken.hello({"facts": {"torch": torch, "host": torch, "commit": torch, "driver.x": torch}})
         for torch in ("1", "2")

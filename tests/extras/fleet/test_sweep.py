@@ -15,7 +15,6 @@ from .making import SUBJECTS, MadeHost, fleet, leave
 
 
 def test_without_a_plan_nobody_is_proved(tmp_path: Path) -> None:
-    """Eight equal hosts are undecided: a ninth would not be missed. `--hosts` says who was to answer."""
     folder = fleet(tmp_path, 8)
     (folder / plan.NAME).unlink()
     found = sweep.judged(folder)
@@ -28,7 +27,6 @@ def test_without_a_plan_nobody_is_proved(tmp_path: Path) -> None:
 
 
 def test_without_a_plan_all_of_the_profile_is_wanted(tmp_path: Path) -> None:
-    """What a lost plan had left out is not known, so it is lacking."""
     folder = fleet(tmp_path, 6, without=("smoke",))
     (folder / plan.NAME).unlink()
     found = sweep.judged(folder, "n[01-06]")
@@ -36,7 +34,6 @@ def test_without_a_plan_all_of_the_profile_is_wanted(tmp_path: Path) -> None:
 
 
 def test_records_of_several_sweeps_are_not_one(tmp_path: Path) -> None:
-    """Without a plan most of them say which sweep it is; the others are named with theirs, and left out."""
     folder = fleet(tmp_path, 8)
     (folder / plan.NAME).unlink()
     leave(folder, *(MadeHost(f"n0{number}", plan="e" * 16) for number in range(1, 4)))
@@ -54,7 +51,6 @@ def test_records_of_several_sweeps_are_not_one(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_a_plan_that_says_nothing_is_refused(tmp_path: Path, change: dict[str, object], said: str) -> None:
-    """Of no hosts, without an id, or of no time: records could not be held against it."""
     path = fleet(tmp_path, 6) / plan.NAME
     path.write_text(json.dumps(json.loads(path.read_text()) | change), encoding="utf-8")
     with pytest.raises(Refusal, match=said):
@@ -64,7 +60,6 @@ def test_a_plan_that_says_nothing_is_refused(tmp_path: Path, change: dict[str, o
 @pytest.mark.parametrize("count", [8, 20, 64])
 @pytest.mark.parametrize("share", [1.03, 1.3])
 def test_a_slow_majority_is_not_silent(tmp_path: Path, count: int, share: float) -> None:
-    """All but one are slow, so the middle is: they may be proved only beside a note that says who is faster, and by how much."""
     slow = [MadeHost(f"s{number:02}", slow={SUBJECTS[0]: share}) for number in range(count - 1)]
     found = sweep.judged(fleet(tmp_path, 1, *slow))
     told = [note for note in found.notes if "faster than the other" in note or "two populations" in note]
@@ -73,12 +68,10 @@ def test_a_slow_majority_is_not_silent(tmp_path: Path, count: int, share: float)
 
 
 def test_equal_hosts_are_not_said_to_be_fast(tmp_path: Path) -> None:
-    """No note where nobody is odd."""
     assert not sweep.judged(fleet(tmp_path, 64)).notes
 
 
 def test_what_is_left_out_contradicts_nobody_who_is_proved(tmp_path: Path) -> None:
-    """Hosts are proved without it; the note does not say that nothing is proved."""
     found = sweep.judged(fleet(tmp_path, 6, without=("smoke",)))
     assert found.notes == ("the plan leaves out smoke: whoever is proved is so without",)
     assert found.counts == {Standing.PROVED: 6}

@@ -11,7 +11,6 @@ from stackproof.extras.fleet.turns import CardTurns
 
 
 def test_nobody_goes_on_before_all_are_there(tmp_path: Path) -> None:
-    """Whoever comes first waits for the last."""
     passed: list[int] = []
 
     def come(card: int) -> None:
@@ -30,7 +29,6 @@ def test_nobody_goes_on_before_all_are_there(tmp_path: Path) -> None:
 
 
 def test_one_at_a_time(tmp_path: Path) -> None:
-    """While one has its turn no other has."""
     inside, most = [0], [0]
 
     def take(card: int) -> None:
@@ -50,7 +48,6 @@ def test_one_at_a_time(tmp_path: Path) -> None:
 
 
 def test_who_is_gone_is_not_waited_for(tmp_path: Path) -> None:
-    """One that has ended never, one that hangs for the patience, and not again at the next point."""
     turns.leave(tmp_path, 1)
     CardTurns(tmp_path, 0, 2, 60.0).meet("here")
     one = CardTurns(tmp_path, 0, 3, 0.2)
@@ -60,7 +57,6 @@ def test_who_is_gone_is_not_waited_for(tmp_path: Path) -> None:
 
 
 def test_how_many_there_are_is_told(tmp_path: Path) -> None:
-    """Nothing, or something else, is no count yet."""
     assert turns.counted(tmp_path) == 0
     (tmp_path / "cards").write_text("x", encoding="ascii")
     assert turns.counted(tmp_path) == 0

@@ -13,7 +13,6 @@ from tools.bisect_calibration.worlds import CASES, Case, Machine
 @pytest.mark.parametrize("name", METHODS)
 @pytest.mark.parametrize("line", [False, True])
 def test_a_large_step_is_found_by_all(name: str, line: bool) -> None:
-    """Forty times the noise."""
     if name.startswith("git_bayesect"):
         pytest.importorskip("git_bayesect")
     dice = random.Random(3)
@@ -23,7 +22,6 @@ def test_a_large_step_is_found_by_all(name: str, line: bool) -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_what_was_planted_is_named_and_nothing_else(case: Case) -> None:
-    """Nine in ten of each case of the page, while the machine drifts."""
     right = 0
     for seed in range(10):
         dice = random.Random(seed)
@@ -33,7 +31,6 @@ def test_what_was_planted_is_named_and_nothing_else(case: Case) -> None:
 
 
 def test_culprits_that_must_meet_cost_nothing_apart() -> None:
-    """A set is as slow as what was planted says."""
     meeting = next(case for case in CASES if case.together).plant(random.Random(1))
     one, other = meeting.culprits
     assert meeting.worse(frozenset({one})) == meeting.worse(frozenset({other})) == 0.0

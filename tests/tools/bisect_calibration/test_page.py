@@ -8,7 +8,6 @@ from tools.bisect_calibration.worlds import CASES, Told
 
 
 def test_tables_say_how_often_and_at_what_cost() -> None:
-    """Median, and what 19 in 20 stay within; launches only where a method has them."""
     told = [Told(frozenset({1}), runs, runs // 2) for runs in (10, 12, 20)]
     other = [Told(frozenset({1}), 6) for _ in range(3)]
     rows = {CASES[0]: {"ours": page.Row(told, [True] * 3), "other": page.Row(other, [True, False, False])}}
@@ -18,5 +17,4 @@ def test_tables_say_how_often_and_at_what_cost() -> None:
 
 
 def test_two_that_must_meet_take_fewer_tests_than_ddmin() -> None:
-    """Of forty changes."""
     assert asked_sets(40, 2, "splits", 20) < asked_sets(40, 2, "ddmin", 20)

@@ -30,7 +30,6 @@ def environment(tmp_path: Path) -> Path:
 
 
 def test_the_wheel_installs_with_the_edit(environment: Path, tmp_path: Path) -> None:
-    """By pip, without an index."""
     built = rebuild.wheel(
         "some-package", environment, ("some_package.py", "value = 1", "value = 2"), tmp_path / "wheels"
     )
@@ -44,7 +43,6 @@ def test_the_wheel_installs_with_the_edit(environment: Path, tmp_path: Path) -> 
 
 
 def test_the_lock_names_the_wheel_by_its_hash(environment: Path, tmp_path: Path) -> None:
-    """Whatever else it pins stays."""
     built = rebuild.wheel("some-package", environment, ("some_package.py", "1", "2"), tmp_path / "wheels")
     lock(tmp_path / "old.lock", pin("other", "3"), pin("some-package", "1.0"))
     rebuild.relock(tmp_path / "old.lock", "some-package", built, tmp_path / "new.lock")

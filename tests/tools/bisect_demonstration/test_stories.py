@@ -16,7 +16,6 @@ def record(*names: str, verdict: str = "passed") -> dict[str, Any]:
 
 
 def test_only_what_was_planted_may_be_named() -> None:
-    """Another culprit beside it, or one that is not proved, is a miss."""
     story = BisectStory((), "numpy ")
     assert right(story, record("numpy 1 -> 2"))
     assert not right(story, record("scipy 1 -> 2"))
@@ -26,11 +25,9 @@ def test_only_what_was_planted_may_be_named() -> None:
 
 
 def test_every_story_says_what_it_plants() -> None:
-    """In a sentence, which is printed before it runs."""
     assert all((story.__doc__ or "").endswith(".") for story in STORIES.values())
 
 
 def test_an_unknown_story_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    """With what there is."""
     assert main(["nosuch"]) == 2
     assert "'nosuch' is no story; there are: pair, hang, commit, wheel, check, slower" in capsys.readouterr().err

@@ -11,6 +11,5 @@ from tools.drift_calibration import causes
 
 @pytest.mark.parametrize("cause", causes.PLANTED)
 def test_a_large_step_is_blamed_on_its_class(cause: Cause) -> None:
-    """Most of ten, among commits of every night and other drivers."""
     found = [causes.blamed(cause, 0.08, 40, np.random.default_rng(seed)) for seed in range(10)]
     assert found.count(cause) >= 9

@@ -9,7 +9,6 @@ from tools.drift_calibration.watching import Watched
 
 
 def test_tables_say_rates_with_intervals() -> None:
-    """Counts become rates of 1,000 nights and shares of series; rivals without figures are empty cells."""
     quiet = Quiet("white", 1000, Watched([[5], []], [[], []], 1), {"other": (2, 500)})
     step = Step("white", 0.02, 0, 4, [1, 3, 5], [], {"other": ([2], 4)})
     text = page.tables(

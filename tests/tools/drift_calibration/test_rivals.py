@@ -10,7 +10,6 @@ from tools.drift_calibration.rivals import RIVALS
 
 @pytest.mark.parametrize("name", RIVALS)
 def test_a_large_step_is_seen_where_it_is(name: str) -> None:
-    """Thirty quiet nights, twelve after a step of 20 %; neighbours see it on its night alone."""
     if name.startswith("asv"):
         pytest.importorskip("asv")
     values = 1 + np.random.default_rng(1).normal(0, 0.01, 42)

@@ -16,7 +16,6 @@ def world(rows: int, nights: int, name: str = "white", seed: int = 1) -> World:
 
 
 def test_a_planted_step_is_told_once() -> None:
-    """A step of 10 % is told on its first night in nearly every series, and not again: it is the new level."""
     quiet = world(40, 80)
     seen = watch(quiet, worlds.truth((40, 80), 0.1, 50), 30, np.random.default_rng(2))
     found = within(seen.told, 50)
@@ -25,37 +24,31 @@ def test_a_planted_step_is_told_once() -> None:
 
 
 def test_nothing_that_is_not_there_is_told() -> None:
-    """In a world of bad nights there are suspicions, and gates of equal sides refute them."""
     quiet = world(60, 80, "bad nights")
     seen = watch(quiet, np.zeros((60, 80)), 30, np.random.default_rng(2))
     assert sum(map(len, seen.suspected)) > 10 and sum(map(len, seen.told)) <= 1 and seen.gates > 10
 
 
 def test_a_gate_sees_what_is_planted() -> None:
-    """Its interval holds the effect and excludes none for a large one."""
     low, high = gate(world(1, 10), 0.05, np.random.default_rng(3))
     assert 0 < low < 0.05 < high
 
 
 @pytest.mark.parametrize("name", worlds.SYNTHETIC)
 def test_every_world_has_its_noise(name: str) -> None:
-    """About 1 % from night to night, whatever its shape."""
     assert 0.005 < float(np.nanstd(world(50, 100, name).quiet)) < 0.03
 
 
 @pytest.mark.parametrize("name", worlds.REAL)
 def test_real_launches_make_series(name: str) -> None:
-    """Nights drawn from the calibration's gates vary, around no difference."""
     found = worlds.real(name, 6, 50, np.random.default_rng(1))
     assert found.quiet.shape == (6, 50) and (found.quiet.std(axis=1) > 0).all() and abs(np.median(found.quiet)) < 0.01
 
 
 def test_a_ramp_grows_by_equal_parts() -> None:
-    """Nothing before the night, a tenth of it on the first, all of it after ten."""
     assert np.allclose(worlds.truth((1, 20), 0.1, 5, 10)[0, [4, 5, 14, 19]], [0, 0.01, 0.1, 0.1])
 
 
 def test_a_rival_is_counted_once_a_step() -> None:
-    """A detector that says the same place night after night, give or take, has raised one alarm."""
     assert alarms(lambda values: [len(values) - 1] if len(values) < 14 else [10], np.zeros((1, 20)), 9) == [[9]]
     assert alarms(lambda values: [len(values) - 1], np.zeros((1, 30)), 9) == [[9, 15, 21, 27]]

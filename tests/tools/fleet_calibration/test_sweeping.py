@@ -14,7 +14,6 @@ from tools.fleet_calibration.worlds import FleetWorld
 
 
 def test_a_world_has_what_is_planted() -> None:
-    """One host in five hundred is 3 % slow in one subject; the others differ by 0.4 %."""
     made = worlds.made(FleetWorld(2000), np.random.default_rng(1))
     assert len(made.planted) == 4
     assert np.mean([made.true[at] for at in made.planted.items()]) == pytest.approx(np.log(1.03), abs=0.01)
@@ -24,7 +23,6 @@ def test_a_world_has_what_is_planted() -> None:
 
 @pytest.mark.parametrize("name", RIVALS)
 def test_rivals_see_what_nobody_could_miss(name: str) -> None:
-    """A host that takes a fifth longer, and nobody else of equal ones."""
     seen = np.random.default_rng(2).normal(0, 1e-4, (100, 5))
     seen = np.clip(seen, -2e-4, 2e-4)
     seen[3, 2] = np.log(1.25)
@@ -32,14 +30,12 @@ def test_rivals_see_what_nobody_could_miss(name: str) -> None:
 
 
 def test_equal_hosts_are_drained_by_nobody() -> None:
-    """The product's court and its duels, over a few sweeps; a large loss is always found."""
     found = sweeping.sweep(FleetWorld(64, slow=0.08), 10, 3)
     ours = found.tallies[sweeping.OURS]
     assert (ours.false, ours.found, ours.planted) == (0, 10, 10)
 
 
 def test_the_table_and_the_speed(tmp_path: Path) -> None:
-    """A row for each rule, ours last, and what judging took."""
     took = speed.measured(20, tmp_path)
     text = calibration.tables([sweeping.sweep(FleetWorld(64), 2, 4)], took)
     rows = [line for line in text.splitlines() if line.startswith("|")]
@@ -48,7 +44,6 @@ def test_the_table_and_the_speed(tmp_path: Path) -> None:
 
 
 def test_small_groups_have_a_row_each() -> None:
-    """By size, with what healthy hosts are called; of three nobody is compared."""
     rows = [line for line in small.table(3, 1).splitlines() if line.startswith("| ")]
     assert [row.split(" | ")[0] for row in rows[1:]] == [f"| {size}" for size in small.SIZES]
     assert rows[1].count("0.0 % slow") == 3 and rows[1].count("100.0 % undecided") == 3

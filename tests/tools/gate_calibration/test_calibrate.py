@@ -36,7 +36,6 @@ TRIALS = [
 
 
 def test_a_stopped_calibration_goes_on_where_it_was() -> None:
-    """Doses take turns in proportion, what is done is not run again, and a part is a small whole."""
     every = [(dose.name, number) for dose, number in calibrate.schedule(DOSES, [], None)]
     assert sorted(every) == sorted((trial.dose, trial.number) for trial in TRIALS)
     assert {name for name, _ in every[:3]} == {"equal sides", "spin 5 %"}
@@ -46,13 +45,11 @@ def test_a_stopped_calibration_goes_on_where_it_was() -> None:
 
 
 def test_fewer_gates_can_be_asked_for() -> None:
-    """So many of each dose, never more than the table says."""
     assert len(list(calibrate.schedule(DOSES, [], 1))) == 2
     assert len(list(calibrate.schedule(DOSES, [], 100))) == 6
 
 
 def test_a_line_that_was_cut_short_is_left_out_and_replaced(tmp_path: Path) -> None:
-    """A killed run loses its last gate and no other."""
     path = tmp_path / "trials.jsonl"
     for trial in TRIALS[:2]:
         calibrate.append(path, trial)
@@ -63,7 +60,6 @@ def test_a_line_that_was_cut_short_is_left_out_and_replaced(tmp_path: Path) -> N
 
 
 def test_damage_in_the_middle_is_refused_by_line(tmp_path: Path) -> None:
-    """What is between whole lines was not a run that was killed."""
     path = tmp_path / "trials.jsonl"
     path.write_text("{}\n{}\n")
     with pytest.raises(Refusal, match=r"trials\.jsonl:1"):
@@ -71,14 +67,12 @@ def test_damage_in_the_middle_is_refused_by_line(tmp_path: Path) -> None:
 
 
 def test_shares_have_exact_intervals() -> None:
-    """None of 200: up to 1.8 % are not excluded, and the table says so; of nothing, nothing is known."""
     low, high = Share(0, 200).interval
     assert (low, high) == pytest.approx((0.0, float(stats.beta.ppf(0.975, 1, 200))))
     assert str(Share(0, 0)) == "not yet measured"
 
 
 def test_the_table_says_what_was_measured_and_what_was_not() -> None:
-    """Each tool judges the same seconds; a dose without gates has no figure."""
     text = calibration_page.tables(DOSES, TRIALS[:4])
     assert "4 gates; what did not belong to them used at most" in text
     assert "| equal sides | 0/4" in text
@@ -91,7 +85,6 @@ def test_the_table_says_what_was_measured_and_what_was_not() -> None:
 
 
 def test_gates_of_several_places_are_told_apart() -> None:
-    """What ran on one machine says nothing of another."""
     there = replace(TRIALS[0], facts={"torch": "2.11.0", "cpu.name": "Xeon", "at once": "8 at once", "load": 0.25})
     text = calibration_page.tables(DOSES, [*TRIALS[:2], there])
     assert "used at most 25% of a host's cores" in text
@@ -100,7 +93,6 @@ def test_gates_of_several_places_are_told_apart() -> None:
 
 
 def test_drawn_gates_have_a_table_of_their_own() -> None:
-    """It says that they share launches; too few launches make none."""
     assert calibration_page.drawn(DOSES, TRIALS[:4]) == []
     text = calibration_page.tables(DOSES, TRIALS, [Drawn(0.05, 1000, 0.25, 0.5)])
     assert "they share launches" in text
@@ -109,12 +101,10 @@ def test_drawn_gates_have_a_table_of_their_own() -> None:
 
 
 def test_nothing_measured_is_said_in_the_first_line() -> None:
-    """A page without figures cannot be mistaken for one with."""
     assert calibration_page.tables(doses.load(), []).startswith("**not yet measured**")
 
 
 def test_tables_go_between_the_marks_only(tmp_path: Path) -> None:
-    """People's own text stays; a page without marks is refused."""
     page = tmp_path / "gate.md"
     page.write_text(f"above\n{calibration_page.BEGIN}\nold\n{calibration_page.END}\nbelow\n")
     calibration_page.put(page, "new")
@@ -125,7 +115,6 @@ def test_tables_go_between_the_marks_only(tmp_path: Path) -> None:
 
 
 def test_the_table_of_doses_plants_what_the_issue_asks_for() -> None:
-    """At least 200 gates of equal sides, and spins of 1, 2, 3 and 5 per cent."""
     declared = doses.load()
     assert declared.doses[0].drill == ""
     assert declared.doses[0].gates >= 200
@@ -134,7 +123,6 @@ def test_the_table_of_doses_plants_what_the_issue_asks_for() -> None:
 
 
 def test_the_product_never_imports_the_laboratory() -> None:
-    """`tools/` is not in the wheel: nothing below `src/` names it in an import."""
     sources = sorted((ROOT / "src").rglob("*.py"))
     assert len(sources) > 100
     guilty = [

@@ -19,7 +19,6 @@ def _pool(noise: float, count: int = 120) -> list[Launch]:
 
 
 def test_equal_sides_hardly_ever_fail_and_a_large_loss_always_does() -> None:
-    """At a noise of 1 % and a minimum effect of 5 %."""
     equal, large = (drawing.draw(_pool(0.01), worse, plan.load(), "cpu", 300) for worse in (0.0, 0.12))
     assert equal.failed <= 0.01
     assert equal.unsure <= 0.05
@@ -27,20 +26,17 @@ def test_equal_sides_hardly_ever_fail_and_a_large_loss_always_does() -> None:
 
 
 def test_power_rises_with_the_loss() -> None:
-    """Twice the minimum effect is found more often than the minimum effect itself, and that more often than half of it."""
     found = [drawing.draw(_pool(0.02), worse, plan.load(), "cpu", 200).failed for worse in (0.025, 0.05, 0.10)]
     assert found[0] < found[1] < found[2]
 
 
 def test_noise_is_no_failure() -> None:
-    """Launches that differ by half say nothing of a loss of a twentieth."""
     blind = drawing.draw(_pool(0.5), 0.05, plan.load(), "cpu", 100)
     assert blind.failed <= 0.03
     assert blind.unsure >= 0.9
 
 
 def test_the_pool_is_the_first_launches_of_each_gate() -> None:
-    """Later ones hold only what was undecided, and would be a choice by outcome."""
     blocks = {"base": [[1.0, 1.0]] * 9, "head": [[1.1, 1.1]] * 9}
     trial = Trial("equal sides", 0, "passed", 1.0, 9, {}, {}, {}, {"gemm-float32": blocks}, {})
     launches = drawing.pool([trial, trial], 6)
@@ -49,7 +45,6 @@ def test_the_pool_is_the_first_launches_of_each_gate() -> None:
 
 
 def test_the_same_pool_gives_the_same_gates() -> None:
-    """A page that is made again from the same trials says the same."""
     assert drawing.draw(_pool(0.02), 0.05, plan.load(), "cpu", 50) == drawing.draw(
         _pool(0.02), 0.05, plan.load(), "cpu", 50
     )

@@ -21,18 +21,15 @@ def _worse(share: float) -> list[float]:
 
 @pytest.mark.parametrize("name", others.JUDGES)
 def test_each_calls_twenty_per_cent(name: str) -> None:
-    """More than any of their thresholds."""
     assert others.JUDGES[name](BASE, _worse(0.2))
 
 
 @pytest.mark.parametrize("name", others.JUDGES)
 def test_none_calls_a_gain(name: str) -> None:
-    """Faster is not worse: the sides are not mixed up."""
     assert not others.JUDGES[name](BASE, _worse(-0.2))
 
 
 def test_thresholds_are_their_own() -> None:
-    """Seven per cent: below asv's factor, above pytest-benchmark's rule, plain to pyperf's test; one per cent: under its --min-speed."""
     assert not others.asv_compare(BASE, _worse(0.07))
     assert others.pytest_benchmark(BASE, _worse(0.07))
     assert others.pyperf(BASE, _worse(0.07))
@@ -40,7 +37,6 @@ def test_thresholds_are_their_own() -> None:
 
 
 def test_a_tool_that_is_absent_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before hours are spent."""
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "pyperf" else object())
     with pytest.raises(Refusal, match="pyperf are not installed"):
         others.require()

@@ -47,7 +47,6 @@ def _run(many: int, gates: int, until: float = float("inf"), gate: Gate = _sound
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core holds one gate")
 def test_each_gate_has_a_core_and_none_is_run_twice() -> None:
-    """Two workers share five gates; what a gate starts inherits its core, each trial says so, and so does what others used."""
     mine = os.sched_getaffinity(0)
     kept = _run(2, 5)
     assert sorted(trial.number for trial in kept) == list(range(5))
@@ -60,19 +59,16 @@ def test_each_gate_has_a_core_and_none_is_run_twice() -> None:
 
 
 def test_one_gate_at_a_time_is_not_pinned() -> None:
-    """It may use what a gate of a user may use."""
     (trial,) = _run(1, 1)
     assert trial.facts["cores"] == sorted(os.sched_getaffinity(0))
     assert "at once" not in trial.facts
 
 
 def test_no_gate_begins_after_the_time_is_over() -> None:
-    """What is left can be continued."""
     assert _run(1, 9, time.monotonic() - 1) == []
 
 
 def test_a_gate_that_is_refused_ends_all() -> None:
-    """Its sentence comes out with the gate's name, and the trials that ended before are kept."""
     kept: list[Trial] = []
     with pytest.raises(Refusal, match="equal sides, gate 3: no device"):
         Pool(ANY, iter([(EQUAL, number) for number in range(9)]), float("inf"), kept.append, _refused).run(1)
@@ -80,12 +76,10 @@ def test_a_gate_that_is_refused_ends_all() -> None:
 
 
 def test_a_gate_that_dies_says_how() -> None:
-    """A process that the kernel kills sends nothing."""
     with pytest.raises(Refusal, match="gate 1: its process ended with signal SIGKILL"):
         _run(1, 1, gate=_killed)
 
 
 def test_more_gates_than_cores_are_refused() -> None:
-    """Two on one core would measure one another."""
     with pytest.raises(Refusal, match="each gate needs one of its own"):
         side_by_side.cores(1000)

@@ -42,7 +42,6 @@ def kept(folder: Path) -> Path:
 
 
 def test_each_event_has_its_row(tmp_path: Path) -> None:
-    """What its series did, what was said of it, and that a step was not found."""
     text = page.told(kept(tmp_path), STORY)
     assert "| 4 | a commit | code | ratio | +10 % | night 5: confirmed |" in text
     assert "| 6 | driver 2.0 | driver | anchor | +50 % | **not found**: nothing was suspected |" in text
@@ -50,20 +49,17 @@ def test_each_event_has_its_row(tmp_path: Path) -> None:
 
 
 def test_what_admission_would_have_left_out_is_said(tmp_path: Path) -> None:
-    """By the shipped limit."""
     text = page.told(kept(tmp_path), STORY)
     assert "8 nights of one figure" in text and "2 of the 8 nights would have been left out" in text
 
 
 def test_a_page_without_marks_is_refused(tmp_path: Path) -> None:
-    """The rest of a page is people's own."""
     (tmp_path / "page.md").write_text("nothing", encoding="utf-8")
     with pytest.raises(Refusal, match="add both lines"):
         page.write("x", tmp_path / "page.md")
 
 
 def test_the_story_is_in_order() -> None:
-    """Every night has a state, and each event a cause whose series is known."""
     told = story.load()
     assert [one.night for one in told.event] == sorted({one.night for one in told.event})
     assert told.at(1) is told.event[0] and told.at(told.nights) is told.event[-1]

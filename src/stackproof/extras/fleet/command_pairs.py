@@ -43,7 +43,9 @@ def _run(options: argparse.Namespace) -> int:
 
     folder = options.folder.absolute()
     made = command_plan.plan_of(options, folder)
-    launcher = pairing.PairLauncher.of(options.launch, str(command_plan.python_of(options, made.stack)), options.minutes)
+    launcher = pairing.PairLauncher.of(
+        options.launch, str(command_plan.python_of(options, made.stack)), options.minutes
+    )
     pairing.measure(made, folder, options.rounds, launcher, lambda text: print(plain(text, lines=False), flush=True))  # noqa: T201
     found = sweep.judged(folder)
     sweep.keep(found, folder)

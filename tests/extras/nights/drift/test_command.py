@@ -13,7 +13,6 @@ from tests.extras.nights.drift.nightly import Story, commit, gate, kept, told
 
 
 def test_it_shows_the_nights_of_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A suspicion is listed with its command and does not fail; the gate's record makes it a failure."""
     kept(tmp_path, told(Story(code=(50, 0.1), count=52)))
     assert main(["drift", "--results", str(tmp_path)]) == 0
     assert f"--base {commit(49)} --head {commit(50)}" in capsys.readouterr().out
@@ -23,7 +22,6 @@ def test_it_shows_the_nights_of_a_folder(tmp_path: Path, capsys: pytest.CaptureF
 
 
 def test_json_and_markdown_go_where_they_are_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Without a file JSON is all that is printed; with one the terminal still speaks."""
     nights = kept(tmp_path / "r", told(Story(count=20)))
     page = tmp_path / "new" / "page.md"
     assert main(["drift", "--results", str(nights), "--markdown", str(page), "--json"]) == 0
@@ -34,7 +32,6 @@ def test_json_and_markdown_go_where_they_are_asked(tmp_path: Path, capsys: pytes
 
 
 def test_an_empty_store_is_inconclusive(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Exit code 6, with how many more nights."""
     assert main(["drift", "--results", str(tmp_path)]) == 6
     assert "11 more nights" in capsys.readouterr().out
 
@@ -48,7 +45,6 @@ def test_an_empty_store_is_inconclusive(tmp_path: Path, capsys: pytest.CaptureFi
     ],
 )
 def test_bad_arguments_are_one_sentence(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Exit code 2 and what to do."""
     assert main(["drift", *words]) == 2
     assert said in capsys.readouterr().err
 
@@ -56,7 +52,6 @@ def test_bad_arguments_are_one_sentence(words: list[str], said: str, capsys: pyt
 def test_without_numpy_it_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A bare Python gets the remedy."""
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert main(["drift"]) == 2
     assert "needs numpy" in capsys.readouterr().err

@@ -17,14 +17,12 @@ FEWEST = rules().scan.fewest
 
 @pytest.mark.parametrize("count", [0, 1, FEWEST])
 def test_too_few_nights_say_how_many_more(tmp_path: Path, count: int) -> None:
-    """Nothing to look at is no pass."""
     found = look([kept(tmp_path, told(Story(count=count)))])
     assert found.exit_code == TOO_FEW and f"{FEWEST + 1 - count} more night" in found.headline
     assert look([kept(tmp_path, told(Story(count=FEWEST + 1)))]).exit_code == PASSED
 
 
 def test_disturbed_nights_do_not_count(tmp_path: Path) -> None:
-    """As many nights as are needed, one of them disturbed: one more is needed, and the reason is there."""
     nights = told(Story(count=FEWEST + 1))
     nights[3].provenance["disturbed"] = "foreign load"
     found = look([kept(tmp_path, nights)])
@@ -33,7 +31,6 @@ def test_disturbed_nights_do_not_count(tmp_path: Path) -> None:
 
 
 def test_nights_and_gates_of_days_to_come_are_left_out_and_named(tmp_path: Path) -> None:
-    """A clock that was ahead makes no step, no baseline and no confirmation; one that went back neither."""
     kept(tmp_path, told(Story(code=(50, 0.05), count=53)))
     quiet = [(one.day, one.state) for one in look([tmp_path]).places[0].nights]
     kept(tmp_path / "ahead", [on(40_000, one) for one in told(Story(count=3, seed=9))])
@@ -48,7 +45,6 @@ def test_nights_and_gates_of_days_to_come_are_left_out_and_named(tmp_path: Path)
 
 
 def test_suspected_is_not_told_and_confirmed_is(tmp_path: Path) -> None:
-    """Exit code 0 with a suspicion, 1 once the gate's record is there."""
     kept(tmp_path, told(Story(code=(50, 0.05), count=53)))
     found = look([tmp_path])
     assert found.exit_code == PASSED and "1 suspected" in found.headline
@@ -57,7 +53,6 @@ def test_suspected_is_not_told_and_confirmed_is(tmp_path: Path) -> None:
 
 
 def test_bad_records_are_skipped_and_named(tmp_path: Path) -> None:
-    """Half a file, a record of another schema and a night without anchor cost only themselves."""
     kept(tmp_path, told(Story(count=30)))
     (tmp_path / "half.record.json").write_text('{"schema": "stackproof-rec', encoding="utf-8")
     (tmp_path / "other.record.json").write_text("{}", encoding="utf-8")
@@ -72,7 +67,6 @@ def test_bad_records_are_skipped_and_named(tmp_path: Path) -> None:
 
 
 def test_a_night_that_was_published_counts_once(tmp_path: Path) -> None:
-    """The copy is no second night, and its gate judges nothing a second time."""
     records = [*told(Story(code=(50, 0.05), count=53)), gate(52, commit(49), commit(50), 1.05)]
     kept(tmp_path / "local", [replace(one, digests={"record": "0" * 64}) for one in records])
     shutil.copytree(tmp_path / "local", tmp_path / "published")
@@ -81,6 +75,5 @@ def test_a_night_that_was_published_counts_once(tmp_path: Path) -> None:
 
 
 def test_only_the_stack_that_is_asked_for(tmp_path: Path) -> None:
-    """Other stacks' nights are not looked at."""
     kept(tmp_path, told(Story(count=30)))
     assert look([tmp_path], "cpu").places == () and len(look([tmp_path], "cuda").places) == 1

@@ -45,7 +45,6 @@ def far(records: list[Record]) -> LongTerm:
 
 @pytest.mark.parametrize("chained", [10, 0])
 def test_a_loss_that_creeps_is_stated_whatever_anchors_do(chained: int) -> None:
-    """Six per cent in 120 nights, by 0.05 % a night, with a new anchor half-way: chained or not, users have lost six."""
     found = far(story(lambda day: 0.0005 * day, lambda _: 0.0, chained))
     assert found.clear and found.size == pytest.approx(0.0005 * (NIGHTS - 6), abs=0.006)
     assert "slower than the first anchor on 2026-01-01" in found.sentence
@@ -53,7 +52,6 @@ def test_a_loss_that_creeps_is_stated_whatever_anchors_do(chained: int) -> None:
 
 
 def test_a_step_of_the_machine_long_ago_is_the_anchors_part() -> None:
-    """A step that is older than any scan looks is in the anchor's part, and not in that of the code."""
     found = far(story(lambda _: 0.0, lambda day: 0.04 * (day >= 20), 10))
     assert found.clear and found.size == pytest.approx(0.04, abs=0.006)
     assert found.parts[SeriesKind.ANCHOR] == pytest.approx(0.04, abs=0.006)
@@ -61,11 +59,9 @@ def test_a_step_of_the_machine_long_ago_is_the_anchors_part() -> None:
 
 
 def test_quiet_nights_have_not_come_far() -> None:
-    """Noise is no change, and is said to be none."""
     found = far(story(lambda _: 0.0, lambda _: 0.0, 10))
     assert not found.clear and "within noise" in found.sentence
 
 
 def test_few_nights_say_nothing() -> None:
-    """Before there are twenty nights there is no first and no last."""
     assert judged(story(lambda _: 0.0, lambda _: 0.0, 0)[:19]).long_terms == []

@@ -15,7 +15,6 @@ from tests.extras.nights.drift.nightly import KEY, read, record
 
 
 def test_both_sides_come_back_from_the_file(tmp_path: Path) -> None:
-    """What a night writes is what is read: samples of each side under one figure, the anchor, the place."""
     records.write(record(0, [1e-3] * 3, [2e-3] * 3), tmp_path / "x.record.json")
     found = night(tmp_path / "x.record.json", records.read(tmp_path / "x.record.json"))
     assert isinstance(found, Night)
@@ -24,7 +23,6 @@ def test_both_sides_come_back_from_the_file(tmp_path: Path) -> None:
 
 
 def test_a_night_is_a_base_for_the_gate(tmp_path: Path) -> None:
-    """`gate --base-record` takes the night before: today's side, never the frozen one."""
     records.write(record(0, [1e-3] * 3, [2e-3] * 3), tmp_path / "x.record.json")
     base = stored.load(tmp_path / "x.record.json", "tiny")
     assert list(base.rows[KEY.subject].samples) == [1e-3] * 3
@@ -33,7 +31,6 @@ def test_a_night_is_a_base_for_the_gate(tmp_path: Path) -> None:
 @pytest.mark.parametrize("odd", [math.nan, math.inf, 0.0])
 @pytest.mark.parametrize("side", ["today", "anchor"])
 def test_what_is_no_time_is_missing(odd: float, side: str) -> None:
-    """NaN, infinity or zero among a side's samples leaves that side out."""
     bad, good = [1e-3, odd, 1e-3], [1e-3] * 3
     told = record(0, bad, good) if side == "today" else record(0, good, bad)
     found = night(Path("x"), told)
@@ -44,13 +41,11 @@ def test_what_is_no_time_is_missing(odd: float, side: str) -> None:
 
 
 def test_a_record_without_an_anchor_is_named() -> None:
-    """A night that compares with nothing is skipped with a sentence."""
     told = record(0, [1e-3], [1e-3])
     del told.provenance[nights.ANCHOR]
     assert str(night(Path("x.json"), told)).startswith("x.json: names no anchor")
 
 
 def test_places_do_not_mix() -> None:
-    """Another host is another place."""
     found = read([record(0, [1.0], [1.0]), record(1, [1.0], [1.0], {"host": "other"})])
     assert sorted(place.host for place in nights.by_place(found)) == ["box", "other"]

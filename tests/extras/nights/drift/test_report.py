@@ -22,7 +22,6 @@ def found() -> Drift:
 
 
 def test_the_terminal_says_what_decides_first(found: Drift) -> None:
-    """The headline, then what is confirmed, then what is suspected with the command that confirms it."""
     text = report.terminal(found)
     places = [
         text.index(word)
@@ -41,13 +40,11 @@ def test_the_terminal_says_what_decides_first(found: Drift) -> None:
 
 
 def test_markdown_is_never_markup_of_others(found: Drift) -> None:
-    """Hostile words stay text."""
     page = report.markdown(found)
     assert page.startswith("# SLOWER") and "foreign load &lt;b&gt;" in page and "<b>" not in page
 
 
 def test_json_has_all_of_it(found: Drift) -> None:
-    """Programs read the same: exit code, causes, command, gate."""
     told_ = json.loads(report.as_json(found))
     (place,) = told_["places"]
     assert (told_["exit_code"], place["confirmed"][0]["told"], place["confirmed"][0]["causes"]) == (1, True, ["code"])
@@ -56,13 +53,11 @@ def test_json_has_all_of_it(found: Drift) -> None:
 
 
 def test_no_records_are_no_crash() -> None:
-    """An empty store has a headline in each form."""
     empty = Drift((), ())
     assert report.terminal(empty).startswith("NOTHING TO LOOK AT: 11 more nights")
     assert json.loads(report.as_json(empty))["places"] == [] and report.markdown(empty)
 
 
 def test_a_report_needs_no_file(found: Drift, tmp_path: Path) -> None:
-    """Nothing is written by showing."""
     report.terminal(found)
     assert list(tmp_path.iterdir()) == []

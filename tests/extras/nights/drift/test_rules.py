@@ -29,12 +29,10 @@ RATIO, ANCHOR, RAW = SeriesKind
     ],
 )
 def test_the_first_cause(moved: set[SeriesKind], changed: set[str], first: str) -> None:
-    """The rows that people rely on, in words."""
     assert rules().blame(moved, {Cause(one) for one in changed}).causes[0].value == first
 
 
 def test_every_case_has_a_row() -> None:
-    """Whatever moved and whatever changed, there is an answer, and what did not change is never blamed, the machine apart."""
     classes = [cause for cause in Cause if cause is not Cause.UNKNOWN]
     every = list(chain.from_iterable(combinations(classes, count) for count in range(len(classes) + 1)))
     for count in range(4):
@@ -58,13 +56,11 @@ def test_every_case_has_a_row() -> None:
     ],
 )
 def test_a_changed_fact_is_of_a_class(fact: str, value: str, cause: Cause) -> None:
-    """A class changes with the facts of its groups, and with no other's."""
     assert rules().changed(state(FACTS), state({**FACTS, fact: value})) == {cause}
     assert rules().changed(state(FACTS), state(FACTS)) == frozenset()
 
 
 def test_every_group_of_the_state_is_of_a_class() -> None:
-    """A new group of history.toml cannot fall through."""
     from stackproof.record import store
 
     assert sorted(name for members in rules().groups.values() for name in members) == sorted(store.rules().groups)

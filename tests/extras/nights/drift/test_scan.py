@@ -22,7 +22,6 @@ def look(values: Values) -> Steps:
 
 
 def test_a_quiet_series_stays_quiet_in_any_order() -> None:
-    """Nights that did not step raise no alarm in 99 of 100 orders, which is what the thresholds promise of a look; a step always does."""
     series = np.random.default_rng(3).permuted(np.tile(quiet(1, 80), (300, 1)), axis=1)
     assert look(series).suspected.mean() <= 0.01
     step = series.copy()
@@ -32,7 +31,6 @@ def test_a_quiet_series_stays_quiet_in_any_order() -> None:
 
 @pytest.mark.parametrize("factor", [1e-9, 3.7, 1e6])
 def test_units_do_not_matter(factor: float) -> None:
-    """Seconds or nanoseconds: a factor is a constant of the logarithm, and no score, size or night changes."""
     values = quiet(50, 60)
     values[:25, 50:] += 0.03
     one, other = look(values), look(values + np.log(factor))
@@ -42,7 +40,6 @@ def test_units_do_not_matter(factor: float) -> None:
 
 
 def test_faster_is_slower_mirrored() -> None:
-    """Both directions are judged alike."""
     values = quiet(50, 60)
     values[:, 55:] += 0.02
     one, other = look(values), look(-values)
@@ -50,7 +47,6 @@ def test_faster_is_slower_mirrored() -> None:
 
 
 def test_a_night_without_a_value_is_missing_not_zero() -> None:
-    """NaN anywhere is as if the night had not been: neither a step down nor part of a count."""
     whole = quiet(40, 70)
     holes = np.full((40, 100), np.nan)
     dice = np.random.default_rng(5)
@@ -63,7 +59,6 @@ def test_a_night_without_a_value_is_missing_not_zero() -> None:
 
 @pytest.mark.parametrize("nights", range(LIMITS.fewest + 1))
 def test_too_few_nights_say_nothing(nights: int) -> None:
-    """Below the fewest nights everything is zero, and nothing breaks; one more night and a large step is seen."""
     values = quiet(5, nights)
     if nights:
         values[:, -1] += 1.0
@@ -77,7 +72,6 @@ def test_too_few_nights_say_nothing(nights: int) -> None:
 @pytest.mark.parametrize("size", [0.02, 0.05, 0.2])
 @pytest.mark.parametrize("place", [62, 75, 90])
 def test_the_night_of_a_step_lies_among_those_that_are_named(size: float, place: int) -> None:
-    """Of planted steps the true first night is within the span, mostly."""
     values = quiet(200, 100, seed=place)
     values[:, place:] += size
     found = look(values)
@@ -86,7 +80,6 @@ def test_the_night_of_a_step_lies_among_those_that_are_named(size: float, place:
 
 
 def test_one_bad_night_is_tonights_suspicion_and_then_nothing() -> None:
-    """A night that is 8 % off is suspected the same night, as one night, and is no step of the nights after it."""
     values = quiet(100, 80)
     values[:, 60] += 0.08
     tonight = look(values[:, :61])
@@ -95,7 +88,6 @@ def test_one_bad_night_is_tonights_suspicion_and_then_nothing() -> None:
 
 
 def test_nights_that_hang_together_are_trusted_less() -> None:
-    """The same step in correlated nights has a larger standard error than in independent ones."""
     noise, dice = np.zeros((100, 100)), np.random.default_rng(7)
     for night in range(1, 100):
         noise[:, night] = 0.6 * noise[:, night - 1] + dice.normal(0, 0.008, 100)
@@ -105,7 +97,6 @@ def test_nights_that_hang_together_are_trusted_less() -> None:
 
 
 def test_a_step_that_is_not_worth_a_word_is_none() -> None:
-    """A figure without noise may step by less than the least effect, and a constant one is no division by zero."""
     values = np.zeros((2, 50))
     values[0, 40:] += LIMITS.effect / 2
     values[1, 40:] += LIMITS.effect * 2

@@ -26,20 +26,17 @@ def one(records: list[Record]) -> Trend:
 
 
 def test_raw_is_ratio_and_anchor_together() -> None:
-    """What users get is the anchor's time multiplied by today over anchor, when both are measured at once."""
     trend = one([record(0, [3e-3] * 3, [2e-3] * 3)])
     ratio, anchor, raw = (float(trend.values[kind][0]) for kind in SeriesKind)
     assert ratio == pytest.approx(math.log(1.5)) and raw == pytest.approx(ratio + anchor)
 
 
 def test_launches_are_paired() -> None:
-    """A neighbour that slows both sides of a launch leaves the ratio alone."""
     trend = one([record(0, [1.1, 2.2, 3.3], [1.0, 2.0, 3.0])])
     assert float(trend.values[RATIO][0]) == pytest.approx(math.log(1.1))
 
 
 def test_a_disturbed_or_absent_night_is_missing() -> None:
-    """A disturbed night, and one that lacks the figure, are NaN in all series; without the anchor only what users get is left."""
     absent = record(2, [1.0], [1.0])
     other = NightSide(FigureKey("other", "tiny", 1, "s", "1"), "", Measured.TODAY, (1.0,)).row()
     absent = replace(absent, measurements=[other])
@@ -57,7 +54,6 @@ def test_a_disturbed_or_absent_night_is_missing() -> None:
 
 
 def test_another_version_is_another_figure() -> None:
-    """Figures of the latest version count, earlier ones are other work."""
     newer = replace(KEY, version="2")
     rows = [NightSide(newer, "", side, (5.0,)).row() for side in (Measured.TODAY, Measured.ANCHOR)]
     trend = one([record(0, [1.0], [1.0]), replace(record(1, [1.0], [1.0]), measurements=rows)])
@@ -83,7 +79,6 @@ def anchored(both: int, change: float = 0.3, size: float = 0.0) -> list[Record]:
 
 
 def test_a_new_anchor_is_chained_and_said() -> None:
-    """After ten nights with both, the series goes on as if nothing had been, and the chain's ratio and interval are told."""
     trend, plain = one(anchored(CHAIN)), one(told(Story(count=40)))
     (link,) = trend.links
     assert link.nights == CHAIN and link.low <= 0.3 <= link.high and "chained by +34.99 %" in link.sentence
@@ -93,14 +88,12 @@ def test_a_new_anchor_is_chained_and_said() -> None:
 
 
 def test_a_step_after_a_chained_anchor_is_found() -> None:
-    """The chain does not blind: the step of the code ten nights later is the code's."""
     (step,) = judged(anchored(CHAIN, size=0.05)).suspicions
     assert (step.kind, step.causes[0].value, step.after.started.day) == (RATIO, "code", 31)
 
 
 @pytest.mark.parametrize("both", [0, 1, CHAIN - 1])
 def test_an_anchor_that_was_not_chained_begins_anew_and_says_so(both: int) -> None:
-    """With fewer nights nothing is guessed: ratio and anchor begin there, what users get goes on."""
     trend = one(anchored(both))
     assert np.isnan(trend.values[RATIO]).tolist() == [True] * 20 + [False] * 20
     assert not np.isnan(trend.values[RAW]).any()

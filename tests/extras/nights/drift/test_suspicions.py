@@ -18,7 +18,6 @@ CASES = {
 @pytest.mark.parametrize("cause", CASES)
 @pytest.mark.parametrize("seed", range(5))
 def test_a_planted_step_is_blamed_on_its_cause(cause: str, seed: int) -> None:
-    """Of each class: the first cause is the planted one, though a commit landed every night."""
     from dataclasses import replace
 
     found = judged(told(replace(CASES[cause], seed=seed))).suspicions
@@ -27,13 +26,11 @@ def test_a_planted_step_is_blamed_on_its_cause(cause: str, seed: int) -> None:
 
 
 def test_a_new_driver_without_a_step_starts_no_blind_line() -> None:
-    """The anchor spans a driver: a step of the code right after it is found with the nights before it, and is the code's."""
     found = judged(told(Story(driver=(48, 0.0), code=(50, 0.05), count=52))).suspicions
     assert [(step.kind, step.causes[0].value) for step in found] == [(SeriesKind.RATIO, "code")]
 
 
 def test_two_things_at_once_are_two_suspicions() -> None:
-    """The code got slower and the machine faster in other nights: one suspicion each, and raw is explained by them."""
     found = judged(told(Story(code=(52, 0.04), machine=(40, -0.05)))).suspicions
     assert [(step.kind, step.causes[0].value) for step in found] == [
         (SeriesKind.RATIO, "code"),
@@ -42,12 +39,10 @@ def test_two_things_at_once_are_two_suspicions() -> None:
 
 
 def test_quiet_nights_are_quiet() -> None:
-    """No step, no suspicion, in most of many places: suspicions are rare even before a gate looks."""
     assert sum(len(judged(told(Story(seed=seed))).suspicions) for seed in range(30)) <= 2
 
 
 def test_the_command_measures_both_states() -> None:
-    """A step of the code: both commits side by side. One of the machine: today against the record of the night before."""
     (code,) = judged(told(Story(code=(50, 0.05)))).suspicions
     assert code.interleaved
     assert code.command == f"nox -s cuda-gate -- --base {commit(49)} --head {commit(50)} --only gemm-float32"
@@ -57,7 +52,6 @@ def test_the_command_measures_both_states() -> None:
 
 
 def test_a_commit_that_nobody_can_go_back_to_is_not_asked_for() -> None:
-    """With local changes there is no commit to build; the record of the night before is what is left."""
     dirty = f"{commit(7)} (with local changes)"
     (step,) = judged(told(Story(code=(50, 0.05), facts={"commit": dirty}))).suspicions
     assert not step.interleaved and "--base-record" in step.command and step.causes[0].value == "unknown"

@@ -14,20 +14,17 @@ def slower(count: int = 53) -> list[Record]:
 
 
 def test_a_gate_that_sees_it_confirms() -> None:
-    """The interval of both commits excludes no change: told as a slowdown, and no suspicion any more."""
     found = judged(slower(), [gate(52, commit(49), commit(50), 1.04)])
     assert [one.suspicion.causes[0].value for one in found.slowdowns] == ["code"]
     assert found.suspicions == () and found.refuted == ()
 
 
 def test_a_gate_that_surely_sees_less_than_half_refutes() -> None:
-    """Its nights are left out, and nothing is told."""
     found = judged(slower(), [gate(52, commit(49), commit(50), 1.0)])
     assert len(found.refuted) == 1 and found.slowdowns == [] and found.suspicions == ()
 
 
 def test_a_gate_that_cannot_say_leaves_it_open() -> None:
-    """An interval that holds both no change and the whole step decides nothing."""
     found = judged(slower(), [gate(52, commit(49), commit(50), 1.02, 0.03)])
     assert len(found.suspicions) == 1 and not found.refuted and not found.confirmed
 
@@ -42,19 +39,16 @@ def test_a_gate_that_cannot_say_leaves_it_open() -> None:
     ],
 )
 def test_a_gate_of_something_else_says_nothing(base: str, head: str, host: str) -> None:
-    """Other commits, another host: the suspicion stays one."""
     found = judged(slower(), [gate(52, base, head, 1.04, host=host)])
     assert len(found.suspicions) == 1 and not found.confirmed
 
 
 def test_a_gate_of_the_time_to_come_says_nothing_of_the_past() -> None:
-    """A gate that ran before the step was there confirms nothing."""
     found = judged(slower(), [gate(20, commit(49), commit(50), 1.04)])
     assert len(found.suspicions) == 1 and not found.confirmed
 
 
 def test_a_machine_is_confirmed_by_the_record_of_the_night_before() -> None:
-    """Today's state against yesterday's record, which is no interleaved gate and is not called one."""
     nights = told(Story(machine=(50, 0.08), count=53))
     found = judged(nights, [gate(52, "/runs/n049.record.json", "this checkout", 1.08)])
     assert [(one.suspicion.causes[0].value, one.suspicion.interleaved) for one in found.slowdowns] == [
@@ -68,14 +62,12 @@ def both_moved() -> list[Record]:
 
 
 def test_the_driver_is_put_to_a_gate_of_two_states() -> None:
-    """A gate of two commits runs both on one driver, and cannot see it."""
     (step,) = judged(both_moved()).suspicions
     assert (step.kind.value, step.causes[0].value, step.interleaved) == ("ratio", "driver", False)
     assert "--base-record n049.record.json --unlike" in step.command
 
 
 def test_two_commits_refute_no_driver() -> None:
-    """Equal commits on one driver say nothing of the driver; today's state against the night before does."""
     nights = both_moved()
     found = judged(nights, [gate(52, commit(49), commit(50), 1.0)])
     assert not found.refuted and not found.confirmed and len(found.suspicions) == 1
@@ -84,14 +76,12 @@ def test_two_commits_refute_no_driver() -> None:
 
 
 def test_what_two_commits_confirm_is_the_codes() -> None:
-    """Whatever the curves suggest: both ran on one driver, and the command is that of the gate."""
     (found,) = judged(both_moved(), [gate(52, commit(49), commit(50), 1.05)]).slowdowns
     assert [cause.value for cause in found.suspicion.causes] == ["code"] and "side by side" in found.suspicion.why
     assert found.suspicion.interleaved and f"--base {commit(49)} --head {commit(50)}" in found.suspicion.command
 
 
 def test_a_confirmed_step_is_the_new_level() -> None:
-    """Later nights are held against those after it; a second step on top is found again."""
     nights = told(Story(code=(30, 0.04), lock=(55, 0.05), count=58))
     gates = [gate(33, commit(29), commit(30), 1.04)]
     found = judged(nights, gates)
@@ -100,14 +90,12 @@ def test_a_confirmed_step_is_the_new_level() -> None:
 
 
 def test_what_is_refuted_night_after_night_is_a_new_level() -> None:
-    """Five refuted nights in a row: the series begins anew, and the step is no suspicion for ever."""
     nights = slower(75)
     found = judged(nights, [gate(55, commit(49), commit(50), 1.0)])
     assert len(found.refuted) == 1 and found.suspicions == ()
 
 
 def test_a_slowdown_is_told_until_it_is_mended_or_old() -> None:
-    """A gate that sees the figure faster again ends it, and so do thirty nights."""
     slow = gate(33, commit(29), commit(30), 1.04)
     nights = told(Story(code=(30, 0.04), lock=(50, -0.04), count=53))
     assert len(judged(nights[:35], [slow]).slowdowns) == 1
@@ -116,7 +104,6 @@ def test_a_slowdown_is_told_until_it_is_mended_or_old() -> None:
 
 
 def test_a_gate_where_no_series_moved_settles_nothing() -> None:
-    """Somebody's gate of two quiet nights is no refutation, and takes no night away."""
     quiet = told(Story(count=60))
     found = judged(quiet, [gate(59, commit(39), commit(40), 1.0, 0.001)])
     assert not found.refuted and not found.confirmed and found.suspicions == judged(quiet).suspicions

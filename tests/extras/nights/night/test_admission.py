@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from stackproof.gate.conditions import Conditions
 from stackproof.extras.nights.night import plan
 from stackproof.extras.nights.night.admission import disturbances
+from stackproof.gate.conditions import Conditions
 
 RULES = plan.load().admission
 

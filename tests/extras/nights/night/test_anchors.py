@@ -11,9 +11,9 @@ import pytest
 
 from stackproof.base.errors import Refusal
 from stackproof.extras.nights.drift.nights import ANCHOR, DISTURBED, FORMER, Night
-from stackproof.gate import commits
 from stackproof.extras.nights.night import anchors
 from stackproof.extras.nights.night.anchors import Anchors, FrozenSide
+from stackproof.gate import commits
 from stackproof.project import projects
 from stackproof.stack import stacks
 from stackproof.stack.stacks import Stack

@@ -12,10 +12,10 @@ import pytest
 
 from stackproof import ROOT
 from stackproof.cli import main
-from stackproof.extras.nights.night import command as night as verb
 from stackproof.extras.nights.drift.nights import Measured, nights
-from stackproof.gate import commits, variants
 from stackproof.extras.nights.night import anchors, ledger, night
+from stackproof.extras.nights.night import command as verb
+from stackproof.gate import commits, variants
 from stackproof.record import records, store
 from stackproof.record.records import Check, Figure, Verdict
 from stackproof.record.writer import Outputs
@@ -39,12 +39,10 @@ SHORT = (
 
 
 def test_the_menu_of_stages_is_the_night_s() -> None:
-    """The parser knows them without importing the room."""
     assert verb._STAGES == night.STAGES
 
 
 def test_the_page_of_nights_names_the_stages() -> None:
-    """The table under `--without` has the words that it takes, in their order."""
     lines = (ROOT / "docs" / "nights.md").read_text(encoding="utf-8").splitlines()
     rows = lines[lines.index("| stage | what it does | fails the night |") + 2 :]
     assert tuple(row.split("`")[1] for row in rows[: len(night.STAGES)]) == night.STAGES
@@ -54,14 +52,12 @@ def test_the_page_of_nights_names_the_stages() -> None:
 def test_without_numpy_it_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Before anything is built."""
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert main(["night", "--stack", "cpu"]) == 2
     assert "with numpy, which is not installed here; use `nox -s cpu-night`" in capsys.readouterr().err
 
 
 def test_every_stack_s_anchor_is_what_was_frozen() -> None:
-    """Each digest is held against this very repository; a clone without its history cannot say."""
     if commits.git("rev-parse", "--is-shallow-repository").strip() == "true":
         pytest.skip("this clone is shallow, so that the anchor's commit is not here")
     held = [name for name in stacks.names() if anchors.load(stacks.load(name)).anchor.commit]
@@ -71,7 +67,6 @@ def test_every_stack_s_anchor_is_what_was_frozen() -> None:
 def test_an_anchor_needs_its_file(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """A new stack's first night says how it gets one."""
     monkeypatch.setattr(verb, "_NEEDED", ())
     monkeypatch.setattr(anchors, "file_of", lambda stack: tmp_path / "anchor.toml")
     assert main(["night", "--stack", "cpu", "--results", str(tmp_path)]) == 2
@@ -99,7 +94,6 @@ def recalled(monkeypatch: pytest.MonkeyPatch, *words: str) -> argparse.Namespace
 
 
 def test_a_bare_continue_goes_on_with_what_the_journal_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The selection of the night that was stopped is that of the rest; what is said now counts, and is held against it later."""
     asked: dict[str, Figure] = {"asked.launches": 2, "asked.pause": 0.0}
     stopped(tmp_path, only="gemm-float32", without="verify site", **asked)
     found = recalled(monkeypatch, "--results", str(tmp_path))
@@ -112,7 +106,6 @@ def test_a_bare_continue_goes_on_with_what_the_journal_says(tmp_path: Path, monk
 def test_an_unpinned_night_needs_its_interpreter_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """No interpreter is started because a record names it."""
     stopped(tmp_path, pinned=False)
     monkeypatch.setattr(verb, "_NEEDED", ())
     assert main(["night", "--stack", "cpu", "--continue", "--results", str(tmp_path)]) == 2
@@ -131,7 +124,6 @@ def test_an_unpinned_night_needs_its_interpreter_again(
 def test_what_cannot_go_well_is_refused_at_once(
     words: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A folder that is no site, and a device that is not there: before a stage runs, and without a record."""
     monkeypatch.setattr(verb, "_NEEDED", ())
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").touch()
@@ -145,7 +137,6 @@ def test_what_cannot_go_well_is_refused_at_once(
 def test_an_interpreter_without_torch_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A device can be asked only of what has the stack's torch."""
     monkeypatch.setattr(verb, "_NEEDED", ())
     bare = tmp_path / "python"
     bare.write_text("#!/bin/sh\necho \"ModuleNotFoundError: No module named 'torch'\" >&2\nexit 1\n", encoding="utf-8")
@@ -159,7 +150,6 @@ def test_an_interpreter_without_torch_is_named(
 
 @pytest.mark.slow
 def test_a_short_real_night(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two live sides, one of them this repository's frozen commit; the record is a night that the scan reads."""
     monkeypatch.setattr(verb, "_NEEDED", ("numpy",))
     monkeypatch.setenv(store.RESULTS, str(tmp_path))
     path = tmp_path / "night.json"

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from stackproof.extras.nights.drift.nights import Measured
-from stackproof.gate import plan
-from stackproof.gate.interleave import LaunchTerms, Lost
 from stackproof.extras.nights.night import measure
 from stackproof.extras.nights.night.measure import MeasuredNight, Measuring
+from stackproof.gate import plan
+from stackproof.gate.interleave import LaunchTerms, Lost
 from stackproof.record.records import Verdict
 
 from .fakes_of_sides import ROW, FakeSides, specs

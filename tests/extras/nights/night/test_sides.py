@@ -9,11 +9,11 @@ import pytest
 
 from stackproof.base.errors import EnvironmentMismatchError, Refusal
 from stackproof.extras.nights.drift.nights import Measured, nights
+from stackproof.extras.nights.night import measure, sides
+from stackproof.extras.nights.night.night import NightRun
 from stackproof.gate.interleave import Lost
 from stackproof.gate.live import SideEndedError
 from stackproof.gate.variants import Variant
-from stackproof.extras.nights.night import measure, sides
-from stackproof.extras.nights.night.night import NightRun
 from stackproof.record import store
 from stackproof.record.records import Check, Verdict
 
@@ -59,7 +59,6 @@ def checks(run: NightRun) -> dict[str, Check]:
 
 
 def test_a_measured_night_is_a_night_for_the_scan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is kept when the stage ends is read as a night, with both sides, its anchor, and today's facts."""
     run = held(tmp_path, FakeSides(HAS, {"today": 2.0}), monkeypatch)
     assert {name: check.verdict for name, check in checks(run).items()} == {
         "admission": Verdict.PASSED,
@@ -73,7 +72,6 @@ def test_a_measured_night_is_a_night_for_the_scan(tmp_path: Path, monkeypatch: p
 
 
 def test_a_disturbed_night_is_measured_once_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After the pause; the second, quiet measurement counts."""
     fake = FakeSides(HAS, readings=[HEAT])
     run = held(tmp_path, fake, monkeypatch, pause=7.0)
     assert len(fake.launches) == 4 and waits == [7.0]
@@ -81,7 +79,6 @@ def test_a_disturbed_night_is_measured_once_more(tmp_path: Path, monkeypatch: py
 
 
 def test_one_that_is_disturbed_twice_is_left_out_and_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its figures are kept, no series has them, and the night is no success."""
     fake = FakeSides(HAS, readings=[HEAT, HEAT, HEAT, HEAT])
     run = held(tmp_path, fake, monkeypatch)
     assert len(fake.launches) == 4
@@ -92,7 +89,6 @@ def test_one_that_is_disturbed_twice_is_left_out_and_said(tmp_path: Path, monkey
 
 
 def test_an_anchor_that_cannot_be_built_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Today's side is measured alone, and the remedy is named."""
     run = held(tmp_path, FakeSides(HAS), monkeypatch, broken="anchor")
     found = checks(run)
     assert (
@@ -104,7 +100,6 @@ def test_an_anchor_that_cannot_be_built_is_said(tmp_path: Path, monkeypatch: pyt
 
 
 def test_an_anchor_that_does_not_come_up_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A new driver that the old wheels do not know is seen when they start."""
     fake = FakeSides(HAS)
     first = fake.handshake
 
@@ -125,7 +120,6 @@ def test_an_anchor_that_does_not_come_up_is_left_out(tmp_path: Path, monkeypatch
 def test_today_s_side_that_does_not_come_up_fails_the_night(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Refusal, verdict: Verdict
 ) -> None:
-    """With the word of the contracts."""
     fake = FakeSides(HAS)
 
     def handshake(*_: Any) -> Any:
@@ -136,7 +130,6 @@ def test_today_s_side_that_does_not_come_up_fails_the_night(
 
 
 def test_a_subject_that_computes_wrong_fails_the_night(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its reason is its own check; without any figure the stage fails too."""
     fake = FakeSides(HAS, lost={"gemm": Lost("gemm", "today", Verdict.FAILED, "today: the gradient is off")})
     found = checks(held(tmp_path, fake, monkeypatch))
     assert found["runs::gemm"].verdict is Verdict.FAILED
@@ -144,7 +137,6 @@ def test_a_subject_that_computes_wrong_fails_the_night(tmp_path: Path, monkeypat
 
 
 def test_figures_that_are_there_are_not_taken_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A night that goes on after a kill."""
     fake = FakeSides(HAS)
     run = held(tmp_path, fake, monkeypatch)
     sides.measured(run)

@@ -10,8 +10,8 @@ from datetime import date, datetime, timedelta, timezone
 from pathlib import Path
 
 from stackproof.extras.nights.drift.nights import FigureKey, Measured, NightSide
-from stackproof.record.records import CellWord, Check, Figure, Kind, Measurement, Record, Verdict, write
 from stackproof.extras.nights.site import build
+from stackproof.record.records import CellWord, Check, Figure, Kind, Measurement, Record, Verdict, write
 from tests.extras.nights.drift import nightly
 
 ONE_LINE = "</script><img src=x onerror=alert(1)>\"'`&{{7*7}}\u202e"

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from stackproof.record.records import Figure, Record
 from stackproof.extras.nights.site import beside
+from stackproof.record.records import Figure, Record
 
 from . import making
 from .making import TODAY
@@ -24,7 +24,6 @@ def run(factor: float = 1.0, stack: str = "cpu", spread: float = 0.001) -> Recor
 
 
 def test_a_ratio_has_the_noise_of_both() -> None:
-    """The logarithms' half-widths add as variances do; the factor counts effects of the device."""
     (one,) = beside.ratios(run(1.0, spread=0.003), run(1.1, spread=0.004))
     assert one.ratio == pytest.approx(1.1)
     assert math.log(one.high / one.ratio) == pytest.approx(0.005, rel=0.01)
@@ -32,13 +31,11 @@ def test_a_ratio_has_the_noise_of_both() -> None:
 
 
 def test_within_noise_there_is_no_factor() -> None:
-    """An interval that holds 1 says nothing, however far its middle is."""
     (one,) = beside.ratios(run(1.0, spread=0.1), run(1.05, spread=0.1))
     assert one.factor == 0.0 and one.low < 1 < one.high
 
 
 def test_a_card_has_its_own_effect() -> None:
-    """Two per cent on an accelerator, five on a CPU; of two devices the coarser."""
     assert beside.effect(run(stack="cuda")) < beside.effect(run(stack="cpu"))
     (mixed,) = beside.ratios(run(stack="cuda"), run(1.1))
     (card,) = beside.ratios(run(stack="cuda"), run(1.1, stack="cuda"))
@@ -46,7 +43,6 @@ def test_a_card_has_its_own_effect() -> None:
 
 
 def test_facts_that_explain_most_come_first() -> None:
-    """The driver before the commit, a fact of one side only as absent on the other, equal ones not at all."""
     before, after = run(), run()
     before.provenance |= {"driver.x": "1", "commit": "a" * 40, "env.X": "1"}
     after.provenance |= {"driver.x": "2", "commit": "b" * 40}
@@ -57,7 +53,6 @@ def test_facts_that_explain_most_come_first() -> None:
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, 0.0])
 def test_what_is_no_number_is_not_compared(value: float) -> None:
-    """A figure that is no positive number has no ratio."""
     record = run()
     odd = replace(record, measurements=[replace(record.measurements[0], value=value, samples=[value], figures={})])
     assert beside.ratios(record, odd) == []

@@ -15,9 +15,9 @@ import pytest
 
 from stackproof import ROOT
 from stackproof.base.errors import Refusal
+from stackproof.extras.nights.site import build, runs, shelf
 from stackproof.record import records as records_module
 from stackproof.record.records import Check, Figure, Record, Verdict
-from stackproof.extras.nights.site import build, runs, shelf
 from tests.extras.nights.drift import nightly
 
 from . import making
@@ -48,20 +48,17 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def test_two_builds_are_byte_equal(records: Path, site: Path, tmp_path: Path) -> None:
-    """The same records make the same folder, wherever it is written."""
     build.build(tmp_path / "other", making.order(records))
     assert contents(tmp_path / "other") == contents(site)
 
 
 def test_nothing_new_reads_no_record(records: Path, site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The second build looks at names and times only."""
     monkeypatch.setattr(build.shelf, "read", None)
     done = build.build(site, making.order(records))
     assert done.sentence is None and done.written == 0 and done.files == len(contents(site)) - 1
 
 
 def test_a_new_record_writes_its_pages_and_leaves_the_others(records: Path, tmp_path: Path) -> None:
-    """A run of one stack changes no page of a series; what lost its page is removed."""
     folder, out = tmp_path / "store", tmp_path / "out"
     folder.mkdir()
     for path in records.iterdir():
@@ -88,7 +85,6 @@ def test_a_new_record_writes_its_pages_and_leaves_the_others(records: Path, tmp_
 
 
 def test_a_day_later_other_cells_are_stale(records: Path, site: Path, tmp_path: Path) -> None:
-    """The day is an input: nothing new among the records, and still another site."""
     out = tmp_path / "out"
     build.build(out, making.order(records))
     done = build.build(out, making.order(records, TODAY + timedelta(15)))
@@ -105,7 +101,6 @@ def targets(site: Path) -> Iterator[tuple[str, str]]:
 
 
 def test_every_link_resolves_inside_the_folder(site: Path) -> None:
-    """No link leads out, none leads nowhere, and a fragment names an id."""
     seen = 0
     for page, target in targets(site):
         split = urlsplit(target)
@@ -119,14 +114,12 @@ def test_every_link_resolves_inside_the_folder(site: Path) -> None:
 
 
 def test_records_lie_beside_their_pages_as_they_were_written(records: Path, site: Path) -> None:
-    """The JSON is the record's very bytes."""
     originals = {path.read_bytes() for path in records.iterdir()}
     copies = [path.read_bytes() for path in (site / "record").glob("*.json")]
     assert len(copies) > 8 and set(copies) <= originals
 
 
 def test_what_is_confirmed_is_on_every_page_that_tells_of_it(site: Path) -> None:
-    """Changes, feed, data and the series name it with the gate's interval, the cause and the command."""
     told = "+6.0 % [+5.0 %, +7.0 %] slower"
     assert told in (site / "changes.html").read_text(encoding="utf-8")
     entries = ET.parse(site / "feed.xml").getroot().findall("{http://www.w3.org/2005/Atom}entry")
@@ -138,7 +131,6 @@ def test_what_is_confirmed_is_on_every_page_that_tells_of_it(site: Path) -> None
 
 
 def test_badges_are_pictures_with_word_and_day(site: Path) -> None:
-    """A badge says how many suites of a stack ended how and the day; one without records never ran; green is for whole stacks."""
     badge = ET.parse(site / "badge" / "cuda.svg").getroot()
     assert badge.attrib["aria-label"] == f"cuda: 1 suite failed, {TODAY}"
     assert ET.parse(site / "badge" / "xpu.svg").getroot().attrib["aria-label"].startswith("xpu: ")
@@ -155,7 +147,6 @@ def test_badges_are_pictures_with_word_and_day(site: Path) -> None:
     [(0, "No night has been measured yet, so nothing is known of slowdowns"), (1, "10 more nights needed before a slowdown can be seen")],
 )  # fmt: skip
 def test_few_nights_make_a_site_that_says_so(tmp_path: Path, count: int, said: str) -> None:
-    """Without a night, or with one, every page is there and says what is missing; "no slowdown" would be a claim."""
     making.store(tmp_path / "store", count)
     (tmp_path / "store").mkdir(exist_ok=True)
     done = build.build(tmp_path / "out", making.order(tmp_path / "store"))
@@ -166,7 +157,6 @@ def test_few_nights_make_a_site_that_says_so(tmp_path: Path, count: int, said: s
 
 
 def test_hostile_names_stay_text_in_every_file(tmp_path: Path) -> None:
-    """No element, no attribute, no script and no path is made by a name; all of XML and JSON still parses."""
     making.hostile(tmp_path / "store")
     done = build.build(tmp_path / "out", making.order(tmp_path / "store"))
     assert any("2026-13-41" in one for one in done.problems), done.problems
@@ -192,7 +182,6 @@ def test_hostile_names_stay_text_in_every_file(tmp_path: Path) -> None:
 
 
 def test_somebodys_folder_is_left_alone(records: Path, tmp_path: Path) -> None:
-    """A folder with files that is no site is refused, and so is a manifest that names files outside."""
     (tmp_path / "thesis.tex").write_text("mine", encoding="utf-8")
     with pytest.raises(Refusal, match="is no site"):
         build.build(tmp_path, making.order(records))
@@ -210,7 +199,6 @@ def test_somebodys_folder_is_left_alone(records: Path, tmp_path: Path) -> None:
     ],
 )
 def test_a_manifest_that_is_not_ours_removes_nothing(records: Path, tmp_path: Path, text: str) -> None:
-    """What stands in it is looked at before anything is removed or written."""
     (tmp_path / "thesis.tex").write_text("mine", encoding="utf-8")
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / build.MANIFEST).write_text(text, encoding="utf-8")
@@ -220,7 +208,6 @@ def test_a_manifest_that_is_not_ours_removes_nothing(records: Path, tmp_path: Pa
 
 
 def test_a_damaged_record_is_named_and_costs_only_itself(records: Path, tmp_path: Path) -> None:
-    """It stands among the problems of the first page, without the folders of this machine."""
     folder = tmp_path / "store"
     making.kept(folder, [making.suites("cpu", TODAY)])
     (folder / "0009.record.json").write_text('{"verb": "smo', encoding="utf-8")
@@ -233,7 +220,6 @@ def test_a_damaged_record_is_named_and_costs_only_itself(records: Path, tmp_path
 
 
 def test_a_key_that_cannot_be_read_writes_nothing(tmp_path: Path) -> None:
-    """An empty site would look like one that nobody has signed for."""
     folder = making.kept(tmp_path / "store", [making.suites("cpu", TODAY)])
     with pytest.raises(Refusal, match="nope"):
         build.build(tmp_path / "out", replace(making.order(folder), key=tmp_path / "nope"))
@@ -241,7 +227,6 @@ def test_a_key_that_cannot_be_read_writes_nothing(tmp_path: Path) -> None:
 
 
 def test_each_change_has_an_id_of_its_own(tmp_path: Path) -> None:
-    """One figure stepped on one night in two series, and a gate of its own confirmed each: two entries, two anchors."""
     story = nightly.Story(53, code=(50, 0.05), driver=(50, 0.05))
     gates = [
         nightly.gate(52, nightly.commit(49), nightly.commit(50), 1.05),
@@ -262,7 +247,6 @@ def later(record: Record) -> Record:
 
 
 def test_a_file_below_the_checkout_is_named_from_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So the command that a page shows works from the checkout, however the folder was named."""
     monkeypatch.chdir(ROOT)
     name = "results/demonstration/cpu/night.record.json"
     for folder in (Path("results/demonstration"), ROOT / "results" / "demonstration"):
@@ -270,7 +254,6 @@ def test_a_file_below_the_checkout_is_named_from_there(monkeypatch: pytest.Monke
 
 
 def test_links_survive_new_nights(records: Path, site: Path, tmp_path: Path) -> None:
-    """A series keeps its page when nights, drivers and commits are added."""
     folder = making.store(tmp_path / "store", 60, 2)
     build.build(tmp_path / "out", making.order(folder))
     names = {path.name for path in (tmp_path / "out" / "series").iterdir()}
@@ -278,7 +261,6 @@ def test_links_survive_new_nights(records: Path, site: Path, tmp_path: Path) -> 
 
 
 def test_signatures_lie_beside_the_copies(tmp_path: Path) -> None:
-    """Who checks a record of the site finds its signature where `verify-record` looks for it."""
     folder = making.kept(tmp_path / "store", [replace(making.suites("cpu", TODAY), verb="smoke")])
     (record,) = folder.iterdir()
     signature = build.signing.beside(record)
@@ -289,7 +271,6 @@ def test_signatures_lie_beside_the_copies(tmp_path: Path) -> None:
 
 
 def test_a_double_is_not_waited_for(tmp_path: Path) -> None:
-    """A stack that has no card is not among those that never ran on theirs."""
     order = replace(making.order(tmp_path / "none"), stacks=("cuda", "sim"), doubles=("sim",))
     (tmp_path / "none").mkdir()
     sentence = build.build(tmp_path / "out", order).sentence
@@ -297,7 +278,6 @@ def test_a_double_is_not_waited_for(tmp_path: Path) -> None:
 
 
 def test_a_wall_of_nothing_is_a_sentence(tmp_path: Path) -> None:
-    """Where no suite was ever verified the matrix is folded away, and what would begin it stands there."""
     making.store(tmp_path / "store", 2)
     build.build(tmp_path / "out", making.order(tmp_path / "store"))
     front = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
@@ -305,7 +285,6 @@ def test_a_wall_of_nothing_is_a_sentence(tmp_path: Path) -> None:
 
 
 def test_a_loss_since_the_first_anchor_is_in_the_sentence(tmp_path: Path) -> None:
-    """Two steps that nobody confirmed are a loss of users all the same, on the first page and on the figure's."""
     making.store(tmp_path / "store", 40)
     done = build.build(tmp_path / "out", making.order(tmp_path / "store"))
     assert done.sentence and "1 figure slower than the first anchor was" in done.sentence
@@ -314,7 +293,6 @@ def test_a_loss_since_the_first_anchor_is_in_the_sentence(tmp_path: Path) -> Non
 
 
 def test_old_nights_claim_nothing_of_today(tmp_path: Path) -> None:
-    """Where the last night is older than a proof may be, the sentence says since when there is none."""
     making.store(tmp_path / "store", 20, until=TODAY - timedelta(40))
     sentence = build.build(tmp_path / "out", making.order(tmp_path / "store")).sentence
     assert sentence and f"no night since {TODAY - timedelta(40)}" in sentence
@@ -330,14 +308,12 @@ def test_old_nights_claim_nothing_of_today(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_a_record_says_how_it_is_made_again(verb: str, facts: dict[str, Figure], command: str) -> None:
-    """With the flags that were typed, or that the facts of an older record name."""
     run = making.suites("cuda", TODAY)
     run = replace(run, verb=verb, provenance={**run.provenance, **facts})
     assert runs.command(run) == command
 
 
 def test_a_search_that_named_a_culprit_stands_with_the_change(tmp_path: Path) -> None:
-    """Of the same figure at the same place, after the step; one that named nothing does not."""
     folder = making.store(tmp_path / "records", 60)
     night = records_module.read(sorted(folder.iterdir())[-2])
     facts = {**night.provenance, "subject": night.measurements[0].workload, "bisect": "FOUND"}

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from stackproof.record.records import Verdict
 from stackproof.extras.nights.site import build
+from stackproof.record.records import Verdict
 
 from . import making
 from .making import TODAY
@@ -113,7 +113,6 @@ def every_kind(site: Path) -> list[str]:
 
 
 def test_nothing_leaves_and_nothing_is_said(browser: Browser, site: Path, root: str) -> None:
-    """Every kind of page asks for files of the folder alone, and the console stays empty."""
     for name in every_kind(site):
         page, seen = opened(browser, f"{root}/{name}")
         assert seen.said == [], name
@@ -127,7 +126,6 @@ def test_nothing_leaves_and_nothing_is_said(browser: Browser, site: Path, root: 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1200, 400])
 def test_axe_finds_nothing(browser: Browser, site: Path, scheme: str, width: int) -> None:
-    """Contrast, names, structure and focus of every kind of page, in light and dark, wide and narrow."""
     axe = resources.files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8")
     for name in every_kind(site):
         page, _ = opened(
@@ -145,7 +143,6 @@ def test_axe_finds_nothing(browser: Browser, site: Path, scheme: str, width: int
 
 
 def test_400_pixels_are_enough(browser: Browser, site: Path) -> None:
-    """No kind of page is wider than the window; what is wide scrolls in its own box."""
     for name in every_kind(site):
         page, _ = opened(browser, f"{site.as_uri()}/{name}", viewport={"width": 400, "height": 800})
         assert page.evaluate("document.documentElement.scrollWidth") <= 400, name
@@ -153,7 +150,6 @@ def test_400_pixels_are_enough(browser: Browser, site: Path) -> None:
 
 
 def test_the_first_screen_says_how_each_stack_stands(browser: Browser, site: Path) -> None:
-    """A card for each stack with its word and its scope, all of them visible before anybody scrolls."""
     page, _ = opened(browser, f"{site.as_uri()}/index.html", viewport={"width": 1280, "height": 800})
     told = {}
     for card in page.locator(".card").all():
@@ -166,14 +162,12 @@ def test_the_first_screen_says_how_each_stack_stands(browser: Browser, site: Pat
 
 
 def test_what_goes_on_to_the_right_is_hinted_at(browser: Browser, site: Path) -> None:
-    """At 400 pixels a sentence says that the matrix scrolls; on a desk nobody needs it."""
     for width, shown in ((400, True), (1280, False)):
         page, _ = opened(browser, f"{site.as_uri()}/index.html", viewport={"width": width, "height": 800})
         assert page.locator(".sideways").is_visible() is shown
 
 
 def test_commands_and_axes_are_whole(browser: Browser, site: Path) -> None:
-    """No command is cut off at the edge of its box, and the numbers of an axis stand beside the curve."""
     steps = next(path for path in (site / "series").glob("*.html") if "confirmed" in path.read_text(encoding="utf-8"))
     for width in (1280, 400):
         page, _ = opened(browser, steps.as_uri(), viewport={"width": width, "height": 800})
@@ -188,7 +182,6 @@ def test_commands_and_axes_are_whole(browser: Browser, site: Path) -> None:
 
 
 def test_keyboard_reaches_each_cell(browser: Browser, site: Path) -> None:
-    """Tab goes through every cell that has a record, and Enter opens it."""
     page, _ = opened(browser, f"{site.as_uri()}/index.html")
     cells = page.locator("a.cell").count()
     assert cells >= 20
@@ -203,7 +196,6 @@ def test_keyboard_reaches_each_cell(browser: Browser, site: Path) -> None:
 
 
 def test_without_scripts_every_verdict_is_there(browser: Browser, site: Path) -> None:
-    """Words of cells, steps with causes and commands, curves and tables need no script."""
     page, _ = opened(browser, f"{site.as_uri()}/index.html", java_script_enabled=False)
     text = page.inner_text("main")
     for word in (
@@ -230,7 +222,6 @@ def test_without_scripts_every_verdict_is_there(browser: Browser, site: Path) ->
 
 
 def test_zoom_is_in_the_address(browser: Browser, site: Path, root: str) -> None:
-    """A button and a drag show a part of all curves at once; the address shows a colleague the same; a double click shows all."""
     name = next(path for path in (site / "series").glob("*.html")).relative_to(site).as_posix()
     page, seen = opened(browser, f"{root}/{name}")
     whole = page.locator(".plot").first.get_attribute("viewBox")
@@ -253,7 +244,6 @@ def test_zoom_is_in_the_address(browser: Browser, site: Path, root: str) -> None
 
 
 def test_figures_are_filtered_by_words(browser: Browser, site: Path) -> None:
-    """What is typed hides the other rows, and stays in the address."""
     page, _ = opened(browser, f"{site.as_uri()}/index.html")
     page.get_by_role("searchbox").fill("gemm-003")
     assert page.locator("#figures tbody tr:visible").count() == 1
@@ -262,7 +252,6 @@ def test_figures_are_filtered_by_words(browser: Browser, site: Path) -> None:
 
 
 def test_any_two_records_are_compared_as_the_page_of_a_pair_does(browser: Browser, site: Path, root: str) -> None:
-    """The script's ratios are those that Python wrote; it loads two data files and nothing else."""
     pair = next(path for path in sorted((site / "compare").glob("*night*.html")))
     page, _ = opened(browser, f"{root}/compare/{pair.name}")
     before = (page.locator("main a").first.get_attribute("href") or "").rpartition("/")[2].removesuffix(".html")
@@ -284,13 +273,11 @@ def test_any_two_records_are_compared_as_the_page_of_a_pair_does(browser: Browse
 
 
 def test_a_record_that_is_gone_is_said(browser: Browser, site: Path) -> None:
-    """An old link names a record that the site has no more."""
     page, _ = opened(browser, f"{site.as_uri()}/compare.html#a=20200101-night-0000000000&b=x")
     assert page.locator("#result").inner_text() == "" or "no record" in page.locator("#result").inner_text()
 
 
 def test_an_old_page_says_so(browser: Browser, site: Path) -> None:
-    """A site that nobody builds anew ages in the reader's browser; a fresh one says nothing."""
     page = browser.new_context().new_page()
     page.clock.set_fixed_time(f"{TODAY}T12:00:00Z")
     page.goto(f"{site.as_uri()}/index.html")
@@ -302,7 +289,6 @@ def test_an_old_page_says_so(browser: Browser, site: Path) -> None:
 
 @pytest.mark.parametrize("scripts", [True, False])
 def test_hostile_names_stay_text(browser: Browser, tmp_path: Path, scripts: bool) -> None:
-    """Records whose every text is markup: nothing runs, nothing is fetched, nothing turns direction, and the text is there."""
     making.hostile(tmp_path / "store")
     out = tmp_path / "out"
     build.build(out, making.order(tmp_path / "store"))

@@ -12,7 +12,6 @@ from tests.extras.nights.site import making
 
 
 def test_it_writes_a_folder_and_then_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The first call says what matters and where to look, the second that nothing is new."""
     making.kept(tmp_path / "r", [making.suites("cpu", making.TODAY)])
     words = ["site", str(tmp_path / "out"), "--results", str(tmp_path / "r"), "--today", str(making.TODAY)]
     assert main(words) == 0
@@ -26,7 +25,6 @@ def test_it_writes_a_folder_and_then_nothing(tmp_path: Path, capsys: pytest.Capt
 
 
 def test_without_a_folder_it_shows_what_the_checkout_has(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The published records and the verified card are there."""
     assert main(["site", str(tmp_path / "out"), "--today", "2026-11-22"]) == 0
     front = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
     assert "verify" in (tmp_path / "out" / "runs.html").read_text(encoding="utf-8")
@@ -34,7 +32,6 @@ def test_without_a_folder_it_shows_what_the_checkout_has(tmp_path: Path, capsys:
 
 
 def test_a_folder_of_somebodys_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Exit code 2, and nothing is touched."""
     (tmp_path / "thesis.tex").write_text("mine", encoding="utf-8")
     assert main(["site", str(tmp_path), "--results", str(tmp_path)]) == 2
     assert "holds files and is no site" in capsys.readouterr().err
@@ -43,7 +40,6 @@ def test_a_folder_of_somebodys_is_refused(tmp_path: Path, capsys: pytest.Capture
 def test_without_numpy_it_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A bare Python gets the remedy."""
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert main(["site", str(tmp_path / "out")]) == 2
     assert "pip install numpy" in capsys.readouterr().err

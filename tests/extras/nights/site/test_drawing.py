@@ -13,9 +13,9 @@ from itertools import pairwise
 import pytest
 
 from stackproof.base.statistics import Interval
-from stackproof.record.store import place
 from stackproof.extras.nights.site.curves import Curve, CurveMark, SeriesView, StateMark
 from stackproof.extras.nights.site.drawing import TALL, plot, span, stamp, steps_of, ticks, value
+from stackproof.record.store import place
 from tests.extras.nights.drift.nightly import BEGAN, FACTS
 
 MISSING = Interval(math.nan, math.nan, math.nan)
@@ -59,7 +59,6 @@ def corners(told: str) -> list[tuple[int, int]]:
 
 
 def test_a_path_is_its_points() -> None:
-    """A corner a night, higher values higher up, all inside the plot."""
     found = corners(path(drawn([10.0, 12.0, 8.0]), "line"))
     assert [x for x, _ in found] == [0, 1, 2]
     assert found[1][1] < found[0][1] < found[2][1]
@@ -67,26 +66,22 @@ def test_a_path_is_its_points() -> None:
 
 
 def test_what_is_missing_is_not_drawn() -> None:
-    """Three nights without a value break the line and its band; one night alone is a dot."""
     told = drawn([1.0, 1.0, None, None, None, 1.0, None, None, None, 1.0, 1.0])
     assert path(told, "line").count("M") == 3 and path(told, "band").count("z") == 3
     assert "h0" in path(told, "line")
 
 
 def test_runs_at_any_time_are_one_line() -> None:
-    """Nobody measures by the clock: only a long pause, or what was left out, breaks a line."""
     one = view([1.0, 1.1, 1.0, 1.1])
     times = tuple(BEGAN + timedelta(days=day) for day in (0, 1, 4, 30))
     assert path(plot(replace(one, times=times), one.curves[0]), "line").count("M") == 2
 
 
 def test_without_a_value_there_is_a_sentence() -> None:
-    """No plot of nothing."""
     assert "No night has a value" in drawn([None, None])
 
 
 def test_many_points_keep_their_ends() -> None:
-    """Of fifty thousand a few thousand are drawn, the least and the greatest among them."""
     values: list[float | None] = [100 + math.sin(number / 1000) for number in range(50_000)]
     values[31_007], values[44_001] = 50.0, 150.0
     told = drawn(values)
@@ -96,7 +91,6 @@ def test_many_points_keep_their_ends() -> None:
 
 
 def test_the_band_of_many_points_is_never_narrower() -> None:
-    """Where neighbours share a corner it reaches from their least bound to their greatest."""
     wide = corners(path(drawn([1.0 + 0.001 * (number % 2) for number in range(600)]), "band"))
     few = corners(path(drawn([1.0 + 0.001 * (number % 2) for number in range(100)]), "band"))
     assert len(wide) < 320
@@ -105,7 +99,6 @@ def test_the_band_of_many_points_is_never_narrower() -> None:
 
 @pytest.mark.parametrize("count", [1, 2, 149, 151, 400, 1799])
 def test_a_point_lies_in_its_band(count: int) -> None:
-    """Wherever corners are shared, the band between them holds the line."""
     dice = random.Random(count)
     told = drawn([100 + dice.gauss(0, 2) for _ in range(count)])
     line, band = corners(path(told, "line")), corners(path(told, "band"))
@@ -123,7 +116,6 @@ def at(edge: Sequence[tuple[int, int]], x: int) -> float:
 
 
 def test_noise_looks_small() -> None:
-    """A plot spans five per cent on either side at least; bounds of single nights do not blow it up."""
     low, high = span([(0, 100.0, 99.9, 100.1), (1, 100.1, 99.9, 100.2)])
     assert low <= 95.1 and high >= 105.0
     points = [(day, 100.0, 99.0, 101.0) for day in range(60)]
@@ -132,7 +124,6 @@ def test_noise_looks_small() -> None:
 
 
 def test_marks_stand_on_their_points_and_open_ones_are_open() -> None:
-    """A confirmed step is full, a suspicion is a ring; both say what they are."""
     told = drawn([1.0, 2.0, 2.0], (CurveMark(1, "confirmed slower", True), CurveMark(2, "suspected", True)))
     assert told.count('class="hole"') == 1 and "<title>confirmed slower</title>" in told
     (spot,) = re.findall(r'class="mark worse confirmed" d="M(\d+) (\d+)h0"', told)
@@ -140,20 +131,17 @@ def test_marks_stand_on_their_points_and_open_ones_are_open() -> None:
 
 
 def test_a_state_is_a_numbered_rule() -> None:
-    """The number stands outside of what stretches."""
     told = drawn([1.0, 1.0, 1.0])
     assert 'd="M1 0v' in told and 'x="50.00%"' in told
 
 
 @pytest.mark.parametrize(("low", "high"), [(0.0, 1.0), (0.95, 1.05), (812.0, 1003.0), (1e-9, 3e-9), (5.0, 5.0)])
 def test_ticks_are_round_and_inside(low: float, high: float) -> None:
-    """A few numbers that people can read."""
     found = ticks(low, high)
     assert len(found) <= 6 and all(low - 1e-12 <= one <= high + 1e-12 for one in found)
 
 
 def test_several_points_a_day_stand_apart() -> None:
-    """The axis counts hours where a day has more than one point."""
     times = [BEGAN, BEGAN + timedelta(hours=5), BEGAN + timedelta(days=1)]
     assert steps_of(times) == [0, 5, 24] and steps_of(times[::2]) == [0, 1]
     near = [BEGAN, BEGAN + timedelta(seconds=70), BEGAN + timedelta(seconds=130)]
@@ -161,6 +149,5 @@ def test_several_points_a_day_stand_apart() -> None:
 
 
 def test_a_value_stands_between_its_bounds() -> None:
-    """Nothing where there is none, and a word for what is no number."""
     assert value(Interval(1.23456, 1.2, 1.3)) == "1.235 [1.2, 1.3]"
     assert value(MISSING) == "" and "no number" in value(Interval(1.0, 0.5, math.inf))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from stackproof.extras.fleet import judgement, sweep
-from stackproof.record.records import Verdict
 from stackproof.extras.nights.site import fleets
+from stackproof.record.records import Verdict
 
 from ...fleet.making import SUBJECTS, MadeHost, fleet
 from ...fleet.test_judge import duel
@@ -21,7 +21,6 @@ def kept(folder: Path) -> Path:
 
 
 def test_every_sweep_has_its_sentence_and_its_picture(tmp_path: Path) -> None:
-    """The newest first, with what takes the confirmed out of service and a row for each host that is not proved."""
     kept(tmp_path / "monday")
     kept(tmp_path / "tuesday")
     text = fleets.render(*fleets.read(fleets.files([tmp_path])))
@@ -31,7 +30,6 @@ def test_every_sweep_has_its_sentence_and_its_picture(tmp_path: Path) -> None:
 
 
 def test_what_is_no_judgement_is_named_and_passed_over(tmp_path: Path) -> None:
-    """One damaged file costs no other sweep its page."""
     kept(tmp_path / "monday")
     (tmp_path / "bad").mkdir()
     (tmp_path / "bad" / judgement.NAME).write_text("{", encoding="utf-8")
@@ -40,7 +38,6 @@ def test_what_is_no_judgement_is_named_and_passed_over(tmp_path: Path) -> None:
 
 
 def test_hostile_names_are_text(tmp_path: Path) -> None:
-    """A judgement from elsewhere is no markup, in the picture neither."""
     folder = kept(tmp_path / "monday")
     path = folder / judgement.NAME
     path.write_text(path.read_text().replace("slow1", "<script>alert(1)</script>"), encoding="utf-8")
@@ -49,5 +46,4 @@ def test_hostile_names_are_text(tmp_path: Path) -> None:
 
 
 def test_without_a_sweep_the_page_says_what_makes_one() -> None:
-    """It is there all the same, since the menu leads to it."""
     assert "nox -s NAME-fleet -- judge FOLDER" in fleets.render([], [])

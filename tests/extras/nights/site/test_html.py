@@ -31,7 +31,6 @@ class Elements(HTMLParser):
 
 @pytest.mark.parametrize("name", ["p", "td", "a"])
 def test_text_is_never_markup(name: str) -> None:
-    """What looks like markup arrives as text, in an element and in an attribute."""
     seen = Elements(el(name, making.HOSTILE, title=making.HOSTILE))
     assert [tag for tag, _ in seen.found] == [name]
     assert set(seen.found[0][1]) == {"title"}
@@ -42,18 +41,15 @@ def test_text_is_never_markup(name: str) -> None:
 
 
 def test_markup_is_kept_and_joined() -> None:
-    """What was built is not escaped again; other parts are."""
     assert joined((el("b", "x"), "<i>")) == "<b>x</b>&lt;i&gt;"
     assert isinstance(joined(()), Markup)
 
 
 def test_attributes_of_nothing_are_left_out() -> None:
-    """None and False leave an attribute out, True has no value, underscores are hyphens."""
     assert el("a", class_=None, hidden=False, open=True, data_x=1) == '<a open data-x="1"></a>'
 
 
 def test_links_lead_from_where_a_page_lies() -> None:
-    """A page in a folder reaches the site's own files, and its policy allows nothing else."""
     seen = Elements(page("t", link("x.html", "x"), name="series/a.html", scripts=("site.js",)))
     hrefs = [attributes["href"] for tag, attributes in seen.found if tag == "a"]
     assert "../index.html" in hrefs and "x.html" in hrefs
@@ -63,13 +59,11 @@ def test_links_lead_from_where_a_page_lies() -> None:
 
 
 def test_current_page_is_said() -> None:
-    """The menu says where one is."""
     seen = Elements(page("t", name="runs.html"))
     assert [attributes["href"] for _, attributes in seen.found if "aria-current" in attributes] == ["runs.html"]
 
 
 def test_table_names_its_rows_and_is_reached_by_keyboard() -> None:
-    """The first cell of a row is its name, the box can be focused, and a table without rows is nothing."""
     seen = Elements(table("what", ("a", "b"), [["<x>", 1]], (1,)))
     assert ("th", {"scope": "row"}) in seen.found and ("td", {"class": "n"}) in seen.found
     assert seen.found[0][1]["tabindex"] == "0" and seen.found[0][1]["aria-label"] == "what"

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from stackproof.record.records import Check, Figure, Record, Verdict
 from stackproof.extras.nights.site import shelf
 from stackproof.extras.nights.site.matrix import CellState, MatrixCell, StackMatrix, matrix
+from stackproof.record.records import Check, Figure, Record, Verdict
 
 from . import making
 from .making import TODAY
@@ -38,7 +38,6 @@ def models(tmp_path: Path, *records: Record, stack: str = "cuda") -> MatrixCell:
     ],
 )  # fmt: skip
 def test_a_cell_is_what_its_checks_are(tmp_path: Path, verdict: Verdict, state: CellState) -> None:
-    """One check of four ends so; the suites beside it passed."""
     found = of(tmp_path, making.suites("cuda", TODAY, verdict))
     assert found.cells["cuda", "models"].state is state
     assert found.cells["cuda", "operators"].state is CellState.PASSED
@@ -51,7 +50,6 @@ def skipped(record: Record) -> Record:
 
 
 def test_a_suite_of_which_nothing_ran_is_unverified(tmp_path: Path) -> None:
-    """Every check was skipped, with reasons: that is not green."""
     checks = [Check("environment", Verdict.PASSED, "the lock", 1.0)]
     run = skipped(making.suites("cuda", TODAY))
     found = of(tmp_path, replace(run, checks=[*checks, *run.checks], verdict=Verdict.PASSED))
@@ -61,7 +59,6 @@ def test_a_suite_of_which_nothing_ran_is_unverified(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("verdict", [Verdict.PASSED, Verdict.KNOWN_ISSUE])
 def test_a_record_of_a_day_to_come_is_never_green(tmp_path: Path, verdict: Verdict) -> None:
-    """The cell names the day, and what it said before it counts for nothing; a failure stays one."""
     tomorrow = TODAY + timedelta(1)
     cell = models(tmp_path, making.suites("cuda", TODAY), making.suites("cuda", tomorrow, verdict))
     assert cell.state is CellState.UNVERIFIED and f"began on {tomorrow}, which is after {TODAY}" in cell.why
@@ -70,26 +67,22 @@ def test_a_record_of_a_day_to_come_is_never_green(tmp_path: Path, verdict: Verdi
 
 @pytest.mark.parametrize(("age", "state"), [(0, CellState.PASSED), (14, CellState.PASSED), (15, CellState.STALE)])
 def test_a_record_proves_for_so_many_days(tmp_path: Path, age: int, state: CellState) -> None:
-    """The day after the last one the cell is stale, and says what it was."""
     cell = models(tmp_path, making.suites("cuda", TODAY - timedelta(age)))
     assert cell.state is state
     assert cell.run is not None, "a stale cell still leads to its record"
 
 
 def test_an_old_failure_is_stale_and_says_so(tmp_path: Path) -> None:
-    """Nothing is known today; what was known is in the sentence."""
     cell = models(tmp_path, making.suites("cuda", TODAY - timedelta(40), Verdict.FAILED))
     assert cell.state is CellState.STALE and "then failed" in cell.why and "40 days" in cell.why
 
 
 def test_the_newest_record_of_a_host_counts(tmp_path: Path) -> None:
-    """What failed yesterday and passes today is mended."""
     cell = models(tmp_path, making.suites("cuda", TODAY - timedelta(1), Verdict.FAILED), making.suites("cuda", TODAY))
     assert cell.state is CellState.PASSED
 
 
 def test_the_worst_host_counts(tmp_path: Path) -> None:
-    """A failure on one host is not hidden by another one's pass of the same day."""
     records = [
         making.suites("cuda", TODAY - timedelta(1), Verdict.FAILED, "one"),
         making.suites("cuda", TODAY, host="two"),
@@ -99,7 +92,6 @@ def test_the_worst_host_counts(tmp_path: Path) -> None:
 
 
 def test_a_host_that_is_gone_does_not_age_the_others(tmp_path: Path) -> None:
-    """A record of this week beside one of last year: this week's counts."""
     records = [making.suites("cuda", TODAY - timedelta(300), host="gone"), making.suites("cuda", TODAY)]
     assert models(tmp_path, *records).state is CellState.PASSED
 
@@ -110,7 +102,6 @@ def rehearsal(age: int = 0, verdict: Verdict = Verdict.PASSED) -> Record:
 
 
 def test_a_rehearsal_is_its_own_word(tmp_path: Path) -> None:
-    """It is no pass, and the stack has never run on its card."""
     found = of(tmp_path, rehearsal())
     assert found.cells["cuda", "models"].state is CellState.REHEARSED
     assert "cuda" in found.never_on_card
@@ -126,13 +117,11 @@ def test_a_rehearsal_is_its_own_word(tmp_path: Path) -> None:
     ],
 )
 def test_the_card_counts_before_rehearsals(tmp_path: Path, records: Sequence[Record], state: CellState) -> None:
-    """A fresh rehearsal makes an old pass on the card no younger; one that fails is red all the same."""
     assert models(tmp_path, *records).state is state
 
 
 @pytest.mark.parametrize("change", [{"only": "models/*"}, {}])
 def test_a_part_of_a_run_proves_nothing(tmp_path: Path, change: dict[str, Figure]) -> None:
-    """Single checks that were asked for, and a run that was interrupted, make no cell."""
     run = making.suites("cuda", TODAY, Verdict.PASSED, "box", **change)
     if not change:
         checks = [*run.checks, Check("run", Verdict.INTERRUPTED, "Ctrl-C", 0.0)]
@@ -141,7 +130,6 @@ def test_a_part_of_a_run_proves_nothing(tmp_path: Path, change: dict[str, Figure
 
 
 def test_a_guard_that_fails_is_its_suites_failure(tmp_path: Path) -> None:
-    """Checks that vanished from a suite's file make it red, though each that is left has passed."""
     run = making.suites("cuda", TODAY)
     guard = Check("guard: models/part", Verdict.FAILED, "3 checks were collected, 4 are expected", 0.0)
     found = of(tmp_path, replace(run, checks=[*run.checks, guard], verdict=Verdict.FAILED))
@@ -150,6 +138,5 @@ def test_a_guard_that_fails_is_its_suites_failure(tmp_path: Path) -> None:
 
 
 def test_a_stack_or_suite_that_only_records_know_has_a_place(tmp_path: Path) -> None:
-    """A project's own stack is no less there."""
     found = of(tmp_path, making.suites("ours", TODAY))
     assert found.stacks[-1] == "ours" and found.cells["ours", "models"].state is CellState.PASSED

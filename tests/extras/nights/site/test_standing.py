@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from stackproof.record.records import Record, Verdict
 from stackproof.extras.nights.site import shelf
 from stackproof.extras.nights.site.matrix import matrix
 from stackproof.extras.nights.site.standing import StackStanding, StackWord, standings
+from stackproof.record.records import Record, Verdict
 from tests.extras.nights.drift import nightly
 
 from . import making
@@ -52,19 +52,16 @@ def part(record: Record, *suites: str) -> Record:
 def test_a_stack_is_as_good_as_all_suites_of_a_night(
     tmp_path: Path, records: list[Record], word: StackWord, badge: str
 ) -> None:
-    """The badge says of how many suites, and since when; one suite that passed is a part."""
     found = of(tmp_path, *records)
     assert (found.word, found.badge) == (word, badge)
 
 
 def test_the_day_is_that_of_the_oldest_proof(tmp_path: Path) -> None:
-    """Suites that were proved on two days: the badge promises no more than the older one."""
     before = making.suites("cuda", TODAY - timedelta(5))
     assert of(tmp_path, before, part(making.suites("cuda", TODAY), "smoke")).day == str(TODAY - timedelta(5))
 
 
 def test_suites_that_no_night_runs_are_not_asked_for(tmp_path: Path) -> None:
-    """What ranks alone run may be missing; if it failed, the stack has failed."""
     run = part(making.suites("cuda", TODAY), "smoke", "operators")
     assert of(tmp_path / "a", run, nightly=("smoke", "operators")).word is StackWord.PASSED
     bad = part(making.suites("cuda", TODAY, Verdict.FAILED), "models")
@@ -72,7 +69,6 @@ def test_suites_that_no_night_runs_are_not_asked_for(tmp_path: Path) -> None:
 
 
 def test_a_stack_that_was_only_measured_has_run(tmp_path: Path) -> None:
-    """Nights without suites prove nothing of them, and are no silence either."""
     nights = nightly.told(nightly.Story(2))
     found = of(tmp_path, *nights, stack=nights[0].stack)
     assert found.word is StackWord.UNVERIFIED and found.run is not None and "measured" in found.scope

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from stackproof.base.text import matches
+from stackproof.extras.nights.night.plan import AdmissionRules
 from stackproof.gate.conditions import Conditions
 from stackproof.gate.plan import of
-from stackproof.extras.nights.night.plan import AdmissionRules
 
 
 def disturbances(seen: Conditions, rules: AdmissionRules, kind: str) -> list[str]:

@@ -10,15 +10,15 @@ from stackproof.base.errors import EnvironmentMismatchError, Refusal, StackUnava
 from stackproof.base.text import counted
 from stackproof.bench.subjects import profile
 from stackproof.extras.nights.drift.nights import ANCHOR, DISTURBED, FORMER, VERB, Measured, nights
+from stackproof.extras.nights.night.admission import disturbances
+from stackproof.extras.nights.night.anchors import FrozenSide
+from stackproof.extras.nights.night.measure import MeasuredNight, Measuring, measure
 from stackproof.gate import plan as gate_plan
 from stackproof.gate import variants
 from stackproof.gate.interleave import LaunchTerms
 from stackproof.gate.live import SideEndedError, SideSpec
 from stackproof.gate.plan import of
 from stackproof.gate.variants import Variant
-from stackproof.extras.nights.night.admission import disturbances
-from stackproof.extras.nights.night.anchors import FrozenSide
-from stackproof.extras.nights.night.measure import MeasuredNight, Measuring, measure
 from stackproof.record import dated, store
 from stackproof.record.records import NOT_EXECUTED, Check, Verdict
 from stackproof.runner.verbs import StageOutcome

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from stackproof.base.errors import Refusal
 from stackproof.base.text import counted
-from stackproof.gate.plan import of
 from stackproof.extras.nights.night.ledger import last
+from stackproof.gate.plan import of
 from stackproof.record import records
 from stackproof.record.records import Verdict
 from stackproof.runner import suites

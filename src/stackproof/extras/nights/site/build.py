@@ -17,10 +17,10 @@ from stackproof.base import files
 from stackproof.base.errors import Refusal
 from stackproof.base.files import write_atomically
 from stackproof.base.places import DATA, PACKAGE
-from stackproof.record import signing
 from stackproof.extras.nights.site import beside, cards, drilled, fleets, front, runs, series, shelf, told
 from stackproof.extras.nights.site.matrix import DAYS
 from stackproof.extras.nights.site.model import SiteModel, model
+from stackproof.record import signing
 
 MANIFEST = "site.manifest.json"
 """What the folder was made from, and the digest of each of its files."""

@@ -53,8 +53,8 @@ def _run(options: argparse.Namespace) -> int:
         raise Refusal(
             f"`site` looks for steps with numpy, which is not installed here; {advice.missing('numpy', 'site')}"
         )
-    from stackproof.runner import suites
     from stackproof.extras.nights.site import build
+    from stackproof.runner import suites
 
     for folder in options.results or ():
         if not folder.is_dir():

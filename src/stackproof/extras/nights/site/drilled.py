@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 from stackproof.base import advice
 from stackproof.drill import table as faults
-from stackproof.record.records import Check, Kind, Verdict
 from stackproof.extras.nights.site.html import Markup, el, joined, link, page, table
 from stackproof.extras.nights.site.model import SiteModel
 from stackproof.extras.nights.site.shelf import ShelvedRun
+from stackproof.record.records import Check, Kind, Verdict
 
 _VERB = "drill"
 _RULE = "The check that is named has to go red for the reason that is named, and everything else has to stay green."

@@ -8,9 +8,9 @@ from datetime import date
 from enum import Enum
 
 from stackproof.base.text import first_line
+from stackproof.extras.nights.site.shelf import ShelvedRun
 from stackproof.record import dated
 from stackproof.record.records import NOT_EXECUTED, SUITE_VERBS, Check, Kind, Verdict
-from stackproof.extras.nights.site.shelf import ShelvedRun
 
 DAYS = 14
 """For how many days a record proves anything."""

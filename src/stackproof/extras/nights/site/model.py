@@ -11,13 +11,13 @@ from stackproof.base.text import counted
 from stackproof.extras.nights.drift.findings import Drift, examine
 from stackproof.extras.nights.drift.nights import by_place, nights
 from stackproof.extras.nights.drift.verdicts import Confirmed, Refuted, said
-from stackproof.history.timeline import Change, entries, histories
-from stackproof.record import dated
-from stackproof.record.store import MEASURING, Loaded
 from stackproof.extras.nights.site import curves, shelf
 from stackproof.extras.nights.site.curves import SeriesView
 from stackproof.extras.nights.site.matrix import CellState, StackMatrix, matrix
 from stackproof.extras.nights.site.shelf import Shelf, ShelvedRun
+from stackproof.history.timeline import Change, entries, histories
+from stackproof.record import dated
+from stackproof.record.store import MEASURING, Loaded
 
 _NEWEST = 5
 """Runs of one verb at one place that have a page for being new; older ones have one if something points at them."""

@@ -9,15 +9,15 @@ from collections.abc import Iterator, Sequence
 from stackproof.base import advice
 from stackproof.base.statistics import Interval, median_interval
 from stackproof.base.units import shown
-from stackproof.gate import plan as gate_plan
-from stackproof.record import console, repeat
-from stackproof.record.records import SUITE_VERBS, Check, Kind, Measurement, Record, Verdict
-from stackproof.record.store import group_of
 from stackproof.extras.nights.site import html
 from stackproof.extras.nights.site.drawing import value
 from stackproof.extras.nights.site.html import Markup, el, joined, link, page, table
 from stackproof.extras.nights.site.model import SiteModel
 from stackproof.extras.nights.site.shelf import ShelvedRun
+from stackproof.gate import plan as gate_plan
+from stackproof.record import console, repeat
+from stackproof.record.records import SUITE_VERBS, Check, Kind, Measurement, Record, Verdict
+from stackproof.record.store import group_of
 
 _MOST = 250
 """Rows of a table on the page; the JSON beside it has all."""

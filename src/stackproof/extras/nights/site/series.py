@@ -11,12 +11,12 @@ from stackproof.base.statistics import Interval
 from stackproof.base.text import counted
 from stackproof.base.units import shown
 from stackproof.extras.nights.drift import report
-from stackproof.record import reference
-from stackproof.record.records import Verdict
 from stackproof.extras.nights.site.curves import SeriesView, ToldStep
 from stackproof.extras.nights.site.drawing import legend, plot, resolution, stamp, start_of, value
 from stackproof.extras.nights.site.html import Markup, command, el, joined, link, page, table
 from stackproof.extras.nights.site.model import SiteModel
+from stackproof.record import reference
+from stackproof.record.records import Verdict
 
 _ROWS = 10
 """Points that have a row of their own at the end of a table; older ones share a row a month, but for those that say something."""
