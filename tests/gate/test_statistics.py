@@ -9,7 +9,8 @@ import pytest
 from scipy import stats
 
 from stackproof.base.equivalence import student_quantile, student_tail
-from stackproof.gate.statistics import CellOutcome, Design, Ruling, estimate, hopeless, paired, rule, unpaired
+from stackproof.gate.statistics import Design, Ruling, estimate, hopeless, paired, rule, unpaired
+from stackproof.record.records import CellWord
 
 DESIGN = Design()
 EFFECT = 0.05
@@ -25,21 +26,21 @@ def _ruled(cells: dict[str, list[float]], effect: float = EFFECT) -> dict[str, R
     return rule(found, dict.fromkeys(cells, effect), DESIGN)
 
 
-def _outcome(slowdown: float, noise: float = 0.01, count: int = 14, seed: int = 1) -> CellOutcome:
+def _outcome(slowdown: float, noise: float = 0.01, count: int = 14, seed: int = 1) -> CellWord:
     return _ruled({"a": _launches(slowdown, count, noise, seed)})["a"].outcome
 
 
 @pytest.mark.parametrize(
     ("slowdown", "outcome"),
-    [(0.0, CellOutcome.SAME), (0.01, CellOutcome.SAME), (0.08, CellOutcome.SLOWER), (-0.08, CellOutcome.FASTER)],
+    [(0.0, CellWord.SAME), (0.01, CellWord.SAME), (0.08, CellWord.SLOWER), (-0.08, CellWord.FASTER)],
 )
-def test_the_four_words_mean_what_they_say(slowdown: float, outcome: CellOutcome) -> None:
+def test_the_four_words_mean_what_they_say(slowdown: float, outcome: CellWord) -> None:
     assert _outcome(slowdown) is outcome
 
 
 def test_noise_above_the_minimum_effect_is_blind_and_says_so() -> None:
     ruling = _ruled({"a": _launches(0.0, 14, 0.2, 3)})["a"]
-    assert ruling.outcome is CellOutcome.INCONCLUSIVE
+    assert ruling.outcome is CellWord.INCONCLUSIVE
     assert ruling.blind
     assert "hides less than" in ruling.reason
 
@@ -55,17 +56,17 @@ def test_one_odd_launch_gives_nothing_up() -> None:
 
 
 def test_a_change_at_the_threshold_is_not_the_same() -> None:
-    same = sum(_outcome(EFFECT, 0.01, seed=seed) is CellOutcome.SAME for seed in range(200))
+    same = sum(_outcome(EFFECT, 0.01, seed=seed) is CellWord.SAME for seed in range(200))
     assert same <= 4, f"{same} of 200"  # one look errs on this side once in 600; five or more of 200 has p < 1e-4
 
 
 def test_a_significant_change_below_the_minimum_effect_does_not_fail() -> None:
-    assert _outcome(0.02, 0.001) is CellOutcome.SAME
+    assert _outcome(0.02, 0.001) is CellWord.SAME
 
 
 def test_one_launch_that_is_slow_for_good_does_not_decide() -> None:
     ratios = [*_launches(0.0, 13, 0.005, 5), 0.16]
-    assert _ruled({"a": ratios})["a"].outcome is CellOutcome.SAME
+    assert _ruled({"a": ratios})["a"].outcome is CellWord.SAME
 
 
 def test_equal_sides_fail_at_most_one_suite_in_a_hundred() -> None:
@@ -74,7 +75,7 @@ def test_equal_sides_fail_at_most_one_suite_in_a_hundred() -> None:
         cells = {str(cell): [dice.gauss(0, 0.03) for _ in range(14)] for cell in range(8)}
         for look in DESIGN.looks:
             ruled = _ruled({name: ratios[:look] for name, ratios in cells.items()}, 0.005)
-            if any(one.outcome is CellOutcome.SLOWER for one in ruled.values()):
+            if any(one.outcome is CellWord.SLOWER for one in ruled.values()):
                 failed += 1
                 break
     assert failed <= 8, (

@@ -12,9 +12,9 @@ from stackproof.base.errors import Refusal
 from stackproof.gate import plan, stored
 from stackproof.gate.cells import Results
 from stackproof.gate.interleave import Launch, Observed
-from stackproof.gate.statistics import CellOutcome, Design
+from stackproof.gate.statistics import Design
 from stackproof.record import records
-from stackproof.record.records import Check, Measurement, Record, Verdict
+from stackproof.record.records import CellWord, Check, Measurement, Record, Verdict
 
 from .standins import FACTS, SUBJECTS, Sides, judged, red, specs
 
@@ -94,7 +94,7 @@ H200 = next((ROOT / "results" / "published" / "cuda" / "vm").glob("*-bench-*.rec
 STEP = ("training-yolov8x", "s/sample", {"sample": 16.0})
 
 
-def _beside_a_real_card(longer: float) -> CellOutcome:
+def _beside_a_real_card(longer: float) -> CellWord:
     """Return what is said of a head that takes longer by this share than a published H200 did, over six launches of 0.3 % noise."""
     name, unit, worth = STEP
     base = stored.load(H200, "full")
@@ -111,9 +111,9 @@ def _beside_a_real_card(longer: float) -> CellOutcome:
 
 
 def test_a_published_record_of_a_real_card_is_a_base() -> None:
-    assert _beside_a_real_card(0.10) is CellOutcome.SLOWER
-    assert _beside_a_real_card(0.0) is CellOutcome.SAME
-    assert _beside_a_real_card(-0.10) is CellOutcome.FASTER
+    assert _beside_a_real_card(0.10) is CellWord.SLOWER
+    assert _beside_a_real_card(0.0) is CellWord.SAME
+    assert _beside_a_real_card(-0.10) is CellWord.FASTER
 
 
 def test_a_record_of_a_real_card_says_nothing_of_another_preset() -> None:

@@ -14,7 +14,8 @@ from stackproof.extras.bisect.lineage import GOOD, Levels, Lineage
 from stackproof.extras.bisect.splits import Splitting, tests_of
 from stackproof.gate import plan as gate_plan
 from stackproof.gate.cells import TIME, Cell, ComparedCells
-from stackproof.gate.statistics import CellOutcome, Design
+from stackproof.gate.statistics import Design
+from stackproof.record.records import CellWord
 from tools.bisect_calibration.worlds import Machine, Method, Planted, Told
 
 ERROR = 0.05
@@ -29,7 +30,7 @@ def ours(planted: Planted, machine: Machine) -> Told:
         return _failures(planted, machine)
     confirmed: list[dict[int, float]] = []
     cell = _confirm(planted, machine, confirmed)
-    if cell is None or cell.ruling is None or cell.ruling.outcome is not CellOutcome.SLOWER:
+    if cell is None or cell.ruling is None or cell.ruling.outcome is not CellWord.SLOWER:
         return Told(frozenset(), machine.runs, len(confirmed))
     if planted.case.line:
         return _line(planted, machine, confirmed)

@@ -10,7 +10,8 @@ import numpy as np
 
 from stackproof.extras.nights.drift.rules import rules
 from stackproof.extras.nights.drift.scan import scan
-from stackproof.gate.statistics import CellOutcome, Design, estimate, rule
+from stackproof.gate.statistics import Design, estimate, rule
+from stackproof.record.records import CellWord
 from tools.drift_calibration.worlds import Array, World
 
 AGAIN = 5
@@ -58,7 +59,7 @@ def watch(world: World, planted: Array, start: int, dice: np.random.Generator) -
 def _settle(
     row: Array, span: tuple[int, int], size: float, seen: tuple[float, float], told: list[int], asleep: np.ndarray, number: int
 ) -> None:  # fmt: skip
-    """Leave out what the product leaves out (`stackproof.extras.nights.drift.verdicts`): before a confirmed step, or a refuted one's nights."""
+    """Leave out what the product leaves out (`nights.drift.verdicts`): before a confirmed step, or a refuted one's nights."""
     side, (split, night), (low, high) = (1 if size > 0 else -1), span, seen
     nearest, farthest = (low, high) if side > 0 else (-high, -low)
     if nearest > 0:
@@ -78,7 +79,7 @@ def gate(world: World, effect: float, dice: np.random.Generator) -> tuple[float,
     launches = dice.choice(world.launches, design.looks[-1]) + effect
     for look in design.looks:
         known = estimate(list(launches[:look]), design.per_look)
-        if rule({"time": known}, {"time": world.effect}, design)["time"].outcome is not CellOutcome.INCONCLUSIVE:
+        if rule({"time": known}, {"time": world.effect}, design)["time"].outcome is not CellWord.INCONCLUSIVE:
             break
     return known.low, known.high
 

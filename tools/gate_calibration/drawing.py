@@ -14,7 +14,8 @@ from dataclasses import dataclass
 
 from stackproof.gate.cells import TIME, Cell, Results
 from stackproof.gate.plan import GatePlan
-from stackproof.gate.statistics import CellOutcome, Design, paired
+from stackproof.gate.statistics import Design, paired
+from stackproof.record.records import CellWord
 from tools.gate_calibration.calibrate import Trial
 
 SEED = 7
@@ -55,12 +56,12 @@ def draw(launches: Sequence[Launch], worse: float, plan: GatePlan, kind: str, ga
     said = [
         _gate(dice.sample(list(launches), plan.design.looks[-1]), math.log1p(worse), plan, kind) for _ in range(gates)
     ]
-    failed = sum(CellOutcome.SLOWER in one for one in said)
-    unsure = sum(CellOutcome.SLOWER not in one and CellOutcome.INCONCLUSIVE in one for one in said)
+    failed = sum(CellWord.SLOWER in one for one in said)
+    unsure = sum(CellWord.SLOWER not in one and CellWord.INCONCLUSIVE in one for one in said)
     return Drawn(worse, gates, failed / gates, unsure / gates)
 
 
-def _gate(launches: Sequence[Launch], loss: float, plan: GatePlan, kind: str) -> list[CellOutcome]:
+def _gate(launches: Sequence[Launch], loss: float, plan: GatePlan, kind: str) -> list[CellWord]:
     """Return what is said of each subject's time at the last look that it needs."""
     design, results, seen = Design.declared(plan), Results(plan, kind), 0
     cells = {subject: Cell(subject, TIME, plan.effect(subject, kind)) for subject in launches[0]}

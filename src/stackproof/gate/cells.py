@@ -13,7 +13,6 @@ from stackproof.gate.changed import Sameness
 from stackproof.gate.interleave import Launch, Lost, Observed
 from stackproof.gate.plan import GatePlan
 from stackproof.gate.statistics import (
-    CellOutcome,
     Design,
     Estimate,
     Ruling,
@@ -24,7 +23,7 @@ from stackproof.gate.statistics import (
     rule,
     unpaired,
 )
-from stackproof.record.records import Figure
+from stackproof.record.records import CellWord, Figure
 
 TIME = "time"
 BASE, HEAD = "base", "head"
@@ -201,16 +200,16 @@ class Results:
         return [subject for subject in asking if subject not in self.lost]
 
 
-def counter_change(pairs: Sequence[tuple[dict[str, int], dict[str, int]]], counter: str) -> tuple[CellOutcome, str]:
+def counter_change(pairs: Sequence[tuple[dict[str, int], dict[str, int]]], counter: str) -> tuple[CellWord, str]:
     """Compare one exact counter over all launches; one that varies by itself proves nothing and says so."""
     base, head = ({pair[side].get(counter, -1) for pair in pairs} for side in (0, 1))
     if len(base) > 1 or len(head) > 1:
-        return CellOutcome.INCONCLUSIVE, f"it varies by itself: base {sorted(base)}, head {sorted(head)}"
+        return CellWord.INCONCLUSIVE, f"it varies by itself: base {sorted(base)}, head {sorted(head)}"
     before, after = base.pop(), head.pop()
     if before == after:
-        return CellOutcome.SAME, f"{before} on both sides"
+        return CellWord.SAME, f"{before} on both sides"
     share = percent(math.log(after / before)) if before > 0 and after > 0 else "not comparable"
-    return (CellOutcome.SLOWER if after > before else CellOutcome.FASTER), f"{before} -> {after} ({share})"
+    return (CellWord.SLOWER if after > before else CellWord.FASTER), f"{before} -> {after} ({share})"
 
 
 def counters_of(pairs: Sequence[tuple[dict[str, int], dict[str, int]]], known: Iterable[str]) -> list[str]:

@@ -11,7 +11,6 @@ from stackproof.gate.commands import MEMORY, SUBJECT, CommandRun, middle, seen
 from stackproof.gate.conclude import FLAG, check_of, compared, conditions_check
 from stackproof.gate.figures import Compared
 from stackproof.gate.report import UNVERIFIED
-from stackproof.gate.statistics import CellOutcome
 from stackproof.jobs.metrics import Metric
 from stackproof.record.records import CellWord, Check, Figure, Measurement, Record, Verdict, overall
 
@@ -68,11 +67,11 @@ def _counters(found: CommandRun) -> Iterator[Check]:
             continue
         outcome, reason = counter_change(pairs, name)
         verdicts = {
-            CellOutcome.SLOWER: Verdict.FAILED,
-            CellOutcome.INCONCLUSIVE: Verdict.NOT_APPLICABLE,
+            CellWord.SLOWER: Verdict.FAILED,
+            CellWord.INCONCLUSIVE: Verdict.NOT_APPLICABLE,
         }
         verdict = verdicts.get(outcome, Verdict.PASSED)
-        word = CellWord.NOT_JUDGED if outcome is CellOutcome.INCONCLUSIVE else CellWord(outcome.value)
+        word = CellWord.NOT_JUDGED if outcome is CellWord.INCONCLUSIVE else outcome
         yield compared(SUBJECT, name, verdict, f"{outcome.value} {reason}, in the whole run", word)
 
 

@@ -8,17 +8,16 @@ from stackproof.gate.changed import WORD
 from stackproof.gate.conditions import Conditions
 from stackproof.gate.gate import GateRun
 from stackproof.gate.interleave import PROCESS
-from stackproof.gate.statistics import CellOutcome
 from stackproof.record.records import NOT_EXECUTED, CellWord, Check, Figure, Kind, Record, Verdict, overall
 
 FLAG = "--accept-changed"
 """What lets sides that compute different things pass, if they are meant to; the page says so."""
 CONDITIONS = "gate/run::conditions"
 _VERDICTS = {
-    CellOutcome.FASTER: Verdict.PASSED,
-    CellOutcome.SAME: Verdict.PASSED,
-    CellOutcome.SLOWER: Verdict.FAILED,
-    CellOutcome.INCONCLUSIVE: Verdict.INCONCLUSIVE,
+    CellWord.FASTER: Verdict.PASSED,
+    CellWord.SAME: Verdict.PASSED,
+    CellWord.SLOWER: Verdict.FAILED,
+    CellWord.INCONCLUSIVE: Verdict.INCONCLUSIVE,
 }
 
 
@@ -104,15 +103,15 @@ def _judged(cell: Cell) -> tuple[Verdict, CellWord, str]:
     if ruling.blind:
         reason = f"does not gate: {ruling.reason}, and the minimum effect is {cell.effect:.0%}"
         return Verdict.SKIPPED, CellWord.BLIND, reason
-    outcome = CellWord(ruling.outcome.value)
+    outcome = ruling.outcome
     return _VERDICTS[ruling.outcome], outcome, f"{outcome.value} {ruling.reason}"
 
 
 def _counted(subject: str, counter: str, pairs: list[tuple[dict[str, int], dict[str, int]]], same_torch: bool) -> Check:
     """More of what is counted is worse; between two versions of torch it only is a fact."""
     outcome, reason = counter_change(pairs, counter)
-    verdict, word = _VERDICTS[outcome], CellWord(outcome.value)
-    if outcome is CellOutcome.INCONCLUSIVE or (outcome is CellOutcome.SLOWER and not same_torch):
+    verdict, word = _VERDICTS[outcome], outcome
+    if outcome is CellWord.INCONCLUSIVE or (outcome is CellWord.SLOWER and not same_torch):
         verdict, word = Verdict.NOT_APPLICABLE, CellWord.NOT_JUDGED
         reason += "" if same_torch else "; the sides have different torch, so this does not gate"
     figures: dict[str, Figure] = {"base": pairs[0][0][counter], "head": pairs[0][1][counter]}

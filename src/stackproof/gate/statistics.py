@@ -9,26 +9,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from statistics import median
 
 from scipy import stats
 
 from stackproof.base.statistics import percent
 from stackproof.gate.plan import GatePlan
+from stackproof.record.records import CellWord
 
 _TRIM = 0.15
 _POWER = 0.8
 _FEWEST = 3
-
-
-class CellOutcome(str, Enum):
-    """What is said of one cell: the head beside the base."""
-
-    FASTER = "FASTER"
-    SAME = "SAME"
-    SLOWER = "SLOWER"
-    INCONCLUSIVE = "INCONCLUSIVE"
 
 
 @dataclass(frozen=True)
@@ -86,7 +77,7 @@ class Estimate:
 class Ruling:
     """The verdict on one cell; `reason` says in words what decided it."""
 
-    outcome: CellOutcome
+    outcome: CellWord
     estimate: Estimate
     effect: float
     """The minimum effect, as a logarithm: less is not worth a word, and SAME means surely less than this."""
@@ -95,12 +86,12 @@ class Ruling:
     @property
     def decided(self) -> bool:
         """Whether more launches would change nothing."""
-        return self.outcome is not CellOutcome.INCONCLUSIVE
+        return self.outcome is not CellWord.INCONCLUSIVE
 
     @property
     def blind(self) -> bool:
         """Whether the noise hides the minimum effect itself: such a cell is reported and does not gate."""
-        return self.outcome is CellOutcome.INCONCLUSIVE and self.estimate.visible > self.effect
+        return self.outcome is CellWord.INCONCLUSIVE and self.estimate.visible > self.effect
 
 
 def paired(base: Sequence[float], head: Sequence[float]) -> float:
@@ -214,12 +205,12 @@ def _ruling(found: Estimate, effect: float, worse: bool, better: bool) -> Ruling
     shown = found.shown
     least = percent(effect).lstrip("+")
     if worse and found.low > 0 and found.centre >= effect:
-        return Ruling(CellOutcome.SLOWER, found, effect, f"{shown}: surely worse, and by at least {least}")
+        return Ruling(CellWord.SLOWER, found, effect, f"{shown}: surely worse, and by at least {least}")
     if better and found.high < 0 and found.centre <= -effect:
-        return Ruling(CellOutcome.FASTER, found, effect, f"{shown}: surely better, and by at least {least}")
+        return Ruling(CellWord.FASTER, found, effect, f"{shown}: surely better, and by at least {least}")
     if -effect < found.low and found.high < effect:
-        return Ruling(CellOutcome.SAME, found, effect, f"{shown}: surely within {least}")
-    return Ruling(CellOutcome.INCONCLUSIVE, found, effect, f"{shown}: {_why_not(found, effect)}")
+        return Ruling(CellWord.SAME, found, effect, f"{shown}: surely within {least}")
+    return Ruling(CellWord.INCONCLUSIVE, found, effect, f"{shown}: {_why_not(found, effect)}")
 
 
 def _why_not(found: Estimate, effect: float) -> str:

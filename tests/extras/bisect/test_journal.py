@@ -96,7 +96,7 @@ GOOD_ROWS = [
     ("ending 2", {"seen": 1.0}),
     ("commits 0a1b 4", {"levels": {"-1": -4.0, "3": -3.9}}),
     ("commits 0a1b 4", {"none": {"3": "does not import"}}),
-    ("releases 0a1b 4", {"seen": 0.0}),
+    ("commits 0a1b 4", {"seen": 0.0}),
     ("handshake", {"told": {"base": {"facts": {}, "subjects": []}}}),
     ("handshake", {"ended": "no torch"}),
     ("deadline", {"scale": 0.5}),

@@ -81,17 +81,14 @@ def test_failures_in_either_half_of_the_proof_are_told() -> None:
 
 
 def test_commits_that_cannot_be_told_apart_are_not_proved() -> None:
-    guilty = FirstBad("commit", ("a" * 40, "b" * 40), 0.991, 7, 20, {"a" * 40: "does not build"})
+    guilty = FirstBad(("a" * 40, "b" * 40), 0.991, 7, 20, {"a" * 40: "does not build"})
     one = culprit(guilty=guilty)
-    assert not one.proved and culprit(guilty=FirstBad("commit", ("a" * 40,), 0.99, 7, 20, {})).proved
+    assert not one.proved and culprit(guilty=FirstBad(("a" * 40,), 0.99, 7, 20, {})).proved
     assert f"one of {'a' * 40}, {'b' * 40}, 99.1% sure among 20 after 7 launches; 1 could not be run" in one.sentence()
 
 
-def test_what_is_named_is_the_commit_or_the_release_inside_the_change() -> None:
-    release = FirstBad("release", ("2.1.3",), 0.99, 4, 6, {})
-    assert culprit(guilty=release).name == "numpy 2.1 -> 2.2, since 2.1.3"
-    assert culprit(guilty=replace(release, names=("2.1.3", "2.1.4"))).name == "numpy 2.1 -> 2.2"
-    commit = replace(culprit(guilty=FirstBad("commit", ("a" * 40,), 0.99, 4, 6, {})), subjects={"a" * 40: "Step 7"})
+def test_what_is_named_is_the_commit_inside_the_change() -> None:
+    commit = replace(culprit(guilty=FirstBad(("a" * 40,), 0.99, 4, 6, {})), subjects={"a" * 40: "Step 7"})
     assert commit.name == "commit aaaaaaaaaa (Step 7) of numpy 2.1 -> 2.2"
 
 

@@ -63,4 +63,4 @@ def test_a_variable_is_taken_back_in_one_line(
     ],
 )
 def test_a_commit_is_taken_back_as_git_takes_it(names: tuple[str, ...], merge: bool, said: str) -> None:
-    assert remedies.revert(FirstBad("commit", names, 1.0, 1, 2, {}), merge).startswith(said)
+    assert remedies.revert(FirstBad(names, 1.0, 1, 2, {}), merge).startswith(said)

@@ -14,7 +14,6 @@ from stackproof.extras.bisect.needs import MovingUnit
 from stackproof.extras.bisect.search import Bisection
 from stackproof.extras.bisect.workshop import Workshop
 from stackproof.gate.live import SideSpec
-from stackproof.stack.lockfile import Pin
 
 LINE = [f"{number:040x}" for number in range(1, 11)]
 
@@ -25,14 +24,13 @@ class Workbench:
     def __init__(self, broken: tuple[str, ...] = ()) -> None:
         self.broken = broken
 
-    def candidate(self, name: str, moved: list[Atom], commit: str = "", pin: Pin | None = None) -> SideSpec | NoAnswer:
+    def candidate(self, name: str, moved: list[Atom], commit: str = "") -> SideSpec | NoAnswer:
         """Return a side whose environment says what was moved."""
         if commit in self.broken:
             return NoAnswer("cannot be built")
         told = {
             "MOVED": ",".join(sorted(atom.name for atom in moved)),
             "COMMIT": commit,
-            "PIN": pin.version if pin else "",
         }
         return SideSpec(name, Path(), Path(), told, "cpu", False, "fast", "")
 
@@ -57,8 +55,6 @@ class Truth:
         if isinstance(side, NoAnswer):
             return side
         moved = set(side.environment["MOVED"].split(","))
-        if version := side.environment["PIN"]:
-            return float(version >= self.first)
         if commit := side.environment["COMMIT"]:
             return float(commit >= self.first and self.culprits - {"commits"} <= moved)
         return float(self.culprits <= moved)
@@ -102,14 +98,6 @@ def test_commits_are_searched_with_what_they_must_meet_in_place() -> None:
     (blame,) = found.blame()
     assert set(blame.units) == {"commits", "V"}
     assert found.commits(blame, LINE).names == (LINE[7],)
-
-
-@pytest.mark.parametrize(("first", "named"), [("1.5", "1.5"), ("1.1", "1.1"), ("2", "2")])
-def test_inside_a_package_the_first_bad_release_is_named(first: str, named: str) -> None:
-    found, _ = bisection(Truth({"p2"}, first))
-    pins = [Pin("p2", f"1.{number}", "", ("sha256:" + "a" * 64,), "", "") for number in range(1, 9)]
-    bad = found.releases(found.blame()[0], pins)
-    assert (bad.what, bad.names, bad.among) == ("release", (named,), 9) and bad.launches <= 5
 
 
 def test_equal_searches_ask_under_equal_keys() -> None:

@@ -20,8 +20,8 @@ from stackproof.gate.gate import Comparison, match_subjects, require_alike
 from stackproof.gate.interleave import PROCESS, Launch, LaunchTerms, Lost, Observed, handshake, launch
 from stackproof.gate.live import SideEndedError, SideSpec
 from stackproof.gate.plan import GatePlan
-from stackproof.gate.statistics import CellOutcome, Design, percent
-from stackproof.record.records import Verdict
+from stackproof.gate.statistics import Design, percent
+from stackproof.record.records import CellWord, Verdict
 from stackproof.record.store import slug
 from stackproof.stack.environments import Say
 
@@ -304,7 +304,7 @@ def _why_not(results: Results, what: str) -> NotReproducedError | CannotSayError
     ]
     count = counted(len(results.launches), "run")
     told = "; ".join(f"{cell.subject} {cell.what} {ruling.outcome.value} {ruling.reason}" for cell, ruling in asked[:3])
-    if faster := [(cell, ruling) for cell, ruling in asked if ruling.outcome is CellOutcome.FASTER]:
+    if faster := [(cell, ruling) for cell, ruling in asked if ruling.outcome is CellWord.FASTER]:
         cell, ruling = faster[0]
         return NotReproducedError(
             f"the bad side is better: {cell.subject} {cell.what} {percent(ruling.estimate.centre)} in {count}; "
@@ -323,6 +323,6 @@ def _why_not(results: Results, what: str) -> NotReproducedError | CannotSayError
 def _open(results: Results, subject: str, aspect: str) -> bool:
     """Whether something that was asked for has no word yet, or noise hides it; what is exact takes the launches that count."""
     asked = [cell for cell in results.cells.values() if cell.what == aspect and subject in ("", cell.subject)]
-    if any(cell.ruling is None or cell.ruling.outcome is CellOutcome.INCONCLUSIVE for cell in asked):
+    if any(cell.ruling is None or cell.ruling.outcome is CellWord.INCONCLUSIVE for cell in asked):
         return True
     return len(results.launches) < results.plan.count.launches

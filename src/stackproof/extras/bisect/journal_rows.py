@@ -93,11 +93,8 @@ class RowShape:
         )
 
 
-_ENDS, _RUNS, _LINES = (
-    r"(good|bad) \d+( again \d+)?",
-    r"(set \w+|ending|(commit|release)s \w+) \d+",
-    r"commits \w+ \d+|releases \w+ \d+",
-)
+_ENDS, _LINES = r"(good|bad) \d+( again \d+)?", r"commits \w+ \d+"
+_RUNS = rf"(set \w+|ending) \d+|{_LINES}"
 SHAPES = (
     RowShape(f"{_ENDS}|{_RUNS}", {"word": _word, "reason": _text}, {}),
     RowShape(_RUNS, {"seen": _number}, {"level": _number}),

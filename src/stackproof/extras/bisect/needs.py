@@ -5,7 +5,6 @@ A wheel that names an exact version of another, as torch does of triton and nvid
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
@@ -18,7 +17,6 @@ from stackproof.extras.bisect.atoms import Atom, AtomKind
 
 Asked = Mapping[str, Sequence[Requirement]]
 """What each installed package asks for, by canonical name."""
-_CHECK_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -113,13 +111,3 @@ def _closures(atoms: Sequence[Atom], needs: Mapping[str, set[str]]) -> dict[str,
             left += fresh
         found[atom.name] = frozenset(seen)
     return found
-
-
-def complaints(uv: Path, python: Path) -> frozenset[str]:
-    """Return what uv says of packages in an environment that do not go together; it needs no network for that."""
-    command = [str(uv), "pip", "check", "--offline", "--python", str(python)]
-    try:
-        ended = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=_CHECK_S, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return frozenset()
-    return frozenset(line.strip() for line in ended.stderr.splitlines() if line.startswith("The package"))

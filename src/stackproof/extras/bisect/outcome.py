@@ -52,20 +52,18 @@ class Culprit:
     @property
     def proved(self) -> bool:
         """Whether it alone is bad, all without it is good, and a commit is named alone."""
-        several = self.guilty is not None and self.guilty.what == "commit" and len(self.guilty.names) > 1
+        several = self.guilty is not None and len(self.guilty.names) > 1
         return self.blame.proved and not several and not self.open_parts
 
     @property
     def name(self) -> str:
-        """What is named: the change, and inside it the commit or the release."""
+        """What is named: the change, and inside it the commit."""
         if self.guilty is None or len(self.guilty.names) > 1:
             return self.label
         (first,) = self.guilty.names
         if first == LOCAL:
             return f"{LOCAL}, of {self.label}"
-        if self.guilty.what == "commit":
-            return f"commit {first[:10]} ({self.subjects.get(first, '')}) of {self.label}"
-        return f"{self.label}, since {first}"
+        return f"commit {first[:10]} ({self.subjects.get(first, '')}) of {self.label}"
 
     def sentence(self) -> str:
         """Say what was proved, and how large it is."""
@@ -115,7 +113,7 @@ class Culprit:
             return []
         found = self.guilty
         names = ", ".join(f"{one[:10]} ({self.subjects[one]})" if one in self.subjects else one for one in found.names)
-        which = f"the first bad {found.what} is" + ("" if len(found.names) == 1 else " one of")
+        which = "the first bad commit is" + ("" if len(found.names) == 1 else " one of")
         skipped = f"; {len(found.unresolved)} could not be run" if found.unresolved else ""
         return [f"{which} {names}, {found.sure:.1%} sure among {found.among} after {found.launches} launches{skipped}"]
 

@@ -16,7 +16,7 @@ from stackproof.base import files, places
 from stackproof.base.errors import Refusal
 from stackproof.base.text import counted, plain
 from stackproof.bench.subjects import profile as profile_named
-from stackproof.extras.bisect import between, ends, going_on, needs, releases, remedies, report
+from stackproof.extras.bisect import between, ends, going_on, needs, remedies, report
 from stackproof.extras.bisect.atoms import Atom, AtomKind, End, differences, mixed
 from stackproof.extras.bisect.attempts import Attempt, OwnCommand, SuiteCheck, typed
 from stackproof.extras.bisect.checkouts import Checkouts, Repository, repository
@@ -117,21 +117,7 @@ class Searching:
         own = self.bisection.atoms(blame.units)
         if self.line and any(atom.kind is AtomKind.COMMITS for atom in own):
             return self.bisection.commits(blame, self.line)
-        package = (
-            None
-            if self.options.unpinned
-            else releases.searchable(own, (*self.good.end.lock.pins, *self.bad.end.lock.pins))
-        )
-        if package is None or blame.alone is not SetWord.BAD:
-            return None
-        try:
-            pins = releases.between(
-                package, environments.find_uv(self.progress.say), environments.version_of(self.stack)
-            )
-        except Refusal as refusal:  # the package is known all the same
-            self.outcome.notes.append(f"the releases of {package.name} between both versions were not tried: {refusal}")
-            return None
-        return self.bisection.releases(blame, pins) if pins else None
+        return None
 
     def _conclude(
         self, blames: Sequence[Blame], guilty: Mapping[Blame, FirstBad | None], instrument: Duels | Programs
@@ -162,17 +148,16 @@ class Searching:
         tested, weigher = found.of(blame.units), instrument.weigher()
         timed = isinstance(weigher, Slowdown)
         subject = instrument.symptom.subject if isinstance(instrument, Duels) and instrument.symptom else ""
-        commit = guilty if guilty and guilty.what == "commit" else None
         of = self.workshop.checkouts.repository
-        taken_back = [remedies.revert(commit, between.is_merge(commit.names[0], of))] if commit else []
-        others = [atom for atom in own if not (commit and atom.kind is AtomKind.COMMITS)]
+        taken_back = [remedies.revert(guilty, between.is_merge(guilty.names[0], of))] if guilty else []
+        others = [atom for atom in own if not (guilty and atom.kind is AtomKind.COMMITS)]
         taken_back += [remedies.remedy(others, rest, good, bad, self.folder)] if others else []
         moved = found.atoms(found.splitting.closed(blame.units))
         return Culprit(
             " + ".join(unit.label for unit in units), blame, "; ".join(taken_back),
             self._again(moved, subject, instrument, guilty),
             (tested.seen if tested else found.confirmed) if timed else (), weigher.noise if isinstance(weigher, Slowdown) else 0.0,
-            guilty, between.subjects(commit.names, of) if commit else {},
+            guilty, between.subjects(guilty.names, of) if guilty else {},
             found.open_parts(blame) if len(blame.units) > 1 else 0,
             {half: counts for half, names in (("alone", blame.units), ("without", blame.left)) if (counts := found.failed(names))[1]},
         )  # fmt: skip
@@ -182,7 +167,7 @@ class Searching:
         if isinstance(instrument, Duels):
             only = "" if subject == PROCESS else subject
             return remedies.command(self._gate(), moved, self.good.end, self.bad.end, only, self.folder)
-        one = guilty.names[0] if guilty and guilty.what == "commit" and len(guilty.names) == 1 else ""
+        one = guilty.names[0] if guilty and len(guilty.names) == 1 else ""
         commit = "" if one == between.LOCAL else one
         side = self.workshop.candidate(HEAD, moved, commit)
         if isinstance(side, NoAnswer):

@@ -22,7 +22,6 @@ from stackproof.extras.bisect.splits import Blame, Splitting, tests_of
 from stackproof.extras.bisect.workshop import Workshop
 from stackproof.gate.cells import HEAD
 from stackproof.stack.environments import Say
-from stackproof.stack.lockfile import Pin
 
 _ENDLESS = 400
 
@@ -52,9 +51,8 @@ class SetTest:
 
 @dataclass(frozen=True)
 class FirstBad:
-    """The first bad commit or release, or those that cannot be told apart, oldest first; how likely that is, and what could not be run."""
+    """The first bad commit, or those that cannot be told apart, oldest first; how likely that is, and what could not be run."""
 
-    what: str
     names: tuple[str, ...]
     sure: float
     launches: int
@@ -161,24 +159,14 @@ class Bisection:
 
     def commits(self, blame: Blame, line: Sequence[str]) -> FirstBad:
         """Return the first bad commit of a line, with the other changes of a blame in place."""
-        whole = self._whole(blame)
+        whole = self.atoms(self.splitting.closed(blame.units))
         moved = [atom for atom in whole if atom.kind is not AtomKind.COMMITS]
         places = {one: partial(self.workshop.candidate, HEAD, moved, one) for one in line}
         if LOCAL in places:
             places[LOCAL] = partial(self.workshop.candidate, HEAD, whole)
-        return self._first("commit", blame, places)
+        return self._first(blame, places)
 
-    def releases(self, blame: Blame, pins: Sequence[Pin]) -> FirstBad:
-        """Return the first bad release of a package, of those between and the bad end's."""
-        moved = self._whole(blame)
-        line: dict[str, Build] = {pin.version: partial(self.workshop.candidate, HEAD, moved, pin=pin) for pin in pins}
-        last = next(atom.after for atom in self.atoms(blame.units))
-        return self._first("release", blame, {**line, last: partial(self.workshop.candidate, HEAD, moved)})
-
-    def _whole(self, blame: Blame) -> list[Atom]:
-        return self.atoms(self.splitting.closed(blame.units))
-
-    def _first(self, what: str, blame: Blame, places: Mapping[str, Build]) -> FirstBad:
+    def _first(self, blame: Blame, places: Mapping[str, Build]) -> FirstBad:
         """Return the first bad one of a line, of which the last is known to be bad."""
         line = list(places)
         duels = self.instrument if isinstance(self.instrument, Duels) else None
@@ -192,7 +180,7 @@ class Bisection:
         while (asked := lineage.ask(plan.load().search.beside if timed else 1)) and launches < _ENDLESS:
             self._say_line(lineage, line, asked, launches)
             builds = {at: places[line[at]] for at in asked}
-            key = f"{what}s {_digest(blame.units)} {launches}"
+            key = f"commits {_digest(blame.units)} {launches}"
             if timed and duels is not None and isinstance(told, Levels):
                 _take_levels(lineage, told, duels.line_up(key, builds, launches))
             elif isinstance(told, Signs):
@@ -200,7 +188,7 @@ class Bisection:
             launches += 1
         block, sure = lineage.likeliest()
         names = {line[at]: why for at, why in lineage.unresolved.items()}
-        return FirstBad(what, tuple(line[at] for at in block), sure, launches, len(line), names)
+        return FirstBad(tuple(line[at] for at in block), sure, launches, len(line), names)
 
     def _say_line(self, lineage: Lineage, line: Sequence[str], asked: Sequence[int], launches: int) -> None:
         likely, sure = lineage.likeliest()

@@ -15,8 +15,8 @@ from stackproof.extras.bisect.evidence import Exact, NoAnswer, Slowdown, Weigher
 from stackproof.gate import changed
 from stackproof.gate.cells import BASE, HEAD, TIME, Results, counters_of
 from stackproof.gate.interleave import Launch, Lost, Observed
-from stackproof.gate.statistics import CellOutcome, paired, percent
-from stackproof.record.records import Verdict
+from stackproof.gate.statistics import paired, percent
+from stackproof.record.records import CellWord, Verdict
 
 COMPUTED = "computed"
 RUNS = "runs"
@@ -144,7 +144,7 @@ def _counted(results: Results) -> Iterator[Symptom]:
 def _slower(results: Results) -> Iterator[Symptom]:
     for cell in results.cells.values():
         ruling = cell.ruling
-        if ruling is not None and ruling.outcome is CellOutcome.SLOWER and cell.subject not in results.lost:
+        if ruling is not None and ruling.outcome is CellWord.SLOWER and cell.subject not in results.lost:
             one = ruling.estimate
             words = f"{percent(one.centre)} [{percent(one.low)}, {percent(one.high)}]"
             yield Symptom(

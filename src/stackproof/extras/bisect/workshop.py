@@ -14,8 +14,8 @@ from pathlib import Path
 
 from stackproof.base import places
 from stackproof.base.errors import Refusal
-from stackproof.extras.bisect import needs, plan
-from stackproof.extras.bisect.atoms import Atom, End, Mixture, differences, lock_text, mixed
+from stackproof.extras.bisect import plan
+from stackproof.extras.bisect.atoms import Atom, End, Mixture, lock_text, mixed
 from stackproof.extras.bisect.checkouts import Checkouts, any_repository
 from stackproof.extras.bisect.evidence import NoAnswer
 from stackproof.gate import variants
@@ -58,23 +58,16 @@ class Workshop:
         """
         return replace(self._build(mixed(self.good, self.bad, moved)), name=name)
 
-    def candidate(
-        self, name: str, moved: Collection[Atom], commit: str = "", pin: Pin | None = None
-    ) -> SideSpec | NoAnswer:
-        """Return the good side with some of the changes, at a commit or with a release of its own where one is named; or why there is none.
+    def candidate(self, name: str, moved: Collection[Atom], commit: str = "") -> SideSpec | NoAnswer:
+        """Return the good side with some of the changes, at a commit where one is named; or why there is none.
 
         Raises:
             Refusal: the disk is full, or the index cannot be reached, which is no answer about a candidate.
         """
         wanted = mixed(self.good, self.bad, moved)
         wanted = replace(wanted, commit=commit) if commit else wanted
-        wanted = replace(wanted, pins=_with(wanted.pins, pin)) if pin else wanted
-        found = self._attempt(wanted)
-        return found if isinstance(found, NoAnswer) else replace(found, name=name)
-
-    def _attempt(self, wanted: Mixture) -> SideSpec | NoAnswer:
         try:
-            found = self._build(wanted)
+            return replace(self._build(wanted), name=name)
         except Refusal as refusal:
             if _FULL in str(refusal):
                 raise
@@ -83,17 +76,6 @@ class Workshop:
                     f"the index cannot be reached, which says nothing of a change: {refusal}"
                 ) from refusal
             return NoAnswer(f"cannot be built: {refusal}")
-        why = self._disagreement(wanted, found)
-        return NoAnswer(f"does not resolve: {why}") if why else found
-
-    def _disagreement(self, wanted: Mixture, side: SideSpec) -> str:
-        """Return the first thing in which packages of a mixture disagree, and those of neither end do."""
-        if self.unpinned or _same(wanted.pins, self.good.lock.pins) or _same(wanted.pins, self.bad.lock.pins):
-            return ""
-        uv = environments.find_uv(self.say)
-        ends = [mixed(self.good, self.bad, moved) for moved in ((), differences(self.good, self.bad))]
-        usual = frozenset().union(*(needs.complaints(uv, self._build(end).python) for end in ends))
-        return min(needs.complaints(uv, side.python) - usual, default="")
 
     def _build(self, wanted: Mixture) -> SideSpec:
         """Build what differs in files once; variables cost nothing."""
@@ -143,10 +125,6 @@ class Workshop:
         """Take all those folders away."""
         for place in self.folder.glob("caches-*"):
             shutil.rmtree(place, ignore_errors=True)
-
-
-def _with(pins: Collection[Pin], pin: Pin) -> tuple[Pin, ...]:
-    return tuple(sorted([one for one in pins if one.name != pin.name] + [pin], key=lambda one: (one.name, one.marker)))
 
 
 def _digest(pins: Collection[Pin]) -> str:
