@@ -142,7 +142,7 @@ def test_torch_facts_reach_provenance(watched: tuple[Record, Silent]) -> None:
 def test_an_empty_suite_fails(run_suite: RunSuite) -> None:
     record = run_suite({})
     assert record.verdict is Verdict.FAILED
-    assert "0 checks of own were executed" in record.checks[-1].reason
+    assert "checks of own ran: 0 were executed" in record.checks[-1].reason
 
 
 @pytest.mark.slow
@@ -157,7 +157,7 @@ def test_skips_alone_do_not_reach_the_expected_count(run_suite: RunSuite) -> Non
 def test_fewer_checks_than_promised_fail(run_suite: RunSuite) -> None:
     record = run_suite({"test_a.py": PASSING}, expected=2)
     assert record.verdict is Verdict.FAILED
-    assert "1 checks of own were executed" in record.checks[-1].reason
+    assert "checks of own ran: 1 were executed" in record.checks[-1].reason
 
 
 def test_only_runs_what_matches(run_suite: RunSuite) -> None:

@@ -142,15 +142,23 @@ def _supported(operator: Any, device: str) -> set[Any]:
 
 
 def settle(stack: Stack, rows: Mapping[str, FileRow], names: Iterable[str]) -> dict[str, FileRow]:
-    """Return a row for each file that was collected: its checks by count and name, and what is left out by these rows.
+    """Return a row for each file that was collected: of these rows, which a run or another stack's run shows, else as it was.
 
-    A file without one keeps what its manifest leaves out; what came to it counts as executed until a run shows otherwise.
+    Raises:
+        Refusal: the checks of a file are not those of the run, or changed since the manifest was written and no run shows them.
     """
-    told = {**manifest.load_loosely(stack), **rows}
-    return {file: _left_out(row, told.get(file)) for file, row in manifest.rows_of(names, {}).items()}
-
-
-def _left_out(row: FileRow, told: FileRow | None) -> FileRow:
-    if told is None or sum(told.without.values()) > row.checks:
-        return row
-    return FileRow(row.checks, row.ids, told.without, told.because)
+    before = manifest.load_loosely(stack)
+    settled, unseen = {}, []
+    for file, row in manifest.rows_of(names, {}).items():
+        known = rows.get(file) or before.get(file)
+        if known is None or known.ids != row.ids:
+            unseen.append(file)
+        else:
+            settled[file] = known
+    if unseen:
+        chosen = " ".join(f"--suite {suite}" for suite in dict.fromkeys(file.partition("/")[0] for file in unseen))
+        raise Refusal(
+            f"nobody knows what '{stack.name}' executes of {', '.join(unseen)}: the checks changed and no record that was named has them; "
+            f"run `stackproof verify --stack {stack.name} {chosen}` and name its record, or another stack's with --like"
+        )
+    return settled

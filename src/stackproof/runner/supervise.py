@@ -27,6 +27,8 @@ from stackproof.stack.manifest import Manifest
 
 _MOST_PROCESSES = 25
 _LOOK_S = 0.03
+_NAMED = 5
+"""Checks that a guard names at most."""
 
 
 def run(
@@ -218,7 +220,10 @@ def _guard_count(request: Request, suite: str, state: RunState) -> None:
     promised = request.stack.expected.get(suite, 1)
     if executed >= promised:
         return
-    reasons = sorted({check.reason for check in checks if check.verdict in NOT_EXECUTED})
-    why = f"; not executed: {' | '.join(reasons[:5])}" if reasons else ""
-    reason = f"{executed} checks of {suite} were executed, {request.stack.definition} expects at least {promised}{why}"
+    left = [f"{check.id.partition('::')[2]} ({check.reason})" for check in checks if check.verdict in NOT_EXECUTED]
+    why = f"; not executed: {'; '.join(left[:_NAMED])}" if left else ""
+    reason = (
+        f"find out why too few checks of {suite} ran: {executed} were executed, "
+        f"{request.stack.definition} expects at least {promised}{why}"
+    )
     state.conclude(Check(f"guard: {suite}", Verdict.FAILED, reason, 0.0))

@@ -1,7 +1,7 @@
-"""How many checks each file of the suites has, under which names, and how many of them a stack executes: `stacks/NAME/expected.toml`.
+"""How many checks each file of the suites has, under which names, and why a stack may skip some: `stacks/NAME/expected.toml`.
 
 Written by one command (`stackproof expect`) and reviewed as a diff. A file whose checks vanish, or are called otherwise, fails the
-run, and so does one of which fewer are executed than the rows of data explain.
+run, and so does a check that is skipped by a rule that its file's row does not name.
 """
 
 from __future__ import annotations
@@ -13,21 +13,29 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from stackproof.base import advice, places
 from stackproof.base.errors import Refusal, suggestion
+from stackproof.base.text import counted as counted_as
 from stackproof.base.toml import Table, Wrong
 from stackproof.record.records import NOT_EXECUTED, Check, Verdict
 from stackproof.stack import capabilities
 from stackproof.stack.stacks import STACKS, Stack, suites, told
 
+_NAMED = 5
+"""Checks that a complaint names at most."""
+
 LEAST = 0.98
 """The share that must be there where the exact number cannot be known: another torch than the lock's, a card that nobody had."""
 
+NOT_APPLICABLE = "not applicable"
 MEASURED = "measured"
 """Why a check is not executed where it found that out on the device itself, or where no earlier run was kept."""
+
+COUNTED = (NOT_APPLICABLE, MEASURED)
+"""Reasons that no row of data holds: only their number says that no more checks are left out than in the run that was counted."""
 
 _RULE = re.compile(r"data/capabilities\.toml, ([a-z0-9-]+):")
 _MISSING = re.compile(r"\bstack\.toml(?:, missing\.([a-z0-9-]+))?:")
@@ -36,27 +44,29 @@ _TABLE = re.compile(r"data/([a-z]+\.toml)")
 
 @dataclass(frozen=True)
 class FileRow:
-    """What one file of a suite has: so many checks, the digest of their sorted names, and how many are not executed, by reason."""
+    """What one file of a suite has: so many checks, the digest of their sorted names, and what may keep some from being executed.
+
+    How many checks a rule of data leaves out follows from the rule, so that it is named here and not counted a second time.
+    """
 
     checks: int
     ids: str
+    rules: tuple[str, ...] = ()
+    """The rules of data by which checks may be skipped, as `why_not` calls them."""
     without: Mapping[str, int] = field(default_factory=dict)
+    """How many checks are left out by each of `COUNTED`."""
     because: str = ""
-    """Why the number of executed checks is a bound of 98 % here and not exact; empty where it was counted in a run."""
+    """Why 98 % are enough here; empty where the checks were counted in a run."""
 
     def __post_init__(self) -> None:
         if self.checks < 1:
             raise Wrong("checks", f"is {self.checks}; a file without checks has no row")
         if not re.fullmatch(r"[0-9a-f]{16}", self.ids):
             raise Wrong("ids", f"is {self.ids!r}; it must be the first 16 digits of a SHA-256")
+        if strange := sorted(set(self.without) - set(COUNTED)):
+            raise Wrong("without", f"counts '{strange[0]}', which is a rule: name it in `rules` instead")
         if sum(self.without.values()) > self.checks:
             raise Wrong("without", f"leaves out {sum(self.without.values())} checks of {self.checks}")
-
-    @property
-    def executed(self) -> int:
-        """How many are executed; where a bound is all that is known, that bound."""
-        counted = self.checks - sum(self.without.values())
-        return _share(counted) if self.because else counted
 
 
 @dataclass(frozen=True)
@@ -78,6 +88,11 @@ class Manifest:
 class _File:
     written: datetime.date
     files: Mapping[str, FileRow]
+    because: str = ""
+    """Of every row that has no reason of its own."""
+
+    def rows(self) -> dict[str, FileRow]:
+        return {name: replace(row, because=row.because or self.because) for name, row in self.files.items()}
 
 
 @dataclass(frozen=True)
@@ -111,7 +126,7 @@ def read(path: Path, stack: Stack) -> Manifest:
     """Read a manifest: a stack's, or a project's."""
     table = Table.load(path)
     rows = table.row(_File)
-    found = Manifest(path, rows.files, rows.written)
+    found = Manifest(path, rows.rows(), rows.written)
     for name in found.files:
         if (suite := name.partition("/")[0]) not in suites():
             why = f"is of the suite '{suite}', which does not exist{suggestion(suite, suites())}"
@@ -128,27 +143,33 @@ def newest(folder: Path = STACKS) -> datetime.date:
 def load_loosely(stack: Stack) -> dict[str, FileRow]:
     """Return the rows as they stand for one who writes them anew: suites may have gone, and there may be none."""
     path = path_of(stack)
-    return dict(Table.load(path).row(_File).files) if path.exists() else {}
+    return Table.load(path).row(_File).rows() if path.exists() else {}
 
 
 def complaints(found: Manifest, run: Selection, stack: Stack, counted: bool = True) -> Iterator[tuple[str, str]]:
-    """Yield file and sentence for each file that does not have what the manifest says.
+    """Yield file and sentence for each file that does not have what the manifest says: what to do, and which checks it is about.
 
-    `counted`: hold executed checks against it too, not only what was collected.
+    `counted`: look at what was executed too, not only at what was collected.
     """
     names = by_file(run.collected)
-    ended = _ended(run.checks)
-    wanted = [name for name in (*found.files, *names) if name.partition("/")[0] in run.suites]
-    for file in dict.fromkeys(wanted):
-        row, ids, checks = found.files.get(file), names.get(file, []), ended.get(file, [])
+    ended = by_file_of(run.checks)
+    anew = f"if that is meant, {remedy(found.path, stack)}"
+    for file in dict.fromkeys(name for name in (*found.files, *names) if name.partition("/")[0] in run.suites):
+        row, ids = found.files.get(file), names.get(file, [])
         if row is None:
-            said = _unlisted(found, file, ids, run)
-        else:
-            said = _otherwise(found, file, row, ids, run) or (
-                _too_few(found, file, row, checks, run) if counted else ""
+            if run.exact and ids:
+                yield file, f"{found.name} has no row for {file}, whose {len(ids)} checks nobody would miss; {anew}"
+        elif said := _otherwise(found, file, row, ids, run):
+            yield file, f"bring the checks of {file} back, or, {anew}: {said}"
+        elif counted and (left := _unexplained(row, ended.get(file, []), run.exact)):
+            named = "; ".join(f"{check.id.partition('::')[2]} ({check.reason})" for check in left[:_NAMED])
+            more = f"; and {len(left) - _NAMED} more" if len(left) > _NAMED else ""
+            allowed = ", ".join([*row.rules, *(f"{count} {why}" for why, count in row.without.items())]) or "nothing"
+            number = counted_as(len(left), "check")
+            yield (
+                file,
+                f"find out why {number} of {file} did not run, or, {anew}: {named}{more}; {found.name} excuses {allowed}",
             )
-        if said:
-            yield file, f"{said}; if that is meant, {remedy(found.path, stack)}"
 
 
 def by_file(names: Iterable[str]) -> dict[str, list[str]]:
@@ -161,6 +182,14 @@ def by_file(names: Iterable[str]) -> dict[str, list[str]]:
     return found
 
 
+def by_file_of(checks: Iterable[Check]) -> dict[str, list[Check]]:
+    """Return checks by their file."""
+    found: dict[str, list[Check]] = {}
+    for check in checks:
+        found.setdefault(check.id.partition("::")[0], []).append(check)
+    return found
+
+
 def digest(names: Iterable[str]) -> str:
     """Return what changes when a check is renamed: the first 16 digits of the SHA-256 over the sorted names."""
     return hashlib.sha256("\n".join(sorted(set(names))).encode()).hexdigest()[:16]
@@ -169,7 +198,7 @@ def digest(names: Iterable[str]) -> str:
 def why_not(check: Check) -> str:
     """Return in a word why a check was not executed: the rule of data that its reason names."""
     if check.verdict is Verdict.NOT_APPLICABLE:
-        return "not applicable"
+        return NOT_APPLICABLE
     if rule := _RULE.search(check.reason):
         return rule[1]
     if stack := _MISSING.search(check.reason):
@@ -182,24 +211,32 @@ def rows_of(collected: Iterable[str], without: Mapping[str, str], because: str =
     """Return the rows for checks that were collected; `without` has, by name, why one is not executed."""
     found = {}
     for file, names in sorted(by_file(set(collected)).items()):
-        left = Counter(without[name] for name in names if name in without and not _varies(without[name]))
-        found[file] = FileRow(len(names), digest(names), dict(sorted(left.items())), because)
+        left = Counter(without[name] for name in names if name in without)
+        rules = tuple(sorted(why for why in left if why not in COUNTED and not _varies(why)))
+        counts = {why: left[why] for why in COUNTED if why in left}
+        found[file] = FileRow(len(names), digest(names), rules, counts, because)
     return found
 
 
 def write(path: Path, rows: Mapping[str, FileRow], stack: Stack) -> None:
-    """Write a manifest; rows of files that were not looked at have to be among them."""
+    """Write a manifest, a line for each file; rows of files that were not looked at have to be among them."""
+    reasons = {row.because for row in rows.values()}
+    common = next(iter(reasons)) if len(reasons) == 1 else ""
     lines = [
-        f"# How many checks each file has, by the digest of their names, and why some are not executed on '{stack.label}'.",
+        f"# How many checks each file has, by the digest of their names, and why some may not be executed on '{stack.label}'.",
         f"# Written by `python -m stackproof expect --stack {stack.name}` (docs/reading-a-verdict.md); review it as a diff.",
         f"written = {datetime.date.today().isoformat()}",
+        *([f"because = {json.dumps(common)}"] if common else []),
+        "",
+        "[files]",
     ]
     for file, row in sorted(rows.items()):
-        lines += ["", f'[files."{file}"]', f"checks = {row.checks}", f'ids = "{row.ids}"']
-        if row.without:
-            told = ", ".join(f"{json.dumps(why)} = {count}" for why, count in sorted(row.without.items()))
-            lines.append(f"without = {{ {told} }}")
-        lines += [f"because = {json.dumps(row.because)}"] if row.because else []
+        counts = ", ".join(f"{json.dumps(why)} = {count}" for why, count in row.without.items())
+        words = [f"checks = {row.checks}", f'ids = "{row.ids}"']
+        words += [f"rules = {json.dumps(row.rules)}"] if row.rules else []
+        words += [f"without = {{ {counts} }}"] if counts else []
+        words += [f"because = {json.dumps(row.because)}"] if row.because != common else []
+        lines.append(f'"{file}" = {{ {", ".join(words)} }}')
     try:
         path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     except OSError as error:
@@ -218,44 +255,31 @@ def _otherwise(found: Manifest, file: str, row: FileRow, ids: list[str], run: Se
     return ""
 
 
-def _too_few(found: Manifest, file: str, row: FileRow, checks: list[Check], run: Selection) -> str:
-    """Say that fewer checks of a file were executed than its row explains, or nothing."""
-    done = [check for check in checks if check.verdict not in NOT_EXECUTED]
-    excused = [
-        check for check in checks if check.verdict in NOT_EXECUTED and _excused(check, run.exact and not row.because)
-    ]
-    least = row.executed if run.exact else _share(row.executed)
-    if len(done) + len(excused) >= least:
-        return ""
-    reasons = sorted({check.reason for check in checks if check.verdict in NOT_EXECUTED})
-    why = f"; not executed: {' | '.join(reasons[:5])}" if reasons else ""
-    return f"{len(done)} checks of {file} were executed, {found.name} expects at least {least}{why}"
+def _unexplained(row: FileRow, checks: list[Check], exact: bool) -> list[Check]:
+    """Return the checks that were not executed and that neither the row nor a rule about hosts excuses; none within the bound.
 
-
-def _unlisted(found: Manifest, file: str, ids: list[str], run: Selection) -> str:
-    """Say that nobody counts on a file; another torch may have brought it."""
-    return f"{found.name} has no row for {file}, whose {len(ids)} checks nobody would miss" if run.exact and ids else ""
-
-
-def _excused(check: Check, exact: bool) -> bool:
-    """Whether a rule says that hosts differ in this; where nobody counted a run, also what a table, a version or a backend says."""
-    why = why_not(check)
-    rule = capabilities.rules().get(why)
-    if rule is None:
-        return not exact and (why == MEASURED or why.endswith(".toml"))
-    return rule.varies or (not exact and bool(rule.needs or rule.absent_over))
+    Outside of the lock's environment, and on cards that nobody had, what versions, backends and the device itself refuse is excused too.
+    """
+    known = exact and not row.because
+    room, left = Counter(row.without), []
+    for check in checks:
+        if check.verdict not in NOT_EXECUTED:
+            continue
+        why = why_not(check)
+        rule = capabilities.rules().get(why)
+        if rule is None:
+            excused = why in row.rules or (not known and (why == MEASURED or why.endswith(".toml")))
+        else:
+            excused = why in row.rules or rule.varies or (not known and bool(rule.needs or rule.absent_over))
+        if not excused and room[why] <= 0:
+            left.append(check)
+        room[why] -= 0 if excused else 1
+    return left if known or len(left) > row.checks - _share(row.checks) else []
 
 
 def _varies(why: str) -> bool:
     rule = capabilities.rules().get(why)
     return rule is not None and rule.varies
-
-
-def _ended(checks: Iterable[Check]) -> dict[str, list[Check]]:
-    found: dict[str, list[Check]] = {}
-    for check in checks:
-        found.setdefault(check.id.partition("::")[0], []).append(check)
-    return found
 
 
 def _share(count: int) -> int:

@@ -1,0 +1,40 @@
+"""What a manifest is written from: a row comes from a run that had these very checks, or stays as it was."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from stackproof.base.errors import Refusal
+from stackproof.runner import expect
+from stackproof.stack import manifest
+from stackproof.stack.manifest import FileRow
+from stackproof.stack.stacks import Stack
+
+BEFORE = ("rng/rng::seed", "rng/rng::state")
+NOW = (*BEFORE, "rng/rng::order")
+
+
+@pytest.fixture
+def mine(cpu: Stack, tmp_path: Path) -> Stack:
+    """A stack whose manifest was written when there were two checks, of which one was skipped."""
+    own = replace(cpu, folder=tmp_path)
+    manifest.write(manifest.path_of(own), manifest.rows_of(BEFORE, {BEFORE[0]: "measured"}), own)
+    return own
+
+
+def test_a_file_that_did_not_change_keeps_its_row(mine: Stack) -> None:
+    assert expect.settle(mine, {}, BEFORE)["rng/rng"].without == {"measured": 1}
+
+
+@pytest.mark.parametrize("rows", [{}, manifest.rows_of(BEFORE, {})], ids=["no record", "record of other checks"])
+def test_checks_that_no_run_has_shown_are_refused(mine: Stack, rows: dict[str, FileRow]) -> None:
+    with pytest.raises(Refusal, match="executes of rng/rng: the checks changed and no record.* --suite rng"):
+        expect.settle(mine, rows, NOW)
+
+
+def test_a_run_of_these_very_checks_gives_the_row(mine: Stack) -> None:
+    rows = manifest.rows_of(NOW, {NOW[2]: "not applicable"})
+    assert expect.settle(mine, rows, NOW) == rows
