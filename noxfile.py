@@ -175,7 +175,7 @@ def gate_tests(session: nox.Session) -> None:
     side = environments.prepare(stacks.load(stacks.DEVELOPMENT), session.log)
     _install(session, "judges", "others", "test")
     tools = sorted({str(one.parent) for one in (ROOT / "tests" / "tools").glob("*/test_*.py")})
-    verbs = [f"tests/commands/test_{name}.py" for name in ("gate", "gate_command", "night")]
+    verbs = [f"tests/commands/test_{name}.py" for name in ("gate", "gate_command")]
     words = session.posargs or ["tests/extras/bisect", "tests/gate", "tests/extras/nights/night", *tools, *verbs]
     _call(session, "python", "pytest", "-p", "no:benchmark", *words, STACKPROOF_SIDE=str(side))
 

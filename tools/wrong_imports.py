@@ -20,7 +20,7 @@ WRONG = {
     "sideways": ("triage/verb.py", "import stackproof.doctor.rules"),
     "torch below the line": ("record/junit.py", "import torch"),
     "numpy below the line": ("stack/lockfile.py", "import numpy"),
-    "torch in the nights": ("drift/series.py", "def late() -> None:\n    import torch"),
+    "torch in the nights": ("extras/nights/drift/series.py", "def late() -> None:\n    import torch"),
     "nights in a stack's environment": ("runner/state.py", "import stackproof.extras.nights.drift.scan"),
     "a room that no layer names": ("shed/__init__.py", '"""A room that nobody announced."""'),
     "the laboratory from the product": ("gate/plan.py", "import tools.triage_speed"),
