@@ -6,8 +6,12 @@ Compiled are blocks, and the small classifier whole: on two cores a whole model 
 from __future__ import annotations
 
 import math
+import os
+import shutil
+import sysconfig
 from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
 from typing import cast
 
 import pytest
@@ -96,8 +100,19 @@ def _trivial(numbers: torch.Tensor) -> torch.Tensor:
 
 
 def _need_compiler(device: Device) -> None:
-    if reason := _obstacle(device):
-        raise CapabilityMissing(f"torch.compile, measured on {device}: a trivial function does not compile: {reason}")
+    if not (reason := _obstacle(device)):
+        return
+    if lacking := _toolchain_gap():
+        capabilities.withhold("host-compiler", f"{lacking}: {reason}")
+    raise CapabilityMissing(f"torch.compile, measured on {device}: a trivial function does not compile: {reason}")
+
+
+def _toolchain_gap() -> str:
+    """Return what this host lacks of what torch.compile needs besides Python packages, or nothing."""
+    compiler, header = os.environ.get("CXX", "g++"), Path(sysconfig.get_path("include"), "Python.h")
+    if shutil.which(compiler) is None:
+        return f"there is no {compiler} on PATH"
+    return "" if header.exists() else f"{header} is not installed"
 
 
 @cache
