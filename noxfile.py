@@ -138,19 +138,6 @@ for _row in _ROWS["tool"]:
     _add_tool(_row["name"], _row["summary"], *_row["words"], groups=_row.get("groups", ()), tags=_row.get("tags", ()))
 
 
-@_session("drift-calibration", "laboratory")
-def drift_calibration(session: nox.Session) -> None:
-    """How often nights alarm for nothing, what they find, and whether the cause is right: [--whole]."""
-    _install(session, "judges", "others", "nights")
-    otava = Path(session.create_tmp()).resolve().parent / "otava"  # it pins numpy, and brings 40 packages
-    python = otava / "bin" / "python"
-    if not python.exists():
-        session.run("python", "-m", "venv", str(otava))
-        session.run(str(python), "-m", "pip", "install", "--quiet", "apache-otava==0.8.0", external=True)
-    words = ("--otava", str(python), "--page", "docs/drift.md", *session.posargs)
-    _call(session, "python", "tools.drift_calibration", *words)
-
-
 def _add_tests(name: str, marker: str, summary: str) -> None:
     """Register our own tests that carry a marker; they run in the cpu stack's environment and start uv, nox and asv."""
 
