@@ -120,3 +120,20 @@ def test_what_may_not_be_looked_at_is_not_there(tmp_path: Path) -> None:
 def test_a_home_that_nobody_has_stays_as_typed() -> None:
     assert files.expanded("~nobody-is-called-so/a") == Path("~nobody-is-called-so/a")
     assert files.expanded("~/a") == Path.home() / "a"
+
+
+def test_a_lock_is_held_by_one_until_it_is_closed(tmp_path: Path) -> None:
+    place = tmp_path / "in-use"
+    held = files.lock(place)
+    assert held is not None
+    assert files.lock(place, wait_s=0) is None
+    threading.Timer(0.1, held.close).start()
+    freed = files.lock(place, wait_s=10)
+    assert freed is not None
+    freed.close()
+
+
+def test_a_lock_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "in-use").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(OSError, match="symbolic links"):
+        files.lock(tmp_path / "in-use", wait_s=0)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import errno
+import math
 import os
 import select
 import stat
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +19,7 @@ from stackproof.base.errors import Refusal
 MOST_BYTES = 1 << 30
 """What is read whole is smaller: records, keys, locks."""
 _PATIENCE_S = 3.0
+_POLL_S = 0.05
 _HEARD: dict[Path, int] = {}
 """Pipes that were found to be read, open until they are written to."""
 _ROOM = 1 << 16
@@ -159,6 +162,41 @@ class _Begun:
         """Return up to `size` bytes, or what was read before."""
         first, self._first = self._first[:size] if size >= 0 else self._first, self._first[size:] if size >= 0 else b""
         return first or self._stream.read(size)
+
+
+def lock(path: Path, wait_s: float = math.inf) -> BinaryIO | None:
+    """Open a file, made if need be, that this process alone holds until it closes it or ends, however it does.
+
+    None where another still holds it after `wait_s` seconds.
+
+    Raises:
+        OSError: it cannot be opened; or it is waited for without end on a file system that has no locks.
+    """
+    import fcntl
+
+    stream = os.fdopen(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666), "rb+")
+    until = time.monotonic() + wait_s
+    while True:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | (0 if wait_s == math.inf else fcntl.LOCK_NB))
+            return stream
+        except OSError:
+            if wait_s == math.inf or time.monotonic() >= until:
+                stream.close()
+            if wait_s == math.inf:
+                raise
+            if stream.closed:
+                return None
+        time.sleep(_POLL_S)
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Let one process at a time do what follows; the others wait."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if stream := lock(path):
+        with stream:
+            yield
 
 
 def why_unwritable(path: Path) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import atexit
-import fcntl
 import os
 import shutil
 import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
+
+from stackproof.base import files
 
 _LOCK = "in-use"
 _YOUNG_S = 60.0
@@ -22,8 +23,9 @@ def folder(prefix: str) -> Path:
         if _abandoned(left):
             shutil.rmtree(left, ignore_errors=True)
     made = Path(tempfile.mkdtemp(prefix=prefix))
-    handle = os.open(made / _LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-    fcntl.flock(handle, fcntl.LOCK_EX)  # held until the process ends, however it does
+    if held := files.lock(made / _LOCK):
+        with held:
+            os.dup(held.fileno())  # holds it until the process ends, however it does
     atexit.register(shutil.rmtree, made, ignore_errors=True)
     return made
 
@@ -33,10 +35,7 @@ def _abandoned(left: Path) -> bool:
         state = left.lstat()
         if state.st_uid != os.getuid() or time.time() - state.st_mtime < _YOUNG_S:
             return False
-        handle = os.open(left / _LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)  # free: whoever made it is gone
+        if (left / _LOCK).is_file() and (free := files.lock(left / _LOCK, wait_s=0)):
+            free.close()  # whoever made it is gone
             return True
-        finally:
-            os.close(handle)
     return False

@@ -5,21 +5,20 @@ The code of a commit is checked out beside it and comes first on the path, so th
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import subprocess
 import tempfile
 from functools import cache
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, BinaryIO
 
 import asv_runner
 from asv import util
 from asv.console import log
 from asv.environment import Environment, EnvironmentUnavailable
 
-from stackproof.base import processes
+from stackproof.base import files, processes
 from stackproof.base.errors import Refusal
 from stackproof.base.files import write_atomically
 from stackproof.history import asv_names, leaf, probe
@@ -62,7 +61,7 @@ class StackEnvironment(Environment):  # type: ignore[misc]
             raise Refused(refusal) from refusal
         self._facts = found | {"device": os.environ.get(leaf.DEVICE) or "the first"}
         self._place, self._state = place(self._facts), state(self._facts)
-        self._lock: IO[str] | None = None
+        self._lock: BinaryIO | None = None
         super().__init__(conf, python, asv_names.axes(self._place, self._state), tagged_env_vars)
 
     @property
@@ -150,14 +149,10 @@ class StackEnvironment(Environment):  # type: ignore[misc]
     def _claim(self) -> None:
         """Two commands on one stack would take each other's checkout away, and time each other."""
         if self._lock is None:
-            handle = (Path(self._path) / "running.lock").open("w", encoding="utf-8")
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as error:
-                handle.close()
+            self._lock = files.lock(Path(self._path) / "running.lock", wait_s=0)
+            if self._lock is None:
                 sentence = f"another asv command measures stack '{self.dir_name}' here; wait until it has ended"
-                raise Refused(Refusal(sentence)) from error
-            self._lock = handle
+                raise Refused(Refusal(sentence))
 
 
 def _stack(python: str) -> stacks.Stack:

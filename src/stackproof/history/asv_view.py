@@ -7,12 +7,10 @@ Imports asv, so it runs in asv's own environment.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import shutil
 import subprocess
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +21,7 @@ from asv.machine import Machine
 from asv.runner import BenchmarkResult
 from asv.util import UserError
 
+from stackproof.base import files
 from stackproof.base.files import write_atomically
 from stackproof.history import asv_names, timeline
 from stackproof.history.timeline import Entry, Pooled, entries, pooled
@@ -53,7 +52,7 @@ def refresh(results: Path, repository: Path, folders: Iterable[Path]) -> list[st
 
     Only files whose records have changed are made again: the time goes with what is new, after one look at the names.
     """
-    with _alone(results):
+    with files.locked(results / ".view.lock"):
         index = _Index.load(results / INDEX)
         present = {str(path): path for path in store.files(folders)}
         new = [path for name, path in present.items() if name not in index.files]
@@ -194,7 +193,7 @@ def _describe(results: Path, benchmarks: Mapping[str, dict[str, Any]]) -> None:
 def show_states(folder: Path, found: Iterable[Entry]) -> dict[str, list[timeline.Stay]]:
     """Make the repository of states and asv's files for it below `folder`, both anew; return the states by place."""
     results = folder / "results"
-    with _alone(folder):
+    with files.locked(folder / ".view.lock"):
         chains = timeline.stays(found)
         commits = timeline.write(chains, folder / "repository")
         shutil.rmtree(results, ignore_errors=True)
@@ -220,12 +219,3 @@ def _dates(repository: Path) -> dict[str, int]:
     command = ["git", "-C", str(repository), "log", "--all", "HEAD", "--format=%H %at"]
     listed = subprocess.run(command, capture_output=True, text=True, check=False).stdout
     return {commit: int(date) * 1000 for commit, date in (line.split() for line in listed.splitlines())}
-
-
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Let one process at a time change a view."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".view.lock").open("w", encoding="utf-8") as handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield

@@ -5,7 +5,6 @@ When the command ends, or was killed and the next one starts, the records of one
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import secrets
@@ -15,8 +14,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
+from stackproof.base import files
 from stackproof.base.errors import Refusal
 from stackproof.bench.rows import measurements
 from stackproof.bench.subjects import Profile, Subject, profile, subjects
@@ -39,22 +39,21 @@ class Command:
     """The folder of one running asv command; while it runs it holds a lock, so that nobody takes its pieces for left ones."""
 
     folder: Path
-    _handle: IO[str]
+    _lock: BinaryIO | None
 
     @classmethod
     def begin(cls, base: Path) -> Command:
         """Make a folder for the pieces of this process."""
         folder = base / f"{datetime.now(timezone.utc):%Y%m%dT%H%M%S}-{os.getpid()}-{secrets.token_hex(3)}"
         folder.mkdir(parents=True)
-        handle = (folder / _LOCK).open("w", encoding="utf-8")
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        return cls(folder, handle)
+        return cls(folder, files.lock(folder / _LOCK))
 
     def end(self, into: Path, *, keep: bool) -> tuple[list[Path], list[str]]:
         """Join the pieces into records below `into`, unless the command was one that keeps nothing."""
         found = _seal(self.folder, into) if keep else ([], [])
         shutil.rmtree(self.folder, ignore_errors=True)
-        self._handle.close()
+        if self._lock:
+            self._lock.close()
         return found
 
 
@@ -64,23 +63,15 @@ def seal_left(base: Path, into: Path) -> tuple[list[Path], list[str]]:
     problems: list[str] = []
     for folder in sorted(base.glob("*-*-*")):
         try:
-            handle = (folder / _LOCK).open("a", encoding="utf-8")
+            lock = files.lock(folder / _LOCK, wait_s=0)
         except OSError:  # its command has just removed it
             continue
-        with handle:
-            if _free(handle):
+        if lock:
+            with lock:
                 records, damaged = _seal(folder, into)
                 made, problems = made + records, problems + damaged
                 shutil.rmtree(folder, ignore_errors=True)
     return made, problems
-
-
-def _free(handle: IO[str]) -> bool:
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
 
 
 def _seal(folder: Path, into: Path) -> tuple[list[Path], list[str]]:

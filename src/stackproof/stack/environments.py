@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
 from packaging.utils import canonicalize_name
@@ -298,15 +298,9 @@ def mirror_hint(said: str) -> str:
     return f"; if the index cannot be reached from here, {mirror} ({places.page('start.md')})"
 
 
-@contextmanager
-def only_builder(environment: Path) -> Iterator[None]:
+def only_builder(environment: Path) -> AbstractContextManager[None]:
     """Let two sessions that want one environment build it one after the other."""
-    import fcntl
-
-    environment.parent.mkdir(parents=True, exist_ok=True)
-    with environment.with_name(f"{environment.name}.building").open("w") as handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
+    return files.locked(environment.with_name(f"{environment.name}.building"))
 
 
 def main(arguments: list[str]) -> int:

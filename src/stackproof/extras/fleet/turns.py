@@ -6,11 +6,12 @@ A card that is gone or hangs is not waited for longer than the patience, once; t
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from stackproof.base import files
 
 _COUNT, _TURN, _GONE = "cards", "turn", "gone"
 _POLL_S = 0.05
@@ -61,17 +62,8 @@ class CardTurns:
     @contextlib.contextmanager
     def turn(self) -> Iterator[None]:
         """Be the only one that measures what shares the host."""
-        with (self.folder / _TURN).open("a") as held:
-            _until(lambda: _locked(held.fileno()), self.patience_s)
+        with files.lock(self.folder / _TURN, self.patience_s) or contextlib.nullcontext():
             yield
-
-
-def _locked(held: int) -> bool:
-    try:
-        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
 
 
 def _until(reached: Callable[[], bool], patience_s: float) -> None:
