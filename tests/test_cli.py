@@ -69,7 +69,7 @@ def test_unknown_stack_is_exit_code_2(verb: str) -> None:
         ["lock", "cpuu"],
         ["lock", "cpu", "cpuu"],
         ["lock", "--stack", "cpuu"],
-        ["sbom", "cpuu"],
+        ["constraints", "cpuu"],
         ["constraints", "--stack", "cpuu"],
     ],
 )

@@ -26,7 +26,6 @@ def of_code(python: str) -> Commands:
     yield [sys.executable, "-m", "tools.wrong_imports"]
     yield [sys.executable, "-m", "tools.architecture", "--check"]
     yield [sys.executable, "-m", "tools.named_paths"]
-    yield [sys.executable, "-m", "tools.valid_sboms"]
     yield [python, "-m", "tools.random_page", "--check"]
 
 

@@ -87,7 +87,7 @@ def test_a_place_where_nothing_can_be_written_is_refused_before_the_run(tmp_path
 
 
 def test_no_verb_writes_a_record_of_its_own_accord() -> None:
-    own = {"record/writer.py", "fleet/shared.py"}
+    own = {"record/writer.py", "extras/fleet/shared.py"}
     source = ROOT / "src" / "stackproof"
     callers = {
         path.relative_to(source).as_posix()

@@ -234,9 +234,6 @@ def _add_bench(verbs: Verbs) -> None:
             "--allow-foreign", action="store_true", help="measure although other processes use the card, and label it"
         )
         verb.add_argument("--rehearsed", action="store_true", help="measure the stack's rehearsal, on the CPU")
-        verb.add_argument(
-            "--plots", type=arguments.folder, metavar="DIR", help="draw PNG and SVG files there (needs matplotlib)"
-        )
         verb.add_argument("--page", type=arguments.file, metavar="FILE", help="write the comparisons there as Markdown")
         verb.set_defaults(preset="", named=named)
 
@@ -250,7 +247,7 @@ def _bench(options: argparse.Namespace) -> int:
     options.preset = options.preset or chosen.preset
     options.only = [one if "::" in one else options.named.format(one) for one in options.only]
     options.told = {"profile": chosen.name, **({"allow_foreign": "yes"} if options.allow_foreign else {})}
-    return run(options, rehearsed=options.rehearsed, look=_looking(options.plots, options.page))
+    return run(options, rehearsed=options.rehearsed, look=_looking(options.page))
 
 
 def _require_subjects(options: argparse.Namespace) -> None:
@@ -267,18 +264,8 @@ def _require_subjects(options: argparse.Namespace) -> None:
         require_named(named, offered=found.workloads.keys())
 
 
-def _looking(folder: Path | None, page: Path | None) -> Look:
-    """Return what draws and writes a record for people, after refusing what could not be drawn."""
-    if folder:
-        from stackproof.record import plots  # needs packages that a bare Python lacks
-
-        plots.require()
-
+def _looking(page: Path | None) -> Look:
     def look(record: Record) -> None:
-        for path in plots.draw(record, folder) if folder else ():
-            print(f"drawn: {path}")  # noqa: T201
-        for sentence in plots.not_drawn(record) if folder else ():
-            print(f"not drawn: {sentence}")  # noqa: T201
         if page:
             _write_page(record, page)
 
