@@ -26,6 +26,7 @@ def of_code(python: str) -> Commands:
     yield [sys.executable, "-m", "tools.wrong_imports"]
     yield [sys.executable, "-m", "tools.architecture", "--check"]
     yield [sys.executable, "-m", "tools.named_paths"]
+    yield [sys.executable, "-m", "tools.budget"]
     yield [python, "-m", "tools.random_page", "--check"]
 
 
