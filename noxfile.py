@@ -82,7 +82,7 @@ def _in_asv(session: nox.Session, verb: str, stack: stacks.Stack | None, words: 
 
 
 def _in_fleet(session: nox.Session, verb: str, stack: stacks.Stack, words: Sequence[str]) -> None:
-    """Plan, judge and duel where the judges are, on a host without cards too; a card's own work goes on in the stack's environment."""
+    """Plan and judge where the judges are, on a host without cards too; a card's own work goes on in the stack's environment."""
     python, locked = environments.prepare_judges(session.log), ["--locked"] if words[:1] == ["card"] else []
     step = [*words[:1], "--stack", stack.name, *locked, *words[1:]] if words else []
     _call(session, str(python), "stackproof", verb, *step)

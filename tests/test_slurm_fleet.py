@@ -1,4 +1,4 @@
-"""A fleet of seven nodes of a real Slurm: slow, wrong, dying and unlike ones are each named rightly, from the plan to the duel.
+"""A fleet of seven nodes of a real Slurm: slow, wrong, dying and unlike ones are each named rightly, from the plan to the judgement.
 
 Nodes are simulated cards on this host. Their own rates are so low that neighbours of the host hardly show; one has three fifths of them.
 """
@@ -16,7 +16,7 @@ import pytest
 
 from stackproof.base import processes
 from stackproof.base.places import ROOT
-from stackproof.extras.fleet import judgement, plan, sweep
+from stackproof.extras.fleet import judgement, plan
 from stackproof.extras.fleet.judgement import FleetJudgement, HostStanding, Standing
 from stackproof.stack import environments, stacks
 
@@ -95,26 +95,3 @@ def test_each_record_is_of_its_own_node(swept: Path) -> None:
     assert left == sorted(set(plan.load(swept).hosts) - {"dying"})
     for host in left:
         assert json.loads((swept / "records" / f"{host}.json").read_text())["provenance"]["host"] == host
-
-
-def test_duels_confirm_the_bad_and_spare_the_healthy(cluster: Cluster, swept: Path) -> None:
-    launch = "srun --nodes=1 --ntasks=1 --exclusive --overcommit --unbuffered --nodelist={host}"
-    words = (
-        "--launch",
-        launch,
-        "--host",
-        "slow",
-        "--host",
-        "wrong",
-        "--start",
-        "900",
-        "--deadline-scale",
-        "5",
-        "--drain",
-    )
-    typed(cluster, "duel", swept, "--python", cluster.folder / "python", *words)
-    found = sweep.judged(swept)
-    assert [host.host for host in found.hosts if host.confirmed] == ["slow", "wrong"]
-    states = dict(line.split() for line in cluster.call("sinfo", "--noheader", "--Node", "--format=%N %T").splitlines())
-    assert {name for name, state in states.items() if "drain" in state} == {"slow", "wrong"}
-    assert "stackproof: slow" in cluster.call("scontrol", "show", "node", "slow")

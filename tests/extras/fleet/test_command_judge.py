@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from stackproof import cli
-from stackproof.extras.fleet import judgement, links
+from stackproof.extras.fleet import judgement
 from stackproof.record.records import Verdict
 
 from .making import KERNELS, SUBJECTS, MadeHost, fleet
@@ -30,7 +30,7 @@ def test_every_form_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str
 
 
 def test_redacted_names_nobody_in_anything_that_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    real = ("ill1", "Rack7-GPU03", "gpu9.lab.example.org", "gone42", "hurt5", "stranger8", "pair77")
+    real = ("ill1", "Rack7-GPU03", "gpu9.lab.example.org", "gone42", "hurt5", "stranger8")
     hosts = (
         MadeHost("ill1", verdict=Verdict.FAILED),
         MadeHost("Rack7-GPU03", digests={KERNELS[0]: "0" * 16}),
@@ -40,8 +40,6 @@ def test_redacted_names_nobody_in_anything_that_is_written(tmp_path: Path, capsy
     records = folder / "records"
     (records / "hurt5.json").write_text("{", encoding="utf-8")
     (records / "my stranger8 (copy).json").write_text("{", encoding="utf-8")
-    place = links.place(folder, 0, "pair77", "ill1")
-    place.mkdir(parents=True)
     ill = records / "ill1.json"
     told = "node ILL1 / rack7-gpu03.acme.lan saw GPU9 and xgone42y in /shared/acme-secret/records"
     ill.write_text(ill.read_text().replace('"a reason"', json.dumps(told)), encoding="utf-8")
@@ -97,7 +95,6 @@ def test_hosts_without_a_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         "records/n01.json",
         "records/new.json",
         "records",
-        "duels/n01.json",
         "link",
         "x/../plan.json",
     ],
@@ -106,8 +103,7 @@ def test_what_a_sweep_keeps_is_not_written_over(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], flag: str, name: str
 ) -> None:
     folder = fleet(tmp_path / "monday", 6)
-    for place in ("duels", "x"):
-        (folder / place).mkdir()
+    (folder / "x").mkdir()
     (folder / "link").symlink_to(folder / "plan.json")
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     try:

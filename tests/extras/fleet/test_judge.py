@@ -10,9 +10,9 @@ import pytest
 from stackproof.extras.fleet import answers, demanded, plan, sweep
 from stackproof.extras.fleet.judgement import FleetJudgement, HostStanding, Standing
 from stackproof.record import records
-from stackproof.record.records import Check, Record, Verdict
+from stackproof.record.records import Verdict
 
-from .making import KERNELS, START, SUBJECTS, MadeHost, fleet, leave, record
+from .making import KERNELS, SUBJECTS, MadeHost, fleet, leave, record
 
 
 def of(found: FleetJudgement, host: str) -> HostStanding:
@@ -140,45 +140,6 @@ def test_a_host_that_began_and_left_no_record_is_told_apart(tmp_path: Path) -> N
     assert of(found, "died").reason.startswith("began, and left no record")
     assert of(found, "never").reason == "left nothing"
     assert found.exit_code == 6
-
-
-def duel(folder: Path, verdict: Verdict, host: str, of_: str, of_plan: str = "") -> None:
-    """Let a duel have ended so."""
-    figures = {"host": host, "card": "0", "of": of_}
-    said = Record(
-        "duel",
-        "cpu",
-        START,
-        1.0,
-        verdict,
-        {"plan": of_plan or plan.load(folder).id, "host": host},
-        [Check("duel", verdict, "seen in 12 turns", 1.0, dict(figures))],
-    )
-    (folder / "duels").mkdir(exist_ok=True)
-    records.write(said, folder / "duels" / f"{host}.json")
-
-
-def test_a_duel_confirms_or_refutes(tmp_path: Path) -> None:
-    names = ("first", "second")
-    folder = fleet(tmp_path, 20, *(MadeHost(name, slow={SUBJECTS[0]: 1.06}) for name in names))
-    before = sweep.judged(folder)
-    assert {of(before, name).standing for name in names} == {Standing.SLOW}
-    assert not any(of(before, name).confirmed for name in names)
-    duel(folder, Verdict.FAILED, "first", SUBJECTS[0])
-    duel(folder, Verdict.PASSED, "second", SUBJECTS[0])
-    found = sweep.judged(folder)
-    assert of(found, "first").confirmed and "duel: seen in 12 turns" in of(found, "first").reason
-    assert of(found, "second").standing is Standing.PROVED and "refuted" in of(found, "second").reason
-
-
-def test_a_duel_of_another_plan_refutes_nobody(tmp_path: Path) -> None:
-    folder = fleet(tmp_path, 20, MadeHost("slow1", slow={SUBJECTS[0]: 1.2}))
-    duel(folder, Verdict.PASSED, "slow1", SUBJECTS[0], "0123456789abcdef")
-    found = sweep.judged(folder)
-    assert of(found, "slow1").standing is Standing.SLOW
-    assert any("is a duel of another plan" in note for note in found.notes)
-    duel(folder, Verdict.PASSED, "slow1", SUBJECTS[0], plan.load(folder).id)
-    assert of(sweep.judged(folder), "slow1").standing is Standing.PROVED
 
 
 def test_a_stranger_is_judged_and_said(tmp_path: Path) -> None:

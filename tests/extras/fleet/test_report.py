@@ -15,36 +15,36 @@ from stackproof.record.records import Verdict
 
 from ..nights.nodes.test_prometheus import parsed
 from .making import KERNELS, SUBJECTS, MadeHost, fleet
-from .test_judge import duel
 
 SECRET = b"k" * 32
 
 
 @pytest.fixture
 def judged(tmp_path: Path) -> FleetJudgement:
-    """A fleet with one host of each kind; the slow one is confirmed."""
+    """A fleet with one host of each kind."""
     odd = (
         MadeHost("slow1", slow={SUBJECTS[0]: 1.4}),
         MadeHost("wrong1", digests={KERNELS[0]: "0000000000000002"}),
         MadeHost("driver1", facts={"driver.nvidia-smi": "560"}),
     )
     folder = fleet(tmp_path, 12, *odd, silent=("dead1",))
-    duel(folder, Verdict.FAILED, "slow1", SUBJECTS[0])
     return sweep.judged(folder)
 
 
-def test_confirmed_and_open_are_never_in_one_list(judged: FleetJudgement) -> None:
+def test_the_gravest_stand_first_and_suspects_are_swept_again(judged: FleetJudgement) -> None:
     told = report.terminal(judged, "FOLDER")
-    confirmed = told.index("slow, confirmed beside a healthy host")
-    assert (
-        told.index("compute wrong by the records, not confirmed yet")
-        < told.index("wrong1:")
-        < confirmed
-        < told.index("slow1:")
-    )
-    assert [line.split()[2] for line in draining.lines(judged)] == ["NodeName=slow1"]
-    assert "fleet -- duel FOLDER --launch" in told
+    assert told.index("compute wrong") < told.index("wrong1:") < told.index("slow1:") < told.index("dead1:")
+    assert [line.split()[2] for line in draining.lines(judged)] == ["NodeName=slow1", "NodeName=wrong1"]
+    assert "five in all at least: wrong1, slow1" in told
     assert report.markdown(judged).startswith("# ")
+
+
+def test_a_judgement_with_duels_and_links_is_still_read(judged: FleetJudgement, tmp_path: Path) -> None:
+    path = tmp_path / judgement.NAME
+    text = judgement.as_json(judged).replace('"stack": "cpu"', '"stack": "cpu", "links": []')
+    path.write_text(text.replace('"z":', '"duel": "open", "z":'), encoding="utf-8")
+    assert '"duel"' in path.read_text() and '"links"' in path.read_text()
+    assert judgement.read(path) == judged
 
 
 def test_json_is_read_back_as_it_was(judged: FleetJudgement, tmp_path: Path) -> None:
@@ -62,7 +62,6 @@ def test_prometheus_has_every_host_and_card(judged: FleetJudgement) -> None:
     own = f'fleet="{judged.fleet}"'
     assert found[f'stackproof_fleet_hosts{{{own},standing="wrong"}}'] == 1
     assert found[f'stackproof_fleet_host{{{own},node="slow1",standing="slow"}}'] == 1
-    assert found[f'stackproof_fleet_host_confirmed{{{own},node="slow1"}}'] == 1
     assert found[f'stackproof_fleet_ratio{{{own},node="slow1",card="0",subject="{SUBJECTS[0]}"}}'] == pytest.approx(
         1.4, abs=0.02
     )
@@ -132,6 +131,5 @@ def test_the_key_is_private_and_made_once(tmp_path: Path) -> None:
 def test_a_reason_to_drain_cannot_hold_a_command(judged: FleetJudgement) -> None:
     hostile = 'gemm\'; rm -rf $(pwd) `id` "x" | & > <\n\x1b[31m'
     (slow,) = (host for host in judged.hosts if host.host == "slow1")
-    confirmed = dataclasses.replace(slow.findings[0], subject=hostile, sentence=f"duel: {hostile}", duel="confirmed")
-    words = draining.command(dataclasses.replace(slow, findings=(confirmed,)))
+    words = draining.command(dataclasses.replace(slow, reason=hostile))
     assert len(words) == 5 and not set(words[-1]) & set("'\"`$;|&<>\n\x1b\\")

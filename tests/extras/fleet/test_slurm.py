@@ -79,7 +79,7 @@ def test_what_waits_for_a_dead_host_is_cancelled(
 
 def test_without_slurm_the_sentence_says_what_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(Refusal, match="--engine"):
+    with pytest.raises(Refusal, match="`fleet card` on each host"):
         slurm.require()
 
 

@@ -27,7 +27,7 @@ class Yardstick:
         )
 
     def odd(self, seconds: float) -> bool:
-        """Whether a card is slow enough for a duel; what is slower than the blind share needs no more than in a large group."""
+        """Whether a card is slow enough to be suspected; what is slower than the blind share needs no more than in a large group."""
         judging, slower = rules.load().judging, self.spread.ratio(seconds) - 1
         least = judging.suspect if slower >= judging.blind else self.suspect
         return slower >= judging.effect and self.spread.z(seconds) >= least

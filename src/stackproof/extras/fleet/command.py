@@ -1,4 +1,4 @@
-"""The verb `fleet`: many hosts do the same work, and the odd one out is found, confirmed beside a healthy one, and named."""
+"""The verb `fleet`: many hosts do the same work, and the odd one out is found and named."""
 
 from __future__ import annotations
 
@@ -7,23 +7,21 @@ from typing import TYPE_CHECKING
 
 from stackproof.base.errors import Refusal
 from stackproof.commands import arguments
-from stackproof.extras.fleet import command_card, command_duel, command_judge, command_pairs, command_plan
+from stackproof.extras.fleet import command_card, command_judge, command_plan
 
 if TYPE_CHECKING:
     from stackproof.commands.arguments import Verbs
 
-_HELP = "many hosts: plan a sweep, let each host leave a record, judge them all, and confirm the odd ones beside healthy ones"
+_HELP = "many hosts: plan a sweep, let each host leave a record, and judge them all"
 
 
 def add(verbs: Verbs) -> None:
     """Add it and its steps to the parser of the command line."""
     verb = arguments.add(verbs, "fleet", _HELP, _run)
     steps = verb.add_subparsers(title="steps", metavar="STEP")
-    for module in (command_plan, command_card, command_judge, command_duel, command_pairs):
+    for module in (command_plan, command_card, command_judge):
         module.add(steps)
 
 
 def _run(options: argparse.Namespace) -> int:  # noqa: ARG001
-    raise Refusal(
-        "which step? `stackproof fleet plan`, `run`, `card`, `judge`, `duel` or `pairs`; `stackproof fleet --help` says more"
-    )
+    raise Refusal("which step? `stackproof fleet plan`, `run`, `card` or `judge`; `stackproof fleet --help` says more")

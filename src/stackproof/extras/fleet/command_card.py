@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from stackproof.commands.arguments import Verbs
 
 _NAMES = ("SLURMD_NODENAME", "NODE_NAME")
-"""Where a scheduler says which host this is: Slurm, and the manifest for Kubernetes."""
+"""Where a scheduler says which host this is."""
 
 
 def add(steps: Verbs) -> None:

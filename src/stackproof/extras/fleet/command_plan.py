@@ -1,9 +1,10 @@
-"""The steps `fleet plan` and `fleet run`: who is asked, by which engine; and under Slurm, asking them."""
+"""The steps `fleet plan` and `fleet run`: who is asked; and under Slurm, asking them."""
 
 from __future__ import annotations
 
 import argparse
 import importlib.util
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,11 +17,9 @@ from stackproof.stack import stacks
 
 if TYPE_CHECKING:
     from stackproof.commands.arguments import Verbs
-    from stackproof.extras.fleet.engines import PodTerms
     from stackproof.extras.fleet.plan import FleetPlan
 
-_PROFILES, _ENGINES = ("tiny", "full"), ("slurm", "ssh", "kubernetes")
-_POD, _CLAIM = ("image", "claim", "namespace", "resource"), "stackproof-sweeps"
+_PROFILES = ("tiny", "full")
 
 
 def add(steps: Verbs) -> None:
@@ -38,32 +37,7 @@ def add(steps: Verbs) -> None:
     step.add_argument("--without", action="append", default=[], metavar="PART", help=help_)
     help_ = "so many cards on each host; fewer is incomplete (default: as many as it says that it has)"
     step.add_argument("--cards", type=arguments.count, default=0, metavar="N", help=help_)
-    step.add_argument(
-        "--engine",
-        choices=_ENGINES,
-        default="slurm",
-        help="who starts it: slurm (default), or lines and files for others",
-    )
-    _add_pod(step)
-    _add_python(step)
     _add_run(steps)
-
-
-def _add_pod(step: argparse.ArgumentParser) -> None:
-    """Add what only Kubernetes wants to know."""
-    step.add_argument("--image", help="kubernetes: the image, which holds the stack and stackproof")
-    step.add_argument("--claim", help=f"kubernetes: the volume claim that all pods share (default: {_CLAIM})")
-    step.add_argument("--namespace", help="kubernetes: where the job goes")
-    arguments.add_list(
-        step, "--resource", "NAME=COUNT", "kubernetes: what a pod asks of its node, such as nvidia.com/gpu=8"
-    )
-
-
-def _add_python(step: argparse.ArgumentParser) -> None:
-    help_ = (
-        "the interpreter on the hosts (default: this one where torch is, else that of the stack's lock, which is built)"
-    )
-    step.add_argument("--python", type=arguments.word, metavar="PATH", help=help_)
 
 
 def _add_run(steps: Verbs) -> None:
@@ -72,7 +46,10 @@ def _add_run(steps: Verbs) -> None:
     )
     step.add_argument("folder", type=Path, metavar="FOLDER", help="the folder of the plan")
     arguments.add_stack(step)
-    _add_python(step)
+    help_ = (
+        "the interpreter on the hosts (default: this one where torch is, else that of the stack's lock, which is built)"
+    )
+    step.add_argument("--python", type=arguments.word, metavar="PATH", help=help_)
     step.add_argument(
         "--container",
         default="",
@@ -102,12 +79,14 @@ def _plan(options: argparse.Namespace) -> int:
         without=options.without,
         cards=options.cards,
     )
-    pod = _pod(options)
     path = made.keep(options.folder.absolute())
     made = plan.load(path.parent)  # an equal one that was there stays as it is
     print(f"{len(made.hosts)} hosts, profile {profile}: {path}")  # noqa: T201
-    for line in _next(options, made, pod):
-        print(line)  # noqa: T201
+    folder = str(path.parent)
+    print(f"next: {advice.step(stack.name, 'fleet', 'run', folder)}")  # noqa: T201
+    card = shlex.join(["python", "-m", "stackproof", "fleet", "card", folder, "--host", "HOST"])
+    print(f"or, where there is no Slurm, once on each host: {card}")  # noqa: T201
+    print(f"then, at any time: {advice.step(stack.name, 'fleet', 'judge', folder)}")  # noqa: T201
     return 0
 
 
@@ -120,47 +99,6 @@ def _hosts(options: argparse.Namespace) -> list[str]:
         text = files.read_bytes(options.hosts_file, "name a file with a host a line").decode("utf-8", errors="replace")
         found += [name for line in text.splitlines() for name in plan.expanded(line.partition("#")[0])]
     return found
-
-
-def _next(options: argparse.Namespace, made: FleetPlan, pod: PodTerms | None) -> list[str]:
-    """Return what to type next, after the files of the engine are written."""
-    from stackproof.extras.fleet import engines
-    from stackproof.record.records import write_atomically
-
-    folder = options.folder.absolute()
-    judged = f"then, at any time: {advice.step(made.stack, 'fleet', 'judge', str(folder))}"
-    if pod:
-        write_atomically(folder / engines.MANIFEST, engines.manifest(made, pod))
-        return [f"next: kubectl apply -f {folder / engines.MANIFEST}", judged]
-    if options.engine == "ssh":
-        write_atomically(folder / engines.HOSTS, engines.hosts_file(made))
-        python = str(python_of(options, made.stack))
-        return ["next, one of:", *(f"  {line}" for line in engines.ssh_lines(made, folder, python)), judged]
-    return [f"next: {advice.step(made.stack, 'fleet', 'run', str(folder))}", judged]
-
-
-def _pod(options: argparse.Namespace) -> PodTerms | None:
-    from stackproof.extras.fleet import engines
-    from stackproof.extras.fleet.engines import PodTerms
-
-    if options.engine != "kubernetes":
-        if given := next((name for name in _POD if getattr(options, name) not in (None, [])), ""):
-            raise Refusal(
-                f"--{given} says something of a pod, and {options.engine} starts none; leave it out, or add --engine kubernetes"
-            )
-        return None
-    if options.image is None:
-        raise Refusal("a pod needs an image: add --image NAME, one that holds the stack and stackproof")
-    image = engines.image(options.image)
-    claim = engines.label("--claim", _CLAIM if options.claim is None else options.claim, 253)
-    namespace = "" if options.namespace is None else engines.label("--namespace", options.namespace)
-    resources = {}
-    for text in options.resource:
-        name, _, count = text.partition("=")
-        if not name or not count.isdecimal():
-            raise Refusal(f"--resource '{plain(text, 80)}' is not NAME=COUNT; write it as nvidia.com/gpu=8")
-        resources[name] = count
-    return PodTerms(image, claim, resources, namespace)
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -216,7 +154,7 @@ def python_of(options: argparse.Namespace, stack: str) -> Path:
     """Return the interpreter of the hosts: what was named, this one in a vendor's container, or the lock's, which is built here once."""
     if options.python:
         return Path(options.python)
-    if getattr(options, "container", ""):
+    if options.container:
         return Path("python3")
     if importlib.util.find_spec("torch"):
         return Path(sys.executable)

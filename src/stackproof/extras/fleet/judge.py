@@ -13,7 +13,6 @@ from stackproof.base.units import shown
 from stackproof.extras.fleet import agreement, majority, rules
 from stackproof.extras.fleet.agreement import Yardstick
 from stackproof.extras.fleet.answers import CardAnswer, FleetAnswers, HostAnswer, SubjectKey, subjects
-from stackproof.extras.fleet.duels import DuelKey, DuelSaid
 from stackproof.extras.fleet.judgement import (
     GRAVEST,
     LIMITLESS,
@@ -51,12 +50,11 @@ class _Group:
 
 @dataclass
 class FleetCourt:
-    """What is judged: the answers, who was to answer, and what duels have said."""
+    """What is judged: the answers, and who was to answer."""
 
     fleet: str
     answers: FleetAnswers
     expected: Sequence[str]
-    duels: Mapping[DuelKey, DuelSaid]
     problems: Sequence[str] = ()
     unplanned: str = ""
     """Why nothing says who was to answer, or what; then nobody is proved."""
@@ -65,7 +63,7 @@ class FleetCourt:
         """Return what is said of every host."""
         groups, alone = _grouped(self.answers.hosts.values())
         votes = {group.name: majority.vote(group.cards) for group in groups}
-        told = [_Told(group, votes[group.name], self.duels, self.unplanned) for group in groups]
+        told = [_Told(group, votes[group.name], self.unplanned) for group in groups]
         hosts = {one.host: one for group in told for one in group.hosts()}
         hosts |= {one.host: one for one in alone} | {one.host: one for one in self._missing()}
         took = [host.took / 60 for host in self.answers.hosts.values()]
@@ -136,8 +134,8 @@ def _unlike(host: HostAnswer, differs: str, like: int, total: int) -> HostStandi
 class _Told:
     """One group as it is judged."""
 
-    def __init__(self, group: _Group, votes: Sequence[Vote], duels: Mapping[DuelKey, DuelSaid], unplanned: str) -> None:
-        self.group, self.votes, self._duels, self._unplanned = group, votes, duels, unplanned
+    def __init__(self, group: _Group, votes: Sequence[Vote], unplanned: str) -> None:
+        self.group, self.votes, self._unplanned = group, votes, unplanned
         self._rules = rules.load().judging
         cards = group.cards
         self.subjects = subjects(cards)
@@ -184,15 +182,6 @@ class _Told:
         return FleetFinding(word, card.number, key.name, said, round(ratio, 5), round(z, 2))
 
     def _add(self, host: str, finding: FleetFinding) -> None:
-        said = self._duels.get((host, finding.card, finding.subject))
-        if said and not (finding.standing is Standing.WRONG and said.word == "refuted"):  # it has computed wrong, once
-            word = (
-                Standing.SLOW
-                if said.word == "confirmed" and finding.standing is Standing.SUSPECTED
-                else finding.standing
-            )
-            sentence = f"{finding.sentence}; duel: {said.sentence}"
-            finding = FleetFinding(word, finding.card, finding.subject, sentence, finding.ratio, finding.z, said.word)
         self.found.setdefault(host, []).append(finding)
 
     def hosts(self) -> Iterator[HostStanding]:
@@ -201,18 +190,16 @@ class _Told:
 
     def _host(self, host: HostAnswer) -> HostStanding:
         findings = sorted(self.found.get(host.host, []), key=lambda one: (GRAVEST.index(one.standing), -one.z))
-        standing = [one for one in findings if one.duel != "refuted"]
         own = _ENDED.get(host.verdict, Standing.NOT_REACHED) if host.verdict.exit_code else Standing.PROVED
-        if standing and GRAVEST.index(standing[0].standing) <= GRAVEST.index(own):
-            return HostStanding(host.host, standing[0].standing, self.group.name, _agreeing(standing), tuple(findings))
+        if findings and GRAVEST.index(findings[0].standing) <= GRAVEST.index(own):
+            return HostStanding(host.host, findings[0].standing, self.group.name, _agreeing(findings), tuple(findings))
         if own is not Standing.PROVED:
             return HostStanding(host.host, own, self.group.name, host.reason, tuple(findings))
         if lacks := self._lacks(host):
             return HostStanding(host.host, Standing.INCOMPLETE, self.group.name, lacks, tuple(findings))
         if doubt := self._doubt(host):
             return HostStanding(host.host, Standing.UNDECIDED, self.group.name, doubt, tuple(findings))
-        said = f"; {len(findings)} suspicions refuted beside a healthy host" if findings else ""
-        return HostStanding(host.host, Standing.PROVED, self.group.name, f"as its group{said}", tuple(findings))
+        return HostStanding(host.host, Standing.PROVED, self.group.name, "as its group", tuple(findings))
 
     def _doubt(self, host: HostAnswer) -> str:
         """Say in what this host's group proves nobody: it is too small, or does not agree with itself."""

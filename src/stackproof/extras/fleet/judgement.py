@@ -18,11 +18,11 @@ SCHEMA = "stackproof.extras.fleet/1"
 NAME = "judgement.fleet.json"
 _MOST_BYTES = 256 << 20
 LIMITLESS = 999.0
-"""The z of a group that is too small for one to be called slow without a duel."""
+"""The z of a group that is too small for one to be called slow."""
 
 
 class Standing(str, Enum):
-    """What a host is called. Only `proved` is green; nobody is drained for a word that no duel has confirmed."""
+    """What a host is called. Only `proved` is green."""
 
     PROVED = "proved"
     SUSPECTED = "suspected"
@@ -45,7 +45,7 @@ BAD = (Standing.WRONG, Standing.SLOW)
 
 @dataclass(frozen=True)
 class FleetFinding:
-    """One thing that is odd about a card of a host; `confirmed` by a duel, `refuted` by one, or `open`."""
+    """One thing that is odd about a card of a host."""
 
     standing: Standing
     card: str
@@ -54,7 +54,6 @@ class FleetFinding:
     ratio: float = 1.0
     """Seconds over the median's; 1 where it is not about speed."""
     z: float = 0.0
-    duel: str = "open"
 
 
 @dataclass(frozen=True)
@@ -66,21 +65,6 @@ class HostStanding:
     group: str
     reason: str
     findings: tuple[FleetFinding, ...] = ()
-
-    @property
-    def confirmed(self) -> tuple[FleetFinding, ...]:
-        """Return what a duel has confirmed."""
-        return tuple(one for one in self.findings if one.duel == "confirmed" and one.standing in BAD)
-
-    @property
-    def refuted(self) -> tuple[FleetFinding, ...]:
-        """Return what a duel has refuted."""
-        return tuple(one for one in self.findings if one.duel == "refuted")
-
-    @property
-    def undecided(self) -> bool:
-        """Whether no duel has decided something that is odd about it."""
-        return any(one.duel == "open" for one in self.findings)
 
 
 @dataclass(frozen=True)
@@ -97,22 +81,6 @@ class Strip:
 
 
 @dataclass(frozen=True)
-class LinkStanding:
-    """A slow link between two hosts; or, without a second, a host that is slow with every partner."""
-
-    first: str
-    second: str
-    ratio: float
-    z: float
-    why: str
-
-    @property
-    def said(self) -> str:
-        """Say it in a line."""
-        return f"{self.first}{f' - {self.second}' if self.second else ''}: {self.ratio:.2f} times as long, z {self.z:.1f}: {self.why}"
-
-
-@dataclass(frozen=True)
 class GroupTold:
     """Hosts of one state, which are compared with each other only."""
 
@@ -122,7 +90,7 @@ class GroupTold:
     """What sets it apart from the largest group of its architecture."""
     hosts: int
     limit: float
-    """The z beyond which one is slow before its duel."""
+    """The z beyond which one is slow, and not only suspected."""
     cards: tuple[str, ...]
     strips: tuple[Strip, ...]
     kernels: int
@@ -142,7 +110,6 @@ class FleetJudgement:
     hosts: tuple[HostStanding, ...]
     groups: tuple[GroupTold, ...]
     notes: tuple[str, ...]
-    links: tuple[LinkStanding, ...] = ()
     stack: str = ""
     """That of the plan; empty where there is none."""
 
@@ -154,8 +121,8 @@ class FleetJudgement:
 
     @property
     def exit_code(self) -> int:
-        """1 where a host is slow or wrong, or a link slow, 6 where any is not proved or there is none, 0 where all are."""
-        if self.links or any(one in self.counts for one in BAD):
+        """1 where a host is slow or wrong, 6 where any is not proved or there is none, 0 where all are."""
+        if any(one in self.counts for one in BAD):
             return 1
         return 0 if list(self.counts) == [Standing.PROVED] else 6
 
@@ -163,13 +130,17 @@ class FleetJudgement:
     def headline(self) -> str:
         """Return one sentence of all."""
         said = ", ".join(f"{count} {word.value}" for word, count in self.counts.items())
-        links = f"; {len(self.links)} slow in pairs" if self.links else ""
-        return f"{self.fleet}: {len(self.hosts)} host{'' if len(self.hosts) == 1 else 's'}: {said or 'none'}{links}"
+        return f"{self.fleet}: {len(self.hosts)} host{'' if len(self.hosts) == 1 else 's'}: {said or 'none'}"
 
 
 def as_json(found: FleetJudgement) -> str:
     """Return one JSON object."""
     return json.dumps(dataclasses.asdict(found), indent=None, ensure_ascii=True, allow_nan=False, default=str) + "\n"
+
+
+def _without_duels(row: dict[str, Any]) -> dict[str, Any]:
+    """Leave out what judgements said until November 2026 of duels and of links between pairs of hosts."""
+    return {name: value for name, value in row.items() if name not in ("duel", "links")}
 
 
 def read(path: Path) -> FleetJudgement:
@@ -182,7 +153,7 @@ def read(path: Path) -> FleetJudgement:
     if why := files.why_unreadable(path, _MOST_BYTES):
         raise Refusal(f"{path}: {why}; {remedy}")
     try:
-        found: Any = json.loads(path.read_bytes())
+        found: Any = json.loads(path.read_bytes(), object_hook=_without_duels)
     except (ValueError, RecursionError) as error:
         raise Refusal(f"{path}: is damaged or cut short; {remedy}") from error
     if not isinstance(found, dict) or found.get("schema") != SCHEMA:

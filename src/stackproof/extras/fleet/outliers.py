@@ -44,7 +44,7 @@ def spread(seconds: Sequence[float], floor: float) -> RobustSpread:
 def limit(family: float, looks: int) -> float:
     """Return the z that the largest of so many looks exceeds by chance with this probability (Sidak 1967), if their noise is normal.
 
-    Heavy tails exceed it more often, which is why nobody is drained before a duel.
+    Heavy tails exceed it more often, which is why suspects are swept again before anybody is drained.
     """
     each = -math.expm1(math.log1p(-family) / max(looks, 1))
     return NormalDist().inv_cdf(1 - each)

@@ -22,7 +22,7 @@ def svg(found: FleetJudgement) -> str:
     """Return the picture of all groups, one below the other; a title says what is to be seen, to those who hear it too."""
     body, high = roster.drawn(found, _WIDTH, 10)
     y = high + 20
-    odd = {(host.host, one.card, one.subject) for host in found.hosts for one in host.findings if one.duel != "refuted"}
+    odd = {(host.host, one.card, one.subject) for host in found.hosts for one in host.findings}
     for group in found.groups:
         body += _head(group, found, y)
         y += _HEAD

@@ -12,7 +12,6 @@ from stackproof.extras.fleet.judgement import FleetJudgement, GroupTold, Standin
 HELP = {
     "fleet_hosts": "Hosts by what they are called.",
     "fleet_host": "1 for what a host is called, 0 for what it is not.",
-    "fleet_host_confirmed": "Whether a duel beside a healthy host has confirmed it.",
     "fleet_ratio": "Seconds of a card over the median's of its group; above 1 is slower.",
     "fleet_products": "Products that a group replayed.",
     "fleet_timestamp_seconds": "When the fleet was judged.",
@@ -33,7 +32,6 @@ def _samples(found: FleetJudgement) -> Iterator[Gauge]:
         of = {**own, "node": host.host}
         for word in Standing:
             yield Gauge("fleet_host", {**of, "standing": word.value}, host.standing is word)
-        yield Gauge("fleet_host_confirmed", of, bool(host.confirmed))
     for group in found.groups:
         yield from _group(group, own)
 

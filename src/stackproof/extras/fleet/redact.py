@@ -12,7 +12,7 @@ from stackproof.base import files, places
 from stackproof.base.errors import Refusal
 from stackproof.doctor.machine import Machine
 from stackproof.doctor.report import Redactor
-from stackproof.extras.fleet.judgement import FleetJudgement, GroupTold, HostStanding, LinkStanding
+from stackproof.extras.fleet.judgement import FleetJudgement, GroupTold, HostStanding
 from stackproof.extras.fleet.names import Clean, Names, pseudonym
 from stackproof.extras.fleet.persons import Persons
 
@@ -66,7 +66,7 @@ def redacted(found: FleetJudgement, secret: bytes, also: Collection[str] = ()) -
     hosts = sorted((_host(one, known, clean) for one in found.hosts), key=lambda one: one.host)
     return replace(
         found, fleet=sweep, hosts=tuple(hosts), groups=tuple(_group(one, known, clean) for one in found.groups),
-        notes=tuple(map(clean, found.notes)), links=tuple(_link(one, known, clean) for one in found.links),
+        notes=tuple(map(clean, found.notes)),
     )  # fmt: skip
 
 
@@ -81,16 +81,10 @@ def _group(told: GroupTold, known: Names, clean: Clean) -> GroupTold:
     return replace(told, architecture=clean(told.architecture), differs=clean(told.differs), cards=named)
 
 
-def _link(told: LinkStanding, known: Names, clean: Clean) -> LinkStanding:
-    second = known.host(told.second) if told.second else ""
-    return replace(told, first=known.host(told.first), second=second, why=clean(told.why))
-
-
 def _hosts(found: FleetJudgement) -> Iterator[str]:
     """Yield every name that a judgement tells as a host's."""
     yield from (host.host for host in found.hosts)
     yield from (card.partition(":")[0] for group in found.groups for card in group.cards)
-    yield from (name for link in found.links for name in (link.first, link.second) if name)
 
 
 def _texts(found: FleetJudgement) -> Iterator[str]:
@@ -101,4 +95,3 @@ def _texts(found: FleetJudgement) -> Iterator[str]:
         yield from (one.sentence for one in host.findings)
     for group in found.groups:
         yield from (group.architecture, group.differs)
-    yield from (link.why for link in found.links)

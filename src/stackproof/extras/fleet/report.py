@@ -1,4 +1,4 @@
-"""A judged fleet for people: lines of a terminal and a page of Markdown; what is confirmed and what is not never in one list."""
+"""A judged fleet for people: lines of a terminal and a page of Markdown; the gravest first."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MOST = 60
 _WIDE = 24
 _MOST_NAMED = 8
 _TITLES = {
-    Standing.WRONG: "compute wrong", Standing.SLOW: "slow", Standing.SUSPECTED: "suspected, and not confirmed",
+    Standing.WRONG: "compute wrong", Standing.SLOW: "slow", Standing.SUSPECTED: "suspected",
     Standing.UNLIKE: "unlike, and not compared", Standing.NOT_REACHED: "not reached", Standing.INCOMPLETE: "incomplete",
     Standing.UNDECIDED: "undecided: nothing is odd, and the group cannot prove it",
 }  # fmt: skip
@@ -39,31 +39,23 @@ def _lines(found: FleetJudgement, folder: str) -> Iterator[_Line]:
     cost = f"it cost a host {found.minutes:.1f} minutes (median; the longest {found.longest:.1f})"
     yield from _section("the sweep", [*([cost] if found.longest else []), *found.notes], lambda one: [one])
     by_word = {word: [host for host in found.hosts if host.standing is word] for word in _TITLES}
-    for word in (Standing.WRONG, Standing.SLOW):
-        confirmed = [host for host in by_word[word] if host.confirmed]
-        open_ = [host for host in by_word[word] if not host.confirmed]
-        yield from _section(f"{_TITLES[word]}, confirmed beside a healthy host", confirmed, _host)
-        yield from _section(f"{_TITLES[word]} by the records, not confirmed yet", open_, _host)
-    for word in (Standing.NOT_REACHED, Standing.UNLIKE, Standing.SUSPECTED):
+    for word in (Standing.WRONG, Standing.SLOW, Standing.NOT_REACHED, Standing.UNLIKE, Standing.SUSPECTED):
         yield from _section(_TITLES[word], by_word[word], _host)
-    yield from _section(
-        "suspected, and refuted beside a healthy host", [host for host in found.hosts if host.refuted], _refuted
-    )
     for word in (Standing.INCOMPLETE, Standing.UNDECIDED):
         yield from _alike(_TITLES[word], by_word[word])
-    yield from _section("links and hosts that are slow in pairs", found.links, lambda one: [one.said])
     for group in found.groups:
         yield from _group(group)
-    yield from _section("to take the confirmed out of service", list(draining.lines(found)), lambda line: [line])
-    if found.stack and open_suspects(found):  # without a plan there is no duel
-        launch = "srun --nodes=1 --exclusive --nodelist={host}"
-        line = advice.step(found.stack, "fleet", "duel", folder, "--launch", launch)
-        yield from _section("to confirm, before anybody is drained", [line], lambda one: [one])
+    if suspects := _suspects(found):
+        again = f"sweep them again with healthy hosts of their group, five in all at least: {', '.join(suspects[:_MOST_NAMED])}"
+        line = advice.step(found.stack, "fleet", "plan", f"{folder}-again", "--hosts", "LIST") if found.stack else ""
+        yield from _section("to confirm, before anybody is drained", [again, *filter(None, [line])], lambda one: [one])
+    drains = list(draining.lines(found))
+    yield from _section("to take them out of service, where the second sweep says the same", drains, lambda one: [one])
 
 
-def open_suspects(found: FleetJudgement) -> list[HostStanding]:
-    """Return the hosts with something odd that no duel has settled, the oddest first."""
-    return sorted((host for host in found.hosts if host.undecided), key=_oddness)
+def _suspects(found: FleetJudgement) -> list[str]:
+    """Return the hosts with something odd, the oddest first."""
+    return [host.host for host in sorted((one for one in found.hosts if one.findings), key=_oddness)]
 
 
 def _oddness(host: HostStanding) -> tuple[bool, int, float, str]:
@@ -87,10 +79,6 @@ def _host(host: HostStanding) -> list[str]:
     return [f"{host.host}: {host.reason}", *(f"{one.subject}: {one.sentence}" for one in host.findings[1:])]
 
 
-def _refuted(host: HostStanding) -> list[str]:
-    return [f"{host.host}: {one.subject}: {one.sentence}" for one in host.refuted]
-
-
 def _alike(title: str, hosts: Sequence[HostStanding]) -> Iterator[_Line]:
     """Yield hosts of which one thing is said in one line."""
     by_reason: dict[str, list[str]] = {}
@@ -109,9 +97,7 @@ def _group(group: GroupTold) -> Iterator[_Line]:
     yield 0, f"group {group.name}: {group.hosts} hosts, {len(group.cards)} cards, {group.architecture}"
     if group.differs:
         yield 1, f"differs: {group.differs}"
-    limit = (
-        f"slow without a duel from z {group.limit:.1f} on" if group.limit < LIMITLESS else "too few to call one slow"
-    )
+    limit = f"slow from z {group.limit:.1f} on" if group.limit < LIMITLESS else "too few to call one slow"
     yield 1, f"replayed: {group.products:,} products of {group.kernels} kernels; {limit}"
     for strip in group.strips:
         slowest = max(strip.ratios, default=1.0)

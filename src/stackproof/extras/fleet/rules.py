@@ -60,24 +60,6 @@ class SmallGroup:
 
 
 @dataclass(frozen=True)
-class DuelRules:
-    """How long a duel takes, and what confirms."""
-
-    turns: int
-    """With each partner."""
-    partners: int
-    effect: float
-    early: float
-    """Beyond this share the first partner is enough: healthy hosts differ by no such share."""
-    block: float
-    products: int
-    clocks: float
-    """Where the sides' clocks and ours differ by more than this share, nothing is decided."""
-    worked: float
-    """Nor where a side says that it worked for less than this share of what we have waited."""
-
-
-@dataclass(frozen=True)
 class Limits:
     """What is read of a host's record at most."""
 
@@ -168,20 +150,6 @@ class ReplayValues:
 
 
 @dataclass(frozen=True)
-class PairRules:
-    """What two hosts do together, and when a host or a link is slow."""
-
-    mib: Mapping[str, float]
-    dtype: str
-    noise: float
-    seconds: float
-    suspect: float
-    effect: float
-    floor: float
-    least: int
-
-
-@dataclass(frozen=True)
 class RedactionRules:
     """What is a word before it is a host's name."""
 
@@ -194,7 +162,6 @@ class FleetRules:
 
     judging: Judging
     small: tuple[SmallGroup, ...]
-    duel: DuelRules
     limits: Limits
     state: StateRules
     profile: tuple[CardProfile, ...]
@@ -203,7 +170,6 @@ class FleetRules:
     values: ReplayValues
     replay: tuple[ReplayRow, ...]
     environment: Mapping[str, str]
-    pairs: PairRules
     redaction: RedactionRules
 
     def __post_init__(self) -> None:

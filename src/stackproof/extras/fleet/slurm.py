@@ -47,7 +47,7 @@ def require() -> None:
     """Refuse where there is no Slurm."""
     if missing := [name for name in ("sbatch", "scontrol", "squeue", "scancel") if not shutil.which(name)]:
         raise Refusal(
-            f"{missing[0]} is not here, so no job can be submitted; run this where Slurm is, or plan with another --engine "
+            f"{missing[0]} is not here, so no job can be submitted; run this where Slurm is, or `fleet card` on each host "
             f"({places.page('fleet.md')})"
         )
 

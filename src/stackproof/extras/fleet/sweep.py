@@ -1,4 +1,4 @@
-"""The folder of a sweep: its plan, what hosts left, what duels said, and the judgement of it all."""
+"""The folder of a sweep: its plan, what hosts left, and the judgement of it all."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from pathlib import Path
 from stackproof.base.errors import Refusal
 from stackproof.base.files import write_atomically
 from stackproof.base.text import plain
-from stackproof.extras.fleet import answers, duels, engines, judgement, links, plan
+from stackproof.extras.fleet import answers, judgement, plan
 from stackproof.extras.fleet.judge import FleetCourt
 from stackproof.extras.fleet.judgement import FleetJudgement
 
-_MOST_PROBLEMS = 20
 _NOBODY = "nothing says who was to answer: make a plan first, or name them with --hosts"
 
 
@@ -36,12 +35,10 @@ def judged(folder: Path, hosts: str | None = None) -> FleetJudgement:
     chosen = chosen or plan.without_one(name, found.hosts.values(), expected)
     expected = [*expected, *chosen.hosts]
     _disown(found, chosen)
-    said, damaged = duels.gather(folder, chosen.id, {host: one.began for host, one in found.hosts.items()})
-    slow, told = links.told(folder)
     strangers = _strangers(found, expected, "in the plan" if there else "among --hosts")
-    problems = [*_left_out(chosen.without), *_unplanned(found, there), *_first([*strangers, *damaged]), *told]
-    court = FleetCourt(name, found, expected, said, problems, "" if expected else _NOBODY)
-    return replace(court.judge(), links=slow, stack=chosen.stack if there else "")
+    problems = [*_left_out(chosen.without), *_unplanned(found, there), *strangers]
+    court = FleetCourt(name, found, expected, problems, "" if expected else _NOBODY)
+    return replace(court.judge(), stack=chosen.stack if there else "")
 
 
 def _disown(found: answers.FleetAnswers, chosen: plan.FleetPlan) -> None:
@@ -70,13 +67,8 @@ def _strangers(found: answers.FleetAnswers, expected: Sequence[str], of: str) ->
     return [f"not {of}, and judged all the same: {', '.join(strangers[:5])}"] if strangers else []
 
 
-def _first(told: Sequence[str]) -> list[str]:
-    more = [f"and {len(told) - _MOST_PROBLEMS} more"] if len(told) > _MOST_PROBLEMS else []
-    return [*told[:_MOST_PROBLEMS], *more]
-
-
 def keep(found: FleetJudgement, folder: Path) -> str:
-    """Keep a judgement beside its records, for the site and for duels; return why that cannot be, which spoils nothing."""
+    """Keep a judgement beside its records, for the site; return why that cannot be, which spoils nothing."""
     path = folder / judgement.NAME
     why = "it is a link, and what it names may be anybody's" if path.is_symlink() else ""
     try:
@@ -88,24 +80,21 @@ def keep(found: FleetJudgement, folder: Path) -> str:
 
 
 def keeps(folder: Path, path: Path) -> bool:
-    """Whether a path is that of what the folder of a sweep keeps: its plan, its judgement, or what hosts, duels and pairs have left."""
+    """Whether a path is that of what the folder of a sweep keeps: its plan, its judgement, or what hosts have left."""
     place, own = path.resolve(), folder.resolve()
-    files = {own / name for name in (plan.NAME, judgement.NAME, engines.HOSTS, engines.MANIFEST)}
-    folders = {own / name for name in (answers.RECORDS, duels.FOLDER, links.FOLDER)}
-    return place in files | folders or not folders.isdisjoint(place.parents)
+    records = own / answers.RECORDS
+    return place in (own / plan.NAME, own / judgement.NAME, records) or records in place.parents
 
 
 def names(folder: Path) -> set[str]:
     """Return every name that a folder tells, of hosts of its plan and of files, whatever is in them."""
     found = set(plan.load(folder).hosts) if (folder / plan.NAME).is_file() else set()
-    places = (folder / answers.RECORDS, folder / duels.FOLDER, *sorted((folder / links.FOLDER).glob("round-*")))
-    for place in places:
-        with contextlib.suppress(OSError):
-            found |= {part for path in place.iterdir() for part in _parts(path.name)}
+    with contextlib.suppress(OSError):
+        found |= {part for path in (folder / answers.RECORDS).iterdir() for part in _parts(path.name)}
     return found
 
 
 def _parts(name: str) -> set[str]:
-    """Return what a file's name tells: the whole, without its ending, and either host of a pair."""
+    """Return what a file's name tells: with what a terminal would obey, and without."""
     stem = name.removesuffix(".json").removesuffix(".started")
-    return {stem, plain(stem, 80, lines=False), *stem.split("--")} - {""}
+    return {stem, plain(stem, 80, lines=False)} - {""}

@@ -1,4 +1,4 @@
-"""The page of fleets: the sentence, the picture, who is confirmed, and whoever is not proved; names of hosts stay text."""
+"""The page of fleets: the sentence, the picture, who is to be drained, and whoever is not proved; names of hosts stay text."""
 
 from __future__ import annotations
 
@@ -6,16 +6,13 @@ from pathlib import Path
 
 from stackproof.extras.fleet import judgement, sweep
 from stackproof.extras.nights.site import fleets
-from stackproof.record.records import Verdict
 
 from ...fleet.making import SUBJECTS, MadeHost, fleet
-from ...fleet.test_judge import duel
 
 
 def kept(folder: Path) -> Path:
-    """Judge a sweep and keep that; one host is slow and confirmed, one left nothing."""
+    """Judge a sweep and keep that; one host is slow, one left nothing."""
     fleet(folder, 8, MadeHost("slow1", slow={SUBJECTS[0]: 1.3}), silent=("dead1",))
-    duel(folder, Verdict.FAILED, "slow1", SUBJECTS[0])
     sweep.keep(sweep.judged(folder), folder)
     return folder
 

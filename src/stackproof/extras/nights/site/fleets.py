@@ -71,18 +71,17 @@ def _parts(one: FleetJudgement) -> Iterator[Markup]:
         aria_label=f"{one.fleet}: hosts by subject",
     )
     yield from (el("p", note) for note in one.notes)
-    yield from (el("p", link.said) for link in one.links)
     if lines := list(draining.lines(one)):
-        yield el("p", "Confirmed beside a healthy host:")
+        yield el("p", "To take out of service, where a second sweep says the same:")
         yield el("pre", "\n".join(lines))
     odd = [host for host in one.hosts if host.standing is not Standing.PROVED]
     yield table(
         f"{one.fleet}: hosts that are not proved",
-        ("host", "standing", "confirmed", "why"),
+        ("host", "standing", "why"),
         map(_row, odd[:_MOST_HOSTS]),
     )
 
 
 def _row(host: HostStanding) -> list[object]:
     word = el("span", host.standing.value, class_=f"word {_CLASSES.get(host.standing, '')}".strip())
-    return [host.host, word, "by a duel" if host.confirmed else "", host.reason]
+    return [host.host, word, host.reason]
