@@ -1,4 +1,4 @@
-"""Hold the lines of each room, and the words of docs, against `[tool.stackproof.budget]`: `python -m tools.budget` (in `nox -s lint`)."""
+"""Hold the lines of each room, and the words of docs, against `[tool.budget]`: `python -m tools.budget` (in `nox -s lint`)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def exceeded(found: Mapping[str, int], budget: Mapping[str, int]) -> Iterator[st
 
 def main() -> int:
     """Print what is exceeded; 1 if anything is."""
-    wrong = list(exceeded(sizes(), read_toml(ROOT / "pyproject.toml")["tool"]["stackproof"]["budget"]))
+    wrong = list(exceeded(sizes(), read_toml(ROOT / "pyproject.toml")["tool"]["budget"]))
     for sentence in wrong:
         print(f"budget: {sentence}", file=sys.stderr)  # noqa: T201
     return 1 if wrong else 0
