@@ -77,7 +77,7 @@ if __name__ == "__main__":
 
     from stackproof import cli  # noqa: F401
     from stackproof.doctor import checkup  # noqa: F401
-    from stackproof.record import console, records, signing, store, writer  # noqa: F401
+    from stackproof.record import console, records, store, writer  # noqa: F401
     from stackproof.triage import reports
 
     reports.probes()

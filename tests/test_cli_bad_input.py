@@ -20,10 +20,6 @@ from stackproof.base.toml import Table
 
 _LONGEST = 1200
 _QUICK = 1  # of each row; the others show no more of the verb, and are slow tests
-_KEY = b"""-----BEGIN PRIVATE KEY-----
-MC4CAQAwBQYDK2VwBCIEIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f
------END PRIVATE KEY-----
-"""
 _ESCAPE = re.compile(r"\x1b")
 
 
@@ -151,7 +147,6 @@ def _things(folder: Path) -> dict[str, Path]:
         "deep_json": b"[" * 100_000,
         "run.log": b"RuntimeError: boom\n",
         "clean.log": b"Training completed successfully\n",
-        "key.pem": _KEY,
         "record.json": b"{}",
     }
     for name, data in texts.items():

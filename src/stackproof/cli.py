@@ -26,9 +26,9 @@ from stackproof.commands import (
     init,
     lock,
     ranks,
-    sign,
     suites,
     triage,
+    verify_record,
     watch,
 )
 from stackproof.commands.arguments import EPILOG
@@ -149,7 +149,7 @@ def _parser() -> argparse.ArgumentParser:
         expect,
         history,
         init,
-        sign,
+        verify_record,
         gate,
         drill,
         nodes,

@@ -108,11 +108,6 @@ def test_who_only_reads_renames_nothing_and_names_it_each_time(tmp_path: Path) -
         assert found.problems == [f"{bad}: is damaged or cut short; it was left where it is, the others were read"]
 
 
-def test_a_key_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(Refusal, match="nope"):
-        store.read([], tmp_path / "nope")
-
-
 def test_a_record_that_was_copied_is_one(tmp_path: Path) -> None:
     sealed = replace(making.record(0), digests={"record": "a" * 64})
     found = {

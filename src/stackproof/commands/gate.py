@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from stackproof.base import advice, files
 from stackproof.base.errors import Refusal
-from stackproof.commands import arguments, gate_command, sign
+from stackproof.commands import arguments, gate_command
 
 if TYPE_CHECKING:
     from stackproof.commands.arguments import Verbs
@@ -43,7 +43,6 @@ def _add_gate(verbs: Verbs) -> None:
         metavar="FILE",
         help="base: a record of an earlier gate or bench; nothing is interleaved then",
     )
-    sign.require_signed(verb, "take as --base-record only one")
     verb.add_argument("--same", action="store_true", help="compare what is here with itself: shows the noise")
     verb.add_argument(
         "--head-drill",
@@ -62,14 +61,6 @@ def _add_gate(verbs: Verbs) -> None:
 
 
 def _gate(options: argparse.Namespace) -> int:
-    from stackproof.record import signing
-
-    if options.require_signed and not options.base_record:
-        raise Refusal(
-            "--require-signed asks for a signature on --base-record, and none is named; name one or leave it out"
-        )
-    if options.base_record:
-        signing.require(options.base_record, options.require_signed)
     gate_command.check(options)
     if options.command is None:  # a command's commits are of its own repository
         _check(options)

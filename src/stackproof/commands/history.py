@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from stackproof.base.errors import Refusal
 from stackproof.base.places import require_checkout
-from stackproof.commands import arguments, sign
+from stackproof.commands import arguments
 from stackproof.history import leaf
 from stackproof.stack import stacks
 
@@ -59,7 +59,6 @@ def _add_history(verbs: Verbs) -> None:
     verb.add_argument(
         "--results", type=Path, action="append", metavar="DIR", help="read records there (may be repeated)"
     )
-    sign.require_signed(verb, "show only records")
 
 
 def _history(options: argparse.Namespace) -> int:
@@ -71,10 +70,7 @@ def _history(options: argparse.Namespace) -> int:
         stacks.load(options.stack)
     for folder in options.results or ():
         _require_folder(folder)
-    key = options.require_signed
-    loaded = dated.true(
-        store.read(store.files(options.results), key) if options.results else store.load(store.folders(), key)
-    )
+    loaded = dated.true(store.read(store.files(options.results)) if options.results else store.load(store.folders()))
     found = [one for one in histories(entries(loaded.records)) if options.stack in ("", one.place.stack)]
     terminal.show(found, loaded.problems)
     return 0
@@ -96,12 +92,11 @@ def _add_admit(verbs: Verbs) -> None:
     )
     verb = arguments.add(verbs, "admit", help_, _admit)
     verb.add_argument("records", nargs="+", type=Path, metavar="RECORD", help="files of records")
-    sign.require_signed(verb, "take only records")
 
 
 def _admit(options: argparse.Namespace) -> int:
     from stackproof.history import timeline
 
     for path in options.records:
-        print(timeline.admit(path, key=options.require_signed))  # noqa: T201
+        print(timeline.admit(path))  # noqa: T201
     return 0

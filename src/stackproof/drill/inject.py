@@ -219,7 +219,7 @@ class File:
     edits: Annotated[tuple[Edit, ...], Key("edit")]
     text: str = ""
     beside: tuple[str, ...] = ()
-    """Files of the checkout that lie beside it, such as its signature; {folder} is where they all are."""
+    """Files of the checkout that lie beside it, such as its logs; {folder} is where they all are."""
     kind: str = "file"
 
     @property

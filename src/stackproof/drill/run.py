@@ -26,7 +26,6 @@ FLAGS = {
     "doctor": ("stack", "json"),
     "triage": ("json",),
     "admit": (),
-    "verify-record": (),
     "history": (),
     "gate": ("stack", "json", "results", "deadline-scale"),
 }

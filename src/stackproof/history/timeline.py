@@ -17,7 +17,7 @@ from stackproof.base import commits
 from stackproof.base.errors import Refusal
 from stackproof.base.processes import BUSY
 from stackproof.base.statistics import Interval, median_interval
-from stackproof.record import signing, store
+from stackproof.record import store
 from stackproof.record.chain import whole
 from stackproof.record.records import Measurement, Record, Verdict
 from stackproof.record.store import Place, State, changes, place, rules, state
@@ -332,22 +332,19 @@ def _order(key: SeriesKey) -> tuple[str, str, str]:
     return key.subject, key.preset, key.unit
 
 
-def admit(path: Path, base: Path = store.PUBLISHED, key: Path | None = None) -> Path:
-    """Copy a record, and its signature, among the published ones and return the new file; one that is there stays the only one.
-
-    `key`: take only what the holder of this key has signed.
+def admit(path: Path, base: Path = store.PUBLISHED) -> Path:
+    """Copy a record among the published ones and return the new file; one that is there stays the only one.
 
     Raises:
         Refusal: it is no record, or what keeps it out, with the remedy.
     """
-    signing.require(path, key)
     record = whole(path)
     if reason := objection(record):
         raise Refusal(f"{path}: is not admitted: {reason}")
     into = store.folder(record, base)
     known = store.read(store.files([into], (record.verb,))).records
     twin = next((old for old, same in known.items() if same == record), None)
-    return twin or store.append(record, into, path if signing.beside(path).is_file() else None, store.run_of(path))
+    return twin or store.append(record, into, store.run_of(path))
 
 
 def objection(record: Record) -> str:

@@ -1,6 +1,6 @@
 """A digest chain: what a record says of itself, of its logs and of its lock, so that an edit of any of them shows.
 
-Who edits a record and computes its digest anew is not found by this; a signature (`signing`) is for that.
+Who edits a record and computes its digest anew is not found by this; a signature of the file is for that.
 """
 
 from __future__ import annotations

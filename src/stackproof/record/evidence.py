@@ -1,8 +1,8 @@
 """A record is evidence, not a claim: what it says of itself is worked out again from what it holds.
 
 Its verdict from its checks, its values and bounds from its samples, a check's verdict from its own figures. What contradicts itself
-is not read. This finds slips, damage and careless edits; who edits a record so that everything agrees is found by its signature
-(`signing`), where it has one.
+is not read. This finds slips, damage and careless edits; who edits a record so that everything agrees is found by a signature
+of the file, where somebody made one.
 """
 
 from __future__ import annotations

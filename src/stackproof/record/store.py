@@ -21,7 +21,7 @@ from stackproof.base.errors import Refusal
 from stackproof.base.places import DATA
 from stackproof.base.text import matches
 from stackproof.base.toml import Table
-from stackproof.record import records, signing
+from stackproof.record import records
 from stackproof.record.records import DamagedRecordError, Figure, Record
 
 FILE = DATA / "history.toml"
@@ -264,10 +264,9 @@ def run_of(path: Path) -> str:
     return path.parent.name if path.name == SUFFIX else path.name.removesuffix(f".{SUFFIX}")
 
 
-def append(record: Record, into: Path, signed: Path | None = None, run: str = "") -> Path:
+def append(record: Record, into: Path, run: str = "") -> Path:
     """Add a record to a folder under a name that is new, and return the file.
 
-    `signed`: the file that it was read from, where that is signed; its very bytes are added, and the signature beside them.
     `run`: the run that wrote it, whose name it keeps where nobody has that.
 
     It is written to a temporary file, flushed, and linked to a name that nobody has: a name is never written twice, and no reader sees
@@ -276,7 +275,7 @@ def append(record: Record, into: Path, signed: Path | None = None, run: str = ""
     Raises:
         Refusal: the record is not valid, or the folder cannot be written.
     """
-    text = signed.read_text(encoding="utf-8") if signed else record.as_json()
+    text = record.as_json()
     stamp = record.started[:19].replace("-", "").replace(":", "")
     known = [run] if _NAMED.match(run) else []
     while True:
@@ -286,8 +285,6 @@ def append(record: Record, into: Path, signed: Path | None = None, run: str = ""
         try:
             into.mkdir(parents=True, exist_ok=True)
             _create(path, text)
-            if signed:
-                _create(signing.beside(path), signing.beside(signed).read_text(encoding="utf-8"))
         except FileExistsError:
             continue
         except OSError as error:
@@ -334,25 +331,16 @@ def _measures(name: str, verbs: tuple[str, ...]) -> bool:
     return named is None or named[1] in verbs
 
 
-def load(tops: Iterable[Path], key: Path | None = None) -> Loaded:
-    """Read every measuring verb's record below folders of this checkout's own, where a damaged one is set aside; `key` as in `read`."""
-    return read(files(tops), key, aside=True)
+def load(tops: Iterable[Path]) -> Loaded:
+    """Read every measuring verb's record below folders of this checkout's own, where a damaged one is set aside."""
+    return read(files(tops), aside=True)
 
 
-def read(paths: Iterable[Path], key: Path | None = None, aside: bool = False) -> Loaded:
-    """Read these files; what cannot be read is told each time, and stays where it is unless a damaged one is to be set aside.
-
-    `key`: take only what the holder of this key has signed.
-
-    Raises:
-        Refusal: the key cannot be read.
-    """
+def read(paths: Iterable[Path], aside: bool = False) -> Loaded:
+    """Read these files; what cannot be read is told each time, and stays where it is unless a damaged one is to be set aside."""
     found = Loaded()
-    if key:
-        signing.KeyFile.load(key)
     for path in paths:
         try:
-            signing.require(path, key)
             found.records[path] = records.read(path)
         except DamagedRecordError:
             left = [f"{path}: is damaged or cut short; it was left where it is, the others were read"]

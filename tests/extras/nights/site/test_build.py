@@ -219,13 +219,6 @@ def test_a_damaged_record_is_named_and_costs_only_itself(records: Path, tmp_path
     assert again.sentence is None and again.problems == done.problems and (folder / "0009.record.json").exists()
 
 
-def test_a_key_that_cannot_be_read_writes_nothing(tmp_path: Path) -> None:
-    folder = making.kept(tmp_path / "store", [making.suites("cpu", TODAY)])
-    with pytest.raises(Refusal, match="nope"):
-        build.build(tmp_path / "out", replace(making.order(folder), key=tmp_path / "nope"))
-    assert not (tmp_path / "out").exists()
-
-
 def test_each_change_has_an_id_of_its_own(tmp_path: Path) -> None:
     story = nightly.Story(53, code=(50, 0.05), driver=(50, 0.05))
     gates = [
@@ -258,16 +251,6 @@ def test_links_survive_new_nights(records: Path, site: Path, tmp_path: Path) -> 
     build.build(tmp_path / "out", making.order(folder))
     names = {path.name for path in (tmp_path / "out" / "series").iterdir()}
     assert names <= {path.name for path in (site / "series").iterdir()} and len(names) == 2
-
-
-def test_signatures_lie_beside_the_copies(tmp_path: Path) -> None:
-    folder = making.kept(tmp_path / "store", [replace(making.suites("cpu", TODAY), verb="smoke")])
-    (record,) = folder.iterdir()
-    signature = build.signing.beside(record)
-    signature.write_text("{}", encoding="utf-8")
-    build.build(tmp_path / "out", making.order(folder))
-    (copy,) = (path for path in (tmp_path / "out" / "record").glob("*smoke*.json") if ".dsse" not in path.name)
-    assert build.signing.beside(copy).read_text(encoding="utf-8") == "{}"
 
 
 def test_a_double_is_not_waited_for(tmp_path: Path) -> None:

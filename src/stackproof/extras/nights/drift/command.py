@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from stackproof.base import advice
 from stackproof.base.errors import Refusal
-from stackproof.commands import arguments, sign
+from stackproof.commands import arguments
 from stackproof.stack import stacks
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ def add(verbs: Verbs) -> None:
     for name, what in (("json", "one JSON object"), ("markdown", "a page")):
         help_ = f"write {what} there; without FILE, instead of text"
         verb.add_argument(f"--{name}", nargs="?", const=_STDOUT, type=arguments.file, metavar="FILE", help=help_)
-    sign.require_signed(verb, "read only records")
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -49,7 +48,7 @@ def _run(options: argparse.Namespace) -> int:
             raise Refusal(
                 f"{folder}: is no folder, and --results reads the records in one; name the folder of the records"
             )
-    found = findings.look(options.results or store.folders(), options.stack, options.require_signed)
+    found = findings.look(options.results or store.folders(), options.stack)
     texts = {"json": report.as_json, "markdown": report.markdown}
     wanted = {name: getattr(options, name) for name in texts if getattr(options, name)}
     for name, path in wanted.items():

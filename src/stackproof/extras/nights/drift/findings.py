@@ -82,13 +82,12 @@ class Drift:
         return f"{'SLOWER' if slower else 'QUIET'}: {told}, {open_} suspected"
 
 
-def look(tops: Iterable[Path], stack: str = "", key: Path | None = None) -> Drift:
+def look(tops: Iterable[Path], stack: str = "") -> Drift:
     """Read the records of nights and gates below these folders and return what they tell; a bad one is skipped and named.
 
     So is one whose day cannot be true (`record.dated`). `stack`: of this stack alone.
-    `key`: take only what its holder has signed.
     """
-    loaded = dated.true(store.read(store.files(tops, (VERB, GATE)), key))
+    loaded = dated.true(store.read(store.files(tops, (VERB, GATE))))
     found, problems = nights(loaded)
     gates = said(loaded.records)
     groups = by_place(one for one in found if stack in ("", one.place.stack))

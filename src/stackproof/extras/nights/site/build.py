@@ -20,7 +20,6 @@ from stackproof.base.places import DATA, PACKAGE
 from stackproof.extras.nights.site import beside, cards, drilled, fleets, front, runs, series, shelf, told
 from stackproof.extras.nights.site.matrix import DAYS
 from stackproof.extras.nights.site.model import SiteModel, model
-from stackproof.record import signing
 
 MANIFEST = "site.manifest.json"
 """What the folder was made from, and the digest of each of its files."""
@@ -36,7 +35,6 @@ class SiteOrder:
     suites: tuple[str, ...]
     today: date
     days: int = DAYS
-    key: Path | None = None
     doubles: tuple[str, ...] = ()
     """Stacks that have no card to run on, so that nobody waits for it."""
     nightly: tuple[str, ...] = ()
@@ -58,17 +56,15 @@ def build(out: Path, order: SiteOrder) -> SiteBuilt:
     """Write the site into a folder, which is new, empty, or a site.
 
     Raises:
-        Refusal: the folder holds something else, or cannot be written; or the key cannot be read.
+        Refusal: the folder holds something else, or cannot be written.
     """
-    if order.key:
-        signing.KeyFile.load(order.key)
     before = _manifest(out)
     inputs, paths = _inputs(order)
     known: dict[str, str] = before.get("files", {})
     if before.get("inputs") == inputs and all((out / name).is_file() for name in known):
         return SiteBuilt(len(known), problems=tuple(before["problems"]))
     with _uncollected():
-        read = shelf.read(paths, order.folders, order.key)
+        read = shelf.read(paths, order.folders)
         found = model(
             read, order.folders, order.stacks, order.suites, order.today, order.days, order.doubles, order.nightly
         )
@@ -120,14 +116,12 @@ def _inputs(order: SiteOrder) -> tuple[str, list[Path]]:
         order.days,
         order.doubles,
         order.nightly,
-        str(order.key),
         [str(one) for one in order.folders],
     ]
     marks = [
         shelf.fingerprint(code),
         shelf.fingerprint(paths),
         shelf.fingerprint(fleets.files(order.folders)),
-        shelf.fingerprint(filter(Path.is_file, map(signing.beside, paths))),
     ]
     return hashlib.sha256(json.dumps([told, marks]).encode()).hexdigest(), paths
 
@@ -180,10 +174,7 @@ def _files(site: SiteModel) -> Iterator[tuple[str, bytes]]:
     for asset in sorted(_ASSETS.iterdir()):
         yield asset.name, asset.read_bytes()
     for run in site.kept.values():
-        own = run.page.removesuffix(".html")
-        yield f"{own}.json", run.path.read_bytes()
-        if signing.beside(run.path).is_file():
-            yield signing.beside(Path(f"{own}.json")).as_posix(), signing.beside(run.path).read_bytes()
+        yield f"{run.page.removesuffix('.html')}.json", run.path.read_bytes()
 
 
 def _pages(site: SiteModel) -> Iterator[tuple[str, str]]:

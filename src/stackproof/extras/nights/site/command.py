@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from stackproof.base import advice, files
 from stackproof.base.errors import Refusal
 from stackproof.base.text import plain
-from stackproof.commands import arguments, sign
+from stackproof.commands import arguments
 from stackproof.stack import stacks
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ def add(verbs: Verbs) -> None:
     help_ = "for how many days a record proves anything (default: 14)"
     verb.add_argument("--days", type=_days, default=14, metavar="N", help=help_)
     verb.add_argument("--today", type=_day, metavar="DATE", help="as of this day (default: today, in UTC)")
-    sign.require_signed(verb, "show only records")
 
 
 def _days(text: str) -> int:
@@ -67,7 +66,6 @@ def _run(options: argparse.Namespace) -> int:
         stacks.suites(),
         today,
         options.days,
-        options.require_signed,
         stacks.doubles(),
         suites.of_verb("verify"),
     )

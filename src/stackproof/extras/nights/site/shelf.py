@@ -95,9 +95,9 @@ def fingerprint(paths: Iterable[Path]) -> str:
     return found.hexdigest()
 
 
-def read(paths: Sequence[Path], folders: Sequence[Path], key: Path | None = None) -> Shelf:
+def read(paths: Sequence[Path], folders: Sequence[Path]) -> Shelf:
     """Read these files; one that is no record, or whose day is none, is skipped and named."""
-    loaded = store.read(paths, key)
+    loaded = store.read(paths)
     runs, problems = list[ShelvedRun](), [f"{shown(sentence, folders)}" for sentence in loaded.problems]
     for path, record in loaded.records.items():
         name = shown(str(path), folders)
