@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 import threading
 import time
@@ -50,8 +49,7 @@ def keep(
 
 
 def _rescued(record: Record, path: Path) -> str:
-    place = Path(tempfile.gettempdir()) / f"stackproof-fleet-{os.getuid()}"
-    place.mkdir(mode=0o700, exist_ok=True)
+    place = Path(tempfile.mkdtemp(prefix="stackproof-fleet-"))
     records.write(record, place / path.name)
     return f"the record lies on this host as {place / path.name}: copy it there, and judge again"
 
