@@ -31,7 +31,7 @@ def test_admit_copies_and_says_where(
 ) -> None:
     from stackproof.history import timeline
 
-    monkeypatch.setattr(timeline.admit, "__defaults__", (tmp_path / "published", None))
+    monkeypatch.setattr(timeline.admit, "__defaults__", (tmp_path / "published",))
     path = store.append(making.record(0), tmp_path)
     assert cli.main(["admit", str(path)]) == 0
     published = Path(capsys.readouterr().out.strip())
