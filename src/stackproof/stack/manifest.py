@@ -266,15 +266,18 @@ def _unexplained(row: FileRow, checks: list[Check], exact: bool) -> list[Check]:
         if check.verdict not in NOT_EXECUTED:
             continue
         why = why_not(check)
-        rule = capabilities.rules().get(why)
-        if rule is None:
-            excused = why in row.rules or (not known and (why == MEASURED or why.endswith(".toml")))
-        else:
-            excused = why in row.rules or rule.varies or (not known and bool(rule.needs or rule.absent_over))
-        if not excused and room[why] <= 0:
+        if why in row.rules or _varies(why) or (not known and _differs_elsewhere(why)):
+            continue
+        room[why] -= 1
+        if room[why] < 0:
             left.append(check)
-        room[why] -= 0 if excused else 1
     return left if known or len(left) > row.checks - _share(row.checks) else []
+
+
+def _differs_elsewhere(why: str) -> bool:
+    """Whether versions, backends or the device itself decide on this, so that it may differ from what was counted."""
+    rule = capabilities.rules().get(why)
+    return bool(rule.needs or rule.absent_over) if rule else why == MEASURED or why.endswith(".toml")
 
 
 def _varies(why: str) -> bool:
