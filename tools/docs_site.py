@@ -14,6 +14,8 @@ import sys
 from pathlib import Path
 
 from stackproof.base.places import ROOT
+from stackproof.drill import table
+from tools import faults_page
 
 PAGES = ROOT / ".nox" / "docs-pages"
 SITE = ROOT / "dist" / "docs"
@@ -63,6 +65,7 @@ def main(words: list[str]) -> int:
     """Gather and build, strictly; say where the first page is."""
     site = Path(words[0]).resolve() if words else SITE
     gather(ROOT, PAGES)
+    (PAGES / "docs" / "drill.md").write_text(faults_page.page(table.load()), encoding="utf-8")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--clean"]
     ended = subprocess.run(
         [*command, "--config-file", str(ROOT / "mkdocs.yml"), "--site-dir", str(site)],

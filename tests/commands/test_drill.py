@@ -16,7 +16,6 @@ from stackproof.record.records import Check, Figure, Record, Verdict
     ("arguments", "said"),
     [
         (("--only", "extra-packag"), "did you mean 'extra-package'"),
-        (("--fast", "--write-page"), "leave out --only and --fast"),
         (
             ("--fast", "--only", "metric-missing", "--json", "/dev/null/record.json"),
             "'/dev/null/record.json' cannot be written",

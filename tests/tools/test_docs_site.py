@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from stackproof import ROOT
-from tools import docs_site
+from stackproof.drill import table
+from tools import docs_site, faults_page
 
 
 def page(root: Path, name: str, text: str) -> None:
@@ -35,3 +36,11 @@ def test_every_page_has_a_place_in_the_menu() -> None:
     assert [str(path) for path in pages if f": {path.relative_to(ROOT)}\n" not in menu] == []
     for path in (ROOT / "docs" / "zh").glob("*.md"):
         assert f"[English](../{path.name})" in path.read_text(encoding="utf-8")
+
+
+def test_the_page_of_the_drill_has_every_fault_and_the_checks_that_must_fail() -> None:
+    loaded = table.load()
+    text = faults_page.page(loaded)
+    row = next(line for line in text.splitlines() if line.startswith("| `wrong-for-strided-input`"))
+    assert "/192920)) | `operators/" in row and row.endswith("| 1 |")
+    assert all(f"| `{row.id}` |" in text for row in loaded.rows)

@@ -1,4 +1,4 @@
-"""The verb `drill`: flags, the live table, the record and the page."""
+"""The verb `drill`: flags, the live table and the record."""
 
 from __future__ import annotations
 
@@ -44,10 +44,6 @@ def add(verbs: Verbs) -> None:
         locked.FLAG, action="store_true", help="build the environments that the drill needs, and run in the first"
     )
     arguments.add_outputs(verb, junit=False)
-    verb.add_argument("--write-page", action="store_true", help="write docs/drill.md from the record")
-    verb.add_argument(
-        "--list-new", action="store_true", help="list the rows in docs/drill.md that no whole run has seen; run nothing"
-    )
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -56,22 +52,12 @@ def _run(options: argparse.Namespace) -> int:
 
     require_checkout("drill")
     loaded = table.load()
-    if options.list_new:
-        return _list_new(loaded)
     if options.locked:
         from stackproof.stack import hosts, stacks
 
         drilled = [stacks.load(name) for name in loaded.stacks]
         return locked.again([stack for stack in drilled if hosts.inspect(stack).present], options.given)
     return _drill(options, loaded)
-
-
-def _list_new(loaded: Faults) -> int:
-    from stackproof.drill import report
-    from stackproof.record.console import plain_console
-
-    plain_console().print(f"{report.PAGE}: {report.list_new(loaded.rows)} rows that no whole run has seen")
-    return 0
 
 
 def _drill(options: argparse.Namespace, loaded: Faults) -> int:
@@ -85,8 +71,6 @@ def _drill(options: argparse.Namespace, loaded: Faults) -> int:
     chosen = loaded.choose(tuple(options.only), options.fast)
     if not chosen:
         raise Refusal("no fault is chosen; leave out --fast or name other rows with --only")
-    if options.write_page and len(chosen) < len(loaded.rows):
-        raise Refusal("--write-page: the page is about all faults; leave out --only and --fast")
     earlier = _earlier(options.earlier)
     console = plain_console()
     left = len(chosen) + len(drill.cleans(chosen)) - len(drill.standing(earlier, chosen))
@@ -94,8 +78,6 @@ def _drill(options: argparse.Namespace, loaded: Faults) -> int:
     record = drill.conduct(loaded, chosen, options.workers, options.deadline_scale, board.told, earlier, options.afresh)
     where = writer.keep(record, outputs.folder(record) / "record.json", outputs)
     report.close(console, record, where)
-    if options.write_page:
-        console.print(f"written: {report.write(record, loaded)}")
     return record.verdict.exit_code
 
 
