@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from stackproof.doctor.report import Redactor
+from stackproof.base.redact import Redactor
 from stackproof.extras.fleet import names
 
 _HOME = re.compile(

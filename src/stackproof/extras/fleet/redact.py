@@ -10,8 +10,8 @@ from pathlib import Path
 
 from stackproof.base import files, places
 from stackproof.base.errors import Refusal
+from stackproof.base.redact import Redactor
 from stackproof.doctor.machine import Machine
-from stackproof.doctor.report import Redactor
 from stackproof.extras.fleet.judgement import FleetJudgement, GroupTold, HostStanding
 from stackproof.extras.fleet.names import Clean, Names, pseudonym
 from stackproof.extras.fleet.persons import Persons

@@ -1,0 +1,141 @@
+"""Takes out of a text what names a person, a host or a place: for reports that are shown to strangers.
+
+What goes: names that the machine itself knows (its users, hosts, homes, domains), names that a caller gives with what each becomes,
+and what has the form of a home, a mail, an address or a serial number. A name in a form that nobody expects stays: look before you send.
+"""
+
+from __future__ import annotations
+
+import getpass
+import ipaddress
+import re
+import socket
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+# These name nobody, and as words of the language they would be missed.
+_COMMON_USERS = {"root", "user", "ubuntu", "admin", "nobody", "docker", "runner", "jovyan", "test", "me"}
+_COMMON_HOSTS = {
+    "localhost", "ip6-localhost", "ip6-loopback", "broadcasthost", "ip6-allnodes", "ip6-allrouters", "none", "local",
+}  # fmt: skip
+_LINK = re.compile(r"https?://[^\s)]+")
+_UUID = r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
+_HOMES = r"/home|/Users|/export/home|/mnt/home|/nfs/home|/data/home"
+_FORMS = (
+    (re.compile(rf"(?<![\w.~-])(?:{_HOMES})/[^/\s:;,'\")]+|(?<![\w.~/-])/root(?=/|\b)"), "~"),
+    (re.compile(r"\b[\w.+-]+@[\w-]+\.[\w.-]+\b"), "<mail>"),
+    (re.compile(r"\b(\w*(?:_ADDR|_HOST|_HOSTS|HOSTNAME|_ENDPOINT|_HOSTID))=(\S+)"), r"\1=<host>"),
+    (re.compile(rf"\b(GPU-|MIG-)?{_UUID}\b"), lambda found: f"{found[1] or ''}<serial>"),
+    (re.compile(r"\bip-\d{1,3}(?:-\d{1,3}){3}\b"), "<host>"),
+)
+_MAC = re.compile(r"\b[0-9A-Fa-f]{2}(?:[:-][0-9A-Fa-f]{2}){5,}\b")
+_V4 = re.compile(r"(?<![\w.+-])(?:\d{1,3}\.){3}\d{1,3}(?![A-Za-z0-9+-]|\.\d)")
+_V6 = re.compile(r"(?<![\w:.])[0-9A-Fa-f:]*:[0-9A-Fa-f:]+(?:%\w+)?(?![\w:])")
+
+
+class NamedMachine(Protocol):
+    """What is asked of a machine for its own names."""
+
+    @property
+    def environ(self) -> Mapping[str, str]: ...  # noqa: D102
+
+    @property
+    def real(self) -> bool: ...  # noqa: D102
+
+    def read(self, name: str) -> str: ...  # noqa: D102
+
+
+@dataclass(frozen=True)
+class Redactor:
+    """The names to take out, longest first, and texts to keep although they look like an address; `hosts`: what each becomes."""
+
+    users: tuple[str, ...]
+    hosts: Mapping[str, str]
+    homes: tuple[str, ...]
+    domains: tuple[str, ...]
+    keep: frozenset[str]
+    _hosts: re.Pattern[str] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hosts", _words(_longest(self.hosts)))
+
+    @classmethod
+    def of(cls, machine: NamedMachine, keep: Collection[str] = (), hosts: Mapping[str, str] | None = None) -> Redactor:
+        """Gather the names of a machine; `keep`: versions that look like addresses (25.38.4.1); `hosts`: others, and their pseudonyms."""
+        users = {name for name in _users(machine) if name and name not in _COMMON_USERS}
+        names = {name for name in _host_names(machine) if name and name not in _COMMON_HOSTS}
+        known = {name.casefold(): "<host>" for name in names | {name.split(".")[0] for name in names}}
+        known |= {name.casefold(): becomes for name, becomes in (hosts or {}).items()}
+        homes = {machine.environ.get("HOME", "")} - {"", "/"}
+        return cls(_longest(users), known, _longest(homes), _longest(_domains(machine)), frozenset(keep))
+
+    def clean(self, text: str, links: bool = True) -> str:
+        """Return the text without them; `links`: addresses of pages stay as they are."""
+        if not links:
+            return self._clean(text)
+        pieces, end = [], 0
+        for link in _LINK.finditer(text):
+            pieces += [self._clean(text[end : link.start()]), link[0]]
+            end = link.end()
+        return "".join([*pieces, self._clean(text[end:])])
+
+    def _clean(self, text: str) -> str:
+        for home in self.homes:
+            text = re.sub(rf"(?<![\w.-]){re.escape(home)}(?![\w.-])", "~", text)
+        for form, becomes in _FORMS:
+            text = form.sub(becomes, text)
+        for domain in self.domains:
+            text = re.sub(rf"\b[\w.-]*\b{re.escape(domain)}\b", "<host>", text)
+        text = self._hosts.sub(lambda found: self.hosts[found[0].casefold()], text)
+        text = _words(self.users).sub("<user>", text)
+        return _V4.sub(self._address, _V6.sub(self._address, _MAC.sub("<address>", text)))
+
+    def _address(self, found: re.Match[str]) -> str:
+        text = found[0]
+        if not text.strip(":") or ("." in text and any(text in version for version in self.keep)):
+            return text
+        try:
+            ipaddress.ip_address(text.partition("%")[0])
+        except ValueError:
+            return text
+        return "<address>"
+
+
+def _words(names: Collection[str]) -> re.Pattern[str]:
+    """Return a pattern of these names as whole words, in any case; of none it matches nothing."""
+    either = "|".join(map(re.escape, names)) or "(?!)"
+    return re.compile(rf"(?<![A-Za-z0-9])(?:{either})(?![A-Za-z0-9])", re.IGNORECASE | re.ASCII)
+
+
+def _longest(names: Collection[str]) -> tuple[str, ...]:
+    return tuple(sorted(names, key=lambda name: (-len(name), name)))
+
+
+def _users(machine: NamedMachine) -> Iterator[str]:
+    for name in ("USER", "LOGNAME", "SUDO_USER", "USERNAME", "SLURM_JOB_USER"):
+        yield machine.environ.get(name, "")
+    yield machine.environ.get("HOME", "").rstrip("/").rsplit("/", 1)[-1]
+    if machine.real:
+        try:
+            yield getpass.getuser()
+        except (OSError, KeyError):  # a user without a name, as in many containers
+            return
+
+
+def _host_names(machine: NamedMachine) -> Iterator[str]:
+    yield from (machine.environ.get(name, "") for name in ("HOSTNAME", "HOST", "SLURMD_NODENAME", "SLURM_SUBMIT_HOST"))
+    yield machine.read("/etc/hostname")
+    for line in machine.read("/etc/hosts").splitlines():
+        yield from line.partition("#")[0].split()[1:]
+    if machine.real:
+        yield socket.gethostname()
+
+
+def _domains(machine: NamedMachine) -> set[str]:
+    """Return the domains that the resolver searches: what ends in one is a host of the site."""
+    found = set()
+    for line in machine.read("/etc/resolv.conf").splitlines():
+        if line.startswith(("search", "domain")):
+            found |= {f".{name.strip('.')}" for name in line.split()[1:] if "." in name.strip(".")}
+    return found
