@@ -59,7 +59,7 @@ def test_it_is_a_command(
 
 def test_sessions_of_stacks_are_named_right() -> None:
     known = (*stacks.names(), "NAME", "STACK")
-    plain = re.compile(r"smoke|verify|bench|gate|bisect|ddp|agree|rehearse|sweep|asv|night|fleet")
+    plain = re.compile(r"smoke|verify|bench|gate|bisect|ddp|rehearse|sweep|asv|night|fleet")
     named = {(page.name, one) for page in PAGES for line in shown(page) for one in _SESSION.findall(line)}
     wrong = [
         (page, one)

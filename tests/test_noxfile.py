@@ -44,7 +44,7 @@ def said(ended: subprocess.CompletedProcess[str]) -> str:
     return ended.stdout + ended.stderr
 
 
-VERBS = ("smoke", "verify", "ddp", "bench", "agree", "rehearse", "asv", "gate", "sweep", "bisect", "night", "fleet")
+VERBS = ("smoke", "verify", "ddp", "bench", "rehearse", "asv", "gate", "sweep", "bisect", "night", "fleet")
 
 
 def sessions(root: Path, *asked: str) -> dict[str, str]:

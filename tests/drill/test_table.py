@@ -112,4 +112,4 @@ def test_rows_are_chosen_by_name_or_pattern(faults: table.Faults) -> None:
 def test_every_row_of_the_table_is_of_a_family(faults: table.Faults) -> None:
     assert not [row.id for row in faults.rows if not any(family.has(row) for family in faults.families)]
     empty = [family.checks for family in faults.families if not any(family.has(row) for row in faults.rows)]
-    assert empty == [("gate/*",), ("agreement/*",), ("drift/*", "fleet/*", "bisect/*")]
+    assert empty == [("gate/*",), ("drift/*", "fleet/*", "bisect/*")]

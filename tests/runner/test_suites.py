@@ -80,7 +80,7 @@ def test_a_host_with_many_cores_runs_more_processes(tmp_path: Path, monkeypatch:
 
 
 def test_every_suite_belongs_to_exactly_one_verb() -> None:
-    verbs = ("verify", "ddp", "bench", "agree", "soak")
+    verbs = ("verify", "ddp", "bench", "soak")
     assert sorted(name for verb in verbs for name in of_verb(verb)) == sorted(stacks.suites())
     assert "smoke" in of_verb("verify")
 

@@ -153,7 +153,7 @@ def test_suites_that_were_not_asked_for_are_left_alone(cpu: Stack) -> None:
         (Verdict.SKIPPED, "data/capabilities.toml, tf32: absent on cpu: matrix units", "tf32"),
         (Verdict.SKIPPED, "stacks/sim/stack.toml, missing.safetensors: it loads by name", "missing.safetensors"),
         (Verdict.SKIPPED, "stacks/xpu/stack.toml: precisions has no float64", "precisions"),
-        (Verdict.SKIPPED, "data/agreement.toml, gemm-triton: triton is not installed", "agreement.toml"),
+        (Verdict.SKIPPED, "data/collectives.toml, lacks[3]: gloo has no such call", "collectives.toml"),
         (Verdict.SKIPPED, "Adagrad(fused=True), measured on cuda:0: torch refuses it", "measured"),
     ],
 )

@@ -1,13 +1,12 @@
 """From the options of a run to its exit code: what is refused at once, the run, and what is done with its record.
 
-The verbs that run suites: `smoke`, `verify`, `ddp`, `bench`, `agree` and `rehearse`.
+The verbs that run suites: `smoke`, `verify`, `ddp`, `bench` and `rehearse`.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib.util
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
     from stackproof.commands.arguments import Verb, Verbs
     from stackproof.record.records import Record
 
-Look = Callable[["Record"], None]
-
 ALL = "all"
 READER = "verify"
 """The verb that shows a record of any verb."""
@@ -31,21 +28,18 @@ _PATTERN = set("*?[:")
 """What tells a pattern or a check from the name of a subject."""
 
 
-def run(options: argparse.Namespace, rehearsed: bool = False, look: Look | None = None) -> int:
-    """Run what the options ask for, or show a record in its place; return the exit code.
-
-    `look` sees the record after it was shown.
-    """
+def run(options: argparse.Namespace, rehearsed: bool = False) -> int:
+    """Run what the options ask for, or show a record in its place; return the exit code."""
     if options.replay:
-        return _replay(options, look)
+        return _replay(options)
     if not options.stack:
         raise Refusal(f"which stack? add --stack with one of: {', '.join(stacks.names())}")
     stack = stacks.load(options.stack)
     stack = stack.rehearse() if rehearsed else stack
-    return locked.again([stack], options.given) if options.locked else _conduct(options, stack, look)
+    return locked.again([stack], options.given) if options.locked else _conduct(options, stack)
 
 
-def _replay(options: argparse.Namespace, look: Look | None) -> int:
+def _replay(options: argparse.Namespace) -> int:
     from stackproof.record import chain, console, page, writer
 
     path: Path = options.replay
@@ -60,12 +54,10 @@ def _replay(options: argparse.Namespace, look: Look | None) -> int:
     writer.write_asked(
         record, writer.Outputs(json=options.json, junit=options.junit, markdown=options.markdown), page.markdown
     )
-    if look:
-        look(record)
     return record.verdict.exit_code
 
 
-def _conduct(options: argparse.Namespace, stack: stacks.Stack, look: Look | None) -> int:
+def _conduct(options: argparse.Namespace, stack: stacks.Stack) -> int:
     from stackproof.record import console, writer
     from stackproof.runner import runs
     from stackproof.runner.request import Request
@@ -93,8 +85,6 @@ def _conduct(options: argparse.Namespace, stack: stacks.Stack, look: Look | None
     console.show(record, where)
     if options.export_goldens:
         _export_goldens(record, where.parent)
-    if look:
-        look(record)
     return record.verdict.exit_code
 
 
@@ -225,29 +215,25 @@ def _add_suites(verb: argparse.ArgumentParser, default: tuple[str, ...]) -> None
 def _add_bench(verbs: Verbs) -> None:
     """Add what measures: the same run, with a profile in place of a preset, and checks chosen by subject."""
     bench = "how fast is the stack: every figure of work that was verified in the same run"
-    agree = "do our figures agree with other people's tools, measured side by side"
-    for name, help_, named in (("bench", bench, "*[[]{}]"), ("agree", agree, "*::{}*")):
-        verb = _add_run(verbs, name, help_, _bench)
-        _add_suites(verb, default=suites.of_verb(name))
-        verb.add_argument("--profile", default="fast", metavar="NAME", help=_PROFILES)
-        verb.add_argument(
-            "--allow-foreign", action="store_true", help="measure although other processes use the card, and label it"
-        )
-        verb.add_argument("--rehearsed", action="store_true", help="measure the stack's rehearsal, on the CPU")
-        verb.add_argument("--page", type=arguments.file, metavar="FILE", help="write the comparisons there as Markdown")
-        verb.set_defaults(preset="", named=named)
+    verb = _add_run(verbs, "bench", bench, _bench)
+    _add_suites(verb, default=suites.of_verb("bench"))
+    verb.add_argument("--profile", default="fast", metavar="NAME", help=_PROFILES)
+    verb.add_argument(
+        "--allow-foreign", action="store_true", help="measure although other processes use the card, and label it"
+    )
+    verb.add_argument("--rehearsed", action="store_true", help="measure the stack's rehearsal, on the CPU")
+    verb.set_defaults(preset="")
 
 
 def _bench(options: argparse.Namespace) -> int:
     from stackproof.bench.subjects import profile
 
     chosen = profile(options.profile)
-    if options.verb == "bench":
-        _require_subjects(options)
+    _require_subjects(options)
     options.preset = options.preset or chosen.preset
-    options.only = [one if "::" in one else options.named.format(one) for one in options.only]
+    options.only = [one if "::" in one else f"*[[]{one}]" for one in options.only]
     options.told = {"profile": chosen.name, **({"allow_foreign": "yes"} if options.allow_foreign else {})}
-    return run(options, rehearsed=options.rehearsed, look=_looking(options.page))
+    return run(options, rehearsed=options.rehearsed)
 
 
 def _require_subjects(options: argparse.Namespace) -> None:
@@ -262,24 +248,6 @@ def _require_subjects(options: argparse.Namespace) -> None:
         return  # with --locked the same words come again in the environment of the stack
     if unheard(named) and (found := vetting.vet(environment=variables_of(stacks.load(options.stack)))):
         require_named(named, offered=found.workloads.keys())
-
-
-def _looking(page: Path | None) -> Look:
-    def look(record: Record) -> None:
-        if page:
-            _write_page(record, page)
-
-    return look
-
-
-def _write_page(record: Record, path: Path) -> None:
-    from stackproof.base.files import write_atomically
-    from stackproof.bench.agree_report import markdown
-
-    try:
-        write_atomically(path, markdown(record))
-    except OSError as error:
-        raise Refusal(f"{path}: cannot be written ({error.strerror}); choose another file with --page") from error
 
 
 def _rehearse(options: argparse.Namespace) -> int:

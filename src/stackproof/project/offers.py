@@ -40,9 +40,6 @@ ROLES: Mapping[str, str] = {
     "accumulating": "several micro-batches and frozen weights: what variants of DDP are tried with",
     "normalised": "batch normalisation: what its synchronised form is tried with",
     "trainer": "its package's own trainer is tried with every spelling of a device",
-    "pair": "the step that another package's trainer also times",
-    "pair-full": "the same in the preset full",
-    "pair-sequences": "the same of sequences",
 }
 """What one workload of ours stands for; a project's own workloads play none of these."""
 

@@ -68,7 +68,7 @@ _EXIT_CODES = {
 NOT_EXECUTED = (Verdict.SKIPPED, Verdict.NOT_APPLICABLE)
 
 SUITE_VERBS = ("smoke", "verify", "rehearse", "ddp", "bench", "agree")
-"""Verbs that run suites: besides the host and the environment, a check of one has to have run."""
+"""Verbs that run suites, `agree` in records of before: besides the host and the environment, a check of one has to have run."""
 
 # When checks ended differently, the run is called by the first of these that occurred.
 _GRAVITY = (
