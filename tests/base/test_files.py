@@ -137,3 +137,33 @@ def test_a_lock_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "in-use").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(OSError, match="symbolic links"):
         files.lock(tmp_path / "in-use", wait_s=0)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (b'{"a": ', "cut short"),
+        (b"\xff", "utf-8"),
+        (b"", "Expecting value"),
+        (b"[" * 100000, "recursion"),
+        (b'{"a": NaN}', "NaN is not JSON"),
+        (b'{"a": 1e999}', "1e999 is not JSON"),
+        (b'{"a": ' + b"9" * 400 + b"}", "is not JSON"),
+        (b'{"a": 1, "a": 2}', "'a' is in it twice"),
+    ],
+)
+def test_what_is_no_json_is_refused_in_one_sentence(tmp_path: Path, text: bytes, why: str) -> None:
+    path = tmp_path / "f.json"
+    path.write_bytes(text)
+    with pytest.raises(files.NotJsonError, match=rf"f\.json: is not JSON.*{why}.*; run it again$") as refused:
+        files.read_json(path, "run it again", strict=True)
+    assert len(str(refused.value).splitlines()) == 1
+
+
+def test_json_is_read_and_what_may_be_anything_is_none(tmp_path: Path) -> None:
+    path = tmp_path / "f.json"
+    path.write_text('{"a": [1, NaN, "ü"]}', encoding="utf-8")
+    assert files.read_json(path)["a"][::2] == files.try_read_json(path)["a"][::2] == [1, "ü"]
+    assert files.try_parse_json("no") is None and files.try_read_json(tmp_path / "none.json") is None
+    with pytest.raises(Refusal, match="cannot be read"):
+        files.read_json(tmp_path / "none.json")

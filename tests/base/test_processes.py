@@ -164,3 +164,29 @@ def test_the_last_words_of_a_crash_say_what_it_was_and_where(tmp_path: Path) -> 
 def test_the_last_words_of_others_are_their_last_lines(tmp_path: Path) -> None:
     (tmp_path / "log").write_text("a\nb\n\nc\n", encoding="utf-8")
     assert processes.last_words(tmp_path / "log", 2) == "b / c" and processes.last_words(tmp_path / "none") == "nothing"
+
+
+def test_run_returns_what_a_program_printed_and_how_it_ended(tmp_path: Path) -> None:
+    program = (
+        "import os, sys; print(os.getcwd(), os.environ.get('A'), os.environ.get('B'), sys.stdin.read()); sys.exit('no')"
+    )
+    words = [sys.executable, "-c", program]
+    environment, home = {"A": "1"}, tmp_path.resolve()
+    ended = processes.run(words, seconds=60, cwd=home, environment=environment, unset=("B",), stdin=b"in")
+    assert (ended.code, ended.errors, ended.ok) == (1, "no\n", False)
+    assert ended.output == f"{home} 1 None in\n"
+    assert processes.run([sys.executable, "-c", ""], seconds=60).ok
+
+
+def test_run_says_what_could_not_be_started(tmp_path: Path) -> None:
+    missing = processes.run([tmp_path / "none"], seconds=1)
+    assert missing.code == processes.NOT_FOUND and "cannot be started (No such file" in missing.errors
+    assert processes.run([tmp_path], seconds=1).code == processes.NOT_EXECUTABLE
+
+
+def test_run_ends_the_whole_tree_when_the_time_is_over() -> None:
+    child = "import subprocess, sys; subprocess.Popen(['sleep', '60'], start_new_session=True); print('up', flush=True)"
+    began = time.monotonic()
+    ended = processes.run([sys.executable, "-c", f"{child}; import time; time.sleep(60)"], seconds=2)
+    assert ended.timed_out and not ended.ok and ended.output == "up\n"
+    assert time.monotonic() - began < 20

@@ -83,7 +83,7 @@ def test_any_text_can_be_a_fact(tmp_path: Path) -> None:
 
 
 def test_absent_git_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(timeline, "_GIT", str(tmp_path / "absent"))
+    monkeypatch.setenv("PATH", "")
     with pytest.raises(Refusal, match="git is not installed"):
         timeline.write({}, tmp_path / "repository")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import math
 import os
 import select
@@ -12,7 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from stackproof.base.errors import Refusal
 
@@ -114,6 +115,77 @@ def read_bytes(path: Path, remedy: str = "name a file that can be read") -> byte
         return path.read_bytes()
     except OSError as error:
         raise Refusal(f"{path}: cannot be read ({error.strerror}); {remedy}") from error
+
+
+class NotJsonError(Refusal):
+    """What should be JSON is none: it was cut short or damaged, or never was any."""
+
+
+def parse_json(text: str | bytes, what: object, remedy: str = "make it anew", *, strict: bool = False) -> Any:
+    """Return what JSON says; `what` names it in a refusal, which ends with the remedy.
+
+    `strict`: RFC 8259 to the letter, so that NaN, a number that no float holds, and a key that stands twice in an object are refused.
+
+    Raises:
+        NotJsonError: it is no JSON.
+    """
+    try:
+        return json.loads(text, **_STRICT) if strict else json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise NotJsonError(f"{what}: is not JSON: it is damaged or cut short ({error}); {remedy}") from error
+
+
+def read_json(path: Path, remedy: str = "make it anew", *, strict: bool = False) -> Any:
+    """Return what a file of JSON says.
+
+    Raises:
+        NotJsonError: it holds no JSON.
+        Refusal: it is no file, is too large, or cannot be read.
+    """
+    return parse_json(read_bytes(path, remedy), path, remedy, strict=strict)
+
+
+def try_parse_json(text: str | bytes) -> Any:
+    """Return what JSON says, or None where it is none: for what may be anything, such as a line of a log."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def try_read_json(path: Path) -> Any:
+    """Return what a file of JSON says, or None where there is none: for caches and marks that are made anew."""
+    try:
+        return read_json(path)
+    except Refusal:
+        return None
+
+
+def _no_number(word: str) -> float:
+    raise ValueError(f"{word} is not JSON")
+
+
+def _finite_number(word: str) -> float:
+    number = float(word)
+    return number if math.isfinite(number) else _no_number(word)
+
+
+def _whole_number(word: str) -> int:
+    _finite_number(word)  # one that no float can hold is none that anything measured
+    return int(word)
+
+
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"'{next(name for name in names if names.count(name) > 1)}' is in it twice")
+    return found
+
+
+_STRICT: dict[str, Any] = {
+    "parse_constant": _no_number, "parse_float": _finite_number, "parse_int": _whole_number, "object_pairs_hook": _unique_keys,
+}  # fmt: skip
 
 
 def kernel_says(path: Path) -> str:

@@ -22,6 +22,8 @@ from typing import IO
 
 from stackproof.base import forking
 
+Process = subprocess.Popen[bytes]
+"""A program that `start` has started."""
 MARK = "STACKPROOF_RUN"
 ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """What asks a run to end: Ctrl-C, a scheduler, a terminal that was closed."""
@@ -44,14 +46,12 @@ def start(
     pass_fds: Sequence[int] = (),
     cwd: str | None = None,
     unset: Collection[str] = (),
-) -> subprocess.Popen[bytes]:
+) -> Process:
     """Start a command in a session of its own, so that a Ctrl-C reaches us and not it, with its output in a file.
 
     `pass_fds`: open files that it inherits besides its output, such as an MPI launcher's; `unset`: variables that it does not inherit.
     """
-    within = f"{os.environ.get(MARK, '')}/{mark}".lstrip("/")  # a run inside a run is also found by the outer mark
-    inherited = {name: value for name, value in os.environ.items() if name not in unset}
-    marked = {**inherited, **environment, MARK: within}
+    marked = _marked(environment, mark, unset)
     if not pass_fds and (forked := forking.fork(command, [output], marked, cwd)):
         return forked
     return subprocess.Popen(
@@ -64,6 +64,86 @@ def start(
         pass_fds=pass_fds,
         cwd=cwd,
     )
+
+
+def _marked(environment: Mapping[str, str], mark: str, unset: Collection[str]) -> dict[str, str]:
+    """Return our own environment with these variables laid over it and the mark; a run inside a run is also found by the outer mark."""
+    inherited = {name: value for name, value in os.environ.items() if name not in unset}
+    return {**inherited, **environment, MARK: f"{os.environ.get(MARK, '')}/{mark}".lstrip("/")}
+
+
+NOT_EXECUTABLE, NOT_FOUND = 126, 127
+"""What a shell, and `run`, say of a program that could not be started."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a short-lived program ended; of one that could not be started `code` is as a shell has it, and `errors` says why.
+
+    `code`: its exit code, or the negative number of a signal; `output`, `errors`: all that it printed on stdout and stderr.
+    """
+
+    code: int
+    output: str = ""
+    errors: str = ""
+    timed_out: bool = False
+
+    @property
+    def ok(self) -> bool:
+        """Whether it ended by itself with exit code 0."""
+        return self.code == 0 and not self.timed_out
+
+
+def run(
+    command: Sequence[str | Path],
+    *,
+    seconds: float,
+    cwd: str | Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    unset: Collection[str] = (),
+    stdin: bytes = b"",
+    decoding: str = "replace",
+    captured: bool = True,
+) -> Ended:
+    """Run a program to its end, or end it with all that it started after `seconds`; nothing that it does raises an error here.
+
+    `environment`: variables laid over our own; `unset`: variables that it does not inherit; `decoding`: what becomes of bytes
+    that are no UTF-8; `captured`: whether its output is returned, else it goes to the terminal.
+    """
+    mark, pipe = new_mark(), subprocess.PIPE if captured else None
+    try:
+        process = subprocess.Popen(
+            list(map(str, command)),
+            stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
+            stdout=pipe,
+            stderr=pipe,
+            env=_marked(environment or {}, mark, unset),
+            start_new_session=captured,  # a program on the terminal needs the terminal's own session
+            cwd=cwd,
+        )
+    except OSError as error:
+        why = f"{error.filename or command[0]}: cannot be started ({error.strerror})"
+        return Ended(NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_EXECUTABLE, errors=why)
+    timed_out = False
+    try:
+        printed = process.communicate(stdin or None, None if seconds == math.inf else seconds)
+    except subprocess.TimeoutExpired:
+        timed_out = True
+        end_tree(mark, process)
+        printed = _rest(process)
+    except BaseException:
+        end_tree(mark, process)
+        raise
+    output, errors = ((stream or b"").decode("utf-8", errors=decoding) for stream in printed)
+    return Ended(process.returncode or 0, output, errors, timed_out)
+
+
+def _rest(process: Process) -> tuple[bytes, bytes]:
+    """Return what a program had printed before it was ended; who took the mark off and holds its output open is not waited for."""
+    try:
+        return process.communicate(timeout=1.0)
+    except subprocess.TimeoutExpired as late:
+        return late.stdout or b"", late.stderr or b""
 
 
 def die_with_parent() -> None:
@@ -112,7 +192,7 @@ def _execs(process: Path) -> bool:
     return fields[_ENV_END] == "0"
 
 
-def end_tree(mark: str, root: subprocess.Popen[bytes] | None = None, within_s: float = 5.0) -> None:
+def end_tree(mark: str, root: Process | None = None, within_s: float = 5.0) -> None:
     """Kill every process that carries the mark and wait until they are gone."""
     until = time.monotonic() + within_s
     if root is not None and root.poll() is None:

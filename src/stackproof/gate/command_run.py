@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from stackproof.base import git
 from stackproof.base.errors import Refusal, StackUnavailableError
-from stackproof.base.text import tail
 from stackproof.gate import command_checks, commands, plan
 from stackproof.gate.cells import BASE, HEAD
 from stackproof.gate.commands import CommandPlan, CommandSide
@@ -141,16 +140,7 @@ def _laid_out(commit: str, tree: Path, trees: list[Path]) -> Path:
 
 
 def _git(*arguments: str) -> str:
-    command = ["git", *arguments]
     try:
-        ended = subprocess.run(command, capture_output=True, text=True, errors="surrogateescape", check=False)
-    except FileNotFoundError:
-        raise Refusal("git is not installed, and comparing commits needs it; install git, or use --base-dir") from None
-    if ended.returncode:
-        said = tail(ended.stderr)
-        if "not a git repository" in said:
-            raise Refusal(
-                f"{Path.cwd()} is not in a git repository, so there are no commits; use --base-dir and --head-dir"
-            )
-        raise Refusal(f"git {arguments[0]} failed: {said}")
-    return ended.stdout
+        return git.output(Path.cwd(), *arguments)
+    except Refusal as refusal:
+        raise Refusal(f"{refusal}; or compare two folders by --base-dir and --head-dir") from None

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
 from stackproof.base.errors import Refusal
+from stackproof.base.git import GitMissingError, output
 from stackproof.base.places import ROOT, require_checkout
 from stackproof.project import projects
-
-
-class GitMissingError(Refusal):
-    """There is no git, so that nothing is known of commits."""
 
 
 def require_commit(commit: str) -> None:
@@ -55,20 +51,14 @@ def require_history(folder: Path) -> None:
 
 def git(*arguments: str, folder: Path = ROOT) -> str:
     """Return what git prints."""
-    return git_bytes(*arguments, folder=folder).decode("utf-8", errors="surrogateescape")
+    if folder == ROOT:
+        require_checkout("comparing commits, locks or sources")
+    return output(folder, *arguments)
 
 
 def git_bytes(*arguments: str, folder: Path = ROOT) -> bytes:
-    """Return what git prints, as it is; a refusal says what went wrong."""
-    if folder == ROOT:
-        require_checkout("comparing commits, locks or sources")
-    try:
-        command = ["git", "-C", str(folder), *arguments]
-        return subprocess.run(command, capture_output=True, check=True).stdout
-    except FileNotFoundError:
-        raise GitMissingError("git is not installed, and comparing commits needs it; install git") from None
-    except subprocess.CalledProcessError as error:
-        raise Refusal(f"git {arguments[0]} failed: {error.stderr.decode(errors='replace').strip()}") from error
+    """Return what git prints, as it is."""
+    return git(*arguments, folder=folder).encode("utf-8", errors="surrogateescape")
 
 
 def clean_head(folder: Path, paths: Sequence[str]) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +20,7 @@ from asv.machine import Machine
 from asv.runner import BenchmarkResult
 from asv.util import UserError
 
-from stackproof.base import files
+from stackproof.base import files, git
 from stackproof.base.files import write_atomically
 from stackproof.history import asv_names, timeline
 from stackproof.history.timeline import Entry, Pooled, entries, pooled
@@ -216,6 +215,5 @@ def _state_group(commit: str, stay: timeline.Stay) -> Group:
 
 def _dates(repository: Path) -> dict[str, int]:
     """Return the date of every commit of a repository, as asv has it: the author's, in milliseconds."""
-    command = ["git", "-C", str(repository), "log", "--all", "HEAD", "--format=%H %at"]
-    listed = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    listed = git.try_output(repository, "log", "--all", "HEAD", "--format=%H %at", seconds=600) or ""
     return {commit: int(date) * 1000 for commit, date in (line.split() for line in listed.splitlines())}

@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import subprocess
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from stackproof.base import git
 from stackproof.base.files import write_atomically
 from stackproof.base.places import DATA, PACKAGE
 from stackproof.record import store
@@ -59,12 +59,8 @@ class Pages:
 
     def _commits(self) -> str:
         """Return what HEAD is, and what every branch and tag is."""
-        git = ["git", "-C", str(self._root)]
-        told = [
-            subprocess.run([*git, *words], capture_output=True, check=False).stdout
-            for words in (("rev-parse", "HEAD"), ("show-ref",))
-        ]
-        return b"\n".join(told).decode("utf-8", errors="replace")
+        asked = (git.try_output(self._root, *words) for words in (("rev-parse", "HEAD"), ("show-ref",)))
+        return "\n".join(said or "" for said in asked)
 
 
 def _stats(paths: Iterable[Path]) -> Iterator[str]:

@@ -6,14 +6,13 @@ Nothing of this is stored: it is made from the records. Stored are seconds, show
 from __future__ import annotations
 
 import shutil
-import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from statistics import median
 
-from stackproof.base import commits
+from stackproof.base import commits, git
 from stackproof.base.errors import Refusal
 from stackproof.base.processes import BUSY
 from stackproof.base.statistics import Interval, median_interval
@@ -103,7 +102,6 @@ def _pool(key: SeriesKey, found: list[tuple[datetime, Measurement]]) -> Pooled:
     return Pooled(key, version, samples, found[-1][0], busy=not quiet)
 
 
-_GIT = shutil.which("git") or "git"
 _WHO = "stackproof <stackproof@localhost>"
 
 
@@ -157,10 +155,10 @@ def write(chains: dict[str, list[Stay]], repository: Path) -> dict[str, list[str
     """
     shutil.rmtree(repository, ignore_errors=True)
     repository.parent.mkdir(parents=True, exist_ok=True)
-    _git(["init", "--quiet", "--bare", "--object-format=sha1", str(repository)])
+    git.output(repository.parent, "init", "--quiet", "--bare", "--object-format=sha1", str(repository.resolve()))
     marks = repository.resolve() / "stays.marks"
     stream = b"".join(_stream(chains))
-    _git(["-C", str(repository), "fast-import", "--quiet", f"--export-marks={marks}"], stream)
+    git.output(repository, "fast-import", "--quiet", f"--export-marks={marks}", stdin=stream, seconds=600)
     hashes = _read(marks)
     numbered = iter(range(1, len(hashes) + 1))
     return {name: [hashes[next(numbered)] for _ in chain] for name, chain in chains.items()}
@@ -193,16 +191,6 @@ def _data(text: str) -> bytes:
 def _read(marks: Path) -> dict[int, str]:
     rows = (line.split() for line in marks.read_text(encoding="ascii").splitlines())
     return {int(mark.removeprefix(":")): commit for mark, commit in rows}
-
-
-def _git(arguments: list[str], stream: bytes = b"") -> None:
-    try:
-        subprocess.run([_GIT, *arguments], input=stream, capture_output=True, check=True, timeout=600)
-    except FileNotFoundError as error:
-        raise Refusal("git is not installed; histories by state are kept as a git repository, install git") from error
-    except subprocess.SubprocessError as error:
-        said = (getattr(error, "stderr", None) or b"").decode(errors="replace").strip().splitlines()
-        raise Refusal(f"git {arguments[0]} failed: {said[-1] if said else error}") from error
 
 
 @dataclass(frozen=True)

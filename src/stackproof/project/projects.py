@@ -6,14 +6,13 @@ import hashlib
 import importlib.metadata
 import importlib.util
 import os
-import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from stackproof.base import commits, files
+from stackproof.base import commits, files, git
 from stackproof.base.errors import Refusal
 from stackproof.base.toml import Table, Wrong, read_toml
 
@@ -252,11 +251,5 @@ def packaged() -> bool:
 
 def _commit(folder: Path) -> str:
     """Return the commit that a folder is at, and whether files in it differ; empty outside git."""
-    asked = {}
-    for what, words in {"commit": ("rev-parse", "HEAD"), "changes": ("status", "--porcelain", ".")}.items():
-        try:
-            command = ["git", "-C", str(folder), *words]
-            asked[what] = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
-        except (OSError, subprocess.SubprocessError):
-            return ""
-    return commits.told(asked["commit"][:12], bool(asked["changes"]))
+    commit, changes = git.try_output(folder, "rev-parse", "HEAD"), git.try_output(folder, "status", "--porcelain", ".")
+    return "" if commit is None or changes is None else commits.told(commit.strip()[:12], bool(changes.strip()))

@@ -230,18 +230,9 @@ def read(path: Path) -> Record:
     """Return the record in `path`, or refuse with what is wrong with it."""
     data = files.read_bytes(path, "name a record that a run has written")
     try:
-        text = data.decode("utf-8")
-        found = json.loads(
-            text,
-            parse_constant=_no_number,
-            parse_float=_finite_number,
-            parse_int=_whole_number,
-            object_pairs_hook=_once,
-        )
-    except (ValueError, RecursionError) as error:
-        raise DamagedRecordError(
-            f"{path}: is not a record: it is damaged or cut short ({error}); set it aside and run again"
-        ) from error
+        found = files.parse_json(data, path, "set it aside and run again", strict=True)
+    except files.NotJsonError as error:
+        raise DamagedRecordError(str(error).replace("is not JSON", "is not a record", 1)) from error
     from stackproof.record import chain, evidence, typed
 
     validate(found, path)
@@ -264,30 +255,6 @@ def _measurement(row: dict[str, Any]) -> Measurement:
     return Measurement(**{**row, "value": float(row["value"]), "samples": [float(sample) for sample in row["samples"]]})
 
 
-def _no_number(word: str) -> float:
-    raise ValueError(f"{word} is not JSON")
-
-
-def _finite_number(word: str) -> float:
-    number = float(word)
-    return number if math.isfinite(number) else _no_number(word)
-
-
-def _whole_number(word: str) -> int:
-    """Return a whole number; one that no float can hold is none that anything measured."""
-    _finite_number(word)
-    return int(word)
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object; one that holds a key twice says two things."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise ValueError(f"'{next(name for name in names if names.count(name) > 1)}' is in it twice")
-    return found
-
-
 def validate(found: Any, path: Path) -> None:
     """Hold a parsed record against the published JSON Schema that it names, or else against the newest."""
     import fastjsonschema
@@ -303,7 +270,7 @@ def validate(found: Any, path: Path) -> None:
 def _validator(name: str) -> Callable[[Any], Any]:
     import fastjsonschema
 
-    schema = json.loads(_SCHEMAS[name].read_text(encoding="utf-8"))
+    schema = files.read_json(_SCHEMAS[name])
     compiled: Callable[[Any], Any] = fastjsonschema.compile(_inlined(schema, schema["definitions"]))
     return compiled
 

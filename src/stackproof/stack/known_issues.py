@@ -9,7 +9,6 @@ from __future__ import annotations
 import datetime
 import functools
 import re
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -20,6 +19,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 from stackproof import ROOT
+from stackproof.base import git
 from stackproof.base.errors import Refusal, suggestion
 from stackproof.base.text import matches
 from stackproof.base.toml import OneOf, Parsed, Table, Wrong
@@ -130,11 +130,10 @@ class KnownIssue:
 def today() -> datetime.date:
     """Return the day, and none before the commit's or a manifest's: a clock that is set back revives nothing that has expired."""
     day = max(datetime.date.today(), manifest.newest())
-    command = ["git", "-C", str(ROOT), "log", "-1", "--format=%cs"]
+    committed = git.try_output(ROOT, "log", "-1", "--format=%cs")  # an installed copy has no history
     try:
-        ended = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
-        return max(day, datetime.date.fromisoformat(ended.stdout.strip()))
-    except (OSError, subprocess.SubprocessError, ValueError):  # an installed copy has no history
+        return max(day, datetime.date.fromisoformat((committed or "").strip()))
+    except ValueError:
         return day
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import platform
-import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stackproof import __version__
-from stackproof.base import commits
+from stackproof.base import commits, git, processes
 from stackproof.base.places import INSTALLED, ROOT
 from stackproof.base.processes import cores
 from stackproof.record import dated
@@ -159,25 +158,22 @@ def _commit() -> str:
     """Return which code this is; a wheel may lie inside the checkout of something else, so git is not asked there."""
     if INSTALLED:
         return commits.of_package(__version__)
-    commit = _say(["git", "-C", str(ROOT), "rev-parse", "HEAD"])
+    commit = git.try_output(ROOT, "rev-parse", "HEAD")
     if not commit:
         return commits.UNKNOWN
-    return commits.told(commit, bool(_say(["git", "-C", str(ROOT), "status", "--porcelain"])))
+    return commits.told(commit.strip(), bool(git.try_output(ROOT, "status", "--porcelain")))
 
 
 def _committed() -> dict[str, Figure]:
     """Return when the commit was made, which says of a record that is older that its clock had gone back."""
-    made = "" if INSTALLED else _say(["git", "-C", str(ROOT), "show", "--no-patch", "--format=%cI", "HEAD"])
+    made = "" if INSTALLED else (git.try_output(ROOT, "show", "--no-patch", "--format=%cI", "HEAD") or "").strip()
     return {dated.COMMITTED: made} if made else {}
 
 
 def _say(command: list[str]) -> str:
     """Return the first line that a tool prints, or nothing: a tool that is absent, slow or angry is not a fact."""
-    try:
-        ended = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=10, check=True)
-    except (OSError, subprocess.SubprocessError):
-        return ""
-    return next((line.strip() for line in ended.stdout.splitlines() if line.strip()), "")
+    ended = processes.run(command, seconds=10)
+    return next((line.strip() for line in ended.output.splitlines() if line.strip()), "") if ended.ok else ""
 
 
 def _first_line(path: str) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from stackproof.base.errors import Refusal
 from stackproof.base.files import write_atomically
+from stackproof.base.git import GitMissingError
 from stackproof.base.places import ROOT
 from stackproof.base.toml import Table
 from stackproof.extras.nights.drift import rules
@@ -116,7 +117,7 @@ def freeze(stack: Stack, commit: str, since: date, root: Path = ROOT) -> FrozenS
     lock = str(stack.lock.relative_to(ROOT))
     try:
         data = commits.git_bytes("show", f"{revision}:{lock}", folder=root)
-    except commits.GitMissingError:
+    except GitMissingError:
         raise
     except Refusal:
         raise Refusal(f"commit {revision[:12]} has no {lock}; choose one that knows the stack") from None

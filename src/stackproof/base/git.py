@@ -1,0 +1,64 @@
+"""Git, asked about a folder: what it prints, or one sentence why it cannot say."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+from stackproof.base import processes
+from stackproof.base.errors import Refusal
+from stackproof.base.text import tail
+
+_ELSEWHERE = (
+    "GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY",
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_NAMESPACE", "GIT_SHALLOW_FILE", "GIT_GRAFT_FILE",
+)  # fmt: skip
+"""What a hook of another repository leaves in the environment, which would redirect git (`git rev-parse --local-env-vars`)."""
+
+
+class GitMissingError(Refusal):
+    """There is no git, so that nothing is known of commits."""
+
+
+def output(folder: Path, *words: str, stdin: bytes = b"", seconds: float = math.inf) -> str:
+    """Return what git prints about the repository that a folder lies in; bytes that are no UTF-8 as surrogates.
+
+    Raises:
+        GitMissingError: git is not installed.
+        Refusal: the folder is in no repository, or git failed; the sentence has its last line.
+    """
+    ended = processes.run(
+        ["git", "-C", folder, *words],
+        seconds=seconds,
+        environment={"LC_ALL": "C.UTF-8"},
+        unset=_ELSEWHERE,
+        stdin=stdin,
+        decoding="surrogateescape",
+    )
+    if ended.code in (processes.NOT_FOUND, processes.NOT_EXECUTABLE):
+        raise GitMissingError("git is not installed, and nothing is known of commits without it; install git")
+    if ended.timed_out:
+        raise Refusal(
+            f"git {words[0]} took longer than {seconds:.0f} s in {folder}; is its disk slow, or locked by another git?"
+        )
+    if "not a git repository" in ended.errors:
+        raise Refusal(
+            f"{folder} is in no git repository, so nothing is known of its commits; clone it with its history"
+        )
+    if not ended.ok:
+        said = next((line for line in ended.errors.splitlines() if line.startswith("fatal: ")), tail(ended.errors))
+        raise Refusal(f"git {words[0]} failed in {folder}: {said.removeprefix('fatal: ')}")
+    return ended.output
+
+
+def output_bytes(folder: Path, *words: str) -> bytes:
+    """Return what git prints as it is, such as an archive; `output` says what is refused."""
+    return output(folder, *words).encode("utf-8", errors="surrogateescape")
+
+
+def try_output(folder: Path, *words: str, seconds: float = 10.0) -> str | None:
+    """Return what git prints, or None where it cannot say: there is no git, no repository, or no answer in time."""
+    try:
+        return output(folder, *words, seconds=seconds)
+    except Refusal:
+        return None

@@ -1,0 +1,54 @@
+"""What git prints about a folder, and the sentence where it cannot say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stackproof.base import git
+from stackproof.base.errors import Refusal
+
+WHO = ("-c", "user.name=x", "-c", "user.email=x@y")
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    folder = tmp_path / "repository"
+    folder.mkdir()
+    git.output(folder, "init", "--quiet")
+    git.output(folder, *WHO, "commit", "--quiet", "--allow-empty", "-m", "first")
+    return folder
+
+
+def test_output_is_what_git_prints(repository: Path) -> None:
+    assert git.output(repository, "log", "-1", "--format=%s") == "first\n"
+    blob = git.output(repository, "hash-object", "-w", "--stdin", stdin=b"\xff\r\n\0").strip()
+    assert git.output_bytes(repository, "cat-file", "blob", blob) == b"\xff\r\n\0"
+
+
+def test_another_repository_in_the_environment_redirects_nothing(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    git.output(tmp_path, "init", "--quiet", "--bare", "other.git")
+    monkeypatch.setenv("GIT_DIR", str(tmp_path / "other.git"))
+    monkeypatch.setenv("GIT_INDEX_FILE", str(tmp_path / "index"))
+    assert git.output(repository, "log", "-1", "--format=%s") == "first\n"
+    assert git.output(repository, "status", "--porcelain") == ""
+
+
+def test_what_git_cannot_say_is_one_sentence(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    alone = tmp_path / "alone"
+    alone.mkdir()
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path))
+    with pytest.raises(Refusal, match=r"alone is in no git repository, .*; clone it"):
+        git.output(alone, "log")
+    with pytest.raises(Refusal, match=r"^git log failed in .*repository: .*bad revision 'nowhere'$"):
+        git.output(repository, "log", "nowhere", "--")
+    with pytest.raises(Refusal, match="longer than 0 s"):
+        git.output(repository, "log", seconds=0.0)
+    assert git.try_output(alone, "log") is None
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(git.GitMissingError, match="install git"):
+        git.output(repository, "log")
+    assert git.try_output(repository, "log") is None
