@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from stackproof.drill.inject import Injection, Planted
-from stackproof.drill.run import Ended, Seen
+from stackproof.drill.run import DrilledRun, Seen
 from stackproof.drill.table import Call, Fault, Symptoms
 from stackproof.record.records import Check, Record, Verdict, overall
 
@@ -41,10 +41,12 @@ def fault(injection: Injection | None = None, **changed: Any) -> Fault:
     return Fault(**{**given, **changed})
 
 
-def ended(checks: dict[str, Seen] | None = None, exit_code: int | None = 1, fired: int = 1) -> Ended:
+def ended(checks: dict[str, Seen] | None = None, exit_code: int | None = 1, fired: int = 1) -> DrilledRun:
     """Return the end of a run in which the fault was caught as it must."""
     seen = {CAUGHT: red("bits differ"), "rng/rng::independent": GREEN} if checks is None else checks
-    return Ended(["python", "-m", "stackproof", "verify"], exit_code, seen, fired, 1.5, Path("log"), ["its last line"])
+    return DrilledRun(
+        ["python", "-m", "stackproof", "verify"], exit_code, seen, fired, 1.5, Path("log"), ["its last line"]
+    )
 
 
 def red(reason: str) -> Seen:

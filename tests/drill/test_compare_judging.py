@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stackproof.drill import compare
-from stackproof.drill.run import Ended, Seen
+from stackproof.drill.run import DrilledRun, Seen
 from stackproof.drill.table import Symptoms
 from stackproof.record.records import Verdict
 
@@ -38,7 +38,7 @@ def test_a_fault_that_was_caught_passes_with_the_words_of_the_check() -> None:
         (ended({}, 2), "it printed last: its last line"),
     ],
 )
-def test_whatever_is_not_as_the_row_says_fails(run: Ended, words: str) -> None:
+def test_whatever_is_not_as_the_row_says_fails(run: DrilledRun, words: str) -> None:
     check = compare.judge(fault(), run)
     assert check.verdict is Verdict.FAILED
     assert words in check.reason

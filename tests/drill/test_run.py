@@ -10,7 +10,7 @@ import pytest
 from stackproof.base.errors import Refusal
 from stackproof.drill import run as running
 from stackproof.drill.inject import Site
-from stackproof.drill.run import REFUSAL, Ended, only_of
+from stackproof.drill.run import REFUSAL, DrilledRun, only_of
 from stackproof.drill.table import Call
 from stackproof.record.records import Verdict
 
@@ -19,7 +19,7 @@ from .making import call, program, record
 WORDS = ("rng/rng::state", "rng/rng::seed[normal]")
 
 
-def run(tmp_path: Path, python: Path, asked: Call, deadline_s: float = 60, code: str = "") -> Ended:
+def run(tmp_path: Path, python: Path, asked: Call, deadline_s: float = 60, code: str = "") -> DrilledRun:
     """Run the program in the place of Python."""
     folder = tmp_path / "site"
     folder.mkdir()

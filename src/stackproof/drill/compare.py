@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stackproof.drill.run import Ended, Seen
+from stackproof.drill.run import DrilledRun, Seen
 from stackproof.drill.table import Fault, Faults, matches
 from stackproof.record.records import Check, Figure, Kind, Verdict
 
@@ -45,7 +45,7 @@ def _stale(table: Faults, known: tuple[str, ...], covered: set[str]) -> Iterator
 _MOST_SAID = 300
 
 
-def judge(fault: Fault, ended: Ended) -> Check:
+def judge(fault: Fault, ended: DrilledRun) -> Check:
     """Return the check of one fault: passed if it was caught as its row says, else failed with everything that is not so."""
     wrong = list(_complaints(fault, ended))
     verdict = Verdict.FAILED if wrong else Verdict.PASSED
@@ -56,7 +56,7 @@ def judge(fault: Fault, ended: Ended) -> Check:
     )
 
 
-def judge_clean(name: str, wanted: tuple[str, ...], ended: Ended) -> Check:
+def judge_clean(name: str, wanted: tuple[str, ...], ended: DrilledRun) -> Check:
     """Return the check of a run without a fault: it ran what was wanted, and nothing is red."""
     alarms = [f"{one} {seen.verdict}: {seen.reason[:_MOST_SAID]}" for one, seen in ended.checks.items() if seen.red]
     absent = [one for one in wanted if not any(_green(name, seen, one) for name, seen in ended.checks.items())]
@@ -71,7 +71,7 @@ def judge_clean(name: str, wanted: tuple[str, ...], ended: Ended) -> Check:
     return Check(name, verdict, reason, ended.seconds, figures, kind=Kind.CLEAN)
 
 
-def _complaints(fault: Fault, ended: Ended) -> Iterator[str]:
+def _complaints(fault: Fault, ended: DrilledRun) -> Iterator[str]:
     expected = fault.expected
     if not ended.fired:
         yield "the fault never fired, so nothing was proved"
@@ -90,7 +90,7 @@ def _complaints(fault: Fault, ended: Ended) -> Iterator[str]:
         yield f"{_ending(ended)}; exit code {expected.exit_code} was expected"
 
 
-def _not_caught(pattern: str, words: str, ended: Ended) -> Iterator[str]:
+def _not_caught(pattern: str, words: str, ended: DrilledRun) -> Iterator[str]:
     found = {name: seen for name, seen in ended.checks.items() if matches(name, [pattern])}
     if not found:
         yield f"{pattern} did not run"
@@ -105,19 +105,19 @@ def _green(name: str, seen: Seen, pattern: str) -> bool:
     return matches(name, [pattern]) and seen.verdict == "passed"
 
 
-def _how(pattern: str, ended: Ended) -> str:
+def _how(pattern: str, ended: DrilledRun) -> str:
     found = [seen for name, seen in ended.checks.items() if matches(name, [pattern])]
     return f"{found[0].verdict}: {found[0].reason[:_MOST_SAID]}" if found else "did not run"
 
 
-def _ending(ended: Ended) -> str:
+def _ending(ended: DrilledRun) -> str:
     if ended.exit_code is None:
         return "the run did not end by its deadline and was ended"
     last = f" (it printed last: {' / '.join(ended.last)[:_MOST_SAID]})" if not ended.checks else ""
     return f"the run ended with exit code {ended.exit_code}{last}"
 
 
-def caught_by(fault: Fault, ended: Ended) -> dict[str, Seen]:
+def caught_by(fault: Fault, ended: DrilledRun) -> dict[str, Seen]:
     """Return the checks that the row names and that were red."""
     return {
         name: seen
@@ -126,7 +126,7 @@ def caught_by(fault: Fault, ended: Ended) -> dict[str, Seen]:
     }
 
 
-def _caught(fault: Fault, ended: Ended) -> str:
+def _caught(fault: Fault, ended: DrilledRun) -> str:
     if not fault.expected.red:
         workload = next(iter(fault.expected.noted))
         return f"the figure of {workload} is noted: {ended.notes[workload]}"
@@ -134,7 +134,7 @@ def _caught(fault: Fault, ended: Ended) -> str:
     return f"{name} {seen.verdict}: {seen.reason}"
 
 
-def _figures(fault: Fault, ended: Ended) -> dict[str, Figure]:
+def _figures(fault: Fault, ended: DrilledRun) -> dict[str, Figure]:
     """Return what the page shows of a fault."""
     red = caught_by(fault, ended)
     passed = sum(seen.verdict == "passed" for seen in ended.checks.values())
@@ -152,7 +152,7 @@ def _figures(fault: Fault, ended: Ended) -> dict[str, Figure]:
     }
 
 
-def _command(ended: Ended) -> str:
+def _command(ended: DrilledRun) -> str:
     """Return the verb and its flags; the interpreter and the folders are of this run alone."""
     words = ended.command[3:]
     kept = [

@@ -45,7 +45,7 @@ class Seen:
 
 
 @dataclass
-class Ended:
+class DrilledRun:
     """How a run ended."""
 
     command: list[str]
@@ -61,7 +61,9 @@ class Ended:
     """Of measurements, by workload."""
 
 
-def run(call: Call, only: tuple[str, ...], site: Site, deadline_s: float, stop: threading.Event | None = None) -> Ended:
+def run(
+    call: Call, only: tuple[str, ...], site: Site, deadline_s: float, stop: threading.Event | None = None
+) -> DrilledRun:
     """Run the verb at the site and read what it left; whatever it started is gone afterwards.
 
     `stop`: somebody has interrupted the drill; the run is ended as at its deadline.
@@ -74,7 +76,7 @@ def run(call: Call, only: tuple[str, ...], site: Site, deadline_s: float, stop: 
     seconds = time.monotonic() - began
     checks = {**_recorded(out), **_refused(log, code)}
     count = sum(sign.stat().st_size > 0 for sign in site.signs.iterdir())
-    return Ended(command, code, checks, count, seconds, log, processes.last_lines(log, 3), _noted(out))
+    return DrilledRun(command, code, checks, count, seconds, log, processes.last_lines(log, 3), _noted(out))
 
 
 def _plant(site: Site) -> None:
