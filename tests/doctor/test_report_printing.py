@@ -12,7 +12,7 @@ from stackproof.doctor import report
 from stackproof.doctor.checkup import Checkup, examine
 from stackproof.doctor.presence import Presence, Sight
 from stackproof.doctor.rules import Finding
-from stackproof.stack.slips import Known
+from stackproof.stack.findings import Known
 from stackproof.stack.variables import Level
 
 from .boxes import b60, h200, k100

@@ -9,7 +9,7 @@ import pytest
 from stackproof.doctor import cards, host, rules, settings
 from stackproof.doctor.rules import Finding
 from stackproof.stack import stacks
-from stackproof.stack.on_host import Inventory
+from stackproof.stack.findings import Inventory
 from stackproof.stack.stacks import Stack
 from stackproof.stack.variables import Level
 

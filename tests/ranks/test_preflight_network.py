@@ -28,7 +28,7 @@ NAMES = ["docker0", "eth0", "eth1", "lo"]
     ],
 )
 def test_filters_leave_what_their_library_would(grammar: str, value: str, left: list[str]) -> None:
-    assert left == preflight.left(grammar, value, NAMES)
+    assert left == preflight.passed_by(grammar, value, NAMES)
 
 
 def test_interfaces_are_read_from_sysfs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

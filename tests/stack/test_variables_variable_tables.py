@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from stackproof.base.errors import Refusal
-from stackproof.stack import slips, stacks, variables
-from stackproof.stack.grammars import Grammar
+from stackproof.stack import findings, stacks, variables
+from stackproof.stack.variables import Grammar
 
 FAMILIES = variables.families()
-COMBINATIONS = variables.combinations()
+COMBINATIONS = variables.clashes().combination
 GRAMMARS = [(f.name, v.name, v.grammar) for f in FAMILIES.values() for v in f.variables.values() if v.grammar]
 
 
@@ -70,7 +70,7 @@ def test_remedies_are_settings_that_the_tables_accept() -> None:
     for row in COMBINATIONS:
         for name, value in re.findall(r"export ([A-Z_]+)=([^\s{};]+)(?=\s|$)", row.remedy):
             if "$" not in value:
-                assert [slip.sentence for slip in slips.examine({name: value}) if name in slip.variables] == []
+                assert [slip.sentence for slip in findings.examine({name: value}) if name in slip.variables] == []
 
 
 def test_every_stack_knows_its_families() -> None:

@@ -12,7 +12,7 @@ from stackproof.doctor.machine import Machine
 from stackproof.doctor.presence import Presence, look
 from stackproof.doctor.rules import AREAS, Finding, ok
 from stackproof.stack import environments, hosts, stacks
-from stackproof.stack.slips import Known
+from stackproof.stack.findings import Known
 from stackproof.stack.stacks import Stack
 from stackproof.stack.variables import Level
 

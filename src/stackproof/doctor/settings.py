@@ -8,9 +8,8 @@ from collections.abc import Collection, Iterator, Mapping
 from stackproof.doctor.cards import Card
 from stackproof.doctor.machine import Machine
 from stackproof.doctor.rules import Facts, Finding, ok
-from stackproof.stack import slips, variables
-from stackproof.stack.on_host import Inventory
-from stackproof.stack.slips import Known, Slip
+from stackproof.stack import findings, variables
+from stackproof.stack.findings import EnvFinding, Inventory, Known
 from stackproof.stack.stacks import Stack
 from stackproof.stack.variables import Level
 
@@ -24,9 +23,9 @@ def examine(environ: Mapping[str, str], concerned: list[Stack], host: Inventory 
     `concerned`: the stack that was named, or those that the host has, the preferred one first.
     """
     read = _read(concerned)
-    found = dict.fromkeys(slips.examine(environ, read, host))
+    found = dict.fromkeys(findings.examine(environ, read, host))
     if len(concerned) != 1:  # nobody named a stack: also what another stack than those here would read
-        found |= dict.fromkeys(slips.examine(environ, None, host))
+        found |= dict.fromkeys(findings.examine(environ, None, host))
     for slip in found:
         yield _finding(slip, slip.family in read)
     yield ok("variables", _counted(known(environ, concerned), bool(found)))
@@ -34,7 +33,7 @@ def examine(environ: Mapping[str, str], concerned: list[Stack], host: Inventory 
 
 def known(environ: Mapping[str, str], concerned: list[Stack]) -> Known:
     """Say which variables were checked, and which nobody can check."""
-    return slips.known(environ, _read(concerned) if len(concerned) == 1 else None)
+    return findings.known(environ, _read(concerned) if len(concerned) == 1 else None)
 
 
 def host_of(machine: Machine, facts: Facts, cards: Collection[Card]) -> Inventory:
@@ -60,7 +59,7 @@ def _read(concerned: list[Stack]) -> set[str]:
     return {family for stack in concerned for family in variables.relevant(stack)}
 
 
-def _finding(slip: Slip, counts: bool) -> Finding:
+def _finding(slip: EnvFinding, counts: bool) -> Finding:
     found = Finding("variables", slip.level, slip.sentence, slip.remedy, slip.link, subjects=slip.variables)
     return found if counts else found.at_most(Level.WARNING)
 

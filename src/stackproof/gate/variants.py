@@ -30,7 +30,7 @@ from stackproof.gate import commits, plan
 from stackproof.gate.live import SideSpec
 from stackproof.project import projects
 from stackproof.runner.process import variables_of
-from stackproof.stack import environments, installed_files, lockfile, slips, stacks
+from stackproof.stack import environments, findings, installed_files, lockfile, stacks
 
 HOME = places.HOME / "gates"
 _SAFE: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
@@ -93,7 +93,7 @@ def assignments(
 
 def require_known(names: Iterable[str], flag: str) -> None:
     """Refuse a variable that nobody reads because it is a letter or two away from one that somebody does: both sides would be equal."""
-    for slip in slips.examine(dict.fromkeys(names, "1")):
+    for slip in findings.examine(dict.fromkeys(names, "1")):
         if slip.misspelt:
             raise Refusal(f"{flag} {slip.variables[0]}: {slip.sentence}; with this one nothing would differ")
 

@@ -16,8 +16,8 @@ from stackproof.base.errors import Refusal
 from stackproof.base.files import kernel_says
 from stackproof.base.toml import Key, Table
 from stackproof.ranks.libraries import serving
-from stackproof.stack import slips, variables
-from stackproof.stack.on_host import left, words
+from stackproof.stack import findings, variables
+from stackproof.stack.findings import listed, passed_by
 
 SYSFS = Path("/sys/class/net")
 
@@ -42,7 +42,7 @@ def interfaces() -> tuple[Interface, ...]:
 
 def providers(value: str) -> list[str]:
     """Return the providers that a filter of libfabric asks for, layers apart: `tcp;ofi_rxm` is two; none if it only excludes."""
-    return [] if value.startswith("^") else [part for word in words(value) for part in word.split(";") if part]
+    return [] if value.startswith("^") else [part for word in listed(value) for part in word.split(";") if part]
 
 
 def installed(folder: str) -> list[str]:
@@ -230,7 +230,7 @@ def _filters(crew: Crew) -> Iterator[str]:
 
 def _filter(row: _Filter, node: Node) -> Iterator[str]:
     value, there = node.environ[row.variable], [one.name for one in node.interfaces]
-    found, bridges = left(row.grammar, value, there), _bridges(node)
+    found, bridges = passed_by(row.grammar, value, there), _bridges(node)
     useful = [one.name for one in node.interfaces if one.up and one.name not in bridges]
     choice = " or ".join(name for name in useful if name != "lo") or "lo"
     matches = f"{row.variable}={value} matches only {', '.join(found)} of {node.host}"
@@ -261,7 +261,7 @@ def _environment(crew: Crew) -> Iterator[str]:
     """What the tables of variables call a problem, and names that no library knows but that are near to one."""
     for node in crew.nodes:
         short = sum(seat.host == node.host for seat in crew.seats) > max(node.cards, 1)
-        for slip in slips.examine(node.environ, crew.families):
+        for slip in findings.examine(node.environ, crew.families):
             likely = (
                 short and crew.visibility in slip.variables
             )  # a mask that leaves fewer cards than ranks was not meant so

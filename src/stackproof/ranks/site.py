@@ -16,7 +16,7 @@ from stackproof.device.devices import visible
 from stackproof.device.kinds import Device
 from stackproof.ranks import preflight
 from stackproof.ranks.preflight import Crew, Interface, Node, RankPlace
-from stackproof.stack import slips, variables
+from stackproof.stack import findings, variables
 from stackproof.stack.stacks import Stack
 
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
@@ -104,8 +104,10 @@ def _public(environ: Mapping[str, str]) -> dict[str, str]:
     """Keep what a library or a launcher reads, and what looks like it: the rest stays on this host."""
     prefixes = _prefixes(variables.families().values())
     known = {name for family in variables.families().values() for name in family.variables}
-    known |= {name for slip in slips.examine(environ) for name in slip.variables}
-    return {name: value for name, value in slips.public(environ).items() if name in known or name.startswith(prefixes)}
+    known |= {name for slip in findings.examine(environ) for name in slip.variables}
+    return {
+        name: value for name, value in findings.public(environ).items() if name in known or name.startswith(prefixes)
+    }
 
 
 def _prefixes(families: Collection[variables.Family]) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from stackproof.record import typed
 from stackproof.record.records import Check, Record, Verdict
-from stackproof.stack import slips
+from stackproof.stack import findings
 
 _CHECKPOINT_S = 10.0
 
@@ -74,7 +74,7 @@ class RunState:
         self._ended.add(check.id)
         judged = self.excuse(typed.of_suite(check))
         if judged.verdict is Verdict.FAILED:
-            judged = replace(judged, reason=slips.told(judged.reason, os.environ))
+            judged = replace(judged, reason=findings.with_settings(judged.reason, os.environ))
         self.record.checks.append(judged)
         self.observer.finished(judged)
 

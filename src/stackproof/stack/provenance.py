@@ -13,7 +13,7 @@ from stackproof.base.places import INSTALLED, ROOT
 from stackproof.base.processes import cores
 from stackproof.record import dated
 from stackproof.record.records import Figure
-from stackproof.stack import slips, startup
+from stackproof.stack import findings, startup
 
 if TYPE_CHECKING:
     from stackproof.stack.environment_proof import Proof
@@ -93,7 +93,7 @@ def host_facts(stack: Stack) -> dict[str, Figure]:
         for name, value in stack.environment.items()
         if name not in os.environ
     }
-    if changing := slips.of_results(os.environ):
+    if changing := findings.of_results(os.environ):
         facts["changes results"] = "; ".join(slip.setting(os.environ) for slip in changing)
     return facts | startup.facts(stack, os.environ) | _processor_facts() | _driver_facts(stack)
 

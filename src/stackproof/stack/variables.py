@@ -1,23 +1,25 @@
-"""The tables of `data/variables/`: which environment variables each library reads, what their values may look like.
+"""Which environment variables each library reads, and what their values may look like: the tables of `data/variables/`.
 
 A library that does not know a variable ignores it without a word, so that a typo costs a day (oneCCL accepts any `CCL_*`).
-`slips` holds an environment against these tables. Needs no torch.
+A value has a grammar: a pattern made of words, numbers or options. `findings` checks an environment against these tables.
 """
 
 from __future__ import annotations
 
+import difflib
 import enum
 import math
 import re
-from collections.abc import Mapping
+import unicodedata
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Annotated
 
 from stackproof import DATA
-from stackproof.base.toml import INLINE, OneOf, Table, Wrong
-from stackproof.stack.grammars import Expression, Form, Grammar
+from stackproof.base.errors import distance
+from stackproof.base.toml import INLINE, OneOf, Table, Wrong, expression
 from stackproof.stack.stacks import Stack
 
 TABLES = DATA / "variables"
@@ -33,17 +35,312 @@ class Level(enum.Enum):
     PROBLEM = "problem"
 
 
+Expression = Annotated[re.Pattern[str], expression(re.IGNORECASE | re.DOTALL)]
+"""A pattern for the whole of a text; case does not count."""
+
+_QUOTES = str.maketrans(dict.fromkeys("\"'‘’“”「」`"))
+_IDEOGRAPHIC = str.maketrans("。、", ".,")
+_TRUE = ("1", "true", "on", "yes", "enable", "enabled", "t", "y", "active", "activated", "always")
+_FALSE = ("0", "false", "off", "no", "disable", "disabled", "f", "n", "inactive", "deactivated", "never", "none")
+_OPPOSITES = {"disable": "enable", "enable": "disable", "offline": "online", "online": "offline"}
+_LONG = 5
+_EXCLUDED = re.compile(r"(?:^|[,;:=\s])[\^!~-]")
+_UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
+_NUMBER = r"-?(\d+|0x[0-9a-f]+)"
+_AMOUNT = re.compile(r"(\d+)\s*([kmgt]?)(i?b?|s|ms|sec|seconds|min)\.?", re.IGNORECASE)
+_DEVICE = re.compile(r"\b(cuda|gpu|xpu|hip|rocm|card|device|dev|level_zero)s?[:=_-]?(?=\d)", re.IGNORECASE)
+_PORT = re.compile(r":\d{3,5}$")
+_ALIKE = 0.75
+_MANY = 3
+
+
+def tidy(value: str) -> str:
+    """Return a value as it was likely meant: no full-width characters, no quotes, no blanks."""
+    plain = unicodedata.normalize("NFKC", value.translate(_IDEOGRAPHIC)).translate(_QUOTES)
+    return "".join(plain.split())
+
+
+def oddity(value: str) -> str:
+    """Return what a keyboard or a file added to a value, in words."""
+    wide = [char for char in value if unicodedata.east_asian_width(char) in "FW"]
+    if wide:
+        return f"the full-width character '{wide[0]}'"
+    return "quotes" if value.translate(_QUOTES) != value else "blanks"
+
+
+def odd(value: str) -> bool:
+    """Whether a value holds full-width punctuation, or has quotes or blanks round it, as from a Docker env-file."""
+    quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "\"'"
+    return quoted or value != value.strip() or any(unicodedata.east_asian_width(char) == "F" for char in value)
+
+
+def closest(word: str, words: tuple[str, ...], cutoff: float = 0.6) -> str | None:
+    """Return the word that was likely meant; words that differ in digits are two words."""
+    same = {other.casefold(): other for other in words if _digits(other) == _digits(word) and _agree(word, other)}
+    found = difflib.get_close_matches(word.casefold(), same, n=1, cutoff=cutoff)
+    return same[found[0]] if found else None
+
+
+def _agree(word: str, other: str) -> bool:
+    """Whether one can be a slip for the other: `enabled` is none for `disabled`, nor `trace` for `true`."""
+    return truth(word, exact=word.lower() in _TRUE + _FALSE) == truth(other, exact=True)
+
+
+def truth(word: str, name: str = "", exact: bool = False) -> bool | None:
+    """Return whether a word says yes or no, spelt right or (not `exact`) a slip away; None if nobody can tell.
+
+    `name`: whose value it is. A word that repeats one of its own says yes: NCCL_P2P_DISABLE=disabled, HF_HUB_OFFLINE=offline.
+    """
+    word, parts = word.lower(), name.lower().split("_")
+    state = word.removesuffix("d")
+    if state in parts and state in _OPPOSITES:
+        return True
+    if _OPPOSITES.get(state) in parts:
+        return None if state == "enable" else False
+    if word in _TRUE or word in _FALSE:
+        return word in _TRUE
+    near = set() if exact else {one in _TRUE for one in _TRUE + _FALSE if _near(word, one)}
+    return near.pop() if len(near) == 1 else None
+
+
+def _near(word: str, other: str) -> bool:
+    most = 2 if min(len(word), len(other)) > _LONG else 1
+    return (
+        min(len(word), len(other)) > 1
+        and word[0] == other[0]
+        and word.isalpha()
+        and distance(word, other, most) <= most
+    )
+
+
+def _digits(word: str) -> str:
+    return "".join(filter(str.isdecimal, word))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Form:
+    """What a value may look like, as the tables have it: a pattern, words or a range of numbers."""
+
+    pattern: str = ""
+    choices: tuple[str, ...] = ()
+    """Words that stand for `<word>` in the pattern, and `keys` for `<key>`."""
+    keys: tuple[str, ...] = ()
+    low: int | None = None
+    high: int | None = None
+    unit: int = 0
+    """What a number counts, as a power of two of bytes: 20 where it counts MiB."""
+    sensitive: bool = False
+    """Whether case counts."""
+    distinct: bool = False
+    """Whether no part of a list may stand in it twice."""
+    host: str = ""
+    """What of a host the value names: a key of `findings.KINDS`."""
+    open: bool = False
+    """Whether words of other libraries are legal too, so that only one near a known word is wrong."""
+    mend: Mapping[str, str] = field(default_factory=dict)
+    """Patterns of what people write, each with what it has to be: computed, not guessed."""
+    says: str = ""
+    """Ends "NAME='value' is not ..."."""
+    example: str = ""
+
+    def __post_init__(self) -> None:
+        if self.pattern and not (self.says and self.example):
+            raise Wrong("says" if not self.says else "example", "is missing; it must be a string")
+        if self.pattern and not self.choices and "<word>" in self.pattern:
+            raise Wrong("choices", "is missing; the pattern has <word>")
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing is said of values."""
+        return not (self.pattern or self.choices or self.numeric)
+
+    @property
+    def numeric(self) -> bool:
+        """Whether the value is a number in a range."""
+        return self.low is not None or self.high is not None
+
+
 @dataclass(frozen=True)
-class _Shared:
-    """A grammar with a name, for many variables."""
+class Grammar:
+    """Tells what is wrong with a value of some form, and what was likely meant."""
 
-    name: str
-    form: Annotated[Form, INLINE]
+    form: Form
+    options: Mapping[str, Grammar] = field(default_factory=dict)
+    """For a list of `name:value`: what each name takes."""
+    elsewhere: tuple[str, ...] = ()
+    """Options that only other variables of the kind know."""
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """For the whole of the value; raises `ValueError` where it is none."""
+        template = self.form.pattern or (_NUMBER if self.form.numeric else "<word>")
+        for place, words in (("<word>", self.form.choices), ("<key>", self.form.keys)):
+            template = template.replace(place, f"(?:{'|'.join(map(re.escape, words))})")
+        found: re.Pattern[str] = expression(re.DOTALL | (0 if self.form.sensitive else re.IGNORECASE)).parse(template)
+        return found
+
+    @cached_property
+    def words(self) -> tuple[str, ...]:
+        """The words of which a value is made."""
+        return (*self.form.choices, *self.form.keys)
+
+    @property
+    def says(self) -> str:
+        """What a value is."""
+        low, high = self.form.low, self.form.high
+        if self.form.says or not self.form.numeric:
+            return self.form.says or f"one of {', '.join(self.form.choices)}"
+        if high is None:
+            return f"a whole number from {low} up"
+        return f"a whole number up to {high}" if low is None else f"a whole number from {low} to {high}"
+
+    @property
+    def example(self) -> str:
+        """A value that is legal."""
+        return self.form.example or (str(self.form.low or 0) if self.form.numeric else self.form.choices[0])
+
+    def wrong(self, value: str) -> str:
+        """Return why the value cannot be, to stand after "NAME='value' "; empty if it can."""
+        if not self.pattern.fullmatch(value) or (self.form.numeric and not self.options and not self._in_range(value)):
+            return f"is not {self.says}"
+        if self.options:
+            return next(filter(None, map(self._wrong_option, _options(value))), "")
+        parts = [part.strip() for part in value.split(",")]
+        if twice := [part for part in parts if self.form.distinct and parts.count(part) > 1]:
+            return f"names {twice[0]} twice"
+        strange = next(filter(self._strange, re.findall(r"[\w.]+", value)), "") if self.form.open else ""
+        return f"has {strange}, and a value is {self.says}" if strange else ""
+
+    def meant(self, value: str, name: str = "") -> str | None:
+        """Return the value with its quotes, unit, separators or letters put right; None where that makes no legal value.
+
+        What leaves something out is never turned into what asks for it, and no part of a list is dropped.
+        """
+        texts = (text for text in self._mended(value, name) if text not in ("", value))
+        return next((text for text in texts if self._keeps(value, text) and not self.wrong(text)), None)
+
+    def _strange(self, word: str) -> bool:
+        known = word.casefold() in map(str.casefold, self.words)
+        return not known and "." not in word and closest(word, self.words, _ALIKE) is not None
+
+    def _keeps(self, value: str, text: str) -> bool:
+        plain = tidy(value)
+        if bool(_EXCLUDED.search(plain)) != bool(_EXCLUDED.search(text)):
+            return False
+        listed = self.form.low is None and self.form.high is None and re.fullmatch(r"\d+(\D\d+)+", plain)
+        return not listed or set(re.findall(r"\d+", plain)) <= set(re.findall(r"\d+", text))
+
+    @property
+    def _switches(self) -> bool:
+        """Whether the values are yes and no."""
+        if self.words:
+            return all(truth(word, exact=True) is not None for word in self.words)
+        return self.form.low is not None and (
+            self.form.low < 0 or (self.form.low == 0 and self.form.high is not None and self.form.high < _MANY)
+        )
+
+    def _in_range(self, value: str) -> bool:
+        number = int(value, 16) if "0x" in value.lower() else int(value)
+        return (self.form.low is None or number >= self.form.low) and (
+            self.form.high is None or number <= self.form.high
+        )
+
+    def _wrong_option(self, part: str) -> str:
+        name, _, value = part.partition(":")
+        if name in self.elsewhere:
+            return f"has the option {name}, which does nothing here"
+        if name not in self.options:
+            return f"has no option {name}: known are {', '.join(self.options)}"
+        said = self.options[name].wrong(value)
+        return f"has {name}:{value}, and {value or 'nothing'} {said}" if said else ""
+
+    def _mended(self, value: str, name: str) -> Iterator[str]:
+        """Every way of mending, the likeliest first."""
+        plain = tidy(value)
+        whole = dict.fromkeys(
+            (self._respelt(value), self._respelt(plain), plain, _bare(value), plain.replace(",", ";"))
+        )
+        texts = (value.translate(_QUOTES).strip(), self._respelt(plain))
+        parted = [re.sub(r"[,;:|/\s]+", separator, text) for text in texts for separator in ",;:."]
+        for group in (parted, whole) if re.search(r"\w\s+\w", value.strip()) else (whole, parted):
+            for text in group:
+                yield from self._by_truth(text, name if self._switches else "")
+                yield text
+                yield from _by_numbers(text, self.form.unit)
+            yield from map(self._by_words, group)
+        if self.options:
+            yield self._by_options(plain)
+
+    def _by_words(self, text: str) -> str:
+        """Each word that is none replaced by the closest."""
+        return re.sub(r"[\w.*][\w.*-]*", lambda found: self._word(found[0]), text) if self.words else text
+
+    def _by_truth(self, text: str, name: str) -> Iterator[str]:
+        """A truth value as this variable spells it."""
+        said = truth(text, name)
+        if said is None or (not self._switches and text.lower() not in _TRUE + _FALSE):
+            return
+        spelt = [word for word in self.words if self._switches or not word.isdecimal()] or ["1", "0"]
+        alike = (word for word in spelt if truth(word, exact=True) == said)
+        yield from sorted(alike, key=lambda word: not _near(text.lower(), word.lower()))
+
+    def _respelt(self, text: str) -> str:
+        for pattern, put in self.form.mend.items():
+            text = re.sub(f"(?i){pattern}", put, text)
+        return text
+
+    def _word(self, text: str) -> str:
+        """Return the nearest word, in the case that was typed where case does not count."""
+        if text.casefold() in map(str.casefold, self.words) and not (self.form.sensitive and text not in self.words):
+            return text
+        found = closest(text, self.words) or text
+        lower = text.islower() and not self.form.sensitive and self.words[0] != self.words[0].upper()
+        return found.lower() if lower else found
+
+    def sound(self, value: str) -> str:
+        """Return an example that keeps what is right of a list of options; else the example."""
+        mended = self._by_options(tidy(value), by_example=True) if self.options else ""
+        return mended if mended and not self.wrong(mended) else self.example
+
+    def _by_options(self, text: str, by_example: bool = False) -> str:
+        parted = re.sub(r";(?=\w+[:=])", ",", re.sub(r"(\w)=(?=\w|\[)", r"\1:", text))
+        return ",".join(filter(None, (self._option(part, by_example) for part in _options(parted))))
+
+    def _option(self, part: str, by_example: bool) -> str:
+        name, _, value = part.partition(":")
+        if name in self.elsewhere:
+            return ""
+        name = name if name in self.options else closest(name, tuple(self.options)) or name
+        rule = self.options.get(name)
+        if not rule or not rule.wrong(value):
+            return f"{name}:{value}"
+        return f"{name}:{rule.meant(value) or (rule.example if by_example else value)}"
+
+
+def _bare(value: str) -> str:
+    """Return a value without the words and brackets that people put around one: `cuda:0`, `tcp://node1:29500`, `[0,1]`."""
+    return _DEVICE.sub("", _PORT.sub("", re.sub(r"^\w+://", "", tidy(value)).strip("=,;&|[](){}/")))
+
+
+def _options(value: str) -> list[str]:
+    """Split at the commas that stand outside of brackets."""
+    return [part for part in re.split(r",(?![^\[]*\])", value.replace(" ", "")) if part]
+
+
+def _by_numbers(text: str, unit: int) -> Iterator[str]:
+    """A number with a unit, without its unit, or with a fraction of nothing."""
+    if found := _AMOUNT.fullmatch(text):
+        yield f"{found[1]}{found[2]}"
+        if not found[3].lower().startswith(("s", "ms", "min")):
+            yield str(int(found[1]) << _UNITS[found[2].lower()] >> unit)
+        yield found[1]
+    if re.fullmatch(r"\d+\.0*", text):
+        yield text.partition(".")[0]
 
 
 @dataclass(frozen=True)
-class Option:
-    """What one option of a list of `name:value` takes."""
+class _Named:
+    """A form with a name: one that many variables share, or what one option of a list of `name:value` takes."""
 
     name: str
     form: Annotated[Form, INLINE]
@@ -158,31 +455,24 @@ def families() -> Mapping[str, Family]:
 
 @dataclass(frozen=True)
 class Bounds:
-    """Words of two names that are alike otherwise: what the one is set to may not be above the other (NCCL_MIN_CTAS, NCCL_MAX_CTAS)."""
+    """Words of two names that are alike otherwise: what `low` is set to may not be above `high` (NCCL_MIN_CTAS, NCCL_MAX_CTAS)."""
 
     low: str
     high: str
 
 
 @dataclass(frozen=True)
-class _Combined:
+class Clashes:
+    """What may not be set together: the rows of `combinations.toml`."""
+
     combination: tuple[Combination, ...]
     bounds: tuple[Bounds, ...]
 
 
 @cache
-def _combined() -> _Combined:
-    return Table.load(TABLES / COMBINATIONS).row(_Combined)
-
-
-def combinations() -> tuple[Combination, ...]:
-    """Load the rows of `combinations.toml`."""
-    return _combined().combination
-
-
-def bounds() -> tuple[Bounds, ...]:
-    """Load the words for the ends of a range, which `combinations.toml` has too."""
-    return _combined().bounds
+def clashes() -> Clashes:
+    """Load `combinations.toml`."""
+    return Table.load(TABLES / COMBINATIONS).row(Clashes)
 
 
 @dataclass(frozen=True)
@@ -207,7 +497,7 @@ def relevance() -> Mapping[str, tuple[str, ...]]:
 @cache
 def _grammars() -> Mapping[str, Grammar]:
     with Table.load(TABLES / GRAMMARS) as table:
-        return {row.name: row.form.made() for row in table.rows("grammar", _Shared)}
+        return {row.name: Grammar(row.form) for row in table.rows("grammar", _Named)}
 
 
 def _shared() -> tuple[str, ...]:
@@ -258,22 +548,18 @@ class _Row:
     def __post_init__(self) -> None:
         if self.grammar and not self.form.empty:
             raise Wrong("grammar", "and 'choices', 'pattern' and numbers are ways to say one thing; keep one of them")
-        if not self.form.empty:
-            self._formed()
+        try:
+            _ = self.form.empty or Grammar(self.form).pattern
+        except ValueError as error:
+            raise Wrong("pattern", str(error)) from error
 
     def values(self, options: Mapping[str, Grammar]) -> Grammar | None:
         """Return what a value may look like."""
-        chosen = {name: options[name] for name in self.options}
         if self.grammar:
-            shared = _grammars()[self.grammar]
-            return replace(shared, options=chosen, elsewhere=self.elsewhere, host=self.form.host or shared.host)
-        return None if self.form.empty else self._formed()
-
-    def _formed(self) -> Grammar:
-        try:
-            return self.form.made()
-        except ValueError as error:
-            raise Wrong("pattern", str(error)) from error
+            shared = _grammars()[self.grammar].form
+            form = replace(shared, host=self.form.host or shared.host)
+            return Grammar(form, {name: options[name] for name in self.options}, self.elsewhere)
+        return None if self.form.empty else Grammar(self.form)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -288,13 +574,13 @@ class _File:
     secrets: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
     values: Mapping[Annotated[str, OneOf(_grammars)], tuple[str, ...]] = field(default_factory=dict)
-    option: tuple[Option, ...]
+    option: tuple[_Named, ...]
     variable: tuple[_Row, ...]
 
 
 def _family(path: Path) -> Family:
     read = Table.load(path).row(_File)
-    options = {row.name: row.form.made() for row in read.option}
+    options = {row.name: Grammar(row.form) for row in read.option}
     found = {name: Variable(name, None, Level.WARNING, read.link) for name in read.names}
     for key, grammar in _grammars().items():
         found |= {name: Variable(name, grammar, Level.WARNING, read.link) for name in read.values.get(key, ())}

@@ -8,21 +8,21 @@ import random
 import pytest
 
 from stackproof.base.errors import Refusal
-from stackproof.stack import slips, stacks, variables
-from stackproof.stack.slips import Slip
+from stackproof.stack import findings, stacks, variables
+from stackproof.stack.findings import EnvFinding
 from stackproof.stack.variables import Level
 
 
-def one(environ: dict[str, str], *families: str) -> Slip:
+def one(environ: dict[str, str], *families: str) -> EnvFinding:
     """Return the only slip."""
-    found = slips.examine(environ, families or None)
+    found = findings.examine(environ, families or None)
     assert len(found) == 1, [slip.sentence for slip in found]
     return found[0]
 
 
 def quiet(environ: dict[str, str], *families: str) -> bool:
     """Whether nothing worse than a note is said."""
-    return all(slip.level is Level.NOTE for slip in slips.examine(environ, families or None))
+    return all(slip.level is Level.NOTE for slip in findings.examine(environ, families or None))
 
 
 def test_a_dot_in_a_mask_has_both_meanings() -> None:
@@ -41,7 +41,7 @@ def test_a_dot_under_flat_names_nothing() -> None:
 
 @pytest.mark.parametrize("mask", ["0", "0,1", "0, 1", "0.0,0.1", "1.2.0"])
 def test_masks_of_the_specification_are_right(mask: str) -> None:
-    assert slips.examine({"ZE_AFFINITY_MASK": mask}) == []
+    assert findings.examine({"ZE_AFFINITY_MASK": mask}) == []
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_what_a_keyboard_or_a_file_adds(name: str, value: str, oddity: str, mean
     ],
 )
 def test_a_value_outside_its_grammar(name: str, value: str, level: Level) -> None:
-    slip = next(slip for slip in slips.examine({name: value}) if " is not " in slip.sentence)
+    slip = next(slip for slip in findings.examine({name: value}) if " is not " in slip.sentence)
     assert slip.variables == (name,)
     assert slip.sentence.startswith(f"{name}='{value}' is not ")
     assert slip.level is level
@@ -179,7 +179,7 @@ def test_everyday_settings_are_not_alarming() -> None:
 def test_a_variable_of_tomorrow_is_not_an_alarm() -> None:
     tomorrow = {"NCCL_QUANTUM_ENTANGLEMENT": "1", "ZE_TELEPORT": "2", "CUDA_BREW_COFFEE": "3"}
     assert quiet(tomorrow)
-    assert slips.known({**tomorrow, "NCCL_DEBUG": "INFO", "NCCL_NET": "IB"}) == slips.Known(
+    assert findings.known({**tomorrow, "NCCL_DEBUG": "INFO", "NCCL_NET": "IB"}) == findings.Known(
         ("NCCL_DEBUG",), ("NCCL_NET",), ("CUDA_BREW_COFFEE", "NCCL_QUANTUM_ENTANGLEMENT", "ZE_TELEPORT")
     )
 
@@ -193,34 +193,34 @@ def test_mpi_transport_without_mpirun() -> None:
     assert one(mpi).level is Level.WARNING
     slip = one(mpi | TORCHRUN)
     assert (slip.level, "hangs" in slip.sentence) == (Level.PROBLEM, True)
-    assert slips.examine(mpi | HYDRA) == []
-    assert slips.examine(mpi | {"PMIX_RANK": "0"}) == []
+    assert findings.examine(mpi | HYDRA) == []
+    assert findings.examine(mpi | {"PMIX_RANK": "0"}) == []
 
 
 def test_torchrun_inside_mpirun() -> None:
     nested = TORCHRUN | HYDRA
     for transport in ({}, {"CCL_ATL_TRANSPORT": "mpi"}):
-        worst = slips.examine(nested | transport, ["ccl", "torch"])[0]
+        worst = findings.examine(nested | transport, ["ccl", "torch"])[0]
         assert (worst.level, "dead PMI descriptor" in worst.sentence) == (Level.PROBLEM, True)
     assert one(nested | {"CCL_ATL_TRANSPORT": "ofi"}, "ccl", "torch").level is Level.WARNING
 
 
 def test_torchrun_below_slurm_is_right() -> None:
     environ = TORCHRUN | {"SLURM_PROCID": "0", "PMI_RANK": "0", "CCL_ATL_TRANSPORT": "ofi"}
-    assert slips.examine(environ) == []
+    assert findings.examine(environ) == []
 
 
 def test_a_launcher_called_none_needs_ranks() -> None:
     none = {"CCL_PROCESS_LAUNCHER": "none"}
     assert one(none | {"CCL_LOCAL_RANK": "0"}).level is Level.PROBLEM
-    assert slips.examine(none | {"CCL_LOCAL_RANK": "0", "CCL_LOCAL_SIZE": "2"}) == []
+    assert findings.examine(none | {"CCL_LOCAL_RANK": "0", "CCL_LOCAL_SIZE": "2"}) == []
 
 
 def test_leftovers_of_a_launcher() -> None:
     assert "would wait" in one({"RANK": "0", "WORLD_SIZE": "2"}).sentence
-    assert slips.examine({"RANK": "0", "WORLD_SIZE": "2"} | TORCHRUN) == []
+    assert findings.examine({"RANK": "0", "WORLD_SIZE": "2"} | TORCHRUN) == []
     whole = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "localhost", "MASTER_PORT": "29500"}
-    assert slips.examine(whole) == []
+    assert findings.examine(whole) == []
     assert one(whole | {"WORLD_SIZE": "2"}).level is Level.NOTE
 
 
@@ -244,47 +244,47 @@ def test_the_stack_decides_what_is_idle() -> None:
     mask = {"CUDA_VISIBLE_DEVICES": "1"}
     for name, word in (("xpu", "ultralytics"), ("dcu", "HIP_VISIBLE_DEVICES")):
         assert word in one(mask, *variables.relevant(stacks.load(name))).sentence
-    assert slips.examine(mask, variables.relevant(stacks.load("cuda"))) == []
-    assert slips.examine(mask) == []
+    assert findings.examine(mask, variables.relevant(stacks.load("cuda"))) == []
+    assert findings.examine(mask) == []
 
 
 def test_two_masks_that_differ() -> None:
     assert "differ" in one({"HIP_VISIBLE_DEVICES": "0", "CUDA_VISIBLE_DEVICES": "1"}).sentence
-    assert slips.examine({"HIP_VISIBLE_DEVICES": "0", "CUDA_VISIBLE_DEVICES": "0"}) == []
+    assert findings.examine({"HIP_VISIBLE_DEVICES": "0", "CUDA_VISIBLE_DEVICES": "0"}) == []
 
 
 def test_rdma_asked_of_another_provider() -> None:
     asked = {"FI_EFA_USE_DEVICE_RDMA": "1"}
     assert "leaves efa out" in one(asked | {"FI_PROVIDER": "tcp"}).sentence
-    assert slips.examine(asked | {"FI_PROVIDER": "efa"}) == []
+    assert findings.examine(asked | {"FI_PROVIDER": "efa"}) == []
 
 
 def test_leftover_workarounds() -> None:
     assert one({"NCCL_P2P_DISABLE": "1"}).level is Level.WARNING
-    assert slips.examine({"NCCL_DEBUG": "INFO"}) == []
+    assert findings.examine({"NCCL_DEBUG": "INFO"}) == []
 
 
 def test_only_the_families_asked_for() -> None:
     environ = {"CCL_WORKER_COUNT": "two", "NCCL_DEBUG": "loud"}
-    assert [slip.family for slip in slips.examine(environ, ["nccl"])] == ["nccl"]
+    assert [slip.family for slip in findings.examine(environ, ["nccl"])] == ["nccl"]
     with pytest.raises(Refusal, match=r"no family of variables 'ncl' \(did you mean 'nccl'\?\)"):
-        slips.examine(environ, ["ncl"])
+        findings.examine(environ, ["ncl"])
 
 
 def test_the_worst_comes_first() -> None:
     environ = {"CCL_ALLREDUCE": "ring", "NCCL_DEBGU": "INFO", "CUDA_VISIBLE_DEVICES": "x"}
-    found = slips.examine(environ)
+    found = findings.examine(environ)
     assert [slip.level for slip in found] == [Level.PROBLEM, Level.WARNING, Level.NOTE]
 
 
 def test_a_value_with_braces_is_text() -> None:
-    found = slips.examine({"CUDA_VISIBLE_DEVICES": "{0}{x!r}", "HIP_VISIBLE_DEVICES": "{"}, ["hip"])
+    found = findings.examine({"CUDA_VISIBLE_DEVICES": "{0}{x!r}", "HIP_VISIBLE_DEVICES": "{"}, ["hip"])
     assert any("{0}{x!r}" in slip.sentence for slip in found)
 
 
 def test_the_environment_is_not_changed() -> None:
     before = dict(os.environ)
-    slips.examine(os.environ)
+    findings.examine(os.environ)
     assert dict(os.environ) == before
 
 
@@ -295,17 +295,20 @@ def test_any_environment_is_answered() -> None:
     for _ in range(300):
         chosen = draw.sample(names, k=draw.randrange(6))
         environ = {name: "".join(draw.choices(letters, k=draw.randrange(12))) for name in chosen}
-        for slip in slips.examine(environ):
+        for slip in findings.examine(environ):
             assert slip.sentence
             assert slip.remedy
             assert set(slip.variables) <= set(environ)
 
 
 def test_what_changes_results_is_told() -> None:
-    assert slips.told("it is wrong", {"NVIDIA_TF32_OVERRIDE": "0", "NCCL_DEBUG": "INFO", "MKL_CBWR": "AVX2"}) == (
-        "it is wrong (set, and changes results: NVIDIA_TF32_OVERRIDE=0, MKL_CBWR=AVX2)"
+    assert findings.with_settings(
+        "it is wrong", {"NVIDIA_TF32_OVERRIDE": "0", "NCCL_DEBUG": "INFO", "MKL_CBWR": "AVX2"}
+    ) == ("it is wrong (set, and changes results: NVIDIA_TF32_OVERRIDE=0, MKL_CBWR=AVX2)")
+    assert (
+        findings.with_settings("it is wrong", {"NCCL_DEBUG": "INFO", "ONEDNN_DEFAULT_FPMATH_MODE": "STRICT"})
+        == "it is wrong"
     )
-    assert slips.told("it is wrong", {"NCCL_DEBUG": "INFO", "ONEDNN_DEFAULT_FPMATH_MODE": "STRICT"}) == "it is wrong"
 
 
 @pytest.mark.parametrize(
@@ -329,8 +332,8 @@ def test_what_changes_results_is_told() -> None:
     ],
 )
 def test_what_changes_results_is_known(name: str, value: str) -> None:
-    assert any(name in slip.variables for slip in slips.examine({name: value}))
-    assert f"{name}={value}" in slips.told("", {name: value})
+    assert any(name in slip.variables for slip in findings.examine({name: value}))
+    assert f"{name}={value}" in findings.with_settings("", {name: value})
 
 
 def test_a_secret_is_not_shown() -> None:
@@ -339,7 +342,7 @@ def test_a_secret_is_not_shown() -> None:
     assert slip.variables == ("HF_TOKEN",)
     assert "quotes" in slip.sentence
     assert "secret" not in slip.sentence + slip.remedy
-    assert slips.known(environ) == slips.Known((), (), ())
+    assert findings.known(environ) == findings.Known((), (), ())
 
 
 @pytest.mark.parametrize(("name", "meant"), [("HF_API_TOKEN", "HF_TOKEN"), ("WANDB_KEY", "WANDB_API_KEY")])

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from stackproof.base.toml import Table
-from stackproof.stack import slips
-from stackproof.stack.on_host import Inventory
+from stackproof.stack import findings
+from stackproof.stack.findings import Inventory
 from stackproof.stack.variables import Level
 
 SETTINGS = Path(__file__).parent / "settings"
@@ -57,7 +57,7 @@ SLIPS, HELD, CORRECT = (
 
 def flagged(row: Setting) -> bool:
     """Whether something above a note is said of it, with the remedy."""
-    found = slips.examine(row.set, host=HOST)
+    found = findings.examine(row.set, host=HOST)
     return any(slip.level not in (Level.OK, Level.NOTE) and row.remedy in slip.remedy for slip in found)
 
 
@@ -69,7 +69,9 @@ def test_the_lists_are_long_enough() -> None:
 
 @pytest.mark.parametrize("row", SLIPS, ids=str)
 def test_a_slip_is_flagged(row: Setting) -> None:
-    assert flagged(row), [(slip.level.value, slip.sentence, slip.remedy) for slip in slips.examine(row.set, host=HOST)]
+    assert flagged(row), [
+        (slip.level.value, slip.sentence, slip.remedy) for slip in findings.examine(row.set, host=HOST)
+    ]
 
 
 def test_slips_that_were_held_back() -> None:
@@ -80,20 +82,20 @@ def test_slips_that_were_held_back() -> None:
 @pytest.mark.parametrize("row", CORRECT, ids=str)
 def test_what_is_right_is_left_in_peace(row: Setting) -> None:
     for host in (HOST, None):
-        found: list[Any] = [slip for slip in slips.examine(row.set, host=host) if slip.level is not Level.NOTE]
+        found: list[Any] = [slip for slip in findings.examine(row.set, host=host) if slip.level is not Level.NOTE]
         assert found == []
 
 
 def test_dots_for_commas_between_three_cards() -> None:
     host = dataclasses.replace(HOST, cards={"xpu": 3})
-    (slip,) = slips.examine({"ZE_AFFINITY_MASK": "0.1.2"}, host=host)
+    (slip,) = findings.examine({"ZE_AFFINITY_MASK": "0.1.2"}, host=host)
     assert (slip.level, slip.remedy.split("   ")[0]) == (Level.WARNING, "export ZE_AFFINITY_MASK=0,1,2")
-    assert slips.examine({"ZE_AFFINITY_MASK": "0,1,2"}, host=host) == []
+    assert findings.examine({"ZE_AFFINITY_MASK": "0,1,2"}, host=host) == []
 
 
 def test_every_remedy_mends() -> None:
     for row in (*SLIPS, *HELD):
-        for slip in slips.examine(row.set, host=HOST):
+        for slip in findings.examine(row.set, host=HOST):
             name, _, value = slip.remedy.removeprefix("export ").partition(" ")[0].partition("=")
             if (
                 slip.remedy.startswith("export ")
@@ -103,7 +105,7 @@ def test_every_remedy_mends() -> None:
             ):
                 again = [
                     other
-                    for other in slips.examine({name: value}, host=HOST)
+                    for other in findings.examine({name: value}, host=HOST)
                     if " is not " in other.sentence or " names " in other.sentence
                 ]
                 assert again == [], (slip, again)

@@ -1,0 +1,563 @@
+"""Findings about environment variables: unknown names, values that cannot be, what the host lacks, settings that clash.
+
+No list of names is complete for ever: a name that no list has is a warning only if a known one is near, and a note otherwise.
+What is not known of a host (None, or no card at all) is not judged, so that a sandbox and a login node make no alarm.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from stackproof.base.errors import Refusal, nearest, suggestion
+from stackproof.stack.stacks import TOOLKITS
+from stackproof.stack.variables import (
+    Combination,
+    Family,
+    Former,
+    Grammar,
+    Level,
+    Variable,
+    clashes,
+    families,
+    former,
+    odd,
+    oddity,
+    tidy,
+)
+
+_UNEXPANDED = re.compile(r"\$\{?[A-Za-z_]\w*\}?|\$\(|^~(?=/|$)")
+_SECRET = re.compile(r"(TOKEN|SECRET|PASSWORD|PASSWD|KEY)S?$", re.IGNORECASE)
+_SHORTEST_PART = 3
+
+
+_BRIDGES = ("docker", "br-", "virbr", "veth", "cni", "flannel", "lxcbr", "lxdbr", "ifb", "lo")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inventory:
+    """What there is for values to name."""
+
+    interfaces: tuple[str, ...] | None = None
+    adapters: Mapping[str, tuple[str, ...]] | None = None
+    """RDMA adapters, each with its ports."""
+    cards: Mapping[str, int] = field(default_factory=dict)
+    """By toolkit, how many a process may choose from."""
+    cores: int | None = None
+    nodes: int | None = None
+    """NUMA nodes."""
+    is_file: Callable[[str], bool | None] = lambda _: None
+    is_folder: Callable[[str], bool | None] = lambda _: None
+    folders: Callable[[str], tuple[str, ...]] = lambda _: ()
+    """Folders beside a missing one that are called much the same."""
+
+
+@dataclass(frozen=True)
+class Absence:
+    """What a value names and the host does not have: a clause after "NAME='value' ", a value that would do ("" if none), and why."""
+
+    clause: str
+    instead: str = ""
+    comment: str = ""
+    mild: bool = False
+    """Whether it is slow at worst."""
+
+
+def lack(kind: str, value: str, host: Inventory) -> Absence | None:
+    """Return what the host lacks of what the value names; `kind` is a key of `KINDS`."""
+    return KINDS[kind](value, host)
+
+
+def passed_by(grammar: str, value: str, names: Iterable[str]) -> list[str]:
+    """Return the names that a filter lets pass.
+
+    `prefixes` is NCCL's: beginnings, after ^ those to leave out, after = whole names. `names` is a plain list.
+    https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html
+    """
+    if grammar == "names":
+        return [name for name in names if name in listed(value)]
+    excludes, rest = value.startswith("^"), value.removeprefix("^")
+    exact, beginnings = rest.startswith("="), tuple(listed(rest.removeprefix("=")))
+    return [name for name in names if (name in beginnings if exact else name.startswith(beginnings)) != excludes]
+
+
+def listed(value: str) -> list[str]:
+    """Return the parts of a list without blanks."""
+    return [word.strip() for word in value.split(",") if word.strip()]
+
+
+def _by_prefix(value: str, host: Inventory) -> Absence | None:
+    names = host.interfaces
+    if not names or passed_by("prefixes", value, names):
+        return _of_a_list(value, names or ())
+    instead = _alike(value.lstrip("^="), names) or _usual(names)
+    return Absence(
+        f"matches no interface of this host, which has {', '.join(names)}", instead, "the one that reaches the others"
+    )
+
+
+def _of_a_list(value: str, names: tuple[str, ...]) -> Absence | None:
+    """A whole name, which ends in a number, that is nowhere here; a beginning such as `ib` may be for other hosts."""
+    exact, rest = value.startswith("="), value.removeprefix("=")
+    asked = [] if value.startswith("^") else listed(rest)
+    lost = [word for word in asked if word[-1].isdecimal() and not any(name.startswith(word) for name in names)]
+    if not names or not lost:
+        return None
+    kept = ",".join(word for word in asked if word not in lost)
+    return Absence(f"names {', '.join(lost)}, and this host has {', '.join(names)}", f"{'=' * exact}{kept}")
+
+
+def _by_name(value: str, host: Inventory) -> Absence | None:
+    names = host.interfaces
+    lost = [word for word in listed(value) if names and word not in names]
+    if not names or not lost:
+        return None
+    clause = f"names {', '.join(lost)}, and this host has {', '.join(names)}"
+    kept = [word if word in names else _alike(word, names) for word in listed(value)]
+    instead = ",".join(dict.fromkeys(filter(None, kept))) or _usual(names)
+    return Absence(clause, instead, "the one that reaches the others")
+
+
+def _alike(word: str, names: Iterable[str]) -> str:
+    """Return the name with the same letters in another order or with another number, or none."""
+    asked = word.casefold()
+    swapped = (name for name in names if sorted(name.casefold()) == sorted(asked))
+    numbered = (name for name in names if name.rstrip("0123456789") == asked.rstrip("0123456789"))
+    return next(swapped, next(numbered, ""))
+
+
+def _usual(names: Iterable[str]) -> str:
+    return next((name for name in names if not name.startswith(_BRIDGES)), "lo")
+
+
+def _adapters(value: str, host: Inventory) -> Absence | None:
+    """NCCL's list: beginnings of names or, after =, whole names, each with a port if wanted; ^ leaves out."""
+    if host.adapters is None:
+        return None
+    if not host.adapters:
+        return Absence("names an adapter, and this host has none in /sys/class/infiniband")
+    rest = value.removeprefix("^")
+    exact, there = rest.startswith("="), list(host.adapters)
+    shown = ", ".join(f"{name} (port {', '.join(ports)})" for name, ports in host.adapters.items())
+    for word in () if value.startswith("^") else listed(rest.removeprefix("=")):
+        name, _, port = word.partition(":")
+        found = [one for one in there if (one == name if exact else one.startswith(name))]
+        if not found:
+            return Absence(f"names {word}, and this host has {shown}", _alike(word, there) or ",".join(there))
+        if port and not any(port in host.adapters[one] for one in found):
+            return Absence(
+                f"names port {port} of {name}, and this host has {shown}", f"{found[0]}:{host.adapters[found[0]][0]}"
+            )
+    return None
+
+
+def _cards(toolkit: str) -> Callable[[str, Inventory], Absence | None]:
+    def judge(value: str, host: Inventory) -> Absence | None:
+        count = host.cards.get(toolkit, 0)
+        chosen = [int(number) for number in re.findall(r"(?:^|,)\s*(\d+)", value)]
+        lost = [number for number in chosen if number >= count]
+        if not count or not lost:
+            return None
+        there = "card 0 only" if count == 1 else f"cards 0 to {count - 1}"
+        kept = [str(number) for number in chosen if number < count] or [
+            str(number) for number in range(min(count, len(chosen)))
+        ]
+        return Absence(f"names card {lost[0]}, and this host has {there}", ",".join(kept), f"it has {there}")
+
+    return judge
+
+
+def _numbered(
+    what: str, things: str, count: Callable[[Inventory], int | None]
+) -> Callable[[str, Inventory], Absence | None]:
+    def judge(value: str, host: Inventory) -> Absence | None:
+        highest = max((int(number) for number in re.findall(r"\d+", re.sub(r":\d+", "", value))), default=0)
+        have = count(host)
+        if not have or highest < have:
+            return None
+        return Absence(f"names {what} {highest}, and this host has {things} 0 to {have - 1}")
+
+    return judge
+
+
+def _count_of_cores(value: str, host: Inventory) -> Absence | None:
+    most = max((int(number) for number in re.findall(r"\d+", value)), default=0)
+    if not host.cores or most <= host.cores:
+        return None
+    clause = f"is more threads than this host's {host.cores} CPUs"
+    return Absence(clause, str(host.cores), "divided by the ranks of this host", mild=True)
+
+
+def _file(value: str, host: Inventory) -> Absence | None:
+    return Absence("names a file that is not here") if host.is_file(value) is False else None
+
+
+def _folder(value: str, host: Inventory) -> Absence | None:
+    value = value.rstrip("/") or "/"
+    if host.is_folder(value) is not False:
+        return None
+    near = host.folders(value)
+    return Absence("names a folder that is not here", near[0] if near else "")
+
+
+def _parent(value: str, host: Inventory) -> Absence | None:
+    """A file that the library would make: its folder has to be there."""
+    folder = value.rpartition("/")[0]
+    if not folder or "%" in folder or host.is_folder(folder) is not False:
+        return None
+    return Absence(f"would be written to {folder}, which is not here")
+
+
+KINDS: Mapping[str, Callable[[str, Inventory], Absence | None]] = {
+    "interfaces by prefix": _by_prefix,
+    "interfaces": _by_name,
+    "adapters": _adapters,
+    **{toolkit: _cards(toolkit) for toolkit in TOOLKITS},
+    "cores": _numbered("core", "cores", lambda host: host.cores),
+    "count of cores": _count_of_cores,
+    "NUMA nodes": _numbered("NUMA node", "nodes", lambda host: host.nodes),
+    "file": _file,
+    "folder": _folder,
+    "parent": _parent,
+}
+
+
+@dataclass(frozen=True)
+class EnvFinding:
+    """A finding about environment variables: names, level, message, remedy, link."""
+
+    variables: tuple[str, ...]
+    family: str
+    level: Level
+    sentence: str
+    remedy: str
+    link: str
+    misspelt: bool = False
+    """Whether a name that is set does nothing, because it is a letter or two away from one that would."""
+
+    def setting(self, environ: Mapping[str, str]) -> str:
+        """Return what is set, as a shell would have it."""
+        return " ".join(f"{name}={environ[name]}" for name in self.variables)
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of the variables that are set and belong to a library: how many are checked, and how many cannot be."""
+
+    checked: tuple[str, ...]
+    """Their values have a grammar."""
+    free: tuple[str, ...]
+    """Known names whose values nobody has written down."""
+    unknown: tuple[str, ...]
+    """Names that begin like a library's, and that no list has."""
+
+
+def examine(
+    environ: Mapping[str, str], families: Collection[str] | None = None, host: Inventory | None = None
+) -> list[EnvFinding]:
+    """Return what is wrong, or looks wrong, with the variables; the worst first.
+
+    `environ`: the variables as the ranks will get them. A preflight that starts ranks by torchrun adds torchrun's own
+    (`TORCHELASTIC_RUN_ID`, `LOCAL_RANK` ...), so that combinations with a launcher are seen.
+    `families`: such as `variables.relevant(stack)`. By default all, and then nothing is said of variables that another stack would read.
+    `host`: what values are held against; by default nothing is said of interfaces, cards, files.
+
+    Raises:
+        Refusal: a table is broken, or no table has a family of that name.
+    """
+    chosen, host = _chosen(families), host or Inventory()
+    findings = [found for family in chosen for found in _secrets(family, environ)]
+    environ = public(environ)
+    findings += [found for family in chosen for found in _names_and_values(family, environ, host)]
+    findings += _misspelt_prefixes(chosen, environ)
+    illegible = {name for family in chosen for name in _illegible(family, environ)}
+    at_odds = [*_combined(chosen, environ, families, host), *_ranges(chosen, environ)]
+    findings += [found for found in at_odds if not illegible & set(found.variables)]
+    order = list(Level)
+    unique = {(found.variables, found.sentence.partition(";")[0]): found for found in findings}
+    return sorted(unique.values(), key=lambda found: -order.index(found.level))
+
+
+def known(environ: Mapping[str, str], families: Collection[str] | None = None) -> Known:
+    """Say which of the variables that are set can be checked, so that silence about the others is no claim.
+
+    Raises:
+        Refusal: a table is broken, or no table has a family of that name.
+    """
+    chosen, environ = _chosen(families), public(environ)
+    rows = {name: row for family in chosen for name, row in family.variables.items() if name in environ}
+    checked = tuple(sorted(name for name, row in rows.items() if row.grammar))
+    prefixes = tuple(prefix for family in chosen for prefix in family.prefixes)
+    unknown = (name for name in environ if name.startswith(prefixes) and name not in rows and name not in former())
+    return Known(checked, tuple(sorted(rows.keys() - set(checked))), tuple(sorted(unknown)))
+
+
+def of_results(environ: Mapping[str, str]) -> list[EnvFinding]:
+    """Return what is set and changes what is computed, such as NVIDIA_TF32_OVERRIDE."""
+    return [_clash(row, environ) for row in clashes().combination if row.results and row.holds(environ)]
+
+
+def public(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables without those whose name says that the value is nobody's business (HF_TOKEN)."""
+    return {name: value for name, value in environ.items() if not _SECRET.search(name)}
+
+
+def with_settings(reason: str, environ: Mapping[str, str]) -> str:
+    """Return why something failed, with the variables that are set and change results."""
+    changing = ", ".join(found.setting(environ) for found in of_results(environ))
+    return f"{reason} (set, and changes results: {changing})" if changing else reason
+
+
+def _chosen(names: Collection[str] | None) -> list[Family]:
+    all_ = families()
+    for name in names or ():
+        if name not in all_:
+            raise Refusal(f"there is no family of variables '{name}'{suggestion(name, all_)}; known: {', '.join(all_)}")
+    return [family for name, family in all_.items() if names is None or name in names]
+
+
+def _names_and_values(family: Family, environ: Mapping[str, str], host: Inventory) -> Iterator[EnvFinding]:
+    for name, value in environ.items():
+        if name in family.variables:
+            yield from _value(family, family.variables[name], value, environ, host)
+        elif (row := former().get(name)) and family.name in row.families:
+            yield _former(family, row, environ)
+        elif name.startswith(family.prefixes) and not name.startswith(family.generated):
+            yield from _unknown(family, name, environ)
+
+
+_Look = tuple[Level, str, str]
+"""How bad, a sentence, a remedy."""
+
+
+def _value(
+    family: Family, row: Variable, value: str, environ: Mapping[str, str], host: Inventory
+) -> Iterator[EnvFinding]:
+    """One found at most: the first thing that has to be mended."""
+    looks = (
+        _unexpanded(row, value),
+        _malformed(family, row, value, environ, host),
+        _not_here(row, value, host),
+        _above(row, value, environ),
+    )
+    for level, sentence, remedy in filter(None, looks):
+        yield EnvFinding((row.name,), family.name, level, sentence, remedy, row.link)
+        return
+
+
+def _illegible(family: Family, environ: Mapping[str, str]) -> Iterator[str]:
+    """Names whose value the library does not understand, so that nothing can be said of what it does."""
+    for name, value in environ.items():
+        row = family.variables.get(name)
+        wrong = row and row.grammar and row.opened_by not in environ and row.grammar.wrong(value)
+        if row and (wrong or _unexpanded(row, value) or _above(row, value, environ)):
+            yield name
+
+
+def _secrets(family: Family, environ: Mapping[str, str]) -> Iterator[EnvFinding]:
+    """Quotes and blanks in a value that may not be shown, and names of tokens that nobody reads."""
+    for name, value in environ.items():
+        if not (name.startswith(family.prefixes) and _SECRET.search(name)):
+            continue
+        if value and tidy(value) != value:
+            sentence = f"{name} holds {oddity(value)}, which are no part of it (its value is not shown)"
+            remedy = f"export {name}=...   # the same without {oddity(value)}; an env-file takes quotes as they stand"
+            level = Level.PROBLEM if "quotes" in oddity(value) else Level.WARNING  # readers strip blanks at its ends
+            yield EnvFinding((name,), family.name, level, sentence, remedy, family.link)
+        if family.secrets and name not in family.secrets and not name.startswith(family.generated):
+            sentence = f"{name} is not a variable known to {family.title}; {' or '.join(family.secrets)} is"
+            remedy = f'export {family.secrets[0]}="${name}"; unset {name}'
+            yield EnvFinding((name,), family.name, Level.WARNING, sentence, remedy, family.link)
+
+
+def _unexpanded(row: Variable, value: str) -> _Look | None:
+    found = None if row.literal else _UNEXPANDED.search(value)
+    if not found or found[0][0] in row.expands:
+        return None
+    remedy = f'export {row.name}="{value.replace("~", "$HOME", 1) if found[0] == "~" else value}"'
+    sentence = f"{row.name}='{value}' holds {found[0]} as it was typed: nothing has put its value there"
+    return row.level, sentence, f"{remedy}   # in a shell, with double quotes; an env-file knows no variables"
+
+
+def _malformed(family: Family, row: Variable, value: str, environ: Mapping[str, str], host: Inventory) -> _Look | None:
+    name, grammar, plain = row.name, row.grammar, tidy(value)
+    if row.opened_by in environ:
+        return None
+    said = grammar.wrong(value) if grammar else ""
+    if not said and not odd(value):
+        return None
+    meant = grammar.meant(value, name) if grammar else plain
+    if not grammar or (meant == plain and plain != value):
+        sentence = f"{name}='{value}' holds {oddity(value)}; '{plain}' was likely meant"
+        return row.level, sentence, f"export {name}={shlex.quote(plain)}"
+    hint = f"; '{meant}' was likely meant" if meant else _belongs(family, row, value)
+    sentence = f"{name}='{value}' {said}{hint}"
+    if meant:
+        return row.level, sentence, f"export {name}={shlex.quote(meant)}"
+    example = shlex.quote(_example(grammar, value, host))
+    return row.level, sentence, f"unset {name}   # or, for example: export {name}={example}"
+
+
+def _example(grammar: Grammar, value: str, host: Inventory) -> str:
+    """Return an example that this host has, where the grammar's own would name an interface or an adapter of another."""
+    if value.startswith("^") and (names := tuple(passed_by("prefixes", value, host.interfaces or ()))):
+        host = replace(host, interfaces=names)
+    missing = lack(grammar.form.host, grammar.example, host) if grammar.form.host else None
+    return (missing.instead if missing else "") or grammar.sound(value)
+
+
+def _belongs(family: Family, row: Variable, value: str) -> str:
+    """Say whose value it is, if it is a word of one other variable of the family."""
+    owners = [
+        other.name
+        for other in family.variables.values()
+        if other.grammar and other is not row and value.upper() in map(str.upper, other.grammar.words)
+    ]
+    return f"; it is one of {owners[0]}" if len(owners) == 1 and not value.isdecimal() else ""
+
+
+def _not_here(row: Variable, value: str, host: Inventory) -> _Look | None:
+    found = lack(row.grammar.form.host, value, host) if row.grammar and row.grammar.form.host else None
+    if not found:
+        return None
+    comment = f"   # {found.comment}" if found.comment else ""
+    remedy = f"export {row.name}={shlex.quote(found.instead)}{comment}" if found.instead else f"unset {row.name}"
+    level = Level.WARNING if found.mild and row.level is Level.PROBLEM else row.level
+    return level, f"{row.name}='{value}' {found.clause}", remedy
+
+
+def _above(row: Variable, value: str, environ: Mapping[str, str]) -> _Look | None:
+    bound = environ.get(row.below, "")
+    if not (bound.isdecimal() and value.isdecimal() and int(value) >= int(bound)):
+        return None
+    sentence = f"{row.name}={value} is not below {row.below}={bound}: ranks are counted from 0"
+    return row.level, sentence, f"unset {row.name} {row.below}   # and let the launcher set both"
+
+
+def _former(family: Family, row: Former, environ: Mapping[str, str]) -> EnvFinding:
+    value = environ[row.name]
+    why = row.why or f"{row.name} is not read any more; {row.instead} is"
+    remedy = row.remedy or f"export {row.instead}={shlex.quote(value)}; unset {row.name}"
+    return EnvFinding(
+        (row.name,), family.name, row.level, f"{row.name}='{value}': {why}", remedy, row.link or family.link
+    )
+
+
+def _unknown(family: Family, name: str, environ: Mapping[str, str]) -> Iterator[EnvFinding]:
+    """A name that begins like the family's: a found of letters, a part of a name, a neighbour, or one that nobody knows."""
+    others = (
+        row
+        for other in families().values()
+        for row in other.variables
+        if row.partition("_")[0] != name.partition("_")[0]
+    )
+    value = environ[name]
+    if near := nearest(name, family.variables, 2) or nearest(name, others, 2):
+        yield _misspelt(family, name, near, environ, True)
+    elif near := _partly(name, value, family):
+        yield _misspelt(family, name, near, environ, False)
+    elif family.complete:
+        sentence = f"{name} is not a variable known to {family.title}, and nothing may read it"
+        yield EnvFinding(
+            (name,), family.name, Level.NOTE, sentence, f"compare its spelling with {family.link}", family.link
+        )
+
+
+def _misspelt(family: Family, name: str, near: str, environ: Mapping[str, str], surely: bool) -> EnvFinding:
+    also = f", which is also set, to '{environ[near]}'" if near in environ else ""
+    said = f"{near} is" if surely else f"the nearest is {near}"
+    sentence = f"{name} is not a variable known to {family.title}; {said}{also}"
+    remedy = f"unset {name}" if also else f"export {near}='{environ[name]}'; unset {name}"
+    mine = name.upper()
+    likely = _within(mine.split("_"), near.split("_")) or mine.partition("_")[2] == near.partition("_")[2]
+    level = Level.WARNING if surely or likely or family.complete else Level.NOTE
+    return EnvFinding((name,), family.name, level, sentence, remedy, family.link, surely)
+
+
+def _partly(name: str, value: str, family: Family) -> str | None:
+    """Return the known name of which this one has all words, or which has all of its, some shortened."""
+    mine = name.upper().split("_")
+    found = [
+        other for other in _taking(family, value) if _within(mine, other.split("_")) or _within(other.split("_"), mine)
+    ]
+
+    def rank(other: str) -> tuple[bool, int, bool]:
+        return other.split("_")[-1] != mine[-1], abs(len(other) - len(name)), family.variables[other].grammar is None
+
+    return min(found, key=rank, default=None)
+
+
+def _taking(family: Family, value: str) -> list[str]:
+    """Return the names whose grammar the value obeys: what is meant takes what was given."""
+    return [name for name, row in family.variables.items() if not row.grammar or not row.grammar.wrong(value)]
+
+
+def _within(few: list[str], many: list[str]) -> bool:
+    """Whether all of a name's words stand in the other, in order, as they are or shortened; one word of a prefix is too few."""
+    rest = iter(many)
+    return (
+        1 < len(few) <= len(many) and few[0] == many[0] and all(any(_same(word, one) for one in rest) for word in few)
+    )
+
+
+def _same(word: str, other: str) -> bool:
+    short, long = sorted((word, other), key=len)
+    return word == other or (len(short) >= _SHORTEST_PART and long.startswith(short))
+
+
+def _misspelt_prefixes(chosen: list[Family], environ: Mapping[str, str]) -> Iterator[EnvFinding]:
+    """Names whose very beginning is misspelt (NCLL_DEBUG): one found from a name whose values are known."""
+    prefixes = tuple(prefix for family in chosen for prefix in family.prefixes)
+    everything = {name for family in families().values() for name in family.variables}
+    for family in chosen:
+        documented = [row.name for row in family.variables.values() if row.grammar]
+        for name in environ:
+            if name in everything or name in former() or name.startswith(prefixes):
+                continue
+            if near := nearest(name, documented, 1) or (name.upper() in documented and name.upper()):
+                yield _misspelt(family, name, near, environ, True)
+
+
+def _ranges(chosen: Iterable[Family], environ: Mapping[str, str]) -> Iterator[EnvFinding]:
+    """The lower end of a range above its upper end; an upper end of 0 is taken for none."""
+    for family in chosen:
+        for name in environ.keys() & family.variables.keys():
+            for high in filter(environ.__contains__, _other_ends(name, family)):
+                least, most = environ[name], environ[high]
+                if least.isdecimal() and most.isdecimal() and int(least) > int(most) > 0:
+                    sentence = f"{name}={least} is above {high}={most}: no number is in that range"
+                    remedy = f"export {name}={most} {high}={least}   # or unset one of them"
+                    yield EnvFinding(
+                        (name, high), family.name, Level.WARNING, sentence, remedy, family.variables[name].link
+                    )
+
+
+def _other_ends(name: str, family: Family) -> Iterator[str]:
+    parts = name.split("_")
+    for row in clashes().bounds:
+        for place, part in enumerate(parts):
+            other = "_".join([*parts[:place], row.high, *parts[place + 1 :]])
+            if part == row.low and other in family.variables:
+                yield other
+
+
+def _combined(
+    chosen: Iterable[Family], environ: Mapping[str, str], asked: Collection[str] | None, host: Inventory
+) -> Iterator[EnvFinding]:
+    names = {family.name for family in chosen}
+    for row in clashes().combination:
+        news = not row.not_with or (asked is not None and not names & set(row.not_with))
+        if news and names & set(row.families) and row.holds(environ):
+            mild = row.hides and not host.cards.get(row.hides)
+            yield replace(_clash(row, environ), level=Level.NOTE) if mild else _clash(row, environ)
+
+
+def _clash(row: Combination, environ: Mapping[str, str]) -> EnvFinding:
+    named = (*row.when, *row.all_set, *row.differ, *row.product, *row.any_set)
+    names = tuple(dict.fromkeys(name for name in named if name in environ))
+    words = row.words(environ)
+    return EnvFinding(
+        names, row.families[0], row.level, row.sentence.format_map(words), row.remedy.format_map(words), row.link
+    )
