@@ -132,7 +132,7 @@ def test_what_timed_runs_leave_is_looked_at(spin: type[Spin], cpu: Stack, monkey
         looked.append(spin.log[-1])
 
     monkeypatch.setattr(spin, "verify", verify)
-    monkeypatch.setattr(spin, "spoil", lambda _: spin.log.append("spoilt"))
+    monkeypatch.setattr(spin, "poison_output", lambda _: spin.log.append("spoilt"))
     found = measure(subject_of(cpu), HOST, "tiny", SHORT)
     assert found.facts["looks at timed runs"] == len(looked) >= 2
     assert set(looked) == {"run"}
@@ -142,9 +142,9 @@ def test_what_timed_runs_leave_is_looked_at(spin: type[Spin], cpu: Stack, monkey
 def test_runs_that_were_looked_at_are_samples_while_there_is_room(
     spin: type[Spin], cpu: Stack, monkeypatch: pytest.MonkeyPatch, most: int, joined: int
 ) -> None:
-    monkeypatch.setattr(spin, "mark", lambda _: True)
-    monkeypatch.setattr(spin, "hold", lambda _: None)
-    monkeypatch.setattr(spin, "restart", lambda _: most == 8)
+    monkeypatch.setattr(spin, "begin_spot_check", lambda _: True)
+    monkeypatch.setattr(spin, "end_spot_check", lambda _: None)
+    monkeypatch.setattr(spin, "reset_to_verified", lambda _: most == 8)
     monkeypatch.setattr(engine, "sample", lambda sampler, *_: sampler.block(8))
     monkeypatch.setattr(engine, "PROOF", 0.0)
     found = measure(subject_of(cpu), HOST, "tiny", replace(SHORT, most=most))

@@ -40,7 +40,7 @@ class Told(Work):
     def run(self) -> None:
         """Nothing to do."""
 
-    def renew(self) -> bool:
+    def fresh_inputs(self) -> bool:
         """Count."""
         self.renewed += 1
         return self._renewable
@@ -96,7 +96,7 @@ def test_new_inputs_give_another_result(make: type[Gemm | Copy | Attention], row
     work = make(Setting(HOST, "tiny", Table(Path("benchmarks.toml"), row)))
     work.prove()
     before = left(work)
-    assert work.renew()
+    assert work.fresh_inputs()
     work.run()
     assert not torch.equal(left(work), before)
     work.close()

@@ -125,7 +125,7 @@ def test_a_timed_step_from_the_start_is_the_one_that_is_held(monkeypatch: pytest
     work.prove()
     for _ in range(5):
         work.run()
-    assert work.restart()
+    assert work.reset_to_verified()
     work.run()
     monkeypatch.setattr(work.job, "step", lambda: pytest.fail("another step was taken"))
     facts = work.conclude()
@@ -159,7 +159,7 @@ def test_what_is_not_installed_is_skipped_with_its_rule(monkeypatch: pytest.Monk
 @pytest.mark.parametrize("what", ["step", "backward", "half", "one"])
 def test_a_step_that_is_left_out_now_and_then_is_caught(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     work = TrainingSteps(setting(workload="llama3-8b-lora"))
-    assert not work.mark()
+    assert not work.begin_spot_check()
     work.prove()
     for _ in range(3):
         looked_at(work)

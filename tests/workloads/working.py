@@ -17,6 +17,6 @@ def setting(preset: str = "tiny", **parameters: Any) -> Setting:
 
 def looked_at(work: Work) -> None:
     """Take a run that is looked at alone."""
-    assert work.mark()
+    assert work.begin_spot_check()
     work.run()
-    work.hold()
+    work.end_spot_check()

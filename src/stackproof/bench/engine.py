@@ -175,7 +175,7 @@ class Looks:
         if self.wanted():
             with self._spending():
                 self.work.verify()
-                self.work.spoil()
+                self.work.poison_output()
             self.spoilt = True
             self.taken += 1
 
@@ -200,7 +200,7 @@ class Looks:
 
     def sampled(self, sampler: Sampler, budget: Budget, taken: int) -> list[float]:
         """Take one more sample from where the work was proved, where no other run can be held in full; return it if there is room."""
-        if not self.work.restart():
+        if not self.work.reset_to_verified():
             return []
         self.spoilt = False
         return sampler.block(1)[: max(budget.most - taken, 0)]

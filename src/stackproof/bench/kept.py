@@ -35,7 +35,7 @@ def require_computed(work: Work, device: Device, samples: Sequence[float]) -> di
     """
     pairs = []
     for _ in range(PAIRS):
-        if not work.renew():
+        if not work.fresh_inputs():
             return {}
         pairs.append((_timed(work, device), _timed(work, device)))
     longer = sum(new > FACTOR * same for new, same in pairs)
@@ -65,11 +65,11 @@ def require_single(
     alone, samples, end = replace(sampler, number=1), list[float](), time.perf_counter() + seconds
     while len(samples) < SINGLE and agreed(len(samples) < _LEAST_SINGLE or time.perf_counter() < end):
         # A harness may be newer than the workloads that it asks.
-        if not getattr(work, "mark", bool)():
+        if not getattr(work, "begin_spot_check", bool)():
             break
         samples += alone.block(1)
         try:
-            work.hold()
+            work.end_spot_check()
         except CheckFailed as failure:
             raise CheckFailed(f"run {len(samples)} of those that were looked at one by one: {failure}") from failure
     return len(samples), samples if sampler.number == 1 else []

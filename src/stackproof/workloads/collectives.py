@@ -83,7 +83,7 @@ class TimedCollective(Work):
 
     def conclude(self) -> Mapping[str, Figure]:
         """Look at what the last timed call left, then at one more on fresh data; say which collective it was."""
-        self.again()
+        self.recheck()
         return {"call": self._call}
 
     @property
@@ -111,7 +111,7 @@ class TimedCollective(Work):
 
     def prove(self) -> str:
         """Every rank gets what the collective promises, computed without the backend."""
-        self.spoil()
+        self.poison_output()
         self.run()
         self.verify()
         if self._call in _IN_PLACE:
@@ -128,16 +128,16 @@ class TimedCollective(Work):
         right = all(torch.equal(one.cpu(), expected) for one in seen)
         require(right, f"{self._call} of {self._bytes} bytes on {self._world} ranks is wrong")
 
-    def mark(self) -> bool:
+    def begin_spot_check(self) -> bool:
         """Give every rank data that no call had."""
-        self.spoil()
+        self.poison_output()
         return True
 
-    def hold(self) -> None:
+    def end_spot_check(self) -> None:
         """Hold every element."""
         self.verify()
 
-    def spoil(self) -> None:
+    def poison_output(self) -> None:
         """Give every rank other data than before, and what receives a value that nobody sends."""
         self._turn += 1
         self._fill()

@@ -58,7 +58,7 @@ class Copy(Work):
     def conclude(self) -> Mapping[str, Figure]:
         """Look at the last copy; then at one more, byte by byte, and at the source; say what the bytes went through."""
         self.verify()
-        self.spoil()
+        self.poison_output()
         self.run()
         self._exact()
         return {"memory": "device" if self._passes == 2 else "link"}
@@ -69,7 +69,7 @@ class Copy(Work):
 
     def prove(self) -> str:
         """Every byte arrives, and none is changed where it came from."""
-        self.spoil()
+        self.poison_output()
         self.run()
         self._exact()
         return f"{self.source.numel()} bytes arrived unchanged"
@@ -98,17 +98,17 @@ class Copy(Work):
     def _require(self, right: bool, what: str) -> None:
         require(right, f"a copy of {self.source.numel()} bytes {what}")
 
-    def written(self) -> torch.Tensor:
+    def output_buffer(self) -> torch.Tensor:
         """The target."""
         return self.target
 
-    def spoil(self) -> None:
+    def poison_output(self) -> None:
         """Turn every bit of the source; no byte of the target is what it will be, if it is what it was."""
         self.source.bitwise_not_()
         self._reference.bitwise_not_()
         self._turned = not self._turned
 
-    def renew(self) -> bool:
+    def fresh_inputs(self) -> bool:
         """Add a number that chance picks to an eighth of the source."""
         self.source.view(torch.int64).chunk(_PARTS)[random.randrange(_PARTS)].add_(random.randrange(1, 1 << 62))
         return True

@@ -61,7 +61,7 @@ class Gemm(Work):
 
     def prove(self) -> str:
         """Hold every element of a product of these factors against float64."""
-        self.spoil()
+        self.poison_output()
         self.run()
         return f"all {self._size} x {self._size} of the product: {self._seen().said}"
 
@@ -69,17 +69,17 @@ class Gemm(Work):
         """Hold every element of the last product against float64."""
         self._seen()
 
-    def written(self) -> torch.Tensor:
+    def output_buffer(self) -> torch.Tensor:
         """The result."""
         return self.result
 
-    def spoil(self) -> None:
+    def poison_output(self) -> None:
         """Turn the sign of a factor, and so of every element; the result is no number until it is written."""
         self.factors[0].neg_()
         self._sign = -self._sign
         self.result.fill_(torch.nan)
 
-    def renew(self) -> bool:
+    def fresh_inputs(self) -> bool:
         """Multiply a factor by a number that chance picks."""
         self.factors[0].mul_(random.uniform(0.8, 1.2))
         return True

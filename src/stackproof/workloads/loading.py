@@ -93,20 +93,20 @@ class Loading(Work):
         self._require_batch(self._chosen, self._kept)
         self._require_batch(self._seen - 1, self._last)
 
-    def spoil(self) -> None:
+    def poison_output(self) -> None:
         """Let chance pick another batch."""
         self._chosen = random.randrange(len(self._sums))
 
-    def mark(self) -> bool:
+    def begin_spot_check(self) -> bool:
         """Let chance pick a batch of the next epoch."""
-        self.spoil()
+        self.poison_output()
         return True
 
-    def hold(self) -> None:
+    def end_spot_check(self) -> None:
         """Hold it, and the last."""
         self.verify()
 
-    def again(self) -> None:
+    def recheck(self) -> None:
         """Look at the last epoch, and at every batch of one more."""
         self.verify()
         for number, batch in enumerate(self._loader):

@@ -63,12 +63,12 @@ class OptimiserStep(Work):
             f"{self._runs} steps were asked for, and the optimiser counted {sorted(counted)}",
         )
 
-    def mark(self) -> bool:
+    def begin_spot_check(self) -> bool:
         """Keep the smallest parameters and their state: a step that is left out shows in each."""
         self._marked = Update(self.optimiser, self._smallest)
         return True
 
-    def hold(self) -> None:
+    def end_spot_check(self) -> None:
         """Hold them against the closed form."""
         self._marked.share()
 
@@ -78,7 +78,7 @@ class OptimiserStep(Work):
         moved = (one for one in self.parameters if one.grad is not None and bool(one.grad.any()))
         return sorted(moved, key=torch.Tensor.numel)[:_FEW]
 
-    def again(self) -> None:
+    def recheck(self) -> None:
         """Count the steps, and hold one more against the closed form."""
         self.verify()
         self._stepped()
@@ -86,7 +86,7 @@ class OptimiserStep(Work):
     def conclude(self) -> Mapping[str, Figure]:
         """Look once more; say how many parameters a step changes."""
         if self._runs:
-            self.again()
+            self.recheck()
         return {"parameters": sum(parameter.numel() for parameter in self.parameters)}
 
     def _stepped(self) -> float:

@@ -126,7 +126,7 @@ class Attention(Work):
             for name, found in self._left.items()
         ]
 
-    def spoil(self) -> None:
+    def poison_output(self) -> None:
         """Turn the sign of the values, and double the cotangent or halve it again: every result is another, by a known factor."""
         for tensor in self._left.values():
             tensor.fill_(torch.nan)
@@ -137,19 +137,19 @@ class Attention(Work):
         self._factors["value"] *= -1
         self._factors["cotangent"] *= again
 
-    def mark(self) -> bool:
+    def begin_spot_check(self) -> bool:
         """Spoil some numbers of each result: what the next run returns is new, unless the run before is returned once more."""
         self._spoilt = Spoilt(list(self._left.values()))
         return True
 
-    def hold(self) -> None:
+    def end_spot_check(self) -> None:
         """None of the spoilt numbers came back."""
         require(
             not self._spoilt.left(list(self._left.values())),
             "attention gave what an earlier call had left: some of the timed ones did nothing",
         )
 
-    def renew(self) -> bool:
+    def fresh_inputs(self) -> bool:
         """Multiply the values by a number that chance picks."""
         with torch.no_grad():
             self._inputs["value"].mul_(random.uniform(0.8, 1.2))
@@ -177,7 +177,7 @@ class Attention(Work):
 
     def conclude(self) -> Mapping[str, Figure]:
         """Look at the last run and at one more; say which kernel ran."""
-        self.again()
+        self.recheck()
         return {"kernel": self._ran}
 
 

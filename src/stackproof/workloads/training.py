@@ -195,7 +195,7 @@ class TrainingSteps(Work):
         first, last = map(float, self._losses)
         require(math.isfinite(last), f"the loss was {first:.4g} before and {last} after the timed steps")
 
-    def restart(self) -> bool:
+    def reset_to_verified(self) -> bool:
         """Go back to where the job was proved, if it was."""
         if self._end is None and self._losses is not None:
             self._end = self._losses[1]
@@ -209,28 +209,28 @@ class TrainingSteps(Work):
         self.job.optimiser.state.clear()
         self._begins = True
 
-    def again(self) -> None:
+    def recheck(self) -> None:
         """Hold the step that began where the job was proved, or take one: its gradients, and what its optimiser did with them."""
         self.verify()
         if self._proved is None:
             return
         if not self._fresh:
-            self.restart()
+            self.reset_to_verified()
             self.run()
         self._fresh, self._single = False, self._left()
         self._require_step(self._proved)
 
-    def mark(self) -> bool:
+    def begin_spot_check(self) -> bool:
         """Go back to where the job was proved."""
-        return self.restart()
+        return self.reset_to_verified()
 
-    def hold(self) -> None:
+    def end_spot_check(self) -> None:
         """Hold some numbers of each parameter's gradient and change against those of the step that was held in full.
 
         A step, or a part of one, that was left out shows in any of them.
         """
         if self._single is None:
-            self.again()
+            self.recheck()
             return
         self._fresh = False
         for what, found in self._left().items():
@@ -310,7 +310,7 @@ class TrainingSteps(Work):
     def conclude(self) -> Mapping[str, Figure]:
         """Look at what the timed steps left, and at one from the start."""
         assert self._losses is not None
-        self.again()
+        self.recheck()
         first, last = self._losses[0], self._losses[1] if self._end is None else self._end
         facts: dict[str, Figure] = {"loss at the start": float(first), "loss at the end": float(last)}
         return {**facts, "update compared with": against(self.job.optimiser)} if self._proved else facts

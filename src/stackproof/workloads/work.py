@@ -67,49 +67,49 @@ class Work(ABC):
             CheckFailed: the last run did not do what was proved.
         """
 
-    def spoil(self) -> None:  # noqa: B027 - as above
+    def poison_output(self) -> None:  # noqa: B027 - as above
         """Overwrite what the last run left and change what the next one is given, so that what is stale, or kept, shows."""
 
-    def renew(self) -> bool:
+    def fresh_inputs(self) -> bool:
         """Give the next run inputs that no run had, when nobody will look any more; false where each run has new ones anyhow."""
         return False
 
-    def restart(self) -> bool:
+    def reset_to_verified(self) -> bool:
         """Go back to where the work was proved, so that the next run can be held in full; false where each run can be."""
         return False
 
-    def written(self) -> torch.Tensor | None:
+    def output_buffer(self) -> torch.Tensor | None:
         """Return what each run writes anew, all of it and the same from the same inputs; nothing where runs make what they return."""
         return None
 
-    def mark(self) -> bool:
+    def begin_spot_check(self) -> bool:
         """Make ready for a run that is looked at alone; false where nobody could tell that it was left out.
 
         Of work that writes where the run before wrote, some of what stands there is spoilt, and must be written anew.
         """
-        target = self.written()
+        target = self.output_buffer()
         if target is not None:
             self._spoilt = Spoilt([target])
         return target is not None
 
-    def hold(self) -> None:
-        """Hold the run since `mark` closely enough to see that it was not left out.
+    def end_spot_check(self) -> None:
+        """Hold the run since `begin_spot_check` closely enough to see that it was not left out.
 
         Raises:
             CheckFailed: it did nothing, or something else than was proved.
         """
-        target = self.written()
+        target = self.output_buffer()
         left = target is not None and self._spoilt.left([target])
         require(not left, "it did not write what it must: some of the timed ones did nothing")
 
-    def again(self) -> None:
+    def recheck(self) -> None:
         """Look at the last run; then spoil, run once more and look at that.
 
         Raises:
             CheckFailed: one of them did not do what was proved.
         """
         self.verify()
-        self.spoil()
+        self.poison_output()
         self.run()
         self.verify()
 
@@ -119,7 +119,7 @@ class Work(ABC):
         Raises:
             CheckFailed: the timed runs did not do what was proved, and their figures are void.
         """
-        self.again()
+        self.recheck()
         return {}
 
     def close(self) -> None:  # noqa: B027 - most work leaves nothing behind
