@@ -21,7 +21,7 @@ from stackproof.base.errors import EnvironmentMismatchError, Refusal, StackUnava
 from stackproof.base.places import ROOT, source_for
 from stackproof.base.text import tail
 from stackproof.base.toml import read_toml
-from stackproof.stack import installed_files, lockfile, shared_hashes
+from stackproof.stack import installed_files, lockfile
 from stackproof.stack.stacks import Stack, Vendor, told
 
 HOME = places.HOME / "stacks"
@@ -156,7 +156,7 @@ def _build(stack: Stack, lock: lockfile.Lock, environment: Path, interpreter: Pa
         "checkout": str(ROOT),
         "shared": places.INSTALLED,
         "uv": _version(uv),
-        **installed_files.seals(site_packages(environment), shared_hashes.beside(environment)),
+        **installed_files.seals(site_packages(environment), installed_files.shared_store(environment)),
     }
     (environment / STAMP).write_text(json.dumps(facts, indent=1), encoding="utf-8")
 

@@ -1,5 +1,6 @@
 """Every file of an environment against the RECORD of its wheel, and nothing importable beside those files.
 
+Hashes are remembered by size, times and inode, and shared with environments that hold the same inode by another hard link.
 Source: https://packaging.python.org/en/latest/specifications/recording-installed-packages/#the-record-file
 """
 
@@ -12,15 +13,15 @@ import hashlib
 import importlib.machinery
 import json
 import os
+import re
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 from stackproof.base import processes
-from stackproof.base.files import write_atomically
-from stackproof.stack.shared_hashes import SharedHashes
+from stackproof.base.files import try_read_json, write_atomically
 
 CACHE = "stackproof.files.json"
 SEALED = "records"
@@ -35,6 +36,76 @@ _METADATA = (".dist-info", ".egg-info")
 _IMPORTABLE = (*importlib.machinery.all_suffixes(), ".pth", ".egg", ".egg-link", ".zip")
 _NUMBERED = ".so."
 """In the names of libraries such as libm.so.6: beside a wheel's own, the loader takes them before the system's (RPATH)."""
+SHARED = "stackproof.hashes.json"
+_MOST = 1 << 19
+"""Entries beyond this are of environments that are long gone."""
+
+
+class SharedHashes:
+    """Hashes of files that several environments hold by hard links to one inode: what one proof read, the next need not.
+
+    An entry holds for an inode with its size, times and device: a user cannot set the time of an inode's last change, so that an
+    edit, or another link, makes the entry void. The store is taken only if it is a plain file of this user in a folder of his that
+    nobody else may write to. `--deep` asks nobody and reads all again.
+    """
+
+    def __init__(self, store: Path | None) -> None:
+        self._store, self._known, self._learnt = store, _read_store(store) if store else {}, dict[str, str]()
+        self._taken: set[str] = set()
+
+    @property
+    def taken(self) -> int:
+        """How many files were not read, because another environment's proof had read them."""
+        return len(self._taken)
+
+    def of(self, path: Path, algorithm: str, compute: Callable[[Path, str], str]) -> str:
+        """Return a file's hash, computed unless it is known; a file that changes while it is read is not remembered."""
+        before = os.stat(path)  # noqa: PTH116 - 27,000 of them
+        if self._store is None or before.st_nlink < 2:
+            return compute(path, algorithm)
+        inode, state = f"{before.st_dev} {before.st_ino}", _state(before, algorithm)
+        entry = self._known.get(inode, "")
+        if entry.startswith(f"{state} "):
+            self._taken.add(str(path))
+            return entry.rpartition(" ")[2]
+        found = compute(path, algorithm)
+        if _state(os.stat(path), algorithm) == state:  # noqa: PTH116
+            self._learnt[inode] = f"{state} {found}"
+        return found
+
+    def keep(self) -> None:
+        """Add what was learnt; where nothing can be written, the next environment reads its files itself."""
+        if self._store is None or not self._learnt or not _private(self._store.parent, stat.S_ISDIR):
+            return
+        merged = {**_read_store(self._store), **self._learnt}
+        with contextlib.suppress(OSError):
+            write_atomically(self._store, json.dumps(merged if len(merged) <= _MOST else self._learnt), 0o600)
+
+
+def shared_store(prefix: Path) -> Path:
+    """Return the store that an environment shares with those in the same folder."""
+    return prefix.resolve().parent / SHARED
+
+
+def _state(seen: os.stat_result, algorithm: str) -> str:
+    return f"{seen.st_size} {seen.st_mtime_ns} {seen.st_ctime_ns} {algorithm}"
+
+
+def _read_store(store: Path) -> dict[str, str]:
+    """Return the entries; none where the file may be somebody else's, or is no table of words."""
+    if not _private(store, stat.S_ISREG) or not _private(store.parent, stat.S_ISDIR):
+        return {}
+    found = try_read_json(store)
+    return {key: value for key, value in found.items() if isinstance(value, str)} if isinstance(found, dict) else {}
+
+
+def _private(path: Path, kind: Callable[[int], bool]) -> bool:
+    """Whether it is of this user and this kind, no link, and writable by him alone."""
+    try:
+        seen = path.lstat()
+    except OSError:
+        return False
+    return kind(seen.st_mode) and seen.st_uid == os.getuid() and not seen.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
 @dataclass(frozen=True)
@@ -126,8 +197,10 @@ def _as_built(site: Path, path: str, flawed: Mapping[str, object]) -> bool:
 
 def _beside(site: Path, rows: list[Listed], stamp: Mapping[str, object]) -> Iterator[str]:
     """Yield a complaint for what lies beside the wheels' files and was not there when the environment was built."""
-    given = stamp.get(BESIDE)
-    ours = given if isinstance(given, dict) else {_CHECKOUT: _hash(f"{stamp.get('checkout', '')}/src\n".encode())}
+    ours = stamp.get(BESIDE)
+    if not isinstance(ours, dict):
+        link = f"{stamp.get('checkout', '')}/src\n"
+        ours = {_CHECKOUT: _as_written(hashlib.sha256(link.encode()).digest())}
     for name in strays(site, rows):
         if name not in ours:
             yield f"! {name}: is in no wheel's RECORD; nothing may lie beside the lock's files"
@@ -159,18 +232,13 @@ def seal_of(site: Path) -> str:
 
 def digest_of(site: Path, package: str) -> str:
     """Return the digest over the files of one distribution, such as one that a checkout was installed over the lock."""
-    found = [
-        path for path in records(site) if path.parent.name.lower().replace("-", "_").startswith(f"{_plain(package)}_")
-    ]
+    prefix = f"{re.sub('[-.]', '_', package.lower())}_"
+    found = [path for path in records(site) if path.parent.name.lower().replace("-", "_").startswith(prefix)]
     rows = [row for path in found for row in listed(path) if ".dist-info/" not in row.path]
     text = "".join(
         f"{row.path} {hash_of(site / row.path, 'sha256')}\n" for row in sorted(rows, key=lambda row: row.path)
     )
     return hashlib.sha256(text.encode()).hexdigest() if rows else "unknown"
-
-
-def _plain(name: str) -> str:
-    return name.lower().replace("-", "_").replace(".", "_")
 
 
 def strays(site: Path, rows: Iterable[Listed]) -> list[str]:
@@ -180,15 +248,12 @@ def strays(site: Path, rows: Iterable[Listed]) -> list[str]:
     for folder, inner, names in os.walk(site):
         inner[:] = [name for name in inner if name != "__pycache__"]
         within = f"{folder}{os.sep}"[len(root) :]
-        told = within.partition(os.sep)[0].endswith(_METADATA)
-        chosen = [name for name in names if _taken(name) or (told and name != "RECORD")]
+        metadata = within.partition(os.sep)[0].endswith(_METADATA)
+        chosen = [
+            name for name in names if name.endswith(_IMPORTABLE) or _NUMBERED in name or (metadata and name != "RECORD")
+        ]
         found += [path for name in chosen if (path := f"{within}{name}") not in known]
     return sorted([*found, *_libraries(site, known)])
-
-
-def _taken(name: str) -> bool:
-    """Whether Python or the loader takes a file of that name for theirs."""
-    return name.endswith(_IMPORTABLE) or _NUMBERED in name
 
 
 def _libraries(site: Path, known: set[str]) -> Iterator[str]:
@@ -209,14 +274,10 @@ def hash_of(path: Path, algorithm: str) -> str:
     with path.open("rb") as stream:
         while chunk := stream.read(_CHUNK):
             digest.update(chunk)
-    return _written(digest.digest())
+    return _as_written(digest.digest())
 
 
-def _hash(content: bytes) -> str:
-    return _written(hashlib.sha256(content).digest())
-
-
-def _written(digest: bytes) -> str:
+def _as_written(digest: bytes) -> str:
     return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
 
 
@@ -251,11 +312,8 @@ def mark(path: Path | str, expected: str) -> str:
 
 
 def remembered(cache: Path) -> dict[str, str]:
-    """Return what was seen before; nothing if that cannot be read."""
-    try:
-        found = json.loads(cache.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return {}
+    """Return what was seen before; nothing if that cannot be read, since a damaged cache is made anew."""
+    found = try_read_json(cache)
     return found if isinstance(found, dict) else {}
 
 

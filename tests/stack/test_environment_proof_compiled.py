@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from stackproof.stack import compiled
+from stackproof.stack import environment_proof
 
 GOOD, BAD = "def bound():\n    return 1\n", "def bound():\n    return 9\n"
 
@@ -38,7 +38,7 @@ def poisoned(source: Path, flags: int = 0, header: bytes | None = None, text: st
 
 def said(source: Path, deep: bool = False) -> list[str]:
     """Return what is told of the folder of a source."""
-    return compiled.complaints([source.parent], source.parent / "cache.json", deep)
+    return environment_proof.compiled_complaints([source.parent], source.parent / "cache.json", deep)
 
 
 def test_what_python_compiled_is_right(source: Path) -> None:
@@ -111,18 +111,20 @@ def test_what_lies_elsewhere_stays_remembered_while_it_is_there(
     cache, other = source.parent / "cache.json", tmp_path_factory.mktemp("other") / "second.py"
     other.write_text(GOOD, encoding="utf-8")
     target = Path(py_compile.compile(str(other), doraise=True) or "")
-    read, faults = list[str](), compiled._faults
+    read, faults = list[str](), environment_proof._faults
 
     def seen(paths: list[str]) -> list[str]:
         read.extend(paths)
         return faults(paths)
 
-    monkeypatch.setattr(compiled, "_faults", seen)
+    monkeypatch.setattr(environment_proof, "_faults", seen)
     for folder in (source.parent, other.parent) * 2:
-        assert not compiled.complaints([folder], cache)
+        assert not environment_proof.compiled_complaints([folder], cache)
     assert sorted(Path(path).name.partition(".")[0] for path in read) == ["module", "second"]
     target.unlink()
-    assert not compiled.complaints([source.parent], cache) and "second" not in cache.read_text(encoding="utf-8")
+    assert not environment_proof.compiled_complaints([source.parent], cache) and "second" not in cache.read_text(
+        encoding="utf-8"
+    )
 
 
 def test_an_edited_source_with_its_old_date_is_compared_again(source: Path) -> None:
@@ -144,7 +146,7 @@ def a_killer(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
         "    print(json.dumps(''), flush=True)\n",
         encoding="utf-8",
     )
-    monkeypatch.setattr(compiled, "_READER", (sys.executable, "-I", "-S", str(reader)))
+    monkeypatch.setattr(environment_proof, "_READER", (sys.executable, "-I", "-S", str(reader)))
 
 
 def test_a_file_that_kills_its_reader_is_told_and_the_others_are_read(
@@ -157,7 +159,7 @@ def test_a_file_that_kills_its_reader_is_told_and_the_others_are_read(
         (code / f"{name}.py").write_text(GOOD, encoding="utf-8")
         py_compile.compile(str(code / f"{name}.py"), doraise=True)
     for _ in range(2):
-        found = compiled.complaints([code], tmp_path / "cache.json")
+        found = environment_proof.compiled_complaints([code], tmp_path / "cache.json")
         assert len(found) == 2
         assert all("deadly" in one and "ends with signal SIGSEGV" in one for one in found)
 

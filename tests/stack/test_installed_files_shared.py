@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from stackproof.stack import installed_files
-from stackproof.stack.shared_hashes import NAME, SharedHashes, beside
+from stackproof.stack.installed_files import SHARED, SharedHashes, shared_store
 
 
 @pytest.fixture
@@ -45,21 +45,21 @@ def proved(path: Path, store: Path, reader: Reader) -> str:
 
 
 def test_what_one_environment_read_the_next_need_not(linked: tuple[Path, Path], tmp_path: Path) -> None:
-    reader, store = Reader(), tmp_path / NAME
+    reader, store = Reader(), tmp_path / SHARED
     assert proved(linked[0], store, reader) == proved(linked[1], store, reader)
     assert reader.asked == 1
     assert store.stat().st_mode & 0o777 == 0o600
 
 
 def test_a_file_of_one_link_is_not_kept(tmp_path: Path) -> None:
-    alone, store = tmp_path / "alone.py", tmp_path / NAME
+    alone, store = tmp_path / "alone.py", tmp_path / SHARED
     alone.write_text("x", encoding="utf-8")
     proved(alone, store, Reader())
     assert not store.exists()
 
 
 def test_an_edit_with_its_old_date_is_read_again(linked: tuple[Path, Path], tmp_path: Path) -> None:
-    reader, store = Reader(), tmp_path / NAME
+    reader, store = Reader(), tmp_path / SHARED
     before = proved(linked[0], store, reader)
     old = linked[0].stat()
     time.sleep(0.02)  # the clock of files ticks a hundred times a second
@@ -71,7 +71,7 @@ def test_an_edit_with_its_old_date_is_read_again(linked: tuple[Path, Path], tmp_
 
 @pytest.mark.parametrize("mode", [0o620, 0o602, 0o666])
 def test_a_store_that_others_may_write_is_not_believed(linked: tuple[Path, Path], tmp_path: Path, mode: int) -> None:
-    reader, store = Reader(), tmp_path / NAME
+    reader, store = Reader(), tmp_path / SHARED
     proved(linked[0], store, reader)
     store.chmod(mode)
     proved(linked[0], store, reader)
@@ -84,13 +84,13 @@ def test_a_folder_that_others_may_write_holds_no_store(linked: tuple[Path, Path]
     place.chmod(0o777)
     reader = Reader()
     for _ in range(2):
-        proved(linked[0], place / NAME, reader)
+        proved(linked[0], place / SHARED, reader)
     assert reader.asked == 2
-    assert not (place / NAME).exists()
+    assert not (place / SHARED).exists()
 
 
 def test_a_link_is_no_store(linked: tuple[Path, Path], tmp_path: Path) -> None:
-    reader, store = Reader(), tmp_path / NAME
+    reader, store = Reader(), tmp_path / SHARED
     proved(linked[0], store, reader)
     store.rename(tmp_path / "elsewhere.json")
     store.symlink_to(tmp_path / "elsewhere.json")
@@ -100,7 +100,7 @@ def test_a_link_is_no_store(linked: tuple[Path, Path], tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["", "{", "[1]", '{"1 2": 3}', "null"])
 def test_a_store_that_is_no_table_is_empty(linked: tuple[Path, Path], tmp_path: Path, text: str) -> None:
-    reader, store = Reader(), tmp_path / NAME
+    reader, store = Reader(), tmp_path / SHARED
     store.write_text(text, encoding="utf-8")
     store.chmod(0o600)
     for _ in range(2):
@@ -117,4 +117,4 @@ def test_a_deep_proof_asks_nobody(linked: tuple[Path, Path]) -> None:
 
 
 def test_environments_of_one_folder_share(tmp_path: Path) -> None:
-    assert beside(tmp_path / "cpu") == beside(tmp_path / "cuda") == tmp_path / NAME
+    assert shared_store(tmp_path / "cpu") == shared_store(tmp_path / "cuda") == tmp_path / SHARED
