@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stackproof.bench.bounds import OwnBounds
+from stackproof.bench.rows import OwnBounds
 from stackproof.bench.subjects import Profile, profile, subjects
 from stackproof.runner.request import Request
 

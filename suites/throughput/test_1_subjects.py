@@ -8,9 +8,8 @@ from dataclasses import replace
 import pytest
 
 from stackproof.base.units import shown
-from stackproof.bench.bounds import OwnBounds
 from stackproof.bench.engine import measure
-from stackproof.bench.rows import measurements
+from stackproof.bench.rows import OwnBounds, measurements
 from stackproof.bench.subjects import Profile, Subject
 from stackproof.device.kinds import Device
 from stackproof.record.checks import require

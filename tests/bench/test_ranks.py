@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
+import torch.distributed as dist
 
 from stackproof.bench import ranks
 from stackproof.bench.engine import measure
-from stackproof.bench.ranks import workspace
+from stackproof.bench.ranks import SharedSpotChecks, Together, workspace
 from stackproof.bench.subjects import Budget
 from stackproof.device.kinds import Host
-from stackproof.record.checks import CapabilityMissing
+from stackproof.ranks.rank import Rank
+from stackproof.record.checks import CapabilityMissing, CheckFailed
 from stackproof.runner.request import REQUEST
 from stackproof.stack.stacks import Stack
 
@@ -65,3 +69,58 @@ def test_logs_of_ranks_are_kept_when_something_goes_wrong(tmp_path: Path, monkey
     with pytest.raises(RuntimeError), workspace("bad") as folder:
         raise RuntimeError("a rank died")
     assert folder.exists()
+
+
+@pytest.fixture
+def group(tmp_path: Path) -> Iterator[None]:
+    """A group of one rank, over a file."""
+    dist.init_process_group("gloo", init_method=f"file://{tmp_path / 'store'}", rank=0, world_size=1)
+    yield
+    dist.destroy_process_group()
+
+
+def only_rank(tmp_path: Path) -> Rank:
+    """Return the only rank."""
+    return Rank(0, 1, HOST, "gloo", 0.5, {}, tmp_path)
+
+
+def test_the_slowest_rank_counts(group: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    def slower(tensor: torch.Tensor, op: object = None) -> None:
+        assert op == dist.ReduceOp.MAX
+        tensor.copy_(torch.arange(1, len(tensor) + 1))
+
+    sampler = Together(HOST, lambda: None)
+    sampler.begin()
+    assert sampler.spent() == 0.0
+    monkeypatch.setattr(dist, "all_reduce", slower)
+    assert sampler.block(3) == [1.0, 2.0, 3.0]
+    assert sampler.spent() == 4.0
+
+
+def test_ranks_look_at_single_runs_as_rank_0_does(group: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = SharedSpotChecks(Spin.__new__(Spin), device=HOST).on_all_ranks
+    assert asked(True)
+    assert not asked(False)
+    monkeypatch.setattr(dist, "broadcast", lambda tensor, source: tensor.fill_(1 - source))
+    assert asked(False)
+
+
+def test_a_group_that_sums_wrong_has_no_start_up_time(
+    group: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert ranks.communicator(only_rank(tmp_path)) == {"formed_s": 0.5}
+    monkeypatch.setattr(dist, "all_reduce", lambda tensor, **_: tensor.add_(1))
+    with pytest.raises(RuntimeError, match="an all-reduce of known whole numbers is wrong"):
+        ranks.communicator(only_rank(tmp_path))
+
+
+def test_ranks_that_differ_by_a_bit_are_caught(group: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    gradients = {"a": torch.ones(4), "b": torch.zeros(2)}
+    ranks._same_everywhere(HOST, gradients)
+
+    def other(tensor: torch.Tensor, op: object) -> None:
+        tensor[0] += op == dist.ReduceOp.MAX
+
+    monkeypatch.setattr(dist, "all_reduce", other)
+    with pytest.raises(CheckFailed, match="the ranks do not have the same gradient"):
+        ranks._same_everywhere(HOST, gradients)

@@ -12,7 +12,7 @@ from stackproof.bench.rows import measurements
 from stackproof.record import console as picturing
 from stackproof.record.records import Measurement, Record, Verdict
 
-from ..bench.test_rows_sampled import sampled
+from ..bench.test_rows import sampled
 
 STARTED = "2026-01-02T03:04:05+00:00"
 

@@ -12,13 +12,13 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from statistics import median
 from typing import Any
 
 from stackproof.base.errors import Refusal, suggestion
 from stackproof.base.processes import HostLoad
 from stackproof.base.statistics import drift, median_interval, rhythm
-from stackproof.bench.kept import PROOF, require_computed, require_single
-from stackproof.bench.rows import Sampled, figures
+from stackproof.bench.rows import Sampled, figures, result
 from stackproof.bench.sampling import Sampler, Warmth, calibrate, sample, warm_up
 from stackproof.bench.subjects import Budget, Subject
 from stackproof.device import threads
@@ -37,12 +37,24 @@ _WIDE = 3.0
 """Beyond so many times the noise target, the cap came first and the figure is worth a note."""
 
 _SHARE = 0.02
-"""So much of the sampling time may be spent on looking at what timed runs left."""
+"""So much of the sampling time may be spent on checks between blocks."""
 _OFTEN = 0.3
-"""How often a block is looked at where that is affordable; which ones is left to chance."""
+"""How often a block is checked where that is affordable; which ones is left to chance."""
+PROOF = 0.05
+"""So much of the time budget all checks may take; what is left goes to runs that are checked one by one, a few at least."""
+SINGLE, _LEAST_SINGLE = 64, 4
+"""So many runs in a row are checked one by one, at most and at least."""
+PAIRS = 3
+FACTOR = 2.0
+"""A run of new inputs takes so many times as long only if more than half of the work of the others was not done."""
 
-# Kinds that are no work to be repeated in this process: the module that measures each.
-_PROCEDURES = {"start-up": "startup", "overhead": "overhead", "collective": "ranks", "data-parallel": "ranks"}
+# Kinds that are no work to be repeated in this process: what measures each.
+_PROCEDURES = {
+    "start-up": "procedures:start_up",
+    "overhead": "procedures:overhead",
+    "collective": "ranks:measure",
+    "data-parallel": "ranks:measure",
+}
 
 
 def measure(subject: Subject, device: Device, preset: str, budget: Budget) -> Sampled:
@@ -62,8 +74,9 @@ def measure(subject: Subject, device: Device, preset: str, budget: Budget) -> Sa
     with threads.chosen(preset), device.current():
         facts = calibrate(device)
         if subject.kind in _PROCEDURES:
-            procedure = importlib.import_module(f".{_PROCEDURES[subject.kind]}", __package__)
-            found: Sampled = procedure.measure(subject, device, preset, budget)
+            module, _, function = _PROCEDURES[subject.kind].partition(":")
+            procedure = getattr(importlib.import_module(f".{module}", __package__), function)
+            found: Sampled = procedure(subject, device, preset, budget)
             return found
         return _Measurement(subject, device, preset, budget, dict(facts), list(foreign)).take()
 
@@ -127,17 +140,17 @@ class _Measurement:
         warmth = warm_up(sampler, self.budget.seconds)
         telemetry.read(lambda: sampler.block(1))
         load = HostLoad()
-        looks = Looks(work)
-        seconds = sample(sampler, self.budget, looks.between)
+        checks = SpotChecks(work)
+        seconds = sample(sampler, self.budget, checks.between)
         share = load.share()
         telemetry.read(lambda: sampler.block(1))
-        seconds += looks.sampled(sampler, self.budget, len(seconds))
+        seconds += checks.sampled(sampler, self.budget, len(seconds))
         peak = self.device.memory().peak
         self.facts |= {"others' share of the host's cores": share, "warm_up.runs": warmth.runs}
         self.facts |= {"warm_up.seconds": warmth.seconds, "runs per sample": sampler.number}
-        self.facts |= {**looks.conclude(), **looks.computed(self.device, seconds)}
-        seconds += looks.singly(sampler, self.budget, len(seconds))
-        self.facts |= looks.figures(self.budget.seconds)
+        self.facts |= {**checks.conclude(), **checks.computed(self.device, seconds)}
+        seconds += checks.singly(sampler, self.budget, len(seconds))
+        self.facts |= checks.figures(self.budget.seconds)
         self.notes += [*remarks(warmth, seconds, self.budget), *load.note(share), *_throttling(telemetry)]
         require_possible_rate(self._result(work, tuple(seconds), verified=True, reason=reason), self.device.name())
         return self._result(
@@ -153,30 +166,35 @@ class _Measurement:
 
 
 @dataclass
-class Looks:
-    """Looks at what timed runs left: at the first, and after blocks that nobody can foresee, for a small share of the time."""
+class SpotChecks:
+    """Re-verifies what timed runs left: the first, the last, some in between that nobody can foresee, and some one by one.
+
+    Checks change the inputs, and so find what is wrong. Work that is kept while its inputs stay is right and was not done: its time
+    shows. A run that is left out now and then leaves what the one before it left: some runs are checked one by one.
+    """
 
     work: Work
     taken: int = 0
     spent: float = 0.0
-    spoilt: bool = False
-    """Whether nothing has run since the last look."""
+    poisoned: bool = False
+    """Whether nothing has run since the last check."""
     single: int = 0
-    """How many runs were looked at one by one."""
+    """How many runs were checked one by one."""
     _began: float = field(default_factory=time.perf_counter)
 
     def between(self) -> None:
-        """Look at what the last run of a block left, unless looking has taken its share; the next block finds other data.
+        """Check what the last run of a block left, unless checks have taken their share; the next block finds other data.
 
         Raises:
             CheckFailed: a timed run did not do what was proved.
         """
-        self.spoilt = False
-        if self.wanted():
+        self.poisoned = False
+        wanted = not self.taken or (self._affordable() and random.random() < _OFTEN)
+        if self.on_all_ranks(wanted):
             with self._spending():
                 self.work.verify()
                 self.work.poison_output()
-            self.spoilt = True
+            self.poisoned = True
             self.taken += 1
 
     @contextmanager
@@ -185,55 +203,87 @@ class Looks:
         yield
         self.spent += time.perf_counter() - began
 
-    def wanted(self) -> bool:
-        """Whether to look now: the first time, and then as chance has it."""
-        return self.agreed(not self.taken or (self.affordable and random.random() < _OFTEN))
-
-    def agreed(self, wanted: bool) -> bool:
-        """Return what all who sample together make of what one wants."""
+    def on_all_ranks(self, wanted: bool) -> bool:
+        """Return what all ranks that sample together do about something that this one wants."""
         return wanted
 
-    @property
-    def affordable(self) -> bool:
-        """Whether one more look of the usual length stays within the share."""
+    def _affordable(self) -> bool:
+        """Whether one more check of the usual length stays within the share."""
         return self.spent * (1 + 1 / self.taken) <= _SHARE * (time.perf_counter() - self._began)
 
     def sampled(self, sampler: Sampler, budget: Budget, taken: int) -> list[float]:
         """Take one more sample from where the work was proved, where no other run can be held in full; return it if there is room."""
         if not self.work.reset_to_verified():
             return []
-        self.spoilt = False
+        self.poisoned = False
         return sampler.block(1)[: max(budget.most - taken, 0)]
 
     def conclude(self) -> dict[str, Figure]:
-        """Let the work look at what the last timed run left, and once more; return its facts, and how often timed runs were looked at."""
+        """Let the work check what the last timed run left, and once more; return its facts, and how often timed runs were checked."""
         passed = max(time.perf_counter() - self._began, 1e-9)
         seen = {"looks at timed runs": self.taken + 1, "looks, share of the time": self.spent / passed}
         with self._spending():
-            if self.spoilt:
+            if self.poisoned:
                 self.work.run()
             return {**seen, **self.work.conclude()}
 
-    def computed(self, device: Device, seconds: Sequence[float]) -> dict[str, Figure]:
-        """Time runs of new inputs: is what was timed computed, or kept from an earlier run?"""
+    def computed(self, device: Device, samples: Sequence[float]) -> dict[str, Figure]:
+        """Time runs of new inputs beside runs of the same ones; return how many times as long the first take.
+
+        Raises:
+            CheckFailed: they take longer in all pairs, and the shortest takes longer than the samples: their results were kept.
+        """
+        pairs = []
         with self._spending():
-            return require_computed(self.work, device, seconds)
+            for _ in range(PAIRS):
+                if not self.work.fresh_inputs():
+                    return {}
+                pairs.append((_timed(self.work, device), _timed(self.work, device)))
+        longer = sum(new > FACTOR * same for new, same in pairs)
+        shortest = min(new for new, _ in pairs)
+        if longer == PAIRS and shortest > FACTOR * median(samples):
+            raise CheckFailed(
+                f"a run whose inputs are new takes {shortest:.3g} s at least, the timed ones took {median(samples):.3g} s: "
+                "what they left was kept from a run before, and not computed"
+            )
+        return {"new inputs, times as long": median(new / max(same, 1e-9) for new, same in pairs)}
 
     def singly(self, sampler: Sampler, budget: Budget, taken: int) -> list[float]:
-        """Look at runs one by one for what is left of the time budget's share; return the samples among them for which there is room.
+        """Check runs one by one for what is left of the time budget's share, a few at least.
 
-        Their time was not lost.
+        Where a sample is one run, these are samples too: returned are those for which there is room. Their time was not lost.
+
+        Raises:
+            CheckFailed: a run did nothing, or something else than was proved.
         """
+        alone, samples = replace(sampler, number=1), list[float]()
         with self._spending():
-            self.single, samples = require_single(self.work, sampler, PROOF * budget.seconds - self.spent, self.agreed)
-        kept = samples[: max(budget.most - taken, 0)]
+            end = time.perf_counter() + PROOF * budget.seconds - self.spent
+            while len(samples) < SINGLE and self.on_all_ranks(
+                len(samples) < _LEAST_SINGLE or time.perf_counter() < end
+            ):
+                if not self.work.begin_spot_check():
+                    break
+                samples += alone.block(1)
+                try:
+                    self.work.end_spot_check()
+                except CheckFailed as failure:
+                    said = f"run {len(samples)} of those that were looked at one by one: {failure}"
+                    raise CheckFailed(said) from failure
+        self.single = len(samples)
+        kept = samples[: max(budget.most - taken, 0)] if sampler.number == 1 else []
         self.spent -= sum(kept)
         return kept
 
     def figures(self, budget_s: float) -> dict[str, Figure]:
-        """Return what all looks since the first timed run cost of the time budget, and how many runs were looked at one by one."""
+        """Return what all checks since the first timed run cost of the time budget, and how many runs were checked one by one."""
         alone: dict[str, Figure] = {"runs looked at one by one": self.single} if self.single else {}
         return {"looks, share of the time budget": self.spent / budget_s, **alone}
+
+
+def _timed(work: Work, device: Device) -> float:
+    device.synchronize()
+    return Sampler(device, work.run).block(1)[0]
 
 
 def require_possible_rate(sampled: Sampled, device_name: str) -> None:
@@ -248,18 +298,6 @@ def require_possible_rate(sampled: Sampled, device_name: str) -> None:
             f"it would run at {share:.1%} of the published peak of {device_name}, which cannot be: "
             "the timed runs did less than they are counted for, or the clock is wrong"
         )
-
-
-def result(
-    subject: Subject, preset: str, seconds: tuple[float, ...], worth: Any, *, world_size: int = 1, **rest: Any
-) -> Sampled:
-    """Make what a measurement returns from the seconds of single runs and from what one run is worth."""
-    full = {"iteration": 1.0, **worth}
-    plain = subject.unit in ("s", "ratio") or not seconds
-    amount = 1.0 if plain else full[subject.unit.removeprefix("s/")]
-    samples = tuple(one / amount for one in seconds)
-    names = {"subject": subject.name, "version": subject.version, "preset": preset, "world_size": world_size}
-    return Sampled(**names, unit=subject.unit, samples=samples, worth=full, **rest)  # type: ignore[arg-type]
 
 
 def remarks(warmth: Warmth, seconds: Sequence[float], budget: Budget) -> list[str]:

@@ -20,8 +20,8 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from stackproof.base.toml import Table
-from stackproof.bench.engine import Looks, remarks, result
-from stackproof.bench.rows import Sampled
+from stackproof.bench.engine import SpotChecks, remarks
+from stackproof.bench.rows import Sampled, result
 from stackproof.bench.sampling import Sampler, Warmth, sample, warm_up
 from stackproof.bench.subjects import FILE, Budget, Subject
 from stackproof.device import devices
@@ -76,21 +76,16 @@ class Together(Sampler):
 
 
 @dataclass
-class Agreed(Looks):
-    """Looks that all ranks take at once: rank 0 decides, between the blocks."""
+class SharedSpotChecks(SpotChecks):
+    """Spot checks that all ranks take at once: rank 0 decides, between the blocks."""
 
     device: Device = devices.HOST
 
-    def agreed(self, wanted: bool) -> bool:
+    def on_all_ranks(self, wanted: bool) -> bool:
         """Return what rank 0 wants."""
-        return as_first(wanted, self.device)
-
-
-def as_first(wanted: bool, device: Device) -> bool:
-    """Return what rank 0 wants."""
-    word = torch.tensor([float(wanted)], dtype=torch.float32).to(device.torch)
-    dist.broadcast(word, 0)
-    return bool(word.item())
+        word = torch.tensor([float(wanted)], dtype=torch.float32).to(self.device.torch)
+        dist.broadcast(word, 0)
+        return bool(word.item())
 
 
 def communicator(rank: Rank) -> dict[str, Any]:
@@ -128,14 +123,14 @@ def _timed(rank: Rank, work: Work) -> dict[str, Any]:
     rank.device.reset_peak()
     warmth = warm_up(sampler, budget.seconds)
     rank.phase("sampling")
-    looks = Agreed(work, device=rank.device)
-    seconds = sample(sampler, budget, looks.between)
-    seconds += looks.sampled(sampler, budget, len(seconds))
+    checks = SharedSpotChecks(work, device=rank.device)
+    seconds = sample(sampler, budget, checks.between)
+    seconds += checks.sampled(sampler, budget, len(seconds))
     peak = rank.device.memory().peak
     rank.phase("looking at what the last run left")
-    concluded = looks.conclude()
-    seconds += looks.singly(sampler, budget, len(seconds))
-    concluded |= looks.figures(budget.seconds)
+    concluded = checks.conclude()
+    seconds += checks.singly(sampler, budget, len(seconds))
+    concluded |= checks.figures(budget.seconds)
     rest()
     return {
         "facts": concluded,

@@ -6,12 +6,14 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Annotated
+from typing import Annotated, Any
 
 from stackproof import DATA
 from stackproof.base.statistics import Interval, median_interval
 from stackproof.base.text import matches
 from stackproof.base.toml import OneOf, Table
+from stackproof.bench.subjects import Subject
+from stackproof.record.checks import CheckFailed
 from stackproof.record.records import Figure, Measurement
 
 
@@ -77,6 +79,18 @@ class Sampled:
     def per_run(self) -> float:
         """The median seconds of one run."""
         return self.median * self._amount(self.unit) if self.samples else math.nan
+
+
+def result(
+    subject: Subject, preset: str, seconds: tuple[float, ...], worth: Any, *, world_size: int = 1, **rest: Any
+) -> Sampled:
+    """Make what a measurement returns from the seconds of single runs and from what one run is worth."""
+    full = {"iteration": 1.0, **worth}
+    plain = subject.unit in ("s", "ratio") or not seconds
+    amount = 1.0 if plain else full[subject.unit.removeprefix("s/")]
+    samples = tuple(one / amount for one in seconds)
+    names = {"subject": subject.name, "version": subject.version, "preset": preset, "world_size": world_size}
+    return Sampled(**names, unit=subject.unit, samples=samples, worth=full, **rest)  # type: ignore[arg-type]
 
 
 FILE = DATA / "peaks.toml"
@@ -162,3 +176,67 @@ def _of_peak(sampled: Sampled, device_name: str) -> dict[str, Figure]:
             "peak_source": peak.source,
         }
     return found
+
+
+# What no work can beat. Peaks are published of few devices; of every other, and below the peak of those, what the device was seen to do
+# at best in the same run bounds the rest.
+BOUND_FACTOR = 2.0
+"""A median against the best sample of another row: sizes, kernels and neighbours make less, and nothing that computes all makes twice."""
+_LEVELS = {"float64": 0, "float32": 1, "tf32": 2, "bfloat16": 3, "float16": 3}
+"""Arithmetics by how coarse they are: what is asked in a coarse one may be computed in a finer one, never the other way round."""
+
+
+@dataclass(frozen=True)
+class _Best:
+    rate: float
+    subject: str
+
+
+@dataclass
+class OwnBounds:
+    """The best rates of one process: of products by arithmetic, in TFLOP/s, and of copies within the device's memory, in GB/s."""
+
+    products: dict[str, _Best] = field(default_factory=dict)
+    copies: list[_Best] = field(default_factory=list)
+
+    def note(self, sampled: Sampled, kind: str) -> None:
+        """Remember a row that bounds others."""
+        fastest = min(sampled.samples, default=0.0) / sampled.median * sampled.per_run if sampled.samples else 0.0
+        if fastest <= 0:
+            return
+        if kind == "gemm":
+            best = _Best(sampled.worth["TFLOP"] / fastest, sampled.subject)
+            self.products[sampled.arithmetic] = max(
+                best, self.products.get(sampled.arithmetic, best), key=lambda one: one.rate
+            )
+        elif sampled.facts.get("memory") == "device":
+            self.copies.append(_Best(sampled.worth["GB"] / fastest, sampled.subject))
+
+    def hold(self, sampled: Sampled) -> dict[str, Figure]:
+        """Return the share of its own bound that a row's median is; nothing where no row bounds it.
+
+        Raises:
+            CheckFailed: it is above the bound times the factor.
+        """
+        found: dict[str, Figure] = {}
+        for thing, unit, best in self._bounding(sampled):
+            rate = sampled.worth[thing] / sampled.per_run
+            share = rate / best.rate
+            found |= {f"of the same run's {best.subject}": share}
+            if share > BOUND_FACTOR:
+                raise CheckFailed(
+                    f"it would run at {rate:.3g} {unit}, {share:.1f} times what {best.subject} did at best in the same run "
+                    f"({best.rate:.3g}); {BOUND_FACTOR:g} times are allowed: it did less than it is counted for, or one of the two is wrong"
+                )
+        return found
+
+    def _bounding(self, sampled: Sampled) -> list[tuple[str, str, _Best]]:
+        found, own = [], _LEVELS.get(sampled.arithmetic, -1)
+        levels = {_LEVELS[name] for name in self.products}
+        if "TFLOP" in sampled.worth and own in levels:
+            able = [best for name, best in self.products.items() if _LEVELS[name] <= own]
+            found.append(("TFLOP", "TFLOP/s", max(able, key=lambda one: one.rate)))
+        moved = next((thing for thing in ("GB over a link", "GB") if thing in sampled.worth), None)
+        if moved and self.copies and sampled.per_run > 0:
+            found.append((moved, "GB/s", max(self.copies, key=lambda one: one.rate)))
+        return found

@@ -9,8 +9,10 @@ import pytest
 import torch
 
 from stackproof.base.toml import Table
-from stackproof.bench import kept
+from stackproof.bench import engine
+from stackproof.bench.engine import SpotChecks
 from stackproof.bench.sampling import Sampler
+from stackproof.bench.subjects import Budget
 from stackproof.device.devices import HOST
 from stackproof.record.checks import CheckFailed
 from stackproof.workloads import sdpa
@@ -54,7 +56,7 @@ def taking(monkeypatch: pytest.MonkeyPatch, *seconds: float) -> None:
         calls.append(1)
         return seconds[(len(calls) - 1) % len(seconds)]
 
-    monkeypatch.setattr(kept, "_timed", timed)
+    monkeypatch.setattr(engine, "_timed", timed)
 
 
 def test_what_is_kept_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,25 +64,25 @@ def test_what_is_kept_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(
         CheckFailed, match=r"takes 0\.1 s at least, the timed ones took 0\.001 s: what they left was kept"
     ):
-        kept.require_computed(Told(), HOST, [SAME] * 9)
+        SpotChecks(Told()).computed(HOST, [SAME] * 9)
 
 
 def test_honest_work_tells_its_ratio(monkeypatch: pytest.MonkeyPatch) -> None:
     taking(monkeypatch, NEW, NEW)
-    assert kept.require_computed(Told(), HOST, [NEW] * 9) == {"new inputs, times as long": 1.0}
+    assert SpotChecks(Told()).computed(HOST, [NEW] * 9) == {"new inputs, times as long": 1.0}
 
 
 def test_neighbours_raise_no_alarm(monkeypatch: pytest.MonkeyPatch) -> None:
     taking(monkeypatch, NEW, SAME)
-    assert kept.require_computed(Told(), HOST, [NEW] * 9)["new inputs, times as long"] == pytest.approx(NEW / SAME)
+    assert SpotChecks(Told()).computed(HOST, [NEW] * 9)["new inputs, times as long"] == pytest.approx(NEW / SAME)
     taking(monkeypatch, NEW, SAME, NEW, NEW)
-    kept.require_computed(Told(), HOST, [SAME] * 9)
+    SpotChecks(Told()).computed(HOST, [SAME] * 9)
 
 
 def test_work_with_new_inputs_anyhow_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     taking(monkeypatch, NEW, SAME)
     work = Told(renewable=False)
-    assert kept.require_computed(work, HOST, [SAME]) == {}
+    assert SpotChecks(work).computed(HOST, [SAME]) == {}
     assert work.renewed == 1
 
 
@@ -112,7 +114,9 @@ def left(work: Work) -> torch.Tensor:
 
 def singly(work: Work, seconds: float, number: int = 1) -> tuple[int, list[float]]:
     """Look at runs one by one, as the engine does."""
-    return kept.require_single(work, Sampler(HOST, work.run, number, work.ready), seconds)
+    checks = SpotChecks(work)
+    samples = checks.singly(Sampler(HOST, work.run, number, work.ready), Budget(0.1, seconds / engine.PROOF), 0)
+    return checks.single, samples
 
 
 class Skipped:
@@ -141,7 +145,7 @@ def product_or_copy(kind: str) -> Work:
 def test_a_run_that_is_left_out_now_and_then_is_found(kind: str, each: int, monkeypatch: pytest.MonkeyPatch) -> None:
     work = product_or_copy(kind)
     work.prove()
-    assert singly(work, 60.0)[0] == kept.SINGLE
+    assert singly(work, 60.0)[0] == engine.SINGLE
     monkeypatch.setattr(work, "run", Skipped(work.run, each))
     with pytest.raises(CheckFailed, match=rf"run {each} of those .* did nothing"):
         singly(work, 60.0)
@@ -160,7 +164,7 @@ def test_attention_that_is_left_out_now_and_then_is_found(
 ) -> None:
     work = attention(backward=backward)
     work.prove()
-    assert singly(work, 60.0)[0] == kept.SINGLE
+    assert singly(work, 60.0)[0] == engine.SINGLE
     own, results = sdpa.scaled_dot_product_attention, list[torch.Tensor]()
 
     def lazy(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *, is_causal: bool) -> torch.Tensor:
