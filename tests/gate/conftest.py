@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib.util
 from pathlib import Path
 
-IN_A_SIDE = ("test_computed.py", "test_counts.py", "test_side_stations.py", "test_side.py", "test_group.py")
+IN_A_SIDE = ("test_computed.py", "test_side_stations.py", "test_side.py", "test_group.py")
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:

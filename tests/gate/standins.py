@@ -9,7 +9,7 @@ from typing import Any
 
 from stackproof.gate import gate, plan
 from stackproof.gate.cells import Results
-from stackproof.gate.conclude import conclude
+from stackproof.gate.gate import conclude
 from stackproof.gate.interleave import PROCESS, Launch, Lost, Observed
 from stackproof.gate.live import SideSpec
 from stackproof.record.records import Record, Verdict

@@ -7,7 +7,7 @@ import pytest
 from stackproof.gate import plan
 from stackproof.gate.cells import BASE, HEAD, TIME, Cell, ComparedCells, Results
 from stackproof.gate.interleave import Launch, Observed
-from stackproof.gate.statistics import Design
+from stackproof.gate.plan import Design
 
 
 @pytest.mark.parametrize(("counted", "missing"), [(True, ["gate/gemm::operators"]), (False, [])])

@@ -10,6 +10,7 @@ import pytest
 
 from stackproof.gate import changed
 from stackproof.gate.changed import compare
+from stackproof.record.records import CellWord
 
 _SCALAR = {"shape": [], "digest": "a", "norm": 2.0, "sketch": [2.0] * 8}
 _VECTOR = {"shape": [3], "digest": "a", "norm": 1.0, "sketch": [1.0, -1.0] * 4}
@@ -91,3 +92,34 @@ def test_units_of_work_are_compared_exactly() -> None:
     assert changed.units({"optimiser steps": 1000}, {"optimiser steps": 1000}) == ""
     assert changed.units({"optimiser steps": 1000}, {"optimiser steps": 999}) == "optimiser steps: 1000 -> 999"
     assert "none" in changed.units({"optimiser steps": 3}, {})
+
+
+_STEADY = [[3.0, 2.0, 1.0]] * 6
+_NOISY = [[1.0, 2.0 + 0.01 * number] for number in range(6)]
+
+
+@pytest.mark.parametrize(
+    ("base", "head", "within", "word"),
+    [
+        (_STEADY, _STEADY, 0.0, CellWord.SAME),
+        (_STEADY, [[3.0, 2.0, 1.0001]] * 6, 0.0, CellWord.CHANGED),
+        (_STEADY, [[3.0, 2.0, 1.0001]] * 6, 0.01, CellWord.SAME),
+        (_STEADY, [[3.0, 2.0]] * 6, 0.01, CellWord.CHANGED),
+        (_STEADY, [[]] * 6, 0.0, CellWord.CHANGED),
+        ([[math.nan]] * 6, [[math.nan]] * 6, 0.0, CellWord.CHANGED),
+        (_STEADY, [[3.0, 2.0, 1.0], [3.0, 2.0]], 0.0, CellWord.NOT_JUDGED),
+        (_NOISY, _NOISY[::-1], 0.0, CellWord.NOT_JUDGED),
+        (_NOISY, [[1.0, value + 1] for _, value in _NOISY], 0.0, CellWord.CHANGED),
+        (_NOISY[:3], [[1.0, value + 1] for _, value in _NOISY[:3]], 0.0, CellWord.NOT_JUDGED),
+    ],
+)
+def test_figures_are_compared(base: changed.Series, head: changed.Series, within: float, word: CellWord) -> None:
+    found = changed.compare_figures(base, head, within)
+    assert found.word is word
+    assert found.reason.split()[0] in (word.value, "not")
+
+
+def test_the_first_value_that_differs_is_named() -> None:
+    found = changed.compare_figures(_STEADY, [[3.0, 2.2, 2.0]] * 6)
+    assert "value 2 of 3 is 2.2 and was 2;" in found.reason
+    assert found.worst == pytest.approx(0.5)

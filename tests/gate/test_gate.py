@@ -9,6 +9,7 @@ import pytest
 
 from stackproof.base.errors import Refusal
 from stackproof.gate import gate, plan
+from stackproof.gate.report import headline, markdown
 from stackproof.record.records import Verdict
 
 from .standins import SUBJECTS, Sides, judged, red
@@ -119,3 +120,133 @@ def test_a_launch_carries_its_number(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     judged(sides, monkeypatch, tmp_path)
     assert seen == list(range(plan.load().design.looks[0]))
     assert gate.PROCESS == "process"
+
+
+def test_ten_per_cent_more_memory_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    record = judged(Sides(memory=1.1), monkeypatch, tmp_path)
+    assert sorted(red(record)) == ["gate/gemm::peak-memory", "gate/lora::peak-memory"]
+    assert record.verdict.exit_code == 1
+
+
+def test_one_operator_more_fails_exactly(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    record = judged(Sides(operators=11), monkeypatch, tmp_path)
+    assert red(record)["gate/gemm::operators"].startswith("SLOWER 10 -> 11")
+
+
+def test_one_operator_fewer_is_better(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert judged(Sides(operators=9), monkeypatch, tmp_path).verdict is Verdict.PASSED
+
+
+def test_counters_of_two_torches_do_not_gate(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    record = judged(Sides(operators=11, facts={"torch": "2.16.0"}), monkeypatch, tmp_path)
+    assert record.verdict is Verdict.PASSED
+    assert "different torch" in next(check.reason for check in record.checks if check.id == "gate/gemm::operators")
+
+
+@pytest.mark.parametrize(
+    ("verdict", "reason", "code"),
+    [
+        (Verdict.FAILED, "head: the gradient is wrong", 1),
+        (Verdict.CRASHED, "head: ended with signal SIGSEGV", 1),
+        (Verdict.HUNG, "head: hung in 'block'", 5),
+        (Verdict.INCONCLUSIVE, "head: two processes use the card", 6),
+    ],
+)
+def test_a_side_that_is_wrong_or_gone_decides_whatever_its_speed(
+    verdict: Verdict, reason: str, code: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    sides = Sides(lost={"lora": ("head", verdict, reason)})
+    record = judged(sides, monkeypatch, tmp_path)
+    assert record.verdict.exit_code == code
+    assert list(red(record).values()) == [reason]
+    assert sides.asked[1] == ("gemm",)
+
+
+def test_a_dropped_subject_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    record = judged(Sides(has=(SUBJECTS, ("gemm",))), monkeypatch, tmp_path)
+    assert record.verdict.exit_code == 1
+    assert "was dropped" in red(record)["gate/lora::runs"]
+
+
+def test_what_only_the_head_skips_was_lost(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    record = judged(Sides(lost={"lora": ("head", Verdict.SKIPPED, "head: no peft")}), monkeypatch, tmp_path)
+    assert record.verdict.exit_code == 1
+    assert "the base runs it" in red(record)["gate/lora::runs"]
+
+
+def test_what_both_skip_is_no_failure_as_long_as_something_runs(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    record = judged(Sides(lost={"lora": ("both", Verdict.SKIPPED, "base: a rule")}), monkeypatch, tmp_path)
+    assert record.verdict is Verdict.PASSED
+
+
+def test_a_gate_in_which_everything_was_skipped_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    lost = dict.fromkeys(SUBJECTS, ("both", Verdict.SKIPPED, "a rule says so"))
+    record = judged(Sides(lost=lost), monkeypatch, tmp_path)
+    assert record.verdict.exit_code == 1
+    assert red(record) == {"gate/run::judged": "no time was measured, so nothing was compared"}
+
+
+def test_blind_does_not_gate_and_what_is_exact_decides(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    record = judged(Sides(noise=0.8), monkeypatch, tmp_path)
+    assert record.verdict.exit_code == 0
+    assert "nothing exact is worse, but NO TIME COULD BE JUDGED" in headline(record).plain
+    assert judged(Sides(noise=0.8, operators=11), monkeypatch, tmp_path).verdict.exit_code == 1
+    assert "NO TIME" not in headline(judged(Sides(), monkeypatch, tmp_path)).plain
+
+
+def test_too_few_launches_are_no_noise(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    sides = Sides(noise=0.8)
+    monkeypatch.setattr("stackproof.gate.gate.time.monotonic", lambda: 60.0 * len(sides.asked))
+    record = judged(sides, monkeypatch, tmp_path, minutes=2.5)
+    assert len(sides.asked) == 3
+    assert record.verdict.exit_code == 6
+    assert red(record) == {"gate/run::judged": "no time could be judged; allow more --minutes"}
+
+
+def test_a_gate_that_could_judge_nothing_at_all_is_inconclusive(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    record = judged(Sides(noise=0.8, exact=False), monkeypatch, tmp_path)
+    assert record.verdict.exit_code == 6
+    assert red(record) == {"gate/run::judged": "no time could be judged; allow more --minutes"}
+
+
+@pytest.mark.parametrize("metric", ["peak-memory", "operators"])
+def test_a_missing_figure_fails(metric: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    record = judged(Sides(drops=(metric,)), monkeypatch, tmp_path)
+    assert record.verdict.exit_code == 1
+    assert "is missing" in red(record)[f"gate/gemm::{metric}"]
+
+
+def test_what_disturbed_the_run_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    readings = [{"sm_mhz": 1980.0 if number < 3 else 1200.0, "celsius": 60.0} for number in range(4)]
+    record = judged(Sides(readings=readings), monkeypatch, tmp_path)
+    said = next(check.reason for check in record.checks if check.id == "gate/run::conditions")
+    assert "clock (sm_mhz) moved between 1200 and 1980" in said
+    assert "temperature" not in said
+    assert record.verdict is Verdict.PASSED
+
+
+def test_the_record_keeps_both_sides_for_later(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    record = judged(Sides(), monkeypatch, tmp_path)
+    rows = {(row.workload, row.figures["side"]): row for row in record.measurements}
+    assert set(rows) == {(name, side) for name in SUBJECTS for side in ("base", "head")}
+    assert all(len(row.samples) == plan.load().design.looks[0] and row.unit == "s/iteration" for row in rows.values())
+    assert rows["gemm", "head"].figures["counter operators"] == 10
+
+
+@pytest.mark.parametrize(("change", "cell"), [({"loss": 2.02}, "computes"), ({"steps": 50}, "units")])
+def test_sides_that_compute_different_things_fail_by_a_word_of_their_own(
+    change: dict[str, Any], cell: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = judged(Sides(**change), monkeypatch, tmp_path)
+    assert record.verdict is Verdict.FAILED
+    assert set(red(record)) == {f"gate/gemm::{cell}", f"gate/lora::{cell}"}
+    assert all(reason.startswith("CHANGED ") for reason in red(record).values())
+    assert "CHANGED: the sides do not compute the same (2 CHANGED" in headline(record).plain
+    meant = judged(Sides(**change), monkeypatch, tmp_path, accepted=True)
+    assert meant.verdict is Verdict.PASSED
+    assert "CHANGED, which was accepted (2 CHANGED" in headline(meant).plain
+    assert "accepted by --accept-changed" in markdown(meant)

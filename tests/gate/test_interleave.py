@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from stackproof.gate import interleave, plan
-from stackproof.gate.interleave import PROCESS, Launch, LaunchTerms, Lost
+from stackproof.gate.interleave import PROCESS, Conditions, Launch, LaunchTerms, Lost
 from stackproof.gate.live import Answer, LiveSide
 from stackproof.record.records import Verdict
 
@@ -146,3 +146,42 @@ def test_what_is_computed_is_asked_for_once(tmp_path: Path) -> None:
     }
     assert all(side.computed for side in first.values())
     assert not any(side.computed for side in later.values())
+
+
+def _said(*launches: dict[str, Any], load: float = 0.0) -> str:
+    found = Conditions(plan.load().conditions)
+    for launch in launches:
+        found.add([{"reading": {}, "throttled": [], "others": [], **launch}], load)
+    return "; ".join(found.said())
+
+
+def _reading(**values: float) -> dict[str, Any]:
+    return {"reading": values}
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "said"),
+    [
+        ({"sm_mhz": 1980.0}, {"sm_mhz": 1950.0}, ""),
+        ({"sm_mhz": 1980.0}, {"sm_mhz": 1500.0}, "clock (sm_mhz) moved between 1500 and 1980"),
+        ({"celsius": 50.0}, {"celsius": 58.0}, ""),
+        ({"celsius": 50.0}, {"celsius": 70.0}, "temperature (celsius) moved between 50 and 70"),
+    ],
+)
+def test_clocks_and_temperature_are_said_from_their_rows_on(
+    first: dict[str, float], last: dict[str, float], said: str
+) -> None:
+    found = _said(_reading(**first), _reading(**last))
+    assert said in found
+    assert bool(said) == bool(found)
+
+
+def test_others_are_counted_by_launch() -> None:
+    found = _said({"others": ["python (7)"], "throttled": ["software power cap"]}, {}, load=0.4)
+    assert "python (7) used the card in 1 of 2 launches" in found
+    assert "throttled in 1 of 2 launches: software power cap" in found
+    assert "others used up to 40% of the host's cores, in 2 of 2 launches" in found
+
+
+def test_a_quiet_run_has_nothing_to_say() -> None:
+    assert _said({}, {}) == ""

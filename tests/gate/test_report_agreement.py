@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 
 from stackproof.gate import report
-from stackproof.gate.conclude import compared
+from stackproof.gate.gate import compared
 from stackproof.record import junit, records
 from stackproof.record.records import CellWord, Record, Verdict, overall
 

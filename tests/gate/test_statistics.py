@@ -9,7 +9,8 @@ import pytest
 from scipy import stats
 
 from stackproof.base.equivalence import student_quantile, student_tail
-from stackproof.gate.statistics import Design, Ruling, estimate, hopeless, paired, rule, unpaired
+from stackproof.gate.plan import Design
+from stackproof.gate.statistics import Ruling, estimate, paired, rule, underpowered, unpaired
 from stackproof.record.records import CellWord
 
 DESIGN = Design()
@@ -47,12 +48,12 @@ def test_noise_above_the_minimum_effect_is_blind_and_says_so() -> None:
 
 @pytest.mark.parametrize(("noise", "given_up"), [(0.01, 0.0), (0.03, 0.1), (0.20, 0.8)])
 def test_launches_that_would_not_help_are_not_asked_for(noise: float, given_up: float) -> None:
-    share = sum(hopeless(_launches(0.0, DESIGN.looks[0], noise, seed), EFFECT, DESIGN) for seed in range(200)) / 200
+    share = sum(underpowered(_launches(0.0, DESIGN.looks[0], noise, seed), EFFECT, DESIGN) for seed in range(200)) / 200
     assert share >= given_up if noise > EFFECT else share <= given_up
 
 
 def test_one_odd_launch_gives_nothing_up() -> None:
-    assert not hopeless([0.0, 0.01, -0.01, 0.4], EFFECT, DESIGN)
+    assert not underpowered([0.0, 0.01, -0.01, 0.4], EFFECT, DESIGN)
 
 
 def test_a_change_at_the_threshold_is_not_the_same() -> None:

@@ -12,7 +12,6 @@ from stackproof.base.errors import Refusal
 from stackproof.gate import plan, stored
 from stackproof.gate.cells import Results
 from stackproof.gate.interleave import Launch, Observed
-from stackproof.gate.statistics import Design
 from stackproof.record import records
 from stackproof.record.records import CellWord, Check, Measurement, Record, Verdict
 
@@ -104,7 +103,7 @@ def _beside_a_real_card(longer: float) -> CellWord:
     for noise in (-0.003, -0.001, 0.0, 0.001, 0.002, 0.003):
         head = Observed([seen.blocks[0] * (1 + longer) * (1 + noise)] * 4, worth)
         results.add(Launch({name: {"head": head}}), [])
-    results.cells.look(Design.declared(results.plan))
+    results.cells.look(results.plan.design)
     (cell,) = results.cells.values()
     assert cell.ruling is not None
     return cell.ruling.outcome

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from stackproof.base.errors import Refusal
-from stackproof.gate import gate, plan, run, sweep
+from stackproof.gate import gate, plan, sweep
 from stackproof.gate.live import SideEndedError
 from stackproof.gate.sweep import CombinationResult, GridPoint
 from stackproof.record.records import CellWord, Record, Verdict
@@ -79,7 +79,7 @@ def test_settings_are_ranked_and_slower_is_an_answer(monkeypatch: pytest.MonkeyP
 
 
 def test_the_page_marks_what_was_ignored(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    text = run.markdown(_swept(monkeypatch, tmp_path, {"1": 0.1, "2": -0.1}, **{"1": {"echoed": ["A"]}}))
+    text = sweep.markdown(_swept(monkeypatch, tmp_path, {"1": 0.1, "2": -0.1}, **{"1": {"echoed": ["A"]}}))
     assert "IGNORED: the log does not name A" in text
     assert "A=2 (IGNORED)" in text
     assert "A=1 (IGNORED)" not in text

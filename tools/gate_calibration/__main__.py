@@ -18,9 +18,10 @@ from stackproof import ROOT
 from stackproof.base.errors import Refusal
 from stackproof.base.text import plain
 from stackproof.commands import arguments
-from stackproof.commands.gate import add_common
+from stackproof.commands.gate import add_common, common
 from stackproof.gate.gate import Comparison
 from stackproof.gate.plan import InLaunches
+from stackproof.gate.request import CompareRequest
 from stackproof.gate.run import GateProgress, chosen_stack, make_comparison
 from stackproof.gate.variants import Variant
 from stackproof.record.console import plain_console
@@ -50,7 +51,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--page", type=arguments.file, metavar="FILE", help="put tables and figures there (docs/gate.md)"
     )
-    parser.set_defaults(minutes=480.0)
+    parser.set_defaults(minutes=480.0, results=None, json=None, junit=None, markdown=None)
     try:
         return run(parser.parse_args(words))
     except Refusal as refusal:
@@ -85,8 +86,8 @@ def run(options: argparse.Namespace) -> int:
 def _comparison(options: argparse.Namespace, progress: GateProgress) -> Comparison:
     declared = doses.load()
     base, head = Variant("base"), Variant("head")
-    options.only = options.only or list(declared.gate.subjects)
-    comparison = make_comparison(options, chosen_stack(options), base, head, progress)
+    request = CompareRequest(**{**common(options), "only": tuple(options.only) or tuple(declared.gate.subjects)})
+    comparison = make_comparison(request, chosen_stack(request), base, head, progress)
     without_counters = replace(
         comparison.plan, count=InLaunches(0)
     )  # they are exact: what is calibrated is what has noise

@@ -16,8 +16,7 @@ from typing import Any
 
 from stackproof.base.errors import Refusal
 from stackproof.gate.cells import TIME
-from stackproof.gate.conclude import conclude
-from stackproof.gate.gate import Comparison, GateRun, compare
+from stackproof.gate.gate import Comparison, GateRun, compare, conclude
 from stackproof.gate.report import cells as cells_of
 from stackproof.gate.report import word
 from stackproof.record.records import Record

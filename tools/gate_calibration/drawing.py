@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from stackproof.gate.cells import TIME, Cell, Results
 from stackproof.gate.plan import GatePlan
-from stackproof.gate.statistics import Design, paired
+from stackproof.gate.statistics import paired
 from stackproof.record.records import CellWord
 from tools.gate_calibration.calibrate import Trial
 
@@ -63,14 +63,16 @@ def draw(launches: Sequence[Launch], worse: float, plan: GatePlan, kind: str, ga
 
 def _gate(launches: Sequence[Launch], loss: float, plan: GatePlan, kind: str) -> list[CellWord]:
     """Return what is said of each subject's time at the last look that it needs."""
-    design, results, seen = Design.declared(plan), Results(plan, kind), 0
+    results, seen = Results(plan, kind), 0
     cells = {subject: Cell(subject, TIME, plan.effect(subject, kind)) for subject in launches[0]}
     results.cells |= {cell.name: cell for cell in cells.values()}
-    while (look := design.next_look(seen)) is not None and results.undecided():
+    for look in plan.design.looks:
         for launch in launches[seen:look]:
             for subject, cell in cells.items():
                 if not cell.decided:
                     cell.ratios.append(launch[subject] + loss)
-        results.cells.look(design)
+        results.cells.look(plan.design)
         seen = look
+        if not results.undecided():
+            break
     return [cell.ruling.outcome for cell in cells.values() if cell.ruling is not None]

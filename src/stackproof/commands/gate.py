@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from stackproof.base import advice, files
 from stackproof.base.errors import Refusal
@@ -16,6 +17,9 @@ from stackproof.commands import arguments, gate_command
 
 if TYPE_CHECKING:
     from stackproof.commands.arguments import Verbs
+    from stackproof.gate.request import GateRequest
+    from stackproof.gate.variants import Variant
+    from stackproof.record.writer import Outputs
 
 _GRID = "OMP_NUM_THREADS=1,2"
 
@@ -62,43 +66,76 @@ def _add_gate(verbs: Verbs) -> None:
 
 def _gate(options: argparse.Namespace) -> int:
     gate_command.check(options)
-    if options.command is None:  # a command's commits are of its own repository
-        _check(options)
-    need_statistics("gate")
-    if options.command is not None:
-        from stackproof.gate.command_run import run_command_gate
+    if options.command is not None:  # its commits are of its own repository
+        need_statistics("gate")
+        from stackproof.gate.command import run_command_gate
 
-        return run_command_gate(options)
+        return run_command_gate(gate_command.request(options))
+    request = _gate_request(options)
+    need_statistics("gate")
     from stackproof.gate.run import run_gate
 
-    return run_gate(options)
+    return run_gate(request)
 
 
-def _check(options: argparse.Namespace) -> None:
+def _gate_request(options: argparse.Namespace) -> GateRequest:
     """Refuse what is wrong with the words themselves, before anything is looked for or built."""
-    from stackproof.bench.subjects import profile, require_named
+    from stackproof.bench.subjects import require_named
     from stackproof.gate import commits, planted, variants
+    from stackproof.gate.request import GateRequest
     from stackproof.record import chain
+
+    both = common(options)
+    base, head = (variant(options, side) for side in ("base", "head"))
+    for side in (base, head):
+        variants.require_known(side.environment, f"--{side.name}-env")
+        if side.commit:
+            commits.require_commit(side.commit)
+    if options.stack and not options.base_record:  # a stored base may have subjects of its own
+        require_named(options.only)
+    planted.read(options.head_drill)
+    if options.base_record and base == variants.Variant("base"):
+        chain.whole(options.base_record)
+    return GateRequest(
+        **both, base=replace(base, record=options.base_record), head=replace(head, drill=options.head_drill), unlike=options.unlike,
+        same=options.same, accept_changed=options.accept_changed, allow_inconclusive=options.allow_inconclusive,
+    )  # fmt: skip
+
+
+def common(options: argparse.Namespace) -> dict[str, Any]:
+    """Return what the requests of all verbs that compare have in common, refused where a stack or a profile is unknown."""
+    from stackproof.bench.subjects import profile
+    from stackproof.gate.variants import require_interpreter
     from stackproof.stack import stacks
 
     stacks.load(options.stack) if options.stack else None
     profile(options.profile) if options.profile else None
-    for side in ("base", "head"):
-        variants.require_known(variants.assignments(getattr(options, f"{side}_env"), f"--{side}-env"), f"--{side}-env")
-        variants.sources(getattr(options, f"{side}_source"), f"--{side}-source")
-        lock = getattr(options, f"{side}_lock")
-        if lock and not options.unpinned and (why := files.why_unreadable(lock)):
-            raise Refusal(f"--{side}-lock {lock}: {why}; name a file made by {advice.relock('NAME')}")
-        if commit := getattr(options, side):
-            commits.require_commit(commit)
-    if options.stack and not options.base_record and options.command is None:  # a stored base may have one of its own
-        require_named(options.only)
-    planted.read(options.head_drill)
-    alone = not (options.base or options.base_lock or options.base_source or options.base_env)
-    if options.base_record and alone:
-        chain.whole(options.base_record)
     if options.unpinned:
-        variants.require_interpreter(options.unpinned)
+        require_interpreter(options.unpinned)
+    return {
+        "stack": options.stack or "", "rehearsed": options.rehearsed, "profile": options.profile, "only": tuple(options.only),
+        "unpinned": options.unpinned.absolute() if options.unpinned else None, "device": options.device,
+        "minutes": options.minutes, "deadline_scale": options.deadline_scale, "outputs": outputs(options),
+    }  # fmt: skip
+
+
+def outputs(options: argparse.Namespace) -> Outputs:
+    """Return where the verdict is written to."""
+    from stackproof.record.writer import LOCAL, Outputs
+
+    return Outputs(options.results or LOCAL, options.json, options.junit, options.markdown)
+
+
+def variant(options: argparse.Namespace, side: str) -> Variant:
+    """Return a side as its flags name it; a lock that cannot be read is refused, and so is what is no checkout of a package."""
+    from stackproof.gate.variants import Variant, assignments, sources
+
+    environment = assignments(getattr(options, f"{side}_env"), f"--{side}-env")
+    packages = sources(getattr(options, f"{side}_source"), f"--{side}-source")
+    lock = getattr(options, f"{side}_lock")
+    if lock and not options.unpinned and (why := files.why_unreadable(lock)):
+        raise Refusal(f"--{side}-lock {lock}: {why}; name a file made by {advice.relock('NAME')}")
+    return Variant(side, getattr(options, side) or "", lock, packages, environment)
 
 
 def _add_sweep(verbs: Verbs) -> None:
@@ -111,19 +148,18 @@ def _add_sweep(verbs: Verbs) -> None:
 
 
 def _sweep(options: argparse.Namespace) -> int:
-    from stackproof.gate.variants import assignments, require_interpreter, require_known
-    from stackproof.stack import stacks
+    from stackproof.gate.request import SweepRequest
+    from stackproof.gate.variants import assignments, require_known
 
-    stacks.load(options.stack) if options.stack else None
-    require_interpreter(options.unpinned) if options.unpinned else None
+    both = common(options)
     named = assignments(options.env, "--env", _GRID, _GRID)
-    if empty := next((name for name, told in named.items() if not told), ""):
+    if empty := next((name for name, values in named.items() if not values), ""):
         raise Refusal(f"--env {empty}= names no value; write for instance --env {_GRID}")
     require_known(named, "--env")
     need_statistics("sweep")
-    from stackproof.gate.run import run_sweep
+    from stackproof.gate.sweep import run_sweep
 
-    return run_sweep(options)
+    return run_sweep(SweepRequest(**both, variables=tuple(options.env), backends=tuple(options.backend)))
 
 
 def need_statistics(verb: str) -> None:

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from stackproof.base.errors import Refusal
 from stackproof.commands import arguments
+
+if TYPE_CHECKING:
+    from stackproof.gate.request import CommandGateRequest
+    from stackproof.gate.variants import Variant
+    from stackproof.jobs.metrics import Metric
 
 _ONLY_HERE = (
     "metric",
@@ -19,6 +25,8 @@ _ONLY_HERE = (
     "figure_within",
     "exact",
 )
+_OF_STACKS = ("base_lock", "base_source", "head_lock", "head_source", "profile", "only", "base_record", "head_drill", "unpinned",
+              "rehearsed", "device")  # fmt: skip
 
 
 def add_options(verb: argparse.ArgumentParser) -> None:
@@ -95,3 +103,54 @@ def check(options: argparse.Namespace) -> None:
             raise Refusal(
                 f"{flag} belongs to a command of your own; add --command 'python train.py ...', or leave it out"
             )
+
+
+def request(options: argparse.Namespace) -> CommandGateRequest:
+    """Return what a gate of a command is asked; flags of a gate of stacks are refused."""
+    from stackproof.commands.gate import outputs
+    from stackproof.gate.request import CommandGateRequest
+    from stackproof.jobs import metrics, words
+    from stackproof.stack import stacks
+
+    if given := next((name for name in _OF_STACKS if getattr(options, name)), ""):
+        raise Refusal(
+            f"--{given.replace('_', '-')} is for stacks and says nothing of a command; of a command compare folders (--base-dir, "
+            "--head-dir), commits of its repository (--base REF) or variables (--head-env NAME=VALUE)"
+        )
+    line = tuple(words.split(options.command))
+    wanted = _metrics(options)
+    known = tuple(metrics.parse(text, "lower") for text in options.figure)
+    stacks.load(options.stack) if options.stack else None
+    return CommandGateRequest(
+        stack=options.stack or "", minutes=options.minutes, deadline_scale=options.deadline_scale, outputs=outputs(options),
+        base=_variant(options, "base"), head=_variant(options, "head"), same=options.same, accept_changed=options.accept_changed,
+        allow_inconclusive=options.allow_inconclusive, words=line, metrics=wanted, figures=known, within=options.figure_within / 100,
+        effect=options.effect / 100 if options.effect else None, deadline=options.deadline, exact=options.exact,
+        counters=options.counters,
+    )  # fmt: skip
+
+
+def _variant(options: argparse.Namespace, side: str) -> Variant:
+    from stackproof.gate.variants import Variant, assignments
+
+    commit, folder = getattr(options, side), getattr(options, f"{side}_dir")
+    if commit and folder:
+        raise Refusal(f"--{side} names a commit and --{side}-dir a folder; a side is one of the two")
+    folder = (folder or Path.cwd()).resolve()
+    if not folder.is_dir():
+        why = "is a file; name the folder that holds it" if folder.is_file() else "there is no such folder"
+        raise Refusal(f"--{side}-dir {folder}: {why}")
+    environment = assignments(getattr(options, f"{side}_env"), f"--{side}-env")
+    return Variant(side, commit or "", environment=environment, folder=folder)
+
+
+def _metrics(options: argparse.Namespace) -> tuple[Metric, ...]:
+    """Return what is judged; without any it is the time of the whole command."""
+    from stackproof.jobs import metrics
+
+    given = (("", options.metric), ("higher", options.metric_higher), ("lower", options.metric_lower))
+    found = tuple(metrics.parse(text, better) for better, texts in given for text in texts)
+    names = [metric.name for metric in found]
+    if twice := next((name for name in names if names.count(name) > 1), ""):
+        raise Refusal(f"two metrics are called '{twice}'; give each a name of its own, as in '(?P<name>[0-9.]+)'")
+    return found or (metrics.parse(metrics.TIME),)

@@ -11,18 +11,8 @@ from typing import NamedTuple
 from stackproof.gate import changed
 from stackproof.gate.changed import Sameness
 from stackproof.gate.interleave import Launch, Lost, Observed
-from stackproof.gate.plan import GatePlan
-from stackproof.gate.statistics import (
-    Design,
-    Estimate,
-    Ruling,
-    estimate,
-    hopeless,
-    paired,
-    percent,
-    rule,
-    unpaired,
-)
+from stackproof.gate.plan import Design, GatePlan
+from stackproof.gate.statistics import Estimate, Ruling, estimate, paired, percent, rule, underpowered, unpaired
 from stackproof.record.records import CellWord, Figure
 
 TIME = "time"
@@ -45,8 +35,8 @@ class Cell:
     ruling: Ruling | None = None
     aside: bool = False
     """Whether it asks for no launches of its own, and gates only where it is decided."""
-    hopeless: bool = False
-    """Whether all launches that there may be would leave it blind: it asks for no more of them."""
+    underpowered: bool = False
+    """Even the maximum number of launches cannot resolve the minimum effect: it asks for no more of them."""
 
     @property
     def name(self) -> str:
@@ -97,11 +87,11 @@ class ComparedCells(dict[str, Cell]):
         for name, ruling in rule(found, {name: cell.effect for name, cell in whole.items()}, design).items():
             if not (cell := whole[name]).decided:
                 cell.ruling = ruling
-                cell.hopeless = ruling.blind and hopeless(cell.ratios, cell.effect, design)
+                cell.underpowered = ruling.blind and underpowered(cell.ratios, cell.effect, design)
 
     def open(self) -> list[Cell]:
         """Return the cells that still ask for launches."""
-        return [cell for cell in self.values() if not (cell.decided or cell.aside or cell.hopeless)]
+        return [cell for cell in self.values() if not (cell.decided or cell.aside or cell.underpowered)]
 
 
 class Missing(NamedTuple):

@@ -1,16 +1,20 @@
-"""Do two sides compute the same? From what `computed` says of each: equal to the bit, equal within rounding, or CHANGED. Needs no torch.
+"""Do two sides compute the same: equal to the bit, equal within rounding, or CHANGED? Needs no torch.
 
-Any two fingerprints will do: of a gate's sides, of two steps of a bisection, of two nights.
+Of subjects any two fingerprints of `computed` are compared: of a gate's sides, of two steps of a bisection, of two nights. Of commands it
+is figures such as losses: each position of the run with the same one of the other side, over all launches.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from stackproof.base.rpc import Message
+from stackproof.jobs import metrics
+from stackproof.record.records import CellWord
 
 WORD = "CHANGED"
 ROUNDING = 1e-9
@@ -25,6 +29,10 @@ _LOOSEST = 3e-2
 _SIZES = 0.1
 """What the size of a whole update may differ by there."""
 _SHOWN = 3
+Series = Sequence[Sequence[float]]
+"""One sequence of values for each launch of a side."""
+_ENOUGH = 5
+"""Launches of each side from which on it is no chance (below 1 %) that all of one lie above all of the other: 2 / C(2n, n)."""
 
 
 @dataclass(frozen=True)
@@ -151,3 +159,84 @@ def units(base: Mapping[str, int], head: Mapping[str, int]) -> str:
     """Return in what the work that was done in the timed blocks differs; nothing if it is the same to the unit."""
     names = [name for name in dict.fromkeys((*base, *head)) if base.get(name) != head.get(name)]
     return "; ".join(f"{name}: {base.get(name, 'none')} -> {head.get(name, 'none')}" for name in names)
+
+
+@dataclass(frozen=True)
+class ComparedFigure:
+    """What is said of one figure; `worst`: its largest relative difference between the sides."""
+
+    word: CellWord
+    reason: str
+    worst: float = 0.0
+
+
+def of_callback(steps: Path) -> dict[str, list[float]]:
+    """Return the figures that a callback wrote beside the seconds, such as the loss of every step."""
+    found: dict[str, list[float]] = {}
+    for row in metrics.rows_of(steps):
+        for name, value in row.items():
+            if name not in ("seconds", "step"):  # what is no finite number is a word there
+                found.setdefault(name, []).append(float(value))
+    return found
+
+
+def compare_figures(base: Series, head: Series, within: float = 0.0) -> ComparedFigure:
+    """Compare all values of a figure; `within`: a relative difference that is allowed, 0 for none.
+
+    Where each side says the same in every launch, so must both. One that varies by itself can only be seen to have moved: its
+    means over a run of all launches of one side lie beyond all of the other's.
+    """
+    counts = {side: {len(one) for one in series} for side, series in (("base", base), ("head", head))}
+    if any(len(count) > 1 for count in counts.values()):
+        return ComparedFigure(
+            CellWord.NOT_JUDGED, "not judged: one side gives now more and now fewer values of it by itself"
+        )
+    many, other = counts["base"].pop(), counts["head"].pop()
+    if many != other:
+        return ComparedFigure(
+            CellWord.CHANGED, f"CHANGED the base gives {many} values of it, the head {other}", math.inf
+        )
+    bad = next((value for one in (*base, *head) for value in one if not math.isfinite(value)), None)
+    if bad is not None:
+        return ComparedFigure(CellWord.CHANGED, f"CHANGED a value is {bad}", math.inf)
+    own = max(_spread(base), _spread(head))
+    if own > within:
+        return _varying(base, head, own)
+    return _steady(base[0], head[0], within)
+
+
+def _steady(base: Sequence[float], head: Sequence[float], within: float) -> ComparedFigure:
+    shares = [_distance(before, after) for before, after in zip(base, head, strict=True)]
+    worst = max(shares)
+    allowed = f"within {100 * within:.3g} %" if within else "to the digit"
+    if worst <= within:
+        return ComparedFigure(CellWord.SAME, f"SAME {allowed}: {len(base)} values, the last is {head[-1]:g}", worst)
+    at = next(number for number, share in enumerate(shares) if share > within)
+    first = f"value {at + 1} of {len(base)} is {head[at]:.8g} and was {base[at]:.8g}"
+    return ComparedFigure(CellWord.CHANGED, f"CHANGED {first}; the largest difference is {100 * worst:.3g} %", worst)
+
+
+def _varying(base: Series, head: Series, own: float) -> ComparedFigure:
+    sides = [[sum(one) / len(one) for one in series] for series in (base, head)]
+    middles = [sum(side) / len(side) for side in sides]
+    worst, seen = _distance(*middles), f"means over a run are {middles[0]:.6g} and {middles[1]:.6g}"
+    apart = max(sides[0]) < min(sides[1]) or max(sides[1]) < min(sides[0])
+    if apart and min(map(len, sides)) >= _ENOUGH:
+        return ComparedFigure(
+            CellWord.CHANGED, f"CHANGED beyond what varies by itself ({100 * own:.3g} %): {seen}", worst
+        )
+    return ComparedFigure(
+        CellWord.NOT_JUDGED,
+        f"not judged: it varies by {100 * own:.3g} % by itself from launch to launch; {seen}",
+        worst,
+    )
+
+
+def _spread(series: Series) -> float:
+    """Return the largest relative difference between launches of one side."""
+    return max((_distance(min(values), max(values)) for values in zip(*series, strict=True)), default=0.0)
+
+
+def _distance(before: float, after: float) -> float:
+    size = max(abs(before), abs(after))
+    return abs(after - before) / size if size else 0.0

@@ -1,24 +1,55 @@
-"""Runs a gate: launches until every cell is decided or the declared cap is reached."""
+"""Runs a gate: launches until every cell is decided or the declared cap is reached; and makes a record of what it found."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
 from stackproof.base.errors import Refusal, suggestion
 from stackproof.base.processes import HostLoad
-from stackproof.gate.cells import BASE, HEAD, Results
-from stackproof.gate.conditions import Conditions
-from stackproof.gate.interleave import PROCESS, Launch, LaunchTerms, Lost, handshake, launch
+from stackproof.gate import stored
+from stackproof.gate.cells import BASE, HEAD, TIME, Cell, Results, counter_change, counters_of
+from stackproof.gate.changed import WORD
+from stackproof.gate.interleave import PROCESS, Conditions, Launch, LaunchTerms, Lost, handshake, launch
 from stackproof.gate.live import Answer, SideSpec
-from stackproof.gate.plan import GatePlan
-from stackproof.gate.statistics import Design
+from stackproof.gate.plan import Design, GatePlan
 from stackproof.gate.stored import Stored
 from stackproof.record import store
-from stackproof.record.records import Figure, Verdict
+from stackproof.record.records import NOT_EXECUTED, CellWord, Check, Figure, Kind, Record, Verdict, overall
+
+FLAG = "--accept-changed"
+"""What lets sides that compute different things pass, if they are meant to; the page says so."""
+CONDITIONS = "gate/run::conditions"
+_VERDICTS = {
+    CellWord.FASTER: Verdict.PASSED,
+    CellWord.SAME: Verdict.PASSED,
+    CellWord.SLOWER: Verdict.FAILED,
+    CellWord.INCONCLUSIVE: Verdict.INCONCLUSIVE,
+}
+
+
+def launch_until_decided(
+    design: Design, until: float, launch_again: Callable[[int], bool], look: Callable[[], bool]
+) -> None:
+    """Launch, look after the declared numbers of launches, and stop when a look says so, or at the first launch after the time is over.
+
+    The look that the time brings forward has fewer launches than were declared, and promises no less.
+
+    Args:
+        design: after how many launches to look; the last is the cap.
+        until: when to stop (`time.monotonic`).
+        launch_again: launches, given its number from 0 on; returns whether there is anything left to launch.
+        look: judges all launches until now; returns whether more are wanted.
+    """
+    for number in range(design.looks[-1]):
+        if not launch_again(number):
+            return
+        late = time.monotonic() > until
+        if (late or number + 1 in design.looks) and (not look() or late):
+            return
 
 
 @dataclass(frozen=True)
@@ -37,26 +68,7 @@ class Comparison:
     stored: Stored | None = None
     scale: float = 1.0
     host_facts: Mapping[str, Figure] = field(default_factory=dict)
-    """What is known of the host without torch, so that a record of another host can be held against it."""
-
-    @property
-    def design(self) -> Design:
-        """The promise, as declared."""
-        return Design.declared(self.plan)
-
-
-@dataclass
-class GateRun:
-    """All that a gate found out."""
-
-    results: Results
-    conditions: Conditions
-    subjects: dict[str, Any]
-    """What the sides say of their subjects: kind, unit, version."""
-    facts: dict[str, dict[str, Figure]]
-    """Facts of each side."""
-    interrupted: bool = False
-    """Whether it was stopped from outside; what was seen until then counts."""
+    """What is known of the host without torch, so that a record of another host can be compared with it."""
 
 
 class Watcher(Protocol):
@@ -69,93 +81,92 @@ class Watcher(Protocol):
         """The data were judged."""
 
 
+@dataclass
+class GateRun:
+    """A gate in progress, and all that it found out."""
+
+    results: Results
+    conditions: Conditions
+    subjects: dict[str, Any]
+    """What the sides say of their subjects: kind, unit, version."""
+    facts: dict[str, dict[str, Figure]]
+    """Facts of each side."""
+    interrupted: bool = False
+    """Whether it was stopped from outside; what was seen until then counts."""
+
+    def run(self, comparison: Comparison, folder: Path, watcher: Watcher) -> None:
+        """Launch until all is decided, the last look is spent, or the minutes are."""
+        results, design = self.results, comparison.plan.design
+        terms = LaunchTerms(comparison.preset, comparison.plan, comparison.scale)
+        left = [name for name in self.subjects if name not in results.lost]
+
+        def launch_again(number: int) -> bool:
+            nonlocal left
+            load = HostLoad()
+            seen, lost = launch(
+                comparison.specs, left, terms, number, folder / f"launch-{number}",
+                lambda subject: watcher.launched(number + 1, design.looks[-1], subject),
+            )  # fmt: skip
+            self.conditions.add(seen.conditions, load.share())
+            lost = [_skipped_by_head(each) for each in lost]
+            if comparison.stored and not number:
+                lost += self._recall(comparison.stored, seen)
+            results.add(seen, lost)
+            left = [subject for subject in left if subject not in results.lost]
+            return bool(left or results.seen())
+
+        def look() -> bool:
+            nonlocal left
+            results.cells.look(design)
+            watcher.looked(results)
+            left = [subject for subject in results.undecided() if subject != PROCESS]
+            return bool(results.undecided())  # start-up alone is launched too: an open cell leaves the whole gate open
+
+        try:
+            if left:
+                launch_until_decided(design, time.monotonic() + 60 * comparison.minutes, launch_again, look)
+        except KeyboardInterrupt:
+            self.interrupted = True
+            results.cells.look(design)
+
+    def _recall(self, base: Stored, seen: Launch) -> list[Lost]:
+        """Put what the record knows beside the first launch; a figure of another version is none."""
+        lost = []
+        for name, subject in self.subjects.items():
+            if name not in seen.seen:
+                continue
+            found = base.seen(name, subject["unit"], subject["version"], seen.seen[name][HEAD].worth)
+            if found is None:
+                reason = f"{base.path.name} has no '{name}' of version {subject['version']} in {subject['unit']}"
+                lost.append(Lost(name, BASE, Verdict.NOT_APPLICABLE, reason))
+            else:
+                self.results.stored[name] = found
+        return lost
+
+
 def compare(comparison: Comparison, folder: Path, watcher: Watcher) -> GateRun:
-    """Let the sides say what they have, then launch until all is decided, the last look is spent, or the minutes are."""
+    """Let the sides say what they have, then launch until all is decided."""
     terms = LaunchTerms(comparison.preset, comparison.plan, comparison.scale)
-    told = handshake(comparison.specs, terms, folder / "handshake")
-    comparison = replace(comparison, plan=replace(comparison.plan, asked=told[HEAD]["subjects"]))
-    terms = replace(terms, plan=comparison.plan)
-    facts = _facts(comparison, told)
+    hello = handshake(comparison.specs, terms, folder / "handshake")
+    comparison = replace(comparison, plan=replace(comparison.plan, asked=hello[HEAD]["subjects"]))
+    facts = {name: {**comparison.host_facts, **answer["facts"]} for name, answer in hello.items()}
+    if comparison.stored:
+        facts[BASE] = dict(comparison.stored.facts)
     require_alike(comparison, facts)
-    results, conditions = Results(comparison.plan, comparison.kind), Conditions(comparison.plan.conditions)
+    results = Results(comparison.plan, comparison.kind)
     results.same_torch = facts[BASE].get("torch") == facts[HEAD].get("torch")
-    matched = match_subjects(comparison, told)
-    results.lost |= {one.subject: one for one in matched.lost}
-    outcome = GateRun(results, conditions, matched.subjects, facts)
-    try:
-        _launches(
-            comparison, terms, [name for name in matched.subjects if name not in results.lost], outcome, folder, watcher
-        )
-    except KeyboardInterrupt:
-        outcome.interrupted = True
-        results.cells.look(comparison.design)
+    subjects, lost = match_subjects(comparison, hello)
+    results.lost |= {each.subject: each for each in lost}
+    outcome = GateRun(results, Conditions(comparison.plan.conditions), subjects, facts)
+    outcome.run(comparison, folder, watcher)
     return outcome
 
 
-def _launches(
-    comparison: Comparison, terms: LaunchTerms, left: Sequence[str], outcome: GateRun, folder: Path, watcher: Watcher
-) -> None:
-    results, until = outcome.results, time.monotonic() + 60 * comparison.minutes
-    more = bool(left)
-    while more and (look := comparison.design.next_look(len(results.launches))) is not None:
-        while len(results.launches) < look:
-            if (
-                results.launches and time.monotonic() > until
-            ):  # a look that came early has fewer launches, and promises no less
-                results.cells.look(comparison.design)
-                return
-            found, lost = _once(comparison, terms, left, folder, outcome, watcher)
-            if comparison.stored and not results.launches:
-                lost += _recall(comparison.stored, outcome, found)
-            results.add(found, lost)
-            left = [subject for subject in left if subject not in results.lost]
-            if not left and not results.seen():
-                return
-        results.cells.look(comparison.design)
-        watcher.looked(results)
-        left = [subject for subject in results.undecided() if subject != PROCESS]
-        more = bool(results.undecided())  # start-up alone is launched too: an open cell leaves the whole gate open
-
-
-def _once(
-    comparison: Comparison, terms: LaunchTerms, left: Sequence[str], folder: Path, outcome: GateRun, watcher: Watcher
-) -> tuple[Launch, list[Lost]]:
-    number, most = len(outcome.results.launches), comparison.plan.design.looks[-1]
-    say: Callable[[str], None] = lambda subject: watcher.launched(number + 1, most, subject)  # noqa: E731
-    load = HostLoad()
-    found, lost = launch(comparison.specs, left, terms, number, folder / f"launch-{number}", say)
-    outcome.conditions.add(found.conditions, load.share())
-    return found, [_skipped_by_one(one) for one in lost]
-
-
-def _skipped_by_one(one: Lost) -> Lost:
+def _skipped_by_head(lost: Lost) -> Lost:
     """What only the head skips was there before: it was not skipped but lost."""
-    if one.verdict is not Verdict.SKIPPED or one.side != HEAD:
-        return one
-    return Lost(one.subject, one.side, Verdict.FAILED, f"{one.reason}; the base runs it")
-
-
-def _recall(stored: Stored, outcome: GateRun, found: Launch) -> list[Lost]:
-    """Put what the record knows beside the first launch; a figure of another version is none."""
-    lost = []
-    for name, sides in found.seen.items():
-        if name not in outcome.subjects:
-            continue
-        told = outcome.subjects[name]
-        seen = stored.seen(name, told["unit"], told["version"], sides[HEAD].worth)
-        if seen is None:
-            reason = f"{stored.path.name} has no '{name}' of version {told['version']} in {told['unit']}"
-            lost.append(Lost(name, BASE, Verdict.NOT_APPLICABLE, reason))
-        else:
-            outcome.results.stored[name] = seen
-    return lost
-
-
-def _facts(comparison: Comparison, told: Mapping[str, Answer]) -> dict[str, dict[str, Figure]]:
-    found = {name: {**comparison.host_facts, **answer["facts"]} for name, answer in told.items()}
-    if comparison.stored:
-        found[BASE] = dict(comparison.stored.facts)
-    return found
+    if lost.verdict is not Verdict.SKIPPED or lost.side != HEAD:
+        return lost
+    return Lost(lost.subject, lost.side, Verdict.FAILED, f"{lost.reason}; the base runs it")
 
 
 def require_alike(comparison: Comparison, facts: Mapping[str, Mapping[str, Figure]]) -> None:
@@ -180,51 +191,161 @@ def _driver(facts: Mapping[str, Figure]) -> str:
     return ", ".join(f"{name} {value}" for name, value in sorted(group.items()))
 
 
-@dataclass(frozen=True)
-class Matched:
-    """The subjects of both sides, and those that only one has."""
-
-    subjects: dict[str, Any]
-    lost: tuple[Lost, ...]
-
-
-def match_subjects(comparison: Comparison, told: Mapping[str, Answer]) -> Matched:
-    """Return what there is to compare: a subject that the base has and the head has not was dropped, and fails.
+def match_subjects(comparison: Comparison, hello: Mapping[str, Answer]) -> tuple[dict[str, Any], list[Lost]]:
+    """Return the subjects of both sides, and those that cannot be compared: one that only the base has was dropped, and fails.
 
     Raises:
         Refusal: `--only` names a subject that no side has.
     """
-    known = {side: _comparable(comparison, answer["subjects"]) for side, answer in told.items()}
+    left_out = comparison.plan.design.left_out  # kinds that cannot live in one process
+    known = {
+        side: {name: row for name, row in answer["subjects"].items() if row["kind"] not in left_out}
+        for side, answer in hello.items()
+    }
     head, base = known[HEAD], known.get(BASE)
     if base is None:  # a record knows names; those that this profile never had are not asked for
         base = {name: head.get(name, {}) for name in comparison.stored.rows} if comparison.stored else {}
     every = {**base, **head}
-    chosen = [name for name in every if not comparison.only or name in comparison.only]
     for name in comparison.only:
         if name not in every:
             raise Refusal(
                 f"--only '{name}' is no subject of this profile{suggestion(name, every)}; there are: {', '.join(every)}"
             )
-    dropped = [
-        Lost(name, HEAD, Verdict.FAILED, f"head: '{name}' was dropped; the base has it")
-        for name in chosen
-        if name not in head
-    ]
-    fresh = [
-        Lost(name, BASE, Verdict.NOT_APPLICABLE, f"base: has no '{name}' yet, so there is nothing to compare it with")
-        for name in chosen
-        if name not in base
-    ]
-    spared = [
-        Lost(
-            name, "both", Verdict.NOT_APPLICABLE, f"its workload is not worth its time on {comparison.kind} (`spared`)"
-        )
-        for name in chosen
-        if comparison.plan.spares(name, comparison.kind) and not comparison.only
-    ]
-    return Matched({name: every[name] for name in chosen}, (*spared, *dropped, *fresh))
+    chosen = [name for name in every if not comparison.only or name in comparison.only]
+    lost = []
+    for name in chosen:
+        if name not in head:
+            lost.append(Lost(name, HEAD, Verdict.FAILED, f"head: '{name}' was dropped; the base has it"))
+        elif name not in base:
+            reason = f"base: has no '{name}' yet, so there is nothing to compare it with"
+            lost.append(Lost(name, BASE, Verdict.NOT_APPLICABLE, reason))
+        elif comparison.plan.spares(name, comparison.kind) and not comparison.only:
+            reason = f"its workload is not worth its time on {comparison.kind} (`spared`)"
+            lost.append(Lost(name, "both", Verdict.NOT_APPLICABLE, reason))
+    return {name: every[name] for name in chosen}, lost
 
 
-def _comparable(comparison: Comparison, subjects: Mapping[str, Any]) -> dict[str, Any]:
-    """Leave out kinds that cannot live in one process."""
-    return {name: one for name, one in subjects.items() if one["kind"] not in comparison.plan.design.left_out}
+def conclude(outcome: GateRun, record: Record, preset: str, accepted: bool = False) -> None:
+    """Add checks, measurements and facts to the record, and give it its verdict; `accepted`: sides may compute different things."""
+    results = outcome.results
+    record.checks += [compared(one.subject, "runs", one.verdict, one.reason) for one in results.lost.values()]
+    record.checks += [
+        compared(one.subject, one.what, Verdict.FAILED, f"is missing: {one.reason}") for one in results.missing.values()
+    ]
+    judged = [cell for cell in results.cells.values() if cell.subject not in results.lost]
+    record.checks += [check_of(cell) for cell in judged if cell.subject != PROCESS or results.seen()]
+    for subject, pairs in results.counted.items():
+        names = [] if subject in results.lost else counters_of(pairs, results.plan.counters)
+        record.checks += [_counted(subject, counter, pairs, results.same_torch) for counter in names]
+    record.checks += _same_work(results, accepted)
+    if outcome.interrupted:
+        record.checks.append(compared("run", "launches", Verdict.INTERRUPTED, "interrupted from outside"))
+    record.checks += _unjudged(results, record)
+    record.verdict = overall(check.verdict for check in record.checks)
+    record.checks.append(conditions_check(outcome.conditions))
+    stored.store(record, results.launches, outcome.subjects, preset)
+    _add_facts(outcome, record)
+
+
+def _same_work(results: Results, accepted: bool) -> list[Check]:
+    """Two checks a subject: what is computed from equal seeds, and the units of work that the timed blocks did."""
+    rows = [(name, "computes", each.sentence(), each.changed) for name, each in results.computed.items()]
+    for name, words in results.units.items():
+        did = f"{WORD} the timed blocks did not do the same work: {words}"
+        rows.append((name, "units", did if words else "SAME units of work, counted in all blocks", bool(words)))
+    checks = []
+    for name, aspect, reason, differs in rows:
+        if name not in results.lost:
+            verdict = Verdict.FAILED if differs and not accepted else Verdict.PASSED
+            accepts = f"; accepted by {FLAG}" if differs and accepted else ""
+            word = CellWord.CHANGED if differs else CellWord.SAME
+            checks.append(compared(name, aspect, verdict, reason + accepts, word))
+    return checks
+
+
+def compared(
+    subject: str,
+    aspect: str,
+    verdict: Verdict,
+    reason: str,
+    outcome: CellWord | None = None,
+    figures: dict[str, Figure] | None = None,
+) -> Check:
+    """Return the check of one cell; what could not be judged says so in a word, whatever the reason."""
+    if outcome is None and verdict in NOT_EXECUTED:
+        outcome = CellWord.NOT_JUDGED
+    name = f"gate/{subject}::{aspect}"
+    return Check(
+        name, verdict, reason, 0.0, figures or {}, kind=Kind.CELL, subject=subject, aspect=aspect, outcome=outcome
+    )
+
+
+def check_of(cell: Cell) -> Check:
+    """Return the check of a cell with noise."""
+    verdict, word, reason = _verdict_of(cell)
+    return compared(cell.subject, cell.what, verdict, reason, word, cell.figures())
+
+
+def _verdict_of(cell: Cell) -> tuple[Verdict, CellWord, str]:
+    ruling = cell.ruling
+    if ruling is None and cell.aside:
+        return Verdict.SKIPPED, CellWord.NOT_JUDGED, f"does not gate: only {len(cell.ratios)} launches"
+    if ruling is None:
+        reason = f"only {len(cell.ratios)} launches, too few to say anything; allow more --minutes"
+        return Verdict.INCONCLUSIVE, CellWord.INCONCLUSIVE, reason
+    if cell.aside and not ruling.decided:
+        reason = f"does not gate: {ruling.reason}, after the launches that other cells needed"
+        return Verdict.SKIPPED, CellWord.BLIND, reason
+    if ruling.blind:
+        reason = f"does not gate: {ruling.reason}, and the minimum effect is {cell.effect:.0%}"
+        return Verdict.SKIPPED, CellWord.BLIND, reason
+    outcome = ruling.outcome
+    return _VERDICTS[ruling.outcome], outcome, f"{outcome.value} {ruling.reason}"
+
+
+def _counted(subject: str, counter: str, pairs: list[tuple[dict[str, int], dict[str, int]]], same_torch: bool) -> Check:
+    """More of what is counted is worse; between two versions of torch it only is a fact."""
+    outcome, reason = counter_change(pairs, counter)
+    verdict, word = _VERDICTS[outcome], outcome
+    if outcome is CellWord.INCONCLUSIVE or (outcome is CellWord.SLOWER and not same_torch):
+        verdict, word = Verdict.NOT_APPLICABLE, CellWord.NOT_JUDGED
+        reason += "" if same_torch else "; the sides have different torch, so this does not gate"
+    figures: dict[str, Figure] = {"base": pairs[0][0][counter], "head": pairs[0][1][counter]}
+    return compared(subject, counter, verdict, f"{outcome.value} {reason}", word, figures)
+
+
+def _unjudged(results: Results, record: Record) -> list[Check]:
+    """Return the check that a gate owes which has nothing against it and nothing for it: no time was judged, or nothing ran."""
+    red = any(check.verdict.exit_code for check in record.checks)
+    exact = any(check.outcome is CellWord.SAME and "ratio" not in check.figures for check in record.checks)
+    if red or any(cell.what == TIME and cell.decided for cell in results.cells.values()):
+        return []
+    looked = len(results.launches) >= results.plan.design.looks[0]
+    if (
+        results.seen() and exact and looked
+    ):  # blind cells do not gate, and what is exact was judged; the first line says so
+        return []
+    if results.seen():
+        return [compared("run", "judged", Verdict.INCONCLUSIVE, "no time could be judged; allow more --minutes")]
+    return [compared("run", "judged", Verdict.FAILED, "no time was measured, so nothing was compared")]
+
+
+def conditions_check(conditions: Conditions) -> Check:
+    """Return what disturbed the run, which is no verdict."""
+    said = conditions.said()
+    reason = (
+        "; ".join(said)
+        or "no change of clock or temperature, nobody else on the card or the host, as far as can be told"
+    )
+    loads = conditions.loads
+    figures: dict[str, Figure] = {
+        f"launch {number}, others' share of the cores": load for number, load in enumerate(loads)
+    }
+    return Check(CONDITIONS, Verdict.PASSED, reason, 0.0, figures, kind=Kind.CONDITIONS)
+
+
+def _add_facts(outcome: GateRun, record: Record) -> None:
+    """Keep the head's facts under their own names, so that this record can be a base, and the base's where they differ."""
+    base, head = outcome.facts[BASE], outcome.facts[HEAD]
+    record.provenance |= head
+    record.provenance |= {f"base.{name}": value for name, value in base.items() if head.get(name) != value}

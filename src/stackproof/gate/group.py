@@ -22,7 +22,7 @@ from stackproof.bench.ranks import Parallel, Together, alone, rest, setting_of
 from stackproof.bench.sampling import freeze_collector, warm_up
 from stackproof.bench.subjects import Subject
 from stackproof.device.kinds import Device
-from stackproof.gate import counts
+from stackproof.gate import computed
 from stackproof.ranks import blame
 from stackproof.ranks.blame import Traces
 from stackproof.ranks.launch import Arrangement, launch
@@ -81,7 +81,7 @@ class RankServer:
     def count(self) -> Answer:
         """Count what one run dispatches on this rank."""
         self._work.ready(1)
-        found = {"operators": counts.operators(self._work.run)}
+        found = {"operators": computed.operators(self._work.run)}
         self._rank.device.synchronize()
         return {"counters": found}
 

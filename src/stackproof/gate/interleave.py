@@ -1,19 +1,20 @@
-"""One launch of a gate: two live sides, and for each subject blocks of steps in turn, A B B A.
+"""One launch of a gate: two live sides, and for each subject blocks of steps in turn, A B B A; and the conditions of all launches.
 
 With a stored record in place of the base there is one live side, and its blocks alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
+from typing import Any, TypeVar
 
 from stackproof.base import processes
-from stackproof.gate.live import Answer, LiveSide, SideEndedError, SideSpec
-from stackproof.gate.plan import RANKED, GatePlan
+from stackproof.gate.live import Answer, LiveSide, SideEndedError, SideSpec, gravest
+from stackproof.gate.plan import RANKED, Condition, GatePlan
 from stackproof.record.records import Verdict
 
 _OPEN_S = 300.0
@@ -21,9 +22,12 @@ _LEAST_BLOCK_S = 60.0
 _WARM_S = 3.0
 _FEWEST_ROUNDS = 2
 _FEWEST_TO_COMPARE = 6
+_BUSY = 0.1
+"""From this share of the host's cores on, what others did is worth a word."""
 PROCESS = "process"
 """The subject that start-up belongs to: the side itself."""
 Say = Callable[[str], None]
+SideOf = TypeVar("SideOf")
 
 
 @dataclass(frozen=True)
@@ -78,6 +82,52 @@ class Lost:
     side: str
     verdict: Verdict
     reason: str
+
+
+@dataclass
+class Conditions:
+    """Readings of all launches, in order."""
+
+    rules: tuple[Condition, ...]
+    readings: list[Mapping[str, float]] = field(default_factory=list)
+    throttled: dict[str, int] = field(default_factory=dict)
+    others: dict[str, int] = field(default_factory=dict)
+    loads: list[float] = field(default_factory=list)
+
+    def add(self, told: Sequence[Mapping[str, Any]], load: float) -> None:
+        """Take over what one launch was told by the vendor's tool, and the share of the host's cores that others used."""
+        self.loads.append(load)
+        for one in told:
+            self.readings.append(
+                {name: value for name, value in one["reading"].items() if isinstance(value, (int, float))}
+            )
+        for reason in {reason for one in told for reason in one["throttled"]}:
+            self.throttled[reason] = self.throttled.get(reason, 0) + 1
+        for other in {other for one in told for other in one["others"]}:
+            self.others[other] = self.others.get(other, 0) + 1
+
+    def said(self) -> list[str]:
+        """Return a sentence for each thing that may have disturbed the comparison; none if nothing is known to have."""
+        launches = len(self.loads)
+        busy = [load for load in self.loads if load > _BUSY]
+        found = [sentence for rule in self.rules for sentence in self._moved(rule)]
+        found += [f"throttled in {count} of {launches} launches: {reason}" for reason, count in self.throttled.items()]
+        found += [f"{other} used the card in {count} of {launches} launches" for other, count in self.others.items()]
+        if busy:
+            found.append(
+                f"others used up to {max(busy):.0%} of the host's cores, in {len(busy)} of {launches} launches"
+            )
+        return found
+
+    def _moved(self, rule: Condition) -> list[str]:
+        names = sorted({name for reading in self.readings for name in reading if rule.name in name})
+        found = []
+        for name in names:
+            values = [float(reading[name]) for reading in self.readings if name in reading]
+            low, high = min(values), max(values)
+            if (rule.share and low > 0 and high / low - 1 > rule.share) or (rule.rise and high - low > rule.rise):
+                found.append(f"the {rule.title} ({name}) moved between {low:g} and {high:g}")
+        return found
 
 
 def handshake(specs: Sequence[SideSpec], terms: LaunchTerms, folder: Path) -> dict[str, Answer]:
@@ -144,24 +194,24 @@ def _interleaved(
     Every second launch is the mirror image: a card that meets its power limit at a certain block would slow the same side each time.
     Equal products in bfloat16 on an H200 were 1 % apart by that, in four gates of four.
     """
-    turns = sides if number % 2 == 0 else tuple(reversed(sides))
+    order = turns(sides, number)
     plan = terms.plan
-    opened = _at_once(sides, "open", _OPEN_S, subject=subject, preset=terms.preset)
+    opened = ask_all(sides, "open", _OPEN_S, subject=subject, preset=terms.preset)
     nothing: Answer = {"counters": {}}
-    computed = _at_once(sides, "compute", _OPEN_S) if number == 0 and len(sides) > 1 else dict.fromkeys(sides, nothing)
-    warm = _warm(turns, plan.asked.get(subject, {}).get("kind") in RANKED)
+    computed = ask_all(sides, "compute", _OPEN_S) if number == 0 and len(sides) > 1 else dict.fromkeys(sides, nothing)
+    warm = _warm(order, plan.asked.get(subject, {}).get("kind") in RANKED)
     took = max(one["seconds"] for one in warm.values())
     deadline = _LEAST_BLOCK_S + 20 * max(plan.design.block_seconds, took)
     found.conditions.append(sides[0].ask("conditions", deadline + _LEAST_BLOCK_S))
-    took = _alone(turns, max(1, round(plan.design.block_seconds / took)), deadline, number)
+    took = _alone(order, max(1, round(plan.design.block_seconds / took)), deadline, number)
     runs = max(1, round(plan.design.block_seconds / took))
     rounds = max(_FEWEST_ROUNDS, min(plan.design.rounds, int(plan.design.subject_seconds / (4 * runs * took))))
-    blocks = _blocks(turns, rounds, runs, deadline, number)
+    blocks = _blocks(order, rounds, runs, deadline, number)
     done = {side: side.ask("done", deadline) for side in sides}
     found.conditions.append(sides[0].ask("conditions", deadline + _LEAST_BLOCK_S))
-    energy = {side: _energy(side, terms.energy_seconds) for side in turns}
-    counted = _at_once(sides, "count", _OPEN_S, captured=captured) if found.counted else dict.fromkeys(sides, nothing)
-    _at_once(sides, "conclude", deadline)
+    energy = {side: _energy(side, terms.energy_seconds) for side in order}
+    counted = ask_all(sides, "count", _OPEN_S, captured=captured) if found.counted else dict.fromkeys(sides, nothing)
+    ask_all(sides, "conclude", deadline)
     return {
         side.spec.name: Observed(
             blocks=[float(one["seconds"]) for one in blocks[side]],
@@ -198,12 +248,17 @@ def _warm(sides: Sequence[LiveSide], ranks: bool) -> dict[LiveSide, Answer]:
     """Let all warm up at once, but for ranks, which would wait for cores, and for a drill, which adds to the seconds of a run alone."""
     if ranks or any(side.spec.drill for side in sides):
         return {side: side.ask("warm", _OPEN_S, seconds=_WARM_S) for side in sides}
-    return _at_once(sides, "warm", _OPEN_S, seconds=_WARM_S)
+    return ask_all(sides, "warm", _OPEN_S, seconds=_WARM_S)
 
 
 def _alone(sides: Sequence[LiveSide], runs: int, deadline: float, core: int) -> float:
     """Return the seconds of a run that has the device alone, of the slowest side; these blocks are no samples, some follow a pause."""
     return max(float(side.ask("block", deadline, runs=runs, core=core)["seconds"]) for side in sides)
+
+
+def turns(sides: Sequence[SideOf], number: int) -> Sequence[SideOf]:
+    """Return the sides in the order of a launch or a round: every second one is the mirror image."""
+    return sides if number % 2 == 0 else tuple(reversed(sides))
 
 
 def _blocks(
@@ -215,13 +270,13 @@ def _blocks(
     """
     blocks: dict[LiveSide, list[Answer]] = {side: [] for side in sides}
     for number in range(rounds):
-        turn = sides if number % 2 == 0 else tuple(reversed(sides))
-        for side in (*turn, *reversed(turn)):
+        order = turns(sides, number)
+        for side in (*order, *reversed(order)):
             blocks[side].append(side.ask("block", deadline, runs=runs, core=core))
     return blocks
 
 
-def _at_once(sides: Sequence[LiveSide], request: str, deadline: float, **arguments: object) -> dict[LiveSide, Answer]:
+def ask_all(sides: Sequence[LiveSide], request: str, deadline: float, **arguments: object) -> dict[LiveSide, Answer]:
     """Let all sides work on one request at once, which nobody times, or both under the same load.
 
     All answers are taken before one that is bad is raised, or it would be the answer to the next request.
@@ -236,10 +291,7 @@ def _at_once(sides: Sequence[LiveSide], request: str, deadline: float, **argumen
         except SideEndedError as ended:
             bad.append(ended)
     if bad:
-        worst = max(bad, key=lambda ended: (ended.gone, ended.verdict is Verdict.FAILED))
-        if len(bad) > 1 and not worst.gone:
-            worst.side = "both"
-        raise worst
+        raise gravest(bad)
     return answers
 
 

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,14 @@ class SideEndedError(Exception):
     def gone(self) -> bool:
         """Whether the process itself is no more."""
         return self.verdict in (Verdict.HUNG, Verdict.CRASHED)
+
+
+def gravest(ended: Sequence[SideEndedError]) -> SideEndedError:
+    """Return the end that counts: a process that is gone, then a wrong result; where all are still there, it is both sides' end."""
+    worst = max(ended, key=lambda error: (error.gone, error.verdict is Verdict.FAILED))
+    if len(ended) > 1 and not worst.gone:
+        worst.side = "both"
+    return worst
 
 
 @dataclass(frozen=True)

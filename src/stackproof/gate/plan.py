@@ -66,14 +66,39 @@ class Condition:
 
 
 @dataclass(frozen=True)
-class GateDesign:
-    """When the data are looked at, what is promised over all looks, and how long the blocks of a launch are."""
+class Design:
+    """What is promised before anything is measured.
 
-    looks: tuple[int, ...]
-    alpha: float
-    rounds: int
-    block_seconds: float
-    subject_seconds: float
+    `looks`: after how many launches the data are judged; the last is the cap. `alpha`: the two-sided error of all looks together. It
+    is split evenly among them (Bonferroni), so that more launches until decided are no retry until it passes.
+    """
+
+    looks: tuple[int, ...] = (4, 7, 10, 14)
+    alpha: float = 0.01
+
+    def require_looks(self) -> None:
+        """Refuse looks that are too early to tell a spread, or in no order."""
+        if list(self.looks) != sorted(set(self.looks)) or not self.looks or self.looks[0] < 3:
+            raise Wrong("looks", "must rise from 3 or more launches")
+
+    @property
+    def per_look(self) -> float:
+        """The two-sided error of each look."""
+        return self.alpha / len(self.looks)
+
+    @property
+    def promise(self) -> str:
+        """The promise in words."""
+        return f"{1 - self.alpha:.0%} over {len(self.looks)} declared looks"
+
+
+@dataclass(frozen=True)
+class GateDesign(Design):
+    """How long the blocks of a launch are, besides."""
+
+    rounds: int = 6
+    block_seconds: float = 0.04
+    subject_seconds: float = 4.0
     """How long all blocks of a subject may take together before there are fewer rounds."""
     left_out: tuple[str, ...] = ()
     """Kinds of work that cannot be one of two live sides, because they start processes of their own."""
@@ -160,9 +185,10 @@ def load() -> GatePlan:
     """Return the plan of the file; a slip in it is refused by key."""
     table = Table.load(FILE)
     found = table.row(GatePlan, asked={})
-    looks = found.design.looks
-    if list(looks) != sorted(set(looks)) or not looks or looks[0] < 3:
-        raise table.refuse("design.looks", "must rise from 3 or more launches")
+    try:
+        found.design.require_looks()
+    except Wrong as wrong:
+        raise table.refuse("design.looks", wrong.why) from None
     if not 1 <= found.capture.launches <= found.count.launches:
         raise table.refuse("capture.launches", "must be among those of 'count', which are 1 or more")
     return found

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from stackproof.base.text import in_html, in_markdown, plain
-from stackproof.gate.conclude import FLAG
+from stackproof.gate.gate import FLAG
 from stackproof.record.console import plain_console
 from stackproof.record.records import CellWord, Check, Kind, Record, Verdict
 

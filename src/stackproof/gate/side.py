@@ -31,7 +31,7 @@ from stackproof.device import devices, threads
 from stackproof.device.facts import torch_facts
 from stackproof.device.kinds import Device
 from stackproof.device.telemetry import Telemetry, others_on_card
-from stackproof.gate import computed, counts, planted
+from stackproof.gate import computed, planted
 from stackproof.gate.group import RankGroup, arranged, in_effect
 from stackproof.gate.plan import RANKED
 from stackproof.gate.planted import PlantedFault
@@ -135,10 +135,10 @@ class InProcess:
 
     def count(self, captured: bool) -> Answer:
         """Count one run, and hand the model to the compiler where that is asked for."""
-        found: Answer = {"counters": counts.counts(self._run, self._device)}
+        found: Answer = {"counters": computed.counts(self._run, self._device)}
         job = getattr(self._work, "job", None)
         if captured and job is not None:
-            cut, found["capture"] = counts.capture(job)
+            cut, found["capture"] = computed.capture(job)
             found["counters"] |= cut
         return found
 

@@ -14,38 +14,12 @@ from statistics import median
 from scipy import stats
 
 from stackproof.base.statistics import percent
-from stackproof.gate.plan import GatePlan
+from stackproof.gate.plan import Design
 from stackproof.record.records import CellWord
 
 _TRIM = 0.15
 _POWER = 0.8
 _FEWEST = 3
-
-
-@dataclass(frozen=True)
-class Design:
-    """What is promised before anything is measured.
-
-    `looks`: after how many launches the data are judged; the last is the cap. `alpha`: the two-sided error of all looks together. It
-    is split evenly among them (Bonferroni), so that more launches until decided are no retry until it passes.
-    """
-
-    looks: tuple[int, ...] = (4, 7, 10, 14)
-    alpha: float = 0.01
-
-    @classmethod
-    def declared(cls, plan: GatePlan) -> Design:
-        """Return the promise of a plan."""
-        return cls(plan.design.looks, plan.design.alpha)
-
-    @property
-    def per_look(self) -> float:
-        """The two-sided error of each look."""
-        return self.alpha / len(self.looks)
-
-    def next_look(self, launches: int) -> int | None:
-        """Return how many launches the next look needs, or None when all looks are spent."""
-        return next((look for look in self.looks if look > launches), None)
 
 
 @dataclass(frozen=True)
@@ -132,7 +106,7 @@ def estimate(ratios: Sequence[float], alpha: float) -> Estimate:
     return _known(centre, error, degrees, alpha, len(ratios))
 
 
-def hopeless(ratios: Sequence[float], effect: float, design: Design) -> bool:
+def underpowered(ratios: Sequence[float], effect: float, design: Design) -> bool:
     """Whether the minimum effect stays hidden after the last look even if the noise were half of what was seen.
 
     Launches that would not help are not asked for; to stop early because nothing can be shown makes no false alarm. The noise is

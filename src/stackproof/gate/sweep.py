@@ -11,13 +11,25 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
 from stackproof.base.errors import Refusal
+from stackproof.base.text import in_markdown, plain
+from stackproof.base.units import shown
+from stackproof.bench.subjects import kinds_of
 from stackproof.gate.cells import TIME, Cell
-from stackproof.gate.conclude import compared
-from stackproof.gate.gate import Comparison, GateRun, Watcher, compare
+from stackproof.gate.gate import Comparison, GateRun, Watcher, compare, compared
 from stackproof.gate.interleave import LaunchTerms
 from stackproof.gate.live import Answer, LiveSide, SideEndedError, SideSpec
 from stackproof.gate.plan import RANKED
+from stackproof.gate.report import sees, strip, word
+from stackproof.gate.request import SweepRequest
+from stackproof.gate.run import chosen_stack, make_comparison, opened
+from stackproof.gate.variants import Variant
+from stackproof.record import writer
 from stackproof.record.records import NOT_EXECUTED, CellWord, Check, Figure, Kind, Record, Verdict, overall
 
 _PROBE_S = 240.0
@@ -52,12 +64,12 @@ class CombinationResult:
 def grid(words: Sequence[str], backends: Sequence[str]) -> list[GridPoint]:
     """Return every combination of `NAME=V1,V2` words and backends; anything else is refused with an example."""
     axes: list[list[tuple[str, str]]] = []
-    for word in words:
-        name, equals, values = word.partition("=")
+    for text in words:
+        name, equals, values = text.partition("=")
         found = [value.strip() for value in values.split(",") if value.strip()]
         if not equals or not name.strip() or not found:
             raise Refusal(
-                f"--env '{word}' is not of the form NAME=V1,V2; write for instance --env NCCL_PROTO=Simple,LL128"
+                f"--env '{text}' is not of the form NAME=V1,V2; write for instance --env NCCL_PROTO=Simple,LL128"
             )
         axes.append([(name.strip(), value) for value in found])
     names = [axis[0][0] for axis in axes]
@@ -208,3 +220,91 @@ def ranked(record: Record) -> list[Check]:
     """Return the cells of all settings, by subject, the fastest first."""
     cells = [check for check in record.checks if check.kind is Kind.CELL and check.aspect == TIME]
     return sorted(cells, key=lambda check: (check.subject, float(check.figures.get("ratio", math.inf))))
+
+
+def run_sweep(request: SweepRequest) -> int:
+    """Measure the grid and return the exit code of the contracts."""
+    stack = chosen_stack(request)
+    settings = grid(request.variables, request.backends)
+    record, folder, progress = opened("sweep", stack, request.outputs, f"{len(settings)} settings against the defaults")
+    comparison = _ranked(make_comparison(request, stack, Variant("base"), Variant("head"), progress), request.only)
+    began = time.monotonic()
+    results, defaults = sweep(comparison, settings, folder, progress)
+    conclude(results, defaults, record)
+    record.seconds = time.monotonic() - began
+    record.provenance["settings"] = "; ".join(setting.label for setting in settings)
+    path = writer.keep(record, folder / "record.json", request.outputs, markdown)
+    show(record, progress.console)
+    progress.console.print(Text(f"record: {path}", style="dim"), soft_wrap=True)
+    return record.verdict.exit_code
+
+
+def _ranked(comparison: Comparison, only: Sequence[str]) -> Comparison:
+    """Let kinds that take ranks take part; without --only, they alone."""
+    left_out = tuple(kind for kind in comparison.plan.design.left_out if kind not in RANKED)
+    kinds = () if only else tuple(kinds_of(comparison.specs[0].profile) - set(RANKED))
+    design = replace(comparison.plan.design, left_out=(*left_out, *kinds))
+    return replace(comparison, plan=replace(comparison.plan, design=design))
+
+
+def show(record: Record, console: Console) -> None:
+    """Print the settings that were ignored first, then by subject all settings, the fastest first."""
+    for check in record.checks:
+        if check.outcome is CellWord.IGNORED or check.verdict.exit_code not in (0, Verdict.INCONCLUSIVE.exit_code):
+            console.print(
+                Text(plain(f"{check.id.removeprefix('sweep/')}: {check.reason}"), style="bold red"), soft_wrap=True
+            )
+    table = Table(box=box.SIMPLE_HEAD)
+    for title in ("subject", "setting", "against the defaults", "better  <  same  >  worse", "rate", "sees from"):
+        table.add_column(title, no_wrap=title != "setting")
+    for row in _rows(record):
+        table.add_row(*(Text(plain(cell)) for cell in row))
+    console.print(table)
+
+
+def _rows(record: Record) -> list[tuple[str, ...]]:
+    ignored = {check.group for check in record.checks if check.outcome is CellWord.IGNORED}
+    return [
+        (
+            check.subject,
+            check.group + (" (IGNORED)" if check.group in ignored else ""),
+            f"{word(check)} {_change(check)}".strip(),
+            strip(check),
+            _rate(check),
+            sees(check),
+        )
+        for check in ranked(record)
+    ]
+
+
+def _change(check: Check) -> str:
+    return f"{100 * (float(check.figures['ratio']) - 1):+.1f} %" if "ratio" in check.figures else ""
+
+
+def _rate(check: Check) -> str:
+    return shown(float(check.figures["seconds"]), str(check.figures["unit"])) if "seconds" in check.figures else ""
+
+
+def markdown(record: Record) -> str:
+    """Return the ranked table for a comment or a job's summary."""
+    head = ["| subject | setting | against the defaults | | rate | sees from |", "|---|---|---|---|---|---:|"]
+    escaped = [
+        [in_markdown(cell) if number != 3 else f"`{cell.replace('|', '¦')}`" for number, cell in enumerate(row)]
+        for row in _rows(record)
+    ]
+    ignored = [
+        f"- {in_markdown(check.id)}: {in_markdown(check.reason)}"
+        for check in record.checks
+        if check.outcome is CellWord.IGNORED
+    ]
+    return "\n".join(
+        [
+            f"### stackproof sweep: {record.stack}",
+            "",
+            *ignored,
+            "",
+            *head,
+            *(f"| {' | '.join(row)} |" for row in escaped),
+            "",
+        ]
+    )

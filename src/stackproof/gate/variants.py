@@ -47,7 +47,7 @@ class Variant:
 
     `commit`: a revision of this repository; `lock`: a file in place of the stack's lock; `sources`: packages
     replaced by a checkout; `environment`: variables; `record`: a stored record in place of a live side; `drill`: a planted fault;
-    `backend`: what ranks talk over.
+    `backend`: what ranks talk over; `folder`: where a command runs.
     """
 
     name: str
@@ -58,6 +58,7 @@ class Variant:
     record: Path | None = None
     drill: str = ""
     backend: str = ""
+    folder: Path | None = None
 
     @property
     def label(self) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 from stackproof.base.errors import Refusal
 from stackproof.extras.bisect import ends
 from stackproof.gate import commits
+from stackproof.gate.variants import Variant
 from stackproof.record.records import Check, Figure, Record, Verdict, write
 from stackproof.stack import lockfile, stacks
 from tests.extras.bisect.locks import lock, pin
@@ -18,12 +18,9 @@ from tests.extras.bisect.locks import lock, pin
 STACK = stacks.load("cpu")
 
 
-def options(**given: Any) -> argparse.Namespace:
-    """Return the flags of both sides."""
-    told: dict[str, Any] = {"unpinned": None}
-    for side in ends.SIDES:
-        told |= {side: "", f"{side}_lock": None, f"{side}_env": [], f"{side}_source": []}
-    return argparse.Namespace(**{**told, **given})
+def named(word: object = "", unpinned: bool = False, **more: Any) -> ends.NamedEnd:
+    """Return the good side of this name."""
+    return ends.named(Variant("good", str(word), **more), STACK, unpinned)
 
 
 def record(tmp_path: Path, **facts: Figure) -> Path:
@@ -36,30 +33,30 @@ def record(tmp_path: Path, **facts: Figure) -> Path:
 
 
 def test_what_is_not_named_is_this_checkout() -> None:
-    found = ends.named(options(good_env=["A=1"]), "good", STACK)
+    found = named(environment={"A": "1"})
     assert (found.end.commit, found.words, dict(found.end.environment)) == ("", "this checkout", {"A": "1"})
     assert found.end.lock.digest == lockfile.read(STACK.lock).digest
 
 
 def test_a_commit_brings_its_own_lock() -> None:
     head = commits.resolved("HEAD")
-    assert ends.named(options(bad="HEAD"), "bad", STACK).end.commit == head
+    assert named("HEAD").end.commit == head
 
 
 def test_a_lock_is_a_side(tmp_path: Path) -> None:
     path = tmp_path / "some.lock"
     other = lock(path, pin("alpha", "1"))
-    assert ends.named(options(good=str(path)), "good", STACK).end.lock.digest == other.digest
-    assert ends.named(options(good="HEAD", good_lock=path), "good", STACK).end.lock.digest == other.digest
+    assert named(path).end.lock.digest == other.digest
+    assert named("HEAD", lock=path).end.lock.digest == other.digest
     with pytest.raises(Refusal, match="name one"):
-        ends.named(options(good=str(path), good_lock=path), "good", STACK)
+        named(path, lock=path)
 
 
 def test_a_lock_for_another_python_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "some.lock"
     lock(path, pin("alpha", "1"), python="3.98")
     with pytest.raises(Refusal, match="is for Python 3.98"):
-        ends.named(options(good=str(path)), "good", STACK)
+        named(path)
 
 
 def test_a_lock_of_another_stack_is_refused(tmp_path: Path) -> None:
@@ -67,15 +64,15 @@ def test_a_lock_of_another_stack_is_refused(tmp_path: Path) -> None:
     lock(path, pin("alpha", "1"))
     path.write_text(path.read_text().replace("# stack: cpu", "# stack: xpu"))
     with pytest.raises(Refusal, match="is a lock of the stack 'xpu', and 'cpu' is asked for"):
-        ends.named(options(bad=str(path)), "bad", STACK)
+        named(path)
 
 
 def test_locks_cannot_be_compared_where_nothing_is_installed(tmp_path: Path) -> None:
     path = tmp_path / "some.lock"
     lock(path, pin("alpha", "1"))
     with pytest.raises(Refusal, match="--unpinned installs nothing"):
-        ends.named(options(bad=str(path), unpinned=Path("python")), "bad", STACK)
-    found = ends.named(options(bad="HEAD", unpinned=Path("python")), "bad", STACK).end
+        named(path, unpinned=True)
+    found = named("HEAD", unpinned=True).end
     assert found.commit == commits.resolved("HEAD") and found.lock.digest == lockfile.read(STACK.lock).digest
 
 
@@ -88,20 +85,20 @@ def test_a_record_is_its_commit_and_its_variables(tmp_path: Path) -> None:
         "env.B (default of the stack)": "1",
     }
     path = record(tmp_path, **facts)
-    found = ends.named(options(good=str(path), good_env=["A=1"]), "good", STACK)
+    found = named(path, environment={"A": "1"})
     assert found.end.commit == head and dict(found.end.environment) == {"OMP_NUM_THREADS": "2", "A": "1"}
 
 
 def test_a_record_whose_lock_is_gone_asks_for_the_file(tmp_path: Path) -> None:
     path = record(tmp_path, commit=commits.resolved("HEAD"), lock="f" * 64)
     with pytest.raises(Refusal, match=r"lock \(ffffffffffff\) is not that of its commit .* --good-lock"):
-        ends.named(options(good=str(path)), "good", STACK)
+        named(path)
 
 
 def test_what_a_record_tells_of_the_driver_is_held(tmp_path: Path) -> None:
     facts: dict[str, Figure] = {"commit": "unknown", "driver.nvidia-smi": "550.54"}
-    good = ends.named(options(good=str(record(tmp_path, **facts))), "good", STACK)
-    bad = ends.named(options(), "bad", STACK)
+    good = named(record(tmp_path, **facts))
+    bad = named()
     assert any("550.54" in one and one.startswith("driver") for one in ends.held(good, bad, STACK))
     assert ends.held(bad, bad, STACK) == []
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stackproof.base import advice, files
+from stackproof.base import files
 from stackproof.base.errors import Refusal, suggestion
 from stackproof.commands import arguments, gate
 
 if TYPE_CHECKING:
     from stackproof.commands.arguments import Verbs
+    from stackproof.extras.bisect.ends import BisectRequest
 
 NEWEST = "."
 """What `--continue` alone stands for: the newest search."""
@@ -74,56 +76,47 @@ def add(verbs: Verbs) -> None:
 
 
 def _bisect(options: argparse.Namespace) -> int:
-    _check(options)
+    request = _request(options)
     gate.need_statistics("bisect")
     from stackproof.extras.bisect.run import run_bisect
 
-    return run_bisect(options)
+    return run_bisect(request)
 
 
-def _check(options: argparse.Namespace) -> None:
+def _request(options: argparse.Namespace) -> BisectRequest:
     """Refuse what is wrong with the words themselves, before anything is looked for or built."""
-    from stackproof.bench.subjects import profile, require_named
+    from stackproof.bench.subjects import require_named
     from stackproof.extras.bisect import checkouts, ends
-    from stackproof.gate import variants
     from stackproof.jobs import words
-    from stackproof.stack import stacks
 
-    stack = stacks.load(options.stack) if options.stack else None
-    profile(options.profile) if options.profile else None
+    both = gate.common(options)
     if options.command is not None and options.what:
         raise Refusal("--command says what is worse, and so does --what; leave one out")
     if options.command is not None:
         _refuse_foreign(options)
-    options.command = words.split(options.command) if options.command is not None else None
-    of = checkouts.repository(options.command is not None)
-    for side in ("good", "bad"):
-        variants.assignments(getattr(options, f"{side}_env"), f"--{side}-env")
-        variants.sources(getattr(options, f"{side}_source"), f"--{side}-source")
-        ends.check(word, side, of) if (word := getattr(options, side)) else None
-        lock = getattr(options, f"{side}_lock")
-        if lock and (why := files.why_unreadable(lock)):
-            raise Refusal(f"--{side}-lock {lock}: {why}; name a file made by {advice.relock('NAME')}")
-    same = [
-        getattr(options, f"good{part}") == getattr(options, f"bad{part}") for part in ("", "_lock", "_env", "_source")
-    ]
-    if all(same):
+    command = tuple(words.split(options.command)) if options.command is not None else ()
+    of = checkouts.repository(bool(command))
+    good, bad = (gate.variant(options, side) for side in ("good", "bad"))
+    for side in (good, bad):
+        ends.check(side.commit, side.name, of) if side.commit else None
+    if good == replace(bad, name="good"):
         raise Refusal(
             f"both ends have {', '.join(options.good_env)}, which is no difference; name what differs, such as another --bad-env NAME=VALUE"
             if options.good_env
             else "both ends are this checkout as it is; name what differs: --good REF, --bad-env NAME=VALUE, --bad-lock FILE, "
             "--bad-source PACKAGE=PATH, or a record for --good or --bad"
-            if not options.good
-            else f"both ends are {options.good}; name what differs, such as another --good"
+            if not good.commit
+            else f"both ends are {good.commit}; name what differs, such as another --good"
         )
-    if options.go_on is not None and str(options.go_on) != "." and (why := files.why_unreadable(options.go_on)):
+    if options.go_on not in (None, ends.NEWEST) and (why := files.why_unreadable(options.go_on)):
         raise Refusal(f"--continue {options.go_on}: {why}; name the journal.jsonl of an earlier bisect")
-    if stack and options.what:
-        check_what(options.what)
-    if stack:
+    if options.stack:
+        check_what(options.what) if options.what else None
         require_named(options.only)
-    if options.unpinned:
-        variants.require_interpreter(options.unpinned)
+    return ends.BisectRequest(
+        **both, good=good, bad=bad, unlike=options.unlike, what=options.what or "", command=command, deadline=options.deadline,
+        journal=options.go_on, typed=tuple(options.given),
+    )  # fmt: skip
 
 
 def _refuse_foreign(options: argparse.Namespace) -> None:

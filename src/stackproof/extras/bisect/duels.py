@@ -20,7 +20,7 @@ from stackproof.gate.gate import Comparison, match_subjects, require_alike
 from stackproof.gate.interleave import PROCESS, Launch, LaunchTerms, Lost, Observed, handshake, launch
 from stackproof.gate.live import SideEndedError, SideSpec
 from stackproof.gate.plan import GatePlan
-from stackproof.gate.statistics import Design, percent
+from stackproof.gate.statistics import percent
 from stackproof.record.records import CellWord, Verdict
 from stackproof.record.store import slug
 from stackproof.stack.environments import Say
@@ -116,16 +116,15 @@ class Duels:
         self.comparison = replace(
             self.comparison, only=only, plan=replace(self.comparison.plan, asked=told[HEAD]["subjects"])
         )
-        matched = match_subjects(self.comparison, told)
+        subjects, lost = match_subjects(self.comparison, told)
         results = Results(self.comparison.plan, self.comparison.kind)
-        results.lost |= {one.subject: one for one in matched.lost}
-        left = [name for name in matched.subjects if name not in results.lost]
+        results.lost |= {one.subject: one for one in lost}
+        left = [name for name in subjects if name not in results.lost]
         self._until_known(results, left, what)
         return results
 
     def _until_known(self, results: Results, left: Sequence[str], what: str) -> None:
         rules = plan.load().confirm
-        design = Design(rules.looks, rules.alpha)
         for number in range(rules.looks[-1]):
             self.say(f"confirming both ends: launch {number + 1} of at most {rules.looks[-1]}")
             found, lost = self._journaled(f"ends {number}", self.comparison.specs, left, number)
@@ -135,7 +134,7 @@ class Duels:
             left = [name for name in left if name not in results.lost]
             late = time.monotonic() > self.until
             if number + 1 in rules.looks or late:
-                results.cells.look(design)
+                results.cells.look(rules)
             if not left or late or self._known(results, what):
                 return
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import argparse
-import json
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from stackproof.base import files
@@ -15,14 +13,16 @@ from stackproof.base.places import ROOT
 from stackproof.extras.bisect.atoms import End
 from stackproof.extras.bisect.checkouts import Repository, repository
 from stackproof.gate import commits
-from stackproof.gate.variants import assignments, sources
+from stackproof.gate.request import CompareRequest
+from stackproof.gate.variants import Variant
 from stackproof.project import projects
 from stackproof.record import records, store
 from stackproof.record.records import Figure
 from stackproof.stack import environments, lockfile, provenance
 from stackproof.stack.stacks import Stack
 
-SIDES = ("good", "bad")
+NEWEST = Path()
+"""The journal that `--continue` alone stands for: the newest."""
 _VARIABLE = "env."
 _HELD = ("driver", "toolkit", "host")
 
@@ -37,26 +37,39 @@ class NamedEnd:
     facts: Mapping[str, Figure]
 
 
-def named(options: argparse.Namespace, name: str, stack: Stack, of: Repository | None = None) -> NamedEnd:
+@dataclass(frozen=True)
+class BisectRequest(CompareRequest):
+    """A search between two sides, whose `commit` may be the name of a lock or of a record too."""
+
+    good: Variant = field(default_factory=lambda: Variant("good"))
+    bad: Variant = field(default_factory=lambda: Variant("bad"))
+    what: str = ""
+    """A subject, a cell, a counter or a check; empty for whatever is worse."""
+    command: tuple[str, ...] = ()
+    deadline: float = 600.0
+    """Seconds after which a check or a command hangs."""
+    journal: Path | None = None
+    """The journal of the search that goes on; `NEWEST` for the last one."""
+    typed: tuple[str, ...] = ()
+    """The words of this call, to be repeated when it is interrupted."""
+
+
+def named(side: Variant, stack: Stack, unpinned: bool = False, of: Repository | None = None) -> NamedEnd:
     """Return the end that the flags of a side name; `of`: whose commits they are, if not this checkout's or the project's.
 
     Raises:
         Refusal: a commit, a lock or a record cannot be used; the sentence names it.
     """
-    word, of = getattr(options, name) or "", of or repository(own_command=False)
+    of = of or repository(own_command=False)
     facts: Mapping[str, Figure] = {}
-    commit, lock = word, getattr(options, f"{name}_lock")
-    environment = assignments(getattr(options, f"{name}_env"), f"--{name}-env")
-    if is_file(word):
-        commit, lock, facts = _file(files.expanded(word), lock, name)
+    commit, lock, environment = side.commit, side.lock, dict(side.environment)
+    if is_file(commit):
+        commit, lock, facts = _file(files.expanded(commit), lock, side.name)
         commit = commit if of.ours or projects.current() else ""  # a record tells of no other repository
         environment = {**_variables(facts), **environment}
     revision = commits.resolved(commit, of.folder)
-    end = End(
-        revision, _lock(lock, revision if of.ours else "", stack, facts, name, options), environment,
-        sources(getattr(options, f"{name}_source"), f"--{name}-source"),
-    )  # fmt: skip
-    return NamedEnd(name, end, word or "this checkout", facts)
+    own = _lock(lock, revision if of.ours else "", stack, facts, side.name, unpinned)
+    return NamedEnd(side.name, End(revision, own, environment, side.sources), side.commit or "this checkout", facts)
 
 
 def is_file(word: str) -> bool:
@@ -84,11 +97,7 @@ def _file(place: Path, lock: Path | None, name: str) -> tuple[str, Path | None, 
 
 
 def _is_json(place: Path) -> bool:
-    try:
-        json.loads(place.read_bytes())
-    except (OSError, ValueError, RecursionError):
-        return place.suffix == ".json"
-    return True
+    return files.try_read_json(place) is not None or place.suffix == ".json"
 
 
 def _variables(facts: Mapping[str, Figure]) -> dict[str, str]:
@@ -101,10 +110,10 @@ def _variables(facts: Mapping[str, Figure]) -> dict[str, str]:
 
 
 def _lock(
-    lock: Path | None, revision: str, stack: Stack, facts: Mapping[str, Figure], name: str, options: argparse.Namespace
+    lock: Path | None, revision: str, stack: Stack, facts: Mapping[str, Figure], name: str, unpinned: bool
 ) -> lockfile.Lock:
     """Return the lock of a side: the one that is named, else that of its commit; a record's must be the one it tells of."""
-    if options.unpinned:
+    if unpinned:
         if lock:
             raise Refusal(
                 f"--{name}-lock {lock}: --unpinned installs nothing, so locks cannot be compared; leave one of them out"

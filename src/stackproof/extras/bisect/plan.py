@@ -6,21 +6,18 @@ from dataclasses import dataclass
 from functools import cache
 
 from stackproof.base.places import DATA
-from stackproof.base.toml import Table, Wrong
+from stackproof.base.toml import Table
+from stackproof.gate.plan import Design
 
 FILE = DATA / "bisect.toml"
 
 
 @dataclass(frozen=True)
-class ConfirmRules:
+class ConfirmRules(Design):
     """When the ends are judged, and the error of all looks together."""
 
-    looks: tuple[int, ...]
-    alpha: float
-
     def __post_init__(self) -> None:
-        if list(self.looks) != sorted(set(self.looks)) or not self.looks or self.looks[0] < 3:
-            raise Wrong("looks", "must rise from 3 or more launches")
+        self.require_looks()
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import sys
 import time
@@ -38,7 +37,6 @@ from stackproof.gate.live import SideSpec
 from stackproof.gate.run import GateProgress, chosen_stack, opened
 from stackproof.record import writer
 from stackproof.record.records import Record
-from stackproof.record.writer import LOCAL, Outputs
 from stackproof.stack import environments, lockfile, provenance
 from stackproof.stack.stacks import Stack
 
@@ -47,7 +45,7 @@ from stackproof.stack.stacks import Stack
 class Searching:
     """One bisection: its ends, its changes, and where it keeps what it finds."""
 
-    options: argparse.Namespace
+    request: ends.BisectRequest
     stack: Stack
     good: ends.NamedEnd
     bad: ends.NamedEnd
@@ -66,7 +64,7 @@ class Searching:
         instrument, confirmed = self._confirmed(sides)
         units = (
             needs.units(self.atoms, *map(_asked, sides))
-            if not self.options.unpinned
+            if not self.request.unpinned
             else needs.units(self.atoms, {}, {})
         )
         self.progress.say(f"confirmed: {self.outcome.symptom}")
@@ -85,10 +83,10 @@ class Searching:
             raise type(refusal)(f"the {end.name} side ({end.words}): {refusal}") from refusal
 
     def _confirmed(self, sides: tuple[SideSpec, SideSpec]) -> tuple[Duels | Programs, Sequence[float]]:
-        if attempt := _attempt(self.options):
+        if attempt := _attempt(self.request):
             found = Programs(
-                *sides, attempt, self.options.what or "the command", self.journal, self.folder, self.progress.say,
-                self.workshop.with_caches, self.options.minutes,
+                *sides, attempt, self.request.what or "the command", self.journal, self.folder, self.progress.say,
+                self.workshop.with_caches, self.request.minutes,
             )  # fmt: skip
             found.confirm()
             failed, runs = found.rate
@@ -99,16 +97,16 @@ class Searching:
             )
             return found, [1.0] * failed + [0.0] * (runs - failed)
         duels = Duels(self._comparison(sides), self.journal, self.folder, self.progress.say, self.workshop.with_caches)
-        symptom = duels.confirm(self.options.what or "")
+        symptom = duels.confirm(self.request.what)
         self.outcome.subject = symptom.subject
         self.outcome.symptom = f"{symptom.name} {symptom.kind.value}: {symptom.words}"
         return duels, symptom.ratios
 
     def _comparison(self, sides: tuple[SideSpec, SideSpec]) -> Comparison:
-        options = self.options
+        request = self.request
         return Comparison(
-            specs=sides, preset=profile_named(options.profile).preset, kind=self.stack.device, plan=gate_plan.load(),
-            minutes=options.minutes, only=tuple(options.only), unlike=options.unlike, scale=options.deadline_scale,
+            specs=sides, preset=profile_named(request.profile).preset, kind=self.stack.device, plan=gate_plan.load(),
+            minutes=request.minutes, only=request.only, unlike=request.unlike, scale=request.deadline_scale,
             host_facts=provenance.host_facts(self.stack),
         )  # fmt: skip
 
@@ -177,44 +175,43 @@ class Searching:
 
     def _gate(self) -> list[str]:
         """Return the words with which a gate of the same sides begins."""
-        options, name = self.options, self.stack.name
-        words = [sys.executable, "-m", "stackproof", "gate", "--stack", name, "--unpinned", str(options.unpinned)]
-        if not options.unpinned:
+        request, name = self.request, self.stack.name
+        words = [sys.executable, "-m", "stackproof", "gate", "--stack", name, "--unpinned", str(request.unpinned)]
+        if not request.unpinned:
             words = ["stackproof", "gate", "--stack", name] if places.INSTALLED else ["nox", "-s", f"{name}-gate", "--"]
-        flags = {"--profile": options.profile, "--device": options.device}
+        flags = {"--profile": request.profile, "--device": request.device}
         usual = {"--profile": gate_plan.load().profile(self.stack.device), "--device": ""}
         given = [word for flag, value in flags.items() if value != usual[flag] for word in (flag, value)]
-        return words + given + (["--rehearsed"] if options.rehearsed else [])
+        return words + given + (["--rehearsed"] if request.rehearsed else [])
 
 
-def run_bisect(options: argparse.Namespace) -> int:
+def run_bisect(request: ends.BisectRequest) -> int:
     """Search, and return the exit code: 0 where a culprit is named and proved, 7 where nothing was reproduced."""
-    stack = chosen_stack(options)
-    options.unpinned = options.unpinned.absolute() if options.unpinned else None
-    options.profile = options.profile or gate_plan.load().profile(stack.device)
-    good, bad = _ends(options, stack)
-    described = None if options.unpinned else lockfile.environment_of(environments.version_of(stack))
+    stack = chosen_stack(request)
+    request = replace(request, profile=request.profile or gate_plan.load().profile(stack.device))
+    good, bad = _ends(request, stack)
+    described = None if request.unpinned else lockfile.environment_of(environments.version_of(stack))
     atoms, held = differences(good.end, bad.end, described), ends.held(good, bad, stack)
     if not atoms and not held:
         raise Refusal(
             f"both ends are the same ({plain(good.words, lines=False)}): there is no change to search; name what differs, "
             "such as --bad-env NAME=VALUE, --bad-lock FILE or another commit"
         )
-    of = repository(bool(options.command))
+    of = repository(bool(request.command))
     line = _line(good.end, bad.end, of)
     record, folder, progress = opened(
-        "bisect", stack, options, f"{bad.words} against {good.words}, {counted(len(atoms), 'change')}"
+        "bisect", stack, request.outputs, f"{bad.words} against {good.words}, {counted(len(atoms), 'change')}"
     )
-    journal = _journal(options, stack, (good, bad), of, folder)
+    journal = _journal(request, stack, (good, bad), of, folder)
     workshop = Workshop(
-        stack, good.end, bad.end, options.profile, options.device, options.unpinned, folder / "sides", progress.say,
-        Checkouts(of, folder / "checkouts" if options.command else None),
+        stack, good.end, bad.end, request.profile, request.device, request.unpinned, folder / "sides", progress.say,
+        Checkouts(of, folder / "checkouts" if request.command else None),
     )  # fmt: skip
     outcome = BisectOutcome(
         BisectWord.INTERRUPTED, "interrupted from outside", changes=[atom.label for atom in atoms], held=held,
         journal=str(journal.path),
     )  # fmt: skip
-    searching = Searching(options, stack, good, bad, atoms, line, folder, journal, progress, workshop, outcome)
+    searching = Searching(request, stack, good, bad, atoms, line, folder, journal, progress, workshop, outcome)
     began = time.monotonic()
     _guarded(searching)
     outcome.tests = searching.bisection.tests if searching.bisection else ()
@@ -222,10 +219,10 @@ def run_bisect(options: argparse.Namespace) -> int:
     return _finish(record, searching)
 
 
-def _ends(options: argparse.Namespace, stack: Stack) -> tuple[ends.NamedEnd, ends.NamedEnd]:
+def _ends(request: ends.BisectRequest, stack: Stack) -> tuple[ends.NamedEnd, ends.NamedEnd]:
     """Return both ends; a clean checkout beside a commit is its own commit, so that there is a line between them."""
-    of = repository(bool(options.command))
-    good, bad = (ends.named(options, name, stack, of) for name in ends.SIDES)
+    of = repository(bool(request.command))
+    good, bad = (ends.named(side, stack, bool(request.unpinned), of) for side in (request.good, request.bad))
     if good.end.commit and not bad.end.commit and (head := commits.clean_head(of.folder, of.paths)):
         bad = replace(bad, end=replace(bad.end, commit=head))
     return good, bad
@@ -258,7 +255,7 @@ def _guarded(searching: Searching) -> None:
         )
         outcome.suspects = list(suspects)
         outcome.reason = f"interrupted from outside; still suspected: {', '.join(suspects)}"
-        outcome.go_on = going_on.command(searching.options.given, searching.journal.path)
+        outcome.go_on = going_on.command(searching.request.typed, searching.journal.path)
     except Refusal as refusal:
         raise _kept(refusal, searching) from refusal
     except OSError as error:
@@ -273,34 +270,31 @@ def _kept(refusal: Refusal, searching: Searching) -> Refusal:
     """Return a refusal on the way with how to go on."""
     if not searching.journal.known:
         return refusal
-    again = going_on.command(searching.options.given, searching.journal.path)
+    again = going_on.command(searching.request.typed, searching.journal.path)
     return type(refusal)(f"{refusal}; what is known is kept: go on with `{again}`")
 
 
-def _attempt(options: argparse.Namespace) -> Attempt | None:
+def _attempt(request: ends.BisectRequest) -> Attempt | None:
     """Return what runs a side as a program: a command, or a check of a suite."""
-    if options.command:
-        return OwnCommand(options.command, options.deadline)
-    if options.what and "/" in options.what:
-        flags = ["--device", options.device] if options.device else []
-        return SuiteCheck(options.what, options.deadline, flags)
+    if request.command:
+        return OwnCommand(request.command, request.deadline)
+    if request.what and "/" in request.what:
+        flags = ["--device", request.device] if request.device else []
+        return SuiteCheck(request.what, request.deadline, flags)
     return None
 
 
 def _journal(
-    options: argparse.Namespace, stack: Stack, sides: tuple[ends.NamedEnd, ends.NamedEnd], of: Repository, folder: Path
+    request: ends.BisectRequest, stack: Stack, sides: tuple[ends.NamedEnd, ends.NamedEnd], of: Repository, folder: Path
 ) -> Journal:
     good, bad = (one.end for one in sides)
     about = {
         "stack": stack.name, "good side": _fingerprint(good), "bad side": _fingerprint(bad),
-        "what": " ".join(options.command or [options.what or ""]), "profile": options.profile,
-        **going_on.state((good, bad), of, options.command or ()),
+        "what": " ".join(request.command or [request.what]), "profile": request.profile,
+        **going_on.state((good, bad), of, request.command),
     }  # fmt: skip
-    if options.go_on is None:
-        return Journal(folder / NAME, about)
-    return Journal(
-        options.go_on if str(options.go_on) != "." else _newest(options.results or LOCAL, stack, folder), about
-    )
+    path = request.journal or folder / NAME
+    return Journal(_newest(request.outputs.results, stack, folder) if path == ends.NEWEST else path, about)
 
 
 def _newest(results: Path, stack: Stack, own: Path) -> Path:
@@ -336,12 +330,11 @@ _DRIFT = 0.05
 
 
 def _finish(record: Record, searching: Searching) -> int:
-    options, outcome = searching.options, searching.outcome
-    outputs = Outputs(options.results or LOCAL, options.json, options.junit, options.markdown)
+    outcome = searching.outcome
     report.show(record, searching.progress.console)
     code = outcome.exit_code if outcome.word is BisectWord.NOT_REPRODUCED else record.verdict.exit_code
     try:
-        path = writer.keep(record, searching.folder / "record.json", outputs, report.markdown)
+        path = writer.keep(record, searching.folder / "record.json", searching.request.outputs, report.markdown)
     except Refusal as refusal:  # what was found out is said already
         searching.progress.console.print(Text(f"journal: {searching.journal.path}", style="dim"), soft_wrap=True)
         raise _unkept(refusal, code) from refusal

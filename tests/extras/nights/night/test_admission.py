@@ -6,7 +6,7 @@ import pytest
 
 from stackproof.extras.nights.night import plan
 from stackproof.extras.nights.night.admission import disturbances
-from stackproof.gate.conditions import Conditions
+from stackproof.gate.interleave import Conditions
 
 RULES = plan.load().admission
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from stackproof.base.text import matches
 from stackproof.extras.nights.night.plan import AdmissionRules
-from stackproof.gate.conditions import Conditions
+from stackproof.gate.interleave import Conditions
 from stackproof.gate.plan import of
 
 

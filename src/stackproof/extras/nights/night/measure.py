@@ -11,8 +11,7 @@ from typing import Any
 
 from stackproof.base.processes import HostLoad
 from stackproof.extras.nights.drift.nights import FigureKey, Measured, NightSide
-from stackproof.gate.conditions import Conditions
-from stackproof.gate.interleave import Launch, LaunchTerms, Lost, Observed, handshake, launch
+from stackproof.gate.interleave import Conditions, Launch, LaunchTerms, Lost, Observed, handshake, launch
 from stackproof.gate.live import SideSpec
 from stackproof.record.records import Figure, Measurement, Verdict
 

@@ -1,0 +1,451 @@
+"""A gate of any command: whole launches of base and head in turn, judged over pairs of launches as every gate is.
+
+What the command computes is not looked at, unless figures such as losses are named: then they are compared.
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+
+from stackproof.base import files, git
+from stackproof.base.errors import Refusal, StackUnavailableError
+from stackproof.base.processes import HostLoad
+from stackproof.gate import changed, commits, plan
+from stackproof.gate.cells import BASE, HEAD, Cell, ComparedCells, counter_change
+from stackproof.gate.changed import ComparedFigure
+from stackproof.gate.gate import FLAG, check_of, compared, conditions_check, launch_until_decided
+from stackproof.gate.interleave import Conditions, turns
+from stackproof.gate.live import SideEndedError, gravest
+from stackproof.gate.plan import GatePlan
+from stackproof.gate.report import UNVERIFIED
+from stackproof.gate.request import CommandGateRequest
+from stackproof.gate.run import finish, opened
+from stackproof.gate.variants import Variant
+from stackproof.jobs import launch, words
+from stackproof.jobs.metrics import STEPS_FILE, Metric, MetricMissing, Output
+from stackproof.jobs.words import PythonCall
+from stackproof.record.records import CellWord, Check, Figure, Measurement, Record, Verdict, overall
+from stackproof.stack import hosts, stacks
+
+SUBJECT = "command"
+MEMORY = "peak-memory"
+VERIFIED = "verified"
+_SLACK, _LEAST_S = 10.0, 60.0
+"""A launch that takes ten times as long as the first one of both sides, and a minute, hangs."""
+_VERDICTS = {
+    CellWord.SAME: Verdict.PASSED,
+    CellWord.CHANGED: Verdict.FAILED,
+    CellWord.NOT_JUDGED: Verdict.NOT_APPLICABLE,
+}
+Counters = dict[str, int]
+
+
+@dataclass(frozen=True)
+class CommandSide:
+    """Where one side of the command runs."""
+
+    name: str
+    folder: Path
+    environment: Mapping[str, str]
+    label: str
+
+
+@dataclass(frozen=True)
+class OneLaunch:
+    """What one launch of one side said: each metric's values, each figure's, its seconds and its peak of memory in bytes."""
+
+    values: Mapping[str, list[float]]
+    figures: Mapping[str, list[float]]
+    seconds: float
+    peak: int
+
+
+@dataclass
+class CommandRun:
+    """A gate of a command: what is asked, and all that was seen, until the end or until something went wrong."""
+
+    request: CommandGateRequest
+    sides: tuple[CommandSide, CommandSide]
+    kind: str
+    """The type of device, which decides the minimum effect."""
+    folder: Path
+    say: Callable[[str], None]
+    plan: GatePlan = field(default_factory=plan.load)
+    first: dict[str, OneLaunch] = field(default_factory=dict)
+    """The launch of each side that shows whether it runs; it is not timed."""
+    pairs: list[dict[str, OneLaunch]] = field(default_factory=list)
+    cells: ComparedCells = field(default_factory=ComparedCells)
+    counted: list[tuple[Counters, Counters]] = field(default_factory=list)
+    uncounted: str = ""
+    """Why there are no counters."""
+    ended: SideEndedError | None = None
+    interrupted: bool = False
+    conditions: Conditions = field(default_factory=lambda: Conditions(()))
+
+    def launches(self, side: str) -> list[OneLaunch]:
+        """Return the launches of a side that were timed, in order."""
+        return [pair[side] for pair in self.pairs]
+
+    def seen(self, side: str, metric: Metric) -> list[float]:
+        """Return a side's value of a metric in each pair."""
+        return [metric.one(launched.values[metric.name]) for launched in self.launches(side)]
+
+    def compare(self) -> None:
+        """Launch both sides once to see that they run, count what can be counted, then launch pairs until all is decided.
+
+        Raises:
+            Refusal: the command cannot be started, or the base itself does not say what was asked for.
+        """
+        until = time.monotonic() + 60 * self.request.minutes
+        try:
+            self._try_both()
+            self._count()
+            if self.request.exact:
+                self.pairs.append(self._pair(self.folder / "again"))
+                self.say("both sides once more: what is not exact is not judged")
+            else:
+                self._warn(until)
+                launch_until_decided(self.plan.design, until, self._another_pair, self._look)
+        except SideEndedError as ended:
+            self.ended = ended
+        except KeyboardInterrupt:
+            self.interrupted = True
+            self._look()
+
+    def _try_both(self) -> None:
+        """Launch each side, also the head where the base fails: it matters whether both do."""
+        ended: list[SideEndedError] = []
+        for side in self.sides:
+            try:
+                log = self.folder / "first" / f"{side.name}.log"
+                self.first[side.name] = self._launch(side, log, self.request.deadline * self.request.deadline_scale)
+                self.say(f"{side.name} runs, in {self.first[side.name].seconds:.1f} s (this launch is not timed)")
+            except SideEndedError as error:
+                ended.append(error)
+        if ended:
+            raise gravest(ended)
+
+    def _count(self) -> None:
+        """Run both sides inside our wrapper, twice, because a second launch shows what varies by itself; a third sees what is compiled."""
+        python, launches = (
+            words.python_call(self.request.words) if self.request.counters else None,
+            self.plan.count.launches,
+        )
+        if python is None:
+            reason = "the command is not Python running a file or a module, so nothing inside it was counted"
+            self.uncounted = reason if self.request.counters else "--no-counters leaves them out"
+            return
+        for number in range(launches):
+            counters = [self._inside(side, python, number, "--operators") for side in self.sides]
+            if None in counters:
+                return
+            self.counted.append((counters[0] or {}, counters[1] or {}))
+            self.say(f"counted {number + 1} of {launches}")
+        if not any(side for pair in self.counted for side in pair):
+            self.uncounted = "torch was not used in it, so nothing inside it was counted"
+        if any(side.pop("may compile", 0) for pair in self.counted for side in pair):
+            graphs = [self._inside(side, python, launches) for side in self.sides]
+            for pair in self.counted:
+                for side, more in zip(pair, graphs, strict=True):
+                    side |= {name: count for name, count in (more or {}).items() if name.startswith("graph")}
+
+    def _inside(self, side: CommandSide, python: PythonCall, number: int, *flags: str) -> Counters | None:
+        """Return the counters of one launch, None where the command does not run in the wrapper: then only they are missing."""
+        to = self.folder / "counted" / f"{side.name}-{number}.json"
+        to.parent.mkdir(parents=True, exist_ok=True)
+        log = to.with_suffix(".log")
+        ended = launch.run(python.inside(to, *flags), side.folder, side.environment, log, self._deadline() * _SLACK)
+        if ended.status or not to.is_file():
+            self.uncounted = f"{side.name} {ended.words} inside the wrapper that counts, and without it runs: {launch.last_words(log)}"
+            return None
+        counted: Counters = files.read_json(to)
+        return counted
+
+    def _warn(self, until: float) -> None:
+        """Say at once that the minutes will not do."""
+        pair, look = sum(launched.seconds for launched in self.first.values()), self.plan.design.looks[0]
+        over = time.monotonic() + pair * look - until
+        if over > 0:
+            self.say(
+                f"a first look takes {look} pairs of {pair:.0f} s: --minutes {self.request.minutes:g} is too few, "
+                f"{math.ceil(self.request.minutes + over / 60)} would do"
+            )
+
+    def _another_pair(self, number: int) -> bool:
+        """Launch a pair; every metric becomes a logarithm in which less is better."""
+        pair = self._pair(self.folder / f"launch-{number}")
+        self.pairs.append(pair)
+        for metric in self.request.metrics:
+            base, head = (metric.one(pair[side].values[metric.name]) for side in (BASE, HEAD))
+            effect = self.request.effect or self.plan.effect(SUBJECT, self.kind)
+            ratio = math.log(base / head) if metric.higher else math.log(head / base)
+            self.cells.add(Cell(SUBJECT, metric.name, effect), ratio)
+        base, head = (float(pair[side].peak) for side in (BASE, HEAD))
+        if min(base, head) > 0 and not any(metric.name == MEMORY for metric in self.request.metrics):
+            effect = self.plan.quantities[MEMORY].effect(stacks.HOST)
+            self.cells.add(Cell(SUBJECT, MEMORY, effect, aside=True), math.log(head / base))
+        self.say(f"pair {number + 1} of at most {self.plan.design.looks[-1]}")
+        return True
+
+    def _look(self) -> bool:
+        self.cells.look(self.plan.design)
+        return bool(self.cells.open())
+
+    def _pair(self, folder: Path) -> dict[str, OneLaunch]:
+        """Launch both sides one after the other, the head first in every second pair, so that drift hits both."""
+        load, deadline = HostLoad(), self._deadline()
+        pair = {
+            side.name: self._launch(side, folder / f"{side.name}.log", deadline)
+            for side in turns(self.sides, len(self.pairs))
+        }
+        self.conditions.add([], load.share())
+        return pair
+
+    def _deadline(self) -> float:
+        """Return the deadline of all launches after the first of each side."""
+        longest = max(launched.seconds for launched in self.first.values())
+        return min(self.request.deadline * self.request.deadline_scale, max(_LEAST_S, _SLACK * longest))
+
+    def _launch(self, side: CommandSide, log: Path, deadline: float) -> OneLaunch:
+        """Launch one side and read what it said.
+
+        Raises:
+            SideEndedError: it failed, hung, or says something that is no figure.
+            Refusal: it cannot be started, or the base does not say what was asked for.
+        """
+        metrics, figures = self.request.metrics, self.request.figures
+        log.parent.mkdir(parents=True, exist_ok=True)
+        steps = log.with_suffix(".steps")
+        written = {side.folder / metric.file for metric in (*metrics, *figures) if metric.file}
+        before = {path: path.stat().st_mtime_ns if path.exists() else 0 for path in written}
+        environment = {**side.environment, STEPS_FILE: str(steps)}
+        ended = launch.run(self.request.words, side.folder, environment, log, deadline)
+        if ended.hung or ended.status:
+            verdict = Verdict.HUNG if ended.hung else Verdict.CRASHED
+            raise SideEndedError(
+                side.name, verdict, f"{side.name}: the command {ended.words}; it printed last: {launch.last_words(log)}"
+            )
+        output = Output(log, side.folder, steps, ended.seconds, before)
+        values = {metric.name: _values(metric, output, side, positive=True) for metric in metrics}
+        named = {metric.name: _values(metric, output, side) for metric in figures}
+        return OneLaunch(values, {**changed.of_callback(steps), **named}, ended.seconds, ended.peak)
+
+
+def _values(metric: Metric, output: Output, side: CommandSide, *, positive: bool = False) -> list[float]:
+    """Return what one launch says of a metric; it is an error of the command line if even the base says nothing."""
+    try:
+        values = metric.values(output)
+    except MetricMissing as missing:
+        what = f"{side.name}: {missing}; it printed last: {launch.last_words(output.log)}"
+        if side.name == BASE:
+            raise Refusal(f"{what}; --metric and --figure name what the command prints or writes") from None
+        raise SideEndedError(side.name, Verdict.FAILED, f"{what}; the base gives '{metric.name}'") from None
+    reason = ""
+    if bad := [value for value in values if not math.isfinite(value)]:
+        reason = f"is {bad[0]} ({len(bad)} of {len(values)} values)"
+    elif positive and metric.one(values) <= 0:
+        reason = f"is {metric.one(values):g}, and only what is above 0 can be compared as a ratio"
+    if reason:
+        raise SideEndedError(side.name, Verdict.FAILED, f"{side.name}: '{metric.name}' {reason}")
+    return values
+
+
+def run_command_gate(request: CommandGateRequest) -> int:
+    """Compare two launches of a command, many times, and return the exit code of the contracts."""
+    stack = stacks.load(request.stack) if request.stack else _host()
+    with _sides(request) as sides:
+        line = words.told(request.words)
+        record, folder, progress = opened(
+            "gate", stack, request.outputs, f"{line}: {sides[1].label} against {sides[0].label}"
+        )
+        began = time.monotonic()
+        run = CommandRun(request, sides, stack.device, folder, progress.say)
+        run.compare()
+    conclude(run, record)
+    record.seconds = time.monotonic() - began
+    method = (
+        "what is exact, nothing was timed" if request.exact else f"whole launches in turn, {run.plan.design.promise}"
+    )
+    record.provenance |= {
+        BASE: sides[0].label,
+        HEAD: sides[1].label,
+        "method": method,
+        "command": line,
+        "pinned": False,
+    }
+    return finish(record, folder, request, progress.console)
+
+
+def _host() -> stacks.Stack:
+    """Return the stack that this host has, whose device and driver the record tells of."""
+    try:
+        return hosts.preferred().stack
+    except Refusal as refusal:
+        raise StackUnavailableError(f"{refusal}; or name one with --stack") from refusal
+
+
+@contextmanager
+def _sides(request: CommandGateRequest) -> Iterator[tuple[CommandSide, CommandSide]]:
+    """Yield base and head, each in its folder; commits are laid out for as long as the gate takes."""
+    with tempfile.TemporaryDirectory(prefix="stackproof-gate-") as home:
+        trees: list[Path] = []
+        try:
+            base, head = (_side(variant, Path(home), trees) for variant in (request.base, request.head))
+            if (base.folder, base.environment) == (head.folder, head.environment) and not request.same:
+                raise Refusal(
+                    "both sides are the same command in the same folder; name what differs: --base-dir A --head-dir B, --base REF, "
+                    "or --head-env NAME=VALUE (or --same to see how much noise there is)"
+                )
+            yield base, head
+        finally:
+            for tree in trees:
+                git.output(Path.cwd(), "worktree", "remove", "--force", str(tree))
+
+
+def _side(variant: Variant, home: Path, trees: list[Path]) -> CommandSide:
+    folder = variant.folder or Path.cwd()
+    if variant.commit:
+        folder = _laid_out(variant.commit, home / variant.name, trees)
+    label = ", ".join(
+        (variant.commit or str(folder), *(f"{key}={value}" for key, value in variant.environment.items()))
+    )
+    return CommandSide(variant.name, folder, dict(variant.environment), label)
+
+
+def _laid_out(commit: str, tree: Path, trees: list[Path]) -> Path:
+    """Lay a commit of the repository around the working directory out, and return the same directory there."""
+    here = Path.cwd()
+    inner = git.try_output(here, "rev-parse", "--show-prefix")
+    if inner is None:
+        raise Refusal(f"{here} is not in a git repository, so there are no commits; use --base-dir and --head-dir")
+    revision = commits.resolved(commit, here)
+    git.output(here, "worktree", "add", "--detach", "--quiet", str(tree), revision)
+    trees.append(tree)
+    folder = tree / inner.strip()
+    if not folder.is_dir():
+        raise Refusal(f"'{commit}' has no folder {inner.strip()}; run the gate where both commits have it")
+    return folder
+
+
+def conclude(run: CommandRun, record: Record) -> None:
+    """Add a check for each metric, figure and counter, and one that says what was not verified; give the record its verdict."""
+    if run.ended is not None:
+        record.checks.append(compared(SUBJECT, "runs", run.ended.verdict, str(run.ended)))
+    if run.interrupted:
+        record.checks.append(compared("run", "launches", Verdict.INTERRUPTED, "interrupted from outside"))
+    record.checks += [*_metrics(run), *_counters(run)]
+    figures = dict(_figures(run))
+    for name, figure in (*figures.items(), *_amounts(run)):
+        verdict, reason = _VERDICTS[figure.word], figure.reason
+        if run.request.accept_changed and figure.word is CellWord.CHANGED:
+            verdict, reason = Verdict.PASSED, f"{reason}; accepted by {FLAG}"
+        record.checks.append(compared(SUBJECT, name, verdict, reason, figure.word))
+    unverified = _unverified(figures)
+    record.checks.append(compared("run", VERIFIED, Verdict.NOT_APPLICABLE, unverified))
+    record.checks += _unjudged(run, record)
+    record.verdict = overall(check.verdict for check in record.checks)
+    record.checks.append(conditions_check(run.conditions))
+    if run.pairs:
+        record.measurements += [_row(run, side, metric) for metric in run.request.metrics for side in (BASE, HEAD)]
+    record.provenance[VERIFIED] = unverified
+
+
+def _metrics(run: CommandRun) -> Iterator[Check]:
+    """Yield the cells with noise, with what a person knows of them: the metric's own values."""
+    by_name = {metric.name: metric for metric in run.request.metrics}
+    for cell in run.cells.values():
+        check = check_of(cell)
+        if metric := by_name.get(cell.what):
+            better = "higher" if metric.higher else "lower"
+            base, head = (median(run.seen(side, metric)) for side in (BASE, HEAD))
+            if metric.higher and cell.ruling:
+                check.reason = check.reason.replace(cell.ruling.estimate.shown, cell.ruling.estimate.turned, 1)
+            check.reason += f"; {metric.name} {base:.6g} -> {head:.6g} ({better} is better)"
+        yield check
+
+
+def _counters(run: CommandRun) -> Iterator[Check]:
+    """Yield the exact counters; one that is nothing on both sides says nothing."""
+    if run.uncounted:
+        yield compared(SUBJECT, "counters", Verdict.NOT_APPLICABLE, f"not judged: {run.uncounted}")
+    verdicts = {CellWord.SLOWER: Verdict.FAILED, CellWord.INCONCLUSIVE: Verdict.NOT_APPLICABLE}
+    for name in run.plan.counters:
+        if any(side.get(name) for pair in run.counted for side in pair):
+            word, reason = counter_change(run.counted, name)
+            shown = CellWord.NOT_JUDGED if word is CellWord.INCONCLUSIVE else word
+            verdict = verdicts.get(word, Verdict.PASSED)
+            yield compared(SUBJECT, name, verdict, f"{word.value} {reason}, in the whole run", shown)
+
+
+def _figures(run: CommandRun) -> Iterator[tuple[str, ComparedFigure]]:
+    """Yield what is said of each figure that either side gives."""
+    if len(run.first) < 2:
+        return
+    launches = {side: [run.first[side], *run.launches(side)] for side in (BASE, HEAD)}
+    names = dict.fromkeys(name for launched in (*launches[BASE], *launches[HEAD]) for name in launched.figures)
+    metrics = {metric.name for metric in run.request.metrics}
+    for name in names:
+        base, head = ([launched.figures.get(name, []) for launched in launches[side]] for side in (BASE, HEAD))
+        title = f"{name}, every value" if name in metrics else name
+        yield title, changed.compare_figures(base, head, run.request.within)
+
+
+def _amounts(run: CommandRun) -> Iterator[tuple[str, ComparedFigure]]:
+    """Yield what differs in how many values of a metric there are: a run that stops early is soon ready."""
+    for metric in run.request.metrics if len(run.first) == 2 else ():
+        base, head = (
+            {len(launched.values[metric.name]) for launched in (run.first[side], *run.launches(side))}
+            for side in (BASE, HEAD)
+        )
+        if metric.counted and len(base) == len(head) == 1 and base != head:
+            reason = (
+                f"CHANGED the base gives {base.pop()} values of '{metric.name}', the head {head.pop()}: "
+                "it did not do the same work"
+            )
+            yield f"values of {metric.name}", ComparedFigure(CellWord.CHANGED, reason)
+
+
+def _unverified(figures: Mapping[str, ComparedFigure]) -> str:
+    """Say what this gate does not: whether the command computes right; no output takes it for a pass."""
+    judged = [name for name, figure in figures.items() if figure.word is not CellWord.NOT_JUDGED]
+    if judged:
+        return f"{UNVERIFIED}: only {', '.join(judged)} of both sides were compared, not whether either is right"
+    named = (
+        "its figures vary by themselves"
+        if figures
+        else "name figures such as losses with --figure to have them compared"
+    )
+    return f"{UNVERIFIED}: what the command computes was not looked at; {named}"
+
+
+def _unjudged(run: CommandRun, record: Record) -> list[Check]:
+    """Return the check that a gate owes which has nothing against it and nothing for it."""
+    red = any(check.verdict.exit_code for check in record.checks)
+    exact = any(check.outcome is CellWord.SAME and "ratio" not in check.figures for check in record.checks)
+    if red or exact or any(cell.decided for cell in run.cells.values() if cell.what != MEMORY):
+        return []
+    why = (
+        "nothing exact was told: name figures with --figure"
+        if run.request.exact
+        else "no metric could be judged; allow more --minutes"
+    )
+    return [compared("run", "judged", Verdict.INCONCLUSIVE, why)]
+
+
+def _row(run: CommandRun, side: str, metric: Metric) -> Measurement:
+    """Return a side's values: seconds, or seconds per unit of a rate; what has no unit is kept as it is."""
+    values = run.seen(side, metric)
+    unit = "s" if metric.kind in ("time", "steps") else "1"
+    if metric.kind == "rate":
+        values, unit = [1 / value for value in values], f"s/{metric.name.removesuffix('/s')}"
+    facts: dict[str, Figure] = {"side": side, "better": "higher" if metric.higher else "lower"}
+    return Measurement(
+        SUBJECT, "full", "", 1, metric.name, unit, median(values), values, f"a command, {side}", "", facts
+    )
