@@ -62,7 +62,7 @@ def test_second_call_asks_nobody(sandbox: Sandbox, wheels: Path, monkeypatch: py
     python = environments.prepare(stack, silent)
     monkeypatch.setattr(environments, "find_uv", never)
     monkeypatch.setattr(environments, "find_interpreter", never)
-    monkeypatch.setattr(environments.subprocess, "run", never)
+    monkeypatch.setattr(environments.processes, "run", never)
     assert environments.prepare(stack, unasked) == python
 
 

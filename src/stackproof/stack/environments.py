@@ -5,18 +5,18 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import json
+import math
 import os
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
-from stackproof.base import advice, files, places
+from stackproof.base import advice, files, places, processes
 from stackproof.base.errors import EnvironmentMismatchError, Refusal, StackUnavailableError
 from stackproof.base.places import ROOT, source_for
 from stackproof.base.text import tail
@@ -28,6 +28,12 @@ HOME = places.HOME / "stacks"
 TOOLS = places.HOME / "tools"
 STAMP, DAMAGED = "stackproof.json", "damaged"
 _UV = "uv>=0.9,<1"
+ASV_HOME, JUDGES_HOME = TOOLS / "asv", TOOLS / "judges"
+REQUIREMENTS = ROOT / "benchmarks" / "requirements.in"
+PROJECT = ROOT / "pyproject.toml"
+_JUDGES = "judges"
+"""The group of pyproject.toml that the verbs need which compare: the statistics, and what shows a record."""
+_TOOL_STAMP = "requirements.sha256"
 
 Say = Callable[[str], None]
 
@@ -82,10 +88,8 @@ def stamp(environment: Path) -> dict[str, object]:
     """Return what `prepare` left in an environment, lock digest first of all; empty for anybody else's, never for a damaged one."""
     if not (environment / STAMP).is_file():
         return {}
-    with suppress(OSError, ValueError, RecursionError):
-        if isinstance(found := json.loads((environment / STAMP).read_text(encoding="utf-8")), dict) and found:
-            return found
-    return {DAMAGED: True}
+    found = files.try_read_json(environment / STAMP)
+    return found if isinstance(found, dict) and found else {DAMAGED: True}
 
 
 def find_interpreter(stack: Stack) -> Path:
@@ -122,12 +126,13 @@ def find_uv(say: Say = print) -> Path:
 
 def _make(environment: Path) -> None:
     """Make an environment with pip: nox brings virtualenv, Python venv, and either may be missing or crippled."""
+    what = "cannot make an environment for uv"
     try:
-        _run([sys.executable, "-m", "venv", str(environment)], "cannot make an environment for uv")
+        _run([sys.executable, "-m", "venv", str(environment)], what)
     except Refusal:
         if importlib.util.find_spec("virtualenv") is None:
             raise
-        _run([sys.executable, "-m", "virtualenv", str(environment)], "cannot make an environment for uv")
+        _run([sys.executable, "-m", "virtualenv", str(environment)], what)
 
 
 def with_uv(say: Say = print) -> dict[str, str]:
@@ -170,21 +175,13 @@ def _sync(stack: Stack, lock: lockfile.Lock, uv: Path, environment: Path) -> Non
     needed = [row for row in stack.vendor if canonicalize_name(row.name) not in unhashed]
     indexes = sorted({row.index for row in needed if row.index})
     also = f" (besides the package index it needs {', '.join(indexes)})" if indexes else ""
-    where = f"{told(stack.lock)}: uv could not install it{also}"
-    _run(
-        [str(uv), "pip", "sync", *python, "--require-hashes", *_sources(needed), str(hashed)],
-        where,
-        cwd=stack.folder,
-    )
-    vendor = lock.vendor_text().splitlines()
-    if vendor:
+    sync = [str(uv), "pip", "sync", *python, "--require-hashes", *_sources(needed), str(hashed)]
+    _run(sync, f"{told(stack.lock)}: uv could not install it{also}", cwd=stack.folder)
+    if vendor := lock.vendor_text().splitlines():
         wheelhouse = ["--find-links", str(stack.folder / "wheels")] if (stack.folder / "wheels").is_dir() else []
         missing = ", ".join(pin.requirement for pin in lock.unhashed)
-        remedy = f"vendor wheels {missing} could not be had; {_where_from(stack)}"
-        _run(
-            [str(uv), "pip", "install", *python, "--no-deps", *_sources(stack.vendor), *wheelhouse, *vendor],
-            remedy,
-        )
+        install = [str(uv), "pip", "install", *python, "--no-deps", *_sources(stack.vendor), *wheelhouse, *vendor]
+        _run(install, f"vendor wheels {missing} could not be had; {_where_from(stack)}")
 
 
 def _sources(rows: Iterable[Vendor]) -> list[str]:
@@ -236,52 +233,37 @@ def _candidates(version: str) -> Iterator[Path]:
 
 def _is_python(candidate: Path, version: str) -> bool:
     """A pyenv shim exists on PATH for versions that are not active: only running it tells."""
-    try:
-        asked = subprocess.run(
-            [candidate, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"],
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=20,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return False
-    return asked.returncode == 0 and asked.stdout.strip() == version
+    asked = processes.run([candidate, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"], seconds=20)
+    return asked.ok and asked.output.strip() == version
 
 
 def _version(uv: Path) -> str:
     """Return what uv says of itself; nothing when it is absent or a version manager's idle shim."""
-    try:
-        return subprocess.run(
-            [uv, "--version"], capture_output=True, text=True, errors="replace", check=True
-        ).stdout.strip()
-    except (OSError, subprocess.CalledProcessError):
-        return ""
+    asked = processes.run([uv, "--version"], seconds=60)
+    return asked.output.strip() if asked.ok else ""
 
 
 def _run(command: list[str], what: str, cwd: Path | None = None) -> None:
     """Run a builder, with its own progress on a terminal; if it fails, its last words go into the sentence."""
-    if sys.stderr.isatty() and subprocess.run(command, cwd=cwd, check=False).returncode == 0:
+    if sys.stderr.isatty() and processes.run(command, seconds=math.inf, cwd=cwd, captured=False).ok:
         return
-    ended = subprocess.run(command, stderr=subprocess.PIPE, text=True, errors="replace", cwd=cwd, check=False)
-    if ended.returncode == 0:
+    ended = processes.run(command, seconds=math.inf, cwd=cwd)
+    if ended.ok:
         return
-    lines = [line.strip() for line in ended.stderr.splitlines() if line.strip()]
+    lines = [line.strip() for line in ended.errors.splitlines() if line.strip()]
     if mismatch := next((line for line in lines if "hash mismatch" in line.lower()), ""):
         said = f"{mismatch} / {' / '.join(lines[-2:])}"  # between them uv lists every hash that the lock has
         remedy = f"do not use it, re-pin with {advice.relock('NAME')} if the change is wanted"
         raise EnvironmentMismatchError(
             f"{what}: a file does not have the hash that the lock gives it ({said}); {remedy}"
         )
-    raise Refusal(f"{what}: {tail(ended.stderr, 4, most=2000)}{mirror_hint(ended.stderr)}")
+    raise Refusal(f"{what}: {tail(ended.errors, 4, most=2000)}{mirror_hint(ended.errors)}")
 
 
 _UNREACHED = re.compile(
     r"(?i)error sending request|dns error|failed to lookup|name resolution|could not connect|connection (refused|reset|timed out|error)"
     r"|timed out|failed to fetch|network is unreachable|network connectivity is disabled|certificate|no route to host|tunnel|proxy"
 )
-
-
 _GONE = re.compile(r"\b(404|410)\b")
 
 
@@ -296,6 +278,42 @@ def mirror_hint(said: str) -> str:
         return ""
     mirror = "name a mirror: UV_DEFAULT_INDEX for uv, PIP_INDEX_URL for pip"
     return f"; if the index cannot be reached from here, {mirror} ({places.page('start.md')})"
+
+
+def prepare_asv(say: Say = print) -> Path:
+    """Return the interpreter of asv's environment, made unless it is there and its requirements are the same.
+
+    Raises:
+        Refusal: it cannot be made.
+    """
+    content = b"\0".join((REQUIREMENTS.read_bytes(), PROJECT.read_bytes()))
+    return _tool(ASV_HOME, "asv's environment", ["-r", str(REQUIREMENTS), "-r", str(PROJECT)], content, say)
+
+
+def prepare_judges(say: Say = print) -> Path:
+    """Return the interpreter of the environment in which variants are compared, made once for all stacks.
+
+    Raises:
+        Refusal: it cannot be made.
+    """
+    wanted = list(read_toml(PROJECT)["dependency-groups"][_JUDGES])
+    return _tool(JUDGES_HOME, "the environment that compares variants", wanted, "\n".join(wanted).encode(), say)
+
+
+def _tool(home: Path, what: str, wanted: list[str], content: bytes, say: Say) -> Path:
+    """Return the interpreter of a tool's environment, made anew where `content`, this Python or this checkout is another."""
+    python = python_of(home)
+    digest = hashlib.sha256(b"\0".join((content, sys.version.encode(), str(ROOT).encode()))).hexdigest()
+    with only_builder(home):
+        stamp = home / _TOOL_STAMP
+        if not (python.exists() and stamp.is_file() and stamp.read_text(encoding="utf-8") == digest):
+            say(f"building {what}")
+            uv, why = str(find_uv(say)), f"{home}: {what} cannot be made"
+            _run([uv, "venv", "--quiet", "--clear", "--python", sys.executable, str(home)], why)
+            _run([uv, "pip", "install", "--quiet", "--python", str(python), *wanted], why)
+            link_checkout(home)
+            stamp.write_text(digest, encoding="utf-8")
+    return python
 
 
 def only_builder(environment: Path) -> AbstractContextManager[None]:
@@ -314,80 +332,6 @@ def main(arguments: list[str]) -> int:
         print(refusal, file=sys.stderr)  # noqa: T201
         return refusal.exit_code
     return 0
-
-
-ASV_HOME = TOOLS / "asv"
-REQUIREMENTS = ROOT / "benchmarks" / "requirements.in"
-PROJECT = ROOT / "pyproject.toml"
-_STAMP = "requirements.sha256"
-
-
-def prepare_asv(say: Say = print) -> Path:
-    """Return the interpreter of asv's environment, made unless it is there and its requirements are the same.
-
-    Raises:
-        Refusal: it cannot be made.
-    """
-    python = python_of(ASV_HOME)
-    digest = _digest()
-    with only_builder(ASV_HOME):
-        if not (python.exists() and _read(ASV_HOME / _STAMP) == digest):
-            _build_asv(python, say)
-            (ASV_HOME / _STAMP).write_text(digest, encoding="utf-8")
-    return python
-
-
-def _digest() -> str:
-    content = b"\0".join((REQUIREMENTS.read_bytes(), PROJECT.read_bytes(), sys.version.encode(), str(ROOT).encode()))
-    return hashlib.sha256(content).hexdigest()
-
-
-def _build_asv(python: Path, say: Say) -> None:
-    say(f"building asv's own environment from {REQUIREMENTS.relative_to(ROOT)}")
-    uv = find_uv(say)
-    what = f"{ASV_HOME}: asv's environment"
-    _run_tool([str(uv), "venv", "--quiet", "--clear", "--python", sys.executable, str(ASV_HOME)], what)
-    wanted = ["-r", str(REQUIREMENTS), "-r", str(PROJECT)]
-    _run_tool([str(uv), "pip", "install", "--quiet", "--python", str(python), *wanted], what)
-    link_checkout(ASV_HOME)
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError:
-        return ""
-
-
-def _run_tool(command: list[str], what: str) -> None:
-    ended = subprocess.run(command, stderr=subprocess.PIPE, text=True, errors="replace", check=False)
-    if ended.returncode:
-        hint = mirror_hint(ended.stderr)
-        raise Refusal(f"{what} cannot be made: {tail(ended.stderr, 4, most=2000)}{hint}")
-
-
-JUDGES_HOME = TOOLS / "judges"
-_JUDGES = "judges"
-"""The group of pyproject.toml that the verbs need which compare: the statistics, and what shows a record."""
-
-
-def prepare_judges(say: Say = print) -> Path:
-    """Return the interpreter of the environment in which variants are compared, made once for all stacks.
-
-    Raises:
-        Refusal: it cannot be made.
-    """
-    python, wanted = python_of(JUDGES_HOME), list(read_toml(PROJECT)["dependency-groups"][_JUDGES])
-    digest = hashlib.sha256("\n".join((*wanted, sys.version, str(ROOT))).encode()).hexdigest()
-    with only_builder(JUDGES_HOME):
-        if not (python.exists() and _read(JUDGES_HOME / _STAMP) == digest):
-            say("building the environment that compares variants")
-            uv, what = str(find_uv(say)), f"{JUDGES_HOME}: the environment that compares variants"
-            _run_tool([uv, "venv", "--quiet", "--clear", "--python", sys.executable, str(JUDGES_HOME)], what)
-            _run_tool([uv, "pip", "install", "--quiet", "--python", str(python), *wanted], what)
-            link_checkout(JUDGES_HOME)
-            (JUDGES_HOME / _STAMP).write_text(digest, encoding="utf-8")
-    return python
 
 
 if __name__ == "__main__":
