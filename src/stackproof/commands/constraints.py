@@ -22,13 +22,13 @@ def add(verbs: Verbs) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from stackproof.stack import constraints, lockfile
+    from stackproof.stack import companions, lockfile
 
     stack = stacks.load(options.names)
-    lock, there = lockfile.read(stack.lock), constraints.installed()
-    for note in constraints.notes(lock, there):
+    lock, there = lockfile.read(stack.lock), companions.installed()
+    for note in companions.weaknesses(lock, there):
         print(f"stackproof: {note}", file=sys.stderr)  # noqa: T201
     print(f"# {stack.name}: `pip install -c` of this leaves the vendor's builds alone; all else is as in the lock.")  # noqa: T201
-    for line in constraints.lines(lock, there):
+    for line in companions.constraints(lock, there):
         print(line)  # noqa: T201
     return 0

@@ -8,6 +8,7 @@ import torch
 
 from stackproof.device import devices
 from stackproof.record.records import Figure
+from stackproof.stack import provenance
 from stackproof.stack.stacks import Stack
 
 
@@ -29,17 +30,7 @@ def torch_facts(stack: Stack) -> dict[str, Figure]:
 
 def _versions() -> dict[str, str]:
     found = {}
-    for name in (
-        "numpy",
-        "torchvision",
-        "ultralytics",
-        "transformers",
-        "peft",
-        "intel-extension-for-pytorch",
-        "oneccl-bind-pt",
-        "triton",
-        "pytorch-triton-xpu",
-    ):
+    for name in provenance.explaining().packages:
         try:
             found[name] = metadata.version(name)
         except metadata.PackageNotFoundError:

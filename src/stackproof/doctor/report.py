@@ -19,7 +19,7 @@ from stackproof.doctor.checkup import Checkup
 from stackproof.doctor.machine import Machine
 from stackproof.doctor.presence import NOTHING, Presence, Sight
 from stackproof.doctor.rules import AREAS, Finding
-from stackproof.stack.provenance import VARIABLES, host_name
+from stackproof.stack.provenance import explaining, host_name
 from stackproof.stack.variables import Level
 
 _COLOURS = {Level.OK: "32", Level.NOTE: "36", Level.WARNING: "33", Level.PROBLEM: "1;31"}
@@ -122,7 +122,7 @@ def as_json(checkup: Checkup) -> str:
 
 def for_an_issue(checkup: Checkup, machine: Machine) -> str:
     """Return one block of text to paste, without names of users and hosts, addresses, and home folders."""
-    chosen = {name: value for name, value in sorted(machine.environ.items()) if name.startswith(VARIABLES)}
+    chosen = {name: value for name, value in sorted(machine.environ.items()) if name.startswith(explaining().variables)}
     lines = [
         f"stackproof {__version__} doctor; names of users and hosts, addresses and home folders are removed",
         "",

@@ -1,18 +1,22 @@
-"""Holds torch's companions in an environment that is not ours against what the stack was locked with.
+"""Torch's companions in an environment that is not ours: what is not the lock's, and the lock's pins as constraints for pip.
 
 In a vendor's container pip takes the newest transformers and numpy beside an older torch: what then fails is not the stack's fault.
+What the vendor built stays as it is installed: no index serves it, and an upstream build in its place breaks the stack.
 """
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from importlib import metadata
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from stackproof.stack import lockfile
+from stackproof.stack.lockfile import Lock
 from stackproof.stack.stacks import Stack
 
 
@@ -66,3 +70,53 @@ def sentence(stack: Stack, found: list[Companion]) -> str:
     """Say which are out of range, in few words for a check's reason; empty where none is."""
     outside = [str(one) for one in found if one.here and not one.fits]
     return f"not what {stack.name} asks for: {', '.join(outside)}" if outside else ""
+
+
+def installed() -> dict[str, str]:
+    """Return what this Python has: version by canonical name, the first on its path."""
+    found: dict[str, str] = {}
+    for distribution in metadata.distributions():
+        if name := distribution.metadata["Name"]:
+            found.setdefault(canonicalize_name(name), distribution.version)
+    return found
+
+
+def constraints(lock: Lock, there: Mapping[str, str]) -> Iterator[str]:
+    """Yield a line of pip's constraints for each package: the lock's version, or what is there already if a vendor built it.
+
+    Source: https://pip.pypa.io/en/stable/user_guide/#constraints-files
+    """
+    pins = {canonicalize_name(pin.name): pin for pin in lock.pins if pin.applies()}
+    for name, pin in pins.items():
+        if name in there and (pin.unhashed or _is_local(pin.version) or _is_local(there[name])):
+            yield _held(name, there[name], f"the lock has {pin.version}" if there[name] != pin.version else "")
+        else:
+            yield pin.requirement
+    for other in sorted(there.keys() - pins.keys()):
+        if _is_local(there[other]):
+            yield _held(other, there[other], "not in the lock")
+
+
+def weaknesses(lock: Lock, there: Mapping[str, str]) -> Iterator[str]:
+    """Yield what makes these constraints weaker than they look."""
+    python = ".".join(platform.python_version_tuple()[:2])
+    if python not in lock.header["python"].split(", "):
+        yield f"the lock is for Python {lock.header['python']} and this is {python}; not every version may exist for it"
+    if "torch" not in there:
+        yield "this Python has no torch; run it with the Python of the container, so that the vendor's builds are held as they are"
+
+
+def _is_local(version: str) -> bool:
+    """Whether a version has the `+...` of a build that is not upstream's; one that is no version at all is such a build too."""
+    try:
+        return Version(version).local is not None
+    except InvalidVersion:
+        return True
+
+
+def _held(name: str, version: str, why: str) -> str:
+    comment = "  # installed here" + (f"; {why}" if why else "")
+    try:
+        return f"{name}=={Version(version)}{comment}"
+    except InvalidVersion:
+        return f"{name}==={version}{comment}"  # compared as text

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,9 +56,10 @@ class Pin:
         """The pin as an installer's argument."""
         return f"{self.name}=={self.version}"
 
-    def for_linux(self, pythons: Iterable[str]) -> bool:
-        """Whether it is installed at all, where stacks run, with one of these Pythons."""
-        return any(self.applies(environment_of(one)) for one in pythons)
+    @property
+    def marked(self) -> str:
+        """The pin with its marker, as a line of requirements."""
+        return f"{self.requirement} ; {self.marker}" if self.marker else self.requirement
 
     def applies(self, environment: Mapping[str, str] | None = None) -> bool:
         """Whether the marker holds, for the running interpreter unless another one is described."""
@@ -106,7 +107,7 @@ class Lock:
 
     def vendor_text(self) -> str:
         """Return the part without hashes, to be installed by exact version and without dependencies."""
-        return "".join(f"{pin.requirement}{' ; ' + pin.marker if pin.marker else ''}\n" for pin in self.unhashed)
+        return "".join(f"{pin.marked}\n" for pin in self.unhashed)
 
 
 def read(path: Path) -> Lock:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 import platform
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stackproof import __version__
+from stackproof import DATA, __version__
 from stackproof.base import commits, git, processes
+from stackproof.base.files import kernel_says
 from stackproof.base.places import INSTALLED, ROOT
 from stackproof.base.processes import cores
+from stackproof.base.toml import Table
 from stackproof.record import dated
 from stackproof.record.records import Figure
 from stackproof.stack import findings, startup
@@ -19,54 +23,20 @@ if TYPE_CHECKING:
     from stackproof.stack.environment_proof import Proof
     from stackproof.stack.stacks import Stack
 
-# Families of variables that change what a stack does; everything else of the user's environment stays private.
-VARIABLES = (
-    "CUDA_",
-    "HIP_",
-    "ROCR_",
-    "HSA_",
-    "ZE_",
-    "SYCL_",
-    "UR_",
-    "ONEAPI_",
-    "CCL_",
-    "NCCL_",
-    "RCCL_",
-    "FI_",
-    "I_MPI_",
-    "GLOO_",
-    "TORCH_",
-    "PYTORCH_",
-    "OMP_",
-    "MKL_",
-    "KMP_",
-    "IPEX_",
-    "SIM_",
-    # What chooses kernels and their precision behind torch's back.
-    "ATEN_",
-    "ONEDNN_",
-    "DNNL_",
-    "MKLDNN_",
-    "NVIDIA_",
-    "CUBLAS",
-    "CUDNN_",
-    "MIOPEN_",
-    "TRITON_",
-    "TORCHINDUCTOR_",
-    "ROCBLAS_",
-    "HIPBLASLT_",
-    "TENSILE_",
-    "AMD_",
-    "IGC_",
-    "BLIS_",
-    "GOMP_",
-    "OPENBLAS_",
-    "LD_PRELOAD",
-    "LD_AUDIT",
-    "LD_LIBRARY_PATH",
-    "GLIBC_TUNABLES",
-    "MALLOC_",
-)
+
+@dataclass(frozen=True)
+class Explaining:
+    """What explains a figure, by name: beginnings of variables, instruction sets of CPUs, packages."""
+
+    variables: tuple[str, ...]
+    instructions: tuple[str, ...]
+    packages: tuple[str, ...]
+
+
+@cache
+def explaining() -> Explaining:
+    """Load `data/provenance.toml`."""
+    return Table.load(DATA / "provenance.toml").row(Explaining)
 
 
 def host_facts(stack: Stack) -> dict[str, Figure]:
@@ -87,43 +57,28 @@ def host_facts(stack: Stack) -> dict[str, Figure]:
         "machine": platform.machine(),
         "cpus": cores(),
     }
-    facts |= {f"env.{name}": value for name, value in sorted(os.environ.items()) if name.startswith(VARIABLES)}
+    facts |= {
+        f"env.{name}": value for name, value in sorted(os.environ.items()) if name.startswith(explaining().variables)
+    }
     facts |= {
         f"env.{name} (default of the stack)": value
         for name, value in stack.environment.items()
         if name not in os.environ
     }
     if changing := findings.of_results(os.environ):
-        facts["changes results"] = "; ".join(slip.setting(os.environ) for slip in changing)
+        facts["changes results"] = "; ".join(found.setting(os.environ) for found in changing)
     return facts | startup.facts(stack, os.environ) | _processor_facts() | _driver_facts(stack)
-
-
-# What decides which kernels a CPU build chooses.
-_INSTRUCTIONS = (
-    "avx2",
-    "avx512f",
-    "avx512_bf16",
-    "avx512_vnni",
-    "avx512_fp16",
-    "amx_tile",
-    "amx_bf16",
-    "amx_int8",
-    "asimd",
-    "sve",
-    "bf16",
-)
 
 
 def _processor_facts(cpuinfo: Path = Path("/proc/cpuinfo")) -> dict[str, Figure]:
     """Return the processor's name and the instruction sets that kernels are chosen by; nothing where the kernel says nothing."""
-    try:
-        text = cpuinfo.read_text(encoding="utf-8", errors="replace").partition("\n\n")[0]
-    except OSError:
+    text = kernel_says(cpuinfo).partition("\n\n")[0]
+    if not text:
         return {}
     rows = {key.strip().lower(): value.strip() for key, _, value in (line.partition(":") for line in text.splitlines())}
     flags = set((rows.get("flags") or rows.get("features") or "").split())
     facts: dict[str, Figure] = {"cpu": rows.get("model name", "unknown")}
-    return facts | {"cpu.flags": " ".join(name for name in _INSTRUCTIONS if name in flags)}
+    return facts | {"cpu.flags": " ".join(name for name in explaining().instructions if name in flags)}
 
 
 def host_name() -> str:
@@ -147,7 +102,7 @@ def proof_facts(proof: Proof) -> dict[str, Figure]:
 def _driver_facts(stack: Stack) -> dict[str, Figure]:
     facts: dict[str, Figure] = {}
     for path in stack.driver.files:
-        if text := _first_line(path):
+        if text := kernel_says(Path(path)).partition("\n")[0]:
             facts[f"driver.{path}"] = text
     if stack.driver.command and (text := _say(list(stack.driver.command))):
         facts[f"driver.{Path(stack.driver.command[0]).name}"] = text
@@ -174,10 +129,3 @@ def _say(command: list[str]) -> str:
     """Return the first line that a tool prints, or nothing: a tool that is absent, slow or angry is not a fact."""
     ended = processes.run(command, seconds=10)
     return next((line.strip() for line in ended.output.splitlines() if line.strip()), "") if ended.ok else ""
-
-
-def _first_line(path: str) -> str:
-    try:
-        return Path(path).read_text(encoding="utf-8", errors="replace").strip().splitlines()[0]
-    except (OSError, IndexError):
-        return ""

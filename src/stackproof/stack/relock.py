@@ -6,9 +6,7 @@ A vendor's wheel that cannot be reached is stood in for by its metadata, whose h
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
 import sys
 import tempfile
 import zipfile
@@ -20,6 +18,7 @@ from packaging.requirements import Requirement
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 from packaging.version import InvalidVersion
 
+from stackproof.base import processes
 from stackproof.base.errors import Refusal
 from stackproof.base.files import write_atomically
 from stackproof.stack import lockfile
@@ -39,9 +38,11 @@ def make(rows: Iterable[Vendor], folder: Path) -> Path:
     """
     folder.mkdir(exist_ok=True)
     for row in rows:
+        requires = "".join(f"Requires-Dist: {line}\n" for line in row.requires)
+        metadata = f"Metadata-Version: 2.1\nName: {row.name}\nVersion: {row.version}\n{requires}"
         stem = f"{row.name.replace('-', '_')}-{row.version}"
         with zipfile.ZipFile(folder / f"{stem}-py3-none-any.whl", "w") as wheel:
-            for name, text in (("METADATA", _metadata(row)), ("WHEEL", _WHEEL), ("RECORD", "")):
+            for name, text in (("METADATA", metadata), ("WHEEL", _WHEEL), ("RECORD", "")):
                 wheel.writestr(zipfile.ZipInfo(f"{stem}.dist-info/{name}", _EARLIEST), text)
     return folder
 
@@ -50,30 +51,20 @@ def without_hashes(body: str, rows: Sequence[Vendor]) -> str:
     """Return the lock's body with each stand-in's hash replaced by where the real wheel comes from."""
     stood_in = {canonicalize_name(row.name): row for row in rows}
     text = ""
-    for head, rest in _entries(body):
+    for head, rest in entries(body):
         row = stood_in.get(canonicalize_name(head.partition("==")[0]))
         if row is None:
             text += head + rest
             continue
         notes = "".join(f"{line}\n" for line in rest.splitlines() if "--hash=" not in line)
-        text += f"{head.rstrip(BACKSLASH)}\n    # no hash yet, from {source(row)}\n{notes}"
+        text += f"{head.rstrip(BACKSLASH)}\n    # no hash yet, from {row.index or row.file}\n{notes}"
     return text
-
-
-def count(body: str) -> int:
-    """Return how many packages the body of a lock pins."""
-    return sum(1 for _ in _entries(body))
-
-
-def source(row: Vendor) -> str:
-    """Return where the real wheel comes from."""
-    return row.index or row.file
 
 
 def explanation(stack: Stack, rows: Sequence[Vendor], again: str) -> list[str]:
     """Return the header's lines about wheels without a hash: which, where from, what completes them."""
     head = ["These wheels were out of reach here; name, version and source are exact:"]
-    head += [f"  {row.pin}  {source(row)}" for row in rows]
+    head += [f"  {row.pin}  {row.index or row.file}" for row in rows]
     if any(row.file for row in rows):
         where = f"stacks/{stack.name}/wheels/"
         head += [f"No index serves them: download them into {where}, then `{again}` adds the hashes."]
@@ -82,12 +73,7 @@ def explanation(stack: Stack, rows: Sequence[Vendor], again: str) -> list[str]:
     return head
 
 
-def _metadata(row: Vendor) -> str:
-    requires = "".join(f"Requires-Dist: {line}\n" for line in row.requires)
-    return f"Metadata-Version: 2.1\nName: {row.name}\nVersion: {row.version}\n{requires}"
-
-
-def _entries(body: str) -> Iterator[tuple[str, str]]:
+def entries(body: str) -> Iterator[tuple[str, str]]:
     """Yield each pin as its first line and the lines that belong to it."""
     head, rest = "", ""
     for line in body.splitlines(keepends=True):
@@ -174,7 +160,7 @@ class _Resolver:
         others = [str(row) for row in wanted if canonicalize_name(row.name) not in replaced]
         path = self.folder / "own.lock"
         path.write_text(own, encoding="utf-8")
-        same = [_pinned(pin) for pin in lockfile.read(path).pins if pin.name not in replaced]
+        same = [pin.marked for pin in lockfile.read(path).pins if pin.name not in replaced]
         old = self.row.folder / "rehearsal.lock"
         body = self._compile(others + [str(row) for row in substitutes], (), (), (), same, old)
         return self._text("rehearsal", body, ())
@@ -214,7 +200,7 @@ class _Resolver:
 
     def _project(self, lines: Iterable[str], sources: Sequence[str], indexes: Iterable[str]) -> Path:
         """Write the project that says which package comes from where; only a project can say that to uv."""
-        text = f'[project]\nname = "{_ROOT}"\nversion = "0"\ndependencies = {_strings(lines)}\n'
+        text = f'[project]\nname = "{_ROOT}"\nversion = "0"\ndependencies = {json.dumps(list(lines))}\n'  # JSON's strings are TOML's
         text += "[tool.uv.sources]\n" + "".join(f"{line}\n" for line in sources)
         for url in sorted(set(indexes)):
             text += f'[[tool.uv.index]]\nname = "{_slug(url)}"\nurl = "{url}"\nexplicit = true\n'
@@ -253,34 +239,22 @@ class _Resolver:
         source = self.folder / f"probe-{canonicalize_name(row.name)}.in"
         source.write_text(f"{row.pin}\n", encoding="utf-8")
         command = [*self._command(source), "--no-deps", "--default-index", row.index]
-        try:
-            return self._uv(command, PROBE_SECONDS, _QUICK).returncode == 0
-        except subprocess.TimeoutExpired:
-            return False
+        return self._uv(command, PROBE_SECONDS, _QUICK).ok
 
     def _run(self, command: list[str]) -> None:
-        try:
-            ended = self._uv(command, RESOLVE_SECONDS, {})
-        except subprocess.TimeoutExpired as error:
+        ended = self._uv(command, RESOLVE_SECONDS, {})
+        if ended.timed_out:
             why = f"uv found no answer within {RESOLVE_SECONDS} s"
-            raise Refusal(f"{self.row.inputs}: {why}; see whether the package index can be reached") from error
-        except OSError as error:
-            raise Refusal(f"{self.uv}: cannot be started ({error.strerror}); install uv") from error
-        if ended.returncode:
+            raise Refusal(f"{self.row.inputs}: {why}; see whether the package index can be reached")
+        if ended.code in (processes.NOT_FOUND, processes.NOT_EXECUTABLE):
+            raise Refusal(f"{ended.errors}; install uv")
+        if not ended.ok:
             remedy = "change a range there, or [[vendor]] in stack.toml"
             raise Refusal(f"{self.row.inputs}: uv could not resolve it ({_reason(ended)}); {remedy}")
 
-    def _uv(self, command: list[str], seconds: float, extra: dict[str, str]) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            command,
-            cwd=self.folder,
-            env={**os.environ, "UV_NO_WRAP": "1", **extra},  # a reason is one line, however long the paths in it
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=seconds,
-            check=False,
-        )
+    def _uv(self, command: list[str], seconds: float, extra: dict[str, str]) -> processes.Ended:
+        # A reason is one line, however long the paths in it.
+        return processes.run(command, seconds=seconds, cwd=self.folder, environment={"UV_NO_WRAP": "1", **extra})
 
     def _text(self, kind: str, body: str, out_of_reach: Sequence[Vendor]) -> str:
         """Put our header above uv's text."""
@@ -288,7 +262,7 @@ class _Resolver:
         head = [*_TITLES[kind], f"Made by `{again}`, never by hand."]
         head += [f"stack: {row.name}", f"kind: {kind}", f"python: {', '.join(row.pythons)}"]
         head += [f"platform: {_UNIVERSAL if self.universal else _LINUX}"]
-        head += [f"packages: {count(body)}", f"unhashed: {len(out_of_reach)}"]
+        head += [f"packages: {sum(1 for _ in entries(body))}", f"unhashed: {len(out_of_reach)}"]
         head += explanation(row, out_of_reach, again) if out_of_reach else []
         head += [f"content: {lockfile.content_digest(body)}"]
         return "".join(f"# {line}\n" for line in head) + body
@@ -302,10 +276,10 @@ def _named(path: Path) -> tuple[str, str]:
     return name, str(version)
 
 
-def _reason(ended: subprocess.CompletedProcess[str]) -> str:
+def _reason(ended: processes.Ended) -> str:
     """Return uv's own last words; hints follow the reason and are left out."""
-    said = [line.strip() for line in ended.stderr.partition("\nhint:")[0].splitlines() if line.strip()]
-    return said[-1].removeprefix("cause: ") if said else f"exit status {ended.returncode}"
+    said = [line.strip() for line in ended.errors.partition("\nhint:")[0].splitlines() if line.strip()]
+    return said[-1].removeprefix("cause: ") if said else f"exit status {ended.code}"
 
 
 def _agree(stack: Stack, wanted: Iterable[Requirement]) -> None:
@@ -326,15 +300,6 @@ def _preferences(old: Path, vendor: Iterable[str]) -> str:
     except Refusal:
         return ""
     return "".join(pin.text for pin in pins if pin.name not in vendor and not pin.unhashed)
-
-
-def _pinned(pin: lockfile.Pin) -> str:
-    return pin.requirement + (f" ; {pin.marker}" if pin.marker else "")
-
-
-def _strings(lines: Iterable[str]) -> str:
-    """Write a TOML list of strings; JSON's escapes are valid there, and markers hold quotes of both kinds."""
-    return json.dumps(list(lines))
 
 
 def _slug(url: str) -> str:

@@ -5,19 +5,19 @@ from __future__ import annotations
 import pytest
 from packaging.requirements import Requirement
 
-from stackproof.stack import constraints, lockfile, stacks
+from stackproof.stack import companions, lockfile, stacks
 
 
 def _lines(name: str, **there: str) -> dict[str, str]:
     lock = lockfile.read(stacks.load(name).lock)
-    found = [line.split("  #")[0] for line in constraints.lines(lock, there)]
+    found = [line.split("  #")[0] for line in companions.constraints(lock, there)]
     return {line.split("=")[0]: line for line in found}
 
 
 def test_every_line_is_a_requirement_and_no_package_stands_twice() -> None:
     for name in ("dcu", "xpu", "cuda"):
         lock = lockfile.read(stacks.load(name).lock)
-        found = [Requirement(line.split("  #")[0]).name for line in constraints.lines(lock, {})]
+        found = [Requirement(line.split("  #")[0]).name for line in companions.constraints(lock, {})]
         assert len(found) == len(set(found)) == len([pin for pin in lock.pins if pin.applies()])
 
 
@@ -40,16 +40,16 @@ def test_a_version_that_is_none_is_held_as_text() -> None:
 
 def test_what_weakens_them_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     lock = lockfile.read(stacks.load("dcu").lock)
-    monkeypatch.setattr(constraints.platform, "python_version_tuple", lambda: ("3", "12", "1"))
-    python, torch = constraints.notes(lock, {})
+    monkeypatch.setattr(companions.platform, "python_version_tuple", lambda: ("3", "12", "1"))
+    python, torch = companions.weaknesses(lock, {})
     assert "is for Python 3.10 and this is 3.12" in python
     assert "has no torch" in torch
-    monkeypatch.setattr(constraints.platform, "python_version_tuple", lambda: ("3", "10", "4"))
-    assert list(constraints.notes(lock, {"torch": "2.4.1+das"})) == []
+    monkeypatch.setattr(companions.platform, "python_version_tuple", lambda: ("3", "10", "4"))
+    assert list(companions.weaknesses(lock, {"torch": "2.4.1+das"})) == []
 
 
 def test_every_python_of_a_lock_is_one_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     lock = lockfile.read(stacks.load("cpu").lock)
     for python, said in (("3.11", 0), ("3.12", 0), ("3.13", 0), ("3.1", 1), ("3.14", 1)):
-        monkeypatch.setattr(constraints.platform, "python_version_tuple", lambda given=python: (*given.split("."), "1"))
-        assert len(list(constraints.notes(lock, {"torch": "2.9.0"}))) == said, python
+        monkeypatch.setattr(companions.platform, "python_version_tuple", lambda given=python: (*given.split("."), "1"))
+        assert len(list(companions.weaknesses(lock, {"torch": "2.9.0"}))) == said, python
