@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from stackproof.base import places
-from stackproof.collectives.bandwidth import TRANSFERS, per_gb, sizes, words
 from stackproof.collectives.report import World, worlds
 from stackproof.collectives.table import Row
+from stackproof.collectives.timing import TRANSFERS, per_gb, sizes, words
 from stackproof.device import devices
 from stackproof.device.devices import HOST
 from stackproof.device.kinds import Device
@@ -41,7 +41,7 @@ def _run(stack: Stack, device: Device, launches: Launches, backend: str, preset:
     # A card's link moves what `tiny` has for the CPU faster than its host can ask for the next.
     reach = preset if device == HOST else "full"
     arguments = {"transfers": offered, "sizes": sizes(reach)}
-    program = "stackproof.collectives.bandwidth:measure"
+    program = "stackproof.collectives.timing:bandwidth"
     return world, launches(program, world.arrangement, arguments, _DEADLINE_S)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from stackproof.collectives.cost import middle, split
+from stackproof.collectives.timing import middle, split
 from stackproof.device import devices
 from stackproof.ranks.launch import arrange
 from stackproof.record.checks import require
@@ -28,7 +28,7 @@ def _run(stack: Stack, launches: Launches, name: str, preset: str) -> Group:
     possible(name)
     arguments = {"workload": name, "preset": preset, "seed": SEED, "rounds": _ROUNDS}
     arrangement = arrange(stack, devices.visible(stack.device), _WORLD)
-    return launches("stackproof.collectives.cost:measure", arrangement, arguments, _DEADLINE_S)
+    return launches("stackproof.collectives.timing:cost", arrangement, arguments, _DEADLINE_S)
 
 
 @pytest.mark.deadline(300)

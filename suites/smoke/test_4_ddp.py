@@ -8,7 +8,7 @@ from statistics import median
 import pytest
 import torch
 
-from stackproof.collectives.bandwidth import per_gb
+from stackproof.collectives.timing import per_gb
 from stackproof.ddp.course import judge_curve, plan
 from stackproof.device import devices
 from stackproof.device.numerics import Judgement, judge, require_all

@@ -1,4 +1,4 @@
-"""The collectives of torch.distributed: the data of every rank, how each is called, and what each rank must then hold.
+"""The collectives of torch.distributed: the data of every rank, how each is called, what each rank must then hold, and does hold.
 
 The data make each result exact in its dtype whatever the order of the reduction. A failing case is printed with the source of its
 functions, so they need nothing but torch.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any, Literal
 
 import torch
@@ -246,76 +247,36 @@ def coalescing_reduce_scatter(turn: Any) -> Any:
     return work
 
 
-def reduced(seen: Any) -> Tensors:
-    """All peers hold the reduction of what each gave."""
-    return [seen.fold([seen.sent(peer, 0) for peer in range(seen.peers)])]
+def expected(result: str, seen: Any) -> Tensors:
+    """Return what a peer must hold of what each had: `seen` has `sent(peer, part)`, `fold`, `index`, `root` and `peers` (how many)."""
+    peers, at_root = range(seen.peers), seen.index == seen.root
 
+    def of_all(part: int) -> Tensors:
+        return [seen.sent(peer, part) for peer in peers]
 
-def reduced_at_root(seen: Any) -> Tensors:
-    """The root holds the reduction, and nobody else anything."""
-    return [seen.fold([seen.sent(peer, 0) for peer in range(seen.peers)])] if seen.index == seen.root else []
+    def reduced(part: int) -> Tensors:
+        return [seen.fold(of_all(part))]
 
-
-def reduced_parts(seen: Any) -> Tensors:
-    """A peer holds the reduction of what each had for it."""
-    return [seen.fold([seen.sent(peer, seen.index) for peer in range(seen.peers)])]
-
-
-def reduced_parts_twice(seen: Any) -> Tensors:
-    """A peer holds the reduction of what each had for it, two times."""
-    return [seen.fold([seen.sent(peer, seen.index) for peer in range(seen.peers)])] * 2
-
-
-def reduced_each(seen: Any) -> Tensors:
-    """All peers hold the reduction of each of several tensors."""
-    return [seen.fold([seen.sent(peer, which) for peer in range(seen.peers)]) for which in range(seen.peers)]
-
-
-def of_root(seen: Any) -> Tensors:
-    """All peers hold what the root had."""
-    return [seen.sent(seen.root, 0)]
-
-
-def of_all(seen: Any) -> Tensors:
-    """All peers hold what each had."""
-    return [seen.sent(peer, 0) for peer in range(seen.peers)]
-
-
-def of_all_at_root(seen: Any) -> Tensors:
-    """The root holds what each had, and nobody else anything."""
-    return [seen.sent(peer, 0) for peer in range(seen.peers)] if seen.index == seen.root else []
-
-
-def of_all_each(seen: Any) -> Tensors:
-    """All peers hold every one of the several tensors that each had."""
-    return [seen.sent(peer, which) for peer in range(seen.peers) for which in range(seen.peers)]
-
-
-def joined_each(seen: Any) -> Tensors:
-    """All peers hold, for each of several tensors, those of all peers behind one another."""
-    return [
-        torch.cat([seen.sent(peer, which).reshape(-1) for peer in range(seen.peers)]) for which in range(seen.peers)
-    ]
-
-
-def own_of_root(seen: Any) -> Tensors:
-    """A peer holds what the root had for it."""
-    return [seen.sent(seen.root, seen.index)]
-
-
-def own_of_all(seen: Any) -> Tensors:
-    """A peer holds what each had for it."""
-    return [seen.sent(peer, seen.index) for peer in range(seen.peers)]
-
-
-def each_of_neighbour(seen: Any) -> Tensors:
-    """A peer holds every one of the several tensors that the one before it had."""
-    return [seen.sent((seen.index - 1) % seen.peers, which) for which in range(seen.peers)]
-
-
-def of_neighbour(seen: Any) -> Tensors:
-    """A peer holds what the one before it had."""
-    return [seen.sent((seen.index - 1) % seen.peers, 0)]
+    results: Any = {
+        "reduced": lambda: reduced(0),
+        "reduced at the root": lambda: reduced(0) if at_root else [],
+        "own part reduced": lambda: reduced(seen.index),
+        "own part reduced, twice": lambda: reduced(seen.index) * 2,
+        "each of several reduced": lambda: [reduced(which)[0] for which in peers],
+        "of the root": lambda: [seen.sent(seen.root, 0)],
+        "of all": lambda: of_all(0),
+        "of all at the root": lambda: of_all(0) if at_root else [],
+        "each of several of all": lambda: [seen.sent(peer, which) for peer in peers for which in peers],
+        "each of several joined": lambda: [joined(of_all(which))[0] for which in peers],
+        "own part of the root": lambda: [seen.sent(seen.root, seen.index)],
+        "own part of all": lambda: of_all(seen.index),
+        "each of several of the peer before": lambda: [
+            seen.sent((seen.index - 1) % seen.peers, which) for which in peers
+        ],
+        "of the peer before": lambda: [seen.sent((seen.index - 1) % seen.peers, 0)],
+    }
+    found: Tensors = results[result]()
+    return found
 
 
 @dataclass(frozen=True)
@@ -324,15 +285,14 @@ class Collective:
 
     `call` is told everything by its `turn`: `mine` and `out` (tensors on the device), `op`, `root` and `peers` (ranks of the world),
     `index` (this rank's place among its peers), `group`, `later` (asynchronous), `sizes` (elements to and from each peer, where they
-    differ). It returns what has to be waited for. `expected` has `seen` everything: `sent(s, d)` is what peer s holds for peer d, on
-    the CPU, `fold` the operator, `index` and `root` places among so many `peers`.
+    differ). It returns what has to be waited for. `result` names what each peer then holds (`expected`).
 
     `gives` is what a rank passes in: `one` tensor, `each` (one for each peer, in a list), or `joined` (those in one tensor). The result
     arrives `in place`, in `each` of several tensors, or `joined` in one.
     """
 
     call: Callable[[Any], Any]
-    expected: Callable[[Any], Tensors]
+    result: str
     gives: Literal["one", "each", "joined"]
     takes: Literal["in place", "each", "joined"]
     reduces: bool = False
@@ -347,26 +307,145 @@ class Collective:
         """The name of the function."""
         return self.call.__name__
 
+    def expected(self, seen: Any) -> Tensors:
+        """Return what a peer must hold."""
+        return expected(self.result, seen)
+
 
 _ALL = (
-    Collective(all_reduce, reduced, "one", "in place", reduces=True),
-    Collective(reduce, reduced_at_root, "one", "in place", reduces=True, rooted=True),
-    Collective(reduce_scatter, reduced_parts, "each", "each", reduces=True),
-    Collective(reduce_scatter_tensor, reduced_parts, "joined", "each", reduces=True),
-    Collective(broadcast, of_root, "one", "in place", rooted=True),
-    Collective(all_gather, of_all, "one", "each"),
-    Collective(all_gather_into_tensor, of_all, "one", "joined"),
-    Collective(gather, of_all_at_root, "one", "each", rooted=True),
-    Collective(scatter, own_of_root, "each", "each", rooted=True),
-    Collective(all_to_all, own_of_all, "each", "each"),
-    Collective(all_to_all_single, own_of_all, "joined", "joined"),
-    Collective(send_recv, of_neighbour, "one", "each", between=True),
-    Collective(isend_irecv, of_neighbour, "one", "each", between=True),
-    Collective(batch_isend_irecv, each_of_neighbour, "each", "each", between=True),
-    Collective(all_reduce_coalesced, reduced_each, "each", "in place", reduces=True, ragged=True),
-    Collective(all_gather_coalesced, of_all_each, "each", "each", ragged=True),
-    Collective(coalescing_all_reduce, reduced_each, "each", "in place", reduces=True, ragged=True),
-    Collective(coalescing_all_gather, joined_each, "each", "each", ragged=True),
-    Collective(coalescing_reduce_scatter, reduced_parts_twice, "joined", "each", reduces=True),
+    Collective(all_reduce, "reduced", "one", "in place", reduces=True),
+    Collective(reduce, "reduced at the root", "one", "in place", reduces=True, rooted=True),
+    Collective(reduce_scatter, "own part reduced", "each", "each", reduces=True),
+    Collective(reduce_scatter_tensor, "own part reduced", "joined", "each", reduces=True),
+    Collective(broadcast, "of the root", "one", "in place", rooted=True),
+    Collective(all_gather, "of all", "one", "each"),
+    Collective(all_gather_into_tensor, "of all", "one", "joined"),
+    Collective(gather, "of all at the root", "one", "each", rooted=True),
+    Collective(scatter, "own part of the root", "each", "each", rooted=True),
+    Collective(all_to_all, "own part of all", "each", "each"),
+    Collective(all_to_all_single, "own part of all", "joined", "joined"),
+    Collective(send_recv, "of the peer before", "one", "each", between=True),
+    Collective(isend_irecv, "of the peer before", "one", "each", between=True),
+    Collective(batch_isend_irecv, "each of several of the peer before", "each", "each", between=True),
+    Collective(all_reduce_coalesced, "each of several reduced", "each", "in place", reduces=True, ragged=True),
+    Collective(all_gather_coalesced, "each of several of all", "each", "each", ragged=True),
+    Collective(coalescing_all_reduce, "each of several reduced", "each", "in place", reduces=True, ragged=True),
+    Collective(coalescing_all_gather, "each of several joined", "each", "each", ragged=True),
+    Collective(coalescing_reduce_scatter, "own part reduced, twice", "joined", "each", reduces=True),
 )
 COLLECTIVES = {one.name: one for one in _ALL}
+
+
+@dataclass(frozen=True)
+class Case:
+    """One call: what, in which operator ('copy' where nothing is reduced), with how many elements, laid out how, among whom."""
+
+    collective: str
+    operator: str
+    dtype: str
+    count: int
+    """Elements of one tensor; -1 for a tensor without dimensions."""
+    number: int
+    """Cases differ in their data by this."""
+    peers: tuple[int, ...]
+    root: int
+    """Place of the root among the peers."""
+    layout: str = "own"
+    later: bool = False
+    uneven: bool = False
+    data: str = ""
+    """Kind of the data, if it is not the operator's own."""
+
+
+def sent(case: Any, ragged: bool, source: int, part: int) -> torch.Tensor:
+    """Return what a peer holds for another (or as its tensor of that number), on the CPU."""
+    more = (2 * source + part) % 4 if case.uneven else part if ragged else 0
+    dtype, world = getattr(torch, case.dtype), len(case.peers)
+    count = 1 if case.count < 0 else case.count + more
+    flat = values(case.data or case.operator, dtype, count, case.peers[source], part, case.number, world)
+    return flat.reshape(()) if case.count < 0 else flat
+
+
+def joined(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+    """Return one tensor of one dimension with all of them behind one another, in a list."""
+    return [torch.cat([tensor.reshape(-1) for tensor in tensors])]
+
+
+def prepare(case: Any, collective: Any, index: int, device: torch.device, group: Any) -> SimpleNamespace:
+    """Return the turn of the peer at this place, with its tensors on the device and `expected` on the CPU."""
+    turn = SimpleNamespace(group=group, index=index, peers=case.peers, root=case.peers[case.root], later=case.later)
+    turn.op = getattr(dist.ReduceOp, {"prod": "PRODUCT", "copy": "SUM"}.get(case.operator, case.operator.upper()))
+    holds, peers = functools.partial(sent, case, collective.ragged), range(len(case.peers))
+    merge = functools.partial(fold, case.operator)
+    seen = SimpleNamespace(sent=holds, fold=merge, index=index, root=case.root, peers=len(peers))
+    turn.given = [holds(index, part) for part in (peers if collective.gives != "one" else range(1))]
+    turn.expected = collective.expected(seen)
+    turn.sizes = [[len(part) for part in turn.given], [len(part) for part in turn.expected]] if case.uneven else None
+    lay_out(turn, case, collective, device)
+    return turn
+
+
+def lay_out(turn: Any, case: Any, collective: Any, device: torch.device) -> None:
+    """Give the turn its tensors on the device: what it passes in, and where its result goes, each as (memory, view)."""
+    if collective.gives == "joined":
+        turn.given = joined(turn.given)
+    if collective.takes == "joined":
+        turn.expected = joined(turn.expected)
+    turn.placed = [place(tensor, case.layout, device) for tensor in turn.given]
+    turn.mine, turn.out, turn.results = [view for _, view in turn.placed], [], turn.placed
+    if collective.takes != "in place":
+        turn.results = [place(torch.full_like(tensor, GUARD), case.layout, device) for tensor in turn.expected]
+        turn.out = [view for _, view in turn.results]
+
+
+def play(turn: Any, collective: Any) -> None:
+    """Call the collective and wait until its result may be read."""
+    work = collective.call(turn)
+    for one in work if isinstance(work, list) else [work]:
+        if one is not None:
+            one.wait()
+
+
+def flat(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the numbers on the CPU in one dimension."""
+    return tensor.detach().cpu().reshape(-1)
+
+
+def bits(tensor: torch.Tensor) -> torch.Tensor:
+    """Return their bits as whole numbers, so that NaN equals itself, minus zero is not zero, and a truth value can be neither 0 nor 1."""
+    whole = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+    return flat(tensor).view(whole[tensor.element_size()])
+
+
+def fault(turn: Any, collective: Any) -> dict[str, Any] | None:
+    """Return what is wrong on this rank: the first wrong number of the first wrong tensor, and how many are; None if nothing is.
+
+    The results, what was passed in and is not to change, and the memory around both are compared bit by bit.
+    """
+    results = [landed(*pair) for pair in turn.results]
+    pairs, held = [("result", found, exact) for (found, _), exact in zip(results, turn.expected, strict=False)], results
+    if collective.takes != "in place":
+        placed = [landed(*pair) for pair in turn.placed]
+        pairs += [("input", found, exact) for (found, _), exact in zip(placed, turn.given, strict=True)]
+        held = [*placed, *results]
+    pairs += [("memory beside it", rest, torch.full_like(rest, GUARD)) for _, rest in held]
+    for what, found, exact in pairs:
+        if torch.equal(bits(found), bits(exact)):
+            continue
+        wrong = (bits(found) != bits(exact)).nonzero().flatten()
+        at = int(wrong[0])
+        got, want = ((bits if exact.dtype is torch.bool else flat)(tensor)[at].item() for tensor in (found, exact))
+        return {"what": what, "at": at, "got": got, "expected": want, "wrong": len(wrong), "of": exact.numel()}
+    return None
+
+
+def landed(memory: torch.Tensor, view: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the view, and its memory with the guard in the view's place: on the CPU, after one copy from the device.
+
+    They are copied as whole numbers: a truth value that is 2 stays 2.
+    """
+    whole = bits(memory).clone()
+    inside = whole.as_strided(view.shape, view.stride(), view.storage_offset())
+    found = inside.clone()
+    inside.fill_(int(bits(torch.full((1,), GUARD).to(memory.dtype))[0]))
+    return found.view(memory.dtype), whole.view(memory.dtype)

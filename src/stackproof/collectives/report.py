@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from stackproof.base import places
-from stackproof.collectives import calls, turn
+from stackproof.collectives import calls
 from stackproof.collectives.calls import COLLECTIVES, MOST_RANKS
 from stackproof.collectives.table import COUNTS, SHORT, Lack, Row, lacking
 from stackproof.device.devices import HOST
@@ -273,7 +273,8 @@ if device.index is not None:
     torch.get_device_module(device).set_device(device)
 dist.init_process_group({backend!r}{bound})
 case = SimpleNamespace(**{case})
-collective = SimpleNamespace(call={call}, expected={expected}, gives={gives!r}, takes={takes!r}, ragged={ragged})
+collective = SimpleNamespace(call={call}, gives={gives!r}, takes={takes!r}, ragged={ragged})
+collective.expected = functools.partial(expected, {result!r})
 group, found = {group}, None
 if rank in case.peers:
     turn = prepare(case, collective, case.peers.index(rank), device, group)
@@ -296,15 +297,16 @@ _SOURCES: tuple[Callable[..., Any], ...] = (
     calls.divisible,
     calls.fold,
     calls.place,
-    turn.sent,
-    turn.joined,
-    turn.prepare,
-    turn.lay_out,
-    turn.play,
-    turn.flat,
-    turn.bits,
-    turn.landed,
-    turn.fault,
+    calls.sent,
+    calls.joined,
+    calls.expected,
+    calls.prepare,
+    calls.lay_out,
+    calls.play,
+    calls.flat,
+    calls.bits,
+    calls.landed,
+    calls.fault,
 )
 
 
@@ -330,12 +332,12 @@ def repro(title: str, world: World, imports: Sequence[str], ranks: Sequence[Outc
         "case": case,
         "group": "None" if everyone and not subgroup else "dist.new_group(list(case.peers))",
         "call": one.call.__name__,
-        "expected": one.expected.__name__,
+        "result": one.result,
         "gives": one.gives,
         "takes": one.takes,
         "ragged": one.ragged,
     }
-    functions = "\n\n\n".join(plain(function) for function in (*_SOURCES, one.call, one.expected))
+    functions = "\n\n\n".join(plain(function) for function in (*_SOURCES, one.call))
     return _HEAD.format(**facts) + functions + "\n\n" + _TAIL.format(**facts)
 
 

@@ -18,8 +18,7 @@ from stackproof import DATA
 from stackproof.base import places
 from stackproof.base.text import matches
 from stackproof.base.toml import Table, Wrong
-from stackproof.collectives.calls import COLLECTIVES, LARGEST, LONG, Collective
-from stackproof.collectives.turn import Case
+from stackproof.collectives.calls import COLLECTIVES, LARGEST, LONG, Case, Collective
 from stackproof.stack.known_issues import ANY_VERSION, Versions
 
 OPERATORS = ("sum", "avg", "min", "max", "prod")
@@ -32,26 +31,8 @@ FEW = ("float32", "bfloat16", "int64")
 _SMALL = (-1, 0, 1, 2, 3, 4, 7, 8, 12, 19, 28, 30, 31, 32, 33, 48, 64, 90, 127, 128, 129)
 # Between those, each 1.7 times the one before at most, and no power of two.
 _BETWEEN_SIZES = (
-    200,
-    333,
-    555,
-    777,
-    1025,
-    1601,
-    2500,
-    4097,
-    6007,
-    9999,
-    16411,
-    26001,
-    42013,
-    65537,
-    110017,
-    180001,
-    300007,
-    500009,
-    800011,
-)
+    200, 333, 555, 777, 1025, 1601, 2500, 4097, 6007, 9999, 16411, 26001, 42013, 65537, 110017, 180001, 300007, 500009, 800011
+)  # fmt: skip
 COUNTS = (*_SMALL, *_BETWEEN_SIZES, LONG)
 LARGE = ((1 << 20) * 3 // 2 + 1, (1 << 21) + 5, 3_000_017, LARGEST)
 SHORT = (-1, 0, 1, 3, 7, 33, 129)

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch.nn.parallel import DistributedDataParallel
 
-from stackproof.collectives import bandwidth
+from stackproof.collectives import timing
 from stackproof.device.numerics import shortened
 from stackproof.ranks.exact import digest, mean_loss, require_exact
 from stackproof.ranks.rank import Rank
@@ -42,7 +42,7 @@ def train(rank: Rank) -> dict[str, Any]:
     )
     evidence["losses"] = [mean_loss(rank, _step(rank, job, number)) for number in range(wanted["steps"])]
     evidence["digest"] = digest(dict(job.model.named_parameters()))
-    evidence["all_reduce"] = bandwidth.one_size(rank, "all_reduce", wanted["all_reduce_bytes"])
+    evidence["all_reduce"] = timing.one_size(rank, "all_reduce", wanted["all_reduce_bytes"])
     return evidence
 
 

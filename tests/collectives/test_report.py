@@ -1,20 +1,145 @@
-"""Trials: a row that kills its ranks is named and costs one launch; the others keep their outcomes."""
+"""Verdicts of a row: right, not offered, out of date, or wrong, with code that repeats it."""
 
 from __future__ import annotations
 
+import ast
+import builtins
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from stackproof.collectives.report import MOST_LAUNCHES, RowRunner, World, left_by, worlds
-from stackproof.collectives.table import COUNTS, SHORT, Row
+from stackproof.collectives.calls import COLLECTIVES
+from stackproof.collectives.report import (
+    MOST_LAUNCHES,
+    RowRunner,
+    World,
+    judge,
+    left_by,
+    plain,
+    repeatable,
+    repro,
+    worlds,
+)
+from stackproof.collectives.table import COUNTS, SHORT, Lack, Row
 from stackproof.device.kinds import Accelerator, Host
 from stackproof.ranks.launch import Arrangement
 from stackproof.record.checks import CheckCrashed, CheckFailed, CheckHung, CheckInconclusive
 from stackproof.stack import stacks
+
+ROW = Row("broadcast", "copy", "float32")
+WORLD = World(Arrangement("gloo", (0, 0)), (8,), "cpu")
+CASE = {"collective": "broadcast", "operator": "copy", "dtype": "float32", "count": 8, "number": 0, "peers": [0, 1]}
+CASE |= {"root": 0, "layout": "own", "later": False, "uneven": False, "data": ""}
+FAULT = {"case": CASE, "what": "result", "at": 4, "got": 1.5, "expected": 2.0, "wrong": 3, "of": 8}
+LACK = Lack(number=7, backends=("gloo",), collectives=("broadcast",), says="no way", reason="gloo cannot do that")
+
+
+def outcome(**values: Any) -> dict[str, Any]:
+    """Return a rank's outcome of nineteen right cases, with these changes."""
+    plain = {"device": "cpu", "right": 19, "wrong": 0, "refused": 0, "fault": None, "refusal": None}
+    plain |= {"sentence": "", "digest": ""}
+    return {**plain, **values}
+
+
+def refused(said: str = "RuntimeError: no way", right: int = 0) -> dict[str, Any]:
+    """Return the outcome of a rank that was refused."""
+    return outcome(right=right, refused=19 - right, refusal={"case": CASE, "said": said})
+
+
+def test_right_cases_are_counted_over_all_ranks() -> None:
+    assert judge(ROW, WORLD, [outcome(), outcome()], None) == "38 cases over gloo, 2 ranks"
+
+
+def test_errors_of_ordinary_numbers_and_calls_that_block_are_told() -> None:
+    ranks = [outcome(error=1e-7, bound=1e-6), outcome(error=5e-7, bound=1e-6, blocks=True)]
+    said = judge(ROW, WORLD, ranks, None)
+    assert "error 5.0e-07 of 1.0e-06 allowed" in said and "blocks until all have come" in said
+
+
+FAILING = [
+    (
+        [outcome(), outcome(wrong=2, right=17, fault=FAULT)],
+        None,
+        "broadcast copy float32 (gloo, 2 ranks): rank 1 has 1.5 instead of 2.0 at element 4 of 8, 3 wrong, 8 elements, layout own, "
+        "ranks 0, 1, root 0; 2 of this rank's 19 cases",
+    ),
+    ([outcome(fault={**FAULT, "what": "input"})], None, "at element 4 of 8 in what it passed in, 3 wrong"),
+    ([outcome(fault={**FAULT, "what": "memory beside it"})], None, "in the memory beside it, 3 wrong"),
+    ([outcome(), outcome(sentence="let rank 1 go")], None, "rank 1: let rank 1 go"),
+    ([outcome(digest="a" * 64), outcome(digest="b" * 64)], None, "the ranks hold different bits of the same result"),
+    ([outcome(right=0), outcome(right=0)], None, "no case was tried"),
+    ([outcome(), refused()], None, "rank 1 got 'RuntimeError: no way' for 8 elements, layout own"),
+    ([refused(), refused("RuntimeError: another reason")], LACK, "expects 'no way'"),
+    ([outcome(), outcome()], LACK, "lacks[7] says it is not offered (gloo cannot do that): delete or narrow the row"),
+    ([refused(right=3), refused()], LACK, "3 cases work, though"),
+    ([outcome(fault=FAULT), refused()], LACK, "rank 0 has 1.5 instead of 2.0"),
+]
+
+
+@pytest.mark.parametrize(("ranks", "lack", "words"), FAILING, ids=[words[:40] for _, _, words in FAILING])
+def test_what_is_wrong_is_said(ranks: list[dict[str, Any]], lack: Lack | None, words: str) -> None:
+    with pytest.raises(CheckFailed) as failure:
+        judge(ROW, WORLD, ranks, lack)
+    assert words in str(failure.value)
+
+
+def test_a_row_that_holds_is_no_verdict() -> None:
+    assert judge(ROW, WORLD, [refused(), refused()], LACK) == ""
+
+
+def test_the_case_that_came_first_is_told_whichever_rank_saw_it() -> None:
+    later = {**FAULT, "case": {**CASE, "number": 3, "count": 64}}
+    with pytest.raises(CheckFailed, match="rank 1 has .* 8 elements"):
+        judge(ROW, WORLD, [outcome(fault=later), outcome(fault=FAULT)], None)
+
+
+def test_what_one_call_cannot_show_has_no_code() -> None:
+    wrong = [outcome(fault=FAULT)]
+    assert repeatable(ROW, wrong) and not repeatable(ROW, [outcome()])
+    assert not repeatable(Row("all_reduce", "late", "float32"), wrong)
+    assert not repeatable(Row("groups", "interleaved", "float32"), wrong)
+
+
+@pytest.mark.parametrize("name", COLLECTIVES)
+def test_the_code_of_every_collective_is_python(name: str) -> None:
+    fault = {**FAULT, "case": {**CASE, "collective": name, "operator": "sum" if COLLECTIVES[name].reduces else "copy"}}
+    text = repro('it said "no\\way"', WORLD, ("torch",), [outcome(), outcome(fault=fault)])
+    tree = ast.parse(text)
+    defined = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+    loaded = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+    stored = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    stored |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
+    imported = {"functools", "os", "sys", "SimpleNamespace", "torch", "dist"}
+    assert {name, "expected", "prepare", "fault"} <= defined
+    assert loaded - defined - stored - imported - set(dir(builtins)) == set()
+
+
+def test_a_function_is_printed_without_what_it_needs_no_import_for() -> None:
+    text = plain(COLLECTIVES["broadcast"].call)
+    assert text.startswith("def broadcast(turn):\n    return dist.broadcast(") and '"""' not in text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("planted", "status", "words"),
+    [("", 0, "rank 1: right"), ("dist.broadcast = lambda *arguments: None\n", 1, "rank 1: {'what': 'result', 'at': 0")],
+    ids=["mended", "still wrong"],
+)
+def test_the_code_runs_alone_and_shows_the_fault(planted: str, status: int, words: str, tmp_path: Path) -> None:
+    text = repro("it was wrong", WORLD, ("torch",), [outcome(), outcome(fault=FAULT)])
+    head, marker, tail = text.partition("\n\n\n")
+    (tmp_path / "case.py").write_text(head + "\n" + planted + marker + tail)
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "case.py"]
+    environ = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": ""}
+    ended = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=240, check=False)
+    assert (ended.returncode, words in ended.stdout) == (status, True), ended.stdout + ended.stderr
+
 
 ROWS = [Row("all_reduce", "sum", dtype) for dtype in ("float32", "int32", "int64", "bool")]
 NAMES = [row.name for row in ROWS]

@@ -15,8 +15,8 @@ import pytest
 import torch.distributed as dist
 
 from stackproof.collectives import rank as collectives
+from stackproof.collectives.calls import Case
 from stackproof.collectives.table import Row, applicable, lacking, rows
-from stackproof.collectives.turn import Case
 from stackproof.device.kinds import Host
 from stackproof.ranks.rank import Rank
 

@@ -14,8 +14,8 @@ import torch
 import torch.distributed as dist
 
 from stackproof.collectives import rank as order
+from stackproof.collectives.calls import Case
 from stackproof.collectives.table import Row
-from stackproof.collectives.turn import Case
 from stackproof.device.kinds import Host
 from stackproof.ranks.rank import Rank
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from stackproof.collectives import objects
+from stackproof.collectives import rank as ranked
 from stackproof.collectives.table import Row
 
 WORLD = 3
@@ -27,14 +27,14 @@ class Exchange:
     def all_gather_object(self, found: list[Any], mine: dict[str, Any], group: tuple[int, ...] | None) -> None:
         """Give every rank's object, in order, unless the group is turned."""
         length = mine["from"][2]
-        right = [objects.known(peer, 0, length) for peer in group or range(WORLD)]
+        right = [ranked.known(peer, 0, length) for peer in group or range(WORLD)]
         found[:] = right[::-1] if group == self.turned else right
 
 
 def _sentence(turned: tuple[int, ...], patch: pytest.MonkeyPatch) -> str:
-    patch.setattr(objects, "dist", Exchange(turned))
+    patch.setattr(ranked, "dist", Exchange(turned))
     rank: Any = SimpleNamespace(rank=0, world_size=WORLD)
-    return str(objects.check(rank, Row("objects", "all_gather", "none")).get("sentence", ""))
+    return str(ranked.objects(rank, Row("objects", "all_gather", "none")).get("sentence", ""))
 
 
 def test_a_group_that_gives_objects_in_another_order_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,7 +49,7 @@ def test_groups_that_are_right_say_nothing(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_every_rank_forms_every_group(monkeypatch: pytest.MonkeyPatch) -> None:
     exchange = Exchange(())
-    monkeypatch.setattr(objects, "dist", exchange)
+    monkeypatch.setattr(ranked, "dist", exchange)
     rank: Any = SimpleNamespace(rank=1, world_size=WORLD)
-    objects.check(rank, Row("objects", "all_gather", "none"))
+    ranked.objects(rank, Row("objects", "all_gather", "none"))
     assert exchange.formed == [(1, 2), (0, 1), (0, 2), (0, 1, 2)]

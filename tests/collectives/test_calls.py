@@ -1,0 +1,368 @@
+"""What each rank must hold, written out by hand for three ranks: peer s has for peer d the number 10 s + d."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import itertools
+from collections.abc import Callable
+from fractions import Fraction
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+
+from stackproof.collectives import calls
+from stackproof.collectives.calls import COLLECTIVES, Case, bits, fault, play, prepare
+from stackproof.collectives.table import DTYPES, FLOATS, OPERATORS
+
+ROOT = 1
+# By rank: the numbers of each tensor that it must hold; the fold is a sum.
+EXPECTED: dict[str, list[list[float]]] = {
+    "all_reduce": [[30], [30], [30]],
+    "reduce": [[], [30], []],
+    "reduce_scatter": [[30], [33], [36]],
+    "reduce_scatter_tensor": [[30], [33], [36]],
+    "broadcast": [[10], [10], [10]],
+    "all_gather": [[0, 10, 20]] * 3,
+    "all_gather_into_tensor": [[0, 10, 20]] * 3,
+    "gather": [[], [0, 10, 20], []],
+    "scatter": [[10], [11], [12]],
+    "all_to_all": [[0, 10, 20], [1, 11, 21], [2, 12, 22]],
+    "all_to_all_single": [[0, 10, 20], [1, 11, 21], [2, 12, 22]],
+    "send_recv": [[20], [0], [10]],
+    "isend_irecv": [[20], [0], [10]],
+    "batch_isend_irecv": [[20, 21, 22], [0, 1, 2], [10, 11, 12]],
+    "all_reduce_coalesced": [[30, 33, 36]] * 3,
+    "all_gather_coalesced": [[0, 1, 2, 10, 11, 12, 20, 21, 22]] * 3,
+    "coalescing_all_reduce": [[30, 33, 36]] * 3,
+    "coalescing_all_gather": [[0, 10, 20, 1, 11, 21, 2, 12, 22]] * 3,
+    "coalescing_reduce_scatter": [[30, 30], [33, 33], [36, 36]],
+}
+
+
+def test_every_collective_has_a_row_here() -> None:
+    assert EXPECTED.keys() == COLLECTIVES.keys()
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+@pytest.mark.parametrize("index", range(3))
+def test_each_rank_holds_what_the_definition_says(name: str, index: int) -> None:
+    seen = SimpleNamespace(
+        sent=lambda source, part: torch.tensor([10.0 * source + part]),
+        fold=lambda tensors: torch.stack(tensors).sum(0),
+        index=index,
+        root=ROOT,
+        peers=3,
+    )
+    found = COLLECTIVES[name].expected(seen)
+    assert [value for tensor in found for value in tensor.tolist()] == EXPECTED[name][index]
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_the_function_of_torch_is_called(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    called: list[tuple[str, tuple[object, ...]]] = []
+    for function in ("all_reduce", "reduce", "reduce_scatter", "reduce_scatter_tensor", "broadcast", "all_gather"):
+        note(monkeypatch, function, called)
+    for function in ("all_gather_into_tensor", "gather", "scatter", "all_to_all", "all_to_all_single", "send", "recv"):
+        note(monkeypatch, function, called)
+    for function in ("isend", "irecv", "batch_isend_irecv", "all_reduce_coalesced", "all_gather_coalesced"):
+        note(monkeypatch, function, called)
+    monkeypatch.setattr(dist, "P2POp", lambda *arguments: arguments)
+    monkeypatch.setattr(dist.distributed_c10d, "_coalescing_manager", Manager)
+    one = torch.zeros(2)
+    turn = SimpleNamespace(mine=[one, one], out=[one, one], op="op", root=1, peers=(0, 1), index=1)
+    turn.group, turn.later, turn.sizes = "group", True, None
+    COLLECTIVES[name].call(turn)
+    inner = {"coalescing_all_reduce": "all_reduce", "coalescing_all_gather": "all_gather_into_tensor"}
+    inner |= {"coalescing_reduce_scatter": "reduce_scatter_tensor", "send_recv": "recv", "isend_irecv": "irecv"}
+    first, arguments = called[0]
+    assert first == inner.get(name, name)
+    assert "group" in map(str, arguments) or name == "batch_isend_irecv"
+    assert ("op" in map(str, arguments)) == COLLECTIVES[name].reduces
+    rooted = any(argument is turn.root for argument in arguments if isinstance(argument, int))
+    assert rooted or not COLLECTIVES[name].rooted
+
+
+def note(monkeypatch: pytest.MonkeyPatch, function: str, called: list[tuple[str, tuple[object, ...]]]) -> None:
+    """Put a double in place of a function that notes its call."""
+
+    def double(*arguments: object, **keywords: object) -> None:
+        called.append((function, (*arguments, *keywords.values())))
+
+    monkeypatch.setattr(dist, function, double)
+
+
+class Manager:
+    """Stands in for torch's coalescing manager."""
+
+    def __init__(self, *arguments: object, **keywords: object) -> None: ...
+
+    def __enter__(self) -> Manager:
+        return self
+
+    def __exit__(self, *arguments: object) -> None: ...
+
+
+WORLDS = (1, 2, 3, 7, 16)
+MERGE: dict[str, Callable[[Any, Any], Any]] = {
+    "sum": lambda one, other: one + other,
+    "avg": lambda one, other: one + other,
+    "min": min,
+    "max": max,
+    "prod": lambda one, other: one * other,
+}
+
+
+def of(kind: str, dtype: str, world: int, count: int = 257) -> list[torch.Tensor]:
+    """Return every rank's numbers."""
+    return [calls.values(kind, getattr(torch, dtype), count, rank, 0, 5, world) for rank in range(world)]
+
+
+def test_the_noise_is_the_same_in_every_torch() -> None:
+    digest = hashlib.sha256(calls.noise(calls.LONG).numpy().tobytes()).hexdigest()
+    assert digest == "b4a0e08af917a659991c9c416beda2cc4f02a4a749b1d9e9b7275f86fc079ddc"
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_data_differ_by_rank_part_and_case(dtype: str) -> None:
+    kinds = [
+        calls.values("copy", getattr(torch, dtype), 129, rank, part, case, 4)
+        for rank, part, case in itertools.product(range(4), range(4), (0, 1))
+    ]
+    assert len({tensor.view(torch.uint8).numpy().tobytes() for tensor in kinds}) == len(kinds)
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("world", WORLDS)
+def test_floats_are_exact_in_any_order(world: int, dtype: str, operator: str) -> None:
+    ranks = of(operator, dtype, world)
+    expected = [
+        functools.reduce(MERGE[operator], map(Fraction, place)) / (world if operator == "avg" else 1)
+        for place in zip(*(tensor.tolist() for tensor in ranks), strict=True)
+    ]
+    pairs = [calls.fold(operator, ranks[start : start + 2]) for start in range(0, world, 2)]
+    found = [calls.fold(operator, ranks), calls.fold(operator, ranks[::-1])]
+    found += [calls.fold(operator, pairs)] if operator != "avg" else []
+    assert all([Fraction(value) for value in one.tolist()] == expected for one in found)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("world", WORLDS)
+def test_means_are_exact_when_every_rank_scales_first(world: int, dtype: str) -> None:
+    ranks = of("avg", dtype, world)
+    scale = torch.tensor(1 / world, dtype=getattr(torch, dtype))
+    assert torch.equal(calls.fold("sum", [tensor * scale for tensor in ranks]), calls.fold("avg", ranks))
+    assert len(ranks[0].unique()) > 2
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+@pytest.mark.parametrize("world", WORLDS)
+def test_integers_never_overflow(world: int, dtype: str, operator: str) -> None:
+    ranks = of(operator, dtype, world)
+    for place, found in zip(
+        zip(*(tensor.tolist() for tensor in ranks), strict=True), calls.fold(operator, ranks).tolist(), strict=True
+    ):
+        exact = functools.reduce(MERGE[operator], place)
+        assert found * (world if operator == "avg" else 1) == exact
+
+
+def test_integers_are_beyond_what_float64_holds() -> None:
+    for operator in ("sum", "avg", "min", "max"):
+        numbers = of(operator, "int64", 2)[0]
+        assert int(numbers.abs().max()) > 2**55 and int(numbers.min()) < 0
+        assert not torch.equal(numbers, numbers.double().long())
+
+
+@pytest.mark.parametrize("operator", ["copy", "sum", "avg", "min", "max"])
+@pytest.mark.parametrize(
+    ("dtype", "narrower"), [("float64", "float32"), ("float32", "float16"), ("float32", "bfloat16")]
+)
+def test_floats_are_beyond_what_a_narrower_one_holds(dtype: str, narrower: str, operator: str) -> None:
+    ranks = of(operator, dtype, 2)
+    for result in (ranks[0], calls.fold("sum" if operator == "copy" else operator, ranks)):
+        told = result[~result.isnan()]
+        assert not torch.equal(told, told.to(getattr(torch, narrower)).to(told.dtype))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "whole"), [("bfloat16", torch.int16), ("float16", torch.int16), ("float32", torch.int32)]
+)
+@pytest.mark.parametrize("world", [2, 3, 8])
+def test_sums_need_the_last_bit_of_their_dtype(world: int, dtype: str, whole: torch.dtype) -> None:
+    result = calls.fold("sum", of("sum", dtype, world))
+    assert (result.view(whole) & 1).any()
+
+
+def test_what_is_moved_holds_every_kind_of_number() -> None:
+    numbers = of("copy", "float32", 1, 4096)[0]
+    zeros = numbers[numbers == 0]
+    assert torch.isnan(numbers).any() and torch.isinf(numbers).sum() > 1 and torch.signbit(zeros).any()
+    assert (numbers < -1000).any() and (numbers > 1000).any()
+
+
+def test_truth_values_reduce_to_or_and_and() -> None:
+    one, other = torch.tensor([True, True, False, False]), torch.tensor([True, False, True, False])
+    assert [calls.fold(operator, [one, other]).tolist() for operator in ("sum", "max")] == [
+        [True, True, True, False]
+    ] * 2
+    assert [calls.fold(operator, [one, other]).tolist() for operator in ("prod", "min")] == [
+        [True, False, False, False]
+    ] * 2
+
+
+@pytest.mark.parametrize(
+    ("layout", "shape", "stride", "offset"),
+    [
+        ("own", (8,), (1,), 0),
+        ("offset", (8,), (1,), 1),
+        ("strided", (8,), (2,), 0),
+        ("transposed", (4, 2), (1, 4), 0),
+    ],
+)
+def test_a_layout_is_a_view_in_guarded_memory(
+    layout: str, shape: tuple[int, ...], stride: tuple[int, ...], offset: int
+) -> None:
+    numbers = torch.arange(8.0)
+    memory, view = calls.place(numbers, layout, torch.device("cpu"))
+    assert (shape, stride, offset) == (view.shape, view.stride(), view.storage_offset())
+    assert torch.equal(view.reshape(-1), numbers)
+    assert int((memory == calls.GUARD).sum()) == memory.numel() - 8 >= 2
+
+
+@pytest.mark.parametrize("layout", ["own", "offset"])
+@pytest.mark.parametrize("shape", [(), (0,)])
+def test_tensors_without_dimensions_or_elements_keep_their_shape(layout: str, shape: tuple[int, ...]) -> None:
+    memory, view = calls.place(torch.full(shape, 5.0), layout, torch.device("cpu"))
+    assert (view.shape, torch.equal(view, torch.full(shape, 5.0))) == (shape, True)
+    assert memory.numel() == view.numel() + 2
+
+
+CPU = torch.device("cpu")
+
+
+def turn_of(name: str, operator: str = "copy", dtype: str = "float32", count: int = 8, **more: Any) -> SimpleNamespace:
+    """Return rank 1's turn among two."""
+    case = Case(name, operator, dtype, count, 0, (0, 1), 0, **more)
+    return prepare(case, COLLECTIVES[name], 1, CPU, None)
+
+
+def answer(turn: SimpleNamespace) -> None:
+    """Put the right result where it belongs, as a correct backend does."""
+    for (_, view), exact in zip(turn.results, turn.expected, strict=True):
+        view.copy_(exact.reshape(view.shape))
+
+
+@pytest.mark.parametrize("layout", ["own", "offset", "strided", "transposed"])
+@pytest.mark.parametrize("name", ["all_reduce", "broadcast", "all_gather", "all_to_all", "reduce_scatter"])
+def test_a_right_result_has_no_fault(name: str, layout: str) -> None:
+    turn = turn_of(name, "sum" if COLLECTIVES[name].reduces else "copy", layout=layout)
+    assert fault(turn, COLLECTIVES[name]) is not None
+    answer(turn)
+    assert fault(turn, COLLECTIVES[name]) is None
+
+
+def test_the_first_wrong_number_is_told() -> None:
+    turn = turn_of("all_gather")
+    answer(turn)
+    exact = turn.expected[1][5:].clone()
+    turn.out[1][5:] += 1
+    found = fault(turn, COLLECTIVES["all_gather"])
+    assert found == {
+        "what": "result", "at": 5, "got": float(exact[0]) + 1, "expected": float(exact[0]), "wrong": 3, "of": 8
+    }  # fmt: skip
+
+
+def spoil_input(turn: SimpleNamespace) -> None:
+    """Change what was passed in."""
+    turn.mine[0][2] = 1.5
+
+
+def spoil_memory(turn: SimpleNamespace) -> None:
+    """Write behind the result."""
+    turn.results[0][0][-1] = 1.5
+
+
+def spoil_between(turn: SimpleNamespace) -> None:
+    """Write into the gaps of a strided tensor."""
+    turn.results[0][0][1] = 1.5
+
+
+@pytest.mark.parametrize(
+    ("spoil", "layout", "what"),
+    [
+        (spoil_input, "own", "input"),
+        (spoil_memory, "own", "memory beside it"),
+        (spoil_memory, "offset", "memory beside it"),
+        (spoil_between, "strided", "memory beside it"),
+    ],
+)
+def test_what_must_not_change_is_compared(spoil: Callable[[SimpleNamespace], None], layout: str, what: str) -> None:
+    turn = turn_of("all_gather", layout=layout)
+    answer(turn)
+    spoil(turn)
+    found = fault(turn, COLLECTIVES["all_gather"])
+    assert found is not None and found["what"] == what
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "alike"),
+    [(0.0, -0.0, False), (float("nan"), float("nan"), True), (1.0, 1.0 + 2**-23, False)],
+)
+def test_floats_are_compared_bit_by_bit(right: float, wrong: float, alike: bool) -> None:
+    assert torch.equal(bits(torch.tensor([right])), bits(torch.tensor([wrong]))) is alike
+
+
+def test_a_truth_value_that_is_two_is_told_as_its_byte() -> None:
+    turn = turn_of("all_reduce", "sum", "bool")
+    answer(turn)
+    place = int(turn.expected[0].nonzero()[0])
+    turn.mine[0].view(torch.uint8)[place] = 2
+    found = fault(turn, COLLECTIVES["all_reduce"])
+    assert found is not None and (found["at"], found["got"], found["expected"]) == (place, 2, 1)
+
+
+def test_a_rank_that_gets_nothing_has_nothing_to_compare_but_its_memory() -> None:
+    turn = turn_of("reduce", "sum")
+    turn.mine[0][0] = 1e9
+    assert fault(turn, COLLECTIVES["reduce"]) is None
+    spoil_memory(turn)
+    assert fault(turn, COLLECTIVES["reduce"]) is not None
+
+
+def test_uneven_parts_have_the_sizes_that_the_call_is_told() -> None:
+    turns = [
+        prepare(Case("all_to_all_single", "copy", "int64", 7, 0, (0, 1, 2), 0, uneven=True), one, index, CPU, None)
+        for one in [COLLECTIVES["all_to_all_single"]]
+        for index in range(3)
+    ]
+    for source in range(3):
+        for target in range(3):
+            assert turns[source].sizes[0][target] == turns[target].sizes[1][source]
+    assert len({len(turn.mine[0]) for turn in turns}) > 1
+
+
+@pytest.mark.parametrize("name", ["all_gather_into_tensor", "reduce_scatter_tensor"])
+def test_tensors_without_dimensions_are_stacked(name: str) -> None:
+    turn = turn_of(name, "sum" if COLLECTIVES[name].reduces else "copy", count=-1)
+    shapes = turn.mine[0].shape, turn.out[0].shape
+    assert shapes == {"all_gather_into_tensor": ((), (2,)), "reduce_scatter_tensor": ((2,), ())}[name]
+
+
+def test_peers_are_ranks_and_the_root_is_one_of_them() -> None:
+    case = Case("broadcast", "copy", "int32", 4, 0, (1, 3), 1)
+    turn = prepare(case, COLLECTIVES["broadcast"], 0, CPU, None)
+    own = prepare(Case("broadcast", "copy", "int32", 4, 0, (0, 1, 2, 3), 3), COLLECTIVES["broadcast"], 3, CPU, None)
+    assert turn.root == 3 and torch.equal(turn.expected[0], own.expected[0])
+
+
+def test_everything_that_a_call_returns_is_waited_for() -> None:
+    waited: list[int] = []
+    works = [SimpleNamespace(wait=lambda number=number: waited.append(number)) for number in range(3)]
+    for returned in (works[0], works[1:], None):
+        play(SimpleNamespace(), SimpleNamespace(call=lambda _, returned=returned: returned))
+    assert waited == [0, 1, 2]
