@@ -10,6 +10,7 @@ from rich.console import Console
 
 from stackproof.bench.rows import measurements
 from stackproof.record import console as picturing
+from stackproof.record import outline
 from stackproof.record.records import Measurement, Record, Verdict
 
 from ..bench.test_rows import sampled
@@ -32,7 +33,7 @@ def shown(rows: list[Measurement], width: int = 200, encoding: str = "utf-8") ->
     console = Console(file=out, width=width, color_system=None, highlight=False)
     record = Record("bench", "cuda", STARTED, 1.0, Verdict.PASSED, measurements=rows)
     assert picturing.applies(record)
-    console.print(picturing.figures(record, console))
+    outline.show(picturing.figures(record, console), console)
     out.flush()
     return out.buffer.getvalue().decode(encoding)
 

@@ -10,10 +10,8 @@ from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
 
-from rich import box
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, Group
 from rich.markup import escape
-from rich.measure import Measurement as Measure
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -23,19 +21,17 @@ from rich.progress import (
     TextColumn,
     TimeElapsedColumn,
 )
-from rich.table import Table
 from rich.text import Text
 
 from stackproof.base import advice
 from stackproof.base.text import as_typed, plain, set_in
 from stackproof.base.units import shown
-from stackproof.record import reference
+from stackproof.record import outline, reference
+from stackproof.record.outline import Cell, Line, Part, Span, Table
 from stackproof.record.records import Check, Measurement, Record, Verdict
 from stackproof.record.repeat import again
 
 _LOG_WIDTH = 150
-_SENTENCE = 24
-"""Characters of a sentence that are a column; fewer are a ladder."""
 
 
 def plain_console() -> Console:
@@ -113,25 +109,15 @@ def applies(record: Record) -> bool:
     return any("noise" in row.figures for row in record.measurements)
 
 
-def figures(record: Record, console: Console) -> RenderableType:
+def figures(record: Record, console: Console) -> list[Part]:
     """Return the table of all measurements, and below it what limits them."""
     bars = _BARS if console.encoding.lower().startswith("utf") else _PLAIN_BARS
     ceilings, rows = _ceilings(record), _by_subject(record)
-    table = Table(title="figures", title_justify="left", box=box.SIMPLE_HEAD)
-    table.add_column("what", overflow="fold")
-    for name in ("ranks", "rate", "±", "fast .. slow", "of peak", "of ceiling", "memory", "reference"):
-        shares = name.startswith("of ")
-        table.add_column(
-            name, justify="right" if name in ("ranks", "rate", "±", "memory") else "left", no_wrap=not shares
-        )
-    for rows_of_one in rows:
-        table.add_row(*(Text(plain(cell)) for cell in _cells(rows_of_one, ceilings, bars)))
-    notes = [
-        Text(plain(f"  {rows_of_one[0].workload}: {rows_of_one[0].note}", lines=False))
-        for rows_of_one in rows
-        if rows_of_one[0].note
-    ]
-    return Group(table, *notes, Text()) if notes else table
+    heads = ("what", "ranks", "rate", "±", "fast .. slow", "of peak", "of ceiling", "memory", "reference")
+    cells = [_cells(rows_of_one, ceilings, bars) for rows_of_one in rows]
+    notes = [Line(f"{first.workload}: {first.note}", 1) for first, *_ in rows if first.note]
+    table = Table(heads, cells, "figures", right=(1, 2, 3, 7), wide=(5, 6, 8))
+    return [table, *notes, *([Line("")] if notes else [])]
 
 
 def _by_subject(record: Record) -> list[list[Measurement]]:
@@ -225,10 +211,10 @@ _MOST_CODE = 15
 def show(record: Record, where: Path, console: Console | None = None) -> None:
     """Print the closing table, the figures, the failures and the verdict of a record."""
     console = console or plain_console()
-    _print(console, _suites_table(record) if len(record.checks) > _MOST_ROWS else _checks_table(record))
+    parts: list[Part] = [_suites_table(record) if len(record.checks) > _MOST_ROWS else _checks_table(record)]
     if record.measurements:
-        told = figures(record, console) if applies(record) else _measurements_table(record)
-        _print(console, told)
+        parts += figures(record, console) if applies(record) else [measurements_table(record)]
+    outline.show(parts, console)
     groups = _failures(record)
     for checks in groups[:_MOST_FAILURES]:
         console.print(_failure(record, checks), soft_wrap=True)
@@ -236,35 +222,6 @@ def show(record: Record, where: Path, console: Console | None = None) -> None:
         console.print(Text(f"... and {len(groups) - _MOST_FAILURES} more; all are in the record", style="dim"))
     console.print(Text(plain(verdict_line(record), lines=False), style=_style(record.verdict)), soft_wrap=True)
     console.print(Text(plain(f"record: {os.path.relpath(where)}", lines=False), style="dim"), soft_wrap=True)
-
-
-def _print(console: Console, told: RenderableType) -> None:
-    """Print a table; where it would break the names of its rows, they stand one under another."""
-    table = told.renderables[0] if isinstance(told, Group) else told
-    if not isinstance(table, Table) or console.width >= _needed(console, table):
-        console.print(told)
-        return
-    if table.title:
-        console.print(table.title)
-    heads = [str(column.header) for column in table.columns]
-    for row in zip(*(column.cells for column in table.columns), strict=True):
-        pairs = zip(heads, (str(cell).replace("\n", ", ") for cell in row), strict=True)
-        cells = [f"{head} {cell}".strip() if number else cell for number, (head, cell) in enumerate(pairs) if cell]
-        console.print(Text(f"  {'  '.join(cells)}"), soft_wrap=True)
-    for note in told.renderables[1:] if isinstance(told, Group) else ():
-        console.print(note, soft_wrap=True)
-
-
-def _needed(console: Console, table: Table) -> int:
-    """Return the width below which names would be broken: those of all columns, of which the last may be sentences."""
-    widths = [
-        Measure.get(console, console.options.update(max_width=1000), column.header).maximum for column in table.columns
-    ]
-    for number, column in enumerate(table.columns):
-        cells = [str(cell).splitlines() or [""] for cell in column.cells]
-        longest = max((len(line) for lines in cells for line in lines), default=0)
-        widths[number] = max(widths[number], longest if number + 1 < len(widths) else min(longest, _SENTENCE))
-    return sum(widths) + 2 * len(widths)
 
 
 def label(record: Record) -> str:
@@ -275,53 +232,49 @@ def label(record: Record) -> str:
     return f"{record.stack} (rehearsed on {facts.get('verified on')}, not verified on {facts.get('hardware')})"
 
 
-def _title(record: Record) -> Text:
-    return Text(plain(f"{record.verb}: {label(record)}", lines=False))
-
-
 def _checks_table(record: Record) -> Table:
-    table = Table(title=_title(record), title_justify="left", box=box.SIMPLE_HEAD, expand=False)
-    table.add_column("verdict", no_wrap=True)
-    table.add_column("check", overflow="fold")
-    table.add_column("s", justify="right", no_wrap=True)
-    table.add_column("what was seen", overflow="fold", ratio=1)
-    for check in record.checks:
-        seen = "see below" if check.verdict.exit_code else check.reason
-        verdict = Text(check.verdict.value, style=_style(check.verdict))
-        table.add_row(verdict, Text(plain(check.id)), f"{check.seconds:.1f}", Text(plain(seen)))
-    return table
+    rows = [
+        (
+            Span(check.verdict.value, _style(check.verdict)),
+            check.id,
+            f"{check.seconds:.1f}",
+            "see below" if check.verdict.exit_code else check.reason,
+        )
+        for check in record.checks
+    ]
+    heads = ("verdict", "check", "s", "what was seen")
+    return Table(heads, rows, f"{record.verb}: {label(record)}", right=(2,), wide=(3,))
 
 
 def _suites_table(record: Record) -> Table:
     """One row for each file of a suite, one column for each verdict that occurred."""
     occurred = [verdict for verdict in Verdict if any(check.verdict is verdict for check in record.checks)]
-    table = Table(title=_title(record), title_justify="left", box=box.SIMPLE_HEAD, expand=False)
-    table.add_column("suite", overflow="fold")
-    for verdict in occurred:
-        table.add_column(verdict.value, justify="right", no_wrap=True, style=_style(verdict))
-    table.add_column("s", justify="right", no_wrap=True)
-    rows: dict[str, list[Check]] = {}
+    suites: dict[str, list[Check]] = {}
     for check in record.checks:
-        rows.setdefault(check.id.split("::")[0], []).append(check)
-    for name, checks in rows.items():
+        suites.setdefault(check.id.split("::")[0], []).append(check)
+    rows = list[list[Cell]]()
+    for name, checks in suites.items():
         counts = Counter(check.verdict for check in checks)
-        cells = [str(counts[verdict] or "") for verdict in occurred]
-        table.add_row(Text(plain(name)), *cells, f"{sum(check.seconds for check in checks):.1f}")
-    return table
+        cells = [Span(str(counts[verdict] or ""), _style(verdict)) for verdict in occurred]
+        rows.append([name, *cells, f"{sum(check.seconds for check in checks):.1f}"])
+    heads = ("suite", *(verdict.value for verdict in occurred), "s")
+    return Table(heads, rows, f"{record.verb}: {label(record)}", right=range(1, len(heads)))
 
 
-def _measurements_table(record: Record) -> Table:
-    table = Table(title="figures", title_justify="left", box=box.SIMPLE_HEAD)
-    table.add_column("workload", overflow="fold")
-    for name in ("preset", "dtype", "ranks"):
-        table.add_column(name, no_wrap=True)
-    table.add_column("rate", justify="right", no_wrap=True)
-    table.add_column("note", min_width=10, overflow="fold")
-    for row in record.measurements:
-        figure = shown(row.value, row.unit)
-        cells = (f"{row.workload} {row.metric}", row.preset, row.dtype, str(row.world_size), figure, row.note)
-        table.add_row(*(Text(plain(cell)) for cell in cells))
-    return table
+def measurements_table(record: Record) -> Table:
+    """Return the measurements as they are stored, a row each."""
+    rows = [
+        (
+            f"{row.workload} {row.metric}",
+            row.preset,
+            row.dtype,
+            str(row.world_size),
+            shown(row.value, row.unit),
+            row.note,
+        )
+        for row in record.measurements
+    ]
+    return Table(("workload", "preset", "dtype", "ranks", "rate", "note"), rows, "figures", right=(4,), wide=(5,))
 
 
 def _failures(record: Record) -> list[list[Check]]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from stackproof.base.text import in_markdown
-from stackproof.base.units import shown
-from stackproof.record.console import verdict_line
-from stackproof.record.records import Check, Measurement, Record
+from stackproof.record import outline
+from stackproof.record.console import measurements_table, verdict_line
+from stackproof.record.outline import Fold, Heading, Line, Part, Table
+from stackproof.record.records import Check, Record
 
 _MOST = 200
 """Rows of a table: a comment has a limit, and the record has all."""
@@ -16,45 +17,15 @@ _MOST = 200
 def markdown(record: Record) -> str:
     """Return the page: the verdict with its counts, what is not good with its reason, figures, then all checks folded."""
     bad = [check for check in record.checks if check.verdict.exit_code]
-    parts = [f"### stackproof {record.verb}: {in_markdown(verdict_line(record))}", ""]
-    parts += _checks(bad) if bad else []
+    parts: list[Part] = [Heading(f"stackproof {record.verb}: {verdict_line(record)}", 3)]
+    parts += [_checks(bad)] if bad else []
     if record.measurements:
-        parts += [
-            "",
-            f"<details><summary>{len(record.measurements)} figures</summary>",
-            "",
-            *_figures(record.measurements),
-            "",
-            "</details>",
-        ]
-    parts += [
-        "",
-        f"<details><summary>all {len(record.checks)} checks, and what was run</summary>",
-        "",
-        *_checks(record.checks),
-        "",
-    ]
-    parts += [f"- {in_markdown(f'{name}: {value}')}" for name, value in sorted(record.provenance.items())]
-    return "\n".join([*parts, "", "</details>", ""])
+        parts.append(Fold(f"{len(record.measurements)} figures", [replace(measurements_table(record), most=_MOST)]))
+    facts = [Line(f"{name}: {value}", 1) for name, value in sorted(record.provenance.items())]
+    parts.append(Fold(f"all {len(record.checks)} checks, and what was run", [_checks(record.checks), *facts]))
+    return outline.markdown(parts)
 
 
-def _checks(checks: Sequence[Check]) -> list[str]:
-    rows = [
-        f"| {check.verdict.value} | {in_markdown(check.id)} | {check.seconds:.1f} | {in_markdown(check.reason)} |"
-        for check in checks
-    ]
-    return _table(("", "check", "s", "what was seen"), rows)
-
-
-def _figures(measurements: Sequence[Measurement]) -> list[str]:
-    rows = [
-        f"| {in_markdown(f'{row.workload} {row.metric}')} | {row.preset} | {in_markdown(row.dtype)} | {row.world_size} | "
-        f"{in_markdown(shown(row.value, row.unit))} | {in_markdown(row.note)} |"
-        for row in measurements
-    ]
-    return _table(("what", "preset", "dtype", "ranks", "rate", "note"), rows)
-
-
-def _table(heads: Sequence[str], rows: Sequence[str]) -> list[str]:
-    more = [f"| and {len(rows) - _MOST} more, in the record |"] if len(rows) > _MOST else []
-    return [f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}", *rows[:_MOST], *more]
+def _checks(checks: Sequence[Check]) -> Table:
+    rows = [(check.verdict.value, check.id, f"{check.seconds:.1f}", check.reason) for check in checks]
+    return Table(("", "check", "s", "what was seen"), rows, most=_MOST)
