@@ -9,15 +9,15 @@ import pytest
 from rich.console import Console
 
 from stackproof.record import outline
-from stackproof.record.outline import Fold, Heading, Line, Part, Span, Table
+from stackproof.record.outline import Fold, Heading, Part, Span, TextLine, TextTable
 
-TABLE = Table(("name", "s"), [("conv2d", "1.5"), ("add", "10.0")], "times", right=(1,))
+TABLE = TextTable(("name", "s"), [("conv2d", "1.5"), ("add", "10.0")], "times", right=(1,))
 PARTS: list[Part] = [
     Heading("the verdict", 2),
-    Line("a host:", 1),
-    Line((Span("slow", "red", strong=True), ": ", Span("nox -s smoke", code=True)), 2),
+    TextLine("a host:", 1),
+    TextLine((Span("slow", "red", strong=True), ": ", Span("nox -s smoke", code=True)), 2),
     TABLE,
-    Fold("all of it", [Line(Span("thread", address="https://example.org/a b"))]),
+    Fold("all of it", [TextLine(Span("thread", address="https://example.org/a b"))]),
 ]
 
 
@@ -53,12 +53,14 @@ def test_html_nests_its_lists() -> None:
 def test_a_terminal_shows_rows_one_under_another_where_a_table_would_break_names() -> None:
     assert "  conv2d" in shown(PARTS) and "all of it" not in shown(PARTS)
     assert "  conv2d  s 1.5\n" in shown([TABLE], 8)
-    wide = Table(("name", "why"), [("conv2d", "a sentence " * 9)], wide=(1,))
+    wide = TextTable(("name", "why"), [("conv2d", "a sentence " * 9)], wide=(1,))
     assert "conv2d  why" not in shown([wide], 50) and "conv2d  why" in shown([wide], 20)
 
 
 def test_a_table_says_how_much_it_leaves_out() -> None:
-    assert outline.text([Table(("n",), [(str(n),) for n in range(5)], most=2)]) == "n\n0\n1\nand 3 more, in the record"
+    assert (
+        outline.text([TextTable(("n",), [(str(n),) for n in range(5)], most=2)]) == "n\n0\n1\nand 3 more, in the record"
+    )
 
 
 @pytest.mark.parametrize("code", [False, True])
@@ -66,9 +68,9 @@ def test_what_came_from_outside_is_text(code: bool) -> None:
     cell = Span("<img src=x> | `@team` [x](y) \x1b[31m\n# title", code=code, address="javascript:alert(1)")
     parts: list[Part] = [
         Heading(cell),
-        Line(cell, 1),
-        Table(("", "b"), [(cell, "")], cell.text),
-        Fold(cell.text, [Line(cell)]),
+        TextLine(cell, 1),
+        TextTable(("", "b"), [(cell, "")], cell.text),
+        Fold(cell.text, [TextLine(cell)]),
     ]
     for made in (outline.text(parts), outline.markdown(parts), outline.html(parts), shown(parts, 300)):
         assert "\x1b" not in made

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from rich import box
@@ -12,8 +12,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from stackproof.base.text import in_html, in_markdown, plain
+from stackproof.base.text import in_markdown, plain
 from stackproof.gate.gate import FLAG
+from stackproof.record import charts
+from stackproof.record.charts import Markup, el
 from stackproof.record.console import plain_console
 from stackproof.record.records import CellWord, Check, Kind, Record, Verdict
 
@@ -279,59 +281,39 @@ _HIGH, _ACROSS, _LEFT, _LETTERS = 34, 760, 300, 105
 def picture(record: Record, path: Path) -> None:
     """Write an SVG with one strip per cell: a dot a launch, the interval as a bar, the minimum effect shaded, its ends in per cent."""
     checks = [check for check in ordered(record) if "ratio" in check.figures]
-    title = textwrap.wrap(headline(record).plain, _LETTERS)
-    top = 18 * len(title) + 8
-    tall = top + _HIGH * len(checks) + 24
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_ACROSS} {tall}" font-family="sans-serif" font-size="12">',
-        f"<title>{in_html(headline(record).plain)}</title>",
-        f'<rect width="{_ACROSS}" height="{tall}" fill="white"/>',
-        *(
-            f'<text x="12" y="{17 + 18 * at}" font-weight="bold">{in_html(line)}</text>'
-            for at, line in enumerate(title)
-        ),
-    ]
-    for number, check in enumerate(checks):
-        parts += _drawn(check, top + _HIGH * number, _LEFT, _ACROSS - 12)
+    title = headline(record).plain
+    lines = textwrap.wrap(title, _LETTERS)
+    top = 18 * len(lines) + 8
     foot = top + _HIGH * len(checks) + 14
-    parts.append(f'<text x="{_LEFT}" y="{foot}" fill="#666">better</text>')
-    parts.append(f'<text x="{_ACROSS - 12}" y="{foot}" fill="#666" text-anchor="end">worse</text></svg>\n')
-    path.write_text("\n".join(parts), encoding="utf-8")
+    parts = [el("text", line, x=12, y=17 + 18 * at, font_weight="bold") for at, line in enumerate(lines)]
+    for number, check in enumerate(checks):
+        parts.append(
+            el("g", *_drawn(check, _ACROSS - 12 - _LEFT), transform=f"translate({_LEFT} {top + _HIGH * number})")
+        )
+    parts.append(el("text", "better", x=_LEFT, y=foot, fill="#666"))
+    parts.append(el("text", "worse", x=_ACROSS - 12, y=foot, fill="#666", text_anchor="end"))
+    ground = el("rect", width=_ACROSS, height=foot + 10, fill="white")
+    path.write_text(charts.picture(title, ground, *parts, width=_ACROSS, height=foot + 10), encoding="utf-8")
 
 
-def _numbers(x: Callable[[float], float], effect: float, reach: float, top: int) -> list[str]:
-    """Return the numbers of a strip's own axis: its ends, its minimum effect either way, and equality."""
-    marks = [
-        (math.exp(-reach), "start"),
-        (1 / effect, "middle"),
-        (1.0, "middle"),
-        (effect, "middle"),
-        (math.exp(reach), "end"),
-    ]
-    return [
-        f'<text x="{x(ratio):.1f}" y="{top + 33}" font-size="8" fill="#888" text-anchor="{anchor}">{100 * (ratio - 1):+.0f} %</text>'
-        for ratio, anchor in marks
-    ]
-
-
-def _drawn(check: Check, top: int, left: int, right: int) -> list[str]:
-    reach = 3 * math.log1p(float(check.figures["minimum effect"]))
-    middle = top + 13
-
-    def x(ratio: float) -> float:
-        return left + (right - left) * min(1.0, max(0.0, (math.log(ratio) / reach + 1) / 2))
-
-    effect = 1 + float(check.figures["minimum effect"])
-    low, high, centre = (float(check.figures[name]) for name in ("ratio, low", "ratio, high", "ratio"))
+def _drawn(check: Check, width: int) -> Iterator[Markup]:
+    """Yield the name of a cell, its strip, and the numbers of the strip's own axis: its ends, its minimum effect, and equality."""
+    effect = float(check.figures["minimum effect"])
     colour = {"SLOWER": "#c0392b", "FASTER": "#27803a"}.get(word(check), "#555")
-    dots = [float(value) for name, value in check.figures.items() if name.startswith("launch ")]
-    return [
-        f'<text x="{left - 10}" y="{middle + 4}" text-anchor="end">{in_html(cell_name(check))} '
-        f'<tspan fill="{colour}" font-weight="bold">{word(check)}</tspan></text>',
-        f'<rect x="{x(1 / effect):.1f}" y="{top + 2}" width="{x(effect) - x(1 / effect):.1f}" height="22" fill="#eef1f4"/>',
-        f'<line x1="{x(1):.1f}" x2="{x(1):.1f}" y1="{top + 2}" y2="{top + 24}" stroke="#999"/>',
-        f'<rect x="{x(low):.1f}" y="{middle - 4}" width="{max(1.0, x(high) - x(low)):.1f}" height="8" fill="{colour}" opacity="0.35"/>',
-        *(f'<circle cx="{x(dot):.1f}" cy="{middle}" r="2.2" fill="{colour}" opacity="0.6"/>' for dot in dots),
-        f'<circle cx="{x(centre):.1f}" cy="{middle}" r="4" fill="{colour}"/>',
-        *_numbers(x, effect, reach, top),
-    ]
+    yield el(
+        "text",
+        f"{cell_name(check)} ",
+        el("tspan", word(check), fill=colour, font_weight="bold"),
+        x=-10,
+        y=17,
+        text_anchor="end",
+    )
+    low, ratio, high = (float(check.figures[name]) for name in ("ratio, low", "ratio", "ratio, high"))
+    launches = [float(value) for name, value in check.figures.items() if name.startswith("launch ")]
+    yield charts.strip((low, ratio, high), launches, effect, width, 24, colour)
+    place = charts.scale(effect, width)
+    marks = ((1 + effect) ** -3, 1 / (1 + effect), 1.0, 1 + effect, (1 + effect) ** 3)
+    for mark, anchor in zip(marks, ("start", "middle", "middle", "middle", "end"), strict=True):
+        yield el(
+            "text", f"{100 * (mark - 1):+.0f} %", x=place(mark), y=32, font_size=8, fill="#888", text_anchor=anchor
+        )

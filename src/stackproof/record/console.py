@@ -27,7 +27,7 @@ from stackproof.base import advice
 from stackproof.base.text import as_typed, plain, set_in
 from stackproof.base.units import shown
 from stackproof.record import outline, reference
-from stackproof.record.outline import Cell, Line, Part, Span, Table
+from stackproof.record.outline import Cell, Part, Span, TextLine, TextTable
 from stackproof.record.records import Check, Measurement, Record, Verdict
 from stackproof.record.repeat import again
 
@@ -115,9 +115,9 @@ def figures(record: Record, console: Console) -> list[Part]:
     ceilings, rows = _ceilings(record), _by_subject(record)
     heads = ("what", "ranks", "rate", "±", "fast .. slow", "of peak", "of ceiling", "memory", "reference")
     cells = [_cells(rows_of_one, ceilings, bars) for rows_of_one in rows]
-    notes = [Line(f"{first.workload}: {first.note}", 1) for first, *_ in rows if first.note]
-    table = Table(heads, cells, "figures", right=(1, 2, 3, 7), wide=(5, 6, 8))
-    return [table, *notes, *([Line("")] if notes else [])]
+    notes = [TextLine(f"{first.workload}: {first.note}", 1) for first, *_ in rows if first.note]
+    table = TextTable(heads, cells, "figures", right=(1, 2, 3, 7), wide=(5, 6, 8))
+    return [table, *notes, *([TextLine("")] if notes else [])]
 
 
 def _by_subject(record: Record) -> list[list[Measurement]]:
@@ -232,7 +232,7 @@ def label(record: Record) -> str:
     return f"{record.stack} (rehearsed on {facts.get('verified on')}, not verified on {facts.get('hardware')})"
 
 
-def _checks_table(record: Record) -> Table:
+def _checks_table(record: Record) -> TextTable:
     rows = [
         (
             Span(check.verdict.value, _style(check.verdict)),
@@ -243,10 +243,10 @@ def _checks_table(record: Record) -> Table:
         for check in record.checks
     ]
     heads = ("verdict", "check", "s", "what was seen")
-    return Table(heads, rows, f"{record.verb}: {label(record)}", right=(2,), wide=(3,))
+    return TextTable(heads, rows, f"{record.verb}: {label(record)}", right=(2,), wide=(3,))
 
 
-def _suites_table(record: Record) -> Table:
+def _suites_table(record: Record) -> TextTable:
     """One row for each file of a suite, one column for each verdict that occurred."""
     occurred = [verdict for verdict in Verdict if any(check.verdict is verdict for check in record.checks)]
     suites: dict[str, list[Check]] = {}
@@ -258,10 +258,10 @@ def _suites_table(record: Record) -> Table:
         cells = [Span(str(counts[verdict] or ""), _style(verdict)) for verdict in occurred]
         rows.append([name, *cells, f"{sum(check.seconds for check in checks):.1f}"])
     heads = ("suite", *(verdict.value for verdict in occurred), "s")
-    return Table(heads, rows, f"{record.verb}: {label(record)}", right=range(1, len(heads)))
+    return TextTable(heads, rows, f"{record.verb}: {label(record)}", right=range(1, len(heads)))
 
 
-def measurements_table(record: Record) -> Table:
+def measurements_table(record: Record) -> TextTable:
     """Return the measurements as they are stored, a row each."""
     rows = [
         (
@@ -274,7 +274,7 @@ def measurements_table(record: Record) -> Table:
         )
         for row in record.measurements
     ]
-    return Table(("workload", "preset", "dtype", "ranks", "rate", "note"), rows, "figures", right=(4,), wide=(5,))
+    return TextTable(("workload", "preset", "dtype", "ranks", "rate", "note"), rows, "figures", right=(4,), wide=(5,))
 
 
 def _failures(record: Record) -> list[list[Check]]:

@@ -40,7 +40,7 @@ class Heading:
 
 
 @dataclass(frozen=True)
-class Line:
+class TextLine:
     """A paragraph at depth 0, deeper an item of a list."""
 
     text: Cell
@@ -48,7 +48,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Table:
+class TextTable:
     """Rows under their heads; `right`: columns of figures, `wide`: columns of sentences, which may break, `most`: rows that are shown."""
 
     heads: Sequence[str]
@@ -74,7 +74,7 @@ class Fold:
     parts: Sequence[Part]
 
 
-Part = Heading | Line | Table | Fold
+Part = Heading | TextLine | TextTable | Fold
 
 
 def text(parts: Iterable[Part]) -> str:
@@ -85,10 +85,10 @@ def text(parts: Iterable[Part]) -> str:
 def show(parts: Iterable[Part], console: Console) -> None:
     """Print on a terminal; a table that would break the names of its rows has them one under another."""
     for part in parts:
-        if isinstance(part, Table):
+        if isinstance(part, TextTable):
             _show_table(part, console)
         elif not isinstance(part, Fold):
-            indent = "  " * part.depth if isinstance(part, Line) else ""
+            indent = "  " * part.depth if isinstance(part, TextLine) else ""
             console.print(_rich(part.text, indent, lines=False), soft_wrap=True)
 
 
@@ -96,7 +96,7 @@ def markdown(parts: Iterable[Part]) -> str:
     """Return a page of Markdown, such as a comment on a pull request."""
     lines, listed = list[str](), False
     for part in parts:
-        item = isinstance(part, Line) and part.depth > 0
+        item = isinstance(part, TextLine) and part.depth > 0
         lines += [] if not lines or (item and listed) else [""]
         lines += _markdown(part)
         listed = item
@@ -107,7 +107,7 @@ def html(parts: Iterable[Part]) -> str:
     """Return the body of a page of HTML."""
     out, depth = list[str](), 0
     for part in parts:
-        wanted = part.depth if isinstance(part, Line) else 0
+        wanted = part.depth if isinstance(part, TextLine) else 0
         out.append("<ul>" * (wanted - depth) + "</ul>" * (depth - wanted))
         depth = wanted
         out += _html(part)
@@ -124,7 +124,7 @@ def _words(cell: Cell) -> str:
 
 
 def _text(part: Part) -> Iterator[str]:
-    if isinstance(part, Table):
+    if isinstance(part, TextTable):
         rows = [[plain(_words(cell), lines=False) for cell in row] for row in (part.heads, *part.shown)]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         yield from [plain(part.title, lines=False)] if part.title else []
@@ -132,7 +132,7 @@ def _text(part: Part) -> Iterator[str]:
             pairs = enumerate(zip(row, widths, strict=True))
             yield "  ".join(cell.rjust(width) if at in part.right else cell.ljust(width) for at, (cell, width) in pairs)
     elif not isinstance(part, Fold):
-        indent = "  " * part.depth if isinstance(part, Line) else ""
+        indent = "  " * part.depth if isinstance(part, TextLine) else ""
         yield f"{indent}{plain(_words(part.text), lines=False)}"
 
 
@@ -142,7 +142,7 @@ def _rich(cell: Cell, indent: str = "", *, lines: bool = True) -> Text:
     return Text.assemble(indent, *((plain(span.text, lines=lines), span.style) for span in _spans(cell)))
 
 
-def _show_table(part: Table, console: Console) -> None:
+def _show_table(part: TextTable, console: Console) -> None:
     from rich import box, table
 
     if console.width < _needed(part):
@@ -158,7 +158,7 @@ def _show_table(part: Table, console: Console) -> None:
     console.print(drawn)
 
 
-def _show_rows(part: Table, console: Console) -> None:
+def _show_rows(part: TextTable, console: Console) -> None:
     if part.title:
         console.print(_rich(part.title))
     for row in part.shown:
@@ -167,7 +167,7 @@ def _show_rows(part: Table, console: Console) -> None:
         console.print(_rich("  ".join(cells), "  ", lines=False), soft_wrap=True)
 
 
-def _needed(part: Table) -> int:
+def _needed(part: TextTable) -> int:
     """Return the width below which names would be broken."""
     from rich.cells import cell_len
 
@@ -182,7 +182,7 @@ def _needed(part: Table) -> int:
 def _markdown(part: Part) -> list[str]:
     if isinstance(part, Heading):
         return [f"{'#' * part.level} {_in_markdown(part.text)}"]
-    if isinstance(part, Line):
+    if isinstance(part, TextLine):
         return [f"{'  ' * (part.depth - 1)}- {_in_markdown(part.text)}" if part.depth else _in_markdown(part.text)]
     if isinstance(part, Fold):
         title = in_html(" ".join(part.title.split()))
@@ -215,7 +215,7 @@ def _safe(address: str) -> bool:
 def _html(part: Part) -> list[str]:
     if isinstance(part, Heading):
         return [f"<h{part.level}>{_in_html(part.text)}</h{part.level}>"]
-    if isinstance(part, Line):
+    if isinstance(part, TextLine):
         return [f"<{'li' if part.depth else 'p'}>{_in_html(part.text)}"]
     if isinstance(part, Fold):
         return [f"<details><summary>{in_html(part.title)}</summary>", html(part.parts), "</details>"]

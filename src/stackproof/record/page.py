@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from stackproof.record import outline
 from stackproof.record.console import measurements_table, verdict_line
-from stackproof.record.outline import Fold, Heading, Line, Part, Table
+from stackproof.record.outline import Fold, Heading, Part, TextLine, TextTable
 from stackproof.record.records import Check, Record
 
 _MOST = 200
@@ -21,11 +21,11 @@ def markdown(record: Record) -> str:
     parts += [_checks(bad)] if bad else []
     if record.measurements:
         parts.append(Fold(f"{len(record.measurements)} figures", [replace(measurements_table(record), most=_MOST)]))
-    facts = [Line(f"{name}: {value}", 1) for name, value in sorted(record.provenance.items())]
+    facts = [TextLine(f"{name}: {value}", 1) for name, value in sorted(record.provenance.items())]
     parts.append(Fold(f"all {len(record.checks)} checks, and what was run", [_checks(record.checks), *facts]))
     return outline.markdown(parts)
 
 
-def _checks(checks: Sequence[Check]) -> Table:
+def _checks(checks: Sequence[Check]) -> TextTable:
     rows = [(check.verdict.value, check.id, f"{check.seconds:.1f}", check.reason) for check in checks]
-    return Table(("", "check", "s", "what was seen"), rows, most=_MOST)
+    return TextTable(("", "check", "s", "what was seen"), rows, most=_MOST)

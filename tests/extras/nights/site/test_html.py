@@ -6,7 +6,8 @@ from html.parser import HTMLParser
 
 import pytest
 
-from stackproof.extras.nights.site.html import Markup, el, joined, link, page, table
+from stackproof.extras.nights.site.html import link, page, table
+from stackproof.record.charts import Markup, el, joined
 
 from . import making
 

@@ -14,10 +14,11 @@ from stackproof.base.text import plain
 from stackproof.base.units import RATES, shown
 from stackproof.extras.nights.drift.nights import SIDE
 from stackproof.extras.nights.site import runs
-from stackproof.extras.nights.site.html import Markup, el, joined, link, page, table
+from stackproof.extras.nights.site.html import link, page, table
 from stackproof.extras.nights.site.model import SiteModel
 from stackproof.extras.nights.site.shelf import ShelvedRun
 from stackproof.gate import plan
+from stackproof.record.charts import Markup, el, joined
 from stackproof.record.records import Record
 from stackproof.record.store import group_of
 

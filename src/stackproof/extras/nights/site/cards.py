@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from stackproof.base.text import plain
-from stackproof.extras.nights.site.html import Markup, el, link
+from stackproof.extras.nights.site.html import link
 from stackproof.extras.nights.site.matrix import CellState
 from stackproof.extras.nights.site.model import SiteModel
 from stackproof.extras.nights.site.standing import StackStanding, StackWord, standings
+from stackproof.record.charts import Markup, badge, el
 
 SHAPES = {
     "passed": "✓", "known issue": "◆", "rehearsed": "◐", "unverified": "○", "failed": "✕", "stale": "◌", "in part": "◔", "never run": "○",
@@ -73,21 +74,8 @@ def badges(site: SiteModel) -> Iterator[tuple[str, str]]:
     known = {one.stack: one for one in standings(site.matrix, site.doubles)}
     for name, stack in badge_names(site).items():
         one = known[stack]
-        yield f"badge/{name}.svg", _badge(plain(stack, most=40, lines=False), one.badge, _colour(one))
+        yield f"badge/{name}.svg", badge(plain(stack, most=40, lines=False), one.badge, _colour(one))
 
 
 def _colour(one: StackStanding) -> str:
     return _COLOURS.get(one.word, _GREY)
-
-
-def _badge(left: str, right: str, colour: str) -> str:
-    first, second = (8 * len(text) + 14 for text in (left, right))
-    words = el(
-        "g", el("text", left, x=first // 2, y=15), el("text", right, x=first + second // 2, y=15), fill="#fff", text_anchor="middle",
-        font_family="Verdana,DejaVu Sans,sans-serif", font_size="12",
-    )  # fmt: skip
-    return el(
-        "svg", el("title", f"{left}: {right}"), el("rect", width=first + second, height=22, rx=4, fill="#333"),
-        el("rect", x=first, width=second, height=22, rx=4, fill=colour), words, xmlns="http://www.w3.org/2000/svg",
-        width=first + second, height=22, role="img", aria_label=f"{left}: {right}",
-    ) + "\n"  # fmt: skip

@@ -14,7 +14,8 @@ from statistics import median
 
 from stackproof.base.statistics import Interval
 from stackproof.extras.nights.site.curves import Curve, SeriesView
-from stackproof.extras.nights.site.html import Markup, el, joined
+from stackproof.record import charts
+from stackproof.record.charts import Markup, el, joined, ticks
 
 TALL = 400
 """Steps of a plot's height: two a pixel, and short to write."""
@@ -27,7 +28,6 @@ _FEW = 40
 """So few points have a dot each, as every point that stands alone: a line says little of three nights, and nothing of one."""
 _LEAST_SPAN = 0.05
 """A plot shows this much on either side of the median at least, so that noise looks as small as it is."""
-_TICKS = 4
 _PAUSE = 5
 """A pause of more than so many usual steps breaks the line."""
 _STEPS = (86400, 3600, 60, 1)
@@ -172,39 +172,11 @@ def _y(figure: float, ends: tuple[float, float]) -> int:
 
 
 def _line(run: Sequence[_Point], ends: tuple[float, float]) -> str:
-    return _path([(x, _y(figure, ends)) for x, figure, _, _ in run]) + ("h0" if len(run) == 1 else "")
+    return charts.line([(x, _y(figure, ends)) for x, figure, _, _ in run])
 
 
 def _band(run: Sequence[_Point], ends: tuple[float, float]) -> str:
-    return (
-        _path(
-            [*((x, _y(high, ends)) for x, _, _, high in run), *((x, _y(low, ends)) for x, _, low, _ in reversed(run))]
-        )
-        + "z"
-    )
-
-
-def _path(corners: Sequence[tuple[int, int]]) -> str:
-    """Return a path in steps from corner to corner: they are shorter to write than the corners."""
-    told, (x, y) = f"M{corners[0][0]} {corners[0][1]}", corners[0]
-    steps = []
-    for to_x, to_y in corners[1:]:
-        steps.append(f"{to_x - x}{to_y - y if to_y < y else f' {to_y - y}'}")
-        x, y = to_x, to_y
-    return f"{told}l{_packed(steps)}" if steps else told
-
-
-def _packed(steps: Sequence[str]) -> str:
-    return "".join(step if not at or step.startswith("-") else f" {step}" for at, step in enumerate(steps))
-
-
-def ticks(low: float, high: float) -> list[float]:
-    """Return round numbers between two ends, a few of them."""
-    rough = (high - low) / _TICKS or 1.0
-    power = 10 ** math.floor(math.log10(rough))
-    step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough)
-    first = math.ceil(low / step)
-    return [number * step for number in range(first, math.floor(high / step) + 1)]
+    return charts.band([(x, _y(high, ends)) for x, _, _, high in run], [(x, _y(low, ends)) for x, _, low, _ in run])
 
 
 def _scale(ends: tuple[float, float]) -> Markup:
@@ -234,7 +206,7 @@ def spark(view: SeriesView, most: int = 60) -> Markup:
         return Markup("")
     low, high = span([(0, one, one, one) for one in values])
     corners = [(at, _y(one, (low, high)) * 20 // TALL) for at, one in enumerate(values)]
-    line = el("path", d=Markup(_path(corners)))
+    line = el("path", d=Markup(charts.line(corners)))
     return el(
         "svg",
         line,

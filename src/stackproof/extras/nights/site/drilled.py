@@ -6,9 +6,10 @@ from collections.abc import Mapping
 
 from stackproof.base import advice
 from stackproof.drill import table as faults
-from stackproof.extras.nights.site.html import Markup, el, joined, link, page, table
+from stackproof.extras.nights.site.html import link, page, table
 from stackproof.extras.nights.site.model import SiteModel
 from stackproof.extras.nights.site.shelf import ShelvedRun
+from stackproof.record.charts import Markup, el, joined
 from stackproof.record.records import Check, Kind, Verdict
 
 _VERB = "drill"

@@ -9,7 +9,8 @@ from stackproof.base import advice
 from stackproof.base.errors import Refusal
 from stackproof.extras.fleet import draining, judgement, picture
 from stackproof.extras.fleet.judgement import FleetJudgement, HostStanding, Standing
-from stackproof.extras.nights.site.html import Markup, el, joined, page, table
+from stackproof.extras.nights.site.html import page, table
+from stackproof.record.charts import Markup, el, joined
 
 NAME = "fleets.html"
 _MOST = 12

@@ -14,10 +14,11 @@ from stackproof.extras.nights.site import told
 from stackproof.extras.nights.site.cards import SHAPES, badge_names, cards
 from stackproof.extras.nights.site.curves import SeriesView
 from stackproof.extras.nights.site.drawing import spark, value
-from stackproof.extras.nights.site.html import Markup, el, joined, link, page, table
+from stackproof.extras.nights.site.html import link, page, table
 from stackproof.extras.nights.site.matrix import CellState, MatrixCell
 from stackproof.extras.nights.site.model import SiteModel
 from stackproof.extras.nights.site.standing import StackStanding, standings
+from stackproof.record.charts import Markup, el, joined
 
 SCHEMA = "stackproof.extras.nights.site/1"
 _NARROW = 3

@@ -1,50 +1,17 @@
-"""HTML and SVG whose text is always text: the one place of the site that makes markup, and so the one that escapes."""
+"""The pages of the site: tables, links and the frame around them; `charts.el` escapes what is put into an element."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from stackproof.base.text import in_html
+from stackproof.record.charts import Markup, el
 
-VOID = frozenset({"meta", "link", "br", "input"})
-_OPTIONAL_ENDS = frozenset({"td", "th", "tr", "li", "tbody", "thead"})
-"""Elements that end where the next one begins; thousands of cells weigh half without their ends."""
 _POLICY = "default-src 'none'; script-src 'self' file:; style-src 'self' file:; img-src 'self' file:; base-uri 'none'; form-action 'none'"
 """Nothing is fetched from elsewhere, nothing inline runs; `file:` because browsers differ in what 'self' is of a file."""
 _MENU = (
     ("index.html", "Overview"), ("changes.html", "Changes"), ("runs.html", "Runs"), ("compare.html", "Compare"),
     ("drill.html", "Drill"), ("fleets.html", "Fleets"),
 )  # fmt: skip
-
-
-class Markup(str):
-    """Text that is markup already; whatever is no Markup is escaped when it is put into an element."""
-
-    __slots__ = ()
-
-
-def escaped(value: object) -> str:
-    """Return anything as markup holds it."""
-    return value if isinstance(value, Markup) else in_html(str(value))
-
-
-def joined(parts: Iterable[object]) -> Markup:
-    """Return parts one after the other."""
-    return Markup("".join(escaped(part) for part in parts))
-
-
-def el(tag: str, /, *children: object, **attributes: object) -> Markup:
-    """Return an element; `class_` is class, `data_x` is data-x, an attribute of None is left out and one of True has no value."""
-    told = "".join(
-        _attribute(key, value) for key, value in attributes.items() if value is not None and value is not False
-    )
-    end = "" if tag in VOID or tag in _OPTIONAL_ENDS else f"</{tag}>"
-    return Markup(f"<{tag}{told}>{''.join(escaped(child) for child in children)}{end}")
-
-
-def _attribute(key: str, value: object) -> str:
-    name = key.rstrip("_").replace("_", "-")
-    return f" {name}" if value is True else f' {name}="{escaped(value)}"'
 
 
 def link(target: str, text: object, **attributes: object) -> Markup:

@@ -11,11 +11,12 @@ from stackproof.base.statistics import Interval, median_interval
 from stackproof.base.units import shown
 from stackproof.extras.nights.site import html
 from stackproof.extras.nights.site.drawing import value
-from stackproof.extras.nights.site.html import Markup, el, joined, link, page, table
+from stackproof.extras.nights.site.html import link, page, table
 from stackproof.extras.nights.site.model import SiteModel
 from stackproof.extras.nights.site.shelf import ShelvedRun
 from stackproof.gate import plan as gate_plan
-from stackproof.record import console, repeat
+from stackproof.record import charts, console, repeat
+from stackproof.record.charts import Markup, el, joined
 from stackproof.record.records import SUITE_VERBS, Check, Kind, Measurement, Record, Verdict
 from stackproof.record.store import group_of
 
@@ -177,22 +178,10 @@ def _number(check: Check, name: str) -> float:
 
 
 def _strip(check: Check, ends: tuple[float, float, float]) -> Markup:
-    """Return a picture of a cell: its launches, its interval, equality in the middle; the edges are three minimum effects away."""
-    reach = 3 * math.log1p(min(max(_number(check, "minimum effect"), 0.01), 10.0))
-
-    def place(ratio: float) -> int:
-        return round(100 * min(1.0, max(0.0, (math.log(ratio) / reach + 1) / 2)))
-
+    effect = min(max(_number(check, "minimum effect"), 0.01), 10.0)
     launches = [_number(check, name) for name in check.figures if name.startswith("launch ")]
-    dots = "".join(f"M{place(one)} 6h0" for one in launches if one > 0)
-    parts = {
-        "same": "M50 0v12",
-        "reach": f"M{place(ends[0])} 6H{place(ends[2])}",
-        "dots": dots,
-        "mark": f"M{place(ends[1])} 6h0",
-    }
-    paths = [el("path", d=Markup(path), class_=name) for name, path in parts.items()]
-    return el("svg", *paths, viewBox="-3 0 106 12", class_="strip", aria_hidden="true")
+    drawn = charts.strip(ends, launches, effect, 100, 12)
+    return el("svg", drawn, viewBox="-3 0 106 12", class_="strip", aria_hidden="true")
 
 
 def interval(row: Measurement) -> Interval:

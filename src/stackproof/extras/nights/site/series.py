@@ -13,9 +13,10 @@ from stackproof.base.units import shown
 from stackproof.extras.nights.drift import report
 from stackproof.extras.nights.site.curves import SeriesView, ToldStep
 from stackproof.extras.nights.site.drawing import legend, plot, resolution, stamp, start_of, value
-from stackproof.extras.nights.site.html import Markup, command, el, joined, link, page, table
+from stackproof.extras.nights.site.html import command, link, page, table
 from stackproof.extras.nights.site.model import SiteModel
 from stackproof.record import reference
+from stackproof.record.charts import Markup, el, joined
 from stackproof.record.records import Verdict
 
 _ROWS = 10

@@ -9,10 +9,11 @@ from datetime import datetime, timezone
 from stackproof.base.statistics import percent
 from stackproof.extras.nights.drift import report
 from stackproof.extras.nights.site.curves import SeriesView, ToldStep
-from stackproof.extras.nights.site.html import Markup, command, el, joined, link, page, table
+from stackproof.extras.nights.site.html import command, link, page, table
 from stackproof.extras.nights.site.model import SiteModel
 from stackproof.extras.nights.site.series import facts_of
 from stackproof.history.timeline import Change
+from stackproof.record.charts import Markup, el, joined
 
 _MOST = 100
 _HINT = (

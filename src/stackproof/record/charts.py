@@ -1,0 +1,133 @@
+"""Pictures as SVG without scripts, whose text is always text: a strip of ratios, a line with its band, a badge."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+
+from stackproof.base.text import in_html
+
+_SVG = "http://www.w3.org/2000/svg"
+_VOID = frozenset({"meta", "link", "br", "input"})
+_OPTIONAL_ENDS = frozenset({"td", "th", "tr", "li", "tbody", "thead"})
+"""Elements that end where the next one begins; thousands of cells weigh half without their ends."""
+_TICKS = 4
+
+
+class Markup(str):
+    """Text that is markup already; whatever is no Markup is escaped when it is put into an element."""
+
+    __slots__ = ()
+
+
+def escaped(value: object) -> str:
+    """Return anything as markup holds it."""
+    return value if isinstance(value, Markup) else in_html(str(value))
+
+
+def joined(parts: Iterable[object]) -> Markup:
+    """Return parts one after the other."""
+    return Markup("".join(escaped(part) for part in parts))
+
+
+def el(tag: str, /, *children: object, **attributes: object) -> Markup:
+    """Return an element; `class_` is class, `data_x` is data-x, an attribute of None is left out and one of True has no value."""
+    told = "".join(
+        _attribute(key, value) for key, value in attributes.items() if value is not None and value is not False
+    )
+    end = "" if tag in _VOID or tag in _OPTIONAL_ENDS else f"</{tag}>"
+    return Markup(f"<{tag}{told}>{''.join(escaped(child) for child in children)}{end}")
+
+
+def _attribute(key: str, value: object) -> str:
+    name = key.rstrip("_").replace("_", "-")
+    return f" {name}" if value is True else f' {name}="{escaped(value)}"'
+
+
+def picture(title: str, *children: object, width: float, height: float, fixed: bool = False) -> str:
+    """Return a whole file of SVG; the title says what is to be seen, to those who hear it too. `fixed`: it does not stretch."""
+    size = {"width": width, "height": height} if fixed else {}
+    return el(
+        "svg", el("title", title), *children, xmlns=_SVG, viewBox=f"0 0 {width} {height}", role="img", aria_label=title,
+        font_family="sans-serif", font_size=12, **size,
+    ) + "\n"  # fmt: skip
+
+
+def scale(effect: float, width: float) -> Callable[[float], float]:
+    """Return where a ratio stands on a strip so wide: equality in the middle, the edges three minimum effects away, in logarithms."""
+    reach = 3 * math.log1p(effect)
+
+    def place(ratio: float) -> float:
+        return round(width * min(1.0, max(0.0, (math.log(ratio) / reach + 1) / 2)), 1)
+
+    return place
+
+
+def strip(
+    interval: tuple[float, float, float], ratios: Sequence[float], effect: float, width: float, height: float, colour: str = "#555"
+) -> Markup:  # fmt: skip
+    """Return a ratio between its bounds (low, ratio, high): a dot for each launch's ratio, the minimum effect shaded."""
+    place, middle = scale(effect, width), height / 2
+    low, ratio, high = map(place, interval)
+    left, right = place(1 / (1 + effect)), place(1 + effect)
+    paths = {
+        "same": (f"M{place(1.0)} 0v{height}", {"stroke": "#999"}),
+        "reach": (f"M{low} {middle}H{max(high, low + 1)}", {"stroke_width": height / 3, "opacity": 0.35}),
+        "dots": ("".join(f"M{place(one)} {middle}h0" for one in ratios if one > 0), {"stroke_width": height / 5, "opacity": 0.6}),
+        "mark": (f"M{ratio} {middle}h0", {"stroke_width": height / 3}),
+    }  # fmt: skip
+    return el(
+        "g",
+        el("rect", x=left, width=round(right - left, 1), height=height, fill="#eef1f4", class_="effect"),
+        *(
+            el("path", d=path, class_=name, **{"stroke": colour, "stroke_linecap": "round", "fill": "none", **dress})
+            for name, (path, dress) in paths.items()
+            if path
+        ),
+    )
+
+
+def line(points: Sequence[tuple[int, int]]) -> str:
+    """Return a path from point to point; one point alone is a dot where the style has round ends."""
+    return _path(points) + ("h0" if len(points) == 1 else "")
+
+
+def band(upper: Sequence[tuple[int, int]], lower: Sequence[tuple[int, int]]) -> str:
+    """Return the path around what lies between two lines."""
+    return f"{_path([*upper, *reversed(lower)])}z"
+
+
+def _path(corners: Sequence[tuple[int, int]]) -> str:
+    """Return a path in steps from corner to corner: they are shorter to write than the corners."""
+    (x, y), *rest = corners
+    told = f"M{x} {y}"
+    for number, (to_x, to_y) in enumerate(rest):
+        across, down = str(to_x - x), str(to_y - y)
+        gap = "l" if not number else "" if across.startswith("-") else " "
+        told += f"{gap}{across}{'' if down.startswith('-') else ' '}{down}"
+        x, y = to_x, to_y
+    return told
+
+
+def ticks(low: float, high: float) -> list[float]:
+    """Return round numbers between two ends, a few of them."""
+    rough = (high - low) / _TICKS or 1.0
+    power = 10 ** math.floor(math.log10(rough))
+    step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough)
+    first = math.ceil(low / step)
+    return [number * step for number in range(first, math.floor(high / step) + 1)]
+
+
+def badge(left: str, right: str, colour: str) -> str:
+    """Return a badge: a name, and a word on its colour."""
+    first, second = (8 * len(words) + 14 for words in (left, right))
+    return picture(
+        f"{left}: {right}",
+        el("rect", width=first + second, height=22, rx=4, fill="#333"),
+        el("rect", x=first, width=second, height=22, rx=4, fill=colour),
+        el("text", left, x=first // 2, y=15, fill="#fff", text_anchor="middle"),
+        el("text", right, x=first + second // 2, y=15, fill="#fff", text_anchor="middle"),
+        width=first + second,
+        height=22,
+        fixed=True,
+    )
