@@ -70,7 +70,7 @@ def strip(
     place, middle = scale(effect, width), height / 2
     low, ratio, high = map(place, interval)
     left, right = place(1 / (1 + effect)), place(1 + effect)
-    paths = {
+    paths: dict[str, tuple[str, dict[str, object]]] = {
         "same": (f"M{place(1.0)} 0v{height}", {"stroke": "#999"}),
         "reach": (f"M{low} {middle}H{max(high, low + 1)}", {"stroke_width": height / 3, "opacity": 0.35}),
         "dots": ("".join(f"M{place(one)} {middle}h0" for one in ratios if one > 0), {"stroke_width": height / 5, "opacity": 0.6}),
@@ -80,7 +80,7 @@ def strip(
         "g",
         el("rect", x=left, width=round(right - left, 1), height=height, fill="#eef1f4", class_="effect"),
         *(
-            el("path", d=path, class_=name, **{"stroke": colour, "stroke_linecap": "round", "fill": "none", **dress})
+            el("path", d=path, class_=name, **({"stroke": colour, "stroke_linecap": "round", "fill": "none"} | dress))
             for name, (path, dress) in paths.items()
             if path
         ),
