@@ -49,7 +49,7 @@ def main(words: Sequence[str] | None = None) -> int:
         "--trials", type=arguments.file, default=TRIALS, metavar="FILE", help=f"gates, a line each ({TRIALS})"
     )
     parser.add_argument(
-        "--page", type=arguments.file, metavar="FILE", help="put tables and figures there (docs/gate.md)"
+        "--page", type=arguments.file, metavar="FILE", help="put tables and figures there (docs/how-good.md)"
     )
     parser.set_defaults(minutes=480.0, results=None, json=None, junit=None, markdown=None)
     try:

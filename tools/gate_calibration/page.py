@@ -1,4 +1,4 @@
-"""The page of a calibration: tables for `docs/gate.md`, and figures as PNG and SVG. What was not measured says so."""
+"""The page of a calibration: tables for `docs/how-good.md`, and figures as PNG and SVG. What was not measured says so."""
 
 from __future__ import annotations
 
