@@ -1,4 +1,4 @@
-"""Environments only. A verb takes a stack, as in `nox -s smoke -- xpu`, or this host's. `nox -l -- xpu`, `-- long` and `-- all`: more."""
+"""Environments only. A verb takes a stack, as in `nox -s smoke -- xpu`, or this host's. `nox -l -- xpu|extras|long|all` lists more."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ sys.path.insert(0, str(ROOT / "src"))
 
 from stackproof.base import files  # noqa: E402
 from stackproof.base.errors import Refusal  # noqa: E402
+from stackproof.commands import plugins  # noqa: E402
 from stackproof.stack import environments, hosts, stacks  # noqa: E402
 
 nox.needs_version = ">=2025.2.9"
@@ -27,6 +28,7 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 signal.signal(signal.SIGTERM, signal.default_int_handler)
 _PATIENCE: dict[str, Any] = {"interrupt_timeout": 0.5, "terminate_timeout": 15.0}
 _PATH = os.pathsep.join(filter(None, (str(ROOT / "src"), os.environ.get("PYTHONPATH"))))
+Row = dict[str, Any]
 _LISTED = set(sys.argv[1:]) if {"-l", "--list", "--list-sessions"} & set(sys.argv) else {"all"}
 
 
@@ -59,121 +61,123 @@ def _install(session: nox.Session, *groups: str) -> None:
     """Install groups of pyproject.toml: what a tool of ours needs besides the stacks."""
     pyproject = nox.project.load_toml(ROOT / "pyproject.toml")
     pyproject["dependency-groups"]["product"] = pyproject["project"]["dependencies"]
+    pyproject["dependency-groups"] |= pyproject["project"]["optional-dependencies"]
     session.install(*nox.project.dependency_groups(pyproject, *groups))
 
 
-def _in_stack(session: nox.Session, verb: str, stack: stacks.Stack, words: Sequence[str]) -> None:
+def _in_stack(session: nox.Session, row: Row, stack: stacks.Stack, words: Sequence[str]) -> None:
     """Call the verb, which builds the stack's environment from its lock and goes on in it."""
-    _call(session, sys.executable, "stackproof", verb, "--stack", stack.name, "--locked", *words)
+    _call(session, sys.executable, "stackproof", row["name"], "--stack", stack.name, "--locked", *words)
 
 
-def _in_judges(session: nox.Session, verb: str, stack: stacks.Stack, words: Sequence[str]) -> None:
+def _in_judges(session: nox.Session, row: Row, stack: stacks.Stack, words: Sequence[str]) -> None:
     """Call what compares variants, where the statistics are; each side has its stack's environment."""
     hosts.require(stack, rehearsed="--rehearsed" in words)
-    _call(session, str(environments.prepare_judges(session.log)), "stackproof", verb, "--stack", stack.name, *words)
+    python = str(environments.prepare_judges(session.log))
+    _call(session, python, "stackproof", row["name"], "--stack", stack.name, *words)
 
 
-def _in_asv(session: nox.Session, verb: str, stack: stacks.Stack | None, words: Sequence[str]) -> None:
+def _in_judges_by_steps(session: nox.Session, row: Row, stack: stacks.Stack, words: Sequence[str]) -> None:
+    """Call a step of a verb where the statistics are, on a host without cards too; some go on in the stack's environment."""
+    python, locked = (
+        environments.prepare_judges(session.log),
+        ["--locked"] if words and words[0] in row["locked"] else [],
+    )
+    step = [*words[:1], "--stack", stack.name, *locked, *words[1:]] if words else []
+    _call(session, str(python), "stackproof", row["name"], *step)
+
+
+def _in_asv(session: nox.Session, row: Row, stack: stacks.Stack | None, words: Sequence[str]) -> None:
     """Call asv in its own environment; it measures in the stack's, and reads histories without one."""
     if stack:
         environments.prepare(hosts.require(stack, rehearsed="--rehearsed" in words), session.log)
         words = ["--stack", stack.name, *words]
-    _call(session, str(environments.prepare_asv(session.log)), "stackproof", verb, *words)
+    _call(session, str(environments.prepare_asv(session.log)), "stackproof", row["name"], *words)
 
 
-def _in_fleet(session: nox.Session, verb: str, stack: stacks.Stack, words: Sequence[str]) -> None:
-    """Plan and judge where the judges are, on a host without cards too; a card's own work goes on in the stack's environment."""
-    python, locked = environments.prepare_judges(session.log), ["--locked"] if words[:1] == ["card"] else []
-    step = [*words[:1], "--stack", stack.name, *locked, *words[1:]] if words else []
-    _call(session, str(python), "stackproof", verb, *step)
+_RUNS = {"stack": _in_stack, "judges": _in_judges, "asv": _in_asv, "steps": _in_judges_by_steps}
+_EXTRAS = "extras"
+_CORE, *_PLUG_INS = (nox.project.load_toml(ROOT / "tools" / "sessions.toml"), *plugins.sessions())
 
 
-_RUNS = {"stack": _in_stack, "judges": _in_judges, "asv": _in_asv, "fleet": _in_fleet}
-_ROWS: dict[str, list[dict[str, Any]]] = nox.project.load_toml(ROOT / "tools" / "sessions.toml")
-VERBS = {row["name"]: (_RUNS[row["runs"]], row["summary"]) for row in _ROWS["verb"]}
+def _rows(kind: str) -> list[tuple[Row, list[str]]]:
+    """Return the rows of a kind, each with its tags; those of plug-ins are listed where they are asked for."""
+    added = [(row, [_EXTRAS]) for table in _PLUG_INS for row in table.get(kind, ())]
+    return [*((row, row.get("tags", [])) for row in _CORE[kind]), *added]
 
 
-def _asked(session: nox.Session, verb: str) -> tuple[stacks.Stack | None, Sequence[str]]:
+def _asked(session: nox.Session, runs: str) -> tuple[stacks.Stack | None, Sequence[str]]:
     """Return the stack that a session of the menu is asked for, and the other words."""
     words = list(session.posargs)
-    if words and (words[0] in stacks.names() if verb in ("asv", "fleet") else not words[0].startswith("-")):
+    if words and (words[0] in stacks.names() if runs in ("asv", "steps") else not words[0].startswith("-")):
         return stacks.load(words[0]), words[1:]
-    if verb == "asv":
+    if runs == "asv":
         return None, words
     stack = hosts.preferred().stack
     session.log(f"this host has: {stack.name} ({stack.title})")
     return stack, words
 
 
-def _add(verb: str, name: str = "") -> None:
+def _add_verb(row: Row, tags: Sequence[str], name: str = "") -> None:
     """Register the verb, or NAME-VERB for a stack; one that is broken still has its sessions, and they say why."""
-    call, summary = VERBS[verb]
 
     def session_of_verb(session: nox.Session) -> None:
-        stack, words = (stacks.load(name), session.posargs) if name else _asked(session, verb)
-        call(session, verb, stack, words)
+        stack, words = (stacks.load(name), session.posargs) if name else _asked(session, row["runs"])
+        _RUNS[row["runs"]](session, row, stack, words)
 
+    summary, verb = row["summary"], row["name"]
     session_of_verb.__doc__ = f"{summary.format(name)} ({stacks.title(name)})" if name else summary.format("a stack")
-    _session(f"{name}-{verb}" if name else verb, *((name, verb) if name else ()), python=False)(session_of_verb)
+    _session(f"{name}-{verb}" if name else verb, *((name, verb) if name else tags), python=False)(session_of_verb)
 
 
-for _verb in VERBS:
-    for _name in ("", *stacks.names()):
-        _add(_verb, _name)
-
-
-def _add_tool(name: str, summary: str, *words: str, groups: Sequence[str] = (), tags: Sequence[str] = ()) -> None:
-    """Register what needs no stack: under nox's own Python, or where these groups are installed."""
+def _add_tool(row: Row, tags: Sequence[str]) -> None:
+    """Register what needs no stack: under nox's own Python, or where its groups are installed."""
+    groups = row.get("groups", ())
 
     def session_of_tool(session: nox.Session) -> None:
         if groups:
             _install(session, *groups)
-        _call(session, "python" if groups else sys.executable, *words, *session.posargs)
+        _call(session, "python" if groups else sys.executable, *row["words"], *session.posargs)
 
-    session_of_tool.__doc__ = summary
-    _session(name, *tags, **({} if groups else {"python": False}))(session_of_tool)
-
-
-for _row in _ROWS["tool"]:
-    _add_tool(_row["name"], _row["summary"], *_row["words"], groups=_row.get("groups", ()), tags=_row.get("tags", ()))
+    session_of_tool.__doc__ = row["summary"]
+    _session(row["name"], *tags, **({} if groups else {"python": False}))(session_of_tool)
 
 
-def _add_tests(name: str, marker: str, summary: str) -> None:
-    """Register our own tests that carry a marker; they run in the cpu stack's environment and start uv, nox and asv."""
+def _add_tests(name: str, rows: Sequence[Row]) -> None:
+    """Register our own tests of a marker or in some folders; without groups they run in the cpu stack's environment, with uv and asv."""
+    row = {key: value for one in rows for key, value in one.items()}
+    paths = [path for one in rows for path in one.get("paths", ()) if (ROOT / path).exists()]
 
     def session_of_tests(session: nox.Session) -> None:
-        python = environments.prepare(stacks.load(stacks.DEVELOPMENT), session.log)
-        path = os.pathsep.join((str(environments.find_uv(session.log).parent), os.environ.get("PATH", os.defpath)))
-        env = {"STACKPROOF_NOX": sys.executable, "STACKPROOF_ASV": str(environments.prepare_asv(session.log))}
-        words = ["-p", "no:benchmark", "-n", "2" if name == "tests" else "0", "-m", marker]
-        _call(session, str(python), "pytest", *words, *session.posargs, PATH=path, **env)
+        python, env = "python", {}
+        if "groups" not in row or row.get("side"):
+            python = str(environments.prepare(stacks.load(stacks.DEVELOPMENT), session.log))
+        if "groups" in row:
+            _install(session, *row["groups"])
+            python, env = "python", {"STACKPROOF_SIDE": python}
+        else:
+            path = os.pathsep.join((str(environments.find_uv(session.log).parent), os.environ.get("PATH", os.defpath)))
+            env = {
+                "STACKPROOF_NOX": sys.executable,
+                "STACKPROOF_ASV": str(environments.prepare_asv(session.log)),
+                "PATH": path,
+            }
+        named = any((ROOT / word.partition("::")[0]).exists() for word in session.posargs)
+        words = [*row.get("words", ()), *(["-m", row["marker"]] if "marker" in row else []), *([] if named else paths)]
+        _call(session, python, "pytest", "-p", "no:benchmark", *words, *session.posargs, **env)
 
-    session_of_tests.__doc__ = summary
+    session_of_tests.__doc__ = row["summary"]
     _session(name, *(() if name == "tests" else ("long",)), python=False)(session_of_tests)
 
 
-for _row in _ROWS["test"]:
-    _add_tests(_row["name"], _row["marker"], _row["summary"])
-
-
-@_session("gate-tests", "long")
-def gate_tests(session: nox.Session) -> None:
-    """Test the gate where its statistics are, with live sides in the cpu stack's environment, each fault planted."""
-    side = environments.prepare(stacks.load(stacks.DEVELOPMENT), session.log)
-    _install(session, "judges", "others", "test")
-    tools = sorted({str(one.parent) for one in (ROOT / "tests" / "tools").glob("*/test_*.py")})
-    verbs = [f"tests/commands/test_{name}.py" for name in ("gate", "gate_command")]
-    words = session.posargs or ["tests/extras/bisect", "tests/gate", "tests/extras/nights/night", *tools, *verbs]
-    _call(session, "python", "pytest", "-p", "no:benchmark", *words, STACKPROOF_SIDE=str(side))
-
-
-@_session("site-tests", "long")
-def site_tests(session: nox.Session) -> None:
-    """Test the site in a real browser: the system's Chromium, which STACKPROOF_CHROMIUM may name."""
-    _install(session, "product", "nights", "test", "browser")
-    _call(
-        session, "python", "pytest", "-p", "no:benchmark", "-m", "browser", "tests/extras/nights/site", *session.posargs
-    )
+for _row, _tags in _rows("verb"):
+    for _name in ("", *stacks.names()):
+        _add_verb(_row, _tags, _name)
+for _row, _tags in _rows("tool"):
+    _add_tool(_row, _tags)
+_tests = [_row for _row, _ in _rows("test")]
+for _name in dict.fromkeys(_row["name"] for _row in _tests):
+    _add_tests(_name, [_row for _row in _tests if _row["name"] == _name])
 
 
 @_session("lint")
@@ -182,3 +186,14 @@ def lint(session: nox.Session) -> None:
     stack_python = environments.prepare(stacks.load(stacks.DEVELOPMENT), session.log)  # mypy and known issues ask it
     _install(session, "lint")
     _call(session, "python", "tools.lint", str(stack_python))
+
+
+if _found := [_row["name"] for _kind in ("verb", "tool") for _row, _tags in _rows(_kind) if _EXTRAS in _tags]:
+    _add_tool(
+        {
+            "name": _EXTRAS,
+            "summary": f"{', '.join(_found)}: `nox -l -- {_EXTRAS}` lists them",
+            "words": ["nox", "-l", "--", _EXTRAS],
+        },
+        [],
+    )

@@ -44,7 +44,9 @@ def said(ended: subprocess.CompletedProcess[str]) -> str:
     return ended.stdout + ended.stderr
 
 
-VERBS = ("smoke", "verify", "ddp", "bench", "rehearse", "asv", "gate", "sweep", "bisect", "night", "fleet")
+CORE = ("smoke", "verify", "ddp", "bench", "rehearse", "asv", "gate", "sweep")
+EXTRAS = {"bisect", "night", "fleet", "drift", "site"}
+VERBS = (*CORE, "bisect", "night", "fleet")
 
 
 def sessions(root: Path, *asked: str) -> dict[str, str]:
@@ -55,13 +57,15 @@ def sessions(root: Path, *asked: str) -> dict[str, str]:
     return {name: f"{mark} {text}" for mark, name, text in rows}
 
 
-MENU = {*VERBS, "doctor", "triage", "lock", "tests", "site", "drill", "lint"}
+MENU = {*CORE, "doctor", "triage", "lock", "tests", "drill", "lint", "extras"}
 
 
 def test_menu_fits_a_screen() -> None:
     listed = nox(ROOT, "-l").stdout
-    assert len(listed.splitlines()) <= 25
+    assert len(listed.splitlines()) <= 22
     found = sessions(ROOT)
+    assert list(found)[-1] == "extras" and len(found) <= 16 + 1
+    assert set(sessions(ROOT, "--", "extras")) == MENU | EXTRAS
     assert set(found) == MENU
     assert [name for name, text in found.items() if text.startswith("*")] == ["smoke"]
     assert [name for name, text in found.items() if len(text) < 12] == []

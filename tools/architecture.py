@@ -1,4 +1,4 @@
-"""Draw the rooms of the house from its imports: `python -m tools.architecture` writes them into docs/architecture.md.
+"""Draw the rooms of the house from its imports, and list what plug-ins may import: `python -m tools.architecture` writes both into docs/.
 
 A room is a package of `stackproof`, or a module beside them. The picture leaves out an arrow that a longer way implies; the table
 says what each room is for, in the words of its docstring, whose sentence "May import" is held against the imports. `--check` writes
@@ -18,7 +18,7 @@ from stackproof.base.files import write_atomically
 from stackproof.base.places import PACKAGE
 from stackproof.base.toml import read_toml
 
-PAGE = ROOT / "docs" / "architecture.md"
+PAGE, PLUG_INS = ROOT / "docs" / "architecture.md", ROOT / "docs" / "plug-ins.md"
 BEGIN, END = "<!-- made by `python -m tools.architecture` -->", "<!-- end of what is made -->"
 LINE = "device"
 """The lowest room that may import torch."""
@@ -117,6 +117,17 @@ def allowed(words: str, rooms: list[str]) -> frozenset[str]:
     return frozenset(rooms[min(map(rooms.index, named)) :] if " below" in words else named)
 
 
+def surface(package: Path = PACKAGE) -> list[str]:
+    """Return a row for each module of `stackproof.api`: what it says of itself, and the names in it."""
+    rows = ["| `stackproof.api` | what | names |", "|---|---|---|"]
+    for path in sorted(package.glob("api/[a-z]*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        found = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module != "typing"]
+        names = sorted({f"`{alias.name}`" for node in found for alias in node.names}, key=str.lower)
+        rows.append(f"| `{path.stem}` | {ast.get_docstring(tree)} | {', '.join(names)} |")
+    return rows
+
+
 def fresh(page: str, made: str) -> str:
     """Return the page with what is made between its marks.
 
@@ -126,19 +137,21 @@ def fresh(page: str, made: str) -> str:
     before, begin, rest = page.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not (begin and end):
-        raise SystemExit(f"{PAGE}: has no '{BEGIN}' and '{END}'; put them where the picture belongs")
+        raise SystemExit(f"a page has no '{BEGIN}' and '{END}'; put them where what is made belongs")
     return f"{before}{BEGIN}\n\n{made}\n\n{END}{after}"
 
 
 def main(words: list[str]) -> int:
     """Write the page or check it; return 1 if it was to be checked and is not fresh."""
-    rooms, found, page = order(), arrows(), PAGE.read_text(encoding="utf-8")
-    made = fresh(page, "\n".join([*picture(rooms, found), "", *table(rooms, found)]))
+    rooms, found = order(), arrows()
     wrong = list(untrue(rooms, found))
-    if "--check" not in words:
-        write_atomically(PAGE, made)
-    elif made != page:
-        wrong.append(f"{PAGE}: the rooms have changed; run `python -m tools.architecture`")
+    for path, lines in ((PAGE, [*picture(rooms, found), "", *table(rooms, found)]), (PLUG_INS, surface())):
+        page = path.read_text(encoding="utf-8")
+        made = fresh(page, "\n".join(lines))
+        if "--check" not in words:
+            write_atomically(path, made)
+        elif made != page:
+            wrong.append(f"{path}: what is imported has changed; run `python -m tools.architecture`")
     print("".join(f"{one}\n" for one in wrong), end="", file=sys.stderr)  # noqa: T201
     return int(bool(wrong))
 

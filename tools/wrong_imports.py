@@ -21,7 +21,8 @@ WRONG = {
     "torch below the line": ("record/junit.py", "import torch"),
     "numpy below the line": ("stack/lockfile.py", "import numpy"),
     "torch in the nights": ("extras/nights/drift/series.py", "def late() -> None:\n    import torch"),
-    "nights in a stack's environment": ("runner/state.py", "import stackproof.extras.nights.drift.scan"),
+    "an extra in the core": ("runner/state.py", "import stackproof.extras.nights.drift.scan"),
+    "the core behind its door": ("extras/bisect/plan.py", "from stackproof.gate import cells"),
     "a room that no layer names": ("shed/__init__.py", '"""A room that nobody announced."""'),
     "the laboratory from the product": ("gate/plan.py", "import tools.triage_speed"),
 }

@@ -25,6 +25,7 @@ from stackproof.commands import (
     history,
     init,
     lock,
+    plugins,
     ranks,
     suites,
     triage,
@@ -32,12 +33,6 @@ from stackproof.commands import (
     watch,
 )
 from stackproof.commands.arguments import EPILOG
-from stackproof.extras.bisect import command as bisect
-from stackproof.extras.fleet import command as fleet
-from stackproof.extras.nights.drift import command as drift
-from stackproof.extras.nights.night import command as night
-from stackproof.extras.nights.nodes import command as nodes
-from stackproof.extras.nights.site import command as site
 from stackproof.project import projects
 from stackproof.stack import stacks
 
@@ -152,12 +147,7 @@ def _parser() -> argparse.ArgumentParser:
         verify_record,
         gate,
         drill,
-        nodes,
-        fleet,
-        drift,
-        night,
-        site,
-        bisect,
+        plugins,
     ):
         module.add(added)
     return parser

@@ -8,9 +8,8 @@ from enum import Enum
 from pathlib import Path
 from typing import TypeVar
 
-from stackproof.base.text import plain
-from stackproof.stack import lockfile
-from stackproof.stack.lockfile import Lock, Pin
+from stackproof.api.base import plain
+from stackproof.api.environment import Lock, Pin, lockfile
 
 Value = TypeVar("Value")
 ABSENT = "none"

@@ -14,12 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from stackproof.base import files, kept_output, processes
-from stackproof.base.errors import Refusal
-from stackproof.base.text import in_shell, plain
-from stackproof.gate.live import SideSpec
-from stackproof.record import records
-from stackproof.record.records import NOT_EXECUTED, Verdict
+from stackproof.api.base import Refusal, files, in_shell, kept_output, plain, processes
+from stackproof.api.gate import SideSpec
+from stackproof.api.record import NOT_EXECUTED, Verdict, records
 
 _WIDTH = 400
 SKIPS = 125

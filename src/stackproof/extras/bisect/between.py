@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from stackproof.base.errors import Refusal
+from stackproof.api.base import Refusal
+from stackproof.api.gate import commits
 from stackproof.extras.bisect.checkouts import Repository
-from stackproof.gate import commits
 
 LOCAL = "what is not committed here"
 """The last place of a line that ends in a checkout with changes."""

@@ -7,12 +7,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from stackproof.base.errors import Refusal
-from stackproof.base.places import ROOT
-from stackproof.base.text import in_shell
-from stackproof.gate import commits
-from stackproof.gate import plan as gate_plan
-from stackproof.project import projects
+from stackproof.api.base import ROOT, Refusal, in_shell
+from stackproof.api.gate import commits
+from stackproof.api.gate import plan as gate_plan
+from stackproof.api.stack import projects
 
 
 @dataclass(frozen=True)

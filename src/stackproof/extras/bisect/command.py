@@ -7,12 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stackproof.base import files
-from stackproof.base.errors import Refusal, suggestion
-from stackproof.commands import arguments, gate
+from stackproof.api.base import Refusal, files, suggestion
+from stackproof.api.command import arguments
+from stackproof.api.sides import gate
 
 if TYPE_CHECKING:
-    from stackproof.commands.arguments import Verbs
+    from stackproof.api.command import Verbs
     from stackproof.extras.bisect.ends import BisectRequest
 
 NEWEST = "."
@@ -85,9 +85,8 @@ def _bisect(options: argparse.Namespace) -> int:
 
 def _request(options: argparse.Namespace) -> BisectRequest:
     """Refuse what is wrong with the words themselves, before anything is looked for or built."""
-    from stackproof.bench.subjects import require_named
+    from stackproof.api.runs import require_named, words
     from stackproof.extras.bisect import checkouts, ends
-    from stackproof.jobs import words
 
     both = gate.common(options)
     if options.command is not None and options.what:
@@ -127,8 +126,8 @@ def _refuse_foreign(options: argparse.Namespace) -> None:
 
 def check_what(what: str) -> None:
     """Refuse what is no check, no counter and no subject of any profile."""
-    from stackproof.bench.subjects import names_of_subjects, require_named
-    from stackproof.gate import plan
+    from stackproof.api.gate import plan
+    from stackproof.api.runs import names_of_subjects, require_named
 
     if "/" in what:
         _check_check(what)
@@ -151,8 +150,8 @@ def check_what(what: str) -> None:
 
 def _check_check(what: str) -> None:
     """Refuse what no file of a suite defines, with what is near; which parameters it has is known only where it runs."""
-    from stackproof.project import projects
-    from stackproof.runner import suites
+    from stackproof.api.runs import suites
+    from stackproof.api.stack import projects
 
     project = projects.current()
     roots = [suites.SUITES, *([project.suites] if project and project.suites else [])]

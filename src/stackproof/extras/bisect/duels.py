@@ -8,22 +8,27 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from stackproof.base.errors import Refusal
-from stackproof.base.text import counted
+from stackproof.api.base import Refusal, counted
+from stackproof.api.comparison import BASE, HEAD, TIME, Comparison, Results, match_subjects, percent, require_alike
+from stackproof.api.environment import Say
+from stackproof.api.gate import (
+    PROCESS,
+    GatePlan,
+    Launch,
+    LaunchTerms,
+    Lost,
+    Observed,
+    SideEndedError,
+    SideSpec,
+    handshake,
+    launch,
+)
+from stackproof.api.record import CellWord, Verdict, slug
 from stackproof.extras.bisect import plan
 from stackproof.extras.bisect.evidence import FailureRate, NoAnswer, Weigher
 from stackproof.extras.bisect.journal import Journal, Told
 from stackproof.extras.bisect.lineage import GOOD
 from stackproof.extras.bisect.symptoms import CannotSayError, GoodTurnedBadError, Symptom, SymptomKind, chosen, symptoms
-from stackproof.gate.cells import BASE, HEAD, TIME, Results
-from stackproof.gate.gate import Comparison, match_subjects, require_alike
-from stackproof.gate.interleave import PROCESS, Launch, LaunchTerms, Lost, Observed, handshake, launch
-from stackproof.gate.live import SideEndedError, SideSpec
-from stackproof.gate.plan import GatePlan
-from stackproof.gate.statistics import percent
-from stackproof.record.records import CellWord, Verdict
-from stackproof.record.store import slug
-from stackproof.stack.environments import Say
 
 _OPEN_S = 300.0
 """The longest deadline of a request of a launch, which a scale shortens."""

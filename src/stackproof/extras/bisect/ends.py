@@ -7,19 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from stackproof.base import files
-from stackproof.base.errors import Refusal
-from stackproof.base.places import ROOT
+from stackproof.api.base import ROOT, Refusal, files
+from stackproof.api.environment import environments, lockfile
+from stackproof.api.gate import CompareRequest, Variant, commits
+from stackproof.api.record import Figure, records, store
+from stackproof.api.stack import Stack, projects, provenance
 from stackproof.extras.bisect.atoms import End
 from stackproof.extras.bisect.checkouts import Repository, repository
-from stackproof.gate import commits
-from stackproof.gate.request import CompareRequest
-from stackproof.gate.variants import Variant
-from stackproof.project import projects
-from stackproof.record import records, store
-from stackproof.record.records import Figure
-from stackproof.stack import environments, lockfile, provenance
-from stackproof.stack.stacks import Stack
 
 NEWEST = Path()
 """The journal that `--continue` alone stands for: the newest."""

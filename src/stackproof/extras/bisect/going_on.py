@@ -9,11 +9,10 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from stackproof.base import places
-from stackproof.base.errors import Refusal
+from stackproof.api.base import Refusal, places
+from stackproof.api.gate import commits
 from stackproof.extras.bisect.atoms import End
 from stackproof.extras.bisect.checkouts import Repository
-from stackproof.gate import commits
 
 _FLAG = "--continue"
 _SHOWN, _DIGITS = 10, 12

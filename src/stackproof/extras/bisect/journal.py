@@ -12,9 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from stackproof.base import files
-from stackproof.base.errors import Refusal
-from stackproof.base.text import plain
+from stackproof.api.base import Refusal, files, plain
 from stackproof.extras.bisect.journal_rows import fits
 
 NAME = "journal.jsonl"

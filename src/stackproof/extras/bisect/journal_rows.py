@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+from stackproof.api.gate import Observed
+from stackproof.api.record import Verdict
 from stackproof.extras.bisect.attempts import WORDS
-from stackproof.gate.interleave import Observed
-from stackproof.record.records import Verdict
 
 _Holds = Callable[[Any], bool]
 

@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
-from stackproof.base.text import counted
+from stackproof.api.base import counted
+from stackproof.api.comparison import percent
+from stackproof.api.record import Check, Figure, Record, Verdict, overall
 from stackproof.extras.bisect.between import LOCAL
 from stackproof.extras.bisect.evidence import SetWord, below
 from stackproof.extras.bisect.search import FirstBad, SetTest
 from stackproof.extras.bisect.splits import Blame
-from stackproof.gate.statistics import percent
-from stackproof.record.records import Check, Figure, Record, Verdict, overall
 
 NOT_REPRODUCED = 7
 """The exit code of an answer of its own: both ends are alike, so there is nothing to search for."""

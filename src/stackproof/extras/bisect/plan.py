@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-from stackproof.base.places import DATA
-from stackproof.base.toml import Table
-from stackproof.gate.plan import Design
+from stackproof.api.base import DATA, Table
+from stackproof.api.gate import Design
 
 FILE = DATA / "bisect.toml"
 

@@ -11,17 +11,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from stackproof.base.errors import Refusal
-from stackproof.base.text import counted
+from stackproof.api.base import Refusal, counted
+from stackproof.api.environment import Say
+from stackproof.api.gate import SideSpec
+from stackproof.api.record import slug
 from stackproof.extras.bisect import plan
 from stackproof.extras.bisect.attempts import GOOD, NOTHING, REFUSED, Attempt, ProgramEnd
 from stackproof.extras.bisect.duels import Build, NotReproducedError
 from stackproof.extras.bisect.evidence import FailureRate, NoAnswer, Weigher, below
 from stackproof.extras.bisect.journal import Journal, Told
 from stackproof.extras.bisect.symptoms import CannotSayError, GoodTurnedBadError
-from stackproof.gate.live import SideSpec
-from stackproof.record.store import slug
-from stackproof.stack.environments import Say
 
 _MUTE = (NOTHING, REFUSED)
 

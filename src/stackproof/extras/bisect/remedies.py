@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from stackproof.base.text import in_shell
+from stackproof.api.base import in_shell
+from stackproof.api.record import write_atomically
 from stackproof.extras.bisect import between
 from stackproof.extras.bisect.atoms import ABSENT, Atom, AtomKind, End, Mixture, lock_text, mixed
 from stackproof.extras.bisect.between import LOCAL
 from stackproof.extras.bisect.search import FirstBad
-from stackproof.record.records import write_atomically
 
 
 def remedy(culprit: Sequence[Atom], rest: Collection[Atom], good: End, bad: End, folder: Path) -> str:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from rich.console import Console
 from rich.text import Text
 
-from stackproof.base.text import in_markdown, plain
-from stackproof.record.records import Check, Record, Verdict
+from stackproof.api.base import in_markdown, plain
+from stackproof.api.record import Check, Record, Verdict
 
 _CULPRIT, _UNRESOLVED = "bisect/culprit::", "bisect/unresolved::"
 

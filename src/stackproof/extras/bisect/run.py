@@ -11,10 +11,14 @@ from pathlib import Path
 
 from rich.text import Text
 
-from stackproof.base import files, places
-from stackproof.base.errors import Refusal
-from stackproof.base.text import counted, plain
-from stackproof.bench.subjects import profile as profile_named
+from stackproof.api.base import Refusal, counted, files, places, plain
+from stackproof.api.comparison import BASE, HEAD, Comparison, GateProgress, chosen_stack, opened
+from stackproof.api.environment import environments, lockfile
+from stackproof.api.gate import PROCESS, SideSpec, commits
+from stackproof.api.gate import plan as gate_plan
+from stackproof.api.record import Record, writer
+from stackproof.api.runs import profile as profile_named
+from stackproof.api.stack import Stack, provenance
 from stackproof.extras.bisect import between, ends, going_on, needs, remedies, report
 from stackproof.extras.bisect.atoms import Atom, AtomKind, End, differences, mixed
 from stackproof.extras.bisect.attempts import Attempt, OwnCommand, SuiteCheck, typed
@@ -28,17 +32,6 @@ from stackproof.extras.bisect.search import Bisection, FirstBad
 from stackproof.extras.bisect.splits import Blame
 from stackproof.extras.bisect.symptoms import CannotSayError, GoodTurnedBadError
 from stackproof.extras.bisect.workshop import Workshop
-from stackproof.gate import commits
-from stackproof.gate import plan as gate_plan
-from stackproof.gate.cells import BASE, HEAD
-from stackproof.gate.gate import Comparison
-from stackproof.gate.interleave import PROCESS
-from stackproof.gate.live import SideSpec
-from stackproof.gate.run import GateProgress, chosen_stack, opened
-from stackproof.record import writer
-from stackproof.record.records import Record
-from stackproof.stack import environments, lockfile, provenance
-from stackproof.stack.stacks import Stack
 
 
 @dataclass

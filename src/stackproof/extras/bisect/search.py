@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
-from stackproof.base.text import counted
+from stackproof.api.base import counted
+from stackproof.api.comparison import HEAD
+from stackproof.api.environment import Say
 from stackproof.extras.bisect import plan
 from stackproof.extras.bisect.atoms import Atom, AtomKind
 from stackproof.extras.bisect.between import LOCAL, short
@@ -20,8 +22,6 @@ from stackproof.extras.bisect.lineage import GOOD, Levels, Lineage, Signs
 from stackproof.extras.bisect.needs import MovingUnit
 from stackproof.extras.bisect.splits import Blame, Splitting, tests_of
 from stackproof.extras.bisect.workshop import Workshop
-from stackproof.gate.cells import HEAD
-from stackproof.stack.environments import Say
 
 _ENDLESS = 400
 

@@ -11,12 +11,10 @@ from dataclasses import dataclass
 from enum import Enum
 from statistics import median
 
+from stackproof.api.comparison import BASE, HEAD, TIME, Results, counters_of, paired, percent
+from stackproof.api.gate import Launch, Lost, Observed, changed
+from stackproof.api.record import CellWord, Verdict
 from stackproof.extras.bisect.evidence import Exact, NoAnswer, Slowdown, Weigher
-from stackproof.gate import changed
-from stackproof.gate.cells import BASE, HEAD, TIME, Results, counters_of
-from stackproof.gate.interleave import Launch, Lost, Observed
-from stackproof.gate.statistics import paired, percent
-from stackproof.record.records import CellWord, Verdict
 
 COMPUTED = "computed"
 RUNS = "runs"

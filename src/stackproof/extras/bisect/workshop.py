@@ -12,20 +12,15 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from stackproof.base import places
-from stackproof.base.errors import Refusal
+from stackproof.api.base import Refusal, places
+from stackproof.api.environment import Pin, environments, lockfile
+from stackproof.api.gate import SideSpec, Variant, variants
+from stackproof.api.record import write_atomically
+from stackproof.api.stack import Stack, projects
 from stackproof.extras.bisect import plan
 from stackproof.extras.bisect.atoms import Atom, End, Mixture, lock_text, mixed
 from stackproof.extras.bisect.checkouts import Checkouts, any_repository
 from stackproof.extras.bisect.evidence import NoAnswer
-from stackproof.gate import variants
-from stackproof.gate.live import SideSpec
-from stackproof.gate.variants import Variant
-from stackproof.project import projects
-from stackproof.record.records import write_atomically
-from stackproof.stack import environments, lockfile
-from stackproof.stack.lockfile import Pin
-from stackproof.stack.stacks import Stack
 
 TREE = "bisect"
 """What the trees of candidates are called; nobody else's are taken away."""

@@ -1,5 +1,5 @@
 """A fleet: many hosts do the same work, each leaves a record, and the odd one out is found and named.
 
-May import: `gate` and what lies below it. What plans and judges imports no torch.
+May import: `api`. What plans and judges imports no torch.
 Runs in: `card` in a stack's environment, on the host; plans and judgements in any Python.
 """

@@ -9,14 +9,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple, TypeGuard
 
-from stackproof.base import files
-from stackproof.base.errors import Refusal
-from stackproof.base.text import matches, plain
+from stackproof.api.base import Refusal, files, matches, plain
+from stackproof.api.record import Figure, Measurement, Record, Verdict, records, store
+from stackproof.api.stack import stacks
 from stackproof.extras.fleet import demanded, rules
 from stackproof.extras.fleet.wanted import PlanWants
-from stackproof.record import records, store
-from stackproof.record.records import Figure, Measurement, Record, Verdict
-from stackproof.stack import stacks
 
 RECORDS = "records"
 """The folder, below that of a sweep, in which each host leaves its record."""

@@ -13,19 +13,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from stackproof.base import processes
-from stackproof.base.errors import EnvironmentMismatchError, Refusal, StackUnavailableError
-from stackproof.doctor import checkup, machine
+from stackproof.api.base import EnvironmentMismatchError, Refusal, StackUnavailableError, processes
+from stackproof.api.doctor import checkup, machine
+from stackproof.api.environment import environment_proof
+from stackproof.api.record import Check, Figure, Record, Verdict, records, writer
+from stackproof.api.runs import StageOutcome, variables_of, verbs
+from stackproof.api.stack import Level, Stack, hosts, provenance
 from stackproof.extras.fleet import answers, rules, shared, turns
 from stackproof.extras.fleet.wanted import PlanWants
-from stackproof.record import records, writer
-from stackproof.record.records import Check, Figure, Record, Verdict
-from stackproof.runner import verbs
-from stackproof.runner.process import variables_of
-from stackproof.runner.verbs import StageOutcome
-from stackproof.stack import environment_proof, hosts, provenance
-from stackproof.stack.stacks import Stack
-from stackproof.stack.variables import Level
 
 Say = Callable[[str], None]
 _POLL_S = 0.1

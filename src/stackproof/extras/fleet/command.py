@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from stackproof.base.errors import Refusal
-from stackproof.commands import arguments
+from stackproof.api.base import Refusal
+from stackproof.api.command import arguments
 from stackproof.extras.fleet import command_card, command_judge, command_plan
 
 if TYPE_CHECKING:
-    from stackproof.commands.arguments import Verbs
+    from stackproof.api.command import Verbs
 
 _HELP = "many hosts: plan a sweep, let each host leave a record, and judge them all"
 

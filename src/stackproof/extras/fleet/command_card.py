@@ -7,13 +7,12 @@ import os
 import time
 from typing import TYPE_CHECKING
 
-from stackproof.base.errors import Refusal, suggestion
-from stackproof.base.text import plain
-from stackproof.commands import arguments, locked
-from stackproof.stack import stacks
+from stackproof.api.base import Refusal, plain, suggestion
+from stackproof.api.command import arguments, locked
+from stackproof.api.stack import stacks
 
 if TYPE_CHECKING:
-    from stackproof.commands.arguments import Verbs
+    from stackproof.api.command import Verbs
 
 _NAMES = ("SLURMD_NODENAME", "NODE_NAME")
 """Where a scheduler says which host this is."""
@@ -36,8 +35,8 @@ def add(steps: Verbs) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
+    from stackproof.api.stack import host_name
     from stackproof.extras.fleet import plan, rules
-    from stackproof.stack.provenance import host_name
 
     chosen = plan.load(options.folder) if (options.folder / plan.NAME).exists() else None
     name = options.stack or (chosen.stack if chosen else "")

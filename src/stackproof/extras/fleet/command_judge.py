@@ -8,13 +8,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stackproof.base import files
-from stackproof.base.errors import Refusal
-from stackproof.commands import arguments
+from stackproof.api.base import Refusal, files
+from stackproof.api.command import arguments
 from stackproof.extras.fleet import command_plan
 
 if TYPE_CHECKING:
-    from stackproof.commands.arguments import Verbs
+    from stackproof.api.command import Verbs
     from stackproof.extras.fleet.judgement import FleetJudgement
 
 _STDOUT = Path("-")
@@ -111,7 +110,7 @@ def _text(name: str, found: FleetJudgement, folder: str) -> str:
 
 
 def _write(path: Path, text: str) -> None:
-    from stackproof.base.files import write_atomically
+    from stackproof.api.base import write_atomically
 
     if path == _STDOUT:
         print(text, end="")  # noqa: T201

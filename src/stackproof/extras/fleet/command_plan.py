@@ -9,14 +9,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stackproof.base import advice
-from stackproof.base.errors import Refusal
-from stackproof.base.text import plain
-from stackproof.commands import arguments
-from stackproof.stack import stacks
+from stackproof.api.base import Refusal, advice, plain
+from stackproof.api.command import arguments
+from stackproof.api.stack import stacks
 
 if TYPE_CHECKING:
-    from stackproof.commands.arguments import Verbs
+    from stackproof.api.command import Verbs
     from stackproof.extras.fleet.plan import FleetPlan
 
 _PROFILES = ("tiny", "full")
@@ -91,7 +89,7 @@ def _plan(options: argparse.Namespace) -> int:
 
 
 def _hosts(options: argparse.Namespace) -> list[str]:
-    from stackproof.base import files
+    from stackproof.api.base import files
     from stackproof.extras.fleet import plan
 
     found = plan.expanded(options.hosts) if options.hosts else []
@@ -158,7 +156,7 @@ def python_of(options: argparse.Namespace, stack: str) -> Path:
         return Path("python3")
     if importlib.util.find_spec("torch"):
         return Path(sys.executable)
-    from stackproof.stack import environments
+    from stackproof.api.environment import environments
 
     return environments.prepare(stacks.load(stack), _say)
 

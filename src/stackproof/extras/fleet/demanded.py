@@ -12,14 +12,13 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import NamedTuple, TypeGuard
 
-from stackproof.base.text import plain
-from stackproof.bench import subjects
-from stackproof.bench.subjects import Subject
+from stackproof.api.base import plain
+from stackproof.api.record import Check, Figure, Measurement, Record, Verdict
+from stackproof.api.runs import Subject, ours
+from stackproof.api.stack import stacks
 from stackproof.extras.fleet import rules, wanted
 from stackproof.extras.fleet.rules import ShownFigure
 from stackproof.extras.fleet.wanted import PlanWants
-from stackproof.record.records import Check, Figure, Measurement, Record, Verdict
-from stackproof.stack import stacks
 
 REPLAY = "replay"
 """The group of a record's checks that hold digests."""
@@ -218,7 +217,7 @@ def _figure(wants: PlanWants, name: str) -> FigureTerms:
 
 @cache
 def _subjects(stack: str) -> Mapping[str, Subject]:
-    return subjects.ours(stacks.load(stack))
+    return ours(stacks.load(stack))
 
 
 def held(record: Record, wants: PlanWants) -> Held:

@@ -6,7 +6,7 @@ import re
 import shlex
 from collections.abc import Iterator
 
-from stackproof.base.errors import Refusal
+from stackproof.api.base import Refusal
 from stackproof.extras.fleet import rules
 from stackproof.extras.fleet.judgement import BAD, FleetJudgement, HostStanding
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from statistics import median
 
-from stackproof.base.text import counted
-from stackproof.base.units import shown
+from stackproof.api.base import counted, shown
+from stackproof.api.record import Verdict, store
 from stackproof.extras.fleet import agreement, majority, rules
 from stackproof.extras.fleet.agreement import Yardstick
 from stackproof.extras.fleet.answers import CardAnswer, FleetAnswers, HostAnswer, SubjectKey, subjects
@@ -25,8 +25,6 @@ from stackproof.extras.fleet.judgement import (
     Strip,
 )
 from stackproof.extras.fleet.majority import Vote
-from stackproof.record import store
-from stackproof.record.records import Verdict
 
 _MOST_TOLD = 4
 _LEAST_RATIO = 1e-5

@@ -10,9 +10,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from stackproof.base import files
-from stackproof.base.errors import Refusal
-from stackproof.base.toml import Table
+from stackproof.api.base import Refusal, Table, files
 
 SCHEMA = "stackproof.extras.fleet/1"
 NAME = "judgement.fleet.json"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch.nn.functional import conv2d, scaled_dot_product_attention
 
-from stackproof.device.kinds import Device
+from stackproof.api.device import Device
 from stackproof.extras.fleet.rules import ReplaySize
 
 Factors = tuple[torch.Tensor, ...]

@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 
+from stackproof.api.record import Verdict
+from stackproof.api.stack import stacks
 from stackproof.extras.fleet import rules, wanted
 from stackproof.extras.fleet.judgement import Standing
-from stackproof.record.records import Verdict
-from stackproof.stack import stacks
 
 _DOMAIN = re.compile(r"(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)+", re.IGNORECASE)
 _TOKEN = re.compile(r"[^\W_](?:[\w.-]|[\[{][\w,.:-]*[\]}])*")

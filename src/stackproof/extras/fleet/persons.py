@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from stackproof.base.redact import Redactor
+from stackproof.api.base import Redactor
 from stackproof.extras.fleet import names
 
 _HOME = re.compile(

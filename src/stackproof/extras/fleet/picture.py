@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Set
 
-from stackproof.base.text import in_html, plain
+from stackproof.api.base import in_html, plain
 from stackproof.extras.fleet import roster
 from stackproof.extras.fleet.judgement import FleetJudgement, GroupTold, Standing, Strip
 

@@ -15,14 +15,10 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Annotated, Any
 
-from stackproof.base import files
-from stackproof.base.errors import Refusal, suggestion
-from stackproof.base.files import write_atomically
-from stackproof.base.text import plain
-from stackproof.base.toml import OneOf, Table, Wrong
+from stackproof.api.base import OneOf, Refusal, Table, Wrong, files, plain, suggestion, write_atomically
+from stackproof.api.stack import stacks
 from stackproof.extras.fleet import rules, wanted
 from stackproof.extras.fleet.answers import RECORDS, HostAnswer
-from stackproof.stack import stacks
 
 SCHEMA = "stackproof.extras.fleet-plan/1"
 NAME = "plan.json"

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
-from stackproof.base import exposition
-from stackproof.base.exposition import Gauge, Labels
+from stackproof.api.base import Gauge, Labels, exposition
 from stackproof.extras.fleet.judgement import FleetJudgement, GroupTold, Standing
 
 HELP = {

@@ -8,10 +8,8 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from stackproof.base import files, places
-from stackproof.base.errors import Refusal
-from stackproof.base.redact import Redactor
-from stackproof.doctor.machine import Machine
+from stackproof.api.base import Redactor, Refusal, files, places
+from stackproof.api.doctor import Machine
 from stackproof.extras.fleet.judgement import FleetJudgement, GroupTold, HostStanding
 from stackproof.extras.fleet.names import Clean, Names, pseudonym
 from stackproof.extras.fleet.persons import Persons

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 import torch
 
-from stackproof.device.kinds import Device
+from stackproof.api.device import Device
+from stackproof.api.record import Check, Figure, Verdict
 from stackproof.extras.fleet import kernels
 from stackproof.extras.fleet.demanded import REPLAY, coverage_id
 from stackproof.extras.fleet.rules import BLOCK, FIRST, ReplayRow, ReplaySize
-from stackproof.record.records import Check, Figure, Verdict
 
 _MOST_S = 60.0
 

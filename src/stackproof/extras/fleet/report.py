@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from stackproof.base import advice
-from stackproof.base.text import in_markdown, plain
-from stackproof.base.units import shown
+from stackproof.api.base import advice, in_markdown, plain, shown
 from stackproof.extras.fleet import draining
 from stackproof.extras.fleet.judgement import LIMITLESS, FleetJudgement, GroupTold, HostStanding, Standing
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from stackproof.base.text import in_html, plain
+from stackproof.api.base import in_html, plain
 from stackproof.extras.fleet.judgement import FleetJudgement, HostStanding, Standing
 
 _SIZES = (12, 10, 8, 6, 4, 3, 2)

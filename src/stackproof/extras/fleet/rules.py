@@ -8,10 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 
-from stackproof.base.errors import Refusal
-from stackproof.base.places import DATA
-from stackproof.base.text import plain
-from stackproof.base.toml import Table, Wrong
+from stackproof.api.base import DATA, Refusal, Table, Wrong, plain
 
 FILE = DATA / "fleet.toml"
 VERB = "fleet"

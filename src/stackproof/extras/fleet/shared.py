@@ -9,9 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from stackproof.base.errors import Refusal
-from stackproof.record import records
-from stackproof.record.records import Record
+from stackproof.api.base import Refusal
+from stackproof.api.record import Record, records
 
 _TRIES = 3
 _PAUSE_S = 5.0

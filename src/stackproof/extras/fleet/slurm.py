@@ -12,9 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from stackproof.base import places
-from stackproof.base.errors import Refusal
-from stackproof.base.text import first_line, plain, tail
+from stackproof.api.base import Refusal, first_line, places, plain, tail
 from stackproof.extras.fleet import rules
 from stackproof.extras.fleet.plan import FleetPlan
 

@@ -7,9 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from stackproof.base.errors import Refusal
-from stackproof.base.files import write_atomically
-from stackproof.base.text import plain
+from stackproof.api.base import Refusal, plain, write_atomically
 from stackproof.extras.fleet import answers, judgement, plan
 from stackproof.extras.fleet.judge import FleetCourt
 from stackproof.extras.fleet.judgement import FleetJudgement

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from stackproof.base import files
+from stackproof.api.base import files
 
 _COUNT, _TURN, _GONE = "cards", "turn", "gone"
 _POLL_S = 0.05

@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 from functools import cache
 
+from stackproof.api.stack import stacks
 from stackproof.extras.fleet import rules
-from stackproof.stack import stacks
 
 STEPS = ("environment", "doctor", "smoke")
 _RANKS = re.compile(r"-(\d+)-ranks$")

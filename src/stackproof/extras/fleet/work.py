@@ -13,22 +13,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from stackproof.bench.engine import measure
-from stackproof.bench.rows import measurements
-from stackproof.bench.subjects import Budget, Subject, subjects
-from stackproof.device import devices, threads
-from stackproof.device.facts import torch_facts
-from stackproof.device.kinds import Device
-from stackproof.device.telemetry import Telemetry
+from stackproof.api.device import Device, Telemetry, devices, measure, measurements, threads, torch_facts
+from stackproof.api.record import Check, CheckEnded, Figure, Measurement, Record, Verdict, records, writer
+from stackproof.api.runs import Budget, Subject, subjects
+from stackproof.api.stack import Stack, stacks
 from stackproof.extras.fleet import replay, rules
 from stackproof.extras.fleet.replay import ReplayTold
 from stackproof.extras.fleet.rules import CardProfile
 from stackproof.extras.fleet.turns import CardTurns
-from stackproof.record import records, writer
-from stackproof.record.checks import CheckEnded
-from stackproof.record.records import Check, Figure, Measurement, Record, Verdict
-from stackproof.stack import stacks
-from stackproof.stack.stacks import Stack
 
 _PATIENCE = 1 / 6
 """Of a card's deadline: so long it waits for the others."""

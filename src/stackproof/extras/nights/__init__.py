@@ -1,1 +1,4 @@
-"""Nights of a runner: the verbs `night`, `drift`, `site` and `nodes`."""
+"""Nights of a runner: the verbs `night`, `drift`, `site` and `nodes`.
+
+May import: `api`.
+"""

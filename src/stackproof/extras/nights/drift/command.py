@@ -7,13 +7,12 @@ import importlib.util
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stackproof.base import advice
-from stackproof.base.errors import Refusal
-from stackproof.commands import arguments
-from stackproof.stack import stacks
+from stackproof.api.base import Refusal, advice
+from stackproof.api.command import arguments
+from stackproof.api.stack import stacks
 
 if TYPE_CHECKING:
-    from stackproof.commands.arguments import Verbs
+    from stackproof.api.command import Verbs
 
 _STDOUT = Path("-")
 
@@ -38,8 +37,8 @@ def _run(options: argparse.Namespace) -> int:
         )
     if options.json == options.markdown == _STDOUT:
         raise Refusal("--json and --markdown both want the terminal; name a file for one of them")
+    from stackproof.api.record import store
     from stackproof.extras.nights.drift import findings, report
-    from stackproof.record import store
 
     if options.stack:
         stacks.load(options.stack)

@@ -6,14 +6,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from stackproof.api.record import Place, dated, store
 from stackproof.extras.nights.drift.longterm import LongTerm, long_term
 from stackproof.extras.nights.drift.nights import VERB, Night, by_place, nights
 from stackproof.extras.nights.drift.rules import rules
 from stackproof.extras.nights.drift.series import Trend, trends
 from stackproof.extras.nights.drift.suspicions import Suspicion, suspect
 from stackproof.extras.nights.drift.verdicts import GATE, Confirmed, GateSaid, Refuted, said, settle
-from stackproof.record import dated, store
-from stackproof.record.store import Place
 
 PASSED, SLOWER, TOO_FEW = 0, 1, 6
 """Exit codes: nothing is told, a slowdown is confirmed, there are too few nights to look at."""

@@ -11,7 +11,7 @@ from statistics import median
 
 import numpy as np
 
-from stackproof.base.statistics import percent
+from stackproof.api.base import percent
 from stackproof.extras.nights.drift.nights import FigureKey, Measured, Night
 from stackproof.extras.nights.drift.rules import SeriesKind, rules
 from stackproof.extras.nights.drift.scan import Values

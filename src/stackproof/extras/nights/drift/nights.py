@@ -14,8 +14,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from stackproof.record.records import Measurement, Record
-from stackproof.record.store import Loaded, Place, State, distinct, place, state
+from stackproof.api.record import Loaded, Measurement, Place, Record, State, distinct, place, state
 
 VERB = "night"
 ANCHOR, FORMER, DISTURBED = "anchor", "anchor.former", "disturbed"

@@ -7,13 +7,12 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from stackproof.base.statistics import percent
-from stackproof.base.text import counted, in_markdown, plain
+from stackproof.api.base import counted, in_markdown, percent, plain
+from stackproof.api.record import changes
 from stackproof.extras.nights.drift.findings import Drift, PlaceDrift
 from stackproof.extras.nights.drift.longterm import LongTerm
 from stackproof.extras.nights.drift.suspicions import Suspicion
 from stackproof.extras.nights.drift.verdicts import Confirmed, GateSaid, Refuted
-from stackproof.record.store import changes
 
 SCHEMA = "stackproof.extras.nights.drift/1"
 _Line = tuple[int, str]

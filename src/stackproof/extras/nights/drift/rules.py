@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 
-from stackproof.base.places import DATA
-from stackproof.base.toml import Table
+from stackproof.api.base import DATA, Table
+from stackproof.api.record import State, changes
 from stackproof.extras.nights.drift.scan import ScanRules
-from stackproof.record.store import State, changes
 
 FILE = DATA / "drift.toml"
 

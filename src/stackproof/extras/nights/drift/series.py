@@ -13,11 +13,11 @@ from statistics import fmean, median, stdev
 
 import numpy as np
 
-from stackproof.base.equivalence import student_quantile
+from stackproof.api.base import student_quantile
+from stackproof.api.record import Place
 from stackproof.extras.nights.drift.nights import FigureKey, Measured, Night
 from stackproof.extras.nights.drift.rules import SeriesKind, rules
 from stackproof.extras.nights.drift.scan import Values
-from stackproof.record.store import Place
 
 _FEWEST_PAIRS = 2
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stackproof.base import advice, commits
+from stackproof.api.base import advice, commits
+from stackproof.api.record import Place
 from stackproof.extras.nights.drift.nights import FigureKey, Night
 from stackproof.extras.nights.drift.rules import Cause, SeriesKind, rules
 from stackproof.extras.nights.drift.scan import Steps, Values, at_split, scan
 from stackproof.extras.nights.drift.series import Trend
-from stackproof.record.store import Place
 
 _Z = 1.959964
 

@@ -15,13 +15,12 @@ from pathlib import Path
 
 import numpy as np
 
+from stackproof.api.record import Check, Kind, Record, distinct, place, run_of
 from stackproof.extras.nights.drift.nights import Night
 from stackproof.extras.nights.drift.rules import Cause, SeriesKind, rules
 from stackproof.extras.nights.drift.scan import Values, at_split
 from stackproof.extras.nights.drift.series import Trend
 from stackproof.extras.nights.drift.suspicions import Suspicion, describe, side_by_side
-from stackproof.record.records import Check, Kind, Record
-from stackproof.record.store import distinct, place, run_of
 
 GATE, TIME = "gate", "time"
 _COMMITTED = (SeriesKind.RATIO, SeriesKind.RAW)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stackproof.base.text import matches
+from stackproof.api.base import matches
+from stackproof.api.gate import Conditions, of
 from stackproof.extras.nights.night.plan import AdmissionRules
-from stackproof.gate.interleave import Conditions
-from stackproof.gate.plan import of
 
 
 def disturbances(seen: Conditions, rules: AdmissionRules, kind: str) -> list[str]:

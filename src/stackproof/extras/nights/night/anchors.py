@@ -11,16 +11,11 @@ from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
-from stackproof.base.errors import Refusal
-from stackproof.base.files import write_atomically
-from stackproof.base.git import GitMissingError
-from stackproof.base.places import ROOT
-from stackproof.base.toml import Table
+from stackproof.api.base import ROOT, GitMissingError, Refusal, Table, write_atomically
+from stackproof.api.gate import commits, plan
+from stackproof.api.stack import Stack, projects
 from stackproof.extras.nights.drift import rules
 from stackproof.extras.nights.drift.nights import Night
-from stackproof.gate import commits, plan
-from stackproof.project import projects
-from stackproof.stack.stacks import Stack
 
 NAME = "anchor.toml"
 NEW = "night --anchor new"

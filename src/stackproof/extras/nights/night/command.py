@@ -6,16 +6,15 @@ import argparse
 import importlib.util
 from typing import TYPE_CHECKING
 
-from stackproof.base import advice
-from stackproof.base.errors import Refusal
-from stackproof.commands import arguments
-from stackproof.stack import hosts, stacks
+from stackproof.api.base import Refusal, advice
+from stackproof.api.command import arguments
+from stackproof.api.stack import hosts, stacks
 
 if TYPE_CHECKING:
-    from stackproof.commands.arguments import Verbs
+    from stackproof.api.command import Verbs
+    from stackproof.api.record import Outputs
     from stackproof.extras.nights.night.ledger import Ledger
     from stackproof.extras.nights.night.night import NightRequest
-    from stackproof.record.writer import Outputs
 
 _NEEDED = ("numpy", "scipy")
 _STAGES = ("doctor", "smoke", "verify", "measure", "scan", "confirm", "site")
@@ -100,8 +99,8 @@ def _pause(text: str) -> float:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from stackproof.bench.subjects import require_named
-    from stackproof.gate.variants import require_interpreter
+    from stackproof.api.gate import require_interpreter
+    from stackproof.api.runs import require_named
 
     stack = stacks.load(options.stack)
     if options.resume:
@@ -121,9 +120,8 @@ def _run(options: argparse.Namespace) -> int:
 
 def _recall(options: argparse.Namespace) -> None:
     """Take what was asked of the night that was stopped wherever nothing else is asked now; what differs is refused later."""
+    from stackproof.api.record import LOCAL, records
     from stackproof.extras.nights.night import ledger
-    from stackproof.record import records
-    from stackproof.record.writer import LOCAL
 
     if (found := ledger.last((options.results or LOCAL).absolute(), options.stack)) is None:
         return  # the ledger says so
@@ -137,8 +135,8 @@ def _recall(options: argparse.Namespace) -> None:
 
 def _profile(name: str, stack: stacks.Stack) -> str:
     """Return the profile that is asked for, or the gate's for this device."""
-    from stackproof.bench.subjects import profile
-    from stackproof.gate import plan
+    from stackproof.api.gate import plan
+    from stackproof.api.runs import profile
 
     return profile(name or plan.load().profile(stack.device)).name
 
@@ -146,9 +144,9 @@ def _profile(name: str, stack: stacks.Stack) -> str:
 def _renew(options: argparse.Namespace, stack: stacks.Stack) -> int:
     from datetime import datetime, timezone
 
+    from stackproof.api.record import dated, store
     from stackproof.extras.nights.drift.nights import VERB, nights
     from stackproof.extras.nights.night import anchors
-    from stackproof.record import dated, store
 
     anchors.require_ours(stack)
     tops = [options.results] if options.results else store.folders()
@@ -158,8 +156,8 @@ def _renew(options: argparse.Namespace, stack: stacks.Stack) -> int:
 
 
 def _hold(options: argparse.Namespace, stack: stacks.Stack) -> int:
+    from stackproof.api.pages import console, page
     from stackproof.extras.nights.night import night
-    from stackproof.record import console, page
 
     asked = _request(options, stack)
     if not (found := hosts.inspect(stack)).present:
@@ -176,10 +174,10 @@ def _hold(options: argparse.Namespace, stack: stacks.Stack) -> int:
 
 def _require_early(asked: NightRequest) -> None:
     """Refuse what would otherwise be found out after hours: a site that cannot be written, a device that is not there."""
-    from stackproof.device import asked as devices
-    from stackproof.device.names import require_of
+    from stackproof.api.device import asked as devices
+    from stackproof.api.device import require_of
+    from stackproof.api.environment import environments
     from stackproof.extras.nights.site import build
-    from stackproof.stack import environments
 
     if "site" not in asked.without:
         build.require_folder(asked.site)
@@ -189,8 +187,8 @@ def _require_early(asked: NightRequest) -> None:
 
 
 def _request(options: argparse.Namespace, stack: stacks.Stack) -> NightRequest:
+    from stackproof.api.record import LOCAL
     from stackproof.extras.nights.night import anchors, night, plan
-    from stackproof.record.writer import LOCAL
 
     anchors.require_ours(stack)
     results = (options.results or LOCAL).absolute()
@@ -202,7 +200,7 @@ def _request(options: argparse.Namespace, stack: stacks.Stack) -> NightRequest:
 
 
 def _outputs(options: argparse.Namespace, asked: NightRequest) -> Outputs:
-    from stackproof.record.writer import Outputs
+    from stackproof.api.record import Outputs
 
     return Outputs(asked.results, options.json, None, options.markdown)
 
@@ -211,9 +209,10 @@ def _ledger(options: argparse.Namespace, asked: NightRequest, outputs: Outputs) 
     """Begin a night or take the last one up, with all that is known of it before anything runs."""
     import time
 
-    from stackproof.base.text import plain
+    from stackproof.api.base import plain
+    from stackproof.api.environment import lockfile
+    from stackproof.api.stack import provenance
     from stackproof.extras.nights.night import ledger, sides
-    from stackproof.stack import lockfile, provenance
 
     stack, began = asked.stack, time.monotonic()
     lock = "unpinned" if asked.unpinned else lockfile.read(stack.lock).digest

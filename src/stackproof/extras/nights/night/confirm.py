@@ -6,14 +6,13 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from stackproof.base.statistics import percent
+from stackproof.api.base import percent
+from stackproof.api.record import Figure, Verdict, store
+from stackproof.api.runs import StageOutcome
 from stackproof.extras.nights.drift import findings, report
 from stackproof.extras.nights.drift.findings import PlaceDrift
 from stackproof.extras.nights.drift.suspicions import Suspicion
 from stackproof.extras.nights.drift.verdicts import Confirmed, Refuted
-from stackproof.record import store
-from stackproof.record.records import Figure, Verdict
-from stackproof.runner.verbs import StageOutcome
 
 
 def look(tops: Sequence[Path], stack: str, facts: Mapping[str, Figure]) -> PlaceDrift | None:

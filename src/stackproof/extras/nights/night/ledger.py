@@ -9,11 +9,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from stackproof.base.errors import Refusal
+from stackproof.api.base import Refusal
+from stackproof.api.record import Check, Figure, Outputs, Record, Verdict, records, writer
 from stackproof.extras.nights.drift.nights import VERB
-from stackproof.record import records, writer
-from stackproof.record.records import Check, Figure, Record, Verdict
-from stackproof.record.writer import Outputs
 
 FILE = "record.json"
 SAME = ("commit", "lock", "pinned", "anchor", "anchor.former", "profile", "only", "device")

@@ -9,11 +9,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from stackproof.base.processes import HostLoad
+from stackproof.api.base import HostLoad
+from stackproof.api.gate import Conditions, Launch, LaunchTerms, Lost, Observed, SideSpec, handshake, launch
+from stackproof.api.record import Figure, Measurement, Verdict
 from stackproof.extras.nights.drift.nights import FigureKey, Measured, NightSide
-from stackproof.gate.interleave import Conditions, Launch, LaunchTerms, Lost, Observed, handshake, launch
-from stackproof.gate.live import SideSpec
-from stackproof.record.records import Figure, Measurement, Verdict
 
 _FIRST = 1 << 10
 """Launches of a night are numbered from here: what a gate counts and captures in its first launches is left to gates."""

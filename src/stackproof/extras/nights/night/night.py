@@ -8,17 +8,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from stackproof.doctor import checkup, machine
+from stackproof.api.doctor import checkup, machine
+from stackproof.api.record import Check, Figure, Verdict, overall, store
+from stackproof.api.runs import StageOutcome, verbs
+from stackproof.api.stack import Level, Stack
 from stackproof.extras.nights.night import confirm, sides, suites
 from stackproof.extras.nights.night.anchors import Anchors
 from stackproof.extras.nights.night.ledger import FIRST, Ledger
 from stackproof.extras.nights.night.plan import NightPlan
-from stackproof.record import store
-from stackproof.record.records import Check, Figure, Verdict, overall
-from stackproof.runner import verbs
-from stackproof.runner.verbs import StageOutcome
-from stackproof.stack.stacks import Stack
-from stackproof.stack.variables import Level
 
 STAGES = ("doctor", "smoke", "verify", "measure", "scan", "confirm", "site")
 

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from stackproof.base.places import DATA
-from stackproof.base.toml import Table
-from stackproof.gate.plan import ByDevice, require_other
+from stackproof.api.base import DATA, Table
+from stackproof.api.gate import ByDevice, require_other
 
 FILE = DATA / "night.toml"
 

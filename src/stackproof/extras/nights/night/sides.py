@@ -6,22 +6,15 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stackproof.base.errors import EnvironmentMismatchError, Refusal, StackUnavailableError
-from stackproof.base.text import counted
-from stackproof.bench.subjects import profile
+from stackproof.api.base import EnvironmentMismatchError, Refusal, StackUnavailableError, counted
+from stackproof.api.gate import LaunchTerms, SideEndedError, SideSpec, Variant, of, variants
+from stackproof.api.gate import plan as gate_plan
+from stackproof.api.record import NOT_EXECUTED, Check, Verdict, dated, store
+from stackproof.api.runs import StageOutcome, profile
 from stackproof.extras.nights.drift.nights import ANCHOR, DISTURBED, FORMER, VERB, Measured, nights
 from stackproof.extras.nights.night.admission import disturbances
 from stackproof.extras.nights.night.anchors import FrozenSide
 from stackproof.extras.nights.night.measure import MeasuredNight, Measuring, measure
-from stackproof.gate import plan as gate_plan
-from stackproof.gate import variants
-from stackproof.gate.interleave import LaunchTerms
-from stackproof.gate.live import SideEndedError, SideSpec
-from stackproof.gate.plan import of
-from stackproof.gate.variants import Variant
-from stackproof.record import dated, store
-from stackproof.record.records import NOT_EXECUTED, Check, Verdict
-from stackproof.runner.verbs import StageOutcome
 
 if TYPE_CHECKING:
     from stackproof.extras.nights.night.night import NightRequest, NightRun

@@ -7,14 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stackproof.base.errors import Refusal
-from stackproof.base.text import counted
+from stackproof.api.base import Refusal, counted
+from stackproof.api.gate import of
+from stackproof.api.record import Verdict, records
+from stackproof.api.runs import StageOutcome, suites
 from stackproof.extras.nights.night.ledger import last
-from stackproof.gate.plan import of
-from stackproof.record import records
-from stackproof.record.records import Verdict
-from stackproof.runner import suites
-from stackproof.runner.verbs import StageOutcome
 
 if TYPE_CHECKING:
     from stackproof.extras.nights.night.night import NightRun

@@ -7,12 +7,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stackproof.base.errors import Refusal
-from stackproof.base.files import write_atomically
-from stackproof.commands import arguments
+from stackproof.api.base import Refusal, write_atomically
+from stackproof.api.command import arguments
 
 if TYPE_CHECKING:
-    from stackproof.commands.arguments import Verbs
+    from stackproof.api.command import Verbs
 
 _HELP = "one table of hosts from `doctor --json` and records, and the same for Prometheus; 1 if a host is not well"
 
@@ -27,8 +26,8 @@ def add(verbs: Verbs) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
+    from stackproof.api.record import store
     from stackproof.extras.nights.nodes import prometheus, reading, table
-    from stackproof.record import store
 
     places = options.places or [folder for folder in store.folders() if folder.is_dir()]
     found = reading.gather(places)

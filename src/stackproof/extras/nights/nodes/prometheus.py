@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from stackproof.base import exposition
-from stackproof.base.exposition import Gauge, Labels
+from stackproof.api.base import Gauge, Labels, exposition
 from stackproof.extras.nights.nodes.reading import Gathered, NodeSummary, Ran, seconds
 
 HELP = {

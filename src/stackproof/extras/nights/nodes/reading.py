@@ -9,10 +9,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from stackproof.base import files
-from stackproof.base.errors import Refusal
-from stackproof.record import records
-from stackproof.record.records import SUITE_VERBS, Record
+from stackproof.api.base import Refusal, files
+from stackproof.api.record import SUITE_VERBS, Record, records
 
 LEVELS = ("problem", "warning", "note")
 _DOCTOR, _RECORD = "stackproof.doctor/", "stackproof-record-"

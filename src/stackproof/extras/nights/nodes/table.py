@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime, timezone
 
-from stackproof.base.text import in_markdown
+from stackproof.api.base import in_markdown
+from stackproof.api.record import NOT_EXECUTED
 from stackproof.extras.nights.nodes.reading import Gathered, NodeSummary, Ran, seconds
-from stackproof.record.records import NOT_EXECUTED
 
 _HEAD = ("node", "doctor", "stack", "verb", "verdict", "checks", "when", "torch")
 _MOST = 60

@@ -10,17 +10,15 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from stackproof.base.text import plain
-from stackproof.base.units import RATES, shown
+from stackproof.api.base import RATES, plain, shown
+from stackproof.api.gate import plan
+from stackproof.api.pages import Markup, el, joined
+from stackproof.api.record import Record, group_of
 from stackproof.extras.nights.drift.nights import SIDE
 from stackproof.extras.nights.site import runs
 from stackproof.extras.nights.site.html import link, page, table
 from stackproof.extras.nights.site.model import SiteModel
 from stackproof.extras.nights.site.shelf import ShelvedRun
-from stackproof.gate import plan
-from stackproof.record.charts import Markup, el, joined
-from stackproof.record.records import Record
-from stackproof.record.store import group_of
 
 _GROUPS = ("driver", "toolkit", "wheels", "settings", "code", "host", "place", "")
 """Facts in the order in which they explain most."""

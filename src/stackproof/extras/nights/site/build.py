@@ -12,11 +12,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from stackproof import __version__
-from stackproof.base import files
-from stackproof.base.errors import Refusal
-from stackproof.base.files import write_atomically
-from stackproof.base.places import DATA, PACKAGE
+from stackproof.api.base import DATA, PACKAGE, Refusal, __version__, files, write_atomically
 from stackproof.extras.nights.site import beside, cards, drilled, fleets, front, runs, series, shelf, told
 from stackproof.extras.nights.site.matrix import DAYS
 from stackproof.extras.nights.site.model import SiteModel, model

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stackproof.base.text import plain
+from stackproof.api.base import plain
+from stackproof.api.pages import Markup, badge, el
 from stackproof.extras.nights.site.html import link
 from stackproof.extras.nights.site.matrix import CellState
 from stackproof.extras.nights.site.model import SiteModel
 from stackproof.extras.nights.site.standing import StackStanding, StackWord, standings
-from stackproof.record.charts import Markup, badge, el
 
 SHAPES = {
     "passed": "✓", "known issue": "◆", "rehearsed": "◐", "unverified": "○", "failed": "✕", "stale": "◌", "in part": "◔", "never run": "○",

@@ -8,14 +8,12 @@ from datetime import date, datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stackproof.base import advice, files
-from stackproof.base.errors import Refusal
-from stackproof.base.text import plain
-from stackproof.commands import arguments
-from stackproof.stack import stacks
+from stackproof.api.base import Refusal, advice, files, plain
+from stackproof.api.command import arguments
+from stackproof.api.stack import stacks
 
 if TYPE_CHECKING:
-    from stackproof.commands.arguments import Verbs
+    from stackproof.api.command import Verbs
     from stackproof.extras.nights.site.build import SiteBuilt
 
 _MOST_DAYS = 3650
@@ -52,8 +50,8 @@ def _run(options: argparse.Namespace) -> int:
         raise Refusal(
             f"`site` looks for steps with numpy, which is not installed here; {advice.missing('numpy', 'site')}"
         )
+    from stackproof.api.runs import suites
     from stackproof.extras.nights.site import build
-    from stackproof.runner import suites
 
     for folder in options.results or ():
         if not folder.is_dir():

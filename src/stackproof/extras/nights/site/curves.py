@@ -14,8 +14,9 @@ from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
 
-from stackproof.base.statistics import Interval, median_interval
-from stackproof.base.units import RATES, rate
+from stackproof.api.base import RATES, Interval, median_interval, rate
+from stackproof.api.history import History, Series
+from stackproof.api.record import CODE, Place, changes
 from stackproof.extras.nights.drift.findings import PlaceDrift
 from stackproof.extras.nights.drift.longterm import LongTerm, long_term
 from stackproof.extras.nights.drift.nights import Measured, Night
@@ -23,8 +24,6 @@ from stackproof.extras.nights.drift.rules import SeriesKind
 from stackproof.extras.nights.drift.series import Trend
 from stackproof.extras.nights.drift.suspicions import Suspicion
 from stackproof.extras.nights.drift.verdicts import Confirmed, GateSaid, Refuted
-from stackproof.history.timeline import History, Series
-from stackproof.record.store import CODE, Place, changes
 
 _MISSING = Interval(math.nan, math.nan, math.nan)
 _TITLES = {

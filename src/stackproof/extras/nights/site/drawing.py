@@ -12,10 +12,9 @@ from datetime import datetime, timezone
 from itertools import pairwise
 from statistics import median
 
-from stackproof.base.statistics import Interval
+from stackproof.api.base import Interval
+from stackproof.api.pages import Markup, charts, el, joined, ticks
 from stackproof.extras.nights.site.curves import Curve, SeriesView
-from stackproof.record import charts
-from stackproof.record.charts import Markup, el, joined, ticks
 
 TALL = 400
 """Steps of a plot's height: two a pixel, and short to write."""

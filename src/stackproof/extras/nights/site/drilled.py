@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from stackproof.base import advice
-from stackproof.drill import table as faults
+from stackproof.api.base import advice
+from stackproof.api.pages import Markup, el, joined
+from stackproof.api.record import Check, Kind, Verdict
+from stackproof.api.runs import table as faults
 from stackproof.extras.nights.site.html import link, page, table
 from stackproof.extras.nights.site.model import SiteModel
 from stackproof.extras.nights.site.shelf import ShelvedRun
-from stackproof.record.charts import Markup, el, joined
-from stackproof.record.records import Check, Kind, Verdict
 
 _VERB = "drill"
 _RULE = "The check that is named has to go red for the reason that is named, and everything else has to stay green."

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from stackproof.base import advice
-from stackproof.base.errors import Refusal
+from stackproof.api.base import Refusal, advice
+from stackproof.api.pages import Markup, el, joined
 from stackproof.extras.fleet import draining, judgement, picture
 from stackproof.extras.fleet.judgement import FleetJudgement, HostStanding, Standing
 from stackproof.extras.nights.site.html import page, table
-from stackproof.record.charts import Markup, el, joined
 
 NAME = "fleets.html"
 _MOST = 12

@@ -7,9 +7,8 @@ import math
 from collections.abc import Sequence
 from itertools import groupby
 
-from stackproof.base import advice
-from stackproof.base.statistics import percent
-from stackproof.base.text import counted
+from stackproof.api.base import advice, counted, percent
+from stackproof.api.pages import Markup, el, joined
 from stackproof.extras.nights.site import told
 from stackproof.extras.nights.site.cards import SHAPES, badge_names, cards
 from stackproof.extras.nights.site.curves import SeriesView
@@ -18,7 +17,6 @@ from stackproof.extras.nights.site.html import link, page, table
 from stackproof.extras.nights.site.matrix import CellState, MatrixCell
 from stackproof.extras.nights.site.model import SiteModel
 from stackproof.extras.nights.site.standing import StackStanding, standings
-from stackproof.record.charts import Markup, el, joined
 
 SCHEMA = "stackproof.extras.nights.site/1"
 _NARROW = 3

@@ -7,10 +7,9 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from enum import Enum
 
-from stackproof.base.text import first_line
+from stackproof.api.base import first_line
+from stackproof.api.record import NOT_EXECUTED, SUITE_VERBS, Check, Kind, Verdict, dated
 from stackproof.extras.nights.site.shelf import ShelvedRun
-from stackproof.record import dated
-from stackproof.record.records import NOT_EXECUTED, SUITE_VERBS, Check, Kind, Verdict
 
 DAYS = 14
 """For how many days a record proves anything."""

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
-from stackproof.base.text import counted
+from stackproof.api.base import counted
+from stackproof.api.history import Change, entries, histories
+from stackproof.api.record import MEASURING, Loaded, dated
 from stackproof.extras.nights.drift.findings import Drift, examine
 from stackproof.extras.nights.drift.nights import by_place, nights
 from stackproof.extras.nights.drift.verdicts import Confirmed, Refuted, said
@@ -15,9 +17,6 @@ from stackproof.extras.nights.site import curves, shelf
 from stackproof.extras.nights.site.curves import SeriesView
 from stackproof.extras.nights.site.matrix import CellState, StackMatrix, matrix
 from stackproof.extras.nights.site.shelf import Shelf, ShelvedRun
-from stackproof.history.timeline import Change, entries, histories
-from stackproof.record import dated
-from stackproof.record.store import MEASURING, Loaded
 
 _NEWEST = 5
 """Runs of one verb at one place that have a page for being new; older ones have one if something points at them."""

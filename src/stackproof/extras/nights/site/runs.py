@@ -6,19 +6,15 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from stackproof.base import advice
-from stackproof.base.statistics import Interval, median_interval
-from stackproof.base.units import shown
+from stackproof.api.base import Interval, advice, median_interval, shown
+from stackproof.api.gate import plan as gate_plan
+from stackproof.api.pages import Markup, charts, console, el, joined
+from stackproof.api.record import SUITE_VERBS, Check, Kind, Measurement, Record, Verdict, group_of, repeat
 from stackproof.extras.nights.site import html
 from stackproof.extras.nights.site.drawing import value
 from stackproof.extras.nights.site.html import link, page, table
 from stackproof.extras.nights.site.model import SiteModel
 from stackproof.extras.nights.site.shelf import ShelvedRun
-from stackproof.gate import plan as gate_plan
-from stackproof.record import charts, console, repeat
-from stackproof.record.charts import Markup, el, joined
-from stackproof.record.records import SUITE_VERBS, Check, Kind, Measurement, Record, Verdict
-from stackproof.record.store import group_of
 
 _MOST = 250
 """Rows of a table on the page; the JSON beside it has all."""

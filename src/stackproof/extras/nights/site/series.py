@@ -7,17 +7,14 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from statistics import median
 
-from stackproof.base.statistics import Interval
-from stackproof.base.text import counted
-from stackproof.base.units import shown
+from stackproof.api.base import Interval, counted, shown
+from stackproof.api.pages import Markup, el, joined
+from stackproof.api.record import Verdict, reference
 from stackproof.extras.nights.drift import report
 from stackproof.extras.nights.site.curves import SeriesView, ToldStep
 from stackproof.extras.nights.site.drawing import legend, plot, resolution, stamp, start_of, value
 from stackproof.extras.nights.site.html import command, link, page, table
 from stackproof.extras.nights.site.model import SiteModel
-from stackproof.record import reference
-from stackproof.record.charts import Markup, el, joined
-from stackproof.record.records import Verdict
 
 _ROWS = 10
 """Points that have a row of their own at the end of a table; older ones share a row a month, but for those that say something."""

@@ -11,10 +11,8 @@ from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 
-from stackproof.base.places import RESULTS
-from stackproof.record import store
-from stackproof.record.records import Record
-from stackproof.record.store import Place
+from stackproof.api.base import RESULTS
+from stackproof.api.record import Place, Record, store
 
 VERIFIED = RESULTS / "records"
 """Records of cards that were verified as a whole; they are named by their day and verb."""

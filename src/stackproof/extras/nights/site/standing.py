@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from stackproof.base.text import counted
+from stackproof.api.base import counted
 from stackproof.extras.nights.site.matrix import CellState, MatrixCell, StackMatrix
 from stackproof.extras.nights.site.shelf import ShelvedRun
 

@@ -6,14 +6,14 @@ import math
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timezone
 
-from stackproof.base.statistics import percent
+from stackproof.api.base import percent
+from stackproof.api.history import Change
+from stackproof.api.pages import Markup, el, joined
 from stackproof.extras.nights.drift import report
 from stackproof.extras.nights.site.curves import SeriesView, ToldStep
 from stackproof.extras.nights.site.html import command, link, page, table
 from stackproof.extras.nights.site.model import SiteModel
 from stackproof.extras.nights.site.series import facts_of
-from stackproof.history.timeline import Change
-from stackproof.record.charts import Markup, el, joined
 
 _MOST = 100
 _HINT = (

@@ -1,0 +1,4 @@
+"""What the doctor finds on a host, without torch."""
+
+from stackproof.doctor import checkup, machine
+from stackproof.doctor.machine import Machine

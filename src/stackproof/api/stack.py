@@ -1,0 +1,7 @@
+"""Stacks, the host, and the project beside it."""
+
+from stackproof.project import projects
+from stackproof.stack import hosts, provenance, stacks
+from stackproof.stack.provenance import host_name
+from stackproof.stack.stacks import Stack
+from stackproof.stack.variables import Level
