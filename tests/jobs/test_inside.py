@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from stackproof.jobs import words
+from stackproof.jobs import launch
 
 _LOOKS = """import sys, os
 if __name__ == "__main__":
@@ -21,7 +21,7 @@ if __name__ == "__main__":
 
 
 def _both(tmp_path: Path, command: list[str], *flags: str) -> tuple[subprocess.CompletedProcess[str], ...]:
-    call = words.python_call(command)
+    call = launch.python_call(command)
     assert call is not None
     wrapped = call.inside(tmp_path / "counts.json", *flags)
     return tuple(

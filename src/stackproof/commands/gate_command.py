@@ -109,7 +109,7 @@ def request(options: argparse.Namespace) -> CommandGateRequest:
     """Return what a gate of a command is asked; flags of a gate of stacks are refused."""
     from stackproof.commands.gate import outputs
     from stackproof.gate.request import CommandGateRequest
-    from stackproof.jobs import metrics, words
+    from stackproof.jobs import launch, metrics
     from stackproof.stack import stacks
 
     if given := next((name for name in _OF_STACKS if getattr(options, name)), ""):
@@ -117,7 +117,7 @@ def request(options: argparse.Namespace) -> CommandGateRequest:
             f"--{given.replace('_', '-')} is for stacks and says nothing of a command; of a command compare folders (--base-dir, "
             "--head-dir), commits of its repository (--base REF) or variables (--head-env NAME=VALUE)"
         )
-    line = tuple(words.split(options.command))
+    line = tuple(launch.split_command(options.command))
     wanted = _metrics(options)
     known = tuple(metrics.parse(text, "lower") for text in options.figure)
     stacks.load(options.stack) if options.stack else None

@@ -28,9 +28,9 @@ from stackproof.gate.report import UNVERIFIED
 from stackproof.gate.request import CommandGateRequest
 from stackproof.gate.run import finish, opened
 from stackproof.gate.variants import Variant
-from stackproof.jobs import launch, words
+from stackproof.jobs import launch
+from stackproof.jobs.launch import PythonCall
 from stackproof.jobs.metrics import STEPS_FILE, Metric, MetricMissing, Output
-from stackproof.jobs.words import PythonCall
 from stackproof.record.records import CellWord, Check, Figure, Measurement, Record, Verdict, overall
 from stackproof.stack import hosts, stacks
 
@@ -135,7 +135,7 @@ class CommandRun:
     def _count(self) -> None:
         """Run both sides inside our wrapper, twice, because a second launch shows what varies by itself; a third sees what is compiled."""
         python, launches = (
-            words.python_call(self.request.words) if self.request.counters else None,
+            launch.python_call(self.request.words) if self.request.counters else None,
             self.plan.count.launches,
         )
         if python is None:
@@ -261,7 +261,7 @@ def run_command_gate(request: CommandGateRequest) -> int:
     """Compare two launches of a command, many times, and return the exit code of the contracts."""
     stack = stacks.load(request.stack) if request.stack else _host()
     with _sides(request) as sides:
-        line = words.told(request.words)
+        line = launch.shown(request.words)
         record, folder, progress = opened(
             "gate", stack, request.outputs, f"{line}: {sides[1].label} against {sides[0].label}"
         )

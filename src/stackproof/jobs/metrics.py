@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import ast
-import json
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from stackproof import DATA
-from stackproof.base import places
+from stackproof.base import files, places
 from stackproof.base.errors import Refusal
 from stackproof.base.text import plain
 from stackproof.base.toml import Table
@@ -156,7 +155,7 @@ class _Direction:
 
 
 @cache
-def _directions() -> tuple[_Direction, ...]:
+def _table() -> tuple[_Direction, ...]:
     return tuple(Table.load(FILE).rows("direction", _Direction))
 
 
@@ -164,7 +163,7 @@ def _is_higher(name: str, text: str, better: str) -> bool:
     if better:
         return better == "higher"
     for word in (name.lower(), text.lower()):
-        for row in _directions():
+        for row in _table():
             if any(fnmatchcase(word, pattern) for pattern in row.names):
                 return row.better == "higher"
     raise Refusal(
@@ -225,11 +224,9 @@ def _of_file(name: str, output: Output) -> Any:
         text = path.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
         raise MetricMissing(f"{name} cannot be read ({error.strerror})") from error
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        lines = [line for line in text.splitlines() if line.strip()]
-        return _as_object(lines[-1]) if lines else None
+    lines = [line for line in text.splitlines() if line.strip()]
+    found = files.try_parse_json(text)
+    return _as_object(lines[-1]) if found is None and lines else found
 
 
 def _as_object(line: str) -> Any:
@@ -237,10 +234,8 @@ def _as_object(line: str) -> Any:
     at = min((place for place in (line.find("{"), line.find("[")) if place >= 0), default=-1)
     if at < 0:
         return None
-    try:
-        return json.loads(line[at:])
-    except (ValueError, RecursionError):
-        pass
+    if (found := files.try_parse_json(line[at:])) is not None:
+        return found
     try:
         return ast.literal_eval(line[at:].strip())
     except (ValueError, SyntaxError, MemoryError, RecursionError):
@@ -280,8 +275,6 @@ def rows_of(steps: Path) -> list[dict[str, float]]:
     return [row for row in found if isinstance(row, dict)]
 
 
-def _by_clock(_: Metric, output: Output) -> Iterator[float]:
-    yield output.seconds
-
-
-_READERS = {"regex": _by_regex, "rate": _by_rate, "json": _by_json, "steps": _by_callback, "time": _by_clock}
+_READERS: dict[str, Callable[[Metric, Output], Iterable[float]]] = {
+    "regex": _by_regex, "rate": _by_rate, "json": _by_json, "steps": _by_callback, "time": lambda _, output: [output.seconds]
+}  # fmt: skip

@@ -2,18 +2,9 @@
 
 from __future__ import annotations
 
-import os
-from typing import TYPE_CHECKING
-
 import pytest
 
-if TYPE_CHECKING:
-    from stackproof.base.errors import Refusal
-
-CHILD = "STACKPROOF_PYTEST"
-"""The variable by which a pytest process knows that it is the one that runs the tests, and where its request is."""
 _BESIDE = ("--stack-device", "--stack-json")
-_LONGEST = 86400.0
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -36,30 +27,9 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     config.addinivalue_line("markers", "deadline(seconds): the test is ended and fails as hung after this time")
     from stackproof.base.errors import Refusal
+    from stackproof.jobs import pytest_runs
 
     try:
-        seconds(config.getoption("--stack-deadline"), "--stack-deadline")
-        if os.environ.get(CHILD):
-            from stackproof.jobs.pytest_child import Child
-
-            config.pluginmanager.register(Child(config), "stackproof-child")
-        else:
-            from stackproof.jobs.pytest_parent import Parent
-
-            config.pluginmanager.register(Parent(config), "stackproof-parent")
+        pytest_runs.register(config)
     except Refusal as refusal:
-        _refuse(refusal)
-
-
-def seconds(given: object, what: str) -> float:
-    """Return a deadline, or refuse what no clock can wait for."""
-    from stackproof.base.errors import Refusal
-
-    value = float(given) if isinstance(given, (int, float)) else 0.0
-    if not 0 < value <= _LONGEST:  # neither is "nan"
-        raise Refusal(f"{what}: {given!r} must be a number of seconds above 0, up to {_LONGEST:g}")
-    return value
-
-
-def _refuse(refusal: Refusal) -> None:
-    pytest.exit(f"stackproof: {refusal}", returncode=refusal.exit_code)
+        pytest_runs.refuse(refusal)

@@ -23,7 +23,7 @@ from stackproof.base import files, processes
 from stackproof.base.errors import Refusal
 from stackproof.base.processes import undisturbed
 from stackproof.base.text import plain
-from stackproof.jobs import metrics, words
+from stackproof.jobs import launch, metrics
 from stackproof.jobs.launch import CommandEnd
 from stackproof.jobs.metrics import STEPS_FILE
 from stackproof.record import writer
@@ -98,7 +98,7 @@ def _opened(asked: Watched, stack: Stack | None) -> tuple[Path, Record | None]:
             raise Refusal(f"{asked.outputs.results} {why}; choose another folder with --results")
         asked.outputs.prepare()
         record = writer.begin("watch", stack.name, provenance.host_facts(stack))
-        record.provenance |= {"command": words.told(asked.words), "folder": str(Path.cwd()), "pinned": False}
+        record.provenance |= {"command": launch.shown(asked.words), "folder": str(Path.cwd()), "pinned": False}
         return asked.outputs.folder(record), record
     except Exception as error:  # the job is what matters
         _say(f"no record will be kept: {error}")
@@ -138,15 +138,15 @@ class _Job:
         return CommandEnd(job.returncode, seconds, usage.ru_maxrss * 1024, hung=False)
 
     def _copies(self, job: subprocess.Popen[bytes]) -> list[threading.Thread]:
+        kept: IO[bytes] | None = None
         try:
-            kept: IO[bytes] | None = self.log.open("wb", buffering=0)
+            kept = self.log.open("wb", buffering=0)
         except OSError as error:
             _say(f"its log cannot be kept ({error.strerror})")
-            kept = None
-        found = []
-        for source, target in ((job.stdout, 1), (job.stderr, 2)):
-            found.append(threading.Thread(target=self._copy, args=(source, target, kept), daemon=True))
-            found[-1].start()
+        streams = ((job.stdout, 1, kept), (job.stderr, 2, kept))
+        found = [threading.Thread(target=self._copy, args=each, daemon=True) for each in streams]
+        for copy in found:
+            copy.start()
         return found
 
     def _copy(self, source: IO[bytes], target: int, log: IO[bytes] | None) -> None:
@@ -157,7 +157,8 @@ class _Job:
                     with suppress(OSError), self._lock:
                         log.write(chunk)
                 try:
-                    _write(target, chunk)
+                    while chunk:
+                        chunk = chunk[os.write(target, chunk) :]
                 except BrokenPipeError:
                     return
                 except OSError:
@@ -185,11 +186,6 @@ class _Job:
         if self._job is not None:
             with suppress(ProcessLookupError):
                 (os.killpg if number == signal.SIGINT else os.kill)(self._job.pid, number)
-
-
-def _write(target: int, chunk: bytes) -> None:
-    while chunk:
-        chunk = chunk[os.write(target, chunk) :]
 
 
 def _keep(asked: Watched, record: Record | None, folder: Path, job: _Job, ended: CommandEnd) -> None:

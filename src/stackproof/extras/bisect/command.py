@@ -85,7 +85,7 @@ def _bisect(options: argparse.Namespace) -> int:
 
 def _request(options: argparse.Namespace) -> BisectRequest:
     """Refuse what is wrong with the words themselves, before anything is looked for or built."""
-    from stackproof.api.runs import require_named, words
+    from stackproof.api.runs import require_named, split_command
     from stackproof.extras.bisect import checkouts, ends
 
     both = gate.common(options)
@@ -93,7 +93,7 @@ def _request(options: argparse.Namespace) -> BisectRequest:
         raise Refusal("--command says what is worse, and so does --what; leave one out")
     if options.command is not None:
         _refuse_foreign(options)
-    command = tuple(words.split(options.command)) if options.command is not None else ()
+    command = tuple(split_command(options.command)) if options.command is not None else ()
     of = checkouts.repository(bool(command))
     good, bad = (gate.variant(options, side) for side in ("good", "bad"))
     for side in (good, bad):

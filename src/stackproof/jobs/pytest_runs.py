@@ -1,39 +1,165 @@
-"""The pytest process that a person starts: it collects, lets another process run the tests, and outlives whatever becomes of that one."""
+"""Other people's tests: the pytest process that a person starts collects them, and lets another process run them, which may hang or crash.
+
+The first outlives whatever becomes of the second; the second says through a pipe which test begins, until when, and how it ended.
+"""
 
 from __future__ import annotations
 
+import faulthandler
+import importlib
 import json
 import os
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from stackproof.base import processes, rpc
-from stackproof.base.errors import Refusal
+from stackproof.base import files, processes, rpc
+from stackproof.base.errors import Refusal, StackUnavailableError
 from stackproof.base.text import first_line, plain
-from stackproof.jobs.pytest_entry import CHILD
 from stackproof.record import writer
-from stackproof.record.records import Check, Verdict, overall
+from stackproof.record.records import Check, Figure, Verdict, overall
 from stackproof.stack import hosts, provenance, stacks
 
+CHILD = "STACKPROOF_PYTEST"
+"""The variable by which a pytest process knows that it is the one that runs the tests, and where its request is."""
+_LONGEST_S = 86400.0
 _START_S = 600.0
 """How long imports, collection, and what stands before the first test and between two tests may take."""
 _GRACE_S = 2.0
 """At its deadline a test writes down where it is; that is worth waiting for."""
+_FIGURES = pytest.StashKey[dict[str, Figure]]()
 _WORDS = {"passed": Verdict.PASSED, "failed": Verdict.FAILED, "skipped": Verdict.SKIPPED}
 
 
-class Gone(Exception):  # noqa: N818 - it is the test that is at fault
-    """The process that ran the tests is no more; the message says why."""
+def register(config: pytest.Config) -> None:
+    """Be what this process is: the one that runs the tests, or the one that watches it."""
+    _seconds(config.getoption("--stack-deadline"), "--stack-deadline")
+    if os.environ.get(CHILD):
+        config.pluginmanager.register(Child(config), "stackproof-child")
+    else:
+        config.pluginmanager.register(Parent(config), "stackproof-parent")
+
+
+def _seconds(given: object, what: str) -> float:
+    """Return a deadline, or refuse what no clock can wait for."""
+    value = float(given) if isinstance(given, (int, float)) else 0.0
+    if not 0 < value <= _LONGEST_S:  # neither is "nan"
+        raise Refusal(f"{what}: {given!r} must be a number of seconds above 0, up to {_LONGEST_S:g}")
+    return value
+
+
+def _marked(item: pytest.Item) -> float | None:
+    """Return the deadline that a test is marked with."""
+    mark = item.get_closest_marker("deadline")
+    return _seconds(mark.args[0], f"{item.nodeid}, its mark deadline") if mark and mark.args else None
+
+
+def refuse(refusal: Refusal) -> None:
+    """End pytest with the sentence and its exit code."""
+    pytest.exit(f"stackproof: {refusal}", returncode=refusal.exit_code)
+
+
+class WorkerDied(Exception):  # noqa: N818 - it is the test that is at fault
+    """The process that ran the tests hung or is gone; the message says why."""
 
     def __init__(self, verdict: Verdict, reason: str, status: int = 1) -> None:
         super().__init__(reason)
         self.verdict, self.status = verdict, max(1, status)
+
+
+class Child:
+    """Runs the tests that it is asked for and tells each one's beginning, deadline and end through a pipe."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        """Tie this process to the one that watches it, and import what the stack needs before any test does."""
+        processes.die_with_parent()
+        asked = files.read_json(Path(os.environ.pop(CHILD)))
+        self._config, self._asked = config, set(asked["tests"])
+        self._deadline = float(config.getoption("--stack-deadline"))
+        self._events = os.fdopen(asked["pipe"], "w", encoding="utf-8")
+        self._traces = Path(asked["traces"]).open("a", encoding="utf-8")  # noqa: SIM115 - open as long as this process
+        self._stack = stacks.load(config.getoption("--stack"))
+        for name in self._stack.imports:
+            try:
+                importlib.import_module(name)
+            except ImportError as error:
+                raise StackUnavailableError(
+                    f"stack.toml, imports: '{name}' cannot be imported: {error}; run the pytest of an environment that has it"
+                ) from error
+        self._device: Any = None
+        if asked_for := config.getoption("--stack-device"):  # also where no test uses it: a slip must not go unseen
+            from stackproof.device import devices
+
+            self._device = devices.parse(asked_for, self._stack.device)
+
+    def _tell(self, event: str, **values: Any) -> None:
+        rpc.say(self._events, {"event": event, **values}, default=str)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Keep what this process is asked for."""
+        items[:] = [item for item in items if item.nodeid in self._asked]
+        try:
+            for item in items:
+                _marked(item)
+        except Refusal as refusal:
+            refuse(refusal)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
+        """Tell that a test begins and until when it must have ended; leave a trace of where it is when that passes."""
+        deadline = _marked(item) or self._deadline
+        faulthandler.dump_traceback_later(deadline, file=self._traces)
+        self._tell("begins", test=item.nodeid, deadline=deadline)
+        try:
+            return (yield)
+        finally:
+            faulthandler.cancel_dump_traceback_later()
+            self._tell("ended", test=item.nodeid)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self, item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Put the test's figures into its report, from where JUnit and the record take them."""
+        report = yield
+        if report.when == "call":
+            report.user_properties.extend(item.stash.get(_FIGURES, {}).items())
+        return report
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Hand a report over as pytest itself writes it down."""
+        data = self._config.hook.pytest_report_to_serializable(config=self._config, report=report)
+        self._tell("report", report=data)
+
+    @pytest.fixture(scope="session")
+    def stack(self) -> stacks.Stack:
+        """The stack under test."""
+        return self._stack
+
+    @pytest.fixture(scope="session")
+    def stack_device(self) -> Any:
+        """The device with all that stackproof can do with it: a stopwatch in its own time, memory, its name."""
+        from stackproof.device import devices
+
+        try:
+            return self._device or devices.default(self._stack.device)
+        except Refusal as refusal:
+            refuse(refusal)
+
+    @pytest.fixture(scope="session")
+    def device(self, stack_device: Any) -> Any:
+        """The `torch.device` under test, with its index."""
+        return stack_device.torch
+
+    @pytest.fixture
+    def figures(self, request: pytest.FixtureRequest) -> dict[str, Figure]:
+        """What this test saw: numbers and words by name, for the record and JUnit."""
+        node: pytest.Item = request.node
+        return node.stash.setdefault(_FIGURES, {})
 
 
 class Parent:
@@ -78,7 +204,7 @@ class Parent:
     def _once(self, session: pytest.Session, left: dict[str, pytest.Item]) -> None:
         """Let one process run what is left, until it ends or has to be ended."""
         running, began = "", False
-        with _Process(self._config, Path(self._home.name), list(left)) as child:
+        with _Worker(self._config, Path(self._home.name), list(left)) as child:
             try:
                 for told in child.events():
                     if told["event"] == "begins":
@@ -92,10 +218,10 @@ class Parent:
                         running = ""
                     if session.shouldfail or session.shouldstop:
                         return
-            except Gone as gone:
+            except WorkerDied as death:
                 if not began:  # it would be so again
-                    pytest.exit(f"stackproof: before the first test {gone}", returncode=gone.status)
-                self._gone(gone, left, running)
+                    pytest.exit(f"stackproof: before the first test {death}", returncode=death.status)
+                self._died(death, left, running)
 
     def _report(self, data: dict[str, Any]) -> None:
         report = self._config.hook.pytest_report_from_serializable(config=self._config, data=data)
@@ -104,16 +230,16 @@ class Parent:
         self._take_up(report, _WORDS[report.outcome])
         self._config.hook.pytest_runtest_logreport(report=report)
 
-    def _gone(self, gone: Gone, left: dict[str, pytest.Item], running: str) -> None:
+    def _died(self, death: WorkerDied, left: dict[str, pytest.Item], running: str) -> None:
         """Fail the test that ran; where the process died between two tests or as it ended, the run as a whole fails."""
         if not running:
-            self._broken = f"stackproof: between tests or at its end {gone}"
+            self._broken = f"stackproof: between tests or at its end {death}"
             return
         location = left[running].location
         report = pytest.TestReport(
-            running, location, {}, "failed", f"{gone.verdict.value}: {gone}", "call", duration=0.0
+            running, location, {}, "failed", f"{death.verdict.value}: {death}", "call", duration=0.0
         )
-        self._take_up(report, gone.verdict)
+        self._take_up(report, death.verdict)
         self._config.hook.pytest_runtest_logreport(report=report)
         self._config.hook.pytest_runtest_logfinish(nodeid=running, location=location)
         del left[running]
@@ -151,7 +277,7 @@ class Parent:
             sys.stderr.write(f"stackproof: {plain(str(refusal))}\n")
 
 
-class _Process:
+class _Worker:
     """One process that runs tests; use it in a `with` block, so that it always ends, with all that it started."""
 
     def __init__(self, config: pytest.Config, home: Path, tests: list[str]) -> None:
@@ -175,7 +301,7 @@ class _Process:
         """Yield what it tells, until it ends well.
 
         Raises:
-            Gone: a test is not ready by its deadline, or the process died.
+            WorkerDied: a test is not ready by its deadline, or the process died.
         """
         running = False
         until = time.monotonic() + _START_S
@@ -191,7 +317,7 @@ class _Process:
         if running or status not in (0, 1):
             said = plain(processes.last_words(self._log), 600)
             reason = f"the process ended with {processes.describe_exit(status)}; it printed last: {said}"
-            raise Gone(Verdict.CRASHED, reason, status)
+            raise WorkerDied(Verdict.CRASHED, reason, status)
 
     def _next(self, until: float, running: bool) -> rpc.Message | None:
         """Return what it tells next, nothing at the end."""
@@ -201,7 +327,7 @@ class _Process:
             return None
         except rpc.SilentError:
             after = f"no end after {self._wait:g} s" if running else f"no test began for {_START_S:g} s"
-            raise Gone(Verdict.HUNG, f"{after}{self._frame()}") from None
+            raise WorkerDied(Verdict.HUNG, f"{after}{self._frame()}") from None
 
     def _frame(self) -> str:
         """Say in which line of a test it was: the innermost that is not Python's or a package's own."""
@@ -212,7 +338,7 @@ class _Process:
         ]
         return f"; it was in {(processes.innermost(frames) or frames)[0]}" if frames else ""
 
-    def __enter__(self) -> _Process:
+    def __enter__(self) -> _Worker:
         return self
 
     def __exit__(self, *_: object) -> None:
