@@ -186,7 +186,7 @@ def test_broken_definition_is_exit_code_2(tmp_path: Path) -> None:
     root = fakes.checkout(tmp_path / "checkout")
     fakes.lock(fakes.stack(root, "tiny"), "torch==9.1.0\n")
     fakes.stack(root, "bad", "title = 1\n")
-    refused(stackproof("smoke", "--stack", "bad", root=root), 2, "bad/stack.toml: 'title' is 1", "a string")
+    refused(stackproof("smoke", "--stack", "bad", root=root), 2, "bad/stack.toml: 'python' is missing", "a list")
     ended = stackproof("doctor", "--all", root=root)
     assert ended.returncode == 2
     assert ended.stdout.startswith("PROBLEM  1 problem")

@@ -92,7 +92,7 @@ def test_broken_definition_does_not_silence_the_rest(root: Path) -> None:
     assert "would prove: nothing - " in said
     assert "bad: broken - " in said
     assert "tiny: present" in said
-    assert "bad/stack.toml: 'title' is 1" in str(found.broken)
+    assert "bad/stack.toml: 'python' is missing" in str(found.broken)
     assert [stack.name for stack in found.stacks_here] == ["tiny"]
 
 

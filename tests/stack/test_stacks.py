@@ -88,6 +88,14 @@ REFUSED: dict[str, tuple[str, list[str]]] = {
         fakes.TINY.replace("[flavour]", "[environment]\nA = 1\n[flavour]", 1),
         ["'environment.A' is 1", "a string"],
     ),
+    "several keys missing": (
+        changed('title = "Tiny: a stack for tests"\n', "").replace("priority = 1\n", "", 1),
+        ["'title' is missing; it must be a string; so are 'priority' (a whole number)"],
+    ),
+    "a device that torch does not know": (
+        changed('device = "cpu"', 'device = "tpu"'),
+        ["'device' is 'tpu'", "'imports'"],
+    ),
     "rehearsal device": (
         fakes.TINY.replace('[rehearsal]\ndevice = "cpu"', '[rehearsal]\ndevice = "CPU"'),
         ["'rehearsal.device' is 'CPU'"],

@@ -13,6 +13,7 @@ from stackproof.stack import findings, stacks, variables
 from stackproof.stack.variables import Grammar
 
 FAMILIES = variables.families()
+HEAD = 'title = "X"\nlink = "https://x"\nread_by = []\nprefixes = ["X_"]\n'
 COMBINATIONS = variables.clashes().combination
 GRAMMARS = [(f.name, v.name, v.grammar) for f in FAMILIES.values() for v in f.variables.values() if v.grammar]
 
@@ -87,17 +88,20 @@ def test_every_stack_knows_its_families() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('title = "X"\nlink = "https://x"\nprefixes = ["X_"]\nnmaes = []\n', "'nmaes' is not a known key"),
         (
-            'title = "X"\nlink = "https://x"\nprefixes = ["X_"]\n[values]\nflga = ["X_A"]\n',
+            HEAD + "nmaes = []\n",
+            "'nmaes' is not a known key",
+        ),
+        (
+            HEAD + '[values]\nflga = ["X_A"]\n',
             "'values.flga' is not a known key",
         ),
         (
-            'title = "X"\nlink = "https://x"\nprefixes = ["X_"]\n[[variable]]\nname = "X_A"\npattern = "("\nsays = "s"\nexample = "e"\n',
+            HEAD + '[[variable]]\nname = "X_A"\npattern = "("\nsays = "s"\nexample = "e"\n',
             "is not a regular expression",
         ),
         (
-            'title = "X"\nlink = "https://x"\nprefixes = ["X_"]\n[[variable]]\nname = "X_A"\nchoices = ["a"]\nlevel = "bad"\n',
+            HEAD + '[[variable]]\nname = "X_A"\nchoices = ["a"]\nlevel = "bad"\n',
             "'variable[0].level' is 'bad'",
         ),
     ],

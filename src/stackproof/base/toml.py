@@ -10,7 +10,7 @@ import datetime
 import difflib
 import re
 import sys
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import MISSING, dataclass
 from enum import Enum
 from functools import cache
@@ -211,11 +211,23 @@ class Table:
         return tuple(row.row(kind) for row in self.tables(key))
 
     def _row(self, kind: type[T], given: Mapping[str, Any]) -> T:
+        self._require_keys(one for one in _fields(kind) if one.name not in given)  # type: ignore[arg-type]
         values = {one.name: self._read(one) for one in _fields(kind) if one.name not in given}  # type: ignore[arg-type]
         try:
             return kind(**given, **values)
         except Wrong as error:
             raise self.refuse(error.key, error.why) from error
+
+    def _require_keys(self, fields: Iterable[_Field]) -> None:
+        """Refuse a table that lacks keys with all of them, so that nobody has to come once for each."""
+        named = [one for one in fields if one.key not in (INLINE.name, PLACE.name)]
+        lacking = [one for one in named if not one.default and one.key not in self._values]
+        if len(lacking) < 2:
+            return  # a single one is refused in its turn
+        several = ", ".join(f"'{self.prefix}{one.key}' ({_WORDS.get(_raw(one.hint), 'there')})" for one in lacking[1:])
+        first = lacking[0]
+        why = f"is missing{self._slip(first.key)}; it must be {_WORDS.get(_raw(first.hint), 'there')}"
+        raise self.refuse(first.key, f"{why}; so are {several}")
 
     def _read(self, one: _Field) -> Any:
         if one.key == INLINE.name:

@@ -57,14 +57,16 @@ def require(stack: Stack, name: str) -> None:
         raise Refusal(f"{RULES}: there is no capability '{name}'{suggestion(name, rules())}; add a row")
     rule = rules()[name]
     if stack.device in rule.absent_on:
-        raise CapabilityMissing(f"{places.table('capabilities.toml')}, {name}: absent on {stack.device}: {rule.reason}")
+        withhold(name, f"absent on {stack.device}: {rule.reason}")
     if stack.backend in rule.absent_over:
-        raise CapabilityMissing(
-            f"{places.table('capabilities.toml')}, {name}: absent over {stack.backend}: {rule.reason}"
-        )
+        withhold(name, f"absent over {stack.backend}: {rule.reason}")
     for need in map(Requirement, rule.needs):
-        if (have := _installed(need)) is not None:
-            raise CapabilityMissing(f"{places.table('capabilities.toml')}, {name}: needs {need}, {have}: {rule.reason}")
+        try:
+            version = metadata.version(need.name)
+        except metadata.PackageNotFoundError:
+            withhold(name, f"needs {need}, it is not installed: {rule.reason}")
+        if not need.specifier.contains(version, prereleases=True):
+            withhold(name, f"needs {need}, {version} is installed: {rule.reason}")
 
 
 def withhold(name: str, seen: str = "") -> NoReturn:
@@ -74,12 +76,3 @@ def withhold(name: str, seen: str = "") -> NoReturn:
         CapabilityMissing: always, with the rule and what was seen, else its reason.
     """
     raise CapabilityMissing(f"{places.table('capabilities.toml')}, {name}: {seen or rules()[name].reason}")
-
-
-def _installed(need: Requirement) -> str | None:
-    """Return what is wrong with the installed version, or None if it will do."""
-    try:
-        version = metadata.version(need.name)
-    except metadata.PackageNotFoundError:
-        return "it is not installed"
-    return None if need.specifier.contains(version, prereleases=True) else f"{version} is installed"

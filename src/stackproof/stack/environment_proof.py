@@ -138,15 +138,13 @@ def read_flavour(path: Path) -> tuple[str, dict[str, str]]:
         raise EnvironmentMismatchError(
             f"{path}: cannot be read ({error}): torch is damaged, or something else is called so; move that away, or install torch again"
         ) from error
-    values = dict(pair for node in tree.body for pair in _assigned(node))
+    values: dict[str, str] = {}
+    for node in tree.body:
+        value = getattr(node, "value", None)
+        if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(value, ast.Constant) and value.value is not None:
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            values |= {target.id: str(value.value) for target in targets if isinstance(target, ast.Name)}
     return values.get("__version__", "unknown"), {key: values[key] for key in TOOLKITS if values.get(key)}
-
-
-def _assigned(node: ast.stmt) -> list[tuple[str, str]]:
-    value = getattr(node, "value", None)
-    targets = [node.target] if isinstance(node, ast.AnnAssign) else node.targets if isinstance(node, ast.Assign) else []
-    text = value.value if isinstance(value, ast.Constant) and value.value is not None else None
-    return [(target.id, str(text)) for target in targets if isinstance(target, ast.Name) and text is not None]
 
 
 def _site_packages() -> list[str]:
@@ -162,38 +160,31 @@ def _differences(stack: Stack, left: dict[str, object], lock: lockfile.Lock, the
             f"this environment was built for '{left.get('stack')}' from {left.get('lock')}, "
             f"not for '{stack.name}' from {stack.lock.name}"
         ]
-    changed = (
-        []
-        if left.get("lock_digest") == lock.digest
-        else [f"lock digest: built from {str(left.get('lock_digest'))[:12]}, the file is {lock.digest[:12]}"]
-    )
-    return changed + lock_differences(lock.expected(), there)
+    differ = lock_differences(lock.expected(), there)
+    if left.get("lock_digest") == lock.digest:
+        return differ
+    return [f"lock digest: built from {str(left.get('lock_digest'))[:12]}, the file is {lock.digest[:12]}", *differ]
 
 
 def lock_differences(expected: Mapping[str, str], present: Mapping[str, str]) -> list[str]:
     """Say in what installed versions are not those of a lock, a line each; both are versions by canonical name."""
-    missing = [
-        f"- {name}=={expected[name]} (in the lock, not installed)" for name in sorted(expected.keys() - present.keys())
+    missing, extra = sorted(expected.keys() - present.keys()), sorted(present.keys() - expected.keys())
+    both = sorted(expected.keys() & present.keys())
+    other = [name for name in both if present[name] != normal_version(expected[name])]
+    return [
+        *(f"- {name}=={expected[name]} (in the lock, not installed)" for name in missing),
+        *(f"+ {name}=={present[name]} (installed, not in the lock)" for name in extra),
+        *(f"! {name}: lock {expected[name]}, installed {present[name]}" for name in other),
     ]
-    extra = [
-        f"+ {name}=={present[name]} (installed, not in the lock)" for name in sorted(present.keys() - expected.keys())
-    ]
-    other = [
-        f"! {name}: lock {expected[name]}, installed {present[name]}"
-        for name in sorted(expected.keys() & present.keys())
-        if present[name] != normal_version(expected[name])
-    ]
-    return missing + extra + other
 
 
 def flavour_differences(flavour: Flavour, version: str, toolkits: dict[str, str]) -> list[str]:
     """Say in what a torch is not of the flavour that a stack wants, a line each."""
-    wrong = []
-    for toolkit, state in flavour.toolkits.items():
-        if (toolkit in toolkits) != (state == "set"):
-            wrong.append(
-                f"! torch {version}: torch.version.{toolkit} is {toolkits.get(toolkit)}, the stack wants it {state}"
-            )
+    wrong = [
+        f"! torch {version}: torch.version.{toolkit} is {toolkits.get(toolkit)}, the stack wants it {state}"
+        for toolkit, state in flavour.toolkits.items()
+        if (toolkit in toolkits) != (state == "set")
+    ]
     if flavour.version_contains not in version:
         wrong.append(f"! torch {version}: the stack wants a version that contains '{flavour.version_contains}'")
     return wrong
@@ -222,20 +213,14 @@ def _damage() -> list[str]:
         torch = metadata.distribution("torch")
     except metadata.PackageNotFoundError:
         return ["! torch is importable but no distribution claims it"]
-    rows = csv.reader((torch.read_text("RECORD") or "").splitlines())
-    sizes = {row[0]: int(row[2]) for row in rows if len(row) == 3 and row[2].isdecimal()}
-    wrong = [name for name, size in sizes.items() if _size(Path(str(torch.locate_file(name)))) != size]
-    if not wrong:
-        return []
+    wrong = []
+    for row in csv.reader((torch.read_text("RECORD") or "").splitlines()):
+        if len(row) == 3 and row[2].isdecimal():
+            path = Path(str(torch.locate_file(row[0])))
+            if not path.exists() or path.stat().st_size != int(row[2]):
+                wrong.append(row[0])
     count = f"{len(wrong)} of its files are missing or of another size"
-    return [f"! torch {torch.version}: {count}, the first is {wrong[0]}"]
-
-
-def _size(path: Path) -> int | None:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return None
+    return [f"! torch {torch.version}: {count}, the first is {wrong[0]}"] if wrong else []
 
 
 def normal_version(version: str) -> str:
@@ -263,14 +248,10 @@ def compiled_complaints(folders: Iterable[Path], cache: Path, deep: bool = False
     fresh = [path for path, mark in marks.items() if known.get(path) != mark]
     wrong = {path: said for path, said in zip(fresh, _faults(fresh), strict=True) if said}
     right = {path: mark for path, mark in marks.items() if mark and path not in wrong}
-    installed_files.remember(cache, {**_elsewhere(known, folders), **right}, known)
-    return [f"! {path} {said}; delete it, it is made anew" for path, said in wrong.items()]
-
-
-def _elsewhere(known: Mapping[str, str], folders: Iterable[Path]) -> dict[str, str]:
-    """Return what is remembered of files that are in none of these folders and still there."""
     within = tuple(f"{folder}{os.sep}" for folder in folders)
-    return {path: mark for path, mark in known.items() if not path.startswith(within) and os.path.exists(path)}  # noqa: PTH110
+    others = {path: mark for path, mark in known.items() if not path.startswith(within) and os.path.exists(path)}  # noqa: PTH110
+    installed_files.remember(cache, {**others, **right}, known)
+    return [f"! {path} {said}; delete it, it is made anew" for path, said in wrong.items()]
 
 
 def _faults(paths: list[str]) -> list[str]:

@@ -29,8 +29,8 @@ from stackproof.stack.variables import (
 )
 
 _UNEXPANDED = re.compile(r"\$\{?[A-Za-z_]\w*\}?|\$\(|^~(?=/|$)")
-_SECRET = re.compile(r"(TOKEN|SECRET|PASSWORD|PASSWD|KEY)S?$", re.IGNORECASE)
 _SHORTEST_PART = 3
+_SECRET = re.compile(r"(TOKEN|SECRET|PASSWORD|PASSWD|KEY)S?$", re.IGNORECASE)
 
 
 _BRIDGES = ("docker", "br-", "virbr", "veth", "cni", "flannel", "lxcbr", "lxdbr", "ifb", "lo")
@@ -190,10 +190,6 @@ def _count_of_cores(value: str, host: Inventory) -> Absence | None:
     return Absence(clause, str(host.cores), "divided by the ranks of this host", mild=True)
 
 
-def _file(value: str, host: Inventory) -> Absence | None:
-    return Absence("names a file that is not here") if host.is_file(value) is False else None
-
-
 def _folder(value: str, host: Inventory) -> Absence | None:
     value = value.rstrip("/") or "/"
     if host.is_folder(value) is not False:
@@ -218,7 +214,7 @@ KINDS: Mapping[str, Callable[[str, Inventory], Absence | None]] = {
     "cores": _numbered("core", "cores", lambda host: host.cores),
     "count of cores": _count_of_cores,
     "NUMA nodes": _numbered("NUMA node", "nodes", lambda host: host.nodes),
-    "file": _file,
+    "file": lambda path, host: Absence("names a file that is not here") if host.is_file(path) is False else None,
     "folder": _folder,
     "parent": _parent,
 }
@@ -335,7 +331,7 @@ _Look = tuple[Level, str, str]
 def _value(
     family: Family, row: Variable, value: str, environ: Mapping[str, str], host: Inventory
 ) -> Iterator[EnvFinding]:
-    """One found at most: the first thing that has to be mended."""
+    """One finding at most: the first thing that has to be mended."""
     looks = (
         _unexpanded(row, value),
         _malformed(family, row, value, environ, host),
@@ -446,18 +442,17 @@ def _former(family: Family, row: Former, environ: Mapping[str, str]) -> EnvFindi
 
 
 def _unknown(family: Family, name: str, environ: Mapping[str, str]) -> Iterator[EnvFinding]:
-    """A name that begins like the family's: a found of letters, a part of a name, a neighbour, or one that nobody knows."""
+    """A name that begins like the family's: a slip of letters, a part of a name, a neighbour, or one that nobody knows."""
     others = (
         row
         for other in families().values()
         for row in other.variables
         if row.partition("_")[0] != name.partition("_")[0]
     )
-    value = environ[name]
     if near := nearest(name, family.variables, 2) or nearest(name, others, 2):
-        yield _misspelt(family, name, near, environ, True)
-    elif near := _partly(name, value, family):
-        yield _misspelt(family, name, near, environ, False)
+        yield _misspelt(family, name, near, environ)
+    elif near := _partly(name, environ[name], family):
+        yield replace(_misspelt(family, name, near, environ), misspelt=False)
     elif family.complete:
         sentence = f"{name} is not a variable known to {family.title}, and nothing may read it"
         yield EnvFinding(
@@ -465,41 +460,25 @@ def _unknown(family: Family, name: str, environ: Mapping[str, str]) -> Iterator[
         )
 
 
-def _misspelt(family: Family, name: str, near: str, environ: Mapping[str, str], surely: bool) -> EnvFinding:
+def _misspelt(family: Family, name: str, near: str, environ: Mapping[str, str]) -> EnvFinding:
     also = f", which is also set, to '{environ[near]}'" if near in environ else ""
-    said = f"{near} is" if surely else f"the nearest is {near}"
-    sentence = f"{name} is not a variable known to {family.title}; {said}{also}"
+    sentence = f"{name} is not a variable known to {family.title}; {near} is{also}"
     remedy = f"unset {name}" if also else f"export {near}='{environ[name]}'; unset {name}"
-    mine = name.upper()
-    likely = _within(mine.split("_"), near.split("_")) or mine.partition("_")[2] == near.partition("_")[2]
-    level = Level.WARNING if surely or likely or family.complete else Level.NOTE
-    return EnvFinding((name,), family.name, level, sentence, remedy, family.link, surely)
+    return EnvFinding((name,), family.name, Level.WARNING, sentence, remedy, family.link, misspelt=True)
 
 
 def _partly(name: str, value: str, family: Family) -> str | None:
-    """Return the known name of which this one has all words, or which has all of its, some shortened."""
+    """Return the known name that takes the value and has all words of this one, or the other way round, some shortened."""
     mine = name.upper().split("_")
-    found = [
-        other for other in _taking(family, value) if _within(mine, other.split("_")) or _within(other.split("_"), mine)
-    ]
-
-    def rank(other: str) -> tuple[bool, int, bool]:
-        return other.split("_")[-1] != mine[-1], abs(len(other) - len(name)), family.variables[other].grammar is None
-
-    return min(found, key=rank, default=None)
-
-
-def _taking(family: Family, value: str) -> list[str]:
-    """Return the names whose grammar the value obeys: what is meant takes what was given."""
-    return [name for name, row in family.variables.items() if not row.grammar or not row.grammar.wrong(value)]
+    taking = (other for other, row in family.variables.items() if not row.grammar or not row.grammar.wrong(value))
+    alike = [other for other in taking if _within(*sorted((mine, other.split("_")), key=len))]
+    return min(alike, key=lambda other: (other.split("_")[-1] != mine[-1], abs(len(other) - len(name))), default=None)
 
 
 def _within(few: list[str], many: list[str]) -> bool:
     """Whether all of a name's words stand in the other, in order, as they are or shortened; one word of a prefix is too few."""
     rest = iter(many)
-    return (
-        1 < len(few) <= len(many) and few[0] == many[0] and all(any(_same(word, one) for one in rest) for word in few)
-    )
+    return 1 < len(few) and few[0] == many[0] and all(any(_same(word, one) for one in rest) for word in few)
 
 
 def _same(word: str, other: str) -> bool:
@@ -508,7 +487,7 @@ def _same(word: str, other: str) -> bool:
 
 
 def _misspelt_prefixes(chosen: list[Family], environ: Mapping[str, str]) -> Iterator[EnvFinding]:
-    """Names whose very beginning is misspelt (NCLL_DEBUG): one found from a name whose values are known."""
+    """Names whose very beginning is misspelt (NCLL_DEBUG): one slip from a name whose values are known."""
     prefixes = tuple(prefix for family in chosen for prefix in family.prefixes)
     everything = {name for family in families().values() for name in family.variables}
     for family in chosen:
@@ -517,7 +496,7 @@ def _misspelt_prefixes(chosen: list[Family], environ: Mapping[str, str]) -> Iter
             if name in everything or name in former() or name.startswith(prefixes):
                 continue
             if near := nearest(name, documented, 1) or (name.upper() in documented and name.upper()):
-                yield _misspelt(family, name, near, environ, True)
+                yield _misspelt(family, name, near, environ)
 
 
 def _ranges(chosen: Iterable[Family], environ: Mapping[str, str]) -> Iterator[EnvFinding]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import shutil
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,9 +43,7 @@ class Availability:
 
     def refusal(self) -> StackUnavailableError:
         """Say in one sentence what was looked for and not found, and what to do."""
-        missing = "; ".join(
-            f"{finding.what} (looked at {finding.evidence})" for finding in self.findings if not finding.found
-        )
+        missing = "; ".join(f"{row.what} (looked at {row.evidence})" for row in self.findings if not row.found)
         return StackUnavailableError(
             f"this host has no stack '{self.stack.name}': it lacks {missing}. To get it, {self.stack.install_hint}"
         )
@@ -103,12 +102,12 @@ def _look(row: HostRequirement, root: str) -> Requirement:
     return Requirement(row.what, False, ", ".join(looked))
 
 
-def _existing(patterns: tuple[str, ...], root: str) -> list[str]:
+def _existing(patterns: Iterable[str], root: str) -> list[str]:
     found = [path for pattern in patterns for path in sorted(glob.glob(f"{root}{pattern}"))]  # noqa: PTH207 - absolute
     return [path[len(root) :] for path in found]
 
 
 def _tools(names: tuple[str, ...], root: str) -> list[str]:
     if root:
-        return _existing(tuple(name if "/" in name else f"/usr/bin/{name}" for name in names), root)
+        return _existing((name if "/" in name else f"/usr/bin/{name}" for name in names), root)
     return [path for name in names if (path := shutil.which(name))]

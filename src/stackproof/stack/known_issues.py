@@ -104,13 +104,9 @@ class KnownIssue:
         named = re.compile(rf"^def test_{check.partition('[')[0]}\(", re.MULTILINE)
         project = projects.current()
         roots = [SUITES, *([project.suites] if project and project.suites else [])]
-        files = [
-            path
-            for root in roots
-            for path in (root / suite).glob("test_*.py")
-            if re.fullmatch(rf"test_(\d+_)?{file}", path.stem)
-        ]
-        return any(named.search(path.read_text(encoding="utf-8")) for path in files)
+        files = (path for root in roots for path in (root / suite).glob("test_*.py"))
+        mine = (path for path in files if re.fullmatch(rf"test_(\d+_)?{file}", path.stem))
+        return any(named.search(path.read_text(encoding="utf-8")) for path in mine)
 
     def matches(self, check: Check) -> bool:
         """Whether the row is about this check."""
@@ -118,12 +114,9 @@ class KnownIssue:
 
     def applies(self, provenance: dict[str, Figure]) -> bool:
         """Whether the versions that ran are in the row's ranges; a driver that nobody could read is in any."""
-        versions = _within(self.torch, [str(provenance.get("torch", ""))]) and _within(
-            self.driver, _drivers(provenance)
-        )
-        return versions and all(
-            fact in provenance and matches(str(provenance[fact]), [text]) for fact, text in self.when.items()
-        )
+        torch, driver = [str(provenance.get("torch", ""))], _drivers(provenance)
+        facts = (fact in provenance and matches(str(provenance[fact]), [text]) for fact, text in self.when.items())
+        return _within(self.torch, torch) and _within(self.driver, driver) and all(facts)
 
 
 @functools.cache

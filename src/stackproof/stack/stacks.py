@@ -23,6 +23,7 @@ HOST = "cpu"
 DEVELOPMENT = "cpu"
 """The stack that every host has, in whose environment our own tests and tools run."""
 _A_GROUP = 2
+_TORCHS_OWN = (HOST, "cuda", "xpu")
 
 
 def suites() -> tuple[str, ...]:
@@ -209,11 +210,8 @@ class Stack:
     @property
     def label(self) -> str:
         """How tables and records call it; a rehearsal can never be mistaken for the stack."""
-        return (
-            f"{self.name} (rehearsed on {self.device}, not verified on {self.hardware})"
-            if self.rehearsed
-            else self.name
-        )
+        where = f" (rehearsed on {self.device}, not verified on {self.hardware})" if self.rehearsed else ""
+        return f"{self.name}{where}"
 
     def path(self, given: str) -> str:
         """Return a search path for Python with the stack's own packages behind what is given."""
@@ -307,4 +305,7 @@ def _definition(path: Path) -> Stack:
         raise table.refuse("backends", why)
     if read.least_ranks < _A_GROUP:
         raise table.refuse("least_ranks", f"is {read.least_ranks}; it must be {_A_GROUP} or more: one rank is no group")
+    if read.device not in _TORCHS_OWN and not read.packages and {*read.imports} <= {"torch"}:
+        own = f"torch knows {', '.join(_TORCHS_OWN)} and what an extension registers"
+        raise table.refuse("device", f"is '{read.device}': {own}; name one of these, or the extension in 'imports'")
     return replace(read, hardware=read.device, backends=backends, expected=expected, rehearsal=rehearsal)

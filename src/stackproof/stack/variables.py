@@ -23,7 +23,7 @@ from stackproof.base.toml import INLINE, OneOf, Table, Wrong, expression
 from stackproof.stack.stacks import Stack
 
 TABLES = DATA / "variables"
-GRAMMARS, COMBINATIONS, RELEVANCE, NAMES = "grammars.toml", "combinations.toml", "relevance.toml", "names.toml"
+GRAMMARS, COMBINATIONS, NAMES = "grammars.toml", "combinations.toml", "names.toml"
 
 
 class Level(enum.Enum):
@@ -371,6 +371,8 @@ class Family:
     name: str
     title: str
     link: str
+    read_by: tuple[str, ...]
+    """Toolkits and backends of collectives whose libraries read them; `torch`: every stack's do."""
     prefixes: tuple[str, ...]
     generated: tuple[str, ...]
     """Beginnings of names that are made of parts, so that no list can hold them."""
@@ -448,8 +450,7 @@ def _matches(environ: Mapping[str, str], name: str, pattern: re.Pattern[str]) ->
 @cache
 def families() -> Mapping[str, Family]:
     """Load every family, by the name of its file."""
-    others = {GRAMMARS, COMBINATIONS, RELEVANCE, NAMES}
-    paths = [path for path in sorted(TABLES.glob("*.toml")) if path.name not in others]
+    paths = [path for path in sorted(TABLES.glob("*.toml")) if path.name not in (GRAMMARS, COMBINATIONS, NAMES)]
     return {path.stem: _family(path) for path in paths}
 
 
@@ -473,25 +474,6 @@ class Clashes:
 def clashes() -> Clashes:
     """Load `combinations.toml`."""
     return Table.load(TABLES / COMBINATIONS).row(Clashes)
-
-
-@dataclass(frozen=True)
-class _Library:
-    name: str
-    families: _Families
-
-
-@dataclass(frozen=True)
-class _Relevance:
-    always: _Families
-    library: tuple[_Library, ...]
-
-
-@cache
-def relevance() -> Mapping[str, tuple[str, ...]]:
-    """Load `relevance.toml`: families that every stack reads (""), and those of a toolkit or of a backend."""
-    found = Table.load(TABLES / RELEVANCE).row(_Relevance)
-    return {"": found.always, **{row.name: row.families for row in found.library}}
 
 
 @cache
@@ -568,6 +550,7 @@ class _File:
 
     title: str
     link: str
+    read_by: tuple[str, ...]
     prefixes: tuple[str, ...]
     generated: tuple[str, ...] = ()
     complete: bool = False
@@ -589,12 +572,21 @@ def _family(path: Path) -> Family:
         found[row.name] = Variable(
             row.name, row.values(options), row.level, link, row.literal, row.expands, row.below, row.opened_by
         )
-    return Family(path.stem, read.title, read.link, read.prefixes, read.generated, found, read.complete, read.secrets)
+    return Family(
+        path.stem,
+        read.title,
+        read.link,
+        read.read_by,
+        read.prefixes,
+        read.generated,
+        found,
+        read.complete,
+        read.secrets,
+    )
 
 
 def relevant(stack: Stack) -> tuple[str, ...]:
     """Return the families that the stack's libraries read: those of every torch, of its toolkit, of its backend."""
-    table = relevance()
     toolkits = [name for name, state in stack.flavour.toolkits.items() if state == "set"]
-    found = [name for key in ("", *toolkits, stack.backend) for name in table.get(key, ())]
-    return tuple(dict.fromkeys(found))
+    mine = {"torch", *toolkits, stack.backend}
+    return tuple(name for name, family in families().items() if mine & {*family.read_by})
