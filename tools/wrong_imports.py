@@ -15,7 +15,7 @@ from pathlib import Path
 from stackproof import ROOT
 
 WRONG = {
-    "up": ("base/units.py", "import stackproof.record.records"),
+    "up": ("base/text.py", "import stackproof.record.records"),
     "up, inside a function": ("stack/hosts.py", "def late() -> None:\n    import stackproof.device.devices"),
     "sideways": ("triage/verb.py", "import stackproof.doctor.rules"),
     "torch below the line": ("record/junit.py", "import torch"),

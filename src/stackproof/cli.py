@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from stackproof import __version__
-from stackproof.base import advice, files, processes, typed
+from stackproof.base import advice, files, processes
 from stackproof.base.errors import Refusal, distance, suggestion
 from stackproof.base.outlet import ended, outlets
 from stackproof.base.text import plain, set_in
@@ -66,7 +66,7 @@ def _call(given: Sequence[str]) -> int:
         _require_folder()
         projects.choose(_project(given))  # what verbs offer depends on it
         options = _parser().parse_args(given, argparse.Namespace(given=given))
-        with typed.kept(given):
+        with advice.typing(given):
             code: int = options.run(options)
     except Refusal as refusal:
         print(f"stackproof: {set_in(str(refusal))}", file=sys.stderr)  # noqa: T201

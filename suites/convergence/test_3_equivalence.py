@@ -7,7 +7,7 @@ import statistics
 import pytest
 import torch
 
-from stackproof.base.equivalence import tost
+from stackproof.base.statistics import tost
 from stackproof.ddp.course import plan
 from stackproof.ddp.seeds import EXCHANGES, pictures, single
 from stackproof.device.kinds import Device

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from stackproof.base.statistics import median_interval
-from stackproof.base.units import shown
+from stackproof.base.text import shown
 from stackproof.bench.sampling import calibrate
 from stackproof.bench.subjects import profile
 from stackproof.device.kinds import Device

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from stackproof.base.units import shown
+from stackproof.base.text import shown
 from stackproof.bench.engine import measure
 from stackproof.bench.rows import OwnBounds, measurements
 from stackproof.bench.subjects import Profile, Subject

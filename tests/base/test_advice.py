@@ -94,3 +94,25 @@ def test_advice_changes_nothing_for_what_is_imported_later() -> None:
     script = "from stackproof.base import advice; advice.install('scipy'); import setuptools, distutils; print(distutils.__file__)"
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert "setuptools" in ended.stdout
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (["night", "--stack", "cpu", "--only", "gemm-float32"], "night --stack cpu --only gemm-float32"),
+        (["verify", "--json", "/home/me/x.json", "--preset=full", "--results=/home/me"], "verify --preset=full"),
+        (["night", "--continue", "--locked", "--site", "out"], "night"),
+        (["watch", "--stack", "cpu", "--", "train", "--token", "secret"], "watch --stack cpu"),
+        (["gate", "--env", "A=b c; rm -rf ~"], "gate --env 'A=b c; rm -rf ~'"),
+    ],
+)
+def test_words_are_kept_without_places(given: list[str], words: str) -> None:
+    with advice.typing(given):
+        assert advice.typed() == words
+    assert advice.typed() == ""
+
+
+def test_a_call_that_fails_leaves_no_words() -> None:
+    with pytest.raises(ValueError, match="no"), advice.typing(["night"]):
+        raise ValueError("no")
+    assert advice.typed() == ""

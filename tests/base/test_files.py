@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
+import subprocess
+import sys
+import tempfile
 import threading
 from pathlib import Path
 
@@ -12,6 +16,7 @@ import pytest
 from stackproof import cli
 from stackproof.base import files
 from stackproof.base.errors import Refusal
+from stackproof.base.files import HEAD
 
 
 def test_what_is_no_file_is_not_read(tmp_path: Path) -> None:
@@ -167,3 +172,82 @@ def test_json_is_read_and_what_may_be_anything_is_none(tmp_path: Path) -> None:
     assert files.try_parse_json("no") is None and files.try_read_json(tmp_path / "none.json") is None
     with pytest.raises(Refusal, match="cannot be read"):
         files.read_json(tmp_path / "none.json")
+
+
+_MAKE = "from stackproof.base import files; import os, sys; print(files.scratch_folder('some-'), flush=True); "
+
+
+@pytest.fixture(autouse=True)
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Let temporary folders be made in a place of our own, by our processes too."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(files.atexit, "register", lambda *_, **__: None)
+    return tmp_path
+
+
+def made(then: str) -> Path:
+    """Let a process make one, and end as it is told to."""
+    ended = subprocess.run([sys.executable, "-c", _MAKE + then], capture_output=True, text=True, check=False)
+    return Path(ended.stdout.strip())
+
+
+def test_it_goes_with_the_process() -> None:
+    assert not made("").exists()
+
+
+def test_what_a_killed_process_left_goes_with_the_next() -> None:
+    left, own = made("os._exit(1)"), files.scratch_folder("some-")
+    assert left.is_dir() and own.is_dir()
+    for folder in (left, own):
+        os.utime(folder, (0, 0))
+    files.scratch_folder("some-")
+    assert not left.exists() and own.is_dir()
+
+
+def test_what_is_not_ours_to_take_stays(temporary: Path) -> None:
+    (temporary / "some-other").mkdir()
+    (temporary / "some-link").symlink_to(temporary / "some-other")
+    os.utime(temporary / "some-other", (0, 0))
+    files.scratch_folder("some-")
+    assert (temporary / "some-other").is_dir() and (temporary / "some-link").is_symlink()
+
+
+def printed(program: str, path: Path, tail: int = files.TAIL) -> int:
+    """Run a program with its output kept; return its exit code."""
+    with files.kept_output(path, tail) as output:
+        return subprocess.run([sys.executable, "-c", program], stdout=output, check=False).returncode
+
+
+def test_what_is_short_is_kept_to_the_byte(tmp_path: Path) -> None:
+    (tmp_path / "log").write_bytes(b"old" * 100)
+    assert printed("import sys; sys.stdout.buffer.write(bytes(range(256)))", tmp_path / "log") == 0
+    assert (tmp_path / "log").read_bytes() == bytes(range(256))
+
+
+def test_of_what_is_long_head_and_tail_are_kept_and_the_rest_is_counted(tmp_path: Path) -> None:
+    program = "print('first')\nfor _ in range(60): print('x' * 1048575)\nprint('last')"
+    assert printed(program, tmp_path / "log", tail=1000) == 0
+    data = (tmp_path / "log").read_bytes()
+    assert data.startswith(b"first\nxxx") and data.endswith(b"xxx\nlast\n") and len(data) < HEAD + 1100
+    left_out = 60 * 1048576 + len("first\nlast\n") - HEAD - 1000
+    assert f"\n[{left_out} bytes left out]\n".encode() in data
+
+
+def test_a_file_that_cannot_be_written_is_refused_and_the_program_does_not_notice(tmp_path: Path) -> None:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    program = f"print('x' * 9000); open({str(tmp_path / 'ended')!r}, 'w').close()"
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
+    try:
+        with pytest.raises(
+            Refusal, match="log: the output of a program cannot be kept .*; make room, then run it again"
+        ):
+            printed(program, tmp_path / "log")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert (tmp_path / "ended").exists() and (tmp_path / "log").stat().st_size == 4096
+
+
+def test_a_folder_that_is_gone_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Refusal, match="No such file"), files.kept_output(tmp_path / "gone" / "log"):
+        pytest.fail("it was started")

@@ -52,3 +52,13 @@ def test_what_git_cannot_say_is_one_sentence(repository: Path, tmp_path: Path, m
     with pytest.raises(git.GitMissingError, match="install git"):
         git.output(repository, "log")
     assert git.try_output(repository, "log") is None
+
+
+@pytest.mark.parametrize(("changed", "said"), [(False, "abc"), (True, "abc (with local changes)")])
+def test_local_changes_are_told_with_the_commit(changed: bool, said: str) -> None:
+    assert git.as_recorded("abc", changed) == said
+    assert git.is_reachable(said) is not changed
+
+
+def test_nobody_can_go_back_to_what_is_unknown() -> None:
+    assert not git.is_reachable(git.UNKNOWN)

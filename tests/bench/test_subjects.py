@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from stackproof.base.errors import Refusal
-from stackproof.base.units import RATES
+from stackproof.base.text import RATES
 from stackproof.bench import engine, subjects
 from stackproof.bench.subjects import Subject
 from stackproof.project import projects

@@ -8,7 +8,7 @@ import random
 import pytest
 from scipy import stats
 
-from stackproof.base.equivalence import student_quantile, student_tail
+from stackproof.base.statistics import student_quantile, student_tail
 from stackproof.gate.plan import Design
 from stackproof.gate.statistics import Ruling, estimate, paired, rule, underpowered, unpaired
 from stackproof.record.records import CellWord

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from stackproof.base import places, typed
+from stackproof.base import advice, places
 from stackproof.record import repeat, writer
 from stackproof.record.records import Figure, Record
 
@@ -67,6 +67,6 @@ def test_what_is_installed_to_be_edited_has_no_sessions_elsewhere(
 
 
 def test_a_record_keeps_the_words_of_its_call() -> None:
-    with typed.kept(["night", "--stack", "cuda", "--json", "x"]):
+    with advice.typing(["night", "--stack", "cuda", "--json", "x"]):
         assert writer.begin("night", "cuda").provenance == {"typed": "night --stack cuda"}
     assert writer.begin("night", "cuda").provenance == {}

@@ -1,8 +1,7 @@
 """What needs nothing installed: refusals, files, text, processes, tables, statistics."""
 
 from stackproof import __version__
-from stackproof.base import advice, commits, exposition, files, kept_output, places, processes
-from stackproof.base.equivalence import student_quantile
+from stackproof.base import advice, exposition, files, git, places, processes
 from stackproof.base.errors import EnvironmentMismatchError, Refusal, StackUnavailableError, suggestion
 from stackproof.base.exposition import Gauge, Labels
 from stackproof.base.files import write_atomically
@@ -10,7 +9,18 @@ from stackproof.base.git import GitMissingError
 from stackproof.base.places import DATA, PACKAGE, RESULTS, ROOT
 from stackproof.base.processes import HostLoad
 from stackproof.base.redact import Redactor
-from stackproof.base.statistics import Interval, median_interval, percent
-from stackproof.base.text import counted, first_line, in_html, in_markdown, in_shell, matches, plain, tail
+from stackproof.base.statistics import Interval, median_interval, percent, student_quantile
+from stackproof.base.text import (
+    RATES,
+    counted,
+    first_line,
+    in_html,
+    in_markdown,
+    in_shell,
+    matches,
+    plain,
+    rate,
+    shown,
+    tail,
+)
 from stackproof.base.toml import OneOf, Table, Wrong
-from stackproof.base.units import RATES, rate, shown

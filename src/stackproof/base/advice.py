@@ -1,4 +1,4 @@
-"""What people type where they stand: a session of nox inside our checkout, the verb itself wherever there is no noxfile of ours."""
+"""What people type where they stand: a session of nox inside our checkout, else the verb itself; and what was typed, for the record."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import os
 import shlex
 import shutil
 import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from stackproof.base import places
@@ -79,3 +81,41 @@ def missing(package: str, session: str) -> str:
     """Return what to do where a package is not installed: our session brings it, elsewhere it is installed by hand."""
     by_hand = f"`{install(package)}`"
     return f"use `nox -s {session}`, or {by_hand}" if sessions() else f"{by_hand} brings it"
+
+
+_PLACES = ("--json", "--junit", "--markdown", "--results", "--site")
+"""Flags that say where something is kept: of this host, and nothing that decides what is found."""
+_STATE = ("--locked", "--continue")
+"""Flags that say from where a run goes on, each a word alone."""
+_THEIRS = "--"
+"""What stands behind it is somebody else's command."""
+_words: list[str] = []
+
+
+@contextmanager
+def typing(words: Sequence[str]) -> Iterator[None]:
+    """Keep the words of the command line while its verb runs."""
+    _words[:] = _without_places(words)
+    try:
+        yield
+    finally:
+        _words.clear()
+
+
+def typed() -> str:
+    """Return the verb and its flags as one line; empty where nothing was typed."""
+    return shlex.join(_words)
+
+
+def _without_places(given: Sequence[str]) -> Iterator[str]:
+    value = False
+    for word in given:
+        if word == _THEIRS:
+            return
+        name, joined, _ = word.partition("=")
+        if value:
+            value = False
+        elif name in _PLACES:
+            value = not joined
+        elif word not in _STATE:
+            yield word

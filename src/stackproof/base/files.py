@@ -1,19 +1,22 @@
-"""What may be read, and where may be written: each kind of thing that a path may name has one sentence, and none is waited for."""
+"""Files: why one cannot be read or written, in a sentence; JSON, locks, folders that go with their process, output kept in part."""
 
 from __future__ import annotations
 
+import atexit
 import errno
 import json
 import math
 import os
 import select
+import shutil
 import stat
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any, BinaryIO
 
 from stackproof.base.errors import Refusal
 
@@ -356,3 +359,113 @@ def write_atomically(path: Path, text: str, mode: int = 0o644, *, durably: bool 
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+_LOCK = "in-use"
+_YOUNG_S = 60.0
+"""A folder this new may not be locked yet."""
+
+
+def scratch_folder(prefix: str) -> Path:
+    """Make a temporary folder that goes with this process; those that a killed process left go now."""
+    for left in Path(tempfile.gettempdir()).glob(f"{prefix}*"):
+        if _abandoned(left):
+            shutil.rmtree(left, ignore_errors=True)
+    made = Path(tempfile.mkdtemp(prefix=prefix))
+    if held := lock(made / _LOCK):
+        with held:
+            os.dup(held.fileno())  # holds it until the process ends, however it does
+    atexit.register(shutil.rmtree, made, ignore_errors=True)
+    return made
+
+
+def _abandoned(left: Path) -> bool:
+    with suppress(OSError):
+        state = left.lstat()
+        if state.st_uid != os.getuid() or time.time() - state.st_mtime < _YOUNG_S:
+            return False
+        if (left / _LOCK).is_file() and (free := lock(left / _LOCK, wait_s=0)):
+            free.close()  # whoever made it is gone
+            return True
+    return False
+
+
+HEAD = TAIL = 1 << 20
+"""Bytes of the beginning and of the end that are kept, unless somebody reads further back."""
+_CHUNK = 1 << 16
+_LAST_S = 5.0
+"""How long after the end a process that nobody could end may keep the output open."""
+
+
+@contextmanager
+def kept_output(path: Path, tail: int = TAIL) -> Iterator[IO[bytes]]:
+    """Yield where a program writes to; behind the block, when all of its processes have ended, the file has head and tail of it.
+
+    Raises:
+        Refusal: the file cannot be written.
+    """
+    try:
+        file = path.open("wb", buffering=0)
+    except OSError as error:
+        raise _unkept(path, error) from error
+    source, target = os.pipe()
+    with file, os.fdopen(target, "wb", buffering=0) as writable:
+        copy = _Copy(source, file, tail)
+        try:
+            yield writable
+        finally:
+            writable.close()
+            copy.join(_LAST_S)
+            copy.finish()
+    if copy.error:
+        raise _unkept(path, copy.error) from copy.error
+
+
+def _unkept(path: Path, error: OSError) -> Refusal:
+    return Refusal(f"{path}: the output of a program cannot be kept ({error.strerror}); make room, then run it again")
+
+
+class _Copy(threading.Thread):
+    """Reads a pipe to its end: the head goes to the file as it comes, of the rest the end is held."""
+
+    def __init__(self, source: int, file: IO[bytes], tail: int) -> None:
+        super().__init__(daemon=True)
+        self.error: OSError | None = None
+        self._source, self._file, self._most = source, file, tail
+        self._written = self._left_out = 0
+        self._tail, self._ended = bytearray(), False
+        self.start()
+
+    def run(self) -> None:
+        """Read on whatever happens: a program must never wait for us."""
+        with os.fdopen(self._source, "rb", buffering=0) as stream:
+            while (chunk := stream.read(_CHUNK)) and not self._ended:
+                head = chunk[: max(0, HEAD - self._written)]
+                self._write(head)
+                self._hold(chunk[len(head) :])
+
+    def _write(self, chunk: bytes) -> None:
+        self._written += len(chunk)
+        try:
+            while chunk and self.error is None:
+                chunk = chunk[self._file.write(chunk) :]
+        except OSError as error:
+            self.error = error
+
+    def _hold(self, chunk: bytes) -> None:
+        self._tail += chunk
+        if len(self._tail) > 2 * self._most:
+            self._cut()
+
+    def _cut(self) -> None:
+        cut = max(0, len(self._tail) - self._most)
+        self._left_out += cut
+        del self._tail[:cut]
+
+    def finish(self) -> None:
+        """Add the end to the head, and say between them how much was left out."""
+        self._ended = True
+        self._cut()
+        if self._left_out:
+            self._write(f"\n[{self._left_out} bytes left out]\n".encode())
+        self._write(bytes(self._tail))

@@ -1,4 +1,4 @@
-"""Git, asked about a folder: what it prints, or one sentence why it cannot say."""
+"""Git, asked about a folder: what it prints, or one sentence why it cannot say; and how a record names the code that ran."""
 
 from __future__ import annotations
 
@@ -62,3 +62,28 @@ def try_output(folder: Path, *words: str, seconds: float = 10.0) -> str | None:
         return output(folder, *words, seconds=seconds)
     except Refusal:
         return None
+
+
+_LOCAL_CHANGES = " (with local changes)"
+UNKNOWN = "unknown"
+_VERSION = "version "
+
+
+def as_recorded(commit: str, changed: bool) -> str:
+    """Return what a record says of the commit that a folder is at."""
+    return f"{commit}{_LOCAL_CHANGES}" if changed else commit
+
+
+def package_version(version: str) -> str:
+    """Return what a record says where no checkout ran but an installed package."""
+    return f"{_VERSION}{version}"
+
+
+def is_package(said: str) -> bool:
+    """Whether an installed package ran, which has no sessions of nox."""
+    return said.startswith(_VERSION)
+
+
+def is_reachable(said: str) -> bool:
+    """Whether somebody else can go to what a record says: no commit is known, or files differed from it, and nobody can."""
+    return said != UNKNOWN and not said.endswith(_LOCAL_CHANGES)

@@ -17,8 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from stackproof.base.errors import Refusal
-from stackproof.base.text import in_markdown, plain
-from stackproof.base.units import shown
+from stackproof.base.text import in_markdown, plain, shown
 from stackproof.bench.subjects import kinds_of
 from stackproof.gate.cells import TIME, Cell
 from stackproof.gate.gate import Comparison, GateRun, Watcher, compare, compared

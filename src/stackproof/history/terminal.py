@@ -11,8 +11,7 @@ from rich.text import Text
 
 from stackproof.base import advice
 from stackproof.base.processes import BUSY
-from stackproof.base.text import plain
-from stackproof.base.units import rate, shown
+from stackproof.base.text import plain, rate, shown
 from stackproof.history.timeline import Change, History, Series, flagged, span
 from stackproof.record.console import plain_console
 from stackproof.record.reference import find

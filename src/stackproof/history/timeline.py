@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from statistics import median
 
-from stackproof.base import commits, git
+from stackproof.base import git
 from stackproof.base.errors import Refusal
 from stackproof.base.processes import BUSY
 from stackproof.base.statistics import Interval, median_interval
@@ -43,7 +43,7 @@ class Entry:
     @property
     def commit(self) -> str:
         """The commit, or "" where the code had local changes or was of no repository: nobody can go back to that."""
-        return self.state.commit if commits.can_be_had(self.state.commit) else ""
+        return self.state.commit if git.is_reachable(self.state.commit) else ""
 
 
 @dataclass(frozen=True)
@@ -349,7 +349,7 @@ def objection(record: Record) -> str:
     if record.verdict is Verdict.INTERRUPTED and record.verb not in store.MEASURING:
         return "it was interrupted; go on with it (--continue), or run it again"
     commit = store.state(record.provenance).commit
-    if not commits.can_be_had(commit):
+    if not git.is_reachable(commit):
         return f"its commit is '{commit}', which nobody can go back to; commit the changes and measure again"
     if "host" not in record.provenance:
         return "it does not say on which host it was measured; measure again with this version"

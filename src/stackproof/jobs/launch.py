@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from stackproof.base import kept_output, processes
+from stackproof.base import files, processes
 from stackproof.base.errors import Refusal
 from stackproof.base.text import plain
 from stackproof.jobs.metrics import MOST_READ
@@ -146,7 +146,7 @@ def run(words: Sequence[str], folder: Path, environment: Mapping[str, str], log:
     mark = processes.new_mark()
     log.parent.mkdir(parents=True, exist_ok=True)
     began = time.monotonic()
-    with kept_output.kept(log, MOST_READ) as output:
+    with files.kept_output(log, MOST_READ) as output:
         try:
             started = processes.start(list(words), output, {FAULTHANDLER: "1", **environment}, mark, cwd=str(folder))
         except OSError as error:

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from stackproof.base import commits, files, git
+from stackproof.base import files, git
 from stackproof.base.errors import Refusal
 from stackproof.base.toml import Table, Wrong, read_toml
 
@@ -252,4 +252,4 @@ def packaged() -> bool:
 def _commit(folder: Path) -> str:
     """Return the commit that a folder is at, and whether files in it differ; empty outside git."""
     commit, changes = git.try_output(folder, "rev-parse", "HEAD"), git.try_output(folder, "status", "--porcelain", ".")
-    return "" if commit is None or changes is None else commits.told(commit.strip()[:12], bool(changes.strip()))
+    return "" if commit is None or changes is None else git.as_recorded(commit.strip()[:12], bool(changes.strip()))

@@ -24,8 +24,7 @@ from rich.progress import (
 from rich.text import Text
 
 from stackproof.base import advice
-from stackproof.base.text import as_typed, plain, set_in
-from stackproof.base.units import shown
+from stackproof.base.text import as_typed, plain, set_in, shown
 from stackproof.record import outline, reference
 from stackproof.record.outline import Cell, Part, Span, TextLine, TextTable
 from stackproof.record.records import Check, Measurement, Record, Verdict

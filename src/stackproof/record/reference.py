@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from stackproof.base.places import REFERENCE
-from stackproof.base.text import matches
+from stackproof.base.text import RATES, matches
 from stackproof.base.toml import Key, OneOf, Table, Wrong
-from stackproof.base.units import RATES
 
 FOLDER = REFERENCE
 _STORED = {shown: stored for stored, shown in RATES.items()}

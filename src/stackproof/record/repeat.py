@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from stackproof.base import advice, commits, places
+from stackproof.base import advice, git, places
 from stackproof.base.text import plain
 from stackproof.record.records import SUITE_VERBS, Check, Record
 from stackproof.record.writer import TYPED
@@ -94,7 +94,7 @@ def _begin(record: Record) -> list[str]:
 def _had_sessions(record: Record) -> bool:
     """Whether it was made in a checkout; who reads it elsewhere than in ours, which is installed so that it can be edited, has none."""
     commit = str(record.provenance.get("commit", ""))
-    made = not commits.is_package(commit) if commit else not places.INSTALLED
+    made = not git.is_package(commit) if commit else not places.INSTALLED
     return made and (places.INSTALLED or advice.sessions())
 
 

@@ -11,7 +11,7 @@ from datetime import datetime, timezone
 from itertools import combinations
 from pathlib import Path
 
-from stackproof.base import typed
+from stackproof.base import advice
 from stackproof.base.errors import Refusal
 from stackproof.base.files import write_atomically
 from stackproof.base.places import RESULTS
@@ -67,7 +67,7 @@ class Outputs:
 def begin(verb: str, stack: str, provenance: Mapping[str, Figure] | None = None) -> Record:
     """Return the record of a run that starts now, with the facts that are known by then."""
     started = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
-    told: dict[str, Figure] = {TYPED: words} if (words := typed.words()) else {}
+    told: dict[str, Figure] = {TYPED: words} if (words := advice.typed()) else {}
     return Record(verb, stack, started, provenance={**told, **(provenance or {})})
 
 

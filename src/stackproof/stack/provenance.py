@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stackproof import DATA, __version__
-from stackproof.base import commits, git, processes
+from stackproof.base import git, processes
 from stackproof.base.files import kernel_says
 from stackproof.base.places import INSTALLED, ROOT
 from stackproof.base.processes import cores
@@ -112,11 +112,11 @@ def _driver_facts(stack: Stack) -> dict[str, Figure]:
 def _commit() -> str:
     """Return which code this is; a wheel may lie inside the checkout of something else, so git is not asked there."""
     if INSTALLED:
-        return commits.of_package(__version__)
+        return git.package_version(__version__)
     commit = git.try_output(ROOT, "rev-parse", "HEAD")
     if not commit:
-        return commits.UNKNOWN
-    return commits.told(commit.strip(), bool(git.try_output(ROOT, "status", "--porcelain")))
+        return git.UNKNOWN
+    return git.as_recorded(commit.strip(), bool(git.try_output(ROOT, "status", "--porcelain")))
 
 
 def _committed() -> dict[str, Figure]:

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from stackproof.base import scratch
+from stackproof.base import files
 from stackproof.workloads import inputs
 from stackproof.workloads.base import Batch, Evaluation, Job, Preset, Recipe, Units, Workload
 from stackproof.workloads.training import counted
@@ -217,7 +217,7 @@ def without_side_effects() -> Iterator[None]:
     """
     environment, save = dict(os.environ), torch.save
     printing = vars(torch._tensor_str.PRINT_OPTS).copy()
-    os.environ.update(YOLO_CONFIG_DIR=str(scratch.folder("stackproof-ultralytics-")), **_QUIET)
+    os.environ.update(YOLO_CONFIG_DIR=str(files.scratch_folder("stackproof-ultralytics-")), **_QUIET)
     try:
         with np.printoptions():
             yield
