@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from stackproof.api.base import Refusal, files, in_shell, kept_output, plain, processes
+from stackproof.api.base import Refusal, files, in_shell, plain, processes
 from stackproof.api.gate import SideSpec
 from stackproof.api.record import NOT_EXECUTED, Verdict, records
 
@@ -118,7 +118,7 @@ def _run(words: list[str], side: SideSpec, folder: Path, seconds: float, where: 
     folder.mkdir(parents=True, exist_ok=True)
     path = os.pathsep.join((str(side.python.parent), os.environ.get("PATH", os.defpath)))
     environment, mark = {**side.environment, "PATH": path, "PYTHONPATH": _pythonpath(side)}, processes.new_mark()
-    with kept_output.kept(folder / "output.log") as output:
+    with files.kept_output(folder / "output.log") as output:
         try:
             child = processes.start(words, output, environment, mark, cwd=str(where), unset=side.unset)
         except OSError as error:

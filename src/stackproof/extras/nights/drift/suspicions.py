@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stackproof.api.base import advice, commits
+from stackproof.api.base import advice, git
 from stackproof.api.record import Place
 from stackproof.extras.nights.drift.nights import FigureKey, Night
 from stackproof.extras.nights.drift.rules import Cause, SeriesKind, rules
@@ -156,7 +156,7 @@ def confirming(
     against the record of the night before, which shows whether it lasts.
     """
     base, head = before.state.commit, after.state.commit
-    known = commits.can_be_had(base) and commits.can_be_had(head) and base != head
+    known = git.is_reachable(base) and git.is_reachable(head) and base != head
     interleaved = known and kind is not SeriesKind.ANCHOR and causes[0] not in (Cause.DRIVER, Cause.MACHINE)
     sides = ("--base", base, "--head", head) if interleaved else ("--base-record", str(before.path), "--unlike")
     return (*sides, "--only", trend.figure.subject), interleaved
