@@ -17,7 +17,7 @@ import pytest
 from stackproof.base import processes
 from stackproof.base.places import ROOT
 from stackproof.extras.fleet import judgement, plan
-from stackproof.extras.fleet.judgement import FleetJudgement, HostStanding, Standing
+from stackproof.extras.fleet.judgement import FleetJudgement, HostVerdict, JudgedHost
 from stackproof.stack import environments, stacks
 
 from .simulated.double import require_compiler
@@ -73,21 +73,22 @@ def typed(cluster: Cluster, step: str, folder: Path, *words: object) -> str:
     return ended.stdout
 
 
-def of(found: FleetJudgement, host: str) -> HostStanding:
+def of(found: FleetJudgement, host: str) -> JudgedHost:
     """Return the word on one host."""
     return next(one for one in found.hosts if one.host == host)
 
 
 def test_each_odd_node_is_named(swept: Path) -> None:
     found = judgement.read(swept / judgement.NAME)
-    assert of(found, "slow").standing in (Standing.SLOW, Standing.SUSPECTED), of(found, "slow")
-    assert of(found, "wrong").standing is Standing.WRONG and "transient" in of(found, "wrong").reason
+    assert of(found, "slow").standing in (HostVerdict.SLOW, HostVerdict.SUSPECTED), of(found, "slow")
+    assert of(found, "wrong").standing is HostVerdict.WRONG and "transient" in of(found, "wrong").reason
     assert (
-        of(found, "dying").standing is Standing.NOT_REACHED and "began, and left no record" in of(found, "dying").reason
+        of(found, "dying").standing is HostVerdict.NOT_REACHED
+        and "began, and left no record" in of(found, "dying").reason
     )
-    assert of(found, "driver").standing is Standing.UNLIKE and "simulated -> 560.35" in of(found, "driver").reason
+    assert of(found, "driver").standing is HostVerdict.UNLIKE and "simulated -> 560.35" in of(found, "driver").reason
     healthy = {of(found, host).standing for host in HEALTHY}
-    assert not healthy & {Standing.WRONG, Standing.UNLIKE, Standing.NOT_REACHED}, healthy
+    assert not healthy & {HostVerdict.WRONG, HostVerdict.UNLIKE, HostVerdict.NOT_REACHED}, healthy
 
 
 def test_each_record_is_of_its_own_node(swept: Path) -> None:

@@ -1,9 +1,8 @@
 """What needs nothing installed: refusals, files, text, processes, tables, statistics."""
 
 from stackproof import __version__
-from stackproof.base import advice, exposition, files, git, places, processes
+from stackproof.base import advice, files, git, places, processes
 from stackproof.base.errors import EnvironmentMismatchError, Refusal, StackUnavailableError, suggestion
-from stackproof.base.exposition import Gauge, Labels
 from stackproof.base.files import write_atomically
 from stackproof.base.git import GitMissingError
 from stackproof.base.places import DATA, PACKAGE, RESULTS, ROOT

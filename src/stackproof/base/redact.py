@@ -29,6 +29,7 @@ _FORMS = (
     (re.compile(rf"\b(GPU-|MIG-)?{_UUID}\b"), lambda found: f"{found[1] or ''}<serial>"),
     (re.compile(r"\bip-\d{1,3}(?:-\d{1,3}){3}\b"), "<host>"),
 )
+_DOMAIN = r"(?:\.[A-Za-z][A-Za-z0-9-]*)*"
 _MAC = re.compile(r"\b[0-9A-Fa-f]{2}(?:[:-][0-9A-Fa-f]{2}){5,}\b")
 _V4 = re.compile(r"(?<![\w.+-])(?:\d{1,3}\.){3}\d{1,3}(?![A-Za-z0-9+-]|\.\d)")
 _V6 = re.compile(r"(?<![\w:.])[0-9A-Fa-f:]*:[0-9A-Fa-f:]+(?:%\w+)?(?![\w:])")
@@ -58,7 +59,7 @@ class Redactor:
     _hosts: re.Pattern[str] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_hosts", _words(_longest(self.hosts)))
+        object.__setattr__(self, "_hosts", _words(_longest(self.hosts), _DOMAIN))
 
     @classmethod
     def of(cls, machine: NamedMachine, keep: Collection[str] = (), hosts: Mapping[str, str] | None = None) -> Redactor:
@@ -87,7 +88,7 @@ class Redactor:
             text = form.sub(becomes, text)
         for domain in self.domains:
             text = re.sub(rf"\b[\w.-]*\b{re.escape(domain)}\b", "<host>", text)
-        text = self._hosts.sub(lambda found: self.hosts[found[0].casefold()], text)
+        text = self._hosts.sub(lambda found: self.hosts[found[1].casefold()], text)
         text = _words(self.users).sub("<user>", text)
         return _V4.sub(self._address, _V6.sub(self._address, _MAC.sub("<address>", text)))
 
@@ -102,10 +103,10 @@ class Redactor:
         return "<address>"
 
 
-def _words(names: Collection[str]) -> re.Pattern[str]:
-    """Return a pattern of these names as whole words, in any case; of none it matches nothing."""
+def _words(names: Collection[str], after: str = "") -> re.Pattern[str]:
+    """Return a pattern of these names as whole words, in any case, with what may come after; of none it matches nothing."""
     either = "|".join(map(re.escape, names)) or "(?!)"
-    return re.compile(rf"(?<![A-Za-z0-9])(?:{either})(?![A-Za-z0-9])", re.IGNORECASE | re.ASCII)
+    return re.compile(rf"(?<![A-Za-z0-9])({either})(?![A-Za-z0-9]){after}", re.IGNORECASE | re.ASCII)
 
 
 def _longest(names: Collection[str]) -> tuple[str, ...]:

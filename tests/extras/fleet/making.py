@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
-from stackproof.extras.fleet import answers, demanded, plan
-from stackproof.extras.fleet.demanded import CheckTerms, FigureTerms
+from stackproof.bench import subjects
+from stackproof.extras.fleet import answers, plan, rules
+from stackproof.extras.fleet.judgement import FleetJudgement, JudgedHost
+from stackproof.extras.fleet.plan import RECORDS, REPLAY, STEPS, HostTasks
 from stackproof.extras.fleet.rules import BLOCK, FIRST
-from stackproof.extras.fleet.wanted import PlanWants
 from stackproof.record import records
 from stackproof.record.records import Check, Figure, Measurement, Record, Verdict
+from stackproof.stack import stacks
 
 START = datetime.now(timezone.utc).isoformat(timespec="seconds")
 SUBJECTS = ("gemm-float32", "attention-forward-float32", "copy-within", "training-yolov8n")
@@ -27,7 +31,7 @@ RIGHT = "00000000deadbeef"
 BLOCKS = 20
 """So many blocks each row of the replay has."""
 SAMPLES = 21
-ALL = PlanWants("cpu", "tiny")
+ALL = HostTasks("cpu", "tiny")
 
 
 @dataclass
@@ -51,71 +55,63 @@ class MadeHost:
     plan: str = ""
 
 
-def record(host: MadeHost, wants: PlanWants = ALL) -> Record:
-    """Return what a host leaves that does all that is wanted, but for what is odd about it."""
+def record(host: MadeHost, tasks: HostTasks = ALL) -> Record:
+    """Return what a host leaves that does all of its tasks, but for what is odd about it."""
     rng = random.Random(host.name)
     facts: dict[str, Figure] = {
         "host": host.name, "stack": "cpu", "rehearsed": False, "verified on": "cpu", "cards": host.cards, "devices": host.cards,
         "cpu:0.name": "Some CPU", "torch": "2.15.0", "pinned": True, "lock": LOCK, "files hashed": 9, "driver.nvidia-smi": "550.54",
         "profile": "tiny", "plan": host.plan, **host.facts,
     }  # fmt: skip
-    terms = demanded.demand(wants, host.cards)
-    checks = [_check(host, id_, one) for id_, one in terms.checks.items() if one.words[1] not in host.lacks]
+    checks, rows = [_step(host, step, tasks) for step in STEPS], list[Measurement]()
     for card in map(str, range(host.cards)):
-        _sum_up(checks, card)
-    rows = [_row(host, rng, card, one) for (card, name), one in terms.figures.items() if name not in host.lacks]
-    verdict = records.overall(check.verdict for check in checks)
-    return Record("fleet", "cpu", host.began, 60.0, verdict, facts, checks, rows)
-
-
-def _check(host: MadeHost, id_: str, terms: CheckTerms) -> Check:
-    figures: dict[str, Figure] = {"card": terms.card} if terms.card else {}
-    group, subject, aspect = terms.words
-    verdict, reason = terms.verdict, f"{subject} is right" if subject else "as it must be"
-    if id_ == "doctor" and host.verdict is not Verdict.PASSED:
-        verdict, reason = host.verdict, "a reason"
-    if id_ == "smoke" and verdict is Verdict.PASSED:
-        figures["exit code"] = 0
-    if terms.batch:
-        products = terms.batch * (FIRST + BLOCK * BLOCKS)
-        figures |= {"digest": host.digests.get(subject, RIGHT), "products": products}
-        figures |= {"odd": host.odd, "odd cold": host.odd, "odd hot": 0}
+        names = [*tasks.subjects(), *(tasks.together(host.cards) if card == "0" else ())]
+        for name in (one for one in names if one not in host.lacks):
+            checks.append(Check(f"subject/{card}::{name}", Verdict.PASSED, f"{name} is right", 1.0, subject=name))
+            rows.append(_row(host, rng, card, name))
+        for kernel, batch in tasks.kernels().items():
+            checks += [_replay(host, card, kernel, pattern, batch) for pattern in rules.load().patterns]
         verdict = Verdict.FAILED if host.odd else Verdict.PASSED
-    if id_ in host.skipped:
-        verdict = Verdict.SKIPPED
-    return Check(id_, verdict, reason, 1.0, figures, group=group, subject=subject, aspect=aspect)
+        checks += [Check(name, verdict, "as it must be", 1.0) for name in (answers.coverage_id(card), f"card/{card}")]
+    return Record(
+        "fleet", "cpu", host.began, 60.0, records.overall(check.verdict for check in checks), facts, checks, rows
+    )
 
 
-def _sum_up(checks: list[Check], card: str) -> None:
-    rows = [one for one in checks if one.group == demanded.REPLAY and one.figures["card"] == card]
-    for one in checks:
-        if one.id == demanded.coverage_id(card):
-            one.figures |= {"products": sum(int(row.figures["products"]) for row in rows)}
-            one.figures |= {
-                "odd": sum(int(row.figures["odd"]) for row in rows),
-                "kernels": len({row.subject for row in rows}),
-            }
-            one.verdict = records.overall(row.verdict for row in rows)
+def _step(host: MadeHost, step: str, tasks: HostTasks) -> Check:
+    if step == "doctor" and host.verdict is not Verdict.PASSED:
+        return Check(step, host.verdict, "a reason", 1.0)
+    skipped = step in (*host.skipped, *tasks.without)
+    return Check(step, Verdict.SKIPPED if skipped else Verdict.PASSED, "as it must be", 1.0)
 
 
-def _row(host: MadeHost, rng: random.Random, card: str, terms: FigureTerms) -> Measurement:
-    name, words = str(terms.words["workload"]), dict(terms.words)
-    number = (*SUBJECTS, TOGETHER).index(name)
+def _replay(host: MadeHost, card: str, kernel: str, pattern: str, batch: int) -> Check:
+    figures: dict[str, Figure] = {
+        "card": card, "digest": host.digests.get(kernel, RIGHT), "products": batch * (FIRST + BLOCK * BLOCKS), "odd": host.odd,
+    }  # fmt: skip
+    verdict, name = Verdict.FAILED if host.odd else Verdict.PASSED, f"{REPLAY}/{card}::{kernel}[{pattern}]"
+    return Check(name, verdict, "as it must be", 1.0, figures, group=REPLAY, subject=kernel, aspect=pattern)
+
+
+def _row(host: MadeHost, rng: random.Random, card: str, name: str) -> Measurement:
+    number, asked = (*SUBJECTS, TOGETHER).index(name), subjects.ours(stacks.load("cpu"))[name]
     seconds = (number + 1) * 0.01 * host.slow.get(name, 1.0) * (1 + rng.gauss(0, host.noise))
     figures: dict[str, Figure] = {
-        "low": seconds, "high": seconds, "noise": 0.0, "samples": SAMPLES, "verified": f"{name} is right", "settled": True,
-        "card": card, **terms.amounts, **{one.figure: one.least for one in terms.shown},
+        "card": card, "settled": True, f"one run, {asked.unit.removeprefix('s/')}": rules.load().sizes[name]["tiny"],
     }  # fmt: skip
-    return Measurement(**words, value=seconds, samples=[seconds] * SAMPLES, figures=figures)  # type: ignore[arg-type]
+    ranks = int(asked.parameters["tiny"].get("ranks", 1))
+    return Measurement(
+        name, "tiny", asked.dtype, ranks, asked.kind, asked.unit, seconds, [seconds] * SAMPLES, version=asked.version, figures=figures
+    )  # fmt: skip
 
 
 def leave(folder: Path, *hosts: MadeHost) -> None:
     """Let hosts leave their records in the folder of a sweep."""
-    (folder / answers.RECORDS).mkdir(parents=True, exist_ok=True)
+    (folder / RECORDS).mkdir(parents=True, exist_ok=True)
     made = plan.load(folder) if (folder / plan.NAME).exists() else None
     for host in hosts:
         host.plan = host.plan or (made.id if made else "")
-        kept = record(host, made.wants) if made else record(host)
+        kept = record(host, made.tasks) if made else record(host)
         records.write(kept, answers.record_path(folder, host.name))
 
 
@@ -133,3 +129,16 @@ def fleet(
     plan.make("sweep", "cpu", "tiny", [*named, *silent], seed=1, without=without, cards=cards).keep(folder)
     leave(folder, *equal, *odd)
     return folder
+
+
+def edit(folder: Path, host: str, change: Callable[[dict[str, Any]], object]) -> None:
+    """Change the record that a host has left, as JSON."""
+    path = answers.record_path(folder, host)
+    found = json.loads(path.read_text())
+    change(found)
+    path.write_text(json.dumps(found), encoding="utf-8")
+
+
+def of(found: FleetJudgement, host: str) -> JudgedHost:
+    """Return the word on one host."""
+    return next(one for one in found.hosts if one.host == host)

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from stackproof.base.errors import Refusal
-from stackproof.extras.fleet import answers, rules, sweep
-from stackproof.extras.fleet.judgement import Standing
-from stackproof.record import records
+from stackproof.bench import subjects
+from stackproof.extras.fleet import answers, plan, rules, sweep
+from stackproof.extras.fleet.judgement import HostVerdict
+from stackproof.stack import stacks
 
-from .making import SAMPLES, MadeHost, fleet, record
+from .making import KERNELS, MadeHost, edit, fleet, of, record
 
 
 def place(folder: Path, host: str) -> Path:
     """Return where a host's record goes."""
-    (folder / answers.RECORDS).mkdir(exist_ok=True)
-    return folder / answers.RECORDS / f"{host}.json"
+    (folder / plan.RECORDS).mkdir(exist_ok=True)
+    return folder / plan.RECORDS / f"{host}.json"
 
 
 def wrote(folder: Path, host: str, text: str) -> str:
@@ -69,28 +72,11 @@ def test_a_file_of_a_hostile_name_is_told_cleanly(tmp_path: Path) -> None:
     assert "\x1b" not in said and "named after no host" in said
 
 
-def test_figures_that_cannot_be_are_left_out(tmp_path: Path) -> None:
-    made = record(MadeHost("odd", cards=2))
-    made.measurements[0].value, made.measurements[0].samples = float("nan"), [float("nan")] * SAMPLES
-    made.measurements[1].value, made.measurements[1].samples = 0.0, [0.0] * SAMPLES
-    for row in made.measurements[:2]:
-        row.figures = {name: told for name, told in row.figures.items() if name not in ("low", "high", "noise")}
-    replays = [check for check in made.checks if check.group]
-    replays[0].figures["digest"], replays[1].figures["card"] = "no digest", "7"
-    records.write(made, place(tmp_path, "odd"))
-    answer = answers.gather(tmp_path).hosts["odd"]
-    assert sum(len(card.seconds) for card in answer.cards) == len(made.measurements) - 2
-    assert sum(len(card.replayed) for card in answer.cards) == len(replays) - 2
-    assert [card.number for card in answer.cards] == ["0", "1"]
-    said = "; ".join(answer.lacks)
-    assert "has 'no digest' for 'digest', which is none" in said and "has '7' for 'card', not '0'" in said
-
-
 def test_one_bad_record_costs_its_own_host(tmp_path: Path) -> None:
     folder = fleet(tmp_path, 6)
     place(folder, "n03").write_text("{", encoding="utf-8")
     found = sweep.judged(folder)
-    assert found.counts == {Standing.NOT_REACHED: 1, Standing.PROVED: 5}
+    assert found.counts == {HostVerdict.NOT_REACHED: 1, HostVerdict.PROVED: 5}
 
 
 def test_a_folder_that_is_no_sweep_is_refused(tmp_path: Path) -> None:
@@ -98,24 +84,90 @@ def test_a_folder_that_is_no_sweep_is_refused(tmp_path: Path) -> None:
         answers.gather(tmp_path / "nowhere")
 
 
-def test_an_end_without_a_reason_is_said_to_be_one(tmp_path: Path) -> None:
+def test_an_end_without_a_reason_is_told_as_one(tmp_path: Path) -> None:
     folder = fleet(tmp_path, 6)
-    path = answers.record_path(folder, "n01")
-    told = json.loads(path.read_text())
-    path.write_text(json.dumps({**told, "verdict": "interrupted"}), encoding="utf-8")
-    host = sweep.judged(folder).hosts[0]
-    assert (host.standing, host.reason) == (Standing.NOT_REACHED, "ended 'interrupted', and does not say why")
+    edit(folder, "n01", lambda made: made.update(verdict="interrupted"))
+    host = of(sweep.judged(folder), "n01")
+    assert (host.standing, host.reason) == (HostVerdict.NOT_REACHED, "ended 'interrupted', and does not say why")
 
 
-def test_a_record_that_was_copied_is_nobodys(tmp_path: Path) -> None:
-    folder = fleet(tmp_path, 7)
-    path = answers.record_path(folder, "n01")
-    told = json.loads(path.read_text())
-    told["measurements"][0]["samples"][0] *= 1 - 1e-9
-    told["measurements"][0]["figures"].update(low=told["measurements"][0]["samples"][0])
-    path.write_text(json.dumps(told), encoding="utf-8")
-    other = json.dumps({**told, "provenance": {**told["provenance"], "host": "n02"}})
-    answers.record_path(folder, "n02").write_text(other, encoding="utf-8")
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"version": "9"}, "has '9' for 'version', not"), ({"preset": "full"}, "'full' for 'preset'"), ({"unit": "s/GFLOP"}, "for 'unit'"),
+        ({"dtype": "float16"}, "for 'dtype'"), ({"world_size": 9}, "has 9 for 'world_size', not 1"),
+        ({"value": 1.0, "samples": [1.0]}, "has 1 samples, not 3 or more"), ({"value": 0.0, "samples": [0.0] * 5}, "has 0 for its value"),
+        ({"figures": {"card": "0", "settled": True, "one run, TFLOP": 1.0}}, "has 1.0 for 'one run, TFLOP', not"),
+        ({"figures": {"settled": True}}, "gemm-float32 of card 0 not measured"),
+    ],
+)  # fmt: skip
+def test_a_figure_that_is_not_as_planned_concerns_its_own_host(
+    tmp_path: Path, change: dict[str, object], said: str
+) -> None:
+    folder = fleet(tmp_path, 6)
+    edit(folder, "n01", lambda made: made["measurements"][0].update(change))
     found = sweep.judged(folder)
-    assert found.counts == {Standing.NOT_REACHED: 2, Standing.PROVED: 5}
-    assert found.hosts[0].reason.startswith("its figures are those of n02, to the last digit")
+    assert found.counts == {HostVerdict.INCOMPLETE: 1, HostVerdict.PROVED: 5} and not found.notes
+    assert said in of(found, "n01").reason
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"digest": "no digest"}, "has 'no digest' for 'digest', which is none"), ({"products": 10}, "has 10 for 'products', not"),
+        ({"products": 1.5}, "for 'products'"), ({"odd": -1}, "for 'odd'"), ({"odd": "0"}, "for 'odd'"), ({"digest": ""}, "has '' for"),
+    ],
+)  # fmt: skip
+def test_a_row_of_the_replay_that_is_none_is_not_compared(tmp_path: Path, change: dict[str, object], said: str) -> None:
+    folder = fleet(tmp_path, 6)
+    edit(folder, "n01", lambda made: next(one for one in made["checks"] if one.get("group"))["figures"].update(change))
+    found = sweep.judged(folder)
+    assert found.counts == {HostVerdict.INCOMPLETE: 1, HostVerdict.PROVED: 5} and said in of(found, "n01").reason
+    answer = answers.gather(folder).hosts["n01"]
+    assert [len(card.replayed) for card in answer.cards] == [4 * len(KERNELS) - 1]
+
+
+@pytest.mark.parametrize("times", [0, 2])
+@pytest.mark.parametrize(
+    "name", ["environment", "smoke", "subject/0::gemm-float32", "card/0", "replay/0::product-float32[normal]", "replay/0::coverage"]
+)  # fmt: skip
+def test_each_row_stands_in_it_once(tmp_path: Path, name: str, times: int) -> None:
+    folder = fleet(tmp_path, 6)
+    good = json.loads(answers.record_path(folder, "n01").read_text())["checks"]
+    checks = [check for check in good for _ in range(times if check["id"] == name else 1)]
+    edit(folder, "n01", lambda made: made.update(checks=checks))
+    host = of(sweep.judged(folder), "n01")
+    assert host.standing is HostVerdict.INCOMPLETE and name in host.reason.replace("0 of the 1 cards", "card/0"), host
+
+
+def test_a_figure_that_had_not_settled_is_compared_and_proves_nothing(tmp_path: Path) -> None:
+    folder = fleet(tmp_path, 8, MadeHost("slow1", slow={"gemm-float32": 1.5}))
+    for host in ("slow1", "n01"):
+        edit(folder, host, lambda made: [row["figures"].update(settled=False) for row in made["measurements"]])
+    found = sweep.judged(folder)
+    assert of(found, "slow1").standing is HostVerdict.SLOW
+    assert of(found, "n01").standing is HostVerdict.INCOMPLETE and "had not settled" in of(found, "n01").reason
+
+
+def test_a_host_that_does_all_that_is_asked_lacks_nothing(tmp_path: Path) -> None:
+    three = (MadeHost(f"m{number}", cards=3) for number in range(6))
+    assert sweep.judged(fleet(tmp_path, 0, *three, without=("doctor", "attention"))).counts == {HostVerdict.PROVED: 6}
+
+
+def test_what_is_asked_is_what_bench_asks() -> None:
+    for profile in rules.load().profile:
+        for stack in ("cpu", "cuda"):
+            ours = subjects.ours(stacks.load(stack))
+            for name in (*profile.subjects, *profile.together):
+                assert profile.benchmarks in ours[name].profiles
+                if ours[name].kind != "training":  # pictures of a batch, which the workload has
+                    size = _size(ours[name].kind, ours[name].parameters[profile.name])
+                    assert rules.load().sizes[name][profile.name] == pytest.approx(size), name
+
+
+def _size(kind: str, told: Mapping[str, Any]) -> float:
+    if kind == "gemm":
+        return float(2 * told["size"] ** 3 / 1e12)
+    if kind == "attention":
+        return float(2 * told["batch"] * told["heads"] * told["length"] ** 2 * told["width"] / 1e12)
+    return float((1 + (told.get("source") == told.get("target", ""))) * told["mib"] * (1 << 20) / 1e9)

@@ -15,8 +15,8 @@ import pytest
 from stackproof import cli
 from stackproof.base import processes
 from stackproof.base.errors import EnvironmentMismatchError, StackUnavailableError
-from stackproof.extras.fleet import answers, card, plan, sweep, turns
-from stackproof.extras.fleet.judgement import Standing
+from stackproof.extras.fleet import answers, card, plan, shared, sweep
+from stackproof.extras.fleet.judgement import HostVerdict
 from stackproof.record import records
 from stackproof.record.records import Check, Figure, Record, Verdict
 from stackproof.runner import verbs
@@ -92,7 +92,7 @@ def test_cards_work_side_by_side(work: Callable[[Run], Record]) -> None:
     def run(words: list[str], log: Path, deadline: float) -> int:
         told = json.loads(words[-1])
         if told["card"] == 0:
-            turns.CardTurns(Path(told["turns"]), 0, 3, 1.0).tell()
+            shared.CardTurns(Path(told["turns"]), 0, 3, 1.0).announce()
         together.wait()
         left(words, cards=3)
         return 0
@@ -154,7 +154,7 @@ def test_what_the_plan_leaves_out_is_said(tmp_path: Path, work: Callable[[Run], 
     records.write(work(run), answers.record_path(tmp_path, "n1"))
     found = sweep.judged(tmp_path)
     assert any("leaves out doctor and smoke" in note for note in found.notes)
-    assert found.hosts[0].standing is Standing.UNLIKE  # one host has nobody to be compared with
+    assert found.hosts[0].standing is HostVerdict.UNLIKE  # one host has nobody to be compared with
 
 
 def test_a_host_answers_once(

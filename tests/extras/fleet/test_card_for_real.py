@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from stackproof.base.places import ROOT
-from stackproof.extras.fleet import answers, plan, sweep, wanted
-from stackproof.extras.fleet.judgement import Standing
+from stackproof.extras.fleet import answers, plan, sweep
+from stackproof.extras.fleet.judgement import HostVerdict
 from stackproof.record import records
 
 from ...simulated.double import require_compiler
@@ -52,7 +52,7 @@ _HOSTS = {
 
 def test_one_wrong_product_in_ten_thousand_is_found_and_the_right_card_named(tmp_path: Path) -> None:
     require_compiler()
-    without = [part for part in wanted.parts() if part != "product"]
+    without = [part for part in plan.parts() if part != "product"]
     made = plan.make("sweep", "sim", "tiny", _HOSTS, without=without)
     made.keep(tmp_path)
     for host, faults in _HOSTS.items():
@@ -65,7 +65,8 @@ def test_one_wrong_product_in_ten_thousand_is_found_and_the_right_card_named(tmp
     found = sweep.judged(tmp_path)
     by_name = {one.host: one for one in found.hosts}
     assert {name: one.standing for name, one in by_name.items()} == {
-        "h1": Standing.PROVED, "h2": Standing.PROVED, "h3": Standing.PROVED, "flips": Standing.WRONG, "skewed": Standing.WRONG,
+        "h1": HostVerdict.PROVED, "h2": HostVerdict.PROVED, "h3": HostVerdict.PROVED, "flips": HostVerdict.WRONG,
+        "skewed": HostVerdict.WRONG,
     }  # fmt: skip
     assert "transient" in by_name["flips"].reason and {
         one.subject.split("-")[0] for one in by_name["flips"].findings
@@ -88,10 +89,10 @@ def test_a_host_measures_what_the_plan_says(tmp_path: Path) -> None:
         "all-reduce-4-mib-2-ranks",
     } == {row.workload for row in record.measurements}
     made = plan.load(tmp_path)
-    answer = answers.gather(tmp_path, made.wants).hosts["n1"]
+    answer = answers.gather(tmp_path, made.tasks).hosts["n1"]
     (card,) = answer.cards
     assert len(card.replayed) == 36 and sum(one.products for one in card.replayed.values()) > 10**5
-    assert not answer.lacks and not made.disowns(answer)
+    assert not answer.lacks
     skipped = {
         check.subject: check.reason for check in record.checks if check.verdict.value == "skipped" and check.subject
     }

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from stackproof.extras.fleet import answers, demanded, plan, sweep
-from stackproof.extras.fleet.judgement import FleetJudgement, HostStanding, Standing
-from stackproof.record import records
+from stackproof.extras.fleet import answers, sweep
+from stackproof.extras.fleet.judgement import HostVerdict
 from stackproof.record.records import Verdict
 
-from .making import KERNELS, SUBJECTS, MadeHost, fleet, leave, record
-
-
-def of(found: FleetJudgement, host: str) -> HostStanding:
-    """Return the word on one host."""
-    return next(one for one in found.hosts if one.host == host)
+from .making import KERNELS, SUBJECTS, MadeHost, edit, fleet, leave, of, record
 
 
 def test_each_odd_host_is_named_with_its_reason(tmp_path: Path) -> None:
@@ -28,7 +22,7 @@ def test_each_odd_host_is_named_with_its_reason(tmp_path: Path) -> None:
     )
     found = sweep.judged(fleet(tmp_path, 12, *odd, silent=("dead",)))
     assert found.counts == {
-        Standing.WRONG: 1, Standing.SLOW: 1, Standing.NOT_REACHED: 1, Standing.UNLIKE: 1, Standing.PROVED: 12,
+        HostVerdict.WRONG: 1, HostVerdict.SLOW: 1, HostVerdict.NOT_REACHED: 1, HostVerdict.UNLIKE: 1, HostVerdict.PROVED: 12,
     }  # fmt: skip
     assert (
         "attention-forward-float32: 4" in of(found, "slow").reason
@@ -42,7 +36,7 @@ def test_each_odd_host_is_named_with_its_reason(tmp_path: Path) -> None:
 
 def test_equal_hosts_are_all_proved(tmp_path: Path) -> None:
     found = sweep.judged(fleet(tmp_path, 60))
-    assert (found.exit_code, found.counts) == (0, {Standing.PROVED: 60})
+    assert (found.exit_code, found.counts) == (0, {HostVerdict.PROVED: 60})
     assert found.groups[0].products == 60 * sum(
         int(row.figures["products"]) for row in record(MadeHost("n01")).checks if row.group
     )
@@ -50,18 +44,20 @@ def test_equal_hosts_are_all_proved(tmp_path: Path) -> None:
 
 def test_a_card_that_disagrees_with_itself_is_wrong_and_transient(tmp_path: Path) -> None:
     found = sweep.judged(fleet(tmp_path, 5, MadeHost("flicker", odd=3)))
-    assert of(found, "flicker").standing is Standing.WRONG
+    assert of(found, "flicker").standing is HostVerdict.WRONG
     assert "normal: transient: 3 of 10432 equal products" in of(found, "flicker").reason
 
 
 @pytest.mark.parametrize(
     ("verdict", "standing"),
     [
-        (Verdict.FAILED, Standing.WRONG), (Verdict.HUNG, Standing.WRONG), (Verdict.MISMATCHED, Standing.UNLIKE),
-        (Verdict.UNAVAILABLE, Standing.NOT_REACHED), (Verdict.INCONCLUSIVE, Standing.NOT_REACHED),
+        (Verdict.FAILED, HostVerdict.WRONG), (Verdict.HUNG, HostVerdict.WRONG), (Verdict.MISMATCHED, HostVerdict.UNLIKE),
+        (Verdict.UNAVAILABLE, HostVerdict.NOT_REACHED), (Verdict.INCONCLUSIVE, HostVerdict.NOT_REACHED),
     ],
 )  # fmt: skip
-def test_a_host_whose_own_checks_end_badly_is_not_green(tmp_path: Path, verdict: Verdict, standing: Standing) -> None:
+def test_a_host_whose_own_checks_end_badly_is_not_green(
+    tmp_path: Path, verdict: Verdict, standing: HostVerdict
+) -> None:
     found = sweep.judged(fleet(tmp_path, 5, MadeHost("ill", verdict=verdict)))
     assert of(found, "ill").standing is standing
     assert "a reason" in of(found, "ill").reason
@@ -70,43 +66,41 @@ def test_a_host_whose_own_checks_end_badly_is_not_green(tmp_path: Path, verdict:
 def test_a_failed_check_is_graver_than_a_slow_subject(tmp_path: Path) -> None:
     ill = MadeHost("ill", verdict=Verdict.FAILED, slow={SUBJECTS[0]: 1.5})
     found = of(sweep.judged(fleet(tmp_path, 8, ill)), "ill")
-    assert found.standing is Standing.WRONG and "a reason" in found.reason
+    assert found.standing is HostVerdict.WRONG and "a reason" in found.reason
     assert [one.subject for one in found.findings] == [SUBJECTS[0]]
 
 
 def test_a_host_that_lacks_what_its_group_has_is_not_green(tmp_path: Path) -> None:
     found = sweep.judged(fleet(tmp_path, 5, MadeHost("part", lacks=(SUBJECTS[3],))))
-    assert of(found, "part").standing is Standing.INCOMPLETE
-    assert f"no subject/0::{SUBJECTS[3]}; {SUBJECTS[3]} of card 0 not measured" in of(found, "part").reason
+    assert of(found, "part").standing is HostVerdict.INCOMPLETE
+    assert f"no subject/0::{SUBJECTS[3]}" in of(found, "part").reason
 
 
 def test_a_host_that_replayed_nothing_is_not_green(tmp_path: Path) -> None:
     folder = fleet(tmp_path, 6)
-    idle = record(MadeHost("n06", plan=plan.load(folder).id))
-    idle.checks = [check for check in idle.checks if check.group != demanded.REPLAY]
-    records.write(idle, answers.record_path(folder, "n06"))
+    edit(
+        folder, "n06", lambda made: made.update(checks=[one for one in made["checks"] if one.get("group") != "replay"])
+    )
     found = sweep.judged(folder)
-    assert of(found, "n06").standing is Standing.INCOMPLETE
+    assert of(found, "n06").standing is HostVerdict.INCOMPLETE
     assert (
         "no replay/0::product-float64[normal]" in of(found, "n06").reason and "and 32 more" in of(found, "n06").reason
     )
-    assert of(found, "n01").standing is Standing.PROVED
+    assert of(found, "n01").standing is HostVerdict.PROVED
 
 
-def test_what_one_host_did_beyond_the_others_takes_nothing_from_them(tmp_path: Path) -> None:
+def test_what_one_host_did_beyond_the_others_takes_nothing_from_anybody(tmp_path: Path) -> None:
     folder = fleet(tmp_path, 6)
-    more = record(MadeHost("n06", plan=plan.load(folder).id))
-    more.measurements.append(dataclasses.replace(more.measurements[0], workload="gemm-float16"))
-    records.write(more, answers.record_path(folder, "n06"))
-    found = sweep.judged(folder)
-    assert found.counts == {Standing.INCOMPLETE: 1, Standing.PROVED: 5}
-    assert of(found, "n06").reason == "gemm-float16 of card 0 was not asked for"
+    edit(
+        folder, "n06", lambda made: made["measurements"].append({**made["measurements"][0], "workload": "gemm-float16"})
+    )
+    assert sweep.judged(folder).counts == {HostVerdict.PROVED: 6}
 
 
 def test_seven_of_eight_cards_are_another_host(tmp_path: Path) -> None:
     eight = [MadeHost(f"m{number}", cards=8) for number in range(4)]
     found = sweep.judged(fleet(tmp_path, 0, *eight, MadeHost("seven", cards=7)))
-    assert of(found, "seven").standing is Standing.UNLIKE
+    assert of(found, "seven").standing is HostVerdict.UNLIKE
     assert "8 x Some CPU -> " in of(found, "seven").reason
 
 
@@ -116,14 +110,14 @@ def test_all_cards_of_one_lock_that_differ_are_software(tmp_path: Path) -> None:
         for number in range(8)
     ]
     found = sweep.judged(fleet(tmp_path, 8, *newer))
-    assert found.counts == {Standing.PROVED: 16}
+    assert found.counts == {HostVerdict.PROVED: 16}
     assert any(note.startswith("software: all of group B differ from all of group A in 4 rows") for note in found.notes)
 
 
 def test_without_a_majority_nobody_is_wrong(tmp_path: Path) -> None:
     each = [MadeHost(f"q{number}", digests={KERNELS[0]: f"{number:016x}"}) for number in range(6)]
     found = sweep.judged(fleet(tmp_path, 0, *each))
-    assert found.counts == {Standing.UNDECIDED: 6} and found.exit_code == 6
+    assert found.counts == {HostVerdict.UNDECIDED: 6} and found.exit_code == 6
     assert any("no majority in 4 rows" in note for note in found.notes)
 
 
@@ -153,21 +147,21 @@ def test_a_stranger_is_judged_and_said(tmp_path: Path) -> None:
 def test_half_a_fleet_that_is_slow_proves_nobody(tmp_path: Path, count: int, share: float) -> None:
     slow = [MadeHost(f"s{number}", slow={SUBJECTS[0]: share}) for number in range(count // 2)]
     found = sweep.judged(fleet(tmp_path, count - count // 2, *slow))
-    odd = {of(found, host.name).standing for host in slow} <= {Standing.SLOW, Standing.SUSPECTED}
-    assert found.exit_code != 0 and (odd or Standing.PROVED not in found.counts)
+    odd = {of(found, host.name).standing for host in slow} <= {HostVerdict.SLOW, HostVerdict.SUSPECTED}
+    assert found.exit_code != 0 and (odd or HostVerdict.PROVED not in found.counts)
 
 
 def test_half_a_fleet_that_is_a_little_slow_is_two_populations(tmp_path: Path) -> None:
     slow = [MadeHost(f"s{number}", slow={SUBJECTS[0]: 1.03}) for number in range(20)]
     found = sweep.judged(fleet(tmp_path, 20, *slow))
-    assert found.counts == {Standing.UNDECIDED: 40}
+    assert found.counts == {HostVerdict.UNDECIDED: 40}
     assert any("gemm-float32: two populations: 20 of 40 cards are 3." in note for note in found.notes), found.notes
 
 
 def test_most_of_a_fleet_that_is_slow_is_no_middle(tmp_path: Path) -> None:
     slow = [MadeHost(f"s{number}", slow={SUBJECTS[0]: 1.3}) for number in range(34)]
     found = sweep.judged(fleet(tmp_path, 6, *slow))
-    assert found.counts == {Standing.UNDECIDED: 40}
+    assert found.counts == {HostVerdict.UNDECIDED: 40}
 
 
 def test_a_card_that_is_absurdly_fast_does_not_drop_out(tmp_path: Path) -> None:
@@ -178,45 +172,46 @@ def test_a_card_that_is_absurdly_fast_does_not_drop_out(tmp_path: Path) -> None:
 
 def test_hosts_that_differ_too_much_prove_nobody(tmp_path: Path) -> None:
     found = sweep.judged(fleet(tmp_path, 0, *(MadeHost(f"m{number}", noise=0.08) for number in range(30))))
-    assert Standing.PROVED not in found.counts and found.exit_code == 6
+    assert HostVerdict.PROVED not in found.counts and found.exit_code == 6
     assert any("would not be seen" in note for note in found.notes)
 
 
 @pytest.mark.parametrize("count", [3, 4])
 def test_few_hosts_are_too_few_to_compare(tmp_path: Path, count: int) -> None:
     found = sweep.judged(fleet(tmp_path, count - 1, MadeHost("last", slow={SUBJECTS[0]: 2.0})))
-    assert not set(found.counts) & {Standing.PROVED, Standing.SLOW} and found.exit_code == 6
+    assert not set(found.counts) & {HostVerdict.PROVED, HostVerdict.SLOW} and found.exit_code == 6
     assert any(f"{count} cards are too few to compare" in note for note in found.notes)
 
 
-@pytest.mark.parametrize("step", ["doctor", "smoke", "environment"])
-def test_a_step_that_all_hosts_skip_proves_nobody(tmp_path: Path, step: str) -> None:
-    found = sweep.judged(fleet(tmp_path, 0, *(MadeHost(f"m{number}", skipped=(step,)) for number in range(8))))
-    assert found.counts == {Standing.INCOMPLETE: 8}
-    assert f"{step} is skipped, not passed" in of(found, "m0").reason
+@pytest.mark.parametrize(
+    ("host", "said"),
+    [
+        *((MadeHost("m", skipped=(step,)), f"{step} is skipped, not passed") for step in ("doctor", "smoke", "environment")),
+        *((MadeHost("m", lacks=lacks), f"no subject/0::{SUBJECTS[0]}") for lacks in ((SUBJECTS[0],), SUBJECTS)),
+        (MadeHost("m", cards=3, facts={"cards": 4, "devices": 4}), "3 of the 4 cards that it has answered"),
+        (MadeHost("m", facts={"rehearsed": True}), "was rehearsed"),
+        *((MadeHost("m", facts={"cards": cards}), f"(cards: {cards!r})") for cards in (0, "1", True, -1, 65)),
+    ],
+)  # fmt: skip
+def test_what_all_hosts_lack_proves_nobody(tmp_path: Path, host: MadeHost, said: str) -> None:
+    found = sweep.judged(fleet(tmp_path, 0, *(replace(host, name=f"m{number}") for number in range(8))))
+    assert found.counts == {HostVerdict.INCOMPLETE: 8} and said in of(found, "m0").reason
 
 
-@pytest.mark.parametrize("lacks", [(SUBJECTS[0],), SUBJECTS])
-def test_a_subject_that_all_hosts_lack_proves_nobody(tmp_path: Path, lacks: tuple[str, ...]) -> None:
-    found = sweep.judged(fleet(tmp_path, 0, *(MadeHost(f"m{number}", lacks=lacks) for number in range(8))))
-    assert found.counts == {Standing.INCOMPLETE: 8}
-    assert f"no subject/0::{SUBJECTS[0]}" in of(found, "m0").reason
+def test_fewer_cards_than_the_plan_wants(tmp_path: Path) -> None:
+    assert "1 of the 2 cards that the plan wants" in of(sweep.judged(fleet(tmp_path, 6, cards=2)), "n01").reason
 
 
-def test_fewer_cards_than_hosts_have_or_the_plan_wants(tmp_path: Path) -> None:
-    three = [MadeHost(f"m{number}", cards=3, facts={"cards": 4, "devices": 4}) for number in range(6)]
-    found = sweep.judged(fleet(tmp_path / "own", 0, *three))
-    assert (
-        found.counts == {Standing.INCOMPLETE: 6} and "3 of the 4 cards that it has answered" in of(found, "m0").reason
-    )
-    folder = fleet(tmp_path / "planned", 6, cards=2)
-    assert "1 of the 2 cards that the plan wants" in of(sweep.judged(folder), "n01").reason
+def test_what_is_not_pinned_is_told(tmp_path: Path) -> None:
+    hosts = (MadeHost(f"m{number}", facts={"pinned": False, "lock": "unpinned"}) for number in range(6))
+    found = sweep.judged(fleet(tmp_path, 0, *hosts))
+    assert found.counts == {HostVerdict.PROVED: 6} and any(note.startswith("unpinned: 6 hosts") for note in found.notes)
 
 
 def test_what_the_plan_leaves_out_is_not_wanted(tmp_path: Path) -> None:
     found = sweep.judged(fleet(tmp_path, 8, without=("smoke", SUBJECTS[0])))
-    assert found.counts == {Standing.PROVED: 8}
-    assert any(f"leaves out smoke and {SUBJECTS[0]}" in note for note in found.notes)
+    assert found.counts == {HostVerdict.PROVED: 8}
+    assert found.notes == (f"the plan leaves out smoke and {SUBJECTS[0]}: whoever is proved is so without",)
 
 
 @pytest.mark.parametrize(
@@ -230,8 +225,8 @@ def test_what_the_plan_leaves_out_is_not_wanted(tmp_path: Path) -> None:
 )
 def test_a_record_of_something_else_is_left_out(tmp_path: Path, host: MadeHost, said: str) -> None:
     found = sweep.judged(fleet(tmp_path, 6, host))
-    assert of(found, "other").standing is Standing.NOT_REACHED and said in of(found, "other").reason
-    assert found.counts[Standing.PROVED] == 6
+    assert of(found, "other").standing is HostVerdict.NOT_REACHED and said in of(found, "other").reason
+    assert found.counts[HostVerdict.PROVED] == 6
 
 
 def test_a_record_of_another_stack_is_left_out(tmp_path: Path) -> None:
@@ -244,5 +239,5 @@ def test_a_record_of_another_stack_is_left_out(tmp_path: Path) -> None:
 def test_half_and_half_digests_prove_nobody(tmp_path: Path) -> None:
     other = [MadeHost(f"q{number}", digests={KERNELS[0]: "0000000000000001"}) for number in range(5)]
     found = sweep.judged(fleet(tmp_path, 5, *other))
-    assert found.counts == {Standing.UNDECIDED: 10}
+    assert found.counts == {HostVerdict.UNDECIDED: 10}
     assert "no majority: 2 answers of 10 cards" in of(found, "n01").reason

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from stackproof.device import devices, threads
-from stackproof.extras.fleet import kernels, replay, rules
-from stackproof.extras.fleet.replay import ReplayKind, ReplayTold
+from stackproof.extras.fleet import replay, rules
+from stackproof.extras.fleet.replay import ReplayedKind, ReplayKind
 from stackproof.extras.fleet.rules import ReplaySize
 from stackproof.record.records import Verdict
 
@@ -32,7 +32,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-def told(kind: ReplayKind = KIND) -> ReplayTold:
+def told(kind: ReplayKind = KIND) -> ReplayedKind:
     """Replay a kind for a moment."""
     with replay.deterministic():
         found = replay.cold(kind, HOST, 0.0)
@@ -44,16 +44,14 @@ def test_every_kind_repeats_itself() -> None:
     seen = [told(kind) for kind in ALL]
     assert [one.odd for one in seen] == [0] * len(ALL)
     assert len({replay.digest(one.first) for one in seen}) == len(ALL)
-    assert {kind.pattern for kind in ALL} == set(kernels.PATTERNS) and {kind.kernel for kind in ALL} == set(
-        kernels.KERNELS
+    assert {kind.pattern for kind in ALL} == set(replay.PATTERNS) and {kind.kernel for kind in ALL} == set(
+        replay.KERNELS
     )
 
 
 @pytest.mark.parametrize("kind", ALL, ids=lambda kind: f"{kind.name}-{kind.pattern}")
 def test_factors_are_numbers_of_their_pattern(kind: ReplayKind) -> None:
-    one, other = (
-        kernels.factors(kind.kernel, kind.pattern, kind.size, getattr(torch, kind.dtype), HOST) for _ in range(2)
-    )
+    one, other = (replay.factors(kind, HOST) for _ in range(2))
     assert all(torch.equal(left, right) and left.isfinite().all() for left, right in zip(one, other, strict=True))
     assert all(len(left.unique()) > 1 and left.dtype is getattr(torch, kind.dtype) for left in one)
 
@@ -61,16 +59,16 @@ def test_factors_are_numbers_of_their_pattern(kind: ReplayKind) -> None:
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
 def test_any_bit_of_any_number_changes_a_digest(dtype: torch.dtype) -> None:
     result = torch.randn(4, 8, 8).to(dtype)
-    before = kernels.digests(result)
+    before = replay.digests(result)
     for place in (0, 17, 63):
         for bit in range(8 * result.element_size()):
             spoilt = result.clone()
             spoilt.view(torch.uint8).view(4, -1)[2, place * result.element_size() + bit // 8] ^= 1 << bit % 8
-            assert (kernels.digests(spoilt) != before).tolist() == [False, False, True, False]
+            assert (replay.digests(spoilt) != before).tolist() == [False, False, True, False]
 
 
 def test_a_run_that_differs_is_counted_and_one_of_the_first_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = kernels.KERNELS["product"]
+    right = replay.KERNELS["product"]
     for odd in range(5):
         runs = iter(range(1000))
 
@@ -80,19 +78,19 @@ def test_a_run_that_differs_is_counted_and_one_of_the_first_too(monkeypatch: pyt
                 result[3, 0, 0] += 1e-3
             return result
 
-        monkeypatch.setitem(kernels.KERNELS, "product", kernels.ReplayKernel(right.shapes, sometimes))
+        monkeypatch.setitem(replay.KERNELS, "product", replay.ReplayKernel(right.shapes, sometimes))
         seen = told()
         assert (seen.odd, seen.cold) == (1, 1)
         check = seen.check(0)
         assert check.verdict is Verdict.FAILED and check.figures["odd"] == 1
-        monkeypatch.setitem(kernels.KERNELS, "product", right)
+        monkeypatch.setitem(replay.KERNELS, "product", right)
         assert check.figures["digest"] == told().check(0).figures["digest"]
 
 
 def test_a_card_that_is_always_wrong_has_another_digest(monkeypatch: pytest.MonkeyPatch) -> None:
-    right, before = kernels.KERNELS["product"], told()
-    wrong = kernels.ReplayKernel(right.shapes, lambda *factors: right.compute(*factors) * (1 + 2**-20))
-    monkeypatch.setitem(kernels.KERNELS, "product", wrong)
+    right, before = replay.KERNELS["product"], told()
+    wrong = replay.ReplayKernel(right.shapes, lambda *factors: right.compute(*factors) * (1 + 2**-20))
+    monkeypatch.setitem(replay.KERNELS, "product", wrong)
     after = told()
     assert after.odd == 0 and replay.digest(after.first) != replay.digest(before.first)
 

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from stackproof.base.errors import Refusal
-from stackproof.extras.fleet import draining, judgement, picture, prometheus, redact, report, sweep
+from stackproof.extras.fleet import judgement, picture, redact, report, sweep
 from stackproof.extras.fleet.judgement import FleetJudgement
 from stackproof.record.records import Verdict
 
 from ..nights.nodes.test_prometheus import parsed
-from .making import KERNELS, SUBJECTS, MadeHost, fleet
+from .making import KERNELS, SUBJECTS, MadeHost, edit, fleet
 
 SECRET = b"k" * 32
 
@@ -34,7 +34,7 @@ def judged(tmp_path: Path) -> FleetJudgement:
 def test_the_gravest_stand_first_and_suspects_are_swept_again(judged: FleetJudgement) -> None:
     told = report.terminal(judged, "FOLDER")
     assert told.index("compute wrong") < told.index("wrong1:") < told.index("slow1:") < told.index("dead1:")
-    assert [line.split()[2] for line in draining.lines(judged)] == ["NodeName=slow1", "NodeName=wrong1"]
+    assert [line.split()[2] for line in judged.drains()] == ["NodeName=slow1", "NodeName=wrong1"]
     assert "five in all at least: wrong1, slow1" in told
     assert report.markdown(judged).startswith("# ")
 
@@ -58,7 +58,7 @@ def test_json_is_read_back_as_it_was(judged: FleetJudgement, tmp_path: Path) -> 
 
 
 def test_prometheus_has_every_host_and_card(judged: FleetJudgement) -> None:
-    found = parsed(prometheus.text(judged))
+    found = parsed(report.prometheus(judged))
     own = f'fleet="{judged.fleet}"'
     assert found[f'stackproof_fleet_hosts{{{own},standing="wrong"}}'] == 1
     assert found[f'stackproof_fleet_host{{{own},node="slow1",standing="slow"}}'] == 1
@@ -96,27 +96,46 @@ def test_ten_thousand_hosts_are_one_small_picture(judged: FleetJudgement) -> Non
     assert len(drawn) < 400_000 and "slow1: slow" in drawn
 
 
+def outputs(found: FleetJudgement) -> str:
+    """Return all that is written of a judgement."""
+    texts = (
+        report.terminal(found),
+        report.markdown(found),
+        judgement.as_json(found),
+        picture.svg(found),
+        report.prometheus(found),
+    )
+    return "".join(texts).replace("\\", "")
+
+
 def test_pseudonyms_are_stable_and_nobody_is_named(judged: FleetJudgement) -> None:
     hidden = redact.redacted(judged, SECRET)
     assert hidden == redact.redacted(judged, SECRET) != redact.redacted(judged, b"x" * 32)
-    told = "".join((report.terminal(hidden), report.markdown(hidden), judgement.as_json(hidden), picture.svg(hidden)))
-    told += prometheus.text(hidden)
-    assert not [host.host for host in judged.hosts if host.host in told]
-    assert redact.pseudonym("slow1", SECRET) in told
-    assert [host.standing for host in sorted(hidden.hosts, key=lambda one: one.reason)] != []
-    assert hidden.counts == judged.counts
+    assert not [host.host for host in judged.hosts if host.host in outputs(hidden)]
+    assert redact.pseudonym("slow1", SECRET) in outputs(hidden) and hidden.counts == judged.counts
 
 
-def test_homes_users_and_addresses_go_too(tmp_path: Path) -> None:
-    folder = fleet(tmp_path, 4, MadeHost("ill.site.org", verdict=Verdict.FAILED))
-    path = folder / "records" / "ill.site.org.json"
-    path.write_text(
-        path.read_text().replace('"a reason"', '"ill: /home/alice/x of bob@site.org at 10.1.2.3"'), encoding="utf-8"
+@pytest.mark.parametrize(
+    ("text", "gone", "stays"),
+    [
+        ("NODE02.cluster.local saw node02 at http://node03:80/x in /shared/node04/y", "node0 cluster.local", "saw"),
+        ("/home/alice9/x of bob9@site.org at 10.1.2.3, fe80::1ff:fe23:4567:890a", "alice9 bob9 10.1.2.3 fe80", "~/x of"),
+        ("GPU-8d9b2c11-aaaa-bbbb-cccc-1234567890ab AA-BB-CC-DD-EE-FF", "8d9b2c11 AA-BB", "GPU-<serial> <address>"),
+        ("acme-sweep was slow", "acme", "was slow"),
+        ("torch: 2.15.0 -> 2.14.0 at 12:30:45 in replay/0::product[x]", "!", "2.14.0 at 12:30:45 in replay/0::product[x]"),
+        ("1 of 3 cards", "!", "1 of 3 cards"),
+    ],
+)  # fmt: skip
+def test_sentences_name_nobody(tmp_path: Path, text: str, gone: str, stays: str) -> None:
+    hosts = (MadeHost(name) for name in ("node01", "node02", "node03", "node04", "3", "gpu9.lab.org"))
+    folder = fleet(tmp_path / "acme-sweep", 0, MadeHost("node00", verdict=Verdict.FAILED), *hosts)
+    edit(
+        folder, "node00", lambda made: next(one for one in made["checks"] if one["id"] == "doctor").update(reason=text)
     )
-    reason = next(
-        host.reason for host in redact.redacted(sweep.judged(folder), SECRET).hosts if host.reason.startswith("doctor")
-    )
-    assert not any(word in reason for word in ("alice", "bob", "10.1.2.3", "ill"))
+    hidden = redact.redacted(sweep.judged(folder), SECRET, sweep.names(folder))
+    (reason,) = (one.reason for one in hidden.hosts if one.reason.startswith("doctor"))
+    assert stays in reason and not [word for word in gone.split() if word in outputs(hidden)], reason
+    assert all(host.host.startswith("host-") for host in hidden.hosts)
 
 
 def test_the_key_is_private_and_made_once(tmp_path: Path) -> None:
@@ -131,5 +150,5 @@ def test_the_key_is_private_and_made_once(tmp_path: Path) -> None:
 def test_a_reason_to_drain_cannot_hold_a_command(judged: FleetJudgement) -> None:
     hostile = 'gemm\'; rm -rf $(pwd) `id` "x" | & > <\n\x1b[31m'
     (slow,) = (host for host in judged.hosts if host.host == "slow1")
-    words = draining.command(dataclasses.replace(slow, reason=hostile))
+    words = dataclasses.replace(slow, reason=hostile).drain()
     assert len(words) == 5 and not set(words[-1]) & set("'\"`$;|&<>\n\x1b\\")

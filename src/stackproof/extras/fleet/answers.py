@@ -1,25 +1,33 @@
-"""What hosts have left in a folder, as untrusted input: sizes, schema, whose it is; what is not believed is a sentence, never fatal."""
+"""What hosts have left in the folder of a sweep: each record is held against what the plan asks of a host.
+
+A record of another host, stack or plan, a damaged or unfinished one is named in a sentence and costs its own host alone. Rows that are
+missing, or not of the plan's size, leave the host incomplete and are compared with nobody's.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import NamedTuple, TypeGuard
 
 from stackproof.api.base import Refusal, files, matches, plain
-from stackproof.api.record import Figure, Measurement, Record, Verdict, records, store
+from stackproof.api.record import Check, Figure, Measurement, Record, Verdict, records, store
+from stackproof.api.runs import Subject, ours
 from stackproof.api.stack import stacks
-from stackproof.extras.fleet import demanded, rules
-from stackproof.extras.fleet.wanted import PlanWants
+from stackproof.extras.fleet import rules
+from stackproof.extras.fleet.plan import PROFILES, RECORDS, REPLAY, STEPS, HostTasks
 
-RECORDS = "records"
-"""The folder, below that of a sweep, in which each host leaves its record."""
 _STARTED, _ENDED = ".started", ".json"
-_MOST_PRODUCTS = 10**15
 _DIGEST = frozenset("0123456789abcdef")
+_CLOSE = 1e-6
+_LEAST_SAMPLES = 3
+UNSETTLED = "had not settled when it was timed"
+"""Such a figure is compared, as a slow card may not settle; but it proves nothing."""
 
 
 class SubjectKey(NamedTuple):
@@ -32,8 +40,8 @@ class SubjectKey(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Replayed:
-    """The same products again and again: the digest of what they gave, how many there were, and how many gave something else."""
+class ReplayAnswer:
+    """One row of the replay: the digest of its products, how many there were, and how many gave something else than the first."""
 
     digest: str
     products: int
@@ -42,18 +50,17 @@ class Replayed:
 
 @dataclass
 class CardAnswer:
-    """One card of a host, by its number."""
+    """One card of a host, by its number: seconds per unit of work, and rows of the replay by kernel and pattern of values."""
 
     host: str
     number: str
     seconds: dict[SubjectKey, float] = field(default_factory=dict)
-    replayed: dict[str, Replayed] = field(default_factory=dict)
-    """By kernel and pattern of values."""
+    replayed: dict[str, ReplayAnswer] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class HostAnswer:
-    """What one host has left: its cards, its state, and how it ended."""
+    """What one host has left: its cards, its state, how it ended, and in sentences what it `lacks` of its tasks."""
 
     host: str
     architecture: str
@@ -63,29 +70,36 @@ class HostAnswer:
     began: str
     took: float
     cards: tuple[CardAnswer, ...]
-    stack: str = ""
-    profile: str = ""
-    plan: str = ""
+    stack: str
+    profile: str
+    plan: str
     """The id of the plan that it answers."""
-    lacks: tuple[str, ...] = ()
-    """What it has not done, or otherwise than it was asked to, in sentences."""
-    pinned: bool = True
+    lacks: tuple[str, ...]
+    pinned: bool
     """Whether its environment was proved to be the lock."""
-    figures: int = 0
-    """A hash of all that it measured; 0 where that does not differ in itself."""
 
 
 @dataclass
 class FleetAnswers:
-    """All that a folder holds: the answers by host, hosts that began and never ended, and a sentence for each file that is not believed."""
+    """All that a folder holds: answers by host, hosts that began and left no record, and why other files are no answer."""
 
     hosts: dict[str, HostAnswer] = field(default_factory=dict)
     begun: set[str] = field(default_factory=set)
     refused: dict[str, str] = field(default_factory=dict)
 
 
-def gather(folder: Path, wants: PlanWants | None = None) -> FleetAnswers:
-    """Read what hosts have left below the folder of a sweep; `wants`: what its plan wants of each, else what each record says itself.
+def record_path(folder: Path, host: str) -> Path:
+    """Return where a host leaves its record."""
+    return folder / RECORDS / f"{rules.host(host)}{_ENDED}"
+
+
+def marker_path(folder: Path, host: str) -> Path:
+    """Return the file that says that a host has begun."""
+    return folder / RECORDS / f"{rules.host(host)}{_STARTED}"
+
+
+def gather(folder: Path, tasks: HostTasks | None = None) -> FleetAnswers:
+    """Read what hosts have left below the folder of a sweep; `tasks`: of its plan, else all of the profile that each record names.
 
     Raises:
         Refusal: there is no such folder, or it cannot be listed.
@@ -96,31 +110,15 @@ def gather(folder: Path, wants: PlanWants | None = None) -> FleetAnswers:
             raise Refusal(f"{folder}: holds more than {limits.records} records; judge the hosts in several folders")
         host = path.name.removesuffix(_ENDED)
         if not rules.is_host(host):
-            found.refused[plain(host, 80, lines=False)] = (
-                f"{plain(path.name, 80, lines=False)}: is named after no host; passed over"
-            )
+            name = plain(path.name, 80, lines=False)
+            found.refused[plain(host, 80, lines=False)] = f"{name}: is named after no host; passed over"
             continue
         try:
-            found.hosts[host] = read(path, host, wants)
+            found.hosts[host] = read(path, host, tasks)
         except Refusal as refusal:
             found.refused[host] = plain(str(refusal).replace(str(folder), folder.name), 400, lines=False)
-    _without_copies(found)
     found.begun = {name for name in _begun(folder) if name not in found.hosts}
     return found
-
-
-def _without_copies(found: FleetAnswers) -> None:
-    """Leave out records that hold the same figures to the last digit: no two hosts measure the same, so one was copied."""
-    alike: dict[int, list[str]] = {}
-    for name, answer in found.hosts.items():
-        alike.setdefault(answer.figures, []).append(name)
-    for names in (names for figures, names in alike.items() if figures and len(names) > 1):
-        for name in names:
-            other = next(one for one in names if one != name)
-            found.refused[name] = (
-                f"its figures are those of {other}, to the last digit: one was copied; let both run again"
-            )
-            del found.hosts[name]
 
 
 def _listed(folder: Path) -> list[Path]:
@@ -139,80 +137,65 @@ def _begun(folder: Path) -> Iterator[str]:
                 yield name
 
 
-def record_path(folder: Path, host: str) -> Path:
-    """Return where a host leaves its record."""
-    return folder / RECORDS / f"{rules.host(host)}{_ENDED}"
-
-
-def marker_path(folder: Path, host: str) -> Path:
-    """Return what says that a host has begun."""
-    return folder / RECORDS / f"{rules.host(host)}{_STARTED}"
-
-
-def read(path: Path, host: str, wants: PlanWants | None = None) -> HostAnswer:
-    """Read the record of a host, which must say that it is of this one, and hold it against what was wanted.
+def read(path: Path, host: str, tasks: HostTasks | None = None) -> HostAnswer:
+    """Read the record of a host, which must be of this one, and hold it against its tasks.
 
     Raises:
         Refusal: it is no such record; the sentence says why.
     """
-    limits = rules.load().limits
+    limits, again = rules.load().limits, "let the host run again"
     if path.is_symlink():
         raise Refusal(f"{path}: is a link, and a host leaves a file; copy it there")
     if why := files.why_unreadable(path, limits.mib << 20):
-        raise Refusal(f"{path}: {why}; let the host run again")
+        raise Refusal(f"{path}: {why}; {again}")
     record = records.read(path)
     if record.verb != rules.VERB:
-        raise Refusal(
-            f"{path}: is a record of '{plain(record.verb, 40)}', not of a fleet's host; let the host run again"
-        )
+        raise Refusal(f"{path}: is a record of '{plain(record.verb, 40)}', not of a fleet's host; {again}")
     if (own := str(record.provenance.get("host", ""))) != host:
         raise Refusal(
             f"{path}: says that it is of '{plain(own, 80, lines=False)}'; one host does not answer for another"
         )
     if len(record.measurements) > limits.rows * limits.cards or len(record.checks) > limits.rows * limits.cards:
-        raise Refusal(f"{path}: holds more rows than {limits.cards} cards have; let the host run again")
-    return _answer(record, host, wants or _wants(record, path))
+        raise Refusal(f"{path}: holds more rows than {limits.cards} cards have; {again}")
+    return _answer(record, host, tasks or _own_tasks(record, path))
 
 
-def _answer(record: Record, host: str, wants: PlanWants) -> HostAnswer:
-    place = store.place(record.provenance)
-    held, cards = demanded.held(record, wants), dict[str, CardAnswer]()
-    for number, row in held.measured:
-        cards.setdefault(number, CardAnswer(host, number)).seconds[_key(row)] = row.value
-    for number, check in held.replayed:
-        if seen := replayed(check.figures):
-            cards.setdefault(number, CardAnswer(host, number)).replayed[f"{check.subject} {check.aspect}"] = seen
-    rehearsed = " (rehearsed)" if place.rehearsed else ""
-    return HostAnswer(
-        host, f"{place.stack}{rehearsed} on {place.devices}", state(record.provenance), record.verdict, _reason(record), record.started,
-        record.seconds, tuple(cards[number] for number in sorted(cards, key=int)), record.stack, *_own(record.provenance),
-        tuple(held.faults), record.provenance.get("pinned") is not False, _figures(record),
-    )  # fmt: skip
-
-
-def _figures(record: Record) -> int:
-    measured = tuple(tuple(row.samples) for row in record.measurements)
-    return hash(measured) if any(len(set(samples)) > 1 for samples in measured) else 0
-
-
-def _own(facts: Mapping[str, Figure]) -> tuple[str, str]:
-    """Return the profile and the plan that a host says it follows."""
-    return str(facts.get("profile", "")), str(facts.get("plan", ""))
-
-
-def _wants(record: Record, path: Path) -> PlanWants:
-    """Return what a record's own words want of its host, where no plan does: all of its profile.
+def _own_tasks(record: Record, path: Path) -> HostTasks:
+    """Return what the stack and profile that a record names ask of a host, where there is no plan.
 
     Raises:
         Refusal: there is no such stack or profile.
     """
     stack, profile = record.stack, str(record.provenance.get("profile", ""))
-    for what, said, known in (("stack", stack, stacks.names()), ("profile", profile, rules.profiles())):
-        if said not in known:
-            raise Refusal(
-                f"{path}: is of {what} '{plain(said, 40, lines=False)}', which is none; let the host run again by a plan"
-            )
-    return PlanWants(stack, profile)
+    for what, name, known in (("stack", stack, stacks.names()), ("profile", profile, PROFILES)):
+        if name not in known:
+            shown = plain(name, 40, lines=False)
+            raise Refusal(f"{path}: is of {what} '{shown}', which is none; let the host run again by a plan")
+    return HostTasks(stack, profile)
+
+
+def _answer(record: Record, host: str, tasks: HostTasks) -> HostAnswer:
+    facts, place = record.provenance, store.place(record.provenance)
+    cards, lacks = _compared(record, host, tasks)
+    rehearsed = " (rehearsed)" if place.rehearsed else ""
+    return HostAnswer(
+        host, f"{place.stack}{rehearsed} on {place.devices}", state(facts), record.verdict, _reason(record), record.started,
+        record.seconds, tuple(cards), record.stack, str(facts.get("profile", "")), str(facts.get("plan", "")), tuple(lacks),
+        facts.get("pinned") is not False,
+    )  # fmt: skip
+
+
+def _reason(record: Record) -> str:
+    """Return the first bad check in a sentence; replays speak through their digests."""
+    if not record.verdict.exit_code:
+        return ""
+    bad = next((one for one in record.checks if one.verdict is record.verdict), None)
+    said = (
+        f"{bad.id}: {bad.reason or bad.verdict.value}"
+        if bad
+        else f"ended '{record.verdict.value}', and does not say why"
+    )
+    return plain(said, 300, lines=False)
 
 
 def state(facts: Mapping[str, Figure]) -> store.State:
@@ -229,36 +212,126 @@ def _fact(name: str) -> str:
     return f"driver.{name}" if matches(name, chosen.clocks) else name
 
 
-def _key(row: Measurement) -> SubjectKey:
-    return SubjectKey(*(plain(word, 80, lines=False) for word in (row.workload, row.preset, row.version, row.unit)))
+def _compared(record: Record, host: str, tasks: HostTasks) -> tuple[list[CardAnswer], list[str]]:
+    """Return what may be compared with other hosts, card by card, and what is lacking or otherwise, in sentences."""
+    checks = {check.id: check for check in record.checks}
+    rows = {(str(row.figures.get("card")), row.workload): row for row in record.measurements}
+    count = _cards(record.provenance)
+    cards = [CardAnswer(host, str(number)) for number in range(max(count, 1)) if f"card/{number}" in checks]
+    lacks = [*_of_host(record, tasks, count)]
+    for step in STEPS:
+        lacks += _not(checks, step, Verdict.SKIPPED if step in tasks.without else Verdict.PASSED)
+    if len(cards) < count:
+        lacks.append(f"{len(cards)} of the {count} cards that it has answered")
+    for card in cards:
+        for name in (*tasks.subjects(), *(tasks.together(count) if card.number == "0" else ())):
+            lacks += _subject(card, name, checks, rows.get((card.number, name)), tasks)
+        for kernel, batch in tasks.kernels().items():
+            for pattern in rules.load().patterns:
+                lacks += _replay(card, kernel, pattern, checks, batch)
+        lacks += [*_not(checks, coverage_id(card.number)), *_not(checks, f"card/{card.number}")]
+    return cards, lacks
 
 
-def replayed(figures: Mapping[str, object]) -> Replayed | None:
-    """Read what a row of the replay came to; None where it is no digest with its counts, or these cannot be."""
-    digest, products, odd = (figures.get(name) for name in ("digest", "products", "odd"))
+def coverage_id(card: str) -> str:
+    """Return the id of the check that sums a card's replay up."""
+    return f"{REPLAY}/{card}::coverage"
+
+
+def _of_host(record: Record, tasks: HostTasks, count: int) -> Iterator[str]:
+    """Say what of the host itself is not as asked: its cards, that they are the hardware, and that each row stands there once."""
+    if not count:
+        yield f"does not say how many cards it has (cards: {_shown(record.provenance.get('cards'))})"
+    elif count < tasks.cards:
+        yield f"{count} of the {tasks.cards} cards that the plan wants"
+    if record.provenance.get("rehearsed") is not False:
+        yield "was rehearsed, so nothing is known of its hardware"
+    names = [*(check.id for check in record.checks)]
+    names += [f"{row.workload} of card {row.figures.get('card')}" for row in record.measurements]
+    yield from (f"{plain(name, 80, lines=False)} is in it twice" for name, times in Counter(names).items() if times > 1)
+
+
+def _cards(facts: Mapping[str, Figure]) -> int:
+    """Return how many cards a host says that it has; 0 where it does not say it in a number that can be."""
+    cards = facts.get("cards")
+    return cards if _whole(cards) and 1 <= cards <= rules.load().limits.cards else 0
+
+
+def _not(checks: Mapping[str, Check], name: str, asked: Verdict = Verdict.PASSED) -> Iterator[str]:
+    """Say that a check is missing, or ended otherwise than it was asked to."""
+    if (check := checks.get(name)) is None:
+        yield f"no {name}"
+    elif check.verdict is not asked:
+        why = f" ({plain(check.reason, 120, lines=False)})" if check.reason else ""
+        yield f"{name} is {check.verdict.value}, not {asked.value}{why}"
+
+
+def _subject(
+    card: CardAnswer, name: str, checks: Mapping[str, Check], row: Measurement | None, tasks: HostTasks
+) -> Iterator[str]:
+    """Take one subject of a card over, and say what speaks against it: what was not verified is not compared."""
+    unverified = [*_not(checks, f"subject/{card.number}::{name}")]
+    yield from unverified
+    if row is None:
+        yield from () if unverified else (f"{name} of card {card.number} not measured",)
+        return
+    why = [*_of_row(row, _subjects(tasks.stack)[name], tasks.profile)]
+    yield from (f"{name} of card {card.number} {one}" for one in why)
+    if not unverified and why in ([], [UNSETTLED]):
+        key = SubjectKey(*(plain(word, 80, lines=False) for word in (row.workload, row.preset, row.version, row.unit)))
+        card.seconds[key] = row.value
+
+
+@cache
+def _subjects(stack: str) -> Mapping[str, Subject]:
+    return ours(stacks.load(stack))
+
+
+def _of_row(row: Measurement, subject: Subject, profile: str) -> Iterator[str]:
+    """Say in what a measurement is none of the plan's: its version, its size, its samples."""
+    ranks = int(subject.parameters[profile].get("ranks", 0))
+    asked = {"preset": profile, "version": subject.version, "unit": subject.unit, "world_size": ranks or 1}
+    asked |= {"dtype": subject.dtype} if subject.dtype else {}
+    for name, value in asked.items():
+        if (seen := getattr(row, name)) != value:
+            yield f"has {_shown(seen)} for '{name}', not {_shown(value)}"
+    if not (math.isfinite(row.value) and row.value > 0 and row.countable):
+        yield f"has {row.value:g} for its value, or a sample that is no time"
+    least = min(_LEAST_SAMPLES, rules.profile(profile).least)
+    if len(row.samples) < least:
+        yield f"has {len(row.samples)} samples, not {least} or more"
+    size, told = f"one run, {subject.unit.removeprefix('s/')}", rules.load().sizes[subject.name][profile]
+    seen = row.figures.get(size)
+    if not (isinstance(seen, (int, float)) and math.isclose(seen, told, rel_tol=_CLOSE)):
+        yield f"has {_shown(seen)} for '{size}', not {told:g}"
+    if row.figures.get("settled") is not True:
+        yield UNSETTLED
+
+
+def _replay(card: CardAnswer, kernel: str, pattern: str, checks: Mapping[str, Check], batch: int) -> Iterator[str]:
+    """Take one row of the replay over, right or wrong; say where it is missing, unfinished or not right."""
+    name = f"{REPLAY}/{card.number}::{kernel}[{pattern}]"
+    yield from _not(checks, name)
+    if name not in checks:
+        return
+    digest, products, odd = (checks[name].figures.get(figure) for figure in ("digest", "products", "odd"))
+    least = batch * (rules.FIRST + 2 * rules.BLOCK)
     if not isinstance(digest, str) or len(digest) != 16 or not set(digest) <= _DIGEST:
-        return None
-    if not count(products) or not count(odd) or not 0 <= odd <= products or not 1 <= products <= _MOST_PRODUCTS:
-        return None
-    return Replayed(digest, products, odd)
+        yield f"{name} has {_shown(digest)} for 'digest', which is none"
+    elif not _whole(products) or products < least:
+        yield f"{name} has {_shown(products)} for 'products', not {least} or more"
+    elif not _whole(odd) or not 0 <= odd <= products:
+        yield f"{name} has {_shown(odd)} for 'odd', which cannot be"
+    else:
+        card.replayed[f"{kernel} {pattern}"] = ReplayAnswer(digest, products, odd)
 
 
-def count(value: object) -> TypeGuard[int]:
-    """Whether a value is a whole number."""
+def _whole(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _reason(record: Record) -> str:
-    """Return the first bad check in a sentence; replays speak through their digests."""
-    if not record.verdict.exit_code:
-        return ""
-    bad = next((one for one in record.checks if one.verdict is record.verdict), None)
-    said = (
-        f"{bad.id}: {bad.reason or bad.verdict.value}"
-        if bad
-        else f"ended '{record.verdict.value}', and does not say why"
-    )
-    return plain(said, 300, lines=False)
+def _shown(value: object) -> str:
+    return "nothing" if value is None else plain(f"{value!r}", 60, lines=False)
 
 
 def subjects(cards: Sequence[CardAnswer]) -> list[SubjectKey]:

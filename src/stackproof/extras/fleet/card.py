@@ -19,8 +19,8 @@ from stackproof.api.environment import environment_proof
 from stackproof.api.record import Check, Figure, Record, Verdict, records, writer
 from stackproof.api.runs import StageOutcome, variables_of, verbs
 from stackproof.api.stack import Level, Stack, hosts, provenance
-from stackproof.extras.fleet import answers, rules, shared, turns
-from stackproof.extras.fleet.wanted import PlanWants
+from stackproof.extras.fleet import answers, rules, shared
+from stackproof.extras.fleet.plan import HostTasks
 
 Say = Callable[[str], None]
 _POLL_S = 0.1
@@ -46,22 +46,18 @@ class CardOrder:
 
     def child(self, card: int, out: Path) -> list[str]:
         """Return the command that works on one card; where it writes, all cards of the host meet."""
-        told = {
-            "stack": self.stack.name,
-            "card": card,
-            "profile": self.profile,
-            "out": str(out),
-            "turns": str(out.parent),
+        asked = {
+            "stack": self.stack.name, "card": card, "profile": self.profile, "out": str(out), "turns": str(out.parent),
             "without": self.without,
-        }
-        return [sys.executable, "-m", "stackproof.extras.fleet.work", json.dumps(told)]
+        }  # fmt: skip
+        return [sys.executable, "-m", "stackproof.extras.fleet.work", json.dumps(asked)]
 
 
 def answered(order: CardOrder) -> bool:
     """Whether this host has answered already, as one whose job was started again may have."""
-    wants = PlanWants(order.stack.name, order.profile, order.without)
+    tasks = HostTasks(order.stack.name, order.profile, order.without)
     try:
-        return order.path.is_file() and answers.read(order.path, order.host, wants).plan == order.plan
+        return order.path.is_file() and answers.read(order.path, order.host, tasks).plan == order.plan
     except Refusal:
         return False
 
@@ -91,15 +87,10 @@ class HostWork:
     def take(self) -> Record:
         """Do all of it and return the record; what goes wrong is in it."""
         began, order = time.monotonic(), self.order
-        if problem := shared.mark(answers.marker_path(order.folder, order.host)):
+        if problem := shared.mark_begun(answers.marker_path(order.folder, order.host)):
             self.say(problem)
-        self.record.provenance = {
-            **provenance.host_facts(order.stack),
-            "host": order.host,
-            "profile": order.profile,
-            "plan": order.plan,
-            **set_facts(),
-        }
+        own = {"host": order.host, "profile": order.profile, "plan": order.plan}
+        self.record.provenance = {**provenance.host_facts(order.stack), **own, **set_facts()}
         try:
             with tempfile.TemporaryDirectory(prefix="stackproof-fleet-", ignore_cleanup_errors=True) as home:
                 self._home = Path(home)
@@ -147,11 +138,11 @@ class HostWork:
 
     def _counted(self, first: Future[CardDone]) -> int:
         """Wait for what the first card says, or for its end."""
-        while not first.done() and not turns.counted(self._home):
+        while not first.done() and not shared.card_count(self._home):
             time.sleep(_POLL_S)
         found = first.result().record if first.done() else None
-        told = found.provenance.get("cards", 1) if found else turns.counted(self._home)
-        return min(int(told), rules.load().limits.cards)
+        cards = found.provenance.get("cards", 1) if found else shared.card_count(self._home)
+        return min(int(cards), rules.load().limits.cards)
 
     def _take_over(self, done: CardDone) -> None:
         if done.record:
@@ -191,18 +182,15 @@ class HostWork:
         out, log, began = self._home / f"card-{card}.json", self._home / f"card-{card}.log", time.monotonic()
         self.say(f"card/{card} ...")
         code = verbs.run(self.order.child(card, out), log, self._deadline)
-        turns.leave(self._home, card)
+        shared.announce_end(self._home, card)
         name, took, figures = f"card/{card}", time.monotonic() - began, dict[str, Figure]({"card": str(card)})
         if code == 0:
             found = records.read(out)
-            said = "; ".join(check.reason for check in found.checks if check.id.endswith("::coverage"))
-            return CardDone(Check(name, Verdict.PASSED, said, took, figures), found)
-        how = (
-            f"did not end in {self._deadline / 60:.0f} minutes"
-            if code is None
-            else f"ended with {processes.describe_exit(code)}"
-        )
-        verdict = Verdict.HUNG if code is None else Verdict.CRASHED
+            why = "; ".join(check.reason for check in found.checks if check.id.endswith("::coverage"))
+            return CardDone(Check(name, Verdict.PASSED, why, took, figures), found)
+        how, verdict = f"did not end in {self._deadline / 60:.0f} minutes", Verdict.HUNG
+        if code is not None:
+            how, verdict = f"ended with {processes.describe_exit(code)}", Verdict.CRASHED
         return CardDone(Check(name, verdict, f"{how}; {verbs.last(log)}", took, figures))
 
 

@@ -3,25 +3,272 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
+import os
+import shlex
+import sys
+import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stackproof.api.base import Refusal
-from stackproof.api.command import arguments
-from stackproof.extras.fleet import command_card, command_judge, command_plan
+from stackproof.api.base import Refusal, advice, files, plain, suggestion
+from stackproof.api.command import arguments, locked
+from stackproof.api.stack import stacks
 
 if TYPE_CHECKING:
     from stackproof.api.command import Verbs
+    from stackproof.extras.fleet.judgement import FleetJudgement
 
 _HELP = "many hosts: plan a sweep, let each host leave a record, and judge them all"
+_PROFILES = ("tiny", "full")
+_SCHEDULERS = ("SLURMD_NODENAME", "NODE_NAME")
+"""Where a scheduler says which host this is."""
+_STDOUT = Path("-")
+_FORMATS = {
+    "json": "one JSON object", "markdown": "a page", "prometheus": "Prometheus's text format", "picture": "the fleet as an SVG picture",
+}  # fmt: skip
 
 
 def add(verbs: Verbs) -> None:
     """Add it and its steps to the parser of the command line."""
-    verb = arguments.add(verbs, "fleet", _HELP, _run)
+    verb = arguments.add(verbs, "fleet", _HELP, _which)
     steps = verb.add_subparsers(title="steps", metavar="STEP")
-    for module in (command_plan, command_card, command_judge):
-        module.add(steps)
+    for step in (_add_plan, _add_run, _add_card, _add_judge):
+        step(steps)
 
 
-def _run(options: argparse.Namespace) -> int:  # noqa: ARG001
+def _which(options: argparse.Namespace) -> int:  # noqa: ARG001
     raise Refusal("which step? `stackproof fleet plan`, `run`, `card` or `judge`; `stackproof fleet --help` says more")
+
+
+def _say(sentence: str) -> None:
+    print(plain(sentence, lines=False), flush=True)  # noqa: T201
+
+
+def _add_plan(steps: Verbs) -> None:
+    help_ = "say which hosts are swept, and write that into a folder that they share; no host is asked yet"
+    step = arguments.add(steps, "plan", help_, _plan)
+    help_ = "a new folder on a disk that all hosts share"
+    step.add_argument("folder", type=arguments.folder, metavar="FOLDER", help=help_)
+    arguments.add_stack(step, required=True)
+    step.add_argument("--hosts", metavar="LIST", help="who, as schedulers write it: 'node[01-16],login1'")
+    step.add_argument("--hosts-file", type=Path, metavar="FILE", help="who, a name a line")
+    step.add_argument("--profile", choices=_PROFILES, help="how much (default: tiny on a CPU, else full)")
+    help_ = "leave this out on every host: doctor, smoke, a subject or a kernel of the replay; may be repeated"
+    step.add_argument("--without", action="append", default=[], metavar="PART", help=help_)
+    help_ = "so many cards on each host; fewer is incomplete (default: as many as it says that it has)"
+    step.add_argument("--cards", type=arguments.count, default=0, metavar="N", help=help_)
+
+
+def _plan(options: argparse.Namespace) -> int:
+    from stackproof.extras.fleet import plan, rules
+
+    stack, folder = stacks.load(options.stack), options.folder.absolute()
+    profile, hosts = options.profile or rules.usual(stack.device), plan.expanded(options.hosts or "")
+    if options.hosts_file:
+        text = files.read_bytes(options.hosts_file, "name a file with a host a line").decode("utf-8", errors="replace")
+        hosts += [name for line in text.splitlines() for name in plan.expanded(line.partition("#")[0])]
+    made = plan.make(folder.name, stack.name, profile, hosts, without=options.without, cards=options.cards)
+    path = made.keep(folder)
+    made = plan.load(folder)  # an equal one that was there stays as it is
+    card = shlex.join(["python", "-m", "stackproof", "fleet", "card", str(folder), "--host", "HOST"])
+    _say(f"{len(made.hosts)} hosts, profile {profile}: {path}")
+    _say(f"next: {advice.step(stack.name, 'fleet', 'run', str(folder))}")
+    _say(f"or, where there is no Slurm, once on each host: {card}")
+    _say(f"then, at any time: {advice.step(stack.name, 'fleet', 'judge', str(folder))}")
+    return 0
+
+
+def _add_run(steps: Verbs) -> None:
+    help_ = "ask the hosts of a plan, under Slurm: an array with a task pinned to each host"
+    step = arguments.add(steps, "run", help_, _run)
+    step.add_argument("folder", type=Path, metavar="FOLDER", help="the folder of the plan")
+    arguments.add_stack(step)
+    help_ = (
+        "the interpreter on the hosts (default: this one where torch is, else that of the stack's lock, which is built)"
+    )
+    step.add_argument("--python", type=arguments.word, metavar="PATH", help=help_)
+    help_ = "runs a command in an image, such as 'apptainer exec --nv stack.sif'"
+    step.add_argument("--container", default="", metavar="WORDS", help=help_)
+    help_ = "an option for sbatch, such as --sbatch=--partition=gpu; may be repeated"
+    arguments.add_list(step, "--sbatch", "OPTION", help_)
+    help_ = "so many hosts at the same time, where they share a file server or a fuse (default: all)"
+    step.add_argument("--at-once", type=arguments.count, default=0, metavar="N", help=help_)
+    help_ = "wait for so long, cancel what then still waits for a dead host, and judge"
+    step.add_argument("--wait", type=arguments.minutes, default=0.0, metavar="MINUTES", help=help_)
+    arguments.add_deadline_scale(step)
+
+
+def _run(options: argparse.Namespace) -> int:
+    from stackproof.extras.fleet import plan, report, slurm, sweep
+
+    folder = options.folder.absolute()
+    _require_stack(options.stack, folder)
+    made = plan.load(folder)
+    slurm.require()
+    python, scale = _python(options, made.stack), options.deadline_scale
+    terms = slurm.SlurmTerms(python, options.container, tuple(options.sbatch), scale, options.at_once)
+    jobs = slurm.submit(made, folder, terms, _say)
+    if not options.wait:
+        _say(f"nothing waits for them here; at any time: {advice.step(made.stack, 'fleet', 'judge', str(folder))}")
+        return 0
+    if not slurm.finished(jobs, options.wait, _say):
+        _say("the time is over; what still waits is cancelled")
+        slurm.cancel(jobs)
+    found = sweep.judged(folder)
+    sweep.keep(found, folder)
+    print(report.terminal(found, str(folder)))  # noqa: T201
+    return found.exit_code
+
+
+def _require_stack(named: str | None, folder: Path) -> None:
+    """Refuse a stack that is unknown, or not that of a sweep's plan; where there is no plan, records say their own."""
+    from stackproof.extras.fleet import plan
+
+    if named is None:
+        return
+    stack = stacks.load(named).name
+    if (folder / plan.NAME).exists() and (own := plan.load(folder).stack) != stack:
+        why = f"the plan of this sweep is of '{own}'; leave --stack out, or name a sweep of '{stack}'"
+        raise Refusal(f"--stack {stack}: {why}")
+
+
+def _python(options: argparse.Namespace, stack: str) -> Path:
+    """Return the interpreter of the hosts: what was named, this one in a vendor's container, or the lock's, which is built here once."""
+    if options.python:
+        return Path(options.python)
+    if options.container:
+        return Path("python3")
+    if importlib.util.find_spec("torch"):
+        return Path(sys.executable)
+    from stackproof.api.environment import environments
+
+    return environments.prepare(stacks.load(stack), _say)
+
+
+def _add_card(steps: Verbs) -> None:
+    help_ = "what this host does: doctor, smoke, unlike subjects, all-reduce, the replay; it leaves one record in the folder of the sweep"
+    step = arguments.add(steps, "card", help_, _card)
+    help_ = "the folder of the sweep, which all hosts share"
+    step.add_argument("folder", type=arguments.folder, metavar="FOLDER", help=help_)
+    arguments.add_stack(step)
+    step.add_argument("--host", metavar="NAME", help="who this is (default: as the scheduler says, or the host's name)")
+    step.add_argument("--again", action="store_true", help="also where this host has answered already")
+    help_ = "build the environment of the stack's lock, and go on in it"
+    step.add_argument(locked.FLAG, action="store_true", help=help_)
+    arguments.add_deadline_scale(step)
+
+
+def _card(options: argparse.Namespace) -> int:
+    from stackproof.api.stack import host_name
+    from stackproof.extras.fleet import card, plan, rules, shared
+
+    folder = options.folder
+    chosen = plan.load(folder) if (folder / plan.NAME).exists() else None
+    name = options.stack or (chosen.stack if chosen else "")
+    if not name:
+        raise Refusal(f"which stack? {folder} holds no plan; add --stack with one of: {', '.join(stacks.names())}")
+    stack = stacks.load(name)
+    if chosen and chosen.stack != stack.name:
+        why = f"is the sweep of stack '{chosen.stack}', not of '{stack.name}'; name a folder of its own"
+        raise Refusal(f"{folder}: {why}")
+    host = options.host
+    if host is None:
+        host = next((os.environ[one] for one in _SCHEDULERS if os.environ.get(one)), "") or host_name()
+    rules.host(host)
+    if chosen and host not in chosen.hosts:
+        why = f"has no host '{host}'{suggestion(host, chosen.hosts)}, and {len(chosen.hosts)} others"
+        raise Refusal(f"{folder / plan.NAME} {why}; say who this is with --host, as the plan writes it")
+    if options.locked:
+        return locked.again([stack], options.given)
+    profile, without, id_ = (chosen.profile, chosen.without, chosen.id) if chosen else (_PROFILES[0], (), "")
+    order = card.CardOrder(stack, folder.absolute(), host, profile, without, options.deadline_scale, id_)
+    if card.answered(order) and not options.again:
+        _say(f"{host} has answered already: {order.path}; --again lets it answer anew")
+        return 0
+    began = time.monotonic()
+
+    def say(text: str) -> None:
+        _say(f"[{time.monotonic() - began:5.0f} s] {text}")
+
+    record = card.HostWork(order, say).take()
+    where = shared.keep(record, order.path, say)
+    _say(f"{host}: {record.verdict.value} in {record.seconds / 60:.1f} minutes; record: {where}")
+    return record.verdict.exit_code
+
+
+def _add_judge(steps: Verbs) -> None:
+    help_ = "say of every host of a sweep whether it is proved, slow, wrong, unlike or not reached, from records alone"
+    step = arguments.add(steps, "judge", help_, _judge)
+    help_ = "the folder of the sweep, in which hosts have left their records"
+    step.add_argument("folder", type=Path, metavar="FOLDER", help=help_)
+    help_ = "who was to answer, besides those of the plan if there is one, such as 'node[01-16]'"
+    step.add_argument("--hosts", metavar="LIST", help=help_)
+    for name, what in _FORMATS.items():
+        help_ = f"write {what} there; without FILE, instead of text"
+        step.add_argument(f"--{name}", nargs="?", const=_STDOUT, type=arguments.file, metavar="FILE", help=help_)
+    help_ = "pseudonyms in place of hosts in all that is written, the same from sweep to sweep; no users, homes and addresses"
+    step.add_argument("--redact", action="store_true", help=help_)
+    help_ = "the key of the pseudonyms, made if it is not there (default: in our cache)"
+    step.add_argument("--key", type=Path, metavar="FILE", help=help_)
+    step.add_argument("--stack", metavar="NAME", help="for which stack the session was called; records say their own")
+
+
+def _judge(options: argparse.Namespace) -> int:
+    from stackproof.extras.fleet import plan, redact, sweep
+
+    outputs = {name: getattr(options, name) for name in _FORMATS if getattr(options, name)}
+    if list(outputs.values()).count(_STDOUT) > 1:
+        raise Refusal(
+            "two of --json, --markdown, --prometheus and --picture want the terminal; name a file for one of them"
+        )
+    if not options.folder.is_dir():
+        why = f"{files.why_no_such(options.folder)}; name the folder of a sweep, which `fleet plan` makes"
+        raise Refusal(f"{options.folder}: {why}")
+    _require_stack(options.stack, options.folder)
+    _require_apart(options, outputs)
+    found, folder = sweep.judged(options.folder, options.hosts), str(options.folder)
+    if options.redact:
+        also = {*sweep.names(options.folder), *plan.expanded(options.hosts or "")}
+        found, folder = redact.redacted(found, redact.key(options.key), also), "FOLDER"
+    if problem := sweep.keep(found, options.folder):
+        print(f"stackproof: {problem.replace(str(options.folder), folder)}", file=sys.stderr)  # noqa: T201
+    for name, path in outputs.items():
+        _write(path, _text(name, found, folder))
+    if _STDOUT not in outputs.values():
+        print(_text("terminal", found, folder))  # noqa: T201
+    return found.exit_code
+
+
+def _require_apart(options: argparse.Namespace, outputs: dict[str, Path]) -> None:
+    """Refuse to write over what the sweep keeps, or twice into one file."""
+    from stackproof.extras.fleet import sweep
+
+    taken = {options.key.resolve(): "--key"} if options.key else {}
+    for name, path in outputs.items():
+        if path in (_STDOUT, Path(os.devnull)):
+            continue
+        if sweep.keeps(options.folder, path):
+            raise Refusal(f"--{name} {path}: is what the sweep itself keeps, and would be lost; name another file")
+        if other := taken.get(path.resolve()):
+            raise Refusal(f"--{name} {path}: is the file of {other} too; name another for one of them")
+        taken[path.resolve()] = f"--{name}"
+
+
+def _text(name: str, found: FleetJudgement, folder: str) -> str:
+    from stackproof.extras.fleet import judgement, picture, report
+
+    if name in ("terminal", "markdown"):
+        text: str = getattr(report, name)(found, folder)
+        return text
+    return {"json": judgement.as_json, "prometheus": report.prometheus, "picture": picture.svg}[name](found)
+
+
+def _write(path: Path, text: str) -> None:
+    if path == _STDOUT:
+        print(text, end="")  # noqa: T201
+        return
+    try:
+        files.write_atomically(path, text)
+    except OSError as error:
+        raise Refusal(f"{path}: cannot be written ({error.strerror}); free space or name another file") from error

@@ -1,36 +1,36 @@
-"""A fleet is judged from what its hosts have left, at any time: compared within a state, and nobody is green who was not heard."""
+"""A fleet is judged from what its hosts have left, at any time: compared within a state, and nobody is green who did not answer."""
 
 from __future__ import annotations
 
 import string
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from statistics import median
 
 from stackproof.api.base import counted, shown
 from stackproof.api.record import Verdict, store
-from stackproof.extras.fleet import agreement, majority, rules
-from stackproof.extras.fleet.agreement import Yardstick
+from stackproof.extras.fleet import compare, rules
 from stackproof.extras.fleet.answers import CardAnswer, FleetAnswers, HostAnswer, SubjectKey, subjects
+from stackproof.extras.fleet.compare import DigestVote, Yardstick
 from stackproof.extras.fleet.judgement import (
     GRAVEST,
     LIMITLESS,
     SCHEMA,
     FleetFinding,
     FleetJudgement,
-    GroupTold,
-    HostStanding,
-    Standing,
-    Strip,
-)
-from stackproof.extras.fleet.majority import Vote
+    HostVerdict,
+    JudgedGroup,
+    JudgedHost,
+    SubjectStrip,
+)  # fmt: skip
 
-_MOST_TOLD = 4
+_MOST_NAMED = 4
 _LEAST_RATIO = 1e-5
 """Nothing that was measured is shown as 0, which is what was not."""
 _ENDED = {
-    Verdict.FAILED: Standing.WRONG, Verdict.CRASHED: Standing.WRONG, Verdict.HUNG: Standing.WRONG, Verdict.MISMATCHED: Standing.UNLIKE,
+    Verdict.FAILED: HostVerdict.WRONG, Verdict.CRASHED: HostVerdict.WRONG, Verdict.HUNG: HostVerdict.WRONG,
+    Verdict.MISMATCHED: HostVerdict.UNLIKE,
 }  # fmt: skip
 """What a host is called whose own checks ended so; any other end that is no pass leaves it not reached."""
 
@@ -46,50 +46,43 @@ class _Group:
         return [card for host in self.hosts for card in host.cards]
 
 
-@dataclass
-class FleetCourt:
-    """What is judged: the answers, and who was to answer."""
+def judge(
+    fleet: str, answers: FleetAnswers, expected: Sequence[str], problems: Sequence[str] = (), unplanned: str = ""
+) -> FleetJudgement:
+    """Return what is said of every host.
 
-    fleet: str
-    answers: FleetAnswers
-    expected: Sequence[str]
-    problems: Sequence[str] = ()
-    unplanned: str = ""
-    """Why nothing says who was to answer, or what; then nobody is proved."""
-
-    def judge(self) -> FleetJudgement:
-        """Return what is said of every host."""
-        groups, alone = _grouped(self.answers.hosts.values())
-        votes = {group.name: majority.vote(group.cards) for group in groups}
-        told = [_Told(group, votes[group.name], self.unplanned) for group in groups]
-        hosts = {one.host: one for group in told for one in group.hosts()}
-        hosts |= {one.host: one for one in alone} | {one.host: one for one in self._missing()}
-        took = [host.took / 60 for host in self.answers.hosts.values()]
-        return FleetJudgement(
-            SCHEMA, self.fleet, datetime.now(timezone.utc).isoformat(timespec="seconds"), median(took) if took else 0.0,
-            max(took, default=0.0), tuple(hosts[name] for name in sorted(hosts)), tuple(one.told() for one in told),
-            (*self.problems, *_unpinned(self.answers.hosts.values()), *_notes(groups, votes, told)),
-        )  # fmt: skip
-
-    def _missing(self) -> Iterator[HostStanding]:
-        heard = self.answers.hosts
-        for host in sorted({*self.expected, *self.answers.refused, *self.answers.begun} - set(heard)):
-            why = self.answers.refused.get(host)
-            began = (
-                "began, and left no record: it died, was cancelled, or is at it still"
-                if host in self.answers.begun
-                else ""
-            )
-            yield HostStanding(host, Standing.NOT_REACHED, "", why or began or "left nothing")
+    Args:
+        fleet: what the sweep is called.
+        answers: what the hosts have left.
+        expected: who was to answer.
+        problems: sentences that go first into the notes.
+        unplanned: why nothing says who was to answer, or what; then nobody is proved.
+    """
+    groups, alone = _grouped(answers.hosts.values())
+    judged = [_GroupJudge(group, unplanned) for group in groups]
+    hosts = {one.host: one for group in judged for one in map(group.host, group.group.hosts)}
+    hosts |= {one.host: one for one in (*alone, *_missing(answers, expected))}
+    minutes = [host.took / 60 for host in answers.hosts.values()]
+    return FleetJudgement(
+        SCHEMA, fleet, datetime.now(timezone.utc).isoformat(timespec="seconds"), median(minutes) if minutes else 0.0,
+        max(minutes, default=0.0), tuple(hosts[name] for name in sorted(hosts)), tuple(one.summary() for one in judged),
+        (*problems, *_unpinned(answers.hosts.values()), *_software(judged), *(note for one in judged for note in one.notes())),
+    )  # fmt: skip
 
 
-def _grouped(hosts: Iterable[HostAnswer]) -> tuple[list[_Group], list[HostStanding]]:
+def _missing(answers: FleetAnswers, expected: Sequence[str]) -> Iterator[JudgedHost]:
+    for host in sorted({*expected, *answers.refused, *answers.begun} - set(answers.hosts)):
+        began = "began, and left no record: it died, was cancelled, or is at it still" if host in answers.begun else ""
+        yield JudgedHost(host, HostVerdict.NOT_REACHED, "", answers.refused.get(host) or began or "left nothing")
+
+
+def _grouped(hosts: Iterable[HostAnswer]) -> tuple[list[_Group], list[JudgedHost]]:
     """Return the groups, the largest first, and those that are like no group."""
     by_kind: dict[str, dict[str, list[HostAnswer]]] = {}
     for host in hosts:
         by_kind.setdefault(host.architecture, {}).setdefault(host.state.digest, []).append(host)
     total = sum(len(one) for states in by_kind.values() for one in states.values())
-    groups, alone = list[_Group](), list[HostStanding]()
+    groups, alone = list[_Group](), list[JudgedHost]()
     largest = max((max(states.values(), key=len) for states in by_kind.values()), key=len, default=[])
     for states in sorted(by_kind.values(), key=lambda found: -sum(map(len, found.values()))):
         ranked = sorted(states.values(), key=lambda those: (-len(those), those[0].host))
@@ -104,12 +97,10 @@ def _grouped(hosts: Iterable[HostAnswer]) -> tuple[list[_Group], list[HostStandi
 
 
 def _name(number: int) -> str:
+    """Return A to Z, then AA, AB and so on."""
     letters = string.ascii_uppercase
-    return (
-        letters[number]
-        if number < len(letters)
-        else f"{_name(number // len(letters) - 1)}{letters[number % len(letters)]}"
-    )
+    first = _name(number // len(letters) - 1) if number >= len(letters) else ""
+    return first + letters[number % len(letters)]
 
 
 def _differs(first: HostAnswer, other: HostAnswer) -> str:
@@ -117,112 +108,137 @@ def _differs(first: HostAnswer, other: HostAnswer) -> str:
     found = [f"{first.architecture} -> {other.architecture}"] if first.architecture != other.architecture else []
     changed = store.changes(first.state, other.state)
     found += [phrase for group, phrases in changed.items() if group != store.CODE for phrase in phrases]
-    more = f" and {len(found) - _MOST_TOLD} more" if len(found) > _MOST_TOLD else ""
-    return "; ".join(found[:_MOST_TOLD]) + more
+    return _first_few(found, "; ")
 
 
-def _unlike(host: HostAnswer, differs: str, like: int, total: int) -> HostStanding:
-    word = _ENDED.get(host.verdict, Standing.NOT_REACHED) if host.verdict.exit_code else Standing.UNLIKE
-    if word in (Standing.WRONG, Standing.NOT_REACHED):
-        return HostStanding(host.host, word, "", host.reason)
+def _unlike(host: HostAnswer, differs: str, like: int, total: int) -> JudgedHost:
+    word = _ENDED.get(host.verdict, HostVerdict.NOT_REACHED) if host.verdict.exit_code else HostVerdict.UNLIKE
+    if word is not HostVerdict.UNLIKE:
+        return JudgedHost(host.host, word, "", host.reason)
     why = differs or f"{total} in all, and so few cannot be compared"
-    return HostStanding(host.host, Standing.UNLIKE, "", f"{like} of this state, not compared: {why}")
+    return JudgedHost(host.host, word, "", f"{like} of this state, not compared: {why}")
 
 
-class _Told:
-    """One group as it is judged."""
+class _GroupJudge:
+    """One group as it is judged: findings by host, and why the group proves nobody in a subject or a row of the replay."""
 
-    def __init__(self, group: _Group, votes: Sequence[Vote], unplanned: str) -> None:
-        self.group, self.votes, self._unplanned = group, votes, unplanned
-        self._rules = rules.load().judging
-        cards = group.cards
-        self.subjects = subjects(cards)
-        self._looks = len(cards) * max(len(self.subjects), 1)
-        self.limit = 0.0
-        self.found: dict[str, list[FleetFinding]] = {}
-        self.doubts: dict[str, str] = {}
-        """By subject or row of the replay, why this group proves nobody in it."""
-        self.faster: dict[str, list[CardAnswer]] = {}
+    def __init__(self, group: _Group, unplanned: str) -> None:
+        self.group, self.votes, self._unplanned = group, compare.vote(group.cards), unplanned
+        self._cards, keys = group.cards, subjects(group.cards)
+        self._comparisons = len(self._cards) * max(len(keys), 1)
+        self._limit = 0.0
+        self._found: dict[str, list[FleetFinding]] = {}
+        self._doubts: dict[str, str] = {}
+        self._faster: dict[str, list[CardAnswer]] = {}
         """By subject, the cards that are so much faster that the others may be the slow ones."""
-        self.strips = [self._strip(key, cards) for key in self.subjects]
-        for odd in majority.odd(cards, votes):
-            self._add(odd.host, FleetFinding(Standing.WRONG, odd.card, odd.row, f"{odd.oddness.value}: {odd.sentence}"))
-        self.doubts |= {
-            one.row: f"no majority: {one.answers} answers of {one.cards} cards" for one in votes if one.torn
-        }
+        self._strips = [self._strip(key) for key in keys]
+        for odd in compare.odd_digests(self._cards, self.votes):
+            self._add(odd.host, FleetFinding(HostVerdict.WRONG, odd.card, odd.row, odd.sentence))
+        torn = (one for one in self.votes if one.torn)
+        self._doubts |= {one.row: f"no majority: {one.answers} answers of {one.cards} cards" for one in torn}
 
-    def _strip(self, key: SubjectKey, cards: Sequence[CardAnswer]) -> Strip:
-        seconds = [card.seconds[key] for card in cards if key in card.seconds]
-        measure = agreement.yardstick(seconds, self._looks)
-        spread, self.limit = measure.spread, max(self.limit, measure.limit)
+    def _strip(self, key: SubjectKey) -> SubjectStrip:
+        judging, cards = rules.load().judging, [card for card in self._cards if key in card.seconds]
+        seconds = [card.seconds[key] for card in cards]
+        measure = compare.yardstick(seconds, self._comparisons)
+        self._limit = max(self._limit, measure.limit)
         if measure.doubt:
-            self.doubts[key.name] = measure.doubt
-        slow = [card for card in cards if key in card.seconds and measure.odd(card.seconds[key])]
-        if not measure.doubt and (
-            fast := [card for card in cards if key in card.seconds and measure.faster(card.seconds[key])]
-        ):
-            self.faster[key.name] = fast
-        split = len(slow) >= max(3, self._rules.split * len(cards)) and len(cards) > 2 * self._rules.least
+            self._doubts[key.name] = measure.doubt
+        elif fast := [card for card in cards if measure.faster(card.seconds[key])]:
+            self._faster[key.name] = fast
+        slow = [card for card in cards if measure.odd(card.seconds[key])]
+        split = len(slow) >= max(3, judging.split * len(self._cards)) and len(self._cards) > 2 * judging.least
         for card in slow:
             self._add(card.host, self._slow(key, card, measure, split))
         ratios = tuple(
-            max(_LEAST_RATIO, round(spread.ratio(card.seconds[key]), 5)) if key in card.seconds else 0.0
-            for card in cards
+            max(_LEAST_RATIO, round(measure.spread.ratio(card.seconds[key]), 5)) if key in card.seconds else 0.0
+            for card in self._cards
         )
-        return Strip(key.name, key.unit, median(seconds), spread.scale, ratios, split)
+        return SubjectStrip(key.name, key.unit, median(seconds), measure.spread.scale, ratios, split)
 
     def _slow(self, key: SubjectKey, card: CardAnswer, measure: Yardstick, split: bool) -> FleetFinding:
         seconds = card.seconds[key]
         ratio, z = measure.spread.ratio(seconds), measure.spread.z(seconds)
         said = f"{100 * (ratio - 1):.1f} % slower than the median ({shown(seconds, key.unit)}), z {z:.1f}"
         said += "; one of many, so there may be two populations" if split else ""
-        word = Standing.SLOW if z >= measure.limit else Standing.SUSPECTED
+        word = HostVerdict.SLOW if z >= measure.limit else HostVerdict.SUSPECTED
         return FleetFinding(word, card.number, key.name, said, round(ratio, 5), round(z, 2))
 
     def _add(self, host: str, finding: FleetFinding) -> None:
-        self.found.setdefault(host, []).append(finding)
+        self._found.setdefault(host, []).append(finding)
 
-    def hosts(self) -> Iterator[HostStanding]:
-        """Yield the word on each host."""
-        yield from map(self._host, self.group.hosts)
-
-    def _host(self, host: HostAnswer) -> HostStanding:
-        findings = sorted(self.found.get(host.host, []), key=lambda one: (GRAVEST.index(one.standing), -one.z))
-        own = _ENDED.get(host.verdict, Standing.NOT_REACHED) if host.verdict.exit_code else Standing.PROVED
+    def host(self, host: HostAnswer) -> JudgedHost:
+        """Return the word on one host: the gravest of what is odd, how its own checks ended, what it lacks, and the group's doubts."""
+        findings = sorted(self._found.get(host.host, []), key=lambda one: (GRAVEST.index(one.standing), -one.z))
+        own = _ENDED.get(host.verdict, HostVerdict.NOT_REACHED) if host.verdict.exit_code else HostVerdict.PROVED
         if findings and GRAVEST.index(findings[0].standing) <= GRAVEST.index(own):
-            return HostStanding(host.host, findings[0].standing, self.group.name, _agreeing(findings), tuple(findings))
-        if own is not Standing.PROVED:
-            return HostStanding(host.host, own, self.group.name, host.reason, tuple(findings))
-        if lacks := self._lacks(host):
-            return HostStanding(host.host, Standing.INCOMPLETE, self.group.name, lacks, tuple(findings))
-        if doubt := self._doubt(host):
-            return HostStanding(host.host, Standing.UNDECIDED, self.group.name, doubt, tuple(findings))
-        return HostStanding(host.host, Standing.PROVED, self.group.name, "as its group", tuple(findings))
+            word, why = findings[0].standing, f"{findings[0].subject}: {findings[0].sentence}{_and_more(findings)}"
+        elif own is not HostVerdict.PROVED:
+            word, why = own, host.reason
+        elif lacks := self._lacks(host):
+            word, why = HostVerdict.INCOMPLETE, lacks
+        elif doubt := self._doubt(host):
+            word, why = HostVerdict.UNDECIDED, doubt
+        else:
+            word, why = own, "as its group"
+        return JudgedHost(host.host, word, self.group.name, why, tuple(findings))
+
+    def _lacks(self, host: HostAnswer) -> str:
+        """Say what a host has not done; where nothing was replayed nobody is proved."""
+        nothing = "" if self.votes else "nothing was replayed, so nothing is known of what it computes"
+        return _first_few(host.lacks, "; ") or nothing
 
     def _doubt(self, host: HostAnswer) -> str:
         """Say in what this host's group proves nobody: it is too small, or does not agree with itself."""
         did = {name for card in host.cards for name in (*card.replayed, *(key.name for key in card.seconds))}
-        found = [f"{name}: {why}" for name, why in self.doubts.items() if name in did]
-        more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-        return f"{found[0]}{more}" if found else self._unplanned
+        found = [f"{name}: {why}" for name, why in self._doubts.items() if name in did]
+        return f"{found[0]}{_and_more(found)}" if found else self._unplanned
 
-    def _lacks(self, host: HostAnswer) -> str:
-        """Say what a host has not done, or otherwise than it was asked; where nothing was replayed nobody is proved."""
-        if host.lacks:
-            more = f" and {len(host.lacks) - _MOST_TOLD} more" if len(host.lacks) > _MOST_TOLD else ""
-            return f"{'; '.join(host.lacks[:_MOST_TOLD])}{more}"
-        return "" if self.votes else "nothing was replayed, so nothing is known of what it computes"
-
-    def told(self) -> GroupTold:
+    def summary(self) -> JudgedGroup:
         """Return it as it is kept."""
         several = max((len(host.cards) for host in self.group.hosts), default=0) > 1
-        names = tuple(f"{card.host}:{card.number}" if several else card.host for card in self.group.cards)
+        names = tuple(f"{card.host}:{card.number}" if several else card.host for card in self._cards)
         kernels = {one.row.split(" ")[0] for one in self.votes}
-        limit = round(min(self.limit, LIMITLESS), 3)
-        return GroupTold(
+        limit = round(min(self._limit, LIMITLESS), 3)
+        return JudgedGroup(
             self.group.name, self.group.hosts[0].architecture, self.group.differs, len(self.group.hosts), limit,
-            names, tuple(self.strips), len(kernels), sum(one.products for one in self.votes),
+            names, tuple(self._strips), len(kernels), sum(one.products for one in self.votes),
         )  # fmt: skip
+
+    def notes(self) -> Iterator[str]:
+        """Yield what is true of the whole group: why it proves nobody, who is much faster, where there are two populations."""
+        group, by_reason = f"group {self.group.name}", dict[str, list[str]]()
+        for name, why in self._doubts.items():
+            by_reason.setdefault(why, []).append(name)
+        for why, names in by_reason.items():
+            more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+            yield f"{group}: nobody is proved: {names[0]}{more}: {why}"
+        for strip in self._strips:
+            if fast := self._faster.get(strip.subject):
+                yield f"{group}: {_gap(strip, fast)}"
+        for strip in (one for one in self._strips if one.split):
+            slow = sum(ratio - 1 >= rules.load().judging.effect for ratio in strip.ratios)
+            yield f"{group}: {slow} of {len(strip.ratios)} cards are slow in {strip.subject}: two populations?"
+
+
+def _gap(strip: SubjectStrip, fast: Sequence[CardAnswer]) -> str:
+    """Say in what a few cards are much faster than all others, which are called proved, and might be the slow ones."""
+    ratios = sorted(ratio for ratio in strip.ratios if ratio)
+    gap, hosts = 1 / median(ratios[: len(fast)]) - 1, list(dict.fromkeys(card.host for card in fast))
+    are = f"{counted(len(fast), 'card')} {'is' if len(fast) == 1 else 'are'}"
+    return (
+        f"{are} {gap:.1%} faster than the other {len(ratios) - len(fast)} in {strip.subject} ({_first_few(hosts, ', ')}): "
+        "which of them are as they should be no comparison within the group tells; hold them against earlier records"
+    )
+
+
+def _software(judged: Sequence[_GroupJudge]) -> Iterator[str]:
+    """Yield in what whole groups of one architecture compute otherwise than each other."""
+    by_kind: dict[str, list[tuple[str, Sequence[DigestVote]]]] = {}
+    for one in judged:
+        by_kind.setdefault(one.group.hosts[0].architecture, []).append((f"group {one.group.name}", one.votes))
+    for votes in by_kind.values():
+        yield from compare.software(votes)
 
 
 def _unpinned(hosts: Iterable[HostAnswer]) -> list[str]:
@@ -234,45 +250,10 @@ def _unpinned(hosts: Iterable[HostAnswer]) -> list[str]:
     return [f"unpinned: {counted(len(names), 'host')}, such as {min(names)}, {what}"]
 
 
-def _agreeing(findings: Sequence[FleetFinding]) -> str:
-    more = f" (and {len(findings) - 1} more)" if len(findings) > 1 else ""
-    return f"{findings[0].subject}: {findings[0].sentence}{more}"
+def _first_few(words: Sequence[str], between: str) -> str:
+    more = f" and {len(words) - _MOST_NAMED} more" if len(words) > _MOST_NAMED else ""
+    return between.join(words[:_MOST_NAMED]) + more
 
 
-def _notes(groups: Sequence[_Group], votes: Mapping[str, list[Vote]], told: Sequence[_Told]) -> Iterator[str]:
-    """Yield what is true of whole groups."""
-    for kind in dict.fromkeys(group.hosts[0].architecture for group in groups):
-        those = [(f"group {group.name}", votes[group.name]) for group in groups if group.hosts[0].architecture == kind]
-        yield from majority.software(those)
-    for one in told:
-        yield from _doubts(one)
-        yield from _faster(one)
-        for strip in one.strips:
-            if strip.split:
-                slow = sum(ratio - 1 >= rules.load().judging.effect for ratio in strip.ratios)
-                yield f"group {one.group.name}: {slow} of {len(strip.ratios)} cards are slow in {strip.subject}: two populations?"
-
-
-def _faster(told: _Told) -> Iterator[str]:
-    """Yield in what a few cards are much faster than all others, which are called proved, and might be the slow ones."""
-    for strip in told.strips:
-        if not (fast := told.faster.get(strip.subject, [])):
-            continue
-        ratios = sorted(ratio for ratio in strip.ratios if ratio)
-        gap, hosts = 1 / median(ratios[: len(fast)]) - 1, list(dict.fromkeys(card.host for card in fast))
-        more = f" and {len(hosts) - _MOST_TOLD} more" if len(hosts) > _MOST_TOLD else ""
-        said = f"{counted(len(fast), 'card')} {'is' if len(fast) == 1 else 'are'} {gap:.1%} faster than the other {len(ratios) - len(fast)}"
-        yield (
-            f"group {told.group.name}: {said} in {strip.subject} ({', '.join(hosts[:_MOST_TOLD])}{more}): "
-            "which of them are as they should be no comparison within the group tells; hold them against earlier records"
-        )
-
-
-def _doubts(told: _Told) -> Iterator[str]:
-    """Yield why nobody of a group is proved, once for each reason."""
-    by_reason: dict[str, list[str]] = {}
-    for name, why in told.doubts.items():
-        by_reason.setdefault(why, []).append(name)
-    for why, names in by_reason.items():
-        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-        yield f"group {told.group.name}: nobody is proved: {names[0]}{more}: {why}"
+def _and_more(words: Sequence[object]) -> str:
+    return f" (and {len(words) - 1} more)" if len(words) > 1 else ""

@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
+import shlex
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Any
 
-from stackproof.api.base import Refusal, Table, files
+from stackproof.api.base import Refusal, Table
+from stackproof.extras.fleet import rules
+from stackproof.extras.fleet.plan import read_object
 
 SCHEMA = "stackproof.extras.fleet/1"
 NAME = "judgement.fleet.json"
 _MOST_BYTES = 256 << 20
 LIMITLESS = 999.0
 """The z of a group that is too small for one to be called slow."""
+_UNSAFE = re.compile(r"[^A-Za-z0-9 .,:%/+_-]+")
+"""A reason goes into Slurm's database and into other people's scripts: letters, digits and a few marks only."""
 
 
-class Standing(str, Enum):
+class HostVerdict(str, Enum):
     """What a host is called. Only `proved` is green."""
 
     PROVED = "proved"
@@ -35,38 +41,46 @@ class Standing(str, Enum):
 
 
 GRAVEST = (
-    Standing.WRONG, Standing.SLOW, Standing.NOT_REACHED, Standing.INCOMPLETE, Standing.UNLIKE, Standing.SUSPECTED, Standing.UNDECIDED,
-    Standing.PROVED,
+    HostVerdict.WRONG, HostVerdict.SLOW, HostVerdict.NOT_REACHED, HostVerdict.INCOMPLETE, HostVerdict.UNLIKE, HostVerdict.SUSPECTED,
+    HostVerdict.UNDECIDED, HostVerdict.PROVED,
 )  # fmt: skip
-BAD = (Standing.WRONG, Standing.SLOW)
+BAD = (HostVerdict.WRONG, HostVerdict.SLOW)
 
 
 @dataclass(frozen=True)
 class FleetFinding:
-    """One thing that is odd about a card of a host."""
+    """One thing that is odd about a card of a host; `ratio`: seconds over the median's, 1 where it is not about speed."""
 
-    standing: Standing
+    standing: HostVerdict
     card: str
     subject: str
     sentence: str
     ratio: float = 1.0
-    """Seconds over the median's; 1 where it is not about speed."""
     z: float = 0.0
 
 
 @dataclass(frozen=True)
-class HostStanding:
+class JudgedHost:
     """One host: its word, why, and what is odd."""
 
     host: str
-    standing: Standing
+    standing: HostVerdict
     group: str
     reason: str
     findings: tuple[FleetFinding, ...] = ()
 
+    def drain(self) -> list[str]:
+        """Return the command that takes the host out of service, as words; nobody but its user runs it.
+
+        Raises:
+            Refusal: the name can be no host's.
+        """
+        reason = f"stackproof: {self.standing.value}: {' '.join(_UNSAFE.sub(' ', self.reason).split())}"[:120].strip()
+        return ["scontrol", "update", f"NodeName={rules.host(self.host)}", "State=DRAIN", f"Reason={reason}"]
+
 
 @dataclass(frozen=True)
-class Strip:
+class SubjectStrip:
     """One subject over a group: each card's seconds over the median's in the order of the group's cards, 0 where it has none."""
 
     subject: str
@@ -79,40 +93,37 @@ class Strip:
 
 
 @dataclass(frozen=True)
-class GroupTold:
-    """Hosts of one state, which are compared with each other only."""
+class JudgedGroup:
+    """Hosts of one state, which are compared with each other only; `differs`: what sets it apart from the largest of its architecture."""
 
     name: str
     architecture: str
     differs: str
-    """What sets it apart from the largest group of its architecture."""
     hosts: int
     limit: float
     """The z beyond which one is slow, and not only suspected."""
     cards: tuple[str, ...]
-    strips: tuple[Strip, ...]
+    strips: tuple[SubjectStrip, ...]
     kernels: int
     products: int
 
 
 @dataclass(frozen=True)
 class FleetJudgement:
-    """The whole fleet."""
+    """The whole fleet; `minutes`: what the sweep cost a host, as the median; `stack`: that of the plan, empty without one."""
 
     schema: str
     fleet: str
     judged: str
     minutes: float
-    """What the sweep cost a host, as the median."""
     longest: float
-    hosts: tuple[HostStanding, ...]
-    groups: tuple[GroupTold, ...]
+    hosts: tuple[JudgedHost, ...]
+    groups: tuple[JudgedGroup, ...]
     notes: tuple[str, ...]
     stack: str = ""
-    """That of the plan; empty where there is none."""
 
     @property
-    def counts(self) -> dict[Standing, int]:
+    def counts(self) -> dict[HostVerdict, int]:
         """Return how many hosts there are of each word, the gravest first."""
         found = Counter(one.standing for one in self.hosts)
         return {word: found[word] for word in GRAVEST if found[word]}
@@ -122,7 +133,7 @@ class FleetJudgement:
         """1 where a host is slow or wrong, 6 where any is not proved or there is none, 0 where all are."""
         if any(one in self.counts for one in BAD):
             return 1
-        return 0 if list(self.counts) == [Standing.PROVED] else 6
+        return 0 if list(self.counts) == [HostVerdict.PROVED] else 6
 
     @property
     def headline(self) -> str:
@@ -130,30 +141,32 @@ class FleetJudgement:
         said = ", ".join(f"{count} {word.value}" for word, count in self.counts.items())
         return f"{self.fleet}: {len(self.hosts)} host{'' if len(self.hosts) == 1 else 's'}: {said or 'none'}"
 
+    def drains(self) -> Iterator[str]:
+        """Yield what takes hosts that are slow or wrong out of service, as people type it."""
+        yield from (
+            shlex.join(host.drain()) for host in self.hosts if host.standing in BAD and rules.is_host(host.host)
+        )
+
 
 def as_json(found: FleetJudgement) -> str:
     """Return one JSON object."""
-    return json.dumps(dataclasses.asdict(found), indent=None, ensure_ascii=True, allow_nan=False, default=str) + "\n"
-
-
-def _without_duels(row: dict[str, Any]) -> dict[str, Any]:
-    """Leave out what judgements said until November 2026 of duels and of links between pairs of hosts."""
-    return {name: value for name, value in row.items() if name not in ("duel", "links")}
+    return json.dumps(dataclasses.asdict(found), ensure_ascii=True, allow_nan=False, default=str) + "\n"
 
 
 def read(path: Path) -> FleetJudgement:
-    """Read a judgement from its file.
+    """Read a judgement from its file; duels and links, which there were until November 2026, are passed over.
 
     Raises:
         Refusal: it is none, or is damaged.
     """
     remedy = "make it with `stackproof fleet judge`"
-    if why := files.why_unreadable(path, _MOST_BYTES):
-        raise Refusal(f"{path}: {why}; {remedy}")
-    try:
-        found: Any = json.loads(path.read_bytes(), object_hook=_without_duels)
-    except (ValueError, RecursionError) as error:
-        raise Refusal(f"{path}: is damaged or cut short; {remedy}") from error
-    if not isinstance(found, dict) or found.get("schema") != SCHEMA:
+    found = read_object(path, _MOST_BYTES, remedy)
+    if found.get("schema") != SCHEMA:
         raise Refusal(f"{path}: is no judgement of a fleet ({SCHEMA}); {remedy}")
+    found.pop("links", None)
+    hosts = found.get("hosts")
+    for host in hosts if isinstance(hosts, list) else ():
+        for finding in host.get("findings") or () if isinstance(host, dict) else ():
+            if isinstance(finding, dict):
+                finding.pop("duel", None)
     return Table(path, found).row(FleetJudgement)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence, Set
 
 from stackproof.api.base import in_html, plain
 from stackproof.extras.fleet import roster
-from stackproof.extras.fleet.judgement import FleetJudgement, GroupTold, Standing, Strip
+from stackproof.extras.fleet.judgement import FleetJudgement, HostVerdict, JudgedGroup, SubjectStrip
 
 _WIDTH, _LEFT, _STRIP, _HEAD = 960, 170, 66, 40
 _SPAN = 0.10
@@ -36,7 +36,7 @@ def svg(found: FleetJudgement) -> str:
     return "\n".join([head, f"<title>{title}</title>", *body, "</svg>", ""])
 
 
-def _head(group: GroupTold, found: FleetJudgement, y: int) -> Iterator[str]:
+def _head(group: JudgedGroup, found: FleetJudgement, y: int) -> Iterator[str]:
     """Yield what the group is, and who of it computes wrong, which no strip shows."""
     yield _text(
         0,
@@ -45,13 +45,13 @@ def _head(group: GroupTold, found: FleetJudgement, y: int) -> Iterator[str]:
         "ink",
         bold=True,
     )
-    wrong = [host.host for host in found.hosts if host.group == group.name and host.standing is Standing.WRONG]
+    wrong = [host.host for host in found.hosts if host.group == group.name and host.standing is HostVerdict.WRONG]
     if wrong:
         more = f" and {len(wrong) - _MOST_NAMED} more" if len(wrong) > _MOST_NAMED else ""
         yield _text(0, y + 28, f"wrong: {plain(', '.join(wrong[:_MOST_NAMED]), 300, lines=False)}{more}", "odd")
 
 
-def _strip(group: GroupTold, strip: Strip, y: int, odd: Set[_Odd]) -> Iterator[str]:
+def _strip(group: JudgedGroup, strip: SubjectStrip, y: int, odd: Set[_Odd]) -> Iterator[str]:
     """Yield the middle line, a dot for each card, the outliers last and named."""
     middle, place = y + _STRIP // 2, _places(len(strip.ratios))
     yield _text(0, middle + 4, plain(strip.subject, 26, lines=False), "ink")
@@ -67,7 +67,7 @@ def _strip(group: GroupTold, strip: Strip, y: int, odd: Set[_Odd]) -> Iterator[s
         yield from _outlier(place[at], _y(strip.ratios[at], middle), y_name, name, colour, number < _MOST_NAMED)
 
 
-def _outliers(group: GroupTold, strip: Strip, odd: Set[_Odd]) -> list[int]:
+def _outliers(group: JudgedGroup, strip: SubjectStrip, odd: Set[_Odd]) -> list[int]:
     """Return the places of cards that something is odd about in this subject, the slowest first."""
     found = [at for at, card in enumerate(group.cards) if (*_named(card), strip.subject) in odd and strip.ratios[at]]
     return sorted(found, key=lambda at: -strip.ratios[at])

@@ -1,4 +1,4 @@
-"""The plan of a sweep: which hosts, which stack, how much; one file in the folder that all hosts share, and the only source of commands."""
+"""The plan of a sweep: which hosts, which stack, what each does; one file in the shared folder, and the only source of commands."""
 
 from __future__ import annotations
 
@@ -8,42 +8,87 @@ import json
 import random
 import re
 import secrets
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Annotated, Any
 
-from stackproof.api.base import OneOf, Refusal, Table, Wrong, files, plain, suggestion, write_atomically
+from stackproof.api.base import OneOf, Refusal, Table, Wrong, files, plain, suggestion
 from stackproof.api.stack import stacks
-from stackproof.extras.fleet import rules, wanted
-from stackproof.extras.fleet.answers import RECORDS, HostAnswer
+from stackproof.extras.fleet import rules
 
 SCHEMA = "stackproof.extras.fleet-plan/1"
 NAME = "plan.json"
+RECORDS = "records"
+"""The folder, below that of a sweep, in which each host leaves its record."""
 PROFILES = ("tiny", "full")
+STEPS = ("environment", "doctor", "smoke")
+REPLAY = "replay"
+"""The group of a record's checks that hold digests."""
 _MOST_BYTES = 64 << 20
-_CLOCKS = timedelta(hours=1)
-"""So much the clocks of hosts may differ before what one left is called older than its plan."""
 _ID = re.compile(r"[0-9a-f]{16}")
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?")
 _BRACKETS = re.compile(r"\[([0-9,-]+)\]")
+_RANKS = re.compile(r"-(\d+)-ranks$")
+
+
+def parts() -> list[str]:
+    """Return all that a plan may leave out."""
+    table = rules.load()
+    subjects = [name for one in table.profile for name in (*one.subjects, *one.together)]
+    return list(dict.fromkeys((*STEPS[1:], *subjects, *(row.kernel for row in table.replay))))
+
+
+@dataclass(frozen=True)
+class HostTasks:
+    """What each host of a sweep does; `cards`: so many on each host, 0 is as many as it says that it has."""
+
+    stack: str
+    profile: str
+    without: tuple[str, ...] = ()
+    cards: int = 0
+
+    def subjects(self) -> list[str]:
+        """Return the subjects that each card measures, without those that the type of device cannot do."""
+        chosen = rules.profile(self.profile)
+        cannot = chosen.cannot.get(stacks.load(self.stack).device, ())
+        return [name for name in chosen.subjects if name not in (*self.without, *cannot)]
+
+    def together(self, cards: int) -> list[str]:
+        """Return what the first card measures with the others: of as many ranks as there are cards, or of ranks that share one."""
+        chosen = rules.profile(self.profile)
+        shared = stacks.load(self.stack).device in chosen.shared
+        return [name for name in chosen.together if name not in self.without and (shared or _ranks(name) <= cards)]
+
+    def kernels(self) -> dict[str, int]:
+        """Return the rows of the replay, by kernel and dtype, with how many products each computes at once."""
+        precisions = stacks.load(self.stack).precisions
+        named = (
+            (row, f"{row.kernel}-{dtype}") for row in rules.load().replay for dtype in row.dtypes if dtype in precisions
+        )
+        return {
+            name: getattr(row, self.profile).batch for row, name in named if not {row.kernel, name} & set(self.without)
+        }
+
+
+def _ranks(name: str) -> int:
+    found = _RANKS.search(name)
+    return int(found[1]) if found else 1
 
 
 @dataclass(frozen=True)
 class FleetPlan:
-    """Hosts in the order in which they are asked, which is drawn: a sweep in the order of racks would take heat for slowness."""
+    """Hosts in the order in which they are asked, which is random: a sweep in the order of racks would take heat for slowness."""
 
     schema: Annotated[str, OneOf((SCHEMA,))]
     fleet: str
     stack: str
     profile: Annotated[str, OneOf(PROFILES)]
     hosts: tuple[str, ...]
-    without: tuple[Annotated[str, OneOf(wanted.parts)], ...] = ()
+    without: tuple[Annotated[str, OneOf(parts)], ...] = ()
     """What no host does; the judgement says so."""
     cards: int = 0
-    """So many cards on each host; 0: as many as each says that it has."""
     id: str = ""
     """Drawn when the plan is made; each record names it."""
     made: str = ""
@@ -61,45 +106,33 @@ class FleetPlan:
             raise Wrong("made", f"is {self.made[:40]!r}; it must be a time such as 2027-01-31T12:00:00+00:00")
 
     @property
-    def wants(self) -> wanted.PlanWants:
+    def tasks(self) -> HostTasks:
         """Return what each host is to do."""
-        return wanted.PlanWants(self.stack, self.profile, self.without, self.cards)
-
-    @property
-    def _terms(self) -> tuple[object, ...]:
-        return set(self.hosts), self.stack, self.profile, set(self.without), self.cards
+        return HostTasks(self.stack, self.profile, self.without, self.cards)
 
     def keep(self, folder: Path) -> Path:
-        """Write the plan into a folder, with the folders that hosts write to; an equal one that is there stays.
+        """Write the plan into a folder, with the folder that hosts write to; an equal one that is there stays.
 
         Raises:
             Refusal: there is another plan, or it cannot be written.
         """
         path = folder / NAME
         if path.exists() or path.is_symlink():
-            if load(folder)._terms != self._terms:
+            there = load(folder)
+            if (set(there.hosts), set(there.without)) != (set(self.hosts), set(self.without)) or (
+                dataclasses.replace(there.tasks, without=()) != dataclasses.replace(self.tasks, without=())
+            ):
                 raise Refusal(
                     f"{path}: is the plan of other hosts or other work; name a new folder, one for each sweep"
                 )
             return path
         try:
             (folder / RECORDS).mkdir(parents=True, exist_ok=True)
-            write_atomically(path, json.dumps(dataclasses.asdict(self), indent=1) + "\n")
+            files.write_atomically(path, json.dumps(dataclasses.asdict(self), indent=1) + "\n")
         except OSError as error:
-            raise Refusal(
-                f"{path}: cannot be written ({error.strerror}); name a folder that all hosts can write to"
-            ) from error
+            why = f"cannot be written ({error.strerror}); name a folder that all hosts can write to"
+            raise Refusal(f"{path}: {why}") from error
         return path
-
-    def disowns(self, answer: HostAnswer) -> str:
-        """Say why a record is none of this sweep's; an empty string where it is one."""
-        own = {"plan": self.id, "stack": self.stack, "profile": self.profile}
-        for what, wants in own.items():
-            told = getattr(answer, what)
-            if told != wants:
-                shown = plain(told, 40, lines=False) or "none"
-                return f"its record is of another {what} ({shown}, and the sweep's is {wants or 'none'}); left out, let it run again"
-        return _untimely(answer.began, answer.took, self.made)
 
 
 def _is_time(text: str) -> bool:
@@ -109,22 +142,6 @@ def _is_time(text: str) -> bool:
         return False
 
 
-def _untimely(began: str, took: float, made: str) -> str:
-    """Say that a record is older than its plan, or of a time to come."""
-    try:
-        when = datetime.fromisoformat(began)
-        early = bool(made) and when < datetime.fromisoformat(made) - _CLOCKS
-        late = when + timedelta(seconds=took) > datetime.now(timezone.utc) + _CLOCKS
-    except OverflowError:
-        early, late = False, True
-    except (ValueError, TypeError):
-        return "its record does not say when it began; left out, let it run again"
-    if not early and not late:
-        return ""
-    said = f"before the plan was made ({made[:16]})" if early else f"and ended {took:.3g} s later, in a time to come"
-    return f"its record began {plain(began[:16], lines=False)}, {said}; left out, set its clock and let it run again"
-
-
 def load(folder: Path) -> FleetPlan:
     """Read the plan of a sweep.
 
@@ -132,40 +149,33 @@ def load(folder: Path) -> FleetPlan:
         Refusal: there is none, or it is damaged.
     """
     path, remedy = folder / NAME, "make one with `stackproof fleet plan`"
-    if why := files.why_unreadable(path, _MOST_BYTES):
-        raise Refusal(f"{path}: {why}; {remedy}")
-    try:
-        found: Any = json.loads(path.read_bytes())
-    except (ValueError, RecursionError) as error:
-        raise Refusal(f"{path}: is damaged or cut short; {remedy}") from error
-    if not isinstance(found, dict):
-        raise Refusal(f"{path}: is no plan; {remedy}")
-    chosen = Table(path, found).row(FleetPlan)
+    chosen = Table(path, read_object(path, _MOST_BYTES, remedy)).row(FleetPlan)
     if lacks := next((name for name in ("hosts", "id", "made") if not getattr(chosen, name)), ""):
         raise Refusal(f"{path}: '{lacks}' is empty, so it says neither who is swept nor what is an answer; {remedy}")
     if chosen.stack not in stacks.names():
-        said = plain(chosen.stack, 40, lines=False)
-        raise Refusal(f"{path}: is of stack '{said}', which is none{suggestion(said, stacks.names())}; {remedy}")
+        shown = plain(chosen.stack, 40, lines=False)
+        raise Refusal(f"{path}: is of stack '{shown}', which is none{suggestion(shown, stacks.names())}; {remedy}")
     return chosen
 
 
-def without_one(fleet: str, answers: Iterable[HostAnswer], hosts: Sequence[str]) -> FleetPlan:
-    """Return what stands for a plan where a folder has none: what most of its records say that they follow, nothing left out."""
-    told = Counter((one.plan, one.stack, one.profile) for one in answers)
-    (plan, stack, profile), _ = max(told.items(), key=lambda one: (one[1], one[0]), default=(("", "", PROFILES[0]), 0))
-    return FleetPlan(SCHEMA, fleet, stack, profile, tuple(dict.fromkeys(hosts)), id=plan if _ID.fullmatch(plan) else "")
+def read_object(path: Path, most_bytes: int, remedy: str) -> dict[str, Any]:
+    """Return the JSON object in a file.
+
+    Raises:
+        Refusal: it is not there, too large, damaged, or no object.
+    """
+    if why := files.why_unreadable(path, most_bytes):
+        raise Refusal(f"{path}: {why}; {remedy}")
+    found = files.read_json(path, remedy)
+    if not isinstance(found, dict):
+        raise Refusal(f"{path}: is no JSON object; {remedy}")
+    return found
 
 
 def make(
-    fleet: str,
-    stack: str,
-    profile: str,
-    hosts: Iterable[str],
-    seed: int | None = None,
-    without: Sequence[str] = (),
-    cards: int = 0,
-) -> FleetPlan:
-    """Return a plan whose hosts stand in an order that is drawn.
+    fleet: str, stack: str, profile: str, hosts: Iterable[str], seed: int | None = None, without: Sequence[str] = (), cards: int = 0
+) -> FleetPlan:  # fmt: skip
+    """Return a plan whose hosts stand in a random order.
 
     Raises:
         Refusal: there is no host, or a name that can be none, or nothing of that name could be left out.
@@ -173,11 +183,9 @@ def make(
     named = list(dict.fromkeys(rules.host(name) for name in hosts))
     if not named:
         raise Refusal("no host is named; write --hosts 'node[01-16]', or --hosts-file FILE with a name a line")
-    known = wanted.parts()
-    if (bad := next((name for name in without if name not in known), None)) is not None:
-        raise Refusal(
-            f"--without '{plain(bad, 60)}' is nothing that hosts do{suggestion(bad, known)}; name one of: {', '.join(known)}"
-        )
+    if (bad := next((name for name in without if name not in parts()), None)) is not None:
+        meant = f"{suggestion(bad, parts())}; name one of: {', '.join(parts())}"
+        raise Refusal(f"--without '{plain(bad, 60)}' is nothing that hosts do{meant}")
     random.Random(seed).shuffle(named)
     now = datetime.now(timezone.utc).isoformat(timespec="seconds")
     return FleetPlan(SCHEMA, fleet, stack, profile, tuple(named), tuple(without), cards, secrets.token_hex(8), now)
@@ -190,7 +198,9 @@ def expanded(text: str) -> list[str]:
         Refusal: brackets or ranges are wrong, or there are too many.
     """
     most, found = rules.load().limits.records, list[str]()
-    for piece in _pieces(text):
+    for piece in filter(
+        None, re.split(r"[,\s]+(?![^\[]*\])", text.strip())
+    ):  # at commas and blanks outside of brackets
         for name in _expanded(piece):
             found.append(rules.host(name))
             if len(found) > most:
@@ -198,14 +208,8 @@ def expanded(text: str) -> list[str]:
     return found
 
 
-def _pieces(text: str) -> list[str]:
-    """Split at commas and blanks outside of brackets."""
-    return [piece for piece in re.split(r"[,\s]+(?![^\[]*\])", text.strip()) if piece]
-
-
 def _expanded(piece: str) -> Iterator[str]:
-    plain = _BRACKETS.split(piece)
-    names, ranges = plain[::2], plain[1::2]
+    names, ranges = (split := _BRACKETS.split(piece))[::2], split[1::2]
     if "[" in "".join(names) or "]" in "".join(names):
         raise Refusal(f"'{piece[:80]}' is no list of hosts; write it as node[01-16,20]")
     for chosen in itertools.product(*(_numbers(one, piece) for one in ranges)):
@@ -221,24 +225,3 @@ def _numbers(ranges: str, piece: str) -> list[str]:
             raise Refusal(f"'{piece[:80]}' holds the range '{one[:40]}', which is none; write hosts as node[01-16,20]")
         found += [str(number).zfill(len(first)) for number in range(int(first), int(last) + 1)]
     return found
-
-
-def rounds(hosts: Sequence[str], count: int, seed: int | None = None) -> list[list[tuple[str, str]]]:
-    """Return rounds of pairs: in each every host has one partner (with an odd number one rests), and no pair comes twice.
-
-    The first hosts are drawn anew, and then turn by the circle method, so that N - 1 rounds are all pairs.
-    """
-    order: list[str | None] = [*hosts]
-    random.Random(seed).shuffle(order)
-    if len(order) % 2:
-        order.append(None)
-    turns = list(range(max(len(order) - 1, 0)))
-    random.Random(seed).shuffle(turns)
-    return [_round(order, turn) for turn in turns[:count]]
-
-
-def _round(order: Sequence[str | None], turn: int) -> list[tuple[str, str]]:
-    first, rest = order[0], [*order[1:]]
-    turned = [first, *rest[turn:], *rest[:turn]]
-    pairs = zip(turned[: len(turned) // 2], reversed(turned), strict=False)
-    return [(one, other) for one, other in pairs if one is not None and other is not None]

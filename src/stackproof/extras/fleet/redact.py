@@ -1,33 +1,29 @@
-"""A judged fleet without names: hosts become pseudonyms that stay the same from sweep to sweep, users, homes and addresses go."""
+"""A judged fleet without names: hosts become pseudonyms that stay the same from sweep to sweep; users, homes and addresses go."""
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import os
 import secrets
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 
 from stackproof.api.base import Redactor, Refusal, files, places
 from stackproof.api.doctor import Machine
-from stackproof.extras.fleet.judgement import FleetJudgement, GroupTold, HostStanding
-from stackproof.extras.fleet.names import Clean, Names, pseudonym
-from stackproof.extras.fleet.persons import Persons
+from stackproof.extras.fleet.judgement import FleetJudgement
 
 _KEY_BYTES = 32
 
 
-def key_file() -> Path:
-    """Return where the key of pseudonyms lies: who has it can tell who is who, so it stays with us."""
-    return places.HOME / "fleet-pseudonyms.key"
-
-
-def key(path: Path) -> bytes:
-    """Return the key, which is made the first time.
+def key(path: Path | None = None) -> bytes:
+    """Return the key of pseudonyms, which is made the first time; who has it can tell who is who.
 
     Raises:
         Refusal: it is no key, or cannot be written.
     """
+    path = path or places.HOME / "fleet-pseudonyms.key"
     if not path.exists():
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -36,9 +32,8 @@ def key(path: Path) -> bytes:
         except FileExistsError:
             pass
         except OSError as error:
-            raise Refusal(
-                f"{path}: the key of pseudonyms cannot be written ({error.strerror}); name another with --key"
-            ) from error
+            why = f"the key of pseudonyms cannot be written ({error.strerror}); name another with --key"
+            raise Refusal(f"{path}: {why}") from error
     found = files.read_bytes(path, "name the key that an earlier --redact has made")
     if len(found) != _KEY_BYTES:
         raise Refusal(
@@ -47,49 +42,45 @@ def key(path: Path) -> bytes:
     return found
 
 
+def pseudonym(name: str, secret: bytes, kind: str = "host") -> str:
+    """Return what a host is called without its name: the same for the same key, however its letters are written."""
+    return f"{kind}-{hmac.new(secret, name.casefold().encode(), hashlib.sha256).hexdigest()[:10]}"
+
+
 def redacted(found: FleetJudgement, secret: bytes, also: Collection[str] = ()) -> FleetJudgement:
     """Return the judgement with pseudonyms for its hosts, and without its folder's name, users, homes and addresses.
 
-    By field: what is a host's name becomes its pseudonym, sentences are cleaned, and words of closed sets, subjects and units stay.
-    `also`: other names that must not be told, such as those of files that are no host's.
+    By field: a host's name becomes its pseudonym, sentences are cleaned of every name, and subjects and units stay. A name that is a
+    number says nothing in a sentence, and stays there. `also`: other names, such as those of files that are no host's.
     """
-    sweep = pseudonym(found.fleet, secret).replace("host", "sweep")
-    known = Names.of([*_hosts(found), *also], secret, {found.fleet: sweep})
-    people = Persons.of(Redactor.of(Machine()), _texts(found))
+    cards = (card.partition(":")[0] for group in found.groups for card in group.cards)
+    hosts = {name: pseudonym(name, secret) for name in (*(one.host for one in found.hosts), *cards, *also)}
+    sweep = pseudonym(found.fleet, secret, "sweep")
+    words = {found.fleet: sweep, **{name.partition(".")[0]: hosts[name] for name in hosts}, **hosts}
+    domains = {name.partition(".")[2]: "domain" for name in hosts if "." in name}
+    words = {name: becomes for name, becomes in {**domains, **words}.items() if name and not name.isdecimal()}
+    redactor = Redactor.of(Machine(), hosts=words)
 
     def clean(text: str) -> str:
-        named = text.partition(":")[0].casefold() in known.told  # a damaged file's name is no mail
-        return known.clean(text if named else people.clean(text))
+        return redactor.clean(text, links=False)
 
-    hosts = sorted((_host(one, known, clean) for one in found.hosts), key=lambda one: one.host)
-    return replace(
-        found, fleet=sweep, hosts=tuple(hosts), groups=tuple(_group(one, known, clean) for one in found.groups),
-        notes=tuple(map(clean, found.notes)),
-    )  # fmt: skip
+    def card(name: str) -> str:
+        host, apart, number = name.partition(":")
+        return f"{hosts[host]}{apart}{number}"
 
-
-def _host(told: HostStanding, known: Names, clean: Clean) -> HostStanding:
-    findings = tuple(replace(one, sentence=clean(one.sentence)) for one in told.findings)
-    return replace(told, host=known.host(told.host), reason=clean(told.reason), findings=findings)
-
-
-def _group(told: GroupTold, known: Names, clean: Clean) -> GroupTold:
-    cards = (card.partition(":") for card in told.cards)
-    named = tuple(f"{known.host(host)}{apart}{number}" for host, apart, number in cards)
-    return replace(told, architecture=clean(told.architecture), differs=clean(told.differs), cards=named)
-
-
-def _hosts(found: FleetJudgement) -> Iterator[str]:
-    """Yield every name that a judgement tells as a host's."""
-    yield from (host.host for host in found.hosts)
-    yield from (card.partition(":")[0] for group in found.groups for card in group.cards)
-
-
-def _texts(found: FleetJudgement) -> Iterator[str]:
-    """Yield every sentence."""
-    yield from found.notes
-    for host in found.hosts:
-        yield host.reason
-        yield from (one.sentence for one in host.findings)
-    for group in found.groups:
-        yield from (group.architecture, group.differs)
+    judged = [
+        replace(
+            one, host=hosts[one.host], reason=clean(one.reason),
+            findings=tuple(replace(finding, sentence=clean(finding.sentence)) for finding in one.findings),
+        )
+        for one in found.hosts
+    ]  # fmt: skip
+    groups = [
+        replace(
+            one, architecture=clean(one.architecture), differs=clean(one.differs), cards=tuple(map(card, one.cards))
+        )
+        for one in found.groups
+    ]
+    notes = tuple(map(clean, found.notes))
+    ordered = tuple(sorted(judged, key=lambda one: one.host))
+    return replace(found, fleet=sweep, hosts=ordered, groups=tuple(groups), notes=notes)

@@ -1,21 +1,111 @@
-"""The replay: the same products again and again, cold and hot, each digested on the card and held against the first of its kind."""
+"""The replay: the same products again and again, cold and hot, each digested on the card and held against the first of its kind.
+
+Kernels use unlike parts of a card, patterns of values set its wires unlike. Values are made of whole numbers, so that every host has
+the same bits, whatever its processor.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+import zlib
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
+from torch.nn.functional import conv2d, scaled_dot_product_attention
 
 from stackproof.api.device import Device
 from stackproof.api.record import Check, Figure, Verdict
-from stackproof.extras.fleet import kernels
-from stackproof.extras.fleet.demanded import REPLAY, coverage_id
+from stackproof.extras.fleet.answers import coverage_id
+from stackproof.extras.fleet.plan import REPLAY
 from stackproof.extras.fleet.rules import BLOCK, FIRST, ReplayRow, ReplaySize
 
+Factors = tuple[torch.Tensor, ...]
 _MOST_S = 60.0
+_WIDTH = 32
+"""Channels of a convolution, and the width of a head of attention."""
+_STEPS = 1 << 11
+
+
+@dataclass(frozen=True)
+class ReplayKernel:
+    """One kernel: the shapes of its factors for a size, and what it computes; the result's first dimension counts products."""
+
+    shapes: Callable[[ReplaySize], tuple[tuple[int, ...], ...]]
+    compute: Callable[..., torch.Tensor]
+
+
+def _square(chosen: ReplaySize) -> tuple[tuple[int, ...], ...]:
+    return ((chosen.batch, chosen.size, chosen.size),) * 2
+
+
+def _pictures(chosen: ReplaySize) -> tuple[tuple[int, ...], ...]:
+    return (chosen.batch, _WIDTH, chosen.size, chosen.size), (_WIDTH, _WIDTH, 3, 3)
+
+
+def _heads(chosen: ReplaySize) -> tuple[tuple[int, ...], ...]:
+    return ((chosen.batch, 2, chosen.size, _WIDTH),) * 3
+
+
+KERNELS = {
+    "product": ReplayKernel(_square, torch.bmm),
+    "convolution": ReplayKernel(_pictures, lambda pictures, weights: conv2d(pictures, weights, padding=1)),
+    "attention": ReplayKernel(
+        _heads, lambda query, key, value: scaled_dot_product_attention(query, key, value, is_causal=True)
+    ),
+    "exponential": ReplayKernel(lambda chosen: _square(chosen)[:1], torch.exp),
+}
+
+
+def _normal(shape: tuple[int, ...], dice: torch.Generator, _: torch.dtype) -> torch.Tensor:
+    """Sums of four even numbers, which are nearly normal."""
+    return torch.stack([torch.randint(-_STEPS, _STEPS, shape, generator=dice) for _ in range(4)]).sum(0) / _STEPS
+
+
+def _powers(shape: tuple[int, ...], dice: torch.Generator, _: torch.dtype) -> torch.Tensor:
+    """Powers of two of both signs: one bit of each significand, and many exponents."""
+    return _signs(shape, dice) * 2.0 ** torch.randint(-4, 4, shape, generator=dice)
+
+
+def _ones(shape: tuple[int, ...], dice: torch.Generator, dtype: torch.dtype) -> torch.Tensor:
+    """The numbers next below two and one: every bit of the significand is set."""
+    return _signs(shape, dice) * (2 - torch.finfo(dtype).eps) / 2.0 ** torch.randint(0, 2, shape, generator=dice)
+
+
+def _cancelling(shape: tuple[int, ...], dice: torch.Generator, dtype: torch.dtype) -> torch.Tensor:
+    """Neighbours of opposite signs: sums that are nearly nothing, of large terms."""
+    half = _normal((*shape[:-1], -(-shape[-1] // 2)), dice, dtype)
+    return torch.stack((half, -half), dim=-1).flatten(-2)[..., : shape[-1]]
+
+
+def _signs(shape: tuple[int, ...], dice: torch.Generator) -> torch.Tensor:
+    return (2 * torch.randint(0, 2, shape, generator=dice) - 1).to(torch.float64)
+
+
+PATTERNS: dict[str, Callable[[tuple[int, ...], torch.Generator, torch.dtype], torch.Tensor]] = {
+    "normal": _normal, "powers": _powers, "ones": _ones, "cancelling": _cancelling,
+}  # fmt: skip
+
+
+def factors(kind: ReplayKind, device: Device) -> Factors:
+    """Return a kernel's factors on the device, from a seed that its name gives."""
+    dice, dtype = (
+        torch.Generator().manual_seed(zlib.crc32(f"{kind.kernel} {kind.pattern}".encode())),
+        getattr(torch, kind.dtype),
+    )
+    made = (PATTERNS[kind.pattern](shape, dice, dtype) for shape in KERNELS[kind.kernel].shapes(kind.size))
+    return tuple(one.to(torch.float64).to(dtype).to(device.torch) for one in made)
+
+
+def digests(result: torch.Tensor) -> torch.Tensor:
+    """Return 64 bits for each product, on its own device: the sum of its eight-byte words times odd weights, modulo 2**64.
+
+    A product that differs in one word always has another digest; integers are summed exactly in any order.
+    """
+    words = result.contiguous().flatten(1).view(torch.int64)
+    places = torch.arange(1, words.shape[1] + 1, dtype=torch.int64, device=result.device)
+    return (words * places.mul_(0x1E3779B97F4A7C15).bitwise_or_(1)).sum(1)
 
 
 @dataclass(frozen=True)
@@ -34,7 +124,7 @@ class ReplayKind:
 
 
 @dataclass
-class ReplayTold:
+class ReplayedKind:
     """What was seen of one kind: digests of the right products, how many there were, how many were odd, cold and hot."""
 
     kind: ReplayKind
@@ -51,13 +141,13 @@ class ReplayTold:
 
     def check(self, card: int) -> Check:
         """Return it as a row of the record."""
-        told = digest(self.first)
+        seen = digest(self.first)
         figures: dict[str, Figure] = {
-            "card": str(card), "digest": told, "products": self.products, "odd": self.odd, "odd cold": self.cold, "odd hot": self.hot,
+            "card": str(card), "digest": seen, "products": self.products, "odd": self.odd, "odd cold": self.cold, "odd hot": self.hot,
         }  # fmt: skip
-        said = f"{self.products} products, all {told}"
+        said = f"{self.products} products, all {seen}"
         if self.odd:
-            said = f"{self.odd} of {self.products} equal products differ ({self.cold} cold, {self.hot} hot); the others are {told}"
+            said = f"{self.odd} of {self.products} equal products differ ({self.cold} cold, {self.hot} hot); the others are {seen}"
         return Check(
             f"{REPLAY}/{card}::{self.kind.name}[{self.kind.pattern}]", Verdict.FAILED if self.odd else Verdict.PASSED, said, self.seconds,
             figures, group=REPLAY, subject=self.kind.name, aspect=self.kind.pattern,
@@ -69,7 +159,7 @@ def kinds(rows: Sequence[ReplayRow], profile: str, precisions: Sequence[str]) ->
     for row in rows:
         for dtype in row.dtypes:
             if dtype in precisions:
-                for pattern in kernels.PATTERNS:
+                for pattern in PATTERNS:
                     yield ReplayKind(row.kernel, dtype, pattern, getattr(row, profile))
 
 
@@ -87,38 +177,33 @@ def deterministic() -> Iterator[None]:
         torch.backends.cudnn.benchmark = tuned
 
 
-def cold(kind: ReplayKind, device: Device, seconds: float) -> ReplayTold:
+def cold(kind: ReplayKind, device: Device, seconds: float) -> ReplayedKind:
     """Replay a kind for the first time."""
-    factors = _factors(kind, device)
-    compute = kernels.KERNELS[kind.kernel].compute
-    one, other, third = (kernels.digests(compute(*factors)) for _ in range(FIRST))
+    given, compute = factors(kind, device), KERNELS[kind.kernel].compute
+    one, other, third = (digests(compute(*given)) for _ in range(FIRST))
     first = torch.where(one == other, one, third)  # one of the first may itself be the odd one
     odd = sum(int((each != first).sum()) for each in (one, other, third))
-    told = ReplayTold(kind, first, FIRST * len(first))
-    told.cold = odd + _replayed(told, factors, device, seconds)
-    return told
+    seen = ReplayedKind(kind, first, FIRST * len(first))
+    seen.cold = odd + _replayed(seen, given, device, seconds)
+    return seen
 
 
-def hot(told: ReplayTold, device: Device, seconds: float) -> None:
+def hot(seen: ReplayedKind, device: Device, seconds: float) -> None:
     """Replay a kind again, with factors made anew, against what it gave at first."""
-    told.hot += _replayed(told, _factors(told.kind, device), device, seconds)
+    seen.hot += _replayed(seen, factors(seen.kind, device), device, seconds)
 
 
-def _factors(kind: ReplayKind, device: Device) -> kernels.Factors:
-    return kernels.factors(kind.kernel, kind.pattern, kind.size, getattr(torch, kind.dtype), device)
-
-
-def _replayed(told: ReplayTold, factors: kernels.Factors, device: Device, seconds: float) -> int:
+def _replayed(seen: ReplayedKind, given: Factors, device: Device, seconds: float) -> int:
     """Run for so long, and return how many products were odd; nothing is read from the card but their count."""
-    compute, began = kernels.KERNELS[told.kind.kernel].compute, time.perf_counter()
+    compute, began = KERNELS[seen.kind.kernel].compute, time.perf_counter()
     odd = torch.zeros((), dtype=torch.int64, device=device.torch)
     while True:
         for _ in range(BLOCK):
-            odd += (kernels.digests(compute(*factors)) != told.first).sum()
-        told.products += BLOCK * len(told.first)
+            odd += (digests(compute(*given)) != seen.first).sum()
+        seen.products += BLOCK * len(seen.first)
         device.synchronize()
         if time.perf_counter() - began >= min(seconds, _MOST_S):
-            told.seconds += time.perf_counter() - began
+            seen.seconds += time.perf_counter() - began
             return int(odd)
 
 
@@ -130,11 +215,11 @@ def digest(first: torch.Tensor) -> str:
     return f"{total:016x}"
 
 
-def coverage(all_told: Sequence[ReplayTold], card: int, notes: dict[str, Figure]) -> Check:
+def coverage(replayed: Sequence[ReplayedKind], card: int, notes: dict[str, Figure]) -> Check:
     """Say how much was replayed of which kernels; what was not replayed is not proved."""
-    products, odd = sum(one.products for one in all_told), sum(one.odd for one in all_told)
-    named = sorted({one.kind.name for one in all_told})
-    said = f"{products} products of {len(named)} kernels ({', '.join(named)}), {len(all_told)} kinds, cold and hot: {odd} odd"
+    products, odd = sum(one.products for one in replayed), sum(one.odd for one in replayed)
+    named = sorted({one.kind.name for one in replayed})
+    said = f"{products} products of {len(named)} kernels ({', '.join(named)}), {len(replayed)} kinds, cold and hot: {odd} odd"
     figures: dict[str, Figure] = {"card": str(card), "products": products, "odd": odd, "kernels": len(named), **notes}
     verdict = Verdict.FAILED if odd else Verdict.PASSED
-    return Check(coverage_id(str(card)), verdict, said, sum(one.seconds for one in all_told), figures)
+    return Check(coverage_id(str(card)), verdict, said, sum(one.seconds for one in replayed), figures)

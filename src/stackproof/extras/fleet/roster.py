@@ -6,16 +6,16 @@ import math
 from collections.abc import Iterator
 
 from stackproof.api.base import in_html, plain
-from stackproof.extras.fleet.judgement import FleetJudgement, HostStanding, Standing
+from stackproof.extras.fleet.judgement import FleetJudgement, HostVerdict, JudgedHost
 
 _SIZES = (12, 10, 8, 6, 4, 3, 2)
 _HIGH, _LINE = 84, 15
 _MOST_TITLED = 500
 _COLOURS = {
-    Standing.PROVED: "#2da44e", Standing.WRONG: "#d1242f", Standing.SLOW: "#d1242f", Standing.SUSPECTED: "#bf8700",
-    Standing.UNDECIDED: "#bf8700", Standing.UNLIKE: "#8250df", Standing.INCOMPLETE: "#57606a", Standing.NOT_REACHED: "#57606a",
+    HostVerdict.PROVED: "#2da44e", HostVerdict.WRONG: "#d1242f", HostVerdict.SLOW: "#d1242f", HostVerdict.SUSPECTED: "#bf8700",
+    HostVerdict.UNDECIDED: "#bf8700", HostVerdict.UNLIKE: "#8250df", HostVerdict.INCOMPLETE: "#57606a", HostVerdict.NOT_REACHED: "#57606a",
 }  # fmt: skip
-_HOLLOW = (Standing.NOT_REACHED, Standing.INCOMPLETE, Standing.UNDECIDED)
+_HOLLOW = (HostVerdict.NOT_REACHED, HostVerdict.INCOMPLETE, HostVerdict.UNDECIDED)
 
 
 def drawn(found: FleetJudgement, width: int, y: int) -> tuple[list[str], int]:
@@ -27,7 +27,7 @@ def drawn(found: FleetJudgement, width: int, y: int) -> tuple[list[str], int]:
     body, titled = list[str](), 0
     for word in found.counts:
         hosts = [host for host in found.hosts if host.standing is word]
-        alone = hosts[: _MOST_TITLED - titled] if word is not Standing.PROVED or count <= _MOST_TITLED else []
+        alone = hosts[: _MOST_TITLED - titled] if word is not HostVerdict.PROVED or count <= _MOST_TITLED else []
         titled += len(alone)
         body += [_square(host, *places[host.host], size) for host in alone]
         if rest := [places[host.host] for host in hosts[len(alone) :]]:
@@ -36,7 +36,7 @@ def drawn(found: FleetJudgement, width: int, y: int) -> tuple[list[str], int]:
     return [*body, *_legend(found, y + high)], high + 10
 
 
-def _square(host: HostStanding, x: int, y: int, size: int) -> str:
+def _square(host: JudgedHost, x: int, y: int, size: int) -> str:
     colour, inner = _COLOURS[host.standing], max(size - 2, 1)
     dress = f'fill="none" stroke="{colour}"' if host.standing in _HOLLOW else f'fill="{colour}"'
     said = in_html(plain(f"{host.host}: {host.standing.value}", 120, lines=False))

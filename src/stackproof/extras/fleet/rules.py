@@ -101,27 +101,6 @@ class CardProfile:
 
 
 @dataclass(frozen=True)
-class AskedSubject:
-    """What the tables of `bench` do not say of a subject: its dtype where no row does, and how much one run is, by profile."""
-
-    subject: str
-    tiny: float
-    full: float
-    dtype: str = ""
-
-
-@dataclass(frozen=True)
-class ShownFigure:
-    """A figure that shows how a measurement was taken, and its bounds."""
-
-    figure: str
-    least: float
-    most: float
-    ranks: bool = False
-    """Whether ranks tell it too, or only what the card's own process measures."""
-
-
-@dataclass(frozen=True)
 class ReplaySize:
     """How many products at once, and how large."""
 
@@ -140,39 +119,23 @@ class ReplayRow:
 
 
 @dataclass(frozen=True)
-class ReplayValues:
-    """Patterns of values (`kernels.PATTERNS`, which needs torch)."""
-
-    patterns: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class RedactionRules:
-    """What is a word before it is a host's name."""
-
-    ordinary: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class FleetRules:
-    """The whole table."""
+    """The whole table; `sizes`: how much one run of a subject is, by profile; `patterns`: of values of the replay."""
 
-    judging: Judging
     small: tuple[SmallGroup, ...]
+    patterns: tuple[str, ...]
+    judging: Judging
     limits: Limits
     state: StateRules
     profile: tuple[CardProfile, ...]
-    asked: tuple[AskedSubject, ...]
-    shown: tuple[ShownFigure, ...]
-    values: ReplayValues
+    sizes: Mapping[str, Mapping[str, float]]
     replay: tuple[ReplayRow, ...]
     environment: Mapping[str, str]
-    redaction: RedactionRules
 
     def __post_init__(self) -> None:
-        named = {row.subject for row in self.asked}
-        if lacking := [name for one in self.profile for name in (*one.subjects, *one.together) if name not in named]:
-            raise Wrong("asked", f"has no row of '{lacking[0]}', which a profile has")
+        named = (name for one in self.profile for name in (*one.subjects, *one.together))
+        if lacking := [name for name in named if name not in self.sizes]:
+            raise Wrong("sizes", f"has no row of '{lacking[0]}', which a profile has")
 
 
 @cache
@@ -190,16 +153,6 @@ def small(cards: int) -> SmallGroup | None:
 def profile(name: str) -> CardProfile:
     """Return what a host does in a profile of the plan."""
     return next(one for one in load().profile if one.name == name)
-
-
-def profiles() -> tuple[str, ...]:
-    """Return what the profiles of a plan are called."""
-    return tuple(one.name for one in load().profile)
-
-
-def asked(name: str) -> AskedSubject:
-    """Return what is asked of a subject beside what the tables of `bench` say."""
-    return next(one for one in load().asked if one.subject == name)
 
 
 def usual(kind: str) -> str:
@@ -220,8 +173,8 @@ def host(name: str) -> str:
         Refusal: it cannot be one.
     """
     if not is_host(name):
-        said = plain(name, 80, lines=False)
+        shown = plain(name, 80, lines=False)
         raise Refusal(
-            f"'{said}' is no name of a host; write letters, digits, dots and hyphens, beginning with a letter or a digit"
+            f"'{shown}' is no name of a host; write letters, digits, dots and hyphens, beginning with a letter or a digit"
         )
     return name

@@ -1,15 +1,19 @@
-"""Writing to a folder that hosts share, which may be slow, full, stale or gone: tried again, given up in time, and never lost."""
+"""Folders that processes share: that of a sweep, which may be slow, full or gone, and that of a host, in which its cards meet.
+
+A record is written there or lies on its host, and is never lost. A card that is gone or hangs is waited for once, for the patience.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from stackproof.api.base import Refusal
+from stackproof.api.base import Refusal, files
 from stackproof.api.record import Record, records
 
 _TRIES = 3
@@ -32,25 +36,21 @@ def keep(
     Raises:
         Refusal: it lies on this host only; the sentence says where, and why.
     """
-    said = ""
+    why = ""
     for number in range(_TRIES):
         if number:
             time.sleep(pause_s)
         attempt = _tried(lambda: records.write(record, path), patience_s)
         if not attempt.done.is_set():
-            said = f"{path}: nothing came back in {patience_s:.0f} s; the file server is slow or gone"
+            why = f"{path}: nothing came back in {patience_s:.0f} s; the file server is slow or gone"
             break  # one more would wait as long, and two that wait would overtake each other
         if attempt.error is None:
             return path
-        said = str(attempt.error)
-        say(f"{said}; tried {number + 1} of {_TRIES} times")
-    raise Refusal(f"{said}; {_rescued(record, path)}")
-
-
-def _rescued(record: Record, path: Path) -> str:
-    place = Path(tempfile.mkdtemp(prefix="stackproof-fleet-"))
-    records.write(record, place / path.name)
-    return f"the record lies on this host as {place / path.name}: copy it there, and judge again"
+        why = str(attempt.error)
+        say(f"{why}; tried {number + 1} of {_TRIES} times")
+    rescued = Path(tempfile.mkdtemp(prefix="stackproof-fleet-")) / path.name
+    records.write(record, rescued)
+    raise Refusal(f"{why}; the record lies on this host as {rescued}: copy it there, and judge again")
 
 
 def _tried(write: Callable[[], None], patience_s: float) -> _Attempt:
@@ -69,7 +69,7 @@ def _tried(write: Callable[[], None], patience_s: float) -> _Attempt:
     return attempt
 
 
-def mark(path: Path, patience_s: float = _PATIENCE_S) -> str:
+def mark_begun(path: Path, patience_s: float = _PATIENCE_S) -> str:
     """Say in the shared folder that this host has begun; return why that cannot be, which is no reason not to begin."""
 
     def touch() -> None:
@@ -80,3 +80,58 @@ def mark(path: Path, patience_s: float = _PATIENCE_S) -> str:
     if not attempt.done.is_set():
         return f"{path}: nothing came back in {patience_s:.0f} s; the file server is slow or gone"
     return f"{path}: {attempt.error}" if attempt.error else ""
+
+
+_COUNT, _TURN, _GONE = "cards", "turn", "gone"
+_POLL_S = 0.05
+
+
+def card_count(folder: Path) -> int:
+    """Return how many cards the first one has found; 0 as long as it has not said so."""
+    try:
+        return int((folder / _COUNT).read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        return 0
+
+
+def announce_end(folder: Path, card: int) -> None:
+    """Say that a card's process has ended, however it did."""
+    with contextlib.suppress(OSError):
+        (folder / f"{_GONE}.{card}").touch()
+
+
+@dataclass
+class CardTurns:
+    """One card among so many of its host."""
+
+    folder: Path
+    card: int
+    count: int
+    patience_s: float
+    _absent: set[int] = field(default_factory=set)
+
+    def announce(self) -> None:
+        """Say how many cards there are, so that the others are started."""
+        part = self.folder / f"{_COUNT}.part"
+        part.write_text(str(self.count), encoding="ascii")
+        part.replace(self.folder / _COUNT)
+
+    def meet(self, point: str) -> None:
+        """Wait until all cards are at this point."""
+        (self.folder / f"{point}.{self.card}").touch()
+        until = time.monotonic() + self.patience_s
+        while self._missing(point) and time.monotonic() < until:
+            time.sleep(_POLL_S)
+        self._absent |= self._missing(point)
+
+    def _missing(self, point: str) -> set[int]:
+        return {
+            card for card in set(range(self.count)) - self._absent
+            if not (self.folder / f"{point}.{card}").exists() and not (self.folder / f"{_GONE}.{card}").exists()
+        }  # fmt: skip
+
+    @contextlib.contextmanager
+    def turn(self) -> Iterator[None]:
+        """Be the only one that measures what shares the host."""
+        with files.lock(self.folder / _TURN, self.patience_s) or contextlib.nullcontext():
+            yield

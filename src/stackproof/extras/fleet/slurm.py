@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
-import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from stackproof.api.base import Refusal, first_line, places, plain, tail
+from stackproof.api.base import Refusal, first_line, places, plain, processes, tail
 from stackproof.extras.fleet import rules
 from stackproof.extras.fleet.plan import FleetPlan
 
@@ -72,26 +70,24 @@ def submit(plan: FleetPlan, folder: Path, terms: SlurmTerms, say: Say) -> list[s
 
 
 def _array(plan: FleetPlan, folder: Path, terms: SlurmTerms, count: int) -> str:
-    carried = {
+    variables = {
         "FOLDER": str(folder), "STACK": plan.stack, "PYTHON": str(terms.python), "CONTAINER": terms.container, "SCALE": str(terms.scale),
     }  # fmt: skip
     logs = folder / "logs"
     logs.mkdir(parents=True, exist_ok=True)
     most = f"%{terms.at_once}" if terms.at_once else ""
     own = [f"--array=0-{count - 1}{most}", f"--output={logs}/%A_%a.out", "--hold", "--parsable"]
-    said = call("sbatch", *own, *terms.options, str(TEMPLATE), environment=carried)
-    return said.splitlines()[-1].partition(";")[0]
+    printed = call("sbatch", *own, *terms.options, str(TEMPLATE), environment=variables)
+    return printed.splitlines()[-1].partition(";")[0]
 
 
 def _pin(job: str, hosts: Sequence[str]) -> None:
     """Give each task its host; names come from the plan, and were held against what a name can be."""
-    lines = "".join(
-        f"update JobId={job}_{number} ReqNodeList={rules.host(host)}\n" for number, host in enumerate(hosts)
-    )
-    said = call("scontrol", stdin=lines)
-    if "error" in said.casefold():
+    tasks = (f"update JobId={job}_{number} ReqNodeList={rules.host(host)}\n" for number, host in enumerate(hosts))
+    printed = call("scontrol", stdin="".join(tasks))
+    if "error" in printed.casefold():
         raise Refusal(
-            f"Slurm does not give a task to its host: {first_line(said)}; check the names in the plan with `sinfo`"
+            f"Slurm does not give a task to its host: {first_line(printed)}; check the names in the plan with `sinfo`"
         )
 
 
@@ -99,10 +95,9 @@ def finished(jobs: Sequence[str], minutes: float, say: Say) -> bool:
     """Wait until no task is left, or none but those of hosts that are down, or for so long."""
     until, before, dead = time.monotonic() + 60 * minutes, "", 0
     while left := Counter(_states(jobs)):
-        told = ", ".join(f"{count} {state}" for state, count in sorted(left.items()))
-        if told != before:
-            say(told)
-            before = told
+        if (counts := ", ".join(f"{count} {state}" for state, count in sorted(left.items()))) != before:
+            say(counts)
+            before = counts
         dead = dead + 1 if set(left) == {_WAITS} else 0
         if dead >= _PATIENT or time.monotonic() > until:
             return False
@@ -112,12 +107,12 @@ def finished(jobs: Sequence[str], minutes: float, say: Say) -> bool:
 
 def _states(jobs: Sequence[str]) -> Iterator[str]:
     try:
-        said = call("squeue", "--noheader", "--array", f"--jobs={','.join(jobs)}", "--format=%T|%r")
+        printed = call("squeue", "--noheader", "--array", f"--jobs={','.join(jobs)}", "--format=%T|%r")
     except Refusal as refusal:
         if "Invalid job id" in str(refusal):  # all have ended, and were forgotten
             return
         raise
-    for line in filter(None, map(str.strip, said.splitlines())):
+    for line in filter(None, map(str.strip, printed.splitlines())):
         state, _, why = line.partition("|")
         yield _WAITS if any(word in why for word in _DEAD) else plain(state.lower(), 40, lines=False)
 
@@ -130,23 +125,17 @@ def cancel(jobs: Sequence[str]) -> None:
 
 
 def call(*command: str, environment: Mapping[str, str] | None = None, stdin: str = "") -> str:
-    """Run a command of Slurm and return what it said, errors too.
+    """Run a command of Slurm and return what it printed, errors too.
 
     Raises:
         Refusal: it failed, or did not answer.
     """
-    try:
-        ended = subprocess.run(
-            command, env={**os.environ, **(environment or {})}, input=stdin, capture_output=True, text=True, errors="replace",
-            timeout=_CALL_S, check=False,
-        )  # fmt: skip
-    except OSError as error:
-        why = "is not here" if isinstance(error, FileNotFoundError) else f"cannot be started ({error.strerror})"
-        raise Refusal(f"{command[0]} {why}; run this where Slurm is") from None
-    except subprocess.TimeoutExpired:
-        raise Refusal(f"{command[0]} did not answer in {_CALL_S:.0f} s; is the controller up? try `sinfo`") from None
-    if ended.returncode:
-        raise Refusal(
-            f"{command[0]} failed: {plain(tail(ended.stderr or ended.stdout), 300, lines=False)}; mend that and try again"
-        )
-    return f"{ended.stdout}{ended.stderr}".strip()
+    ended = processes.run(command, seconds=_CALL_S, environment=environment, stdin=stdin.encode())
+    if ended.code in (processes.NOT_FOUND, processes.NOT_EXECUTABLE):
+        raise Refusal(f"{ended.errors}; run this where Slurm is")
+    if ended.timed_out:
+        raise Refusal(f"{command[0]} did not answer in {_CALL_S:.0f} s; is the controller up? try `sinfo`")
+    if not ended.ok:
+        why = plain(tail(ended.errors or ended.output), 300, lines=False)
+        raise Refusal(f"{command[0]} failed: {why}; mend that and try again")
+    return f"{ended.output}{ended.errors}".strip()

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 from stackproof.api.base import Refusal, plain, write_atomically
-from stackproof.extras.fleet import answers, judgement, plan
-from stackproof.extras.fleet.judge import FleetCourt
+from stackproof.extras.fleet import answers, judge, judgement, plan
+from stackproof.extras.fleet.answers import FleetAnswers, HostAnswer
 from stackproof.extras.fleet.judgement import FleetJudgement
+from stackproof.extras.fleet.plan import FleetPlan
 
+_CLOCKS = timedelta(hours=1)
+"""So much the clocks of hosts may differ before what one left is called older than its plan."""
 _NOBODY = "nothing says who was to answer: make a plan first, or name them with --hosts"
 
 
@@ -21,48 +26,80 @@ def judged(folder: Path, hosts: str | None = None) -> FleetJudgement:
     Raises:
         Refusal: it is no folder of a sweep, or its plan is damaged.
     """
-    expected = plan.expanded(hosts) if hosts else []
-    if hosts is not None and not expected:
+    named = plan.expanded(hosts) if hosts else []
+    if hosts is not None and not named:
         raise Refusal(
             f"--hosts '{plain(hosts, 40, lines=False)}' names nobody; write it as node[01-16], or leave it out"
         )
     there = (folder / plan.NAME).exists() or (folder / plan.NAME).is_symlink()
     chosen = plan.load(folder) if there else None
-    found = answers.gather(folder, chosen.wants if chosen else None)
+    found = answers.gather(folder, chosen.tasks if chosen else None)
+    _leave_out_others(found, chosen)
+    expected = [*named, *(chosen.hosts if chosen else ())]
     name = plain(folder.absolute().name, 80, lines=False)
-    chosen = chosen or plan.without_one(name, found.hosts.values(), expected)
-    expected = [*expected, *chosen.hosts]
-    _disown(found, chosen)
-    strangers = _strangers(found, expected, "in the plan" if there else "among --hosts")
-    problems = [*_left_out(chosen.without), *_unplanned(found, there), *strangers]
-    court = FleetCourt(name, found, expected, problems, "" if expected else _NOBODY)
-    return replace(court.judge(), stack=chosen.stack if there else "")
+    judgement_ = judge.judge(name, found, expected, _notes(found, chosen, expected), "" if expected else _NOBODY)
+    return replace(judgement_, stack=chosen.stack if chosen else "")
 
 
-def _disown(found: answers.FleetAnswers, chosen: plan.FleetPlan) -> None:
-    """Leave out what is none of this plan's, with the reason."""
-    why = {name: said for name, answer in found.hosts.items() if (said := chosen.disowns(answer))}
-    found.refused |= why
-    for name in why:
-        del found.hosts[name]
+def _leave_out_others(found: FleetAnswers, chosen: FleetPlan | None) -> None:
+    """Leave out what is none of this sweep's, with the reason; without a plan it is the one that most records name."""
+    own = _origin(chosen) if chosen else None
+    if own is None and found.hosts:
+        counts = Counter(map(_origin, found.hosts.values()))
+        own = max(counts, key=lambda one: (counts[one], one))
+    for name, answer in [*found.hosts.items()]:
+        if why := _foreign(answer, own or _origin(answer)) or _untimely(answer, chosen.made if chosen else ""):
+            found.refused[name] = why
+            del found.hosts[name]
 
 
-def _left_out(parts: Sequence[str]) -> list[str]:
-    return [f"the plan leaves out {' and '.join(parts)}: whoever is proved is so without"] if parts else []
+def _foreign(answer: HostAnswer, own: tuple[str, str, str]) -> str:
+    """Say which of plan, stack and profile of a record is another than the sweep's."""
+    for what, seen, asked in zip(("plan", "stack", "profile"), _origin(answer), own, strict=True):
+        if seen != asked:
+            shown = plain(seen, 40, lines=False) or "none"
+            return f"its record is of another {what} ({shown}, and the sweep's is {asked or 'none'}); left out, let it run again"
+    return ""
 
 
-def _unplanned(found: answers.FleetAnswers, there: bool) -> list[str]:
-    """Say that there is no plan: what then is held against what."""
-    if there:
-        return []
-    return [
-        f"there is no plan ({plan.NAME}): {len(found.hosts)} records are held against all that their own profile wants"
-    ]
+def _origin(one: FleetPlan | HostAnswer) -> tuple[str, str, str]:
+    return one.id if isinstance(one, FleetPlan) else one.plan, one.stack, one.profile
 
 
-def _strangers(found: answers.FleetAnswers, expected: Sequence[str], of: str) -> list[str]:
-    strangers = sorted(set(found.hosts) - set(expected)) if expected else []
-    return [f"not {of}, and judged all the same: {', '.join(strangers[:5])}"] if strangers else []
+def _untimely(answer: HostAnswer, made: str) -> str:
+    """Say that a record is older than its plan, or of a time to come: an old file, or a clock that is wrong."""
+    try:
+        began = datetime.fromisoformat(answer.began)
+        early = bool(made) and began < datetime.fromisoformat(made) - _CLOCKS
+        late = began + timedelta(seconds=answer.took) > datetime.now(timezone.utc) + _CLOCKS
+    except OverflowError:
+        early, late = False, True
+    except (ValueError, TypeError):
+        return "its record does not say when it began; left out, let it run again"
+    if not early and not late:
+        return ""
+    when = (
+        f"before the plan was made ({made[:16]})"
+        if early
+        else f"and ended {answer.took:.3g} s later, in a time to come"
+    )
+    return f"its record began {plain(answer.began[:16], lines=False)}, {when}; left out, set its clock and let it run again"
+
+
+def _notes(found: FleetAnswers, chosen: FleetPlan | None, expected: Sequence[str]) -> list[str]:
+    """Say what is true of the sweep itself."""
+    notes = list[str]()
+    if chosen is None:
+        notes.append(
+            f"there is no plan ({plan.NAME}): {len(found.hosts)} records are held against all that their own profile wants"
+        )
+    elif chosen.without:
+        notes.append(f"the plan leaves out {' and '.join(chosen.without)}: whoever is proved is so without")
+    if expected and (strangers := sorted(set(found.hosts) - set(expected))):
+        notes.append(
+            f"not {'in the plan' if chosen else 'among --hosts'}, and judged all the same: {', '.join(strangers[:5])}"
+        )
+    return notes
 
 
 def keep(found: FleetJudgement, folder: Path) -> str:
@@ -80,7 +117,7 @@ def keep(found: FleetJudgement, folder: Path) -> str:
 def keeps(folder: Path, path: Path) -> bool:
     """Whether a path is that of what the folder of a sweep keeps: its plan, its judgement, or what hosts have left."""
     place, own = path.resolve(), folder.resolve()
-    records = own / answers.RECORDS
+    records = own / plan.RECORDS
     return place in (own / plan.NAME, own / judgement.NAME, records) or records in place.parents
 
 
@@ -88,11 +125,7 @@ def names(folder: Path) -> set[str]:
     """Return every name that a folder tells, of hosts of its plan and of files, whatever is in them."""
     found = set(plan.load(folder).hosts) if (folder / plan.NAME).is_file() else set()
     with contextlib.suppress(OSError):
-        found |= {part for path in (folder / answers.RECORDS).iterdir() for part in _parts(path.name)}
-    return found
-
-
-def _parts(name: str) -> set[str]:
-    """Return what a file's name tells: with what a terminal would obey, and without."""
-    stem = name.removesuffix(".json").removesuffix(".started")
-    return {stem, plain(stem, 80, lines=False)} - {""}
+        for path in (folder / plan.RECORDS).iterdir():
+            stem = path.name.removesuffix(".json").removesuffix(".started")
+            found |= {stem, plain(stem, 80, lines=False)}
+    return found - {""}

@@ -6,21 +6,21 @@ A card that hangs or crashes takes this process with it, and the host still leav
 from __future__ import annotations
 
 import faulthandler
-import json
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from stackproof.api.base import files
 from stackproof.api.device import Device, Telemetry, devices, measure, measurements, threads, torch_facts
 from stackproof.api.record import Check, CheckEnded, Figure, Measurement, Record, Verdict, records, writer
 from stackproof.api.runs import Budget, Subject, subjects
 from stackproof.api.stack import Stack, stacks
 from stackproof.extras.fleet import replay, rules
-from stackproof.extras.fleet.replay import ReplayTold
+from stackproof.extras.fleet.replay import ReplayedKind
 from stackproof.extras.fleet.rules import CardProfile
-from stackproof.extras.fleet.turns import CardTurns
+from stackproof.extras.fleet.shared import CardTurns
 
 _PATIENCE = 1 / 6
 """Of a card's deadline: so long it waits for the others."""
@@ -47,18 +47,18 @@ class CardWork:
     def take(self, folder: Path) -> None:
         """Replay, measure, replay; `folder`: where the cards of this host meet."""
         turns = CardTurns(folder, self.card, devices.count(self.stack.device), _PATIENCE * 60 * self.profile.deadline)
-        turns.tell()
+        turns.announce()
         self.record.provenance |= {"cards": devices.count(self.stack.device), **torch_facts(self.stack)}
         device = self.device
         telemetry = Telemetry(device, self.stack)
         with device.current(), threads.chosen(self.profile.name):
-            told = list(self._cold(device))
-            self._read(telemetry, told)
+            replayed = list(self._cold(device))
+            self._read(telemetry, replayed)
             self._measure(device, turns)
-            self._hot(told, device)
-            self._read(telemetry, told)
-        self.record.checks += [one.check(self.card) for one in told]
-        self.record.checks.append(replay.coverage(told, self.card, dict(telemetry.facts())))
+            self._hot(replayed, device)
+            self._read(telemetry, replayed)
+        self.record.checks += [one.check(self.card) for one in replayed]
+        self.record.checks.append(replay.coverage(replayed, self.card, dict(telemetry.facts())))
         self.record.provenance |= _limits(telemetry)
 
     def _measure(self, device: Device, turns: CardTurns) -> None:
@@ -79,22 +79,22 @@ class CardWork:
     def _asked(self, names: Sequence[str]) -> list[str]:
         return [name for name in names if name not in self.without]
 
-    def _cold(self, device: Device) -> Iterator[ReplayTold]:
+    def _cold(self, device: Device) -> Iterator[ReplayedKind]:
         with replay.deterministic():
             for kind in replay.kinds(rules.load().replay, self.profile.name, self.stack.precisions):
                 if not {kind.kernel, kind.name} & set(self.without):
                     yield replay.cold(kind, device, self.profile.replay)
 
-    def _hot(self, told: list[ReplayTold], device: Device) -> None:
+    def _hot(self, replayed: list[ReplayedKind], device: Device) -> None:
         with replay.deterministic():
-            for one in told:
+            for one in replayed:
                 replay.hot(one, device, self.profile.replay)
 
-    def _read(self, telemetry: Telemetry, told: list[ReplayTold]) -> None:
+    def _read(self, telemetry: Telemetry, replayed: list[ReplayedKind]) -> None:
         """Ask the vendor's tool for clocks and temperature while the card works."""
 
         def busy() -> None:
-            for one in told[:_LASTING]:
+            for one in replayed[:_LASTING]:
                 replay.hot(one, telemetry.device, 0.0)
 
         with replay.deterministic():
@@ -121,22 +121,22 @@ class CardWork:
 
 def _limits(telemetry: Telemetry) -> dict[str, Figure]:
     """Return what was set for the card and does not move by itself, such as its power limit."""
-    wanted, seen = rules.load().state.telemetry, telemetry.readings[-1] if telemetry.readings else {}
-    return {f"set.{name}": seen[name] for name in wanted if name in seen}
+    seen = telemetry.readings[-1] if telemetry.readings else {}
+    return {f"set.{name}": seen[name] for name in rules.load().state.telemetry if name in seen}
 
 
 def main(words: list[str], say: Callable[[str], None] = lambda _: None) -> int:
     """Work on one card and write what it did; the argument is a JSON object (`card.CardOrder.child`)."""
     faulthandler.enable()
-    told = json.loads(words[0])
-    stack = stacks.load(told["stack"])
+    asked = files.parse_json(words[0], "the command of a card")
+    stack = stacks.load(asked["stack"])
     for name in stack.imports:
         __import__(name)
     record = writer.begin(rules.VERB, stack.name)
-    CardWork(stack, told["card"], rules.profile(told["profile"]), record, told["without"]).take(Path(told["turns"]))
+    CardWork(stack, asked["card"], rules.profile(asked["profile"]), record, asked["without"]).take(Path(asked["turns"]))
     record.verdict = records.overall(check.verdict for check in record.checks)
-    writer.keep(record, Path(told["out"]))
-    say(f"card {told['card']}: {record.verdict.value}")
+    writer.keep(record, Path(asked["out"]))
+    say(f"card {asked['card']}: {record.verdict.value}")
     return 0
 
 

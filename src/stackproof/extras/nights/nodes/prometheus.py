@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from stackproof.api.base import Gauge, Labels, exposition
+from stackproof.extras import exposition
+from stackproof.extras.exposition import Gauge, Labels
 from stackproof.extras.nights.nodes.reading import Gathered, NodeSummary, Ran, seconds
 
 HELP = {

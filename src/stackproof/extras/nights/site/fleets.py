@@ -7,15 +7,15 @@ from pathlib import Path
 
 from stackproof.api.base import Refusal, advice
 from stackproof.api.pages import Markup, el, joined
-from stackproof.extras.fleet import draining, judgement, picture
-from stackproof.extras.fleet.judgement import FleetJudgement, HostStanding, Standing
+from stackproof.extras.fleet import judgement, picture
+from stackproof.extras.fleet.judgement import FleetJudgement, HostVerdict, JudgedHost
 from stackproof.extras.nights.site.html import page, table
 
 NAME = "fleets.html"
 _MOST = 12
 """Sweeps that are shown, the newest first."""
 _MOST_HOSTS = 500
-_CLASSES = {Standing.PROVED: "passed", Standing.WRONG: "failed", Standing.SLOW: "failed"}
+_CLASSES = {HostVerdict.PROVED: "passed", HostVerdict.WRONG: "failed", HostVerdict.SLOW: "failed"}
 
 
 def files(folders: Sequence[Path]) -> list[Path]:
@@ -71,10 +71,10 @@ def _parts(one: FleetJudgement) -> Iterator[Markup]:
         aria_label=f"{one.fleet}: hosts by subject",
     )
     yield from (el("p", note) for note in one.notes)
-    if lines := list(draining.lines(one)):
+    if lines := list(one.drains()):
         yield el("p", "To take out of service, where a second sweep says the same:")
         yield el("pre", "\n".join(lines))
-    odd = [host for host in one.hosts if host.standing is not Standing.PROVED]
+    odd = [host for host in one.hosts if host.standing is not HostVerdict.PROVED]
     yield table(
         f"{one.fleet}: hosts that are not proved",
         ("host", "standing", "why"),
@@ -82,6 +82,6 @@ def _parts(one: FleetJudgement) -> Iterator[Markup]:
     )
 
 
-def _row(host: HostStanding) -> list[object]:
+def _row(host: JudgedHost) -> list[object]:
     word = el("span", host.standing.value, class_=f"word {_CLASSES.get(host.standing, '')}".strip())
     return [host.host, word, host.reason]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from stackproof.base.text import plain
+from stackproof.api.base import plain
 
 Labels = dict[str, str]
 _MOST = 200

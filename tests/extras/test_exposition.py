@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stackproof.base.exposition import Gauge, text
+from stackproof.extras.exposition import Gauge, text
 
 
 def test_a_series_stands_once_under_its_help() -> None:

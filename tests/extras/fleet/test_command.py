@@ -1,14 +1,15 @@
-"""The step `fleet judge`: what it prints and writes, and how it ends."""
+"""The steps `fleet plan` and `fleet judge`: what they print and write, and how they end."""
 
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
 
 from stackproof import cli
-from stackproof.extras.fleet import judgement
+from stackproof.extras.fleet import judgement, plan
 from stackproof.record.records import Verdict
 
 from .making import KERNELS, SUBJECTS, MadeHost, fleet
@@ -41,7 +42,7 @@ def test_redacted_names_nobody_in_anything_that_is_written(tmp_path: Path, capsy
     (records / "hurt5.json").write_text("{", encoding="utf-8")
     (records / "my stranger8 (copy).json").write_text("{", encoding="utf-8")
     ill = records / "ill1.json"
-    told = "node ILL1 / rack7-gpu03.acme.lan saw GPU9 and xgone42y in /shared/acme-secret/records"
+    told = "node ILL1 / rack7-gpu03.acme.lan saw GPU9 and gone42 in /shared/acme-secret/records"
     ill.write_text(ill.read_text().replace('"a reason"', json.dumps(told)), encoding="utf-8")
     forms = {"json": "a.json", "markdown": "a.md", "prometheus": "a.prom", "picture": "a.svg"}
     words = [word for form, name in forms.items() for word in (f"--{form}", str(tmp_path / name))]
@@ -127,3 +128,31 @@ def test_two_texts_want_two_files(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "is the file of --json too" in capsys.readouterr().err
     assert cli.main([*words, "--redact", "--key", str(tmp_path / "a")]) == 2
     assert "is the file of --key too" in capsys.readouterr().err and not (tmp_path / "a").exists()
+
+
+def test_plan_says_what_to_type_next(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "it's a folder"
+    assert cli.main(["fleet", "plan", str(folder), "--stack", "cpu", "--hosts", "n[1-3]"]) == 0
+    told = capsys.readouterr().out
+    assert f"nox -s cpu-fleet -- run {shlex.quote(str(folder))}" in told
+    card = next(line for line in told.splitlines() if "no Slurm" in line).partition(": ")[2]
+    assert shlex.split(card) == ["python", "-m", "stackproof", "fleet", "card", str(folder), "--host", "HOST"]
+    assert plan.load(folder).profile == "tiny"
+
+
+def test_hosts_may_stand_in_a_file(tmp_path: Path) -> None:
+    (tmp_path / "hosts").write_text("n1 # the first\n\n# none\nn[2-3]\n", encoding="utf-8")
+    words = [
+        "fleet",
+        "plan",
+        str(tmp_path / "a"),
+        "--stack",
+        "cpu",
+        "--hosts-file",
+        str(tmp_path / "hosts"),
+        "--without",
+        "smoke",
+    ]
+    assert cli.main(words) == 0
+    made = plan.load(tmp_path / "a")
+    assert sorted(made.hosts) == ["n1", "n2", "n3"] and made.without == ("smoke",)
