@@ -152,6 +152,6 @@ if __name__ == "__main__":
     import pytest  # noqa: F401
     import torch  # noqa: F401
 
-    from stackproof.device import facts, numerics  # noqa: F401
+    from stackproof.device import devices, numerics  # noqa: F401
 
     _serve(socket.socket(fileno=int(sys.argv[1])))

@@ -10,8 +10,7 @@ from typing import Any
 
 import torch
 
-from stackproof.device.devices import HOST
-from stackproof.device.dispatch import Operators
+from stackproof.device.devices import HOST, Operators
 from stackproof.record.checks import CapabilityMissing
 from stackproof.workloads.weights import hashed
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stackproof.device.facts import torch_facts
+from stackproof.device.devices import torch_facts
 from stackproof.record import store
 from stackproof.record.store import changes, place, state
 from stackproof.stack import provenance, stacks

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stackproof.device.facts import torch_facts
+from stackproof.device.devices import torch_facts
 from stackproof.stack import provenance, stacks
 from stackproof.stack.environment_proof import Proof
 from stackproof.stack.stacks import Driver

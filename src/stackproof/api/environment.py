@@ -1,5 +1,6 @@
-"""Locks, the environments that they make, and the proof of one; needs packaging."""
+"""Locks, the environments that they make, the proof of one and the devices that it sees; needs packaging."""
 
+from stackproof.device.names import require_in, require_of
 from stackproof.stack import environment_proof, environments, lockfile
 from stackproof.stack.environments import Say
 from stackproof.stack.lockfile import Lock, Pin

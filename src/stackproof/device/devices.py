@@ -5,12 +5,17 @@ Which there are, and which one a word means. With `kinds` this is all that asks 
 
 from __future__ import annotations
 
+from importlib import metadata
+from typing import Any
+
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from stackproof.base.errors import Refusal, StackUnavailableError, suggestion
 from stackproof.device.kinds import Accelerator, Device, Host, quietly
 from stackproof.device.names import refuse_slips, require_of
-from stackproof.stack import stacks
+from stackproof.record.records import Figure
+from stackproof.stack import provenance, stacks
 
 _KINDS: dict[str, type[Device]] = {stacks.HOST: Host, "cuda": Accelerator, "xpu": Accelerator}
 HOST: Device = Host(stacks.HOST, 0)
@@ -85,3 +90,34 @@ def _class(kind: str) -> type[Device]:
         raise Refusal(
             f"there is no device type '{kind}'{suggestion(kind, kinds())}; known: {', '.join(kinds())}"
         ) from None
+
+
+def torch_facts(stack: stacks.Stack) -> dict[str, Figure]:
+    """Return what torch knows: devices, driver under all of its names, build; runs inside the stack's environment."""
+    cards = visible(stack.device)
+    facts: dict[str, Figure] = {
+        "devices": len(cards),
+        "torch.git_version": str(torch.version.git_version),
+        "torch.threads": torch.get_num_threads(),
+        "torch.cpu_capability": str(torch.backends.cpu.get_cpu_capability()),
+    }
+    for card in cards:
+        facts[f"{card}.name"] = card.name()
+        facts[f"{card}.memory_bytes"] = card.memory().total
+        facts |= {f"{card}.{name}": value for name, value in card.driver().items()}
+    for name in provenance.explaining().packages:
+        if there := list(metadata.distributions(name=name)):
+            facts[f"package.{name}"] = there[0].version
+    return facts
+
+
+class Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Notes the operators that reach a backend, as torch's dispatcher sees them, in order and by name (`mm`, `_foreach_add_`)."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.seen: list[str] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.seen.append(func.overloadpacket.__name__)
+        return func(*args, **(kwargs or {}))

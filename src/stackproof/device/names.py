@@ -1,12 +1,23 @@
-"""What a device is called: a type and an index. What is wrong with a name is said before anything asks torch."""
+"""What a device is called: a type and an index; and whether a stack's environment has it, asked of that environment without torch here.
+
+`python -m stackproof.device.names STACK DEVICE` answers in the stack's own environment, which alone has its torch.
+"""
 
 from __future__ import annotations
 
+import os
 import re
+import sys
+from pathlib import Path
 
-from stackproof.base.errors import Refusal
+from stackproof.base import processes
+from stackproof.base.errors import Refusal, StackUnavailableError
+from stackproof.base.places import PACKAGE
+from stackproof.base.text import tail
+from stackproof.stack import stacks
 
 _FULL_WIDTH_COLON = "\N{FULLWIDTH COLON}"
+_ASKED_S = 300.0
 
 
 def require_of(text: str, kind: str) -> None:
@@ -32,3 +43,39 @@ def refuse_slips(text: str, kind: str) -> None:
         raise Refusal(f"device '{text}' names no type; write '{kind}:{text}'")
     if not re.fullmatch(r"[a-z][a-z0-9_]*(:(0|[1-9]\d*))?", text):
         raise Refusal(f"device '{text}' is not a device; write a type and an index, such as '{kind}:0'")
+
+
+def require_in(python: Path, stack: stacks.Stack, device: str) -> None:
+    """Refuse a device that an environment does not see, in that environment's own words.
+
+    Raises:
+        Refusal: the device is none of this stack's.
+        StackUnavailableError: its torch cannot be asked.
+    """
+    command = [str(python), "-m", "stackproof.device.names", stack.name, device]
+    path = os.pathsep.join(filter(None, (str(PACKAGE.parent), os.environ.get("PYTHONPATH", ""))))
+    ended = processes.run(command, seconds=_ASKED_S, environment={"PYTHONPATH": stack.path(path)})
+    said = tail(ended.errors).removeprefix("stackproof: ")
+    if ended.code == Refusal.exit_code:
+        raise Refusal(said)
+    if ended.timed_out:
+        raise StackUnavailableError(f"{python}: does not answer within {_ASKED_S:.0f} s which devices it sees")
+    if not ended.ok:
+        raise StackUnavailableError(
+            f"{python}: cannot be asked which devices it sees: {said}; name an interpreter that has the torch of '{stack.name}'"
+        )
+
+
+def _main(words: list[str]) -> int:
+    from stackproof.device import devices  # imports torch, which only the stack's interpreter has
+
+    try:
+        devices.parse(words[1], stacks.load(words[0]).device)
+    except Refusal as refusal:
+        print(f"stackproof: {refusal}", file=sys.stderr)  # noqa: T201
+        return refusal.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(_main(sys.argv[1:]))

@@ -6,23 +6,22 @@ A card is asked while it works: a reading after the work shows clocks that alrea
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import shutil
-import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from statistics import median
-from typing import IO, Annotated, Any
+from typing import Annotated, Any
 
 from stackproof import DATA
 from stackproof.base import processes
+from stackproof.base.files import try_parse_json
 from stackproof.base.processes import descendants, everyone
 from stackproof.base.toml import Key, OneOf, Table
 from stackproof.device.kinds import Device
@@ -47,19 +46,6 @@ class Query:
     keys: Mapping[str, str] = field(default_factory=dict)
     pattern: str = ""
 
-    def start(self, card: str, output: IO[str]) -> subprocess.Popen[bytes]:
-        """Start the tool; the caller waits for it, with work on the card meanwhile.
-
-        It writes to a file: a pipe holds 64 KiB, and /proc/cpuinfo of 64 cores is longer.
-        """
-        command = [part.format(card=card, python=sys.executable) for part in self.command]
-        return subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.DEVNULL,
-        )
-
     def facts(self, said: str, card: str) -> dict[str, Figure]:
         """Return what the tool told of the card; what it has no number for is left out."""
         found = _READERS[self.format](self, said, card)
@@ -67,8 +53,13 @@ class Query:
 
     def rows(self, said: str) -> list[tuple[int, str]]:
         """Return process ids with names."""
-        pairs = _json_rows(said, self.fields) if self.format == "json" else _csv_rows(said)
-        return [(int(pid), name) for pid, name in pairs if str(pid).strip().isdecimal()]
+        pairs: Iterable[tuple[object, object]]
+        if self.format == "json":
+            pid, name = self.fields
+            pairs = ((row.get(pid), row.get(name)) for row in _dictionaries(try_parse_json(said)))
+        else:
+            pairs = (line.partition(",")[::2] for line in said.splitlines())
+        return [(int(str(pid)), str(name).strip()) for pid, name in pairs if str(pid).strip().isdecimal()]
 
 
 @dataclass(frozen=True)
@@ -118,10 +109,7 @@ def _read_csv(query: Query, said: str, _: str) -> dict[str, str]:
 
 
 def _read_json(query: Query, said: str, card: str) -> dict[str, str]:
-    try:
-        flat = dict(_flat(json.loads(said)))
-    except (ValueError, RecursionError):
-        return {}
+    flat = dict(_flat(try_parse_json(said)))
     wanted = {name: key.format(card=card) for name, key in (query.keys or {}).items()}
     return {name: flat[key] for name, key in wanted.items() if key in flat}
 
@@ -143,19 +131,6 @@ def _read_regex(query: Query, said: str, _: str) -> dict[str, str]:
 
 
 _READERS = {"csv": _read_csv, "json": _read_json, "regex": _read_regex}
-
-
-def _csv_rows(said: str) -> list[tuple[str, str]]:
-    pairs = (line.partition(",") for line in said.splitlines())
-    return [(pid.strip(), name.strip()) for pid, _, name in pairs]
-
-
-def _json_rows(said: str, keys: tuple[str, ...]) -> list[tuple[str, str]]:
-    try:
-        found = json.loads(said)
-    except (ValueError, RecursionError):
-        return []
-    return [(str(row.get(keys[0], "")), str(row.get(keys[1], ""))) for row in _dictionaries(found)]
 
 
 def _dictionaries(value: Any) -> Iterator[dict[str, Any]]:
@@ -345,23 +320,13 @@ def ask(query: Query, card: str, work: Callable[[], object] | None = None) -> di
 
 def answer(query: Query, card: str, work: Callable[[], object] | None = None) -> str | None:
     """Return a tool's output, with work on the card while it runs; None if it fails or takes too long."""
-    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as output:
-        try:
-            process = query.start(card, output)
-        except OSError:
-            return None
-        until = time.monotonic() + DEADLINE_S
-        while work is not None and process.poll() is None and time.monotonic() < until:
+    command = [part.format(card=card, python=sys.executable) for part in query.command]
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        asked = pool.submit(processes.run, command, seconds=DEADLINE_S)
+        while work is not None and not asked.done():
             work()
-        try:
-            process.wait(timeout=max(0.1, until - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            process.kill()
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(timeout=1.0)
-            return None
-        output.seek(0)
-        return output.read() if process.returncode == 0 else None
+        ended = asked.result()
+    return ended.output if ended.ok else None
 
 
 def physical_index(index: int, stack: Stack) -> int:

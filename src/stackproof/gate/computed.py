@@ -18,8 +18,7 @@ from typing import Any
 import torch
 
 from stackproof.base.rpc import Message
-from stackproof.device.devices import HOST
-from stackproof.device.dispatch import Operators
+from stackproof.device.devices import HOST, Operators
 from stackproof.device.kinds import Device
 from stackproof.workloads.base import Job
 from stackproof.workloads.work import Work

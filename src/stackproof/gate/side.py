@@ -28,7 +28,7 @@ from stackproof.bench.sampling import Sampler, freeze_collector, warm_up
 from stackproof.bench.subjects import Subject, subjects
 from stackproof.bench.subjects import profile as profile_named
 from stackproof.device import devices, threads
-from stackproof.device.facts import torch_facts
+from stackproof.device.devices import torch_facts
 from stackproof.device.kinds import Device
 from stackproof.device.telemetry import Telemetry, others_on_card
 from stackproof.gate import computed, planted

@@ -45,7 +45,7 @@ def ask(python: Path, stack: stacks.Stack, environment: dict[str, str]) -> dict[
 def facts(name: str, rehearsed: bool) -> dict[str, Figure]:
     """Return what is known of a stack in this environment; refuse an environment that is not its lock."""
     from stackproof.device import threads  # imports torch, which only the stack's interpreter has
-    from stackproof.device.facts import torch_facts
+    from stackproof.device.devices import torch_facts
 
     stack = stacks.load(name).rehearse() if rehearsed else stacks.load(name)
     found = hosts.inspect(stack)

@@ -17,7 +17,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
-from stackproof.device.dispatch import Operators
+from stackproof.device.devices import Operators
 from stackproof.device.numerics import rule
 from stackproof.operators.compute import Computed, Feed, compute, cotangent, relocate
 from stackproof.operators.database import REFERENCE, OpInfo, SampleInput

@@ -22,7 +22,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from stackproof import DATA
 from stackproof.base.text import first_line
 from stackproof.base.toml import Table
-from stackproof.device.dispatch import Operators
+from stackproof.device.devices import Operators
 
 _FILE = DATA / "attention.toml"
 _SEED = 11

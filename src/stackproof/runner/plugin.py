@@ -26,7 +26,7 @@ from stackproof.base.places import SUITES, mount_suites
 from stackproof.base.processes import die_with_parent
 from stackproof.base.text import error_line, first_line, matches, seen
 from stackproof.device import devices, threads
-from stackproof.device.facts import torch_facts
+from stackproof.device.devices import torch_facts
 from stackproof.device.kinds import Device
 from stackproof.record.checks import CapabilityMissing, CheckEnded, CheckInconclusive
 from stackproof.record.records import NOT_EXECUTED, Check, Figure, Measurement, Verdict

@@ -174,16 +174,14 @@ def _hold(options: argparse.Namespace, stack: stacks.Stack) -> int:
 
 def _require_early(asked: NightRequest) -> None:
     """Refuse what would otherwise be found out after hours: a site that cannot be written, a device that is not there."""
-    from stackproof.api.device import asked as devices
-    from stackproof.api.device import require_of
-    from stackproof.api.environment import environments
+    from stackproof.api.environment import environments, require_in, require_of
     from stackproof.extras.nights.site import build
 
     if "site" not in asked.without:
         build.require_folder(asked.site)
     if asked.device:
         require_of(asked.device, asked.stack.device)
-        devices.require(asked.unpinned or environments.prepare(asked.stack), asked.stack, asked.device)
+        require_in(asked.unpinned or environments.prepare(asked.stack), asked.stack, asked.device)
 
 
 def _request(options: argparse.Namespace, stack: stacks.Stack) -> NightRequest:
