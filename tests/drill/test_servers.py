@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from stackproof.base import forking, places
-from stackproof.drill import drill, table
+from stackproof.base import places
+from stackproof.drill import drill, forking, table
 from stackproof.drill.inject import Injection, Planted, Site, Variables
 from stackproof.drill.servers import ForkServers, serving
 from stackproof.drill.table import ForkedSuites

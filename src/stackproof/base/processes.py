@@ -20,8 +20,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from stackproof.base import forking
-
 Process = subprocess.Popen[bytes]
 """A program that `start` has started."""
 MARK = "STACKPROOF_RUN"
@@ -51,15 +49,12 @@ def start(
 
     `pass_fds`: open files that it inherits besides its output, such as an MPI launcher's; `unset`: variables that it does not inherit.
     """
-    marked = _marked(environment, mark, unset)
-    if not pass_fds and (forked := forking.fork(command, [output], marked, cwd)):
-        return forked
     return subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
         stdout=output,
         stderr=subprocess.STDOUT,
-        env=marked,
+        env=_marked(environment, mark, unset),
         start_new_session=True,
         pass_fds=pass_fds,
         cwd=cwd,

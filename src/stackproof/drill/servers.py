@@ -14,8 +14,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from stackproof.base import forking, processes
-from stackproof.base.forkserver import ROOM
+from stackproof.base import processes
+from stackproof.drill import forking
+from stackproof.drill.forkserver import ROOM
 from stackproof.drill.inject import Site
 from stackproof.drill.table import STACK, Call, ForkedSuites
 from stackproof.stack import environments, stacks, startup

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
@@ -12,7 +11,6 @@ from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, Std
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
-from stackproof.base import forking
 from stackproof.base.processes import die_with_parent
 from stackproof.ranks.launchers import Spec
 
@@ -33,20 +31,6 @@ def configuration(spec: Spec) -> LaunchConfig:
     )
 
 
-def fork_ranks() -> None:
-    """Let a drill's fork server start the ranks too, where there is one; torch goes on with them as with those that it starts."""
-    from torch.distributed.elastic.multiprocessing.subprocess_handler import SubprocessHandler
-
-    afresh = SubprocessHandler._popen
-
-    def start(self: SubprocessHandler, words: tuple[str, ...], variables: dict[str, str]) -> subprocess.Popen[bytes]:
-        files = [one for one in (self._stdout, self._stderr) if one]
-        forked = forking.fork([*words], files, variables) if len(files) == len(("stdout", "stderr")) else None
-        return forked or afresh(self, words, variables)
-
-    SubprocessHandler._popen = start  # type: ignore[method-assign, assignment]
-
-
 def main(path: Path) -> int:
     """Launch the ranks and return 0, or 1 with `failures.json` beside the specification.
 
@@ -54,8 +38,6 @@ def main(path: Path) -> int:
     was free a moment ago, and a host name that may not resolve.
     """
     die_with_parent()
-    if forking.offered():
-        fork_ranks()
     spec = Spec.load(path)
     store = TCPStore("localhost", 0, is_master=True, wait_for_workers=False)
     try:

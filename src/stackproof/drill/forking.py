@@ -1,4 +1,4 @@
-"""Starts a process by a fork of one that has its imports behind it, where a drill offers that; elsewhere nothing is forked.
+"""Starts processes by a fork of one that has its imports behind it: planted into the processes of a drill, and in nothing else.
 
 What comes is the process that the command starts afresh, or nothing: `forkserver` refuses what it cannot make so.
 """
@@ -11,18 +11,33 @@ import os
 import select
 import socket
 import subprocess
-from collections.abc import Mapping, Sequence
+import sys
 from pathlib import Path
-from typing import IO, Any
-
-from stackproof.base.places import FIRED
+from typing import Any
 
 SERVER = "STACKPROOF_FORKSERVER"
-"""Names the socket of a server; listened to below a drill only, whose records say so."""
+"""Names the socket of a server."""
 PROGRAM = Path(__file__).with_name("forkserver.py")
+_Popen = subprocess.Popen
+_KNOWN = {"env", "cwd", "stdin", "stdout", "stderr", "pass_fds", "start_new_session"}
 
 
-class Forked(subprocess.Popen[bytes]):
+def plant() -> None:
+    """Let the server start every program from now on that this process starts as ours are: a session of its own, output in files."""
+    for module in list(sys.modules.values()):  # torch's launcher, imported before the fork, has the name of its own
+        if vars(module).get("Popen") is _Popen:
+            module.Popen = Popen  # type: ignore[attr-defined]
+
+
+class Popen(subprocess.Popen[bytes]):
+    """Starts a process by a fork where the server can, else as ever."""
+
+    def __new__(cls, args: list[str], **options: Any) -> Any:
+        """Return what stands for the process."""
+        return _fork(list(args), options) or super().__new__(cls)
+
+
+class Forked(_Popen[bytes]):
     """A process that a server forked for us, with what we need of a child: its id, whether it ended, and how.
 
     When this process ends, or forgets it, the server kills it.
@@ -50,8 +65,8 @@ class Forked(subprocess.Popen[bytes]):
 
     def _look(self, seconds: float | None) -> int | None:
         if self.returncode is None and select.select([self._connection], [], [], seconds)[0]:
-            told = _answer(self._connection)
-            self.returncode = int(told.get("status", -9))  # a server that was killed has taken it along
+            answer = _answer(self._connection)
+            self.returncode = int(answer.get("status", -9))  # a server that was killed has taken it along
             self._connection.close()
         return self.returncode
 
@@ -60,30 +75,23 @@ class Forked(subprocess.Popen[bytes]):
         self._connection.close()
 
 
-def offered() -> bool:
-    """Whether a drill offers a server here."""
-    return bool(os.environ.get(FIRED)) and Path(os.environ.get(SERVER) or os.devnull).is_socket()
-
-
-def fork(
-    command: list[str], output: Sequence[IO[Any]], environment: Mapping[str, str], folder: str | None = None
-) -> Forked | None:
-    """Return a process that does what the command says, or None where it has to be started afresh.
-
-    `output`: the file for its output, and one for its errors if they go elsewhere.
-    """
-    if not offered():
+def _fork(command: list[str], options: dict[str, Any]) -> Forked | None:
+    """Return a process that does what the command says, or None where it has to be started afresh."""
+    output, errors = options.get("stdout"), options.get("stderr")
+    files: list[Any] = [output] if errors == subprocess.STDOUT else [output, errors]
+    plain = options.keys() <= _KNOWN and options.get("start_new_session") and not options.get("pass_fds")
+    if not plain or options.get("env") is None or not all(hasattr(one, "fileno") for one in files):
         return None
-    asked = {"command": command, "environment": dict(environment), "folder": folder or str(Path.cwd())}
+    asked = {"command": command, "environment": dict(options["env"]), "folder": options.get("cwd") or str(Path.cwd())}
     connection = socket.socket(socket.AF_UNIX)
     try:
         connection.connect(os.environ[SERVER])
-        socket.send_fds(connection, [json.dumps(asked).encode() + b"\n"], [one.fileno() for one in output])
-        told = _answer(connection)
+        socket.send_fds(connection, [json.dumps(asked).encode() + b"\n"], [one.fileno() for one in files])
+        answer = _answer(connection)
     except OSError:
-        told = {}
-    if "pid" in told:
-        return Forked(command, told["pid"], connection)
+        answer = {}
+    if "pid" in answer:
+        return Forked(command, answer["pid"], connection)
     connection.close()
     return None
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import time
@@ -12,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from stackproof.base import forking, processes
-from stackproof.base.forkserver import ROOM
-from stackproof.base.places import FIRED
+from stackproof.base import processes
+from stackproof.drill import forking
+from stackproof.drill.forkserver import ROOM
 
 TELLS = """
 import fractions, json, os, sys
@@ -44,7 +43,7 @@ def _serve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *modules: str) -> It
     while not path.exists() and started.poll() is None:
         time.sleep(0.01)
     monkeypatch.setenv(forking.SERVER, str(path))
-    monkeypatch.setenv(FIRED, str(tmp_path / "signs"))
+    monkeypatch.setattr(subprocess, "Popen", forking.Popen)
     yield path
     processes.end_tree(mark, started)
 
@@ -92,14 +91,9 @@ def test_a_variable_that_an_import_may_read_starts_afresh(
 
 def test_another_interpreter_starts_afresh(server: Path, tmp_path: Path) -> None:
     with (tmp_path / "output").open("wb") as output:
-        assert forking.fork(["/usr/bin/python0", "-m", "json"], [output], dict(os.environ)) is None
-        assert forking.fork([sys.executable, "-c", "0"], [output], dict(os.environ)) is None
-
-
-def test_only_a_drill_forks(server: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(FIRED)
-    child = start(tmp_path, code="0")
-    assert child.wait(60) == 0 and not isinstance(child, forking.Forked)
+        child = processes.start([sys.executable, "-c", "0"], output, {}, "a-mark")
+        assert child.wait(60) == 0 and not isinstance(child, forking.Forked)
+    assert processes.run([sys.executable, "-m", "this"], seconds=60).ok
 
 
 def test_a_forked_process_is_found_and_ended_by_its_mark(server: Path, tmp_path: Path) -> None:
