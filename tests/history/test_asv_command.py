@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from stackproof.record import store
-
 from .conftest import DRIVERS
 from .making import Checkout
 
@@ -122,17 +120,6 @@ def test_bad_arguments_are_sentences(fresh: Checkout, arguments: tuple[str, ...]
     assert ended.returncode == code, ended.stdout + ended.stderr
     assert sentence in ended.stdout + ended.stderr
     assert "Traceback" not in ended.stdout + ended.stderr
-
-
-def test_pages_are_made_again_only_for_what_is_new(checkout: Checkout) -> None:
-    assert checkout.asv("publish").returncode == 0
-    pages = {path: path.stat().st_mtime_ns for path in (checkout.root / ".asv" / "html").rglob("*")}
-    again = checkout.asv("publish")
-    assert again.returncode == 0 and "Nothing is new" in again.stdout
-    assert {path: path.stat().st_mtime_ns for path in (checkout.root / ".asv" / "html").rglob("*")} == pages
-    next(iter(store.files([checkout.results]))).unlink()
-    third = checkout.asv("publish")
-    assert third.returncode == 0 and "Nothing is new" not in third.stdout
 
 
 def test_an_empty_store_publishes_nothing_and_says_so(fresh: Checkout, tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ commits are states of the stack (a driver, a wheel) in place of commits of the c
 from __future__ import annotations
 
 import json
+import math
 import os
-import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,16 +19,17 @@ from asv.commands import make_argparser
 from asv.console import log
 
 from stackproof import ROOT
+from stackproof.base import processes
 from stackproof.base.errors import Refusal
 from stackproof.bench.subjects import profile
 from stackproof.history import leaf
-from stackproof.history.freshness import CONFIGURATION, Pages
 from stackproof.history.timeline import entries
 from stackproof.record import dated, store
 from stackproof.record.store import rules, slug
 from stackproof.stack import provenance, stacks
 
 STATES = Path(".asv") / "states"
+CONFIGURATION = "asv.conf.json"
 _MEASURING = ("run", "continuous")
 _IN_STACK = (*_MEASURING, "check", "setup")
 _BY_STATE = ("compare", "publish", "show", "preview")
@@ -67,21 +68,7 @@ def call(wish: Wish) -> int:
         )
     if wish.states:
         return _by_state(wish)
-    return _publish(wish) if wish.command == "publish" else _asv(_completed(wish))
-
-
-def _publish(wish: Wish) -> int:
-    """Publish both histories, unless the pages are what they would become; flags of asv's may ask for others."""
-    pages, plain = Pages(ROOT, ROOT / ".asv"), wish.arguments == ("publish",)
-    if plain and pages.fresh():
-        print("Nothing is new since the pages were made.")  # noqa: T201
-        return 0
-    inputs = pages.inputs()
-    pages.forget()
-    code = _asv(_completed(wish)) or _publish_states()
-    if plain and not code:
-        pages.made(inputs)
-    return code
+    return _asv(_completed(wish)) or (_publish_states() if wish.command == "publish" else 0)
 
 
 def _completed(wish: Wish) -> list[str]:
@@ -117,7 +104,7 @@ def _publish_states() -> int:
     if not show_states():
         return 0
     command = [sys.executable, "-m", "asv", "--config", str(STATES / CONFIGURATION), "publish"]
-    return 1 if subprocess.run(command, check=False).returncode else 0
+    return 0 if processes.run(command, seconds=math.inf, captured=False).ok else 1
 
 
 def show_states() -> int:
@@ -134,7 +121,7 @@ def show_states() -> int:
         "repo": "repository",
         "dvcs": "git-quick",
         "branches": sorted(chains) or ["none"],
-        "plugins": [".stackproof.history.asv_publishing"],
+        "plugins": [".stackproof.history.asv_view"],
         "environment_type": "existing",
         "benchmark_dir": str(ROOT / "benchmarks"),
         "results_dir": "results",

@@ -18,7 +18,7 @@ from asv.util import UserError
 from stackproof import ROOT
 from stackproof.history import asv_view, leaf
 from stackproof.history.asv_environment import Refused, StackEnvironment
-from stackproof.history.asv_publishing import Branches
+from stackproof.history.asv_view import Branches
 from stackproof.record import store
 from stackproof.record.store import slug
 from stackproof.stack import provenance

@@ -17,6 +17,7 @@ from typing import Any
 from asv import results as asv_results
 from asv.benchmarks import Benchmarks
 from asv.machine import Machine
+from asv.plugins.git import Git
 from asv.runner import BenchmarkResult
 from asv.util import UserError
 
@@ -26,6 +27,28 @@ from stackproof.history import asv_names, timeline
 from stackproof.history.timeline import Entry, Pooled, entries, pooled
 from stackproof.record import store
 from stackproof.record.records import Record
+
+
+class Commits(list[str]):
+    """The commits of a branch in order, in which one is found without looking at all."""
+
+    def __init__(self, commits: list[str]) -> None:
+        super().__init__(commits)
+        self._known = frozenset(commits)
+
+    def __contains__(self, commit: object) -> bool:
+        return commit in self._known
+
+
+class Branches(Git):  # type: ignore[misc]
+    """asv's git repository with commits that are found at once: `asv publish` looks every result up in every branch."""
+
+    dvcs = "git-quick"
+
+    def get_branch_commits(self, branch: str | None) -> Commits:
+        """Return the commits of a branch, the last one first."""
+        return Commits(super().get_branch_commits(branch))
+
 
 INDEX = "view.index"
 """Which records each file of the view was made from; not `.json`, which asv would take for results."""
@@ -72,11 +95,9 @@ class _Index:
 
     @classmethod
     def load(cls, path: Path) -> _Index:
-        try:
-            found = json.loads(path.read_text(encoding="utf-8"))
-            return cls(path, found["files"], found["benchmarks"])
-        except (OSError, ValueError, KeyError, TypeError, RecursionError):
-            return cls(path, {}, {})
+        found = files.try_read_json(path)
+        known = isinstance(found, dict) and {"files", "benchmarks"} <= found.keys()
+        return cls(path, found["files"], found["benchmarks"]) if known else cls(path, {}, {})
 
     def save(self) -> None:
         write_atomically(self.path, json.dumps({"files": self.files, "benchmarks": self.benchmarks}))
@@ -180,10 +201,7 @@ def _descriptions(found: Iterable[Pooled]) -> dict[str, dict[str, Any]]:
 def _describe(results: Path, benchmarks: Mapping[str, dict[str, Any]]) -> None:
     """Add benchmarks to asv's list; asv replaces the list by what it discovers, which is one profile's."""
     path = results / _DESCRIPTIONS
-    try:
-        known = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        known = {}
+    known = files.try_read_json(path) or {}
     other = {name: row for name, row in benchmarks.items() if known.get(name, {}).get("version") != row["version"]}
     if other or not known:
         write_atomically(path, json.dumps({**known, **other, "version": Benchmarks.api_version}, indent=1))

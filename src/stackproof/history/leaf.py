@@ -5,7 +5,6 @@ When the command ends, or was killed and the next one starts, the records of one
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
 import shutil
@@ -207,7 +206,7 @@ def piece(
 
 def _facts() -> dict[str, Figure]:
     """Return the facts of the environment, with the commit that asv checked out in place of the checkout's own."""
-    found: dict[str, Figure] = json.loads(Path(os.environ[FACTS]).read_text(encoding="utf-8"))
+    found: dict[str, Figure] = files.read_json(Path(os.environ[FACTS]))
     return found | {"commit": os.environ.get("ASV_COMMIT", found["commit"])}
 
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
+from stackproof.base import files, processes
 from stackproof.base.errors import EnvironmentMismatchError, Refusal, StackUnavailableError
 from stackproof.bench.subjects import profile
 from stackproof.history.leaf import DEFAULT_PROFILE, PROFILE
@@ -30,15 +30,15 @@ def ask(python: Path, stack: stacks.Stack, environment: dict[str, str]) -> dict[
     """
     environment = {**environment, "PYTHONPATH": stack.path(environment.get("PYTHONPATH", ""))}
     command = [str(python), "-m", "stackproof.history.probe", stack.name, *(["rehearsed"] if stack.rehearsed else [])]
-    try:
-        ended = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=_ASKED_S, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise StackUnavailableError(f"{python}: does not answer what it is ({error})") from error
-    if ended.returncode:
-        said = [line for line in ended.stderr.splitlines() if line.strip()]
+    ended = processes.run(command, seconds=_ASKED_S, environment=environment)
+    if ended.timed_out or ended.code in (processes.NOT_FOUND, processes.NOT_EXECUTABLE):
+        why = f"no answer in {_ASKED_S:.0f} s" if ended.timed_out else ended.errors
+        raise StackUnavailableError(f"{python}: does not answer what it is ({why})")
+    if not ended.ok:
+        said = [line for line in ended.errors.splitlines() if line.strip()]
         sentence = "\n".join(line.removeprefix("stackproof: ") for line in said[-12:]) or "it said nothing"
-        raise _KINDS.get(ended.returncode, Refusal)(sentence)
-    found: dict[str, Figure] = json.loads(ended.stdout.splitlines()[-1])
+        raise _KINDS.get(ended.code, Refusal)(sentence)
+    found: dict[str, Figure] = files.parse_json(ended.output.splitlines()[-1], f"what {python} says of its stack")
     return found
 
 

@@ -134,13 +134,9 @@ def subject(before: Stay | None, now: Stay) -> str:
     """Return the first line of a state's commit: which groups changed, and how where that is short."""
     if before is None:
         return f"first seen: {now.place.label}"
-    found = changes(before.state, now.state)
-    return "; ".join(_phrase(group, phrases) for group, phrases in found.items())
-
-
-def _phrase(group: str, phrases: Sequence[str]) -> str:
-    more = f" and {len(phrases) - 1} more" if len(phrases) > 1 else ""
-    return f"{group}: {phrases[0]}{more}"
+    found = changes(before.state, now.state).items()
+    counts = {group: f" and {len(phrases) - 1} more" if len(phrases) > 1 else "" for group, phrases in found}
+    return "; ".join(f"{group}: {phrases[0]}{counts[group]}" for group, phrases in found)
 
 
 def write(chains: dict[str, list[Stay]], repository: Path) -> dict[str, list[str]]:
@@ -159,7 +155,8 @@ def write(chains: dict[str, list[Stay]], repository: Path) -> dict[str, list[str
     marks = repository.resolve() / "stays.marks"
     stream = b"".join(_stream(chains))
     git.output(repository, "fast-import", "--quiet", f"--export-marks={marks}", stdin=stream, seconds=600)
-    hashes = _read(marks)
+    rows = (line.split() for line in marks.read_text(encoding="ascii").splitlines())
+    hashes = {int(mark.removeprefix(":")): commit for mark, commit in rows}
     numbered = iter(range(1, len(hashes) + 1))
     return {name: [hashes[next(numbered)] for _ in chain] for name, chain in chains.items()}
 
@@ -186,11 +183,6 @@ def _message(before: Stay | None, now: Stay) -> str:
 def _data(text: str) -> bytes:
     content = text.encode("utf-8", errors="surrogatepass")
     return b"data %d\n%s\n" % (len(content), content)
-
-
-def _read(marks: Path) -> dict[int, str]:
-    rows = (line.split() for line in marks.read_text(encoding="ascii").splitlines())
-    return {int(mark.removeprefix(":")): commit for mark, commit in rows}
 
 
 @dataclass(frozen=True)
@@ -307,17 +299,11 @@ def _history(chain: list[Stay]) -> History:
             point = Point(one.started, stay.state.commit, stay.state.digest[:8], interval, because, one.busy)
             points.setdefault(one.key, []).append((one.version, point))
     place = chain[0].place
-    series = [_series(place, key, found) for key, found in sorted(points.items(), key=lambda row: _order(row[0]))]
+    series = []
+    for key, found in sorted(points.items(), key=lambda row: (row[0].subject, row[0].preset, row[0].unit)):
+        version = found[-1][0]
+        series.append(Series(place, key, version, tuple(point for of, point in found if of == version)))
     return History(place, tuple(chain), tuple(series))
-
-
-def _series(place: Place, key: SeriesKey, found: list[tuple[str, Point]]) -> Series:
-    version = found[-1][0]
-    return Series(place, key, version, tuple(point for of, point in found if of == version))
-
-
-def _order(key: SeriesKey) -> tuple[str, str, str]:
-    return key.subject, key.preset, key.unit
 
 
 def admit(path: Path, base: Path = store.PUBLISHED) -> Path:

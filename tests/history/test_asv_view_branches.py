@@ -7,7 +7,7 @@ import subprocess
 from .making import Checkout, asv_python
 
 COMMITS = """
-from stackproof.history.asv_publishing import Commits
+from stackproof.history.asv_view import Commits
 found = Commits(["b", "a"])
 assert list(found) == ["b", "a"] and found[0] == "b" and len(found) == 2
 assert "a" in found and "c" not in found
@@ -34,10 +34,10 @@ def test_asv_uses_them(checkout: Checkout) -> None:
 import os
 from asv.config import Config
 from asv.repo import get_repo
-from stackproof.history import asv_publishing
+from stackproof.history import asv_view
 repository = get_repo(Config.load())
-assert type(repository) is asv_publishing.Branches, type(repository)
-assert type(repository.get_branch_commits("HEAD")) is asv_publishing.Commits
+assert type(repository) is asv_view.Branches, type(repository)
+assert type(repository.get_branch_commits("HEAD")) is asv_view.Commits
 """
     ended = subprocess.run(
         [asv_python(), "-c", code],
