@@ -104,11 +104,8 @@ def kernels() -> dict[str, Kernel]:
 
 def cases() -> tuple[AttentionShape, ...]:
     """Return the shapes that this torch can be asked for; sharing key heads came with torch 2.5."""
-    return tuple(case for case in _tables()[1] if _shares_heads() or not case.grouped)
-
-
-def _shares_heads() -> bool:
-    return "enable_gqa" in (scaled_dot_product_attention.__doc__ or "")
+    shared = "enable_gqa" in (scaled_dot_product_attention.__doc__ or "")
+    return tuple(case for case in _tables()[1] if shared or not case.grouped)
 
 
 class Witness(Operators):  # type: ignore[no-untyped-call]

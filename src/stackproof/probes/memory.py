@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import resource
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -18,10 +17,11 @@ from pathlib import Path
 
 import torch
 
-from stackproof.base.text import first_line, tail
+from stackproof.base.text import first_line
 from stackproof.device.devices import HOST, visible
 from stackproof.device.kinds import Device
-from stackproof.record.checks import CheckHung, require
+from stackproof.probes import children
+from stackproof.record.checks import require
 
 MIB = 1 << 20
 _KNOWN = 1 << 30
@@ -32,6 +32,8 @@ _SLOWEST = 0.5
 """Full memory must be at least half as fast as empty memory; behind a PCIe link it is a tenth (docs/users-reports.md A5)."""
 _SLOWEST_HOST = 0.05
 """The CPU's caches and neighbours move its rates by a lot; only a swapping host is slower than this."""
+
+_REFUSALS = ("out of memory", "can't allocate memory", "not enough memory", "out_of_device_memory")
 
 Taken = Callable[[int], torch.Tensor]
 
@@ -54,11 +56,7 @@ def follow(device: Device, size: int, take: Taken, slack: int = 0) -> dict[str, 
     block = take(size)
     device.synchronize()
     during = device.memory()
-    appeared, used, peak = (
-        during.allocated - before.allocated,
-        before.free - during.free,
-        during.peak - before.allocated,
-    )
+    appeared, peak = during.allocated - before.allocated, during.peak - before.allocated
     _near(appeared, size, slack, f"{device}: a tensor of {size} bytes appeared in 'allocated' as {appeared}")
     most = sys.maxsize if slack else size  # the kernel may forbid resetting a process's peak: it is from earlier then
     require(size - slack <= peak <= most, f"{device}: a tensor of {size} bytes moved the peak by {peak}")
@@ -68,7 +66,8 @@ def follow(device: Device, size: int, take: Taken, slack: int = 0) -> dict[str, 
     left = after.allocated - before.allocated
     require(left <= slack, f"{device}: {left} bytes of {size} are still allocated after the tensor was released")
     require(after.peak - before.allocated >= size - slack, f"{device}: the peak forgot a tensor of {size} bytes")
-    return {"bytes": size, "appeared": appeared, "peak": peak, "free fell by": used, "left": left}  # fmt: skip
+    fell = before.free - during.free
+    return {"bytes": size, "appeared": appeared, "peak": peak, "free fell by": fell, "left": left}
 
 
 def follow_free(device: Device, size: int, take: Taken, slack: int) -> int:
@@ -90,26 +89,14 @@ def _near(actual: int, size: int, slack: int, sentence: str) -> None:
     require(size - slack <= actual <= size + slack, sentence)
 
 
-_IDLE = "from stackproof.probes.memory import report_idle; report_idle()"
-
-
 def idle(device: Device, imports: tuple[str, ...], seconds: float) -> dict[str, int]:
     """A process that has taken nothing must have nothing allocated, and then exactly what it took; returns what it counted.
 
     A counter that is off by a constant shows in no difference of two readings, only here.
     """
-    command = [sys.executable, "-c", _IDLE, device.kind, str(device.index), *imports]
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, errors="replace", timeout=seconds, check=False
-        )  # fmt: skip
-    except subprocess.TimeoutExpired as late:
-        raise CheckHung(f"{device}: a process that takes {MIB} bytes did not end within {seconds:.0f} s") from late
-    said = done.stdout.strip().splitlines()
-    require(
-        done.returncode == 0 and bool(said), f"{device}: a process that takes {MIB} bytes failed: {tail(done.stderr)}"
-    )
-    found: dict[str, int] = json.loads(said[-1])
+    words = (device.kind, str(device.index), *imports)
+    what = f"{device}: a process that takes {MIB} bytes"
+    found: dict[str, int] = children.ask(f"{__name__}:report_idle", *words, what=what, seconds=seconds)
     require(found["idle"] == 0, f"{device}: a process that has taken nothing has {found['idle']} bytes allocated")
     require(found["taken"] == MIB, f"{device}: a process that has taken {MIB} bytes has {found['taken']} allocated")
     return found
@@ -176,25 +163,20 @@ def _refusal(take: Callable[[int], object], size: int) -> str | None:
     return None
 
 
-_REFUSALS = ("out of memory", "can't allocate memory", "not enough memory", "out_of_device_memory")
-
-
 def rate(device: Device) -> Callable[[torch.Tensor], float]:
     """Return a probe: the best of five rates, in GB/s, at which a block's bytes are changed in place (read and written)."""
 
     def probe(block: torch.Tensor) -> float:
-        part = block[:_PROBE]
-        return max(_once(device, part) for _ in range(_PROBES))
+        part, spent = block[:_PROBE], list[float]()
+        for _ in range(_PROBES):
+            device.synchronize()
+            began = time.perf_counter()
+            part.bitwise_xor_(1)
+            device.synchronize()
+            spent.append(time.perf_counter() - began)
+        return 2 * part.nbytes / max(min(spent), 1e-9) / 1e9
 
     return probe
-
-
-def _once(device: Device, part: torch.Tensor) -> float:
-    device.synchronize()
-    began = time.perf_counter()
-    part.bitwise_xor_(1)
-    device.synchronize()
-    return 2 * part.nbytes / max(time.perf_counter() - began, 1e-9) / 1e9
 
 
 def still_usable(device: Device) -> None:
@@ -205,7 +187,6 @@ def still_usable(device: Device) -> None:
 
 
 _LIMIT = 768 * MIB
-_CHILD = "from stackproof.probes.memory import limited; limited()"
 
 
 def overcommit_host(seconds: float) -> Overcommitment:
@@ -213,15 +194,7 @@ def overcommit_host(seconds: float) -> Overcommitment:
 
     Linux grants what it does not have until it is written to, so only a limit (setrlimit(2), RLIMIT_AS) can refuse.
     """
-    try:
-        done = subprocess.run(
-            [sys.executable, "-c", _CHILD], capture_output=True, text=True, errors="replace", timeout=seconds, check=False
-        )  # fmt: skip
-    except subprocess.TimeoutExpired as late:
-        raise CheckHung(f"the process that asked for too much memory did not end within {seconds:.0f} s") from late
-    said = tail(done.stdout or done.stderr)
-    require(done.returncode == 0, f"asking for too much memory ended the process ({done.returncode}): {said}")
-    answer = json.loads(done.stdout.splitlines()[-1])
+    answer = children.ask(f"{__name__}:limited", what="the process that asked for too much memory", seconds=seconds)
     require("failed" not in answer, answer.get("failed", ""))
     return Overcommitment(**answer)
 
@@ -230,8 +203,8 @@ def limited() -> None:
     """Be the child: limit the address space to a little more than there is, ask for too much, say what happened."""
     torch.set_num_threads(1)
     still_usable(HOST)  # everything that is loaded late is loaded now
-    pages = int(_first_word("/proc/self/statm"))
-    here = pages * resource.getpagesize()
+    pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[0]
+    here = int(pages) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (here + _LIMIT, here + _LIMIT))
     try:
         found = vars(overcommit(HOST, _LIMIT, filled(HOST), rate(HOST), _SLOWEST_HOST))
@@ -241,7 +214,3 @@ def limited() -> None:
     sys.stdout.write(json.dumps(found) + "\n")
     sys.stdout.flush()
     os._exit(0)  # nothing is left to do that memory could fail
-
-
-def _first_word(path: str) -> str:
-    return Path(path).read_text(encoding="ascii").split()[0]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
@@ -16,10 +15,10 @@ from typing import Any
 import torch
 from torch import nn
 
-from stackproof.base.text import tail
 from stackproof.device import devices
 from stackproof.device.kinds import Device
-from stackproof.record.checks import CheckHung, require
+from stackproof.probes import children
+from stackproof.record.checks import require
 from stackproof.stack.stacks import Stack
 
 _ELEMENTS = 1 << 20
@@ -129,11 +128,7 @@ def queues(card: Device) -> None:
         require(event.query(), f"{card}: an event that was waited for is not done")
     _is_on(card, tensor, "work on a stream")
     card.synchronize()
-    require(_complete(tensor), f"{card}: work on a stream was lost")
-
-
-def _complete(tensor: torch.Tensor) -> bool:
-    return bool((tensor == 1).all())
+    require(bool((tensor == 1).all()), f"{card}: work on a stream was lost")
 
 
 def _belongs(card: Device, thing: Any, what: str) -> None:
@@ -149,25 +144,13 @@ def identity(card: Device) -> dict[str, str]:
     return {"name": card.name(), **{name: str(value) for name, value in facts.items() if value not in (None, "")}}
 
 
-_CHILD = "from stackproof.probes.placement import report; report()"
-
-
 def seen_by_child(stack: Stack, card: Device, seconds: float) -> dict[str, Any]:
     """Start a process that may see this card only, under the stack's visibility variable, and return what it reports."""
     value = mask(os.environ.get(stack.visibility, ""), card.index)
-    try:
-        done = subprocess.run(
-            [sys.executable, "-c", _CHILD, stack.device, *stack.imports],
-            env={**os.environ, stack.visibility: value},
-            capture_output=True, text=True, errors="replace", timeout=seconds, check=False,
-        )  # fmt: skip
-    except subprocess.TimeoutExpired as late:
-        raise CheckHung(f"a process under {stack.visibility}={value} did not end within {seconds:.0f} s") from late
-    said = done.stdout.strip().splitlines()
-    require(
-        done.returncode == 0 and bool(said), f"a process under {stack.visibility}={value} failed: {tail(done.stderr)}"
-    )
-    return {"value": value, **json.loads(said[-1])}
+    what, words = f"a process under {stack.visibility}={value}", (stack.device, *stack.imports)
+    environment = {stack.visibility: value}
+    found = children.ask(f"{__name__}:report", *words, what=what, seconds=seconds, environment=environment)
+    return {"value": value, **found}
 
 
 def mask(outer: str, index: int) -> str:

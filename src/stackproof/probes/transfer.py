@@ -166,10 +166,7 @@ def overlap(device: Device, prepare: Callable[[torch.Tensor], torch.Tensor], buf
     sent = [prepare(pattern(number, torch.float32, 1024, 1024)) for number in range(buffers)]
     sums = [tensor.to(device.torch, non_blocking=True, copy=True).to(torch.int64).sum() for tensor in sent]
     device.synchronize()
-    wrong = [n for n, (tensor, found) in enumerate(zip(sent, sums, strict=True)) if int(found) != _sum(tensor)]
+    exact = [int(tensor.to(torch.int64).sum()) for tensor in sent]
+    wrong = [number for number, (found, sum_) in enumerate(zip(sums, exact, strict=True)) if int(found) != sum_]
     require(not wrong, f"sums over buffers {wrong} were taken before their copies had arrived on {device}")
     return buffers
-
-
-def _sum(tensor: torch.Tensor) -> int:
-    return int(tensor.to(torch.int64).sum())
