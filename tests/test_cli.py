@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from stackproof import ROOT, cli
-from stackproof.record import records
+from stackproof.record import reading, records
 
 from . import fakes
 
@@ -134,10 +134,10 @@ def test_stack_that_the_host_lacks_is_exit_code_3(checkout: Path, tmp_path: Path
     assert "it lacks a card that nobody has (looked at /nonexistent/card)" in " ".join(ended.stdout.split())
     assert "UNAVAILABLE  card: 1 unavailable" in ended.stdout
     assert ended.stderr == ""
-    record = records.read(copy)
+    record = reading.read(copy)
     assert record.verdict is records.Verdict.UNAVAILABLE
     (kept,) = results.glob("card/*/record.json")
-    assert records.read(kept) == record
+    assert reading.read(kept) == record
     assert 'type="unavailable"' in junit.read_text(encoding="utf-8")
 
 
@@ -348,7 +348,7 @@ def test_interrupted_run(base: Path, phase: str, number: signal.Signals) -> None
     assert "Traceback" not in out
     assert "INTERRUPTED" in out
     assert run.alive() == []
-    record = records.read(base / "r.json")
+    record = reading.read(base / "r.json")
     assert record.verdict is records.Verdict.INTERRUPTED
     assert record.checks[-1].verdict is records.Verdict.INTERRUPTED
     if phase.startswith("check"):

@@ -12,7 +12,7 @@ import pytest
 
 from stackproof import ROOT, cli
 from stackproof.base.errors import Refusal
-from stackproof.record import records
+from stackproof.record import reading, records
 from stackproof.record.records import Check, Record, Verdict
 from stackproof.stack import stacks
 
@@ -39,7 +39,7 @@ def published(results: Path) -> list[Path]:
 def complaint(path: Path) -> str:
     """Return what speaks against publishing a record, or nothing."""
     try:
-        record = records.read(path)
+        record = reading.read(path)
     except Refusal as refusal:
         return str(refusal)
     facts = record.provenance
@@ -70,7 +70,7 @@ def examined(results: Path) -> dict[str, str]:
 
 def replays(path: Path, capsys: pytest.CaptureFixture[str]) -> bool:
     """Tell whether showing a record ends with its verdict, in words and as the exit code."""
-    verdict = records.read(path).verdict
+    verdict = reading.read(path).verdict
     code = cli.main(["verify", "--replay", str(path)])
     return code == verdict.exit_code and verdict.value.upper() in capsys.readouterr().out
 

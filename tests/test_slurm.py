@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from stackproof import ROOT
-from stackproof.record import records
+from stackproof.record import reading
 from stackproof.record.records import Verdict
 
 from .slurm_cluster import Cluster, missing, running
@@ -37,7 +37,7 @@ def environment(folder: Path, **more: str) -> dict[str, str]:
 def test_the_template_proves_two_nodes(cluster: Cluster, tmp_path: Path) -> None:
     state, said = cluster.submit(TEMPLATE, [], environment(tmp_path), SECONDS)
     assert state == "COMPLETED 0:0", said
-    record = records.read(tmp_path / "record.json")
+    record = reading.read(tmp_path / "record.json")
     assert record.verdict is Verdict.PASSED
     assert ("srun", 2) == (record.provenance["launcher"], record.provenance["world_size"])
     figures = {str(value) for check in record.checks for value in check.figures.values()}
@@ -48,7 +48,7 @@ def test_a_rank_that_fails_is_the_jobs_failure(cluster: Cluster, tmp_path: Path)
     program = ["--program", "tests.ranks.rank_programs:raise_on_one"]
     state, said = cluster.submit(TEMPLATE, program, environment(tmp_path), SECONDS)
     assert state == "FAILED 1:0", said
-    reason = records.read(tmp_path / "record.json").checks[-1].reason
+    reason = reading.read(tmp_path / "record.json").checks[-1].reason
     assert "rank 1 failed in 'adding numbers': ValueError: seven is missing" in reason
 
 

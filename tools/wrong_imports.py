@@ -18,7 +18,7 @@ WRONG = {
     "up": ("base/text.py", "import stackproof.record.records"),
     "up, inside a function": ("stack/hosts.py", "def late() -> None:\n    import stackproof.device.devices"),
     "sideways": ("triage/verb.py", "import stackproof.doctor.rules"),
-    "torch below the line": ("record/junit.py", "import torch"),
+    "torch below the line": ("record/writer.py", "import torch"),
     "numpy below the line": ("stack/lockfile.py", "import numpy"),
     "torch in the nights": ("extras/nights/drift/series.py", "def late() -> None:\n    import torch"),
     "an extra in the core": ("runner/state.py", "import stackproof.extras.nights.drift.scan"),

@@ -8,7 +8,7 @@ import pytest
 
 from stackproof import cli
 from stackproof.drill import drill
-from stackproof.record import records
+from stackproof.record import reading, records
 from stackproof.record.records import Check, Figure, Record, Verdict
 
 
@@ -45,7 +45,7 @@ def test_the_record_is_kept_and_the_exit_code_is_its_verdict(
     out = tmp_path / "drill.json"
     code = cli.main(["drill", "--only", "metric-missing", "--results", str(tmp_path), "--json", str(out)])
     assert code == 1
-    assert records.read(out).checks[0].id == "records/metric-missing"
+    assert reading.read(out).checks[0].id == "records/metric-missing"
     assert "FAILED  drill: 1 of 100 faults" in capsys.readouterr().out
 
 
@@ -61,6 +61,6 @@ def test_only_a_record_of_the_drill_is_gone_on_from(tmp_path: Path, capsys: pyte
 def test_a_run_of_one_row_is_real(tmp_path: Path) -> None:
     out = tmp_path / "drill.json"
     cli.main(["drill", "--only", "metric-missing", "--results", str(tmp_path), "--json", str(out)])
-    fault, clean, coverage = records.read(out).checks
+    fault, clean, coverage = reading.read(out).checks
     assert (fault.verdict, clean.verdict, coverage.id) == (Verdict.PASSED, Verdict.PASSED, "coverage"), fault.reason
     assert "must contain" in fault.reason

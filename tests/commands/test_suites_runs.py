@@ -10,7 +10,7 @@ import pytest
 from stackproof import cli
 from stackproof.base.statistics import median_interval
 from stackproof.commands import suites
-from stackproof.record import records, typed
+from stackproof.record import reading, records
 
 
 def test_unknown_profile_is_refused_before_the_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -29,8 +29,8 @@ def bench_record(tmp_path: Path) -> Path:
     found = median_interval(samples)
     figures: dict[str, records.Figure] = {"low": found.low, "high": found.high, "noise": found.relative}
     row = records.Measurement("gemm-float32", "tiny", "float32", 1, "gemm", "s/TFLOP", 0.021, samples, "", "1", figures)
-    check = typed.of_suite(records.Check("latency/calls::synchronise", records.Verdict.SKIPPED, "no card", 0.0))
-    ran = typed.of_suite(records.Check("throughput/gemm::gemm-float32", records.Verdict.PASSED, "as expected", 1.0))
+    check = records.of_suite(records.Check("latency/calls::synchronise", records.Verdict.SKIPPED, "no card", 0.0))
+    ran = records.of_suite(records.Check("throughput/gemm::gemm-float32", records.Verdict.PASSED, "as expected", 1.0))
     made = records.Record(
         "bench", "cpu", "2026-01-02T03:04:05+00:00", 1.0, records.Verdict.PASSED, facts, [check, ran], [row]
     )
@@ -58,7 +58,7 @@ def test_a_replay_is_of_what_it_is_asked_for(
     assert "is of stack 'cpu', not of 'xpu'; leave out --stack" in capsys.readouterr().err
     copy = tmp_path / "copy.json"
     assert cli.main(["verify", "--stack", "cpu", "--replay", str(bench_record), "--json", str(copy)]) == 0
-    assert records.read(copy) == records.read(bench_record)
+    assert reading.read(copy) == reading.read(bench_record)
 
 
 @pytest.mark.parametrize(("given", "meant"), [("gemm*", "*[[]gemm*]"), ("throughput/x::y*", "throughput/x::y*")])

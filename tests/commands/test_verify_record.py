@@ -9,7 +9,7 @@ import pytest
 
 from stackproof.cli import main
 
-from ..record.test_chain import kept
+from ..record.test_reading import kept
 
 
 def test_each_state_of_a_record_has_an_exit_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

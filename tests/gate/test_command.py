@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from stackproof import cli
-from stackproof.record import junit, records
+from stackproof.record import reading, writer
 from stackproof.record.records import Check, Record, Verdict
 
 _PROGRAM = "import sys\n{}\nfor step in range(3):\n    print('loss:', 3 - step)\nprint('speed: {} x/s')\n"
@@ -30,7 +30,7 @@ def _gate(tmp_path: Path, *flags: str) -> tuple[int, Record]:
         ["gate", "--command", command, "--base-dir", str(tmp_path / "a"), "--head-dir", str(tmp_path / "b"), "--no-counters",
          "--results", str(tmp_path / "results"), "--json", str(found), *flags]
     )  # fmt: skip
-    return code, records.read(found)
+    return code, reading.read(found)
 
 
 def _check(record: Record, aspect: str) -> Check:
@@ -72,7 +72,7 @@ def test_named_figures_are_compared_and_then_something_was_looked_at(
     said = _said(capsys)
     assert "only loss of both sides were compared" in said and "NOTHING WAS VERIFIED" in said
     assert _check(record, "verified").verdict is Verdict.NOT_APPLICABLE
-    assert '<skipped message="nothing was verified: only loss' in junit.render(record)
+    assert '<skipped message="nothing was verified: only loss' in writer.junit(record)
 
 
 @pytest.mark.slow
@@ -153,7 +153,7 @@ def test_two_commits_are_laid_out_and_taken_away(tmp_path: Path, monkeypatch: py
     found = tmp_path / "gate.json"
     words = ["gate", "--command", f"{sys.executable} -S job.py", *_SPEED, "--base", "HEAD", "--no-counters"]
     assert cli.main([*words, "--json", str(found), "--results", str(tmp_path / "r")]) == 1
-    assert _check(records.read(found), "x/s").outcome == "SLOWER"
+    assert _check(reading.read(found), "x/s").outcome == "SLOWER"
     listed = subprocess.run([*git, "worktree", "list"], capture_output=True, text=True, check=True).stdout
     assert len(listed.splitlines()) == 1
 
@@ -169,4 +169,4 @@ def test_an_operator_more_is_seen_whatever_the_noise(tmp_path: Path) -> None:
          "--results", str(tmp_path / "r"), "--json", str(found)]
     )  # fmt: skip
     assert code == 1
-    assert _check(records.read(found), "operators").outcome == "SLOWER"
+    assert _check(reading.read(found), "operators").outcome == "SLOWER"

@@ -17,7 +17,7 @@ import pytest
 from stackproof import cli
 from stackproof.base.errors import Refusal
 from stackproof.gate import plan, planted
-from stackproof.record import records
+from stackproof.record import reading
 from stackproof.record.records import Record
 
 PYTHON = os.environ.get("STACKPROOF_SIDE", sys.executable)
@@ -43,7 +43,7 @@ def _gate(
     only = [word for subject in subjects for word in ("--only", subject)]
     common = ["gate", "--stack", "cpu", "--unpinned", PYTHON, "--results", str(folder), "--json", str(path)]
     code = cli.main([*common, "--deadline-scale", "10", *only, *flags])
-    return code, records.read(path)
+    return code, reading.read(path)
 
 
 def _reason(record: Record, check: str) -> str:

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from stackproof.gate import plan, report
-from stackproof.record import junit, records
+from stackproof.record import reading, records, writer
 
 from .standins import Sides, judged
 
@@ -52,4 +52,4 @@ def test_each_cell_says_what_it_could_have_seen(monkeypatch: pytest.MonkeyPatch,
 def test_the_record_is_valid_and_becomes_junit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     record = judged(Sides(slower=0.08), monkeypatch, tmp_path)
     records.write(record, tmp_path / "gate.json")
-    assert junit.render(records.read(tmp_path / "gate.json")).count("<failure") == 2
+    assert writer.junit(reading.read(tmp_path / "gate.json")).count("<failure") == 2

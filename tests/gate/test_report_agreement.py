@@ -14,7 +14,7 @@ from rich.console import Console
 
 from stackproof.gate import report
 from stackproof.gate.gate import compared
-from stackproof.record import junit, records
+from stackproof.record import reading, records, writer
 from stackproof.record.records import CellWord, Record, Verdict, overall
 
 from .standins import SUBJECTS, Sides, judged
@@ -66,7 +66,7 @@ def test_all_four_say_the_same(record: Record, tmp_path: Path) -> None:
     terminal, page, suite = (
         _terminal(record, 150),
         _as_words(report.markdown(record)),
-        ET.fromstring(junit.render(record)),
+        ET.fromstring(writer.junit(record)),
     )
     first = terminal.splitlines()[0]
     assert page.splitlines()[0] == f"### stackproof gate: {first}"
@@ -77,11 +77,11 @@ def test_all_four_say_the_same(record: Record, tmp_path: Path) -> None:
             assert report.word(check) in first
             assert suite.find(f"testcase[@name='{check.id}']") is not None
     records.write(record, tmp_path / "r.json")
-    assert records.read(tmp_path / "r.json").verdict is record.verdict
+    assert reading.read(tmp_path / "r.json").verdict is record.verdict
 
 
 def test_junit_fails_what_must_not_be_merged_and_errs_where_nobody_can_say(record: Record) -> None:
-    suite = ET.fromstring(junit.render(record))
+    suite = ET.fromstring(writer.junit(record))
     failures, errors = (int(suite.attrib[name]) for name in ("failures", "errors"))
     first = report.headline(record).plain
     if first.startswith(("DO NOT MERGE", "CHANGED")):

@@ -195,11 +195,11 @@ print(leaf.seal_left(Path({str(tmp_path / "pieces")!r}), Path({str(tmp_path / "s
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from stackproof.record import records
+from stackproof.record import reading
 from stackproof.history import leaf
 from stackproof.record import store
 command = leaf.Command.begin(Path(sys.argv[1]))
-store.append(records.read(Path(sys.argv[2])), command.folder)
+store.append(reading.read(Path(sys.argv[2])), command.folder)
 os.kill(os.getpid(), signal.SIGKILL)
 """
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from stackproof.base.places import PACKAGE
-from stackproof.record import records
+from stackproof.record import reading
 from stackproof.record.records import Verdict
 
 _TESTS = """
@@ -65,7 +65,7 @@ def test_every_end_is_told_and_the_others_run(tmp_path: Path) -> None:
     ended = _pytest(tmp_path, "--stack", "cpu", "--stack-json", "r.json", "--junitxml", "j.xml")
     assert ended.returncode == 1, ended.stdout + ended.stderr
     assert "3 failed, 3 passed, 1 skipped, 1 xfailed" in ended.stdout
-    found = {check.id.split("::")[1]: check for check in records.read(tmp_path / "r.json").checks}
+    found = {check.id.split("::")[1]: check for check in reading.read(tmp_path / "r.json").checks}
     assert found["test_crashes"].verdict is Verdict.CRASHED and "SIGSEGV" in found["test_crashes"].reason
     assert "in test_crashes" in found["test_crashes"].reason and "Extension modules" not in found["test_crashes"].reason
     assert found["test_hangs"].verdict is Verdict.HUNG

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from stackproof.base.places import PACKAGE
-from stackproof.record import chain, records
+from stackproof.record import reading
 from stackproof.record.records import Record, Verdict
 
 _PATH = os.pathsep.join((str(PACKAGE.parent), *sys.path))
@@ -32,7 +32,7 @@ def _watch(tmp_path: Path, code: str, *flags: str) -> subprocess.CompletedProces
 
 def _record(tmp_path: Path) -> Record:
     (path,) = (tmp_path / "results").glob("*/*/record.json")
-    return records.read(path)
+    return reading.read(path)
 
 
 def test_output_input_and_exit_code_are_the_jobs(tmp_path: Path) -> None:
@@ -50,7 +50,7 @@ def test_output_input_and_exit_code_are_the_jobs(tmp_path: Path) -> None:
 def test_a_copy_of_the_record_is_one(tmp_path: Path) -> None:
     copy = tmp_path / "copy" / "record.json"
     assert _watch(tmp_path, "print('fine')", "--json", str(copy)).returncode == 0
-    assert chain.whole(copy) == _record(tmp_path)
+    assert reading.whole(copy) == _record(tmp_path)
 
 
 def test_a_job_that_ends_well_passes_and_a_log_that_denies_it_is_heard(tmp_path: Path) -> None:

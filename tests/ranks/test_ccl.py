@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from stackproof.base import places
-from stackproof.record import records
+from stackproof.record import reading
 from stackproof.record.records import Record, Verdict
 
 from .. import fakes
@@ -72,7 +72,7 @@ def run(root: Path, *arguments: str, **environ: str) -> Record:
         check=False,
     )
     assert out.exists(), ended.stderr[-2000:]
-    found = records.read(out)
+    found = reading.read(out)
     out.unlink()
     return found
 

@@ -12,7 +12,7 @@ import pytest
 from stackproof.base import processes
 from stackproof.base.errors import Refusal
 from stackproof.ranks import join as joining
-from stackproof.record import records
+from stackproof.record import reading
 from stackproof.record.records import Record, Verdict
 
 from .joiners import join, open_mpi, plain
@@ -20,7 +20,7 @@ from .joiners import join, open_mpi, plain
 
 def record(folder: Path) -> Record:
     """Read what rank 0 wrote."""
-    return records.read(folder / "record.json")
+    return reading.read(folder / "record.json")
 
 
 def reasons(folder: Path) -> dict[str, tuple[Verdict, str]]:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from stackproof import ROOT
-from stackproof.record import records
+from stackproof.record import reading
 from stackproof.record.records import Verdict
 
 PROGRAM = "tests.ranks.rank_programs:wait_together"
@@ -48,6 +48,6 @@ def test_a_killed_rank_is_named_in_the_record(tmp_path: Path, who: str, place: i
         living = json.loads((tmp_path / "rank1.alive").read_text(encoding="utf-8"))["processes"]
         os.kill(living[place], signal.SIGKILL)
         launcher.wait(WITHIN_S)
-    found = records.read(tmp_path / "record.json")
+    found = reading.read(tmp_path / "record.json")
     assert found.verdict is Verdict.CRASHED
     assert "rank 1 ended with signal SIGKILL in 'waiting'" in found.checks[-1].reason, who

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from stackproof.base import processes
-from stackproof.record import records
+from stackproof.record import reading
 from stackproof.record.records import Record, Verdict
 
 from .namespaces import Network, refusal, two_hosts
@@ -64,7 +64,7 @@ class Nodes:
 
     def record(self) -> Record:
         """Return what rank 0 recorded."""
-        return records.read(self.folder / "record.json")
+        return reading.read(self.folder / "record.json")
 
     def await_step(self, number: int) -> None:
         """Wait until both ranks have begun a step of the training."""

@@ -1,4 +1,4 @@
-"""Records: valid when written and when read, whole or not there, and never greener than what happened."""
+"""Records: the schema holds them when they are written and read, files appear whole, and records of before are read."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ import pytest
 
 from stackproof import ROOT
 from stackproof.base.errors import Refusal
-from stackproof.record import records
-from stackproof.record.records import NOT_EXECUTED, Check, Measurement, Record, Verdict, overall
+from stackproof.record import reading, records
+from stackproof.record.records import NOT_EXECUTED, CellWord, Check, Kind, Measurement, Record, Verdict, overall
 
 STARTED = "2026-01-02T03:04:05.678+00:00"
 
@@ -53,7 +53,7 @@ def stored(path: Path, found: object) -> Path:
 def test_record_survives_the_round_trip(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "er" / "record.json"
     records.write(whole(), path)
-    assert records.read(path) == whole()
+    assert reading.read(path) == whole()
     assert path.stat().st_mode & 0o777 == 0o644
     assert [entry.name for entry in path.parent.iterdir()] == ["record.json"]
 
@@ -62,7 +62,7 @@ def test_link_stays_a_link(tmp_path: Path) -> None:
     (tmp_path / "link.json").symlink_to(tmp_path / "there.json")
     records.write(whole(), tmp_path / "link.json")
     assert (tmp_path / "link.json").is_symlink()
-    assert records.read(tmp_path / "there.json") == whole()
+    assert reading.read(tmp_path / "there.json") == whole()
 
 
 def test_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_each_field_is_required(tmp_path: Path, field: str) -> None:
     found = parsed()
     del found[field]
     with pytest.raises(Refusal, match=field):
-        records.read(stored(tmp_path / "r.json", found))
+        reading.read(stored(tmp_path / "r.json", found))
 
 
 @pytest.mark.parametrize("field", sorted(parsed()["checks"][0]))
@@ -90,7 +90,7 @@ def test_each_field_of_a_check_is_required(tmp_path: Path, field: str) -> None:
     found = parsed()
     del found["checks"][0][field]
     with pytest.raises(Refusal, match=field):
-        records.read(stored(tmp_path / "r.json", found))
+        reading.read(stored(tmp_path / "r.json", found))
 
 
 @pytest.mark.parametrize("field", sorted(parsed()["measurements"][0].keys() - {"version", "figures"}))
@@ -98,13 +98,13 @@ def test_each_field_of_a_measurement_is_required(tmp_path: Path, field: str) -> 
     found = parsed()
     del found["measurements"][0][field]
     with pytest.raises(Refusal, match=field):
-        records.read(stored(tmp_path / "r.json", found))
+        reading.read(stored(tmp_path / "r.json", found))
 
 
 def test_a_measurement_of_old_has_no_version_and_no_figures(tmp_path: Path) -> None:
     found = parsed()
     del found["measurements"][0]["version"], found["measurements"][0]["figures"]
-    (row,) = records.read(stored(tmp_path / "r.json", found)).measurements
+    (row,) = reading.read(stored(tmp_path / "r.json", found)).measurements
     assert (row.version, row.figures) == ("", {})
 
 
@@ -139,14 +139,14 @@ def test_record_that_breaks_the_schema_is_refused(tmp_path: Path, name: str) -> 
     WRONG[name](found)
     path = stored(tmp_path / "r.json", found)
     with pytest.raises(Refusal, match="is not a record of schema stackproof-record-2: ") as caught:
-        records.read(path)
+        reading.read(path)
     assert str(caught.value).startswith(f"{path}: ")
 
 
 @pytest.mark.parametrize("value", [[], 5, None, "record", {}])
 def test_other_json_is_no_record(tmp_path: Path, value: object) -> None:
     with pytest.raises(Refusal, match="is not a record of schema"):
-        records.read(stored(tmp_path / "r.json", value))
+        reading.read(stored(tmp_path / "r.json", value))
 
 
 def test_damaged_files_are_refused(tmp_path: Path) -> None:
@@ -157,13 +157,13 @@ def test_damaged_files_are_refused(tmp_path: Path) -> None:
     for content in damaged:
         path.write_bytes(content)
         with pytest.raises(Refusal, match="damaged or cut short"):
-            records.read(path)
+            reading.read(path)
 
 
 def test_absent_file_is_refused(tmp_path: Path) -> None:
     for path in (tmp_path / "absent.json", tmp_path):
         with pytest.raises(Refusal, match="cannot be read|is a folder"):
-            records.read(path)
+            reading.read(path)
 
 
 def test_figures_that_are_no_numbers_survive_as_words(tmp_path: Path) -> None:
@@ -179,7 +179,7 @@ def test_figures_that_are_no_numbers_survive_as_words(tmp_path: Path) -> None:
         raise AssertionError(word)
 
     json.loads(path.read_text(encoding="utf-8"), parse_constant=never)
-    again = records.read(path)
+    again = reading.read(path)
     assert again.checks[0].figures == {"a": "nan", "b": "inf", "c": "-inf"}
     assert again.provenance["d"] == "nan"
     assert again.measurements[0].value == math.inf
@@ -190,7 +190,7 @@ def test_any_text_survives(tmp_path: Path) -> None:
     record = whole()
     record.checks[0].reason = "a\x00\x1b[31mb\udc80\uff1a\U0001f600\u2028\n"
     records.write(record, tmp_path / "r.json")
-    assert records.read(tmp_path / "r.json").checks[0].reason == record.checks[0].reason
+    assert reading.read(tmp_path / "r.json").checks[0].reason == record.checks[0].reason
 
 
 def test_invalid_record_is_not_written(tmp_path: Path) -> None:
@@ -200,7 +200,7 @@ def test_invalid_record_is_not_written(tmp_path: Path) -> None:
     record.checks[0].id = ""
     with pytest.raises(Refusal, match="is not a record"):
         records.write(record, path)
-    assert records.read(path) == whole()
+    assert reading.read(path) == whole()
 
 
 def full(*arguments: object) -> None:
@@ -216,18 +216,18 @@ def test_full_disk_leaves_the_old_record(tmp_path: Path, monkeypatch: pytest.Mon
     with pytest.raises(Refusal, match=r"the record cannot be written \(No space left on device\)"):
         records.write(Record("smoke", "cpu", STARTED), path)
     monkeypatch.undo()
-    assert records.read(path) == whole()
+    assert reading.read(path) == whole()
     assert [entry.name for entry in tmp_path.iterdir()] == ["r.json"]
 
 
 LIMITED = """
 import resource, signal, sys
 from pathlib import Path
-from stackproof.record import records
+from stackproof.record import reading, records
 from stackproof.base.errors import Refusal
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (200, 200))
-record = records.read(Path(sys.argv[1]))
+record = reading.read(Path(sys.argv[1]))
 record.verdict = records.Verdict.FAILED
 try:
     records.write(record, Path(sys.argv[1]))
@@ -247,7 +247,7 @@ def test_write_that_the_kernel_cuts_short_leaves_the_old_record(tmp_path: Path) 
         check=False,
     )
     assert "the record cannot be written (File too large)" in ended.stdout, ended.stderr
-    assert records.read(path) == whole()
+    assert reading.read(path) == whole()
     assert [entry.name for entry in tmp_path.iterdir()] == ["r.json"]
 
 
@@ -262,7 +262,7 @@ def test_interrupted_write_leaves_the_old_record(tmp_path: Path, monkeypatch: py
     with pytest.raises(KeyboardInterrupt):
         records.write(Record("smoke", "cpu", STARTED), path)
     monkeypatch.undo()
-    assert records.read(path) == whole()
+    assert reading.read(path) == whole()
     assert [entry.name for entry in tmp_path.iterdir()] == ["r.json"]
 
 
@@ -330,3 +330,54 @@ def test_every_verdict_has_its_place_in_the_order() -> None:
     for verdict in Verdict:
         expected = Verdict.FAILED if verdict in NOT_EXECUTED else verdict
         assert overall([verdict, Verdict.SKIPPED]) is expected
+
+
+_KEPT = [*(ROOT / "results").glob("records/**/*.json"), *(ROOT / "results").glob("published/**/*.record.json")]
+OLD = sorted(path for path in _KEPT if records.FIRST_SCHEMA in path.read_text(encoding="utf-8"))
+
+
+def reread(folder: Path, verb: str, *checks: Check, schema: str = records.FIRST_SCHEMA) -> Record:
+    """Write a record of these checks in a schema, and read it back."""
+    verdict = overall(check.verdict for check in checks)
+    made = Record(verb, "cpu", STARTED, 1.0, verdict, checks=list(checks), schema=schema)
+    records.write(made, folder / "record.json")
+    return reading.read(folder / "record.json")
+
+
+def test_typed_fields_come_back_as_they_were_written(tmp_path: Path) -> None:
+    cell = Check(
+        "gate/gemm::time", Verdict.PASSED, "SAME", 1.0, kind=Kind.CELL, subject="gemm", aspect="time",
+        outcome=CellWord.SAME,
+    )  # fmt: skip
+    plain = Check("environment", Verdict.PASSED, "proved", 1.0)
+    found = reread(tmp_path, "gate", cell, plain, schema=records.SCHEMA_NAME)
+    assert found.checks == [cell, plain]
+    assert found.checks[0].outcome is CellWord.SAME
+    rows = json.loads((tmp_path / "record.json").read_text())["checks"]
+    assert set(rows[1]) == {"id", "verdict", "reason", "seconds", "figures"}
+
+
+@pytest.mark.parametrize("path", OLD, ids=lambda path: path.name)
+def test_a_record_of_schema_1_is_read_and_not_rewritten(path: Path) -> None:
+    record = reading.read(path)
+    assert record.schema == records.FIRST_SCHEMA
+    suites = [check for check in record.checks if "::" in check.id]
+    assert suites
+    assert all(check.kind is Kind.SUITE and check.id.startswith(f"{check.group}/") for check in suites)
+    assert json.loads(record.as_json()) == json.loads(path.read_text(encoding="utf-8"))
+
+
+def test_schema_1_has_no_typed_fields(tmp_path: Path) -> None:
+    reread(tmp_path, "smoke", Check("smoke/a::b", Verdict.PASSED, "as expected", 1.0))
+    path = tmp_path / "record.json"
+    told = json.loads(path.read_text())
+    told["checks"][0]["outcome"] = "SAME"
+    path.write_text(json.dumps(told))
+    with pytest.raises(Refusal, match="is not a record of schema stackproof-record-1: "):
+        reading.read(path)
+
+
+def test_schema_and_code_know_the_same_words() -> None:
+    check = json.loads(records.SCHEMA.read_text(encoding="utf-8"))["definitions"]["check"]["properties"]
+    assert check["kind"]["enum"] == [kind.value for kind in Kind]
+    assert check["outcome"]["enum"] == [word.value for word in CellWord]

@@ -8,13 +8,19 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 
 import pytest
 
 from stackproof import ROOT
 from stackproof.base.errors import Refusal
+from stackproof.device.devices import torch_facts
 from stackproof.record import records, store
+from stackproof.record.records import Figure, Record
+from stackproof.record.store import Loaded, changes, place, state
+from stackproof.stack import provenance, stacks
+from stackproof.stack.environment_proof import Proof
 
 from ..history import making
 
@@ -43,9 +49,9 @@ def test_nothing_is_ever_overwritten(tmp_path: Path, monkeypatch: pytest.MonkeyP
 WRITER = """
 import sys
 from pathlib import Path
-from stackproof.record import records
+from stackproof.record import reading
 from stackproof.record import store
-record = records.read(Path(sys.argv[1]))
+record = reading.read(Path(sys.argv[1]))
 for _ in range(int(sys.argv[3])):
     store.append(record, Path(sys.argv[2]))
 """
@@ -170,3 +176,135 @@ def test_the_folder_can_be_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv(store.RESULTS, str(tmp_path))
     assert store.folders() == (tmp_path,)
     assert store.writable() == tmp_path
+
+
+FACTS = making.FACTS
+
+
+@pytest.mark.parametrize(
+    "fact",
+    [
+        {"host": "other"},
+        {"stack": "xpu"},
+        {"rehearsed": True},
+        {"verified on": "cpu"},
+        {"machine": "aarch64"},
+        {"cpus": 8},
+        {"devices": 1},
+        {"cuda:1.name": "NVIDIA H200"},
+    ],
+)
+def test_another_place_is_another_series(fact: dict[str, str]) -> None:
+    assert place({**FACTS, **fact}) != place(FACTS)
+    assert place({**FACTS, **fact}).slug != place(FACTS).slug
+
+
+@pytest.mark.parametrize(
+    ("fact", "group"),
+    [
+        ({"driver.nvidia-smi": "590.10.01"}, "driver"),
+        ({"cuda:1.driver api": "13010"}, "driver"),
+        ({"torch.version.cuda": "13.3"}, "toolkit"),
+        ({"cuda:0.cudnn": "91000"}, "toolkit"),
+        ({"torch": "2.16.0"}, "wheels"),
+        ({"lock": "e" * 64}, "wheels"),
+        ({"package.triton": "3.7"}, "wheels"),
+        ({"env.NCCL_PROTO": "simple"}, "settings"),
+        ({"torch.threads": 1}, "settings"),
+        ({"device": "cuda:1"}, "settings"),
+        ({"kernel": "6.9.0"}, "host"),
+        ({"commit": "b" * 40}, "code"),
+    ],
+)
+def test_a_change_of_state_names_who_to_ask(fact: dict[str, str], group: str) -> None:
+    before, after = state(FACTS), state({**FACTS, **fact})
+    found = changes(before, after)
+    assert list(found) == [group]
+    assert place({**FACTS, **fact}) == place(FACTS)
+
+
+def test_the_digest_of_a_state_leaves_the_commit_out() -> None:
+    assert state(FACTS).digest == state({**FACTS, "commit": "b" * 40}).digest
+    assert state(FACTS).digest != state({**FACTS, **making.NEW_DRIVER}).digest
+
+
+@pytest.mark.parametrize(
+    "fact", [{"cuda:0.properties.uuid": "b-2"}, {"env.CUDA_VISIBLE_DEVICES": "3,4"}, {"stackproof": "9"}, {"verb": "x"}]
+)
+def test_what_says_nothing_of_speed_is_no_state(fact: dict[str, str]) -> None:
+    assert state({**FACTS, **fact}) == state(FACTS)
+    assert place({**FACTS, **fact}) == place(FACTS)
+
+
+def test_facts_of_several_cards_are_one() -> None:
+    assert state(FACTS).groups["driver"]["cuda.driver api"] == "13000"
+    mixed = state({**FACTS, "cuda:1.driver api": "13010"})
+    assert mixed.groups["driver"]["cuda.driver api"] == "13000 | 13010"
+
+
+def test_every_fact_of_a_real_record_is_classified() -> None:
+    stack = stacks.load("cpu")
+    proved = Proof(True, "f" * 64, (), 100, "2.15.0", {"cuda": "13.2"})
+    facts = provenance.host_facts(stack) | provenance.proof_facts(proved) | torch_facts(stack)
+    facts |= {f"cuda:0.{name}": "1" for name in ("name", "memory_bytes", "driver api", "nccl", "cudnn")}
+    facts |= {f"xpu:0.{name}": "1" for name in ("level zero", "properties.driver_version", "torch.version.xpu")}
+    assert [name for name in facts if store.group_of(name) is None] == []
+
+
+def test_a_label_tells_a_rehearsal() -> None:
+    rehearsed = place({**FACTS, "rehearsed": True, "verified on": "cpu"})
+    assert "cuda (rehearsed) on" in rehearsed.label
+    assert rehearsed.slug.startswith("cuda-rehearsed-box-")
+
+
+def test_names_are_safe() -> None:
+    found = place({**FACTS, "host": "../../etc: <b>\u4e2d\u6587", "cuda:0.name": "a/b"})
+    assert set(found.slug) <= set("abcdefghijklmnopqrstuvwxyz0123456789-")
+
+
+def test_versions_are_found_in_what_drivers_say() -> None:
+    assert state(FACTS).version("driver") == "580.65.06"
+    assert state({"commit": "a"}).version("driver") == "none"
+
+
+def test_long_digests_are_cut_in_sentences() -> None:
+    found = changes(state(FACTS), state({**FACTS, "commit": "b" * 40, **making.NEW_DRIVER}))
+    assert found["code"] == ("commit: aaaaaaaaaaaa -> bbbbbbbbbbbb",)
+    assert found["driver"] == ("nvidia-smi: 580.65.06, NVIDIA L40S -> 590.10.01, NVIDIA L40S",)
+
+
+TODAY = date(2026, 8, 1)
+
+
+def began(started: str, **facts: Figure) -> Record:
+    """Return a record that began then."""
+    return Record("night", "cuda", started, provenance=facts)
+
+
+@pytest.mark.parametrize(
+    ("started", "committed", "why"),
+    [
+        ("2026-08-01T23:59:59.000+00:00", "", ""),
+        ("2026-08-02T00:30:00.000+02:00", "", ""),
+        ("2026-08-02T00:00:00.000+00:00", "", "after 2026-08-01"),
+        ("2036-08-01T03:00:00.000+00:00", "", "after 2026-08-01"),
+        ("2026-07-30T03:00:00.000+00:00", "2026-07-29T20:00:00+02:00", ""),
+        ("2026-07-30T03:00:00.000+00:00", "2026-07-30T20:00:00+02:00", ""),
+        ("1970-01-01T00:10:00.000+00:00", "2026-07-29T20:00:00+02:00", "before the commit was made that it measured (2026-07-29)"),
+        ("2026-07-30T03:00:00.000+00:00", "yesterday", ""),
+        ("2026-13-41T03:00:00.000+00:00", "", ""),
+    ],
+)  # fmt: skip
+def test_a_day_that_cannot_be_true_is_doubted(started: str, committed: str, why: str) -> None:
+    told = store.day_doubt(began(started, **({store.COMMITTED: committed} if committed else {})), TODAY)
+    assert (why in told) if why else told == ""
+
+
+def test_a_store_is_read_without_them(tmp_path: Path) -> None:
+    good, bad = began("2026-07-30T03:00:00.000+00:00"), began("2030-01-01T00:00:00.000+00:00")
+    loaded = Loaded({tmp_path / "good": good, tmp_path / "bad": bad}, ["one before"])
+    found = store.dated(loaded, TODAY)
+    assert list(found.records) == [tmp_path / "good"]
+    assert found.problems[0] == "one before" and "bad: began on 2030-01-01" in found.problems[1]
+    assert "set the clock" in found.problems[1]
+    assert store.dated(found, TODAY) is found

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from stackproof.base.errors import EnvironmentMismatchError, Refusal, StackUnavailableError
-from stackproof.record import records
+from stackproof.record import reading, records
 from stackproof.record.records import Check, Record, Verdict
 from stackproof.record.writer import Outputs
 from stackproof.runner import runs, supervise
@@ -42,7 +42,7 @@ def test_a_run_writes_its_record(tmp_path: Path, silent: Silent) -> None:
     wanted = tmp_path / "sub" / "mine.json"
     record, where = runs.conduct(Request("smoke", CPU, ("smoke",)), Outputs(tmp_path / "results", wanted), silent)
     assert ["host", "environment", "smoke/a::b"] == [check.id for check in record.checks]
-    assert record == records.read(where) == records.read(wanted)
+    assert record == reading.read(where) == reading.read(wanted)
     assert record.provenance["pinned"] is False
 
 
@@ -116,7 +116,7 @@ def test_a_stopped_run_is_continued(tmp_path: Path, silent: Silent) -> None:
 @pytest.mark.parametrize("fact", ["lock", "commit", "torch"])
 def test_a_run_of_other_bits_is_not_continued(tmp_path: Path, silent: Silent, fact: str) -> None:
     where = stopped(tmp_path, silent)
-    record = records.read(where)
+    record = reading.read(where)
     record.provenance[fact] = "other"
     records.write(record, where)
     with pytest.raises(Refusal, match=f"'{fact}' is 'other' then"):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from stackproof.record import records
+from stackproof.record import reading, records
 from stackproof.record.records import Record, Verdict
 from stackproof.triage import logs, reports
 from tools import triage_corpus
@@ -18,7 +18,7 @@ def written(folder: Path, *found: reports.Report) -> Record:
     """Write and read the record of some reports."""
     path = folder / "record.json"
     records.write(reports.record(found, "xpu"), path)
-    return records.read(path)
+    return reading.read(path)
 
 
 def test_training_log_gives_measurements(tmp_path: Path) -> None:

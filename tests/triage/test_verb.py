@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from stackproof import ROOT
-from stackproof.record import records
+from stackproof.record import reading
 from stackproof.record.records import Verdict
 from tools import triage_corpus
 
@@ -75,7 +75,7 @@ def test_standard_input_and_gzip() -> None:
 def test_record_is_written(tmp_path: Path) -> None:
     path = tmp_path / "record.json"
     ended = triage("dcu-lora-eight-cards.log", "--stack", "dcu", "--json", str(path), cwd=triage_corpus.FOLDER)
-    record = records.read(path)
+    record = reading.read(path)
     assert (ended.returncode, record.stack, record.verdict) == (0, "dcu", Verdict.PASSED)
 
 

@@ -83,9 +83,9 @@ def _drill(options: argparse.Namespace, loaded: Faults) -> int:
 
 def _earlier(path: Path | None) -> Record | None:
     """Read the record to go on from; another verb's is refused."""
-    from stackproof.record import chain
+    from stackproof.record import reading
 
-    found = chain.whole(path) if path else None
+    found = reading.whole(path) if path else None
     if found is not None and found.verb != "drill":
         raise Refusal(f"--continue {path}: is a record of `{found.verb}`; name one of `drill`")
     return found

@@ -75,12 +75,12 @@ def _write_theirs(project: Project, stack: Stack, options: argparse.Namespace) -
 
 
 def _write(stack: Stack, options: argparse.Namespace) -> int:
-    from stackproof.record import records
+    from stackproof.record import reading
     from stackproof.runner import expect
     from stackproof.stack import manifest
 
     rows = expect.measured(stack, options.records)
-    like = records.read(options.like) if options.like else None
+    like = reading.read(options.like) if options.like else None
     names = expect.collected(stack)
     if like:
         why = f"no run on the hardware of '{stack.name}': left out as on '{like.stack}', and by torch's lists for '{stack.device}'"

@@ -83,7 +83,7 @@ def _gate_request(options: argparse.Namespace) -> GateRequest:
     from stackproof.bench.subjects import require_named
     from stackproof.gate import commits, planted, variants
     from stackproof.gate.request import GateRequest
-    from stackproof.record import chain
+    from stackproof.record import reading
 
     both = common(options)
     base, head = (variant(options, side) for side in ("base", "head"))
@@ -95,7 +95,7 @@ def _gate_request(options: argparse.Namespace) -> GateRequest:
         require_named(options.only)
     planted.read(options.head_drill)
     if options.base_record and base == variants.Variant("base"):
-        chain.whole(options.base_record)
+        reading.whole(options.base_record)
     return GateRequest(
         **both, base=replace(base, record=options.base_record), head=replace(head, drill=options.head_drill), unlike=options.unlike,
         same=options.same, accept_changed=options.accept_changed, allow_inconclusive=options.allow_inconclusive,

@@ -64,13 +64,13 @@ def _add_history(verbs: Verbs) -> None:
 def _history(options: argparse.Namespace) -> int:
     from stackproof.history import terminal
     from stackproof.history.timeline import entries, histories
-    from stackproof.record import dated, store
+    from stackproof.record import store
 
     if options.stack:
         stacks.load(options.stack)
     for folder in options.results or ():
         _require_folder(folder)
-    loaded = dated.true(store.read(store.files(options.results)) if options.results else store.load(store.folders()))
+    loaded = store.dated(store.read(store.files(options.results)) if options.results else store.load(store.folders()))
     found = [one for one in histories(entries(loaded.records)) if options.stack in ("", one.place.stack)]
     terminal.show(found, loaded.problems)
     return 0

@@ -40,10 +40,10 @@ def run(options: argparse.Namespace, rehearsed: bool = False) -> int:
 
 
 def _replay(options: argparse.Namespace) -> int:
-    from stackproof.record import chain, console, page, writer
+    from stackproof.record import console, reading, writer
 
     path: Path = options.replay
-    record = chain.whole(path)
+    record = reading.whole(path)
     if options.verb not in (record.verb, READER):
         raise Refusal(f"{path}: is a record of `{record.verb}`, not of `{options.verb}`; `{READER} --replay` shows any")
     if options.stack not in (None, record.stack):
@@ -52,7 +52,7 @@ def _replay(options: argparse.Namespace) -> int:
         )
     console.show(record, path)
     writer.write_asked(
-        record, writer.Outputs(json=options.json, junit=options.junit, markdown=options.markdown), page.markdown
+        record, writer.Outputs(json=options.json, junit=options.junit, markdown=options.markdown), console.markdown
     )
     return record.verdict.exit_code
 

@@ -23,13 +23,13 @@ def add(verbs: Verbs) -> None:
 
 def _verify(options: argparse.Namespace) -> int:
     """Print a sentence for each record; 1 if one is not what was written."""
-    from stackproof.record import chain, records
+    from stackproof.record import reading
 
     code = 0
     for path in options.records:
-        record = records.read(path)
-        said = next(chain.broken_logs(record, path.parent), None)
-        if chain.RECORD not in record.digests:
+        record = reading.read(path)
+        said = next(reading.broken_logs(record, path.parent), None)
+        if reading.RECORD not in record.digests:
             said = "holds no digests: it was written before records had them, so that an edit does not show"
         if said:
             print(f"stackproof: {plain(f'{path}: {said}')}", file=sys.stderr)  # noqa: T201

@@ -18,7 +18,7 @@ from stackproof.base.places import FIRED
 from stackproof.drill import forking
 from stackproof.drill.inject import Site
 from stackproof.drill.table import Call
-from stackproof.record import records
+from stackproof.record import reading
 
 _PRELUDE = "from stackproof.drill.planted import during, doctor_sees, fired, in_checks, in_rank, in_side, replace, single, spoil, watch\n"
 _FORKING = "from stackproof.drill import forking\nforking.plant()\n"
@@ -131,7 +131,7 @@ def _recorded(path: Path) -> dict[str, Seen]:
     found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     if "findings" in found:
         return _diagnosed(found)
-    checks = records.read(path).checks
+    checks = reading.read(path).checks
     return {check.id: Seen(check.verdict.value, check.reason, bool(check.verdict.exit_code)) for check in checks}
 
 
@@ -151,7 +151,7 @@ def _noted(path: Path) -> dict[str, str]:
     """Return what limits the measurements of a record."""
     if not path.exists() or "findings" in json.loads(path.read_text(encoding="utf-8")):
         return {}
-    return {row.workload: row.note for row in records.read(path).measurements}
+    return {row.workload: row.note for row in reading.read(path).measurements}
 
 
 def _refused(log: Path, code: int | None) -> dict[str, Seen]:

@@ -9,7 +9,7 @@ from statistics import median
 
 from stackproof.base.errors import Refusal
 from stackproof.gate.interleave import Launch, Observed
-from stackproof.record import chain
+from stackproof.record import reading
 from stackproof.record.records import Figure, Measurement, Record
 
 METRIC = "gate"
@@ -48,7 +48,7 @@ class Stored:
 
 def load(path: Path, preset: str) -> Stored:
     """Read a record of `gate` or `bench`; one without figures of this preset is refused."""
-    record = chain.whole(path)
+    record = reading.whole(path)
     if record.verdict.exit_code not in (0, 6) and record.verb not in _BY_ROW:
         raise Refusal(
             f"{path}: that run ended as '{record.verdict.value}'; take a record of a run that passed as the base"

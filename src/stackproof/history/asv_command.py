@@ -24,7 +24,7 @@ from stackproof.base.errors import Refusal
 from stackproof.bench.subjects import profile
 from stackproof.history import leaf
 from stackproof.history.timeline import entries
-from stackproof.record import dated, store
+from stackproof.record import store
 from stackproof.record.store import rules, slug
 from stackproof.stack import provenance, stacks
 
@@ -111,7 +111,7 @@ def show_states() -> int:
     """Bring the repository of states and what asv keeps of it up to date; return how many places there are."""
     from stackproof.history import asv_view
 
-    loaded = dated.true(store.load(store.folders()))
+    loaded = store.dated(store.load(store.folders()))
     for sentence in loaded.problems:
         log.warning(sentence)
     chains = asv_view.show_states(STATES, entries(loaded.records))

@@ -21,7 +21,7 @@ from stackproof.bench.rows import measurements
 from stackproof.bench.subjects import Profile, Subject, profile, subjects
 from stackproof.history import asv_names
 from stackproof.history.timeline import SeriesKey
-from stackproof.record import chain, store
+from stackproof.record import records, store
 from stackproof.record.records import Check, Figure, Measurement, Record, Verdict, overall
 from stackproof.record.store import slug, state
 from stackproof.stack import stacks
@@ -77,7 +77,7 @@ def _seal(folder: Path, into: Path) -> tuple[list[Path], list[str]]:
     loaded = store.load([folder])
     joined = join(loaded.records.values())
     for one in joined:
-        chain.seal(one, folder)
+        records.seal(one, folder)
     return [store.append(one, into / slug(one.stack)) for one in joined], loaded.problems
 
 

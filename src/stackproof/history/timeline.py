@@ -17,7 +17,7 @@ from stackproof.base.errors import Refusal
 from stackproof.base.processes import BUSY
 from stackproof.base.statistics import Interval, median_interval
 from stackproof.record import store
-from stackproof.record.chain import whole
+from stackproof.record.reading import whole
 from stackproof.record.records import Measurement, Record, Verdict
 from stackproof.record.store import Place, State, changes, place, rules, state
 

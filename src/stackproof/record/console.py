@@ -1,4 +1,4 @@
-"""What a person sees of a run: its progress, the figures with their uncertainty, a sentence for each failure, and the verdict."""
+"""What a person sees of a run, on a terminal and as a page: progress, figures, a sentence for each failure, and the verdict."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
@@ -26,7 +27,7 @@ from rich.text import Text
 from stackproof.base import advice
 from stackproof.base.text import as_typed, plain, set_in, shown
 from stackproof.record import outline, reference
-from stackproof.record.outline import Cell, Part, Span, TextLine, TextTable
+from stackproof.record.outline import Cell, Fold, Heading, Part, Span, TextLine, TextTable
 from stackproof.record.records import Check, Measurement, Record, Verdict
 from stackproof.record.repeat import again
 
@@ -321,3 +322,24 @@ def verdict_line(record: Record) -> str:
 
 def _style(verdict: Verdict) -> str:
     return _STYLES.get(verdict, _BAD)
+
+
+_MOST = 200
+"""Rows of a table: a comment has a limit, and the record has all."""
+
+
+def markdown(record: Record) -> str:
+    """Return the page: the verdict with its counts, what is not good with its reason, figures, then all checks folded."""
+    bad = [check for check in record.checks if check.verdict.exit_code]
+    parts: list[Part] = [Heading(f"stackproof {record.verb}: {verdict_line(record)}", 3)]
+    parts += [_checks(bad)] if bad else []
+    if record.measurements:
+        parts.append(Fold(f"{len(record.measurements)} figures", [replace(measurements_table(record), most=_MOST)]))
+    facts = [TextLine(f"{name}: {value}", 1) for name, value in sorted(record.provenance.items())]
+    parts.append(Fold(f"all {len(record.checks)} checks, and what was run", [_checks(record.checks), *facts]))
+    return outline.markdown(parts)
+
+
+def _checks(checks: Sequence[Check]) -> TextTable:
+    rows = [(check.verdict.value, check.id, f"{check.seconds:.1f}", check.reason) for check in checks]
+    return TextTable(("", "check", "s", "what was seen"), rows, most=_MOST)

@@ -1,4 +1,4 @@
-"""Records: one JSON object per run, validated when written and when read, appended and never half-written."""
+"""Records: one JSON object per run, held against a published schema, written whole or not at all; `reading` reads them."""
 
 from __future__ import annotations
 
@@ -23,10 +23,6 @@ FIRST_SCHEMA = "stackproof-record-1"
 _SCHEMAS = {SCHEMA_NAME: SCHEMA, FIRST_SCHEMA: SCHEMA.with_name("record-1.schema.json")}
 
 Figure = float | int | str | bool
-
-
-class DamagedRecordError(Refusal):
-    """What is in the file is not JSON: it was cut short, or never was a record."""
 
 
 class Verdict(str, Enum):
@@ -138,6 +134,14 @@ _WORDS: dict[str, type[Enum]] = {"verdict": Verdict, "kind": Kind, "outcome": Ce
 _TYPED = ("kind", "group", "subject", "aspect", "outcome")
 
 
+def of_suite(check: Check) -> Check:
+    """Place a check of a suite, `suite/file::name`; what stands for a whole run or a whole suite is left as it is."""
+    path, mark, name = check.id.partition("::")
+    if mark:
+        check.kind, check.group, check.subject = Kind.SUITE, path.partition("/")[0], name
+    return check
+
+
 @dataclass
 class Measurement:
     """One measured quantity; `note` says what limits it, such as 'indicative'.
@@ -181,8 +185,8 @@ class Record:
     """SHA-256 of each log and, as "record", of the record itself without this one (`chain`)."""
     schema: str = SCHEMA_NAME
 
-    def as_json(self) -> str:
-        """Return the record as JSON text; figures that JSON has no number for (NaN, infinity) are words."""
+    def as_row(self) -> dict[str, Any]:
+        """Return the record as JSON has it, sealed as it is now if it has digests; NaN and infinity are words."""
         told = asdict(self)
         if not self.digests:
             del told["digests"]
@@ -190,17 +194,41 @@ class Record:
             for name in _TYPED:
                 if self.schema == FIRST_SCHEMA or not row[name]:
                     del row[name]
-        text = _finite(told)
-        if self.digests:  # whoever writes a record through this seals it as it is now
-            text["digests"]["record"] = sealed(text)
-        return json.dumps(text, indent=1, ensure_ascii=True, allow_nan=False) + "\n"
+        row = dict(_finite(told))
+        if self.digests:
+            row["digests"][RECORD] = sealed(row)
+        return row
+
+    def as_json(self) -> str:
+        """Return the same as text."""
+        return json.dumps(self.as_row(), indent=1, ensure_ascii=True, allow_nan=False) + "\n"
 
 
 def sealed(found: Mapping[str, Any]) -> str:
     """Return the SHA-256 over a parsed record without its own digest, however it was laid out."""
-    digests = {name: value for name, value in found.get("digests", {}).items() if name != "record"}
+    digests = {name: value for name, value in found.get("digests", {}).items() if name != RECORD}
     text = json.dumps({**found, "digests": digests}, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+RECORD = "record"
+"""What the digest over the whole record is called among its digests; the others are called as the logs are."""
+
+
+def seal(record: Record, folder: Path) -> None:
+    """Give a record the digests of its logs in this folder, then its own."""
+    found = {log: file_digest(folder / log) for log in record.logs if (folder / log).is_file()}
+    record.digests = {**found, RECORD: "0" * 64}
+    record.digests = record.as_row()["digests"]
+
+
+def file_digest(path: Path) -> str:
+    """Return the SHA-256 of a file's bytes."""
+    whole = hashlib.sha256()
+    with path.open("rb") as stream:
+        while part := stream.read(1 << 20):
+            whole.update(part)
+    return whole.hexdigest()
 
 
 def overall(verdicts: Iterable[Verdict]) -> Verdict:
@@ -215,44 +243,14 @@ def write(record: Record, path: Path) -> None:
     Raises:
         Refusal: the file cannot be written; what stood there before still does.
     """
-    text = record.as_json()
-    validate(json.loads(text), path)
+    validate(record.as_row(), path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, text)
+        write_atomically(path, record.as_json())
     except OSError as error:
         raise Refusal(
             f"{path}: the record cannot be written ({error.strerror}); free space or choose another file with --json"
         ) from error
-
-
-def read(path: Path) -> Record:
-    """Return the record in `path`, or refuse with what is wrong with it."""
-    data = files.read_bytes(path, "name a record that a run has written")
-    try:
-        found = files.parse_json(data, path, "set it aside and run again", strict=True)
-    except files.NotJsonError as error:
-        raise DamagedRecordError(str(error).replace("is not JSON", "is not a record", 1)) from error
-    from stackproof.record import chain, evidence, typed
-
-    validate(found, path)
-    edited = chain.edited(found)
-    found["verdict"] = Verdict(found["verdict"])
-    found["checks"] = [Check.of(row) for row in found["checks"]]
-    found["measurements"] = [_measurement(row) for row in found["measurements"]]
-    record = Record(**found)
-    if record.schema == FIRST_SCHEMA:
-        typed.fill(record)
-    if wrong := next(evidence.contradictions(record), None):
-        raise Refusal(f"{path}: contradicts itself: {wrong}; it is no evidence, so run again")
-    if edited:
-        raise Refusal(f"{path}: {edited}; it is no evidence, so run again")
-    return record
-
-
-def _measurement(row: dict[str, Any]) -> Measurement:
-    """Return a measurement; where a word stands for a number, it is one again."""
-    return Measurement(**{**row, "value": float(row["value"]), "samples": [float(sample) for sample in row["samples"]]})
 
 
 def validate(found: Any, path: Path) -> None:

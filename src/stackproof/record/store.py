@@ -12,7 +12,8 @@ import os
 import re
 import secrets
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import date, datetime, timedelta, timezone
 from functools import cache, lru_cache
 from pathlib import Path
 
@@ -21,8 +22,8 @@ from stackproof.base.errors import Refusal
 from stackproof.base.places import DATA
 from stackproof.base.text import matches
 from stackproof.base.toml import Table
-from stackproof.record import records
-from stackproof.record.records import DamagedRecordError, Figure, Record
+from stackproof.record import reading, records
+from stackproof.record.records import Figure, Record
 
 FILE = DATA / "history.toml"
 CODE = "code"
@@ -281,7 +282,7 @@ def append(record: Record, into: Path, run: str = "") -> Path:
     while True:
         name = known.pop() if known else f"{stamp}-{slug(record.verb)}-{secrets.token_hex(4)}"
         path = into / f"{name}.{SUFFIX}"
-        records.validate(json.loads(text), path)
+        records.validate(record.as_row(), path)
         try:
             into.mkdir(parents=True, exist_ok=True)
             _create(path, text)
@@ -341,8 +342,8 @@ def read(paths: Iterable[Path], aside: bool = False) -> Loaded:
     found = Loaded()
     for path in paths:
         try:
-            found.records[path] = records.read(path)
-        except DamagedRecordError:
+            found.records[path] = reading.read(path)
+        except reading.DamagedRecordError:
             left = [f"{path}: is damaged or cut short; it was left where it is, the others were read"]
             found.problems += _set_aside(path) if aside else left
         except Refusal as refusal:
@@ -368,3 +369,40 @@ def _set_aside(path: Path) -> list[str]:
     except OSError as error:
         return [f"{path}: is damaged or cut short, was skipped, and cannot be set aside ({error.strerror})"]
     return [f"{path}: is damaged or cut short; it was set aside as {aside.name}, the others were read"]
+
+
+COMMITTED = "commit.date"
+"""The fact that says when the commit was made that a record measured."""
+_AHEAD = timedelta(days=1)
+"""By so much the clock of whoever made the commit may be ahead of the runner's."""
+_REMEDY = "set the clock of its host and run again"
+
+
+def day_doubt(record: Record, today: date | None = None) -> str:
+    """Return why the day of a record cannot be true, as the rest of a sentence; empty where nothing is said against it.
+
+    It began after today (UTC), or before the commit was made that it measured: its clock was ahead, or has gone back.
+    """
+    today = today or datetime.now(timezone.utc).date()
+    try:
+        began = datetime.fromisoformat(record.started)
+        if began.astimezone(timezone.utc).date() > today:
+            return f"began on {record.started[:10]}, which is after {today}; {_REMEDY}"
+        made = str(record.provenance.get(COMMITTED, ""))
+        if made and began < datetime.fromisoformat(made) - _AHEAD:
+            return (
+                f"began on {record.started[:10]}, before the commit was made that it measured ({made[:10]}); {_REMEDY}"
+            )
+    except (TypeError, ValueError):  # a day that is none is the concern of whoever reads records
+        return ""
+    return ""
+
+
+def dated(loaded: Loaded, today: date | None = None) -> Loaded:
+    """Return a store without the records whose day cannot be true, each of them named."""
+    doubts = {path: why for path, record in loaded.records.items() if (why := day_doubt(record, today))}
+    if not doubts:
+        return loaded
+    problems = [f"{path}: {why}; it is left out" for path, why in doubts.items()]
+    records = {path: record for path, record in loaded.records.items() if path not in doubts}
+    return replace(loaded, records=records, problems=[*loaded.problems, *problems])

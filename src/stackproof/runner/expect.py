@@ -14,7 +14,7 @@ from typing import Any
 from stackproof.base.errors import Refusal
 from stackproof.base.places import SUITES
 from stackproof.project import projects
-from stackproof.record import records
+from stackproof.record import reading
 from stackproof.record.records import NOT_EXECUTED, Record, Verdict
 from stackproof.runner.process import Tail, command, variables_of
 from stackproof.runner.request import REQUEST, Request
@@ -90,7 +90,7 @@ def predicted(stack: Stack, names: Iterable[str], like: Record, because: str) ->
 
 
 def _whole(stack: Stack, path: Path) -> Record:
-    record = records.read(path)
+    record = reading.read(path)
     facts = record.provenance
     wrong = {
         f"is of the stack '{record.stack}'": record.stack != stack.name or facts.get("rehearsed") != stack.rehearsed,

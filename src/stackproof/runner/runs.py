@@ -7,7 +7,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from stackproof.base.errors import EnvironmentMismatchError, Refusal, StackUnavailableError
-from stackproof.record import page, records, writer
+from stackproof.record import console, reading, writer
 from stackproof.record.records import Check, Record, Verdict
 from stackproof.record.writer import Outputs
 from stackproof.runner import supervise, vetting
@@ -42,7 +42,7 @@ def conduct(request: Request, outputs: Outputs, observer: Observer, resume: bool
             request, record, observer, folder, lambda current: writer.checkpoint(current, folder / "record.json")
         )
     record.logs = [os.path.relpath(log, folder) for log in record.logs]
-    return record, writer.keep(record, folder / "record.json", outputs, page.markdown)
+    return record, writer.keep(record, folder / "record.json", outputs, console.markdown)
 
 
 def _establish(request: Request, record: Record, observer: Observer) -> None:
@@ -94,7 +94,7 @@ def _take_over(request: Request, record: Record, outputs: Outputs) -> None:
         raise Refusal(
             f"there is no earlier {request.verb} of {request.stack.name} under {outputs.results}; run without --continue"
         )
-    earlier = records.read(folders[-1])
+    earlier = reading.read(folders[-1])
     if earlier.verdict is not Verdict.INTERRUPTED:
         raise Refusal(f"{folders[-1]} was not stopped, it {earlier.verdict.value}; run without --continue")
     for fact in _SAME:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from stackproof.record import typed
+from stackproof.record import records
 from stackproof.record.records import Check, Record, Verdict
 from stackproof.stack import findings
 
@@ -72,7 +72,7 @@ class RunState:
         if check.id in self._ended:
             return
         self._ended.add(check.id)
-        judged = self.excuse(typed.of_suite(check))
+        judged = self.excuse(records.of_suite(check))
         if judged.verdict is Verdict.FAILED:
             judged = replace(judged, reason=findings.with_settings(judged.reason, os.environ))
         self.record.checks.append(judged)

@@ -15,7 +15,7 @@ from stackproof.base import processes
 from stackproof.base.errors import Refusal
 from stackproof.base.places import PACKAGE
 from stackproof.base.text import plain
-from stackproof.record import records
+from stackproof.record import reading
 from stackproof.record.records import NOT_EXECUTED, Figure, Record, Verdict
 
 _GRACE_S = 30.0
@@ -81,7 +81,7 @@ def _path() -> str:
 def _told(path: Path) -> str:
     """Return what a record says in a sentence: how many checks ended how, and the first that is bad."""
     try:
-        record = records.read(path)
+        record = reading.read(path)
     except Refusal:  # the verb `doctor` writes an object of its own, and some verbs none
         return ""
     return summary(record)

@@ -15,7 +15,7 @@ from stackproof.base.files import kernel_says
 from stackproof.base.places import INSTALLED, ROOT
 from stackproof.base.processes import cores
 from stackproof.base.toml import Table
-from stackproof.record import dated
+from stackproof.record import store
 from stackproof.record.records import Figure
 from stackproof.stack import findings, startup
 
@@ -122,7 +122,7 @@ def _commit() -> str:
 def _committed() -> dict[str, Figure]:
     """Return when the commit was made, which says of a record that is older that its clock had gone back."""
     made = "" if INSTALLED else (git.try_output(ROOT, "show", "--no-patch", "--format=%cI", "HEAD") or "").strip()
-    return {dated.COMMITTED: made} if made else {}
+    return {store.COMMITTED: made} if made else {}
 
 
 def _say(command: list[str]) -> str:

@@ -14,7 +14,7 @@ from stackproof.extras.bisect.evidence import Settled, SetWord
 from stackproof.extras.bisect.outcome import NOT_REPRODUCED, BisectOutcome, BisectWord, Culprit
 from stackproof.extras.bisect.search import FirstBad, SetTest
 from stackproof.extras.bisect.splits import Blame
-from stackproof.record import junit, records
+from stackproof.record import reading, records, writer
 from stackproof.record.records import Record, Verdict
 
 ALONE = Blame(("numpy",), SetWord.BAD, SetWord.GOOD)
@@ -30,7 +30,7 @@ def told(outcome: BisectOutcome, tmp_path: Path) -> Record:
     record = Record("bisect", "cpu", "2026-01-01T00:00:00.000+00:00")
     outcome.into(record, 90.0)
     records.write(record, tmp_path / "record.json")
-    return records.read(tmp_path / "record.json")
+    return reading.read(tmp_path / "record.json")
 
 
 def test_a_proved_culprit_passes_with_its_effect_and_remedy(tmp_path: Path) -> None:
@@ -52,7 +52,7 @@ def test_a_proved_culprit_passes_with_its_effect_and_remedy(tmp_path: Path) -> N
     page = report.markdown(record)
     for text in (console.export_text(), page):
         assert "hold numpy 2.1" in text and "2 of sets, 3 launches after the confirmation, 1.5 min" in text
-    assert "- torch 2.14 -&gt; 2.15" in page and 'failures="0" errors="0"' in junit.render(record)
+    assert "- torch 2.14 -&gt; 2.15" in page and 'failures="0" errors="0"' in writer.junit(record)
 
 
 @pytest.mark.parametrize(

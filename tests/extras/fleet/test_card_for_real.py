@@ -12,7 +12,7 @@ import pytest
 from stackproof.base.places import ROOT
 from stackproof.extras.fleet import answers, plan, sweep
 from stackproof.extras.fleet.judgement import HostVerdict
-from stackproof.record import records
+from stackproof.record import reading
 
 from ...simulated.double import require_compiler
 
@@ -80,7 +80,7 @@ def test_a_host_measures_what_the_plan_says(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "stackproof", "fleet", "card", str(tmp_path), "--host", "n1"]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    record = records.read(answers.record_path(tmp_path, "n1"))
+    record = reading.read(answers.record_path(tmp_path, "n1"))
     assert {
         "gemm-float32",
         "attention-forward-float32",

@@ -16,7 +16,7 @@ from typing import Protocol
 
 from stackproof.api.base import Refusal, files, in_shell, plain, processes
 from stackproof.api.gate import SideSpec
-from stackproof.api.record import NOT_EXECUTED, Verdict, records
+from stackproof.api.record import NOT_EXECUTED, Verdict, reading
 
 _WIDTH = 400
 SKIPS = 125
@@ -96,7 +96,7 @@ class SuiteCheck:
 
 def _of_record(check: str, told: Path, folder: Path) -> ProgramEnd:
     try:
-        found = next((one for one in records.read(told).checks if one.id == check), None)
+        found = next((one for one in reading.read(told).checks if one.id == check), None)
     except Refusal:
         said = " / ".join(processes.last_lines(folder / "output.log", 2))
         return ProgramEnd(NOTHING, f"'{check}' did not run: {plain(said, lines=False)}")

@@ -10,7 +10,7 @@ from pathlib import Path
 from stackproof.api.base import ROOT, Refusal, files
 from stackproof.api.environment import environments, lockfile
 from stackproof.api.gate import CompareRequest, Variant, commits
-from stackproof.api.record import Figure, records, store
+from stackproof.api.record import Figure, reading, store
 from stackproof.api.stack import Stack, projects, provenance
 from stackproof.extras.bisect.atoms import End
 from stackproof.extras.bisect.checkouts import Repository, repository
@@ -85,7 +85,7 @@ def _file(place: Path, lock: Path | None, name: str) -> tuple[str, Path | None, 
         if lock:
             raise Refusal(f"--{name} {place} is a lock, and --{name}-lock {lock} another; name one")
         return "", place, {}
-    record = records.read(place)
+    record = reading.read(place)
     commit = str(record.provenance.get("commit", ""))
     return ("" if commit.startswith(("unknown", "version")) else commit.split(" ")[0]), lock, record.provenance
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeGuard
 
 from stackproof.api.base import Refusal, files, matches, plain
-from stackproof.api.record import Check, Figure, Measurement, Record, Verdict, records, store
+from stackproof.api.record import Check, Figure, Measurement, Record, Verdict, reading, store
 from stackproof.api.runs import Subject, ours
 from stackproof.api.stack import stacks
 from stackproof.extras.fleet import rules
@@ -148,7 +148,7 @@ def read(path: Path, host: str, tasks: HostTasks | None = None) -> HostAnswer:
         raise Refusal(f"{path}: is a link, and a host leaves a file; copy it there")
     if why := files.why_unreadable(path, limits.mib << 20):
         raise Refusal(f"{path}: {why}; {again}")
-    record = records.read(path)
+    record = reading.read(path)
     if record.verb != rules.VERB:
         raise Refusal(f"{path}: is a record of '{plain(record.verb, 40)}', not of a fleet's host; {again}")
     if (own := str(record.provenance.get("host", ""))) != host:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from stackproof.api.base import EnvironmentMismatchError, Refusal, StackUnavailableError, processes
 from stackproof.api.doctor import checkup, machine
 from stackproof.api.environment import environment_proof
-from stackproof.api.record import Check, Figure, Record, Verdict, records, writer
+from stackproof.api.record import Check, Figure, Record, Verdict, reading, records, writer
 from stackproof.api.runs import StageOutcome, variables_of, verbs
 from stackproof.api.stack import Level, Stack, hosts, provenance
 from stackproof.extras.fleet import answers, rules, shared
@@ -185,7 +185,7 @@ class HostWork:
         shared.announce_end(self._home, card)
         name, took, figures = f"card/{card}", time.monotonic() - began, dict[str, Figure]({"card": str(card)})
         if code == 0:
-            found = records.read(out)
+            found = reading.read(out)
             why = "; ".join(check.reason for check in found.checks if check.id.endswith("::coverage"))
             return CardDone(Check(name, Verdict.PASSED, why, took, figures), found)
         how, verdict = f"did not end in {self._deadline / 60:.0f} minutes", Verdict.HUNG

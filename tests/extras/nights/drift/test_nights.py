@@ -10,13 +10,13 @@ import pytest
 from stackproof.extras.nights.drift import nights
 from stackproof.extras.nights.drift.nights import Measured, Night, night
 from stackproof.gate import stored
-from stackproof.record import records
+from stackproof.record import reading, records
 from tests.extras.nights.drift.nightly import KEY, read, record
 
 
 def test_both_sides_come_back_from_the_file(tmp_path: Path) -> None:
     records.write(record(0, [1e-3] * 3, [2e-3] * 3), tmp_path / "x.record.json")
-    found = night(tmp_path / "x.record.json", records.read(tmp_path / "x.record.json"))
+    found = night(tmp_path / "x.record.json", reading.read(tmp_path / "x.record.json"))
     assert isinstance(found, Night)
     assert found.figures[KEY] == {Measured.TODAY: (1e-3,) * 3, Measured.ANCHOR: (2e-3,) * 3}
     assert (found.anchor, found.place.host, found.disturbed) == ("a" * 64, "box", "")

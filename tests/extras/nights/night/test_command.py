@@ -16,7 +16,7 @@ from stackproof.extras.nights.drift.nights import Measured, nights
 from stackproof.extras.nights.night import anchors, ledger, night
 from stackproof.extras.nights.night import command as verb
 from stackproof.gate import commits, variants
-from stackproof.record import records, store
+from stackproof.record import reading, store
 from stackproof.record.records import Check, Figure, Verdict
 from stackproof.record.writer import Outputs
 from stackproof.stack import stacks
@@ -167,7 +167,7 @@ def test_a_short_real_night(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         "10",
     ]
     code = main([*words, *SHORT])
-    record = records.read(path)
+    record = reading.read(path)
     ended = {check.id: check.verdict for check in record.checks}
     assert code == record.verdict.exit_code and code in (0, 6), record.checks
     assert ended["figures"] is Verdict.PASSED and ended["scan"] is Verdict.SKIPPED

@@ -9,7 +9,7 @@ import pytest
 from stackproof.base.errors import Refusal
 from stackproof.extras.nights.night import ledger
 from stackproof.extras.nights.night.ledger import Ledger
-from stackproof.record import page, records
+from stackproof.record import console, reading
 from stackproof.record.records import Check, Figure, Verdict
 from stackproof.record.writer import Outputs
 
@@ -39,7 +39,7 @@ def resumed(folder: Path, **facts: Figure) -> Ledger:
 
 def test_what_has_ended_survives_a_killed_runner(tmp_path: Path) -> None:
     first = begun(tmp_path, "doctor", "smoke")
-    kept = records.read(first.path)
+    kept = reading.read(first.path)
     assert kept.verdict is Verdict.INTERRUPTED and [check.id for check in kept.checks] == ["doctor", "smoke"]
     again = resumed(tmp_path)
     assert again.folder == first.folder
@@ -49,7 +49,7 @@ def test_what_has_ended_survives_a_killed_runner(tmp_path: Path) -> None:
 def test_a_night_that_ended_is_not_continued(tmp_path: Path) -> None:
     with pytest.raises(Refusal, match="there is no earlier night of cpu"):
         resumed(tmp_path)
-    begun(tmp_path, "doctor").close(Verdict.PASSED, Outputs(tmp_path), page.markdown)
+    begun(tmp_path, "doctor").close(Verdict.PASSED, Outputs(tmp_path), console.markdown)
     with pytest.raises(Refusal, match="was not stopped, it ended as 'passed'"):
         resumed(tmp_path)
 
@@ -60,7 +60,7 @@ def test_a_night_killed_while_its_pages_were_built_goes_on(tmp_path: Path) -> No
     again = resumed(tmp_path)
     assert again.folder == first.folder and not again.ended("site")
     again.add(Check("site", Verdict.PASSED, "seen", 1.0))
-    assert records.read(again.path).verdict is Verdict.INTERRUPTED
+    assert reading.read(again.path).verdict is Verdict.INTERRUPTED
 
 
 @pytest.mark.parametrize("fact", ledger.SAME)
@@ -83,8 +83,8 @@ def test_closing_seals_the_record_with_its_logs(tmp_path: Path) -> None:
     found = begun(tmp_path, "doctor")
     (found.folder / "launch-0").mkdir()
     (found.folder / "launch-0" / "today.log").write_text("x", encoding="utf-8")
-    found.close(Verdict.PASSED, Outputs(tmp_path), page.markdown)
-    kept = records.read(found.path)
+    found.close(Verdict.PASSED, Outputs(tmp_path), console.markdown)
+    kept = reading.read(found.path)
     assert (
         kept.verdict is Verdict.PASSED
         and kept.logs == ["launch-0/today.log"]

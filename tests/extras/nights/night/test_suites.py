@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from stackproof.extras.nights.night import suites
-from stackproof.record import page
+from stackproof.record import console
 from stackproof.record.records import Check, Verdict
 from stackproof.record.writer import Outputs
 from stackproof.runner.verbs import StageOutcome
@@ -55,7 +55,7 @@ def test_what_does_not_fit_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 def test_what_was_left_out_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     night, _ = ran(tmp_path, [601.0], monkeypatch)
-    night.ledger.close(Verdict.PASSED, Outputs(tmp_path), page.markdown)
+    night.ledger.close(Verdict.PASSED, Outputs(tmp_path), console.markdown)
     assert ran(tmp_path, [], monkeypatch)[1] == ["models", "rng", "data"]
 
 

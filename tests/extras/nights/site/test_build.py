@@ -16,7 +16,7 @@ import pytest
 from stackproof import ROOT
 from stackproof.base.errors import Refusal
 from stackproof.extras.nights.site import build, runs, shelf
-from stackproof.record import records as records_module
+from stackproof.record import reading
 from stackproof.record.records import Check, Figure, Record, Verdict
 from tests.extras.nights.drift import nightly
 
@@ -298,7 +298,7 @@ def test_a_record_says_how_it_is_made_again(verb: str, facts: dict[str, Figure],
 
 def test_a_search_that_named_a_culprit_stands_with_the_change(tmp_path: Path) -> None:
     folder = making.store(tmp_path / "records", 60)
-    night = records_module.read(sorted(folder.iterdir())[-2])
+    night = reading.read(sorted(folder.iterdir())[-2])
     facts = {**night.provenance, "subject": night.measurements[0].workload, "bisect": "FOUND"}
     named = Check("bisect/culprit::numpy 2.1 -> 2.2", Verdict.PASSED, "it is", 0.0, subject="numpy 2.1 -> 2.2")
     search = Record("bisect", night.stack, "2026-08-01T09:00:00.000+00:00", 1.0, Verdict.PASSED, facts, [named])

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from stackproof.api.record import Place, dated, store
+from stackproof.api.record import Place, store
 from stackproof.extras.nights.drift.longterm import LongTerm, long_term
 from stackproof.extras.nights.drift.nights import VERB, Night, by_place, nights
 from stackproof.extras.nights.drift.rules import rules
@@ -86,7 +86,7 @@ def look(tops: Iterable[Path], stack: str = "") -> Drift:
 
     So is one whose day cannot be true (`record.dated`). `stack`: of this stack alone.
     """
-    loaded = dated.true(store.read(store.files(tops, (VERB, GATE))))
+    loaded = store.dated(store.read(store.files(tops, (VERB, GATE))))
     found, problems = nights(loaded)
     gates = said(loaded.records)
     groups = by_place(one for one in found if stack in ("", one.place.stack))

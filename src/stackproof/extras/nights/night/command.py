@@ -12,7 +12,7 @@ from stackproof.api.stack import hosts, stacks
 
 if TYPE_CHECKING:
     from stackproof.api.command import Verbs
-    from stackproof.api.record import Outputs
+    from stackproof.api.record import Outputs, reading
     from stackproof.extras.nights.night.ledger import Ledger
     from stackproof.extras.nights.night.night import NightRequest
 
@@ -120,12 +120,12 @@ def _run(options: argparse.Namespace) -> int:
 
 def _recall(options: argparse.Namespace) -> None:
     """Take what was asked of the night that was stopped wherever nothing else is asked now; what differs is refused later."""
-    from stackproof.api.record import LOCAL, records
+    from stackproof.api.record import LOCAL
     from stackproof.extras.nights.night import ledger
 
     if (found := ledger.last((options.results or LOCAL).absolute(), options.stack)) is None:
         return  # the ledger says so
-    facts = records.read(found).provenance
+    facts = reading.read(found).provenance
     for name, known in ledger.asked(facts).items():
         if not getattr(options, name) or getattr(options, name) == _UNSAID.get(name):
             setattr(options, name, known)
@@ -144,19 +144,19 @@ def _profile(name: str, stack: stacks.Stack) -> str:
 def _renew(options: argparse.Namespace, stack: stacks.Stack) -> int:
     from datetime import datetime, timezone
 
-    from stackproof.api.record import dated, store
+    from stackproof.api.record import store
     from stackproof.extras.nights.drift.nights import VERB, nights
     from stackproof.extras.nights.night import anchors
 
     anchors.require_ours(stack)
     tops = [options.results] if options.results else store.folders()
-    known, _ = nights(dated.true(store.read(store.files(tops, (VERB,)))))
+    known, _ = nights(store.dated(store.read(store.files(tops, (VERB,)))))
     print(anchors.renew(stack, known, datetime.now(timezone.utc).date()))  # noqa: T201
     return 0
 
 
 def _hold(options: argparse.Namespace, stack: stacks.Stack) -> int:
-    from stackproof.api.pages import console, page
+    from stackproof.api.pages import console
     from stackproof.extras.nights.night import night
 
     asked = _request(options, stack)
@@ -167,7 +167,7 @@ def _hold(options: argparse.Namespace, stack: stacks.Stack) -> int:
     _require_early(asked)
     ledger = _ledger(options, asked, outputs)
     verdict = night.hold(night.NightRun(asked, ledger))
-    where = ledger.close(verdict, outputs, page.markdown)
+    where = ledger.close(verdict, outputs, console.markdown)
     console.show(ledger.record, where)
     return verdict.exit_code
 

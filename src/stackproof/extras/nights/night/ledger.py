@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from stackproof.api.base import Refusal
-from stackproof.api.record import Check, Figure, Outputs, Record, Verdict, records, writer
+from stackproof.api.record import Check, Figure, Outputs, Record, Verdict, reading, writer
 from stackproof.extras.nights.drift.nights import VERB
 
 FILE = "record.json"
@@ -81,7 +81,7 @@ def resumed(stack: str, facts: Mapping[str, Figure], outputs: Outputs, say: Call
     found = last(outputs.results, stack)
     if found is None:
         raise Refusal(f"there is no earlier night of {stack} under {outputs.results}; run without --continue")
-    record = records.read(found)
+    record = reading.read(found)
     if (
         record.verdict is not Verdict.INTERRUPTED and record.digests
     ):  # only `close` gives it digests, after the last stage

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from stackproof.api.base import EnvironmentMismatchError, Refusal, StackUnavailableError, counted
 from stackproof.api.gate import LaunchTerms, SideEndedError, SideSpec, Variant, of, variants
 from stackproof.api.gate import plan as gate_plan
-from stackproof.api.record import NOT_EXECUTED, Check, Verdict, dated, store
+from stackproof.api.record import NOT_EXECUTED, Check, Verdict, store
 from stackproof.api.runs import StageOutcome, profile
 from stackproof.extras.nights.drift.nights import ANCHOR, DISTURBED, FORMER, VERB, Measured, nights
 from stackproof.extras.nights.night.admission import disturbances
@@ -28,7 +28,7 @@ def frozen(asked: NightRequest) -> dict[Measured, FrozenSide]:
     """Return the frozen sides of tonight: the anchor, and the former one for as long as it is being chained."""
     found = {Measured.ANCHOR: asked.anchors.anchor}
     if asked.anchors.former:
-        earlier, _ = nights(dated.true(store.read(store.files(asked.tops, (VERB,)))))
+        earlier, _ = nights(store.dated(store.read(store.files(asked.tops, (VERB,)))))
         if former := asked.anchors.beside(one for one in earlier if one.place.stack == asked.stack.name):
             found[Measured.FORMER] = former
     return found

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from stackproof.api.base import Refusal, counted
 from stackproof.api.gate import of
-from stackproof.api.record import Verdict, records
+from stackproof.api.record import Verdict, reading
 from stackproof.api.runs import StageOutcome, suites
 from stackproof.extras.nights.night.ledger import last
 
@@ -59,7 +59,7 @@ def _waiting(results: Path, stack: str, tonight: Path) -> Iterator[str]:
     if path is None:
         return
     try:
-        record = records.read(path)
+        record = reading.read(path)
     except Refusal:  # it will be said where nights are looked at
         return
     for check in record.checks:

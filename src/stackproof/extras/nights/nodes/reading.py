@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from stackproof.api.base import Refusal, files
-from stackproof.api.record import SUITE_VERBS, Record, records
+from stackproof.api.record import SUITE_VERBS, Record, reading
 
 LEVELS = ("problem", "warning", "note")
 _DOCTOR, _RECORD = "stackproof.doctor/", "stackproof-record-"
@@ -135,7 +135,7 @@ def _read(path: Path) -> Look | Ran:
     if schema.startswith(_DOCTOR):
         return _look(found, path)
     if schema.startswith(_RECORD):
-        return Ran(records.read(path), path)
+        return Ran(reading.read(path), path)
     raise _ForeignError(f"{path}: is neither a record nor an answer of the doctor; {remedy}")
 
 

@@ -8,7 +8,7 @@ from datetime import date
 from enum import Enum
 
 from stackproof.api.base import first_line
-from stackproof.api.record import NOT_EXECUTED, SUITE_VERBS, Check, Kind, Verdict, dated
+from stackproof.api.record import NOT_EXECUTED, SUITE_VERBS, Check, Kind, Verdict, store
 from stackproof.extras.nights.site.shelf import ShelvedRun
 
 DAYS = 14
@@ -167,7 +167,7 @@ def _cell(stack: str, suite: str, proofs: Sequence[_Proof], today: date, days: i
 
 def _true(proof: _Proof, today: date) -> _Proof:
     """Return a proof as it stands, or as none where the day of its record cannot be true."""
-    doubt = "" if proof.state is CellState.FAILED else dated.doubt(proof.run.record, today)
+    doubt = "" if proof.state is CellState.FAILED else store.day_doubt(proof.run.record, today)
     return replace(proof, state=CellState.UNVERIFIED, why=f"its record {doubt}") if doubt else proof
 
 

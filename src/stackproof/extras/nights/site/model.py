@@ -9,7 +9,7 @@ from pathlib import Path
 
 from stackproof.api.base import counted
 from stackproof.api.history import Change, entries, histories
-from stackproof.api.record import MEASURING, Loaded, dated
+from stackproof.api.record import MEASURING, Loaded, store
 from stackproof.extras.nights.drift.findings import Drift, examine
 from stackproof.extras.nights.drift.nights import by_place, nights
 from stackproof.extras.nights.drift.verdicts import Confirmed, Refuted, said
@@ -93,7 +93,7 @@ def model(
     nightly: Sequence[str] = (),
 ) -> SiteModel:
     """Return what a site of these runs shows as of a day."""
-    loaded = dated.true(found.loaded(), today)
+    loaded = store.dated(found.loaded(), today)
     drift = _drift(loaded)
     measured = histories(entries({path: one for path, one in loaded.records.items() if one.verb in MEASURING}))
     flags = sorted((step for one in measured for step in one.changes), key=lambda step: step.after.when, reverse=True)

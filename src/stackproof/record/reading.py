@@ -1,20 +1,118 @@
-"""A record is evidence, not a claim: what it says of itself is worked out again from what it holds.
+"""Reading records: what is in the file is held against its schema, its digests and itself, and is no evidence if it contradicts them.
 
-Its verdict from its checks, its values and bounds from its samples, a check's verdict from its own figures. What contradicts itself
-is not read. This finds slips, damage and careless edits; who edits a record so that everything agrees is found by a signature
-of the file, where somebody made one.
+Its verdict is worked out again from its checks, its values and bounds from its samples, a check's verdict from its own figures.
+This finds slips, damage and careless edits; who edits a record so that everything agrees is found by a signature of the file.
 """
 
 from __future__ import annotations
 
 import math
+import os
 import statistics
 from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime
+from pathlib import Path
+from typing import Any
 
+from stackproof.base import files
+from stackproof.base.errors import Refusal
 from stackproof.base.statistics import median_interval
-from stackproof.base.text import seen
-from stackproof.record.records import FIRST_SCHEMA, SUITE_VERBS, Check, Figure, Measurement, Record, Verdict, overall
+from stackproof.base.text import plain, seen
+from stackproof.record.records import (
+    FIRST_SCHEMA,
+    RECORD,
+    SUITE_VERBS,
+    Check,
+    Figure,
+    Measurement,
+    Record,
+    Verdict,
+    file_digest,
+    of_suite,
+    overall,
+    sealed,
+    validate,
+)  # fmt: skip
+
+
+class DamagedRecordError(Refusal):
+    """What is in the file is not JSON: it was cut short, or never was a record."""
+
+
+def read(path: Path) -> Record:
+    """Return the record in `path`, or refuse with what is wrong with it."""
+    data = files.read_bytes(path, "name a record that a run has written")
+    try:
+        found = files.parse_json(data, path, "set it aside and run again", strict=True)
+    except files.NotJsonError as error:
+        raise DamagedRecordError(str(error).replace("is not JSON", "is not a record", 1)) from error
+    validate(found, path)
+    edited = _edited(found)
+    found["verdict"] = Verdict(found["verdict"])
+    found["checks"] = [Check.of(row) for row in found["checks"]]
+    found["measurements"] = [_measurement(row) for row in found["measurements"]]
+    record = Record(**found)
+    if record.schema == FIRST_SCHEMA and record.verb in SUITE_VERBS:
+        record.checks = [of_suite(check) for check in record.checks]
+    if wrong := next(contradictions(record), None):
+        raise Refusal(f"{path}: contradicts itself: {wrong}; it is no evidence, so run again")
+    if edited:
+        raise Refusal(f"{path}: {edited}; it is no evidence, so run again")
+    return record
+
+
+def _measurement(row: dict[str, Any]) -> Measurement:
+    """Return a measurement; where a word stands for a number, it is one again."""
+    return Measurement(**{**row, "value": float(row["value"]), "samples": [float(sample) for sample in row["samples"]]})
+
+
+def whole(path: Path) -> Record:
+    """Return the record in a file, if it and the logs beside it are what was written.
+
+    Raises:
+        Refusal: it is no record or no evidence, or one of its logs was edited.
+    """
+    record = read(path)
+    if said := next(broken_logs(record, path.parent), None):
+        raise Refusal(f"{path}: {said}; it is no evidence, so run again")
+    return record
+
+
+def _within(home: Path, name: str) -> Path | None:
+    """Return where a log lies; nothing where that is outside of the record's folder, by its name or by a link.
+
+    Records of `watch` once had its whole path, and were moved or copied since: it lies beside them or is absent.
+    """
+    try:
+        path = (home / (Path(name).name if Path(name).is_absolute() else name)).resolve()
+    except (OSError, ValueError, RuntimeError):  # too long, a zero byte, a loop of links
+        return None
+    return path if path.is_relative_to(home) else None
+
+
+def _edited(found: dict[str, Any]) -> str:
+    """Say that a parsed record is not the one that was sealed, or nothing; one that never was sealed says nothing."""
+    said = found.get("digests", {}).get(RECORD)
+    if said is None or said == sealed(found):
+        return ""
+    return f"it was edited after it was written (its digest is {sealed(found)[:12]}, it says {said[:12]})"
+
+
+def broken_logs(record: Record, folder: Path) -> Iterator[str]:
+    """Yield a sentence for each log in a record's folder that is not the one that it was written with; a log may be absent.
+
+    What lies elsewhere is no log of it, and is not opened.
+    """
+    home = folder.resolve()
+    for name, said in record.digests.items():
+        if name == RECORD:
+            continue
+        path = _within(home, name)
+        if path is None:
+            yield f"it names a log outside of its folder, '{plain(name, 60)}'"
+        elif os.path.isfile(path) and file_digest(path) != said:  # noqa: PTH113 - false also for a name that no file can have
+            yield f"its log {name} was edited after the run (the record has {said[:12]} for it)"
+
 
 _SLACK = 1e-6
 _LEAST_RANKS = 2
@@ -49,7 +147,9 @@ def contradictions(record: Record) -> Iterator[str]:
         if record.verb in SUITE_VERBS:
             yield from _of_suite(check)
     for row in record.measurements:
-        yield from (f"the measurement '{row.workload} {row.metric}' in {row.unit} {why}" for why in _measurement(row))
+        yield from (
+            f"the measurement '{row.workload} {row.metric}' in {row.unit} {why}" for why in _of_measurement(row)
+        )
 
 
 def _verdict(record: Record) -> Iterator[str]:
@@ -120,7 +220,7 @@ def _check(check: Check) -> Iterator[str]:
         yield f"the check '{check.id}' passed, and its ratio is above {low:g} with a minimum effect of {effect:g}"
 
 
-def _measurement(row: Measurement) -> Iterator[str]:
+def _of_measurement(row: Measurement) -> Iterator[str]:
     if huge := [value for value in (row.value, *row.samples) if _MOST < abs(value) < math.inf]:
         yield f"has {huge[0]:g}, which nothing takes"
         return

@@ -1,4 +1,4 @@
-"""A record that contradicts itself is not read: its headline, its values and its bounds are worked out again."""
+"""A record that was edited, or contradicts itself, is not read."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 
 from stackproof import ROOT
 from stackproof.base.errors import Refusal
-from stackproof.record import records
-from stackproof.record.records import Record
+from stackproof.record import reading, writer
+from stackproof.record.records import Check, Record, Verdict
 
 BENCH = ROOT / "fixtures" / "drill" / "bench.json"
 
@@ -22,7 +22,7 @@ def doctored(tmp_path: Path, change: Any) -> Record:
     change(found)
     path = tmp_path / "record.json"
     path.write_text(json.dumps(found), encoding="utf-8")
-    return records.read(path)
+    return reading.read(path)
 
 
 def check(found: dict[str, Any], **changes: Any) -> None:
@@ -134,7 +134,7 @@ def test_json_that_says_two_things_is_refused(tmp_path: Path, text: str, words: 
     path = tmp_path / "record.json"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(Refusal, match=words):
-        records.read(path)
+        reading.read(path)
 
 
 @pytest.mark.parametrize(
@@ -159,4 +159,90 @@ def test_a_headline_that_is_no_name_is_refused(tmp_path: Path, change: dict[str,
 def test_every_published_record_is_sound() -> None:
     kept = [*(ROOT / "results").rglob("*.json"), BENCH]
     for path in [one for one in kept if '"stackproof-record-' in one.read_text(encoding="utf-8")[-400:]]:
-        assert records.read(path).checks
+        assert reading.read(path).checks
+
+
+def kept(folder: Path) -> Path:
+    """Write a record with a log, as a run does."""
+    (folder / "suite-0.log").write_text("1 passed", encoding="utf-8")
+    check = Check("smoke/ddp::x", Verdict.PASSED, "as expected", 0.25)
+    facts = {"torch": "2.8.0", "lock": "a" * 64, "host": "here"}
+    told = Record("smoke", "cpu", "2026-01-02T03:04:05+00:00", 1.5, Verdict.PASSED, dict(facts), [check])
+    told.logs = ["suite-0.log"]
+    return writer.keep(told, folder / "record.json")
+
+
+def test_what_was_kept_is_read(tmp_path: Path) -> None:
+    record = reading.read(kept(tmp_path))
+    assert record.digests.keys() == {"suite-0.log", "record"}
+    assert not list(reading.broken_logs(record, tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"2.8.0"', '"2.9.0"'),
+        ('"host": "here"', '"host": "there"'),
+        ("as expected", "as expected!"),
+        ('"a', '"b'),
+        ("1.5", "1.4"),
+    ],
+)
+def test_an_edit_of_anything_shows(tmp_path: Path, old: str, new: str) -> None:
+    path = kept(tmp_path)
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace(old, new, 1), encoding="utf-8")
+    assert text != path.read_text(encoding="utf-8")
+    with pytest.raises(Refusal, match="was edited after it was written"):
+        reading.read(path)
+
+
+def test_another_layout_is_the_same_record(tmp_path: Path) -> None:
+    path = kept(tmp_path)
+    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")), sort_keys=True), encoding="utf-8")
+    assert reading.read(path).provenance["host"] == "here"
+
+
+def test_an_edited_log_shows_and_an_absent_one_is_none(tmp_path: Path) -> None:
+    record = reading.read(kept(tmp_path))
+    (tmp_path / "suite-0.log").write_text("2 passed", encoding="utf-8")
+    assert "suite-0.log was edited after the run" in next(reading.broken_logs(record, tmp_path))
+    (tmp_path / "suite-0.log").unlink()
+    assert not list(reading.broken_logs(record, tmp_path))
+
+
+def test_a_digest_of_a_log_cannot_be_exchanged(tmp_path: Path) -> None:
+    path = kept(tmp_path)
+    found = json.loads(path.read_text(encoding="utf-8"))
+    found["digests"]["suite-0.log"] = "0" * 64
+    path.write_text(json.dumps(found), encoding="utf-8")
+    with pytest.raises(Refusal, match="was edited"):
+        reading.read(path)
+
+
+def test_a_record_is_taken_with_its_logs(tmp_path: Path) -> None:
+    path = kept(tmp_path)
+    assert reading.whole(path).verdict is Verdict.PASSED
+    (tmp_path / "suite-0.log").write_text("2 passed", encoding="utf-8")
+    with pytest.raises(Refusal, match="suite-0.log was edited after the run"):
+        reading.whole(path)
+    (tmp_path / "suite-0.log").unlink()
+    assert reading.whole(path).verdict is Verdict.PASSED
+
+
+@pytest.mark.parametrize("name", ["../other.log", "a/../../other.log", "link.log", "a\0b"])
+def test_a_log_outside_of_the_folder_is_not_opened(tmp_path: Path, name: str) -> None:
+    (tmp_path / "other.log").write_text("not its own", encoding="utf-8")
+    (folder := tmp_path / "run").mkdir()
+    (folder / "link.log").symlink_to(tmp_path / "other.log")
+    record = reading.read(kept(folder))
+    record.digests[name] = "0" * 64
+    assert "names a log outside of its folder" in next(reading.broken_logs(record, folder))
+    record.digests = {"a" * 5000: "0" * 64}
+    assert not list(reading.broken_logs(record, folder))
+
+
+def test_a_whole_path_is_looked_for_beside_the_record(tmp_path: Path) -> None:
+    record = reading.read(kept(tmp_path))
+    record.digests = {"/proc/self/mem": "0" * 64, "/gone/suite-0.log": "0" * 64}
+    assert [said[:28] for said in reading.broken_logs(record, tmp_path)] == ["its log /gone/suite-0.log wa"]
