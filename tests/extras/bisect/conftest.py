@@ -12,11 +12,11 @@ WITH_STATISTICS = (
     "test_duels.py",
     "test_outcome.py",
     "test_programs.py",
-    "test_remedies.py",
+    "test_resume.py",
+    "test_fixes.py",
     "test_run.py",
     "test_run_sides.py",
     "test_search.py",
-    "test_symptoms.py",
 )
 
 

@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 
 from stackproof.base.errors import Refusal
-from stackproof.extras.bisect.duels import Duels, NotReproducedError
+from stackproof.extras.bisect.duels import CannotSayError, Duels, GoodTurnedBadError, NotReproducedError, SymptomKind
 from stackproof.extras.bisect.evidence import FailureRate, NoAnswer, Slowdown
-from stackproof.extras.bisect.journal import Journal
 from stackproof.extras.bisect.lineage import GOOD
-from stackproof.extras.bisect.symptoms import CannotSayError, GoodTurnedBadError, SymptomKind
+from stackproof.extras.bisect.resume import Journal
 from stackproof.gate import plan
 from stackproof.gate.gate import Comparison
 from stackproof.gate.live import SideSpec

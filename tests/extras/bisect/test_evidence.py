@@ -27,7 +27,7 @@ def test_a_time_is_bad_where_it_is_nearer_to_a_part_of_the_effect(ratio: float, 
 
 
 def test_one_launch_decides_nothing() -> None:
-    assert settle(DUEL, lambda _: 0.05, 1.0, 14).runs == 2
+    assert settle(DUEL, lambda _: 0.05, 1.0, 14, []).runs == 2
 
 
 def test_the_noise_is_never_taken_to_be_nothing() -> None:
@@ -54,21 +54,14 @@ def test_a_failure_that_comes_and_goes_is_weighed_by_its_rate() -> None:
     assert rate.weigh([0.0] * 6) < -5 and rate.weigh([0.0, 0.0, 1.0, 1.0]) > 0
 
 
-def test_what_sets_said_makes_a_rate_better_known() -> None:
-    always = FailureRate((0, 5), (5, 5))
-    known = always.learnt([(SetWord.BAD, [1.0, 0.0, 1.0]), (SetWord.GOOD, [0.0] * 4), (SetWord.UNRESOLVED, [1.0])])
-    assert known == FailureRate((0, 9), (7, 8))
-    assert always.weigh([0.0, 0.0]) < known.weigh([0.0, 0.0]) < 0
-
-
 def test_runs_without_a_failure_say_which_rate_they_would_have_shown() -> None:
     assert below(20) == pytest.approx(0.139, abs=0.001) and below(300) == pytest.approx(0.01, abs=0.001)
 
 
 def test_settling_stops_as_soon_as_it_is_sure() -> None:
-    assert settle(DUEL, lambda _: 0.05, bound(0.05, 6), 14).word is SetWord.BAD
-    good = settle(DUEL, lambda _: 0.0, bound(0.05, 6), 14)
+    assert settle(DUEL, lambda _: 0.05, bound(0.05, 6), 14, []).word is SetWord.BAD
+    good = settle(DUEL, lambda _: 0.0, bound(0.05, 6), 14, [])
     assert good.word is SetWord.GOOD and 1 < good.runs < 6
-    lost = settle(DUEL, lambda number: 0.05 if number == 0 else NoAnswer("torch does not import"), 20.0, 14)
+    lost = settle(DUEL, lambda number: 0.05 if number == 0 else NoAnswer("torch does not import"), 20.0, 14, [])
     assert (lost.word, lost.runs, lost.reason) == (SetWord.UNRESOLVED, 2, "torch does not import")
-    assert settle(DUEL, lambda number: 0.0125, 50.0, 3).reason == "3 runs leave it open"
+    assert settle(DUEL, lambda number: 0.0125, 50.0, 3, []).reason == "3 runs leave it open"

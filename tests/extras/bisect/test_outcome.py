@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from stackproof.extras.bisect import report
+from stackproof.extras.bisect import outcome as report
 from stackproof.extras.bisect.evidence import Settled, SetWord
 from stackproof.extras.bisect.outcome import NOT_REPRODUCED, BisectOutcome, BisectWord, Culprit
 from stackproof.extras.bisect.search import FirstBad, SetTest

@@ -12,12 +12,10 @@ import pytest
 
 from stackproof.base import files, processes
 from stackproof.base.errors import Refusal
-from stackproof.extras.bisect.attempts import OwnCommand, ProgramEnd
-from stackproof.extras.bisect.duels import NotReproducedError
+from stackproof.extras.bisect.duels import CannotSayError, GoodTurnedBadError, NotReproducedError
 from stackproof.extras.bisect.evidence import FailureRate, NoAnswer, bound
-from stackproof.extras.bisect.journal import Journal
-from stackproof.extras.bisect.programs import Programs
-from stackproof.extras.bisect.symptoms import CannotSayError, GoodTurnedBadError
+from stackproof.extras.bisect.programs import EndWord, OwnCommand, ProgramEnd, Programs
+from stackproof.extras.bisect.resume import Journal
 from stackproof.gate.live import SideSpec
 
 _TELLS = "import os, sys, time; code = os.environ['CODE']; time.sleep(30) if code == 'hang' else None; "
@@ -74,7 +72,7 @@ class Script:
 
     def __call__(self, side: SideSpec, folder: Path) -> ProgramEnd:
         """Ask it."""
-        return ProgramEnd(self.tell(side.environment["CODE"]), "so it is")
+        return ProgramEnd(EndWord(self.tell(side.environment["CODE"])), "so it is")
 
     def words(self, side: SideSpec) -> list[str]:
         """Nothing is started."""

@@ -7,10 +7,9 @@ from typing import Any, cast
 
 import pytest
 
-from stackproof.extras.bisect.atoms import Atom, AtomKind
+from stackproof.extras.bisect.changes import ChangeKind, ChangeUnit, OneChange
 from stackproof.extras.bisect.duels import Build
-from stackproof.extras.bisect.evidence import Exact, NoAnswer, Weigher
-from stackproof.extras.bisect.needs import MovingUnit
+from stackproof.extras.bisect.evidence import Exact, FailureRate, NoAnswer, SetWord, Weigher
 from stackproof.extras.bisect.search import Bisection
 from stackproof.extras.bisect.workshop import Workshop
 from stackproof.gate.live import SideSpec
@@ -24,7 +23,7 @@ class Workbench:
     def __init__(self, broken: tuple[str, ...] = ()) -> None:
         self.broken = broken
 
-    def candidate(self, name: str, moved: list[Atom], commit: str = "") -> SideSpec | NoAnswer:
+    def candidate(self, name: str, moved: list[OneChange], commit: str = "") -> SideSpec | NoAnswer:
         """Return a side whose environment says what was moved."""
         if commit in self.broken:
             return NoAnswer("cannot be built")
@@ -62,9 +61,12 @@ class Truth:
 
 def bisection(truth: Truth, broken: tuple[str, ...] = (), count: int = 6) -> tuple[Bisection, list[str]]:
     """Return a search among packages, a variable and commits, and what it says."""
-    atoms = [Atom(AtomKind.PACKAGE, f"p{number}", "1", "2") for number in range(count)]
-    atoms += [Atom(AtomKind.VARIABLE, "V", "0", "1"), Atom(AtomKind.COMMITS, "commits", "a" * 40, LINE[-1])]
-    units = [MovingUnit(atom.name, (atom,)) for atom in atoms]
+    atoms = [OneChange(ChangeKind.PACKAGE, f"p{number}", "1", "2") for number in range(count)]
+    atoms += [
+        OneChange(ChangeKind.VARIABLE, "V", "0", "1"),
+        OneChange(ChangeKind.COMMITS, "commits", "a" * 40, LINE[-1]),
+    ]
+    units = [ChangeUnit(atom.name, (atom,)) for atom in atoms]
     said: list[str] = []
     return Bisection(cast(Workshop, Workbench(broken)), cast(Any, truth), units, [1.0], said.append), said
 
@@ -98,6 +100,25 @@ def test_commits_are_searched_with_what_they_must_meet_in_place() -> None:
     (blame,) = found.blame()
     assert set(blame.units) == {"commits", "V"}
     assert found.commits(blame, LINE).names == (LINE[7],)
+
+
+@pytest.mark.parametrize(("fails_at", "without", "runs"), [(None, SetWord.GOOD, 10), (6, SetWord.BAD, 7)])
+def test_what_is_left_is_run_until_a_rarer_failure_would_have_shown(
+    fails_at: int | None, without: SetWord, runs: int
+) -> None:
+    class Failing(Truth):
+        def weigher(self) -> Weigher:
+            return FailureRate((0, 5), (5, 5))
+
+        def duel(self, key: str, build: Build, number: int) -> float | NoAnswer:
+            side = build()
+            rest = isinstance(side, SideSpec) and "V" not in side.environment["MOVED"]
+            return 1.0 if rest and number == fails_at else super().duel(key, build, number)
+
+    found, _ = bisection(Failing({"V"}), count=1)
+    (blame,) = found.blame()
+    assert (blame.units, blame.alone, blame.without) == (("V",), SetWord.BAD, without)
+    assert found.failed(blame.left) == (runs == 7, runs) and found.failed(blame.units) == (2, 2)
 
 
 def test_equal_searches_ask_under_equal_keys() -> None:

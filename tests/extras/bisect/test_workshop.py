@@ -11,7 +11,7 @@ import pytest
 
 from stackproof.base.errors import Refusal
 from stackproof.extras.bisect import workshop as workshop_module
-from stackproof.extras.bisect.atoms import End, differences
+from stackproof.extras.bisect.changes import Endpoint, differences
 from stackproof.extras.bisect.evidence import NoAnswer
 from stackproof.extras.bisect.workshop import Workshop, make_room
 from stackproof.gate import variants
@@ -40,8 +40,8 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Variant]:
 
 def workshop(tmp_path: Path) -> Workshop:
     """Return a workshop between two ends that differ in a package and a variable."""
-    good = End("", lock(tmp_path / "good.lock", pin("alpha", "1"), pin("beta", "1")), {"V": "0"})
-    bad = End("", lock(tmp_path / "bad.lock", pin("alpha", "2"), pin("beta", "2")), {"V": "1"})
+    good = Endpoint("", lock(tmp_path / "good.lock", pin("alpha", "1"), pin("beta", "1")), {"V": "0"})
+    bad = Endpoint("", lock(tmp_path / "bad.lock", pin("alpha", "2"), pin("beta", "2")), {"V": "1"})
     return Workshop(stacks.load("cpu"), good, bad, "fast", "", None, tmp_path / "caches", lambda _: None)
 
 

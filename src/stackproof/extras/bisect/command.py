@@ -13,7 +13,7 @@ from stackproof.api.sides import gate
 
 if TYPE_CHECKING:
     from stackproof.api.command import Verbs
-    from stackproof.extras.bisect.ends import BisectRequest
+    from stackproof.extras.bisect.endpoints import BisectRequest
 
 NEWEST = "."
 """What `--continue` alone stands for: the newest search."""
@@ -86,7 +86,7 @@ def _bisect(options: argparse.Namespace) -> int:
 def _request(options: argparse.Namespace) -> BisectRequest:
     """Refuse what is wrong with the words themselves, before anything is looked for or built."""
     from stackproof.api.runs import require_named, split_command
-    from stackproof.extras.bisect import checkouts, ends
+    from stackproof.extras.bisect import commits, endpoints
 
     both = gate.common(options)
     if options.command is not None and options.what:
@@ -94,10 +94,10 @@ def _request(options: argparse.Namespace) -> BisectRequest:
     if options.command is not None:
         _refuse_foreign(options)
     command = tuple(split_command(options.command)) if options.command is not None else ()
-    of = checkouts.repository(bool(command))
+    of = commits.repository(bool(command))
     good, bad = (gate.variant(options, side) for side in ("good", "bad"))
     for side in (good, bad):
-        ends.check(side.commit, side.name, of) if side.commit else None
+        endpoints.check(side.commit, side.name, of) if side.commit else None
     if good == replace(bad, name="good"):
         raise Refusal(
             f"both ends have {', '.join(options.good_env)}, which is no difference; name what differs, such as another --bad-env NAME=VALUE"
@@ -107,12 +107,12 @@ def _request(options: argparse.Namespace) -> BisectRequest:
             if not good.commit
             else f"both ends are {good.commit}; name what differs, such as another --good"
         )
-    if options.go_on not in (None, ends.NEWEST) and (why := files.why_unreadable(options.go_on)):
+    if options.go_on not in (None, endpoints.NEWEST) and (why := files.why_unreadable(options.go_on)):
         raise Refusal(f"--continue {options.go_on}: {why}; name the journal.jsonl of an earlier bisect")
     if options.stack:
         check_what(options.what) if options.what else None
         require_named(options.only)
-    return ends.BisectRequest(
+    return endpoints.BisectRequest(
         **both, good=good, bad=bad, unlike=options.unlike, what=options.what or "", command=command, deadline=options.deadline,
         journal=options.go_on, typed=tuple(options.given),
     )  # fmt: skip

@@ -1,45 +1,198 @@
-"""Candidates as live sides beside the good side: both ends are confirmed as in a gate, then each launch tells of one or several."""
+"""Candidates as live sides beside the good side: both ends are confirmed as in a gate, then each launch tells of one or several.
+
+What is exact comes first: it takes one launch, and often names the change by itself.
+"""
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from enum import Enum
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from stackproof.api.base import Refusal, counted
-from stackproof.api.comparison import BASE, HEAD, TIME, Comparison, Results, match_subjects, percent, require_alike
+from stackproof.api.comparison import (
+    BASE,
+    HEAD,
+    TIME,
+    Comparison,
+    Results,
+    counters_of,
+    launch_until_decided,
+    match_subjects,
+    paired,
+    percent,
+    require_alike,
+)
 from stackproof.api.environment import Say
 from stackproof.api.gate import (
     PROCESS,
-    GatePlan,
     Launch,
     LaunchTerms,
     Lost,
     Observed,
     SideEndedError,
     SideSpec,
+    changed,
     handshake,
     launch,
 )
 from stackproof.api.record import CellWord, Verdict, slug
 from stackproof.extras.bisect import plan
-from stackproof.extras.bisect.evidence import FailureRate, NoAnswer, Weigher
-from stackproof.extras.bisect.journal import Journal, Told
+from stackproof.extras.bisect.evidence import Exact, FailureRate, NoAnswer, Slowdown, Weigher
 from stackproof.extras.bisect.lineage import GOOD
-from stackproof.extras.bisect.symptoms import CannotSayError, GoodTurnedBadError, Symptom, SymptomKind, chosen, symptoms
+from stackproof.extras.bisect.resume import Answer, Journal
 
+COMPUTED, RUNS, START = "computed", "runs", "start-up"
+_ENDINGS = (Verdict.CRASHED, Verdict.HUNG, Verdict.FAILED)
 _OPEN_S = 300.0
 """The longest deadline of a request of a launch, which a scale shortens."""
 _SHORT_BLOCK_S = 0.01
-START = "start-up"
 Build = Callable[[], SideSpec | NoAnswer]
 """Builds a candidate when it is needed: one whose launches are known is not."""
 
 
 class NotReproducedError(Exception):
     """Both ends are alike in what was asked for, or the wrong way round; the message says how they compare."""
+
+
+class SymptomKind(str, Enum):
+    """How the bad side is worse."""
+
+    ENDED = "ended"
+    COUNTED = "counted"
+    CHANGED = "changed"
+    SLOWER = "slower"
+
+
+class GoodTurnedBadError(Exception):
+    """The good side itself fails now, so that nothing can be blamed on the change."""
+
+
+class CannotSayError(Exception):
+    """No run of an end could be judged, or they cannot be told apart, so that nothing is known of the change."""
+
+
+@dataclass(frozen=True)
+class Symptom:
+    """One thing that is worse: of which subject, what of it, and in words how both ends compare.
+
+    `before` and `after`: a counter of both ends; `verdict`: how the bad side ended; `ratios`, `centre`: of a time.
+    """
+
+    kind: SymptomKind
+    subject: str
+    what: str
+    words: str
+    before: float = 0.0
+    after: float = 0.0
+    verdict: Verdict | None = None
+    ratios: tuple[float, ...] = ()
+    centre: float = 0.0
+
+    @property
+    def name(self) -> str:
+        """The name of the cell: `gemm-float32::time`."""
+        return f"{self.subject}::{self.what}"
+
+    @property
+    def timed(self) -> bool:
+        """Whether it takes statistics to see it."""
+        return self.kind is SymptomKind.SLOWER
+
+    def weigher(self) -> Weigher:
+        """Return how runs of a candidate are weighed."""
+        if self.timed:
+            return Slowdown.seen(self.ratios, self.centre)
+        return Exact(repeated=self.kind is SymptomKind.ENDED)
+
+    def read(self, launch: Launch, lost: Sequence[Lost]) -> float | NoAnswer:
+        """Return what one launch says: of a time the log-ratio, else 1 where the symptom shows.
+
+        Raises:
+            GoodTurnedBadError: the good side of this launch is what fails.
+        """
+        mine = next((each for each in lost if each.subject == self.subject), None)
+        if mine is not None and mine.side != HEAD:
+            raise GoodTurnedBadError(mine.reason)
+        if mine is not None:
+            return 1.0 if mine.verdict is self.verdict else NoAnswer(mine.reason)
+        if self.kind is SymptomKind.ENDED:
+            return 0.0
+        sides = launch.seen.get(self.subject, {})
+        if BASE not in sides or HEAD not in sides:
+            return NoAnswer(f"'{self.subject}' was not measured")
+        return self._compared(sides[BASE], sides[HEAD])
+
+    def _compared(self, good: Observed, head: Observed) -> float | NoAnswer:
+        if self.kind is SymptomKind.CHANGED:
+            return float(changed.compare(good.computed, head.computed).changed)
+        if self.kind is SymptomKind.COUNTED:
+            return self._counted(good, head)
+        if self.what == TIME:
+            return paired(good.blocks, head.blocks)
+        before, after = good.quantities.get(self.what, 0.0), head.quantities.get(self.what, 0.0)
+        return math.log(after / before) if before > 0 and after > 0 else NoAnswer(f"no {self.what} was told")
+
+    def _counted(self, good: Observed, head: Observed) -> float | NoAnswer:
+        """A counter that moved as the bad end's did, by whatever part: two changes may share it."""
+        if self.what not in good.counters or self.what not in head.counters:
+            return NoAnswer(f"'{self.what}' was not counted")
+        return float((head.counters[self.what] - good.counters[self.what]) * (self.after - self.before) > 0)
+
+    def level(self, seen: Observed) -> float:
+        """Return the logarithm of the time of one side of a launch."""
+        return math.log(median(seen.blocks) if self.what == TIME else seen.quantities[self.what])
+
+
+def symptoms(results: Results) -> list[Symptom]:
+    """Return everything that is worse on the head's side, what is exact first, then the slowest."""
+    slower = sorted(_slower(results), key=lambda symptom: -symptom.centre)
+    return [*_ended(results), *_changed(results), *_counted(results), *slower]
+
+
+def _ended(results: Results) -> Iterator[Symptom]:
+    for lost in results.lost.values():
+        if lost.side == HEAD and lost.verdict in _ENDINGS:
+            yield Symptom(SymptomKind.ENDED, lost.subject, RUNS, lost.reason, verdict=lost.verdict)
+
+
+def _changed(results: Results) -> Iterator[Symptom]:
+    for subject, found in results.computed.items():
+        if found.changed:
+            yield Symptom(SymptomKind.CHANGED, subject, COMPUTED, found.sentence())
+
+
+def _counted(results: Results) -> Iterator[Symptom]:
+    """Yield the counters that moved in every launch alike; fewer of something is no harm, and is told as a difference all the same."""
+    for subject, pairs in results.counted.items():
+        for name in counters_of(pairs, results.plan.counters):
+            before, after = ({side[name] for side in sides} for sides in zip(*pairs, strict=True))
+            if len(before) == len(after) == 1 and before != after:
+                (old,), (new,) = before, after
+                yield Symptom(SymptomKind.COUNTED, subject, name, f"{name}: {old} -> {new}", old, new)
+
+
+def _slower(results: Results) -> Iterator[Symptom]:
+    for cell in results.cells.values():
+        ruling = cell.ruling
+        if ruling is not None and ruling.outcome is CellWord.SLOWER and cell.subject not in results.lost:
+            ratios, known = tuple(cell.ratios), ruling.estimate
+            yield Symptom(SymptomKind.SLOWER, cell.subject, cell.what, known.shown, ratios=ratios, centre=known.centre)
+
+
+def chosen(found: Sequence[Symptom], what: str, counters: Mapping[str, str]) -> list[Symptom]:
+    """Return the symptoms that `--what` speaks of: a subject, a cell such as `gemm::time`, or a counter; all where it is empty."""
+    if not what:
+        return list(found)
+    subject, _, aspect = what.partition("::")
+    if not aspect and what in counters:
+        return [symptom for symptom in found if symptom.what == what]
+    return [symptom for symptom in found if symptom.subject == subject and aspect in ("", symptom.what)]
 
 
 @dataclass
@@ -53,7 +206,6 @@ class Duels:
     fresh: Callable[[SideSpec], SideSpec] = lambda side: side
     """Gives a side empty folders for what its compilers keep."""
     symptom: Symptom | None = None
-    results: Results | None = None
     rate: tuple[int, int] = (0, 0)
     """Of the bad end, where it ends badly: how often, of how many launches."""
     scale: float = 1.0
@@ -74,33 +226,22 @@ class Duels:
             CannotSayError: nothing of it could be run on both sides, or the noise hides how they compare.
             GoodTurnedBadError: the good side itself does not run.
         """
-        told = self._handshake()
-        if isinstance(told, Symptom):
-            self.symptom = told
-            self._repeat_ending()
-            return told
-        self.results = self._ends(told, what)
-        found = self._of(what, self.results)
-        if not found:
-            raise _why_not(self.results, what)
-        self.symptom = found[0]
+        hello = self.journal.once("handshake", lambda: self._up(self.comparison.specs[1]), dict)
+        if "ended" in hello:
+            self.symptom = Symptom(SymptomKind.ENDED, PROCESS, START, str(hello["ended"]), verdict=Verdict.CRASHED)
+        else:
+            results = self._ends(hello["told"], what)
+            if not (found := self._symptoms(what, results)):
+                raise _why_not(results, what)
+            self.symptom = found[0]
         if self.symptom.kind is SymptomKind.ENDED:
             self._repeat_ending()
         return self.symptom
 
-    def _of(self, what: str, results: Results) -> list[Symptom]:
+    def _symptoms(self, what: str, results: Results) -> list[Symptom]:
         return chosen(symptoms(results), what, self.comparison.plan.counters)
 
-    def _handshake(self) -> Mapping[str, Any] | Symptom:
-        found = self.journal.once("handshake", lambda: self._up(self.comparison.specs[1]))
-        if "ended" in found:
-            return Symptom(SymptomKind.ENDED, PROCESS, START, str(found["ended"]), verdict=Verdict.CRASHED)
-        told: Mapping[str, Any] = found["told"]
-        facts = {name: {**self.comparison.host_facts, **answer["facts"]} for name, answer in told.items()}
-        require_alike(self.comparison, facts)
-        return told
-
-    def _up(self, head: SideSpec) -> Told:
+    def _up(self, head: SideSpec) -> Answer:
         """Start both sides once; return what they say, or how the head ended.
 
         Raises:
@@ -114,63 +255,60 @@ class Duels:
                 raise GoodTurnedBadError(f"the good side does not come up: {ended}") from ended
             return {"ended": str(ended)}
 
-    def _ends(self, told: Mapping[str, Any], what: str) -> Results:
+    def _ends(self, hello: Mapping[str, Any], what: str) -> Results:
         """Launch both ends; what is exact is known after the launches that count, a time at the looks that are declared."""
-        subject = what.partition("::")[0]
-        only = (subject,) if subject and subject not in self.comparison.plan.counters else self.comparison.only
-        self.comparison = replace(
-            self.comparison, only=only, plan=replace(self.comparison.plan, asked=told[HEAD]["subjects"])
+        comparison, subject = self.comparison, what.partition("::")[0]
+        require_alike(
+            comparison, {name: {**comparison.host_facts, **answer["facts"]} for name, answer in hello.items()}
         )
-        subjects, lost = match_subjects(self.comparison, told)
-        results = Results(self.comparison.plan, self.comparison.kind)
-        results.lost |= {one.subject: one for one in lost}
-        left = [name for name in subjects if name not in results.lost]
-        self._until_known(results, left, what)
-        return results
+        only = (subject,) if subject and subject not in comparison.plan.counters else comparison.only
+        asked = replace(comparison.plan, asked=hello[HEAD]["subjects"])
+        self.comparison = comparison = replace(comparison, only=only, plan=asked)
+        subjects, unmatched = match_subjects(comparison, hello)
+        results, rules = Results(comparison.plan, comparison.kind), plan.load().confirm
+        results.lost |= {each.subject: each for each in unmatched}
 
-    def _until_known(self, results: Results, left: Sequence[str], what: str) -> None:
-        rules = plan.load().confirm
-        for number in range(rules.looks[-1]):
+        def launch_again(number: int) -> bool:
             self.say(f"confirming both ends: launch {number + 1} of at most {rules.looks[-1]}")
-            found, lost = self._journaled(f"ends {number}", self.comparison.specs, left, number)
-            if broken := next((one for one in lost if one.side != HEAD and one.verdict.exit_code), None):
+            left = [name for name in subjects if name not in results.lost]
+            seen, lost = self._journaled(f"ends {number}", comparison.specs, left, number)
+            if broken := next((each for each in lost if each.side != HEAD and each.verdict.exit_code), None):
                 raise GoodTurnedBadError(f"the good side does not run '{broken.subject}': {broken.reason}")
-            results.add(found, lost)
-            left = [name for name in left if name not in results.lost]
-            late = time.monotonic() > self.until
-            if number + 1 in rules.looks or late:
-                results.cells.look(rules)
-            if not left or late or self._known(results, what):
-                return
+            results.add(seen, lost)
+            exact = any(not symptom.timed for symptom in self._symptoms(what, results))
+            known = exact and len(results.launches) >= comparison.plan.count.launches
+            return not known and any(name not in results.lost for name in subjects)
 
-    def _known(self, results: Results, what: str) -> bool:
-        """Whether there is something to search for, or all that was asked for is decided; what is exact needs no look."""
-        found = self._of(what, results)
-        if any(not one.timed for one in found):
-            return len(results.launches) >= self.comparison.plan.count.launches
-        aspect = what.partition("::")[2] or TIME
-        asked = [cell for cell in results.cells.values() if cell.what == aspect]
-        return bool(found) or (bool(asked) and all(cell.decided for cell in asked))
+        def look() -> bool:
+            results.cells.look(rules)
+            aspect = what.partition("::")[2] or TIME
+            asked = [cell for cell in results.cells.values() if cell.what == aspect]
+            decided = bool(asked) and all(cell.decided for cell in asked)
+            return not (decided or any(symptom.timed for symptom in self._symptoms(what, results)))
+
+        launch_until_decided(rules, self.until, launch_again, look)
+        return results
 
     def _journaled(
         self, key: str, specs: Sequence[SideSpec], subjects: Sequence[str], number: int
     ) -> tuple[Launch, list[Lost]]:
         """Launch, or read what that launch of an earlier run saw."""
 
-        def run() -> Told:
+        def run() -> Answer:
             sides = tuple(map(self.fresh, specs))
             found, lost = launch(sides, subjects, self._terms(), number, self.folder / slug(key), lambda _: None)
-            seen = {name: {side: asdict(one) for side, one in sides.items()} for name, sides in found.seen.items()}
-            return {
-                "seen": seen,
-                "counted": found.counted,
-                "lost": [[one.subject, one.side, one.verdict.value, one.reason] for one in lost],
-            }
+            seen = {name: {side: asdict(each) for side, each in sides.items()} for name, sides in found.seen.items()}
+            rows = [[each.subject, each.side, each.verdict.value, each.reason] for each in lost]
+            return {"seen": seen, "counted": found.counted, "lost": rows}
 
-        told = self.journal.once(key, run)
-        seen = {name: {side: Observed(**one) for side, one in sides.items()} for name, sides in told["seen"].items()}
-        lost = [Lost(subject, side, Verdict(verdict), reason) for subject, side, verdict, reason in told["lost"]]
-        return Launch(seen, counted=told["counted"]), lost
+        def read(row: Answer) -> tuple[Launch, list[Lost]]:
+            seen = {
+                name: {side: Observed(**each) for side, each in sides.items()} for name, sides in row["seen"].items()
+            }
+            lost = [Lost(subject, side, Verdict(verdict), reason) for subject, side, verdict, reason in row["lost"]]
+            return Launch(seen, counted=row["counted"]), lost
+
+        return self.journal.once(key, run, read)
 
     def _repeat_ending(self) -> None:
         """Learn how often the bad side ends so; the good one did not in any of these launches."""
@@ -186,9 +324,10 @@ class Duels:
     def _shorter(self) -> float:
         """Return the scale of deadlines at which a hang is called one soon: by what a launch of the good side takes in all."""
         began, rules = time.monotonic(), plan.load().hang
-        self._journaled("good alone", self.comparison.specs[:1], [self._subject()[0]], 1)
+        self._journaled("good alone", self.comparison.specs[:1], self._subjects(), 1)
         longest = max(rules.least, rules.times * (time.monotonic() - began))
-        return min(self.scale, float(self.journal.once("deadline", lambda: {"scale": longest / _OPEN_S})["scale"]))
+        scale = self.journal.once("deadline", lambda: {"scale": longest / _OPEN_S}, lambda row: float(row["scale"]))
+        return min(self.scale, scale)
 
     def weigher(self) -> Weigher:
         """Return how launches of a candidate are weighed."""
@@ -201,11 +340,14 @@ class Duels:
         Raises:
             GoodTurnedBadError: the good side is what fails.
         """
-        told = self.journal.once(key, lambda: self._duel(key, build, number))
-        self.levels += [float(told["level"])] if "level" in told else []
-        return NoAnswer(str(told["none"])) if "none" in told else float(told["seen"])
 
-    def _duel(self, key: str, build: Build, number: int) -> Told:
+        def read(row: Answer) -> float | NoAnswer:
+            self.levels += [float(row["level"])] if "level" in row else []
+            return NoAnswer(str(row["none"])) if "none" in row else float(row["seen"])
+
+        return self.journal.once(key, lambda: self._duel(key, build, number), read)
+
+    def _duel(self, key: str, build: Build, number: int) -> Answer:
         assert self.symptom is not None
         candidate = build()
         if isinstance(candidate, NoAnswer):
@@ -218,35 +360,32 @@ class Duels:
         seen = self.symptom.read(*launched)
         if isinstance(seen, NoAnswer):
             return {"none": seen.reason}
-        level = {"level": self.symptom.level(self._good(launched[0]))} if self.symptom.timed else {}
-        return {"seen": seen, **level}
-
-    def keep_good(self, runs: int) -> None:
-        """The good side runs in every launch, and one in which it fails ends the search."""
+        good = launched[0].seen.get(self.symptom.subject, {}).get(BASE)
+        return {"seen": seen, "level": self.symptom.level(good)} if self.symptom.timed and good else {"seen": seen}
 
     def line_up(self, key: str, builds: Mapping[int, Build], number: int) -> dict[int, float | NoAnswer]:
         """Run several candidates and the good side in one launch; return the logarithm of the time of each, by place."""
-        assert self.symptom is not None
 
-        def run() -> Told:
+        def run() -> Answer:
+            assert self.symptom is not None
             built = {at: build() for at, build in builds.items()}
-            if lacking := {str(at): one.reason for at, one in built.items() if isinstance(one, NoAnswer)}:
+            if lacking := {str(at): each.reason for at, each in built.items() if isinstance(each, NoAnswer)}:
                 return {"none": lacking}
             names = {f"{HEAD}-{at}": side for at, side in built.items() if isinstance(side, SideSpec)}
             launched = self._side_by_side(key, names, number)
             if isinstance(launched, NoAnswer):
-                at = launched.reason.partition(":")[0].rpartition("-")[2]
-                return {"none": {at: launched.reason}}
+                return {"none": {_place(launched.reason.partition(":")[0]): launched.reason}}
             found, lost = launched
             if lost:
-                return {"none": {lost[0].side.rpartition("-")[2]: lost[0].reason}}
-            seen = found.seen[self._subject(asked=False)[0]]
-            told = {name.rpartition("-")[2]: self._level(one) for name, one in seen.items() if name != BASE}
-            return {"levels": {**told, str(GOOD): self._level(seen[BASE])}}
+                return {"none": {_place(lost[0].side): lost[0].reason}}
+            seen, level = found.seen[self.symptom.subject], self.symptom.level
+            return {"levels": {str(GOOD) if side == BASE else _place(side): level(each) for side, each in seen.items()}}
 
-        told = self.journal.once(key, run)
-        nothing = {int(at): NoAnswer(str(why)) for at, why in told.get("none", {}).items() if at.isdecimal()}
-        return {**nothing, **{int(at): float(one) for at, one in told.get("levels", {}).items()}}
+        def read(row: Answer) -> dict[int, float | NoAnswer]:
+            nothing = {int(at): NoAnswer(str(why)) for at, why in row.get("none", {}).items() if at.isdecimal()}
+            return {**nothing, **{int(at): float(level) for at, level in row.get("levels", {}).items()}}
+
+        return self.journal.once(key, run, read)
 
     def _side_by_side(
         self, key: str, candidates: Mapping[str, SideSpec], number: int
@@ -256,41 +395,33 @@ class Duels:
         named = {BASE: self.comparison.specs[0], **candidates}
         sides = tuple(self.fresh(replace(side, name=name)) for name, side in named.items())
         at = self.comparison.plan.count.launches + number if self.symptom.timed else 0
+        terms = self._terms(short=not self.symptom.timed)
         try:
-            found, lost = launch(
-                sides,
-                self._subject(),
-                self._terms(short=not self.symptom.timed),
-                at,
-                self.folder / slug(key),
-                lambda _: None,
-            )
+            found, lost = launch(sides, self._subjects(), terms, at, self.folder / slug(key), lambda _: None)
         except (SideEndedError, Refusal) as ended:
             if _side_of(ended) == BASE:
                 raise GoodTurnedBadError(f"the good side does not come up any more: {ended}") from ended
             return NoAnswer(str(ended))
-        if broken := next((one for one in lost if one.side in (BASE, "both")), None):
+        if broken := next((each for each in lost if each.side in (BASE, "both")), None):
             raise GoodTurnedBadError(broken.reason)
         return found, lost
 
-    def _subject(self, asked: bool = True) -> list[str]:
+    def _subjects(self) -> list[str]:
         """Return what is launched; the process itself is seen in every launch, and is not asked for."""
         assert self.symptom is not None
-        return [] if asked and self.symptom.subject == PROCESS else [self.symptom.subject]
-
-    def _good(self, found: Launch) -> Observed:
-        return found.seen[self._subject(asked=False)[0]][BASE]
-
-    def _level(self, seen: Observed) -> float:
-        assert self.symptom is not None
-        return self.symptom.level(seen)
+        return [] if self.symptom.subject == PROCESS else [self.symptom.subject]
 
     def _terms(self, short: bool = False) -> LaunchTerms:
         """Return the terms of a launch; what is exact needs no blocks worth timing."""
-        found: GatePlan = self.comparison.plan
+        found = self.comparison.plan
         if short:
             found = replace(found, design=replace(found.design, rounds=1, block_seconds=_SHORT_BLOCK_S))
         return LaunchTerms(self.comparison.preset, found, self.scale)
+
+
+def _place(side: str) -> str:
+    """Return the place of a candidate in a line from the name of its side."""
+    return side.rpartition("-")[2]
 
 
 def _side_of(ended: SideEndedError | Refusal) -> str:

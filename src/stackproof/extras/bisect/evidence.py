@@ -6,8 +6,8 @@ Three kinds of runs: a time beside the good side, a failure that comes and goes,
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
@@ -92,15 +92,6 @@ class FailureRate:
         as_bad = _after(self.bad[0], self.bad[1] - self.bad[0], failed, len(seen) - failed)
         return as_bad - _after(self.good[1] - self.good[0], self.good[0], len(seen) - failed, failed)
 
-    def learnt(self, known: Iterable[tuple[SetWord, Sequence[float]]]) -> FailureRate:
-        """Return the same with the runs of sets that were decided: what was taken for a failure of every run may show as a rate."""
-        rates = {SetWord.GOOD: self.good, SetWord.BAD: self.bad}
-        for word, seen in known:
-            if word in rates:
-                failed, runs = rates[word]
-                rates[word] = (failed + sum(one > 0 for one in seen), runs + len(seen))
-        return replace(self, good=rates[SetWord.GOOD], bad=rates[SetWord.BAD])
-
 
 def _after(usual: int, odd: int, more_usual: int, more_odd: int) -> float:
     """Return the log probability of runs after others, of which the odd kind may never come."""
@@ -158,10 +149,9 @@ class NoAnswer:
 
 
 def settle(
-    weigher: Weigher, run: Callable[[int], float | NoAnswer], limit: float, most: int, seen: list[float] | None = None
+    weigher: Weigher, run: Callable[[int], float | NoAnswer], limit: float, most: int, seen: list[float]
 ) -> Settled:
     """Run until the log odds pass the limit on either side; `run` is told how many there were before, and `seen` is added to."""
-    seen = [] if seen is None else seen
     odds = weigher.weigh(seen) if seen else 0.0
     while (abs(odds) < limit or len(seen) < weigher.fewest) and len(seen) < most:
         one = run(len(seen))

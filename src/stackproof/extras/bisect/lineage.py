@@ -15,7 +15,7 @@ GOOD = -1
 _LEAST = 1e-12
 
 
-class Announced(Protocol):
+class Evidence(Protocol):
     """All runs of a line until now."""
 
     def scores(self, count: int) -> list[float]:
@@ -73,19 +73,19 @@ class Lineage:
 
     Args:
         weights: how likely each is to be the first bad one before anything was run, up to a factor.
-        told: what runs have said.
+        evidence: what runs have said.
         sure: at which probability of an answer the search ends.
     """
 
     weights: Sequence[float]
-    told: Announced
+    evidence: Evidence
     sure: float = 0.95
     unresolved: dict[int, str] = field(default_factory=dict)
     """By place, why nothing can be said of it."""
 
     def posterior(self) -> list[float]:
         """Return how likely each is to be the first bad one."""
-        scores = self.told.scores(len(self.weights))
+        scores = self.evidence.scores(len(self.weights))
         logs = [
             (math.log(weight) if weight > 0 else -math.inf) + score
             for weight, score in zip(self.weights, scores, strict=True)

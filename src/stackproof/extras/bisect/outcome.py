@@ -1,16 +1,19 @@
-"""What a bisection ends with: its word, the culprits with their effect and their remedy; and the record that is made of it."""
+"""What a bisection ends with: its word, the culprits with their effect and their remedy; the record that is made of it, and its page."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
-from stackproof.api.base import counted
+from rich.console import Console
+from rich.text import Text
+
+from stackproof.api.base import counted, in_markdown, plain
 from stackproof.api.comparison import percent
 from stackproof.api.record import Check, Figure, Record, Verdict, overall
-from stackproof.extras.bisect.between import LOCAL
+from stackproof.extras.bisect.commits import LOCAL
 from stackproof.extras.bisect.evidence import SetWord, below
 from stackproof.extras.bisect.search import FirstBad, SetTest
 from stackproof.extras.bisect.splits import Blame
@@ -18,6 +21,7 @@ from stackproof.extras.bisect.splits import Blame
 NOT_REPRODUCED = 7
 """The exit code of an answer of its own: both ends are alike, so there is nothing to search for."""
 _REACH = 1.96
+_CULPRIT, _UNRESOLVED = "bisect/culprit::", "bisect/unresolved::"
 
 
 class BisectWord(str, Enum):
@@ -138,8 +142,6 @@ class BisectOutcome:
     culprits: list[Culprit] = field(default_factory=list)
     tests: Sequence[SetTest] = ()
     changes: Sequence[str] = ()
-    suspects: Sequence[str] = ()
-    """What was still suspected when it was interrupted."""
     go_on: str = ""
     """What goes on then, when it is pasted to a shell."""
     held: Sequence[str] = ()
@@ -220,3 +222,60 @@ _VERDICTS = {
 def _shown(units: frozenset[str]) -> str:
     names = sorted(units)
     return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+
+
+def headline(record: Record) -> str:
+    """Return the one line that decides."""
+    names = " and ".join(check.subject for check in culprits(record))
+    word = str(record.provenance.get("bisect", record.verdict.value))
+    ends = next((check.reason for check in record.checks if check.id == "bisect/run::ends"), "")
+    return f"{word}: {names}" if names else f"{word}: {ends}"
+
+
+def culprits(record: Record) -> list[Check]:
+    """Return the checks that name a culprit."""
+    return [check for check in record.checks if check.id.startswith(_CULPRIT)]
+
+
+def lines(record: Record) -> Iterator[tuple[str, str]]:
+    """Yield what there is to say, each with its title."""
+    facts = record.provenance
+    if culprits(record):
+        yield "what is worse", next(check.reason for check in record.checks if check.id == "bisect/run::ends")
+    for check in culprits(record):
+        yield check.subject, check.reason
+    for check in record.checks:
+        if check.id == "bisect/run::search" and check.verdict is not Verdict.PASSED:
+            yield "search", check.reason
+        if check.id.startswith(_UNRESOLVED):
+            yield "unresolved", check.reason
+    for name in ("held", "notes"):
+        if name in facts:
+            yield {"held": "cannot be moved here"}.get(name, name), str(facts[name])
+    yield (
+        "tests",
+        f"{facts.get('tests', 0)} of sets, {facts.get('launches', 0)} launches after the confirmation, {record.seconds / 60:.1f} min",
+    )
+    for name, title in (("remedy", "what to do"), ("repeat", "to see it again"), ("go on", "to go on")):
+        if name in facts:
+            yield title, str(facts[name])
+
+
+def show(record: Record, console: Console) -> None:
+    """Print it."""
+    style = "bold green" if record.verdict is Verdict.PASSED else "bold yellow"
+    console.print(Text(plain(headline(record)), style=style), soft_wrap=True)
+    for title, text in lines(record):
+        console.print(Text(f"  {plain(title)}: {plain(text)}"), soft_wrap=True)
+
+
+def markdown(record: Record) -> str:
+    """Return it for a pull request."""
+    parts = [f"### stackproof bisect: {in_markdown(headline(record))}", ""]
+    parts += [f"- **{in_markdown(title)}**: {in_markdown(text)}" for title, text in lines(record)]
+    changes = str(record.provenance.get("changes", ""))
+    if changes:
+        parts += ["", "<details><summary>all changes between the ends</summary>", ""]
+        parts += [f"- {in_markdown(one)}" for one in changes.split("\n")]
+        parts += ["", "</details>"]
+    return "\n".join([*parts, ""])

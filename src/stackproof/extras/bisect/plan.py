@@ -34,7 +34,7 @@ class FailureRules:
     """Runs of an end that always fails, that never does, and that does at a rate; and of one set at most.
 
     `always`, `never`: so many runs in a row; `failures`: from so many a rate is learnt, in `learnt` runs at most; `least`: runs
-    after which `--minutes` may end it; `proof`: clean runs of the bad side without the culprit.
+    after which `--minutes` may end it; `proof`: clean runs of the bad side without the culprit, which prove its half.
     """
 
     always: int

@@ -1,28 +1,172 @@
-"""Candidates as programs that end well or badly, one side at a time: both ends are confirmed, then each run tells of one.
+"""Candidates as programs that end well or badly, one side at a time: a check of a suite, or a command of the user's own.
 
-A run that ends in another way than the bad end does (a signal, a hang) says nothing of what is searched for.
+A run of a command means what `git bisect run` takes it for: 0 is good, 125 says nothing, any other code is bad. A run that ends in
+another way than the bad end does (a signal, a hang) says nothing of what is searched for.
 """
 
 from __future__ import annotations
 
-import math
+import errno
+import os
+import subprocess
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
+from typing import Protocol
 
-from stackproof.api.base import Refusal, counted
+from stackproof.api.base import Refusal, counted, files, in_shell, plain, processes
 from stackproof.api.environment import Say
 from stackproof.api.gate import SideSpec
-from stackproof.api.record import slug
+from stackproof.api.record import NOT_EXECUTED, Verdict, records, slug
 from stackproof.extras.bisect import plan
-from stackproof.extras.bisect.attempts import GOOD, NOTHING, REFUSED, Attempt, ProgramEnd
-from stackproof.extras.bisect.duels import Build, NotReproducedError
+from stackproof.extras.bisect.duels import Build, CannotSayError, GoodTurnedBadError, NotReproducedError
 from stackproof.extras.bisect.evidence import FailureRate, NoAnswer, Weigher, below
-from stackproof.extras.bisect.journal import Journal, Told
-from stackproof.extras.bisect.symptoms import CannotSayError, GoodTurnedBadError
+from stackproof.extras.bisect.resume import Answer, Journal
 
-_MUTE = (NOTHING, REFUSED)
+_WIDTH = 400
+SKIPS = 125
+"""The exit code with which a command says that a candidate cannot be tested."""
+
+
+class EndWord(str, Enum):
+    """How a run ended; `NOTHING` and `REFUSED` say nothing of a candidate."""
+
+    NOTHING = "nothing"
+    GOOD = "good"
+    REFUSED = "refused"
+    FAILED = "failed"
+    CRASHED = "crashed"
+    HUNG = "hung"
+
+    @property
+    def mute(self) -> bool:
+        """Whether it says nothing."""
+        return self in (EndWord.NOTHING, EndWord.REFUSED)
+
+
+_BAD_WORDS = {Verdict.FAILED: EndWord.FAILED, Verdict.CRASHED: EndWord.CRASHED, Verdict.HUNG: EndWord.HUNG}
+
+
+@dataclass(frozen=True)
+class ProgramEnd:
+    """How a run ended: in one word, and in a sentence."""
+
+    word: EndWord
+    reason: str
+
+
+class Attempt(Protocol):
+    """A program that tells good from bad."""
+
+    def __call__(self, side: SideSpec, folder: Path) -> ProgramEnd:
+        """Run it on a side, with what it writes in a folder."""
+
+    def words(self, side: SideSpec) -> list[str]:
+        """Return what is started, for whoever wants to see it again."""
+
+
+@dataclass(frozen=True)
+class OwnCommand:
+    """A command of the user's own, where the programs of the side's environment come first; `seconds`: when it hangs."""
+
+    typed: Sequence[str]
+    seconds: float
+
+    def words(self, side: SideSpec) -> list[str]:  # noqa: ARG002 - the same on every side
+        """Return the command as it was typed."""
+        return list(self.typed)
+
+    def __call__(self, side: SideSpec, folder: Path) -> ProgramEnd:
+        """Run it in the side's checkout, or where one stands."""
+        status = _run(self.words(side), side, folder, self.seconds, side.folder or Path.cwd())
+        printed = f"it printed last: {_last_lines(folder, 2) or 'nothing'}"
+        if status is None:
+            return ProgramEnd(EndWord.HUNG, f"did not end within {self.seconds:.0f} s; {printed}")
+        reason = f"ended with {processes.describe_exit(status)}; {printed}"
+        if status in (0, SKIPS):
+            return ProgramEnd(EndWord.NOTHING if status else EndWord.GOOD, reason)
+        return ProgramEnd(EndWord.CRASHED if status < 0 else EndWord.FAILED, reason)
+
+
+@dataclass(frozen=True)
+class SuiteCheck:
+    """One check of a suite, such as `smoke/workloads::float32[yolov8n]`."""
+
+    check: str
+    seconds: float
+    flags: Sequence[str] = ()
+
+    def words(self, side: SideSpec) -> list[str]:
+        """Return the verb that runs nothing else."""
+        verb = "rehearse" if side.rehearsed else "verify"
+        words = [str(side.python), "-m", "stackproof", verb, "--stack", side.stack]
+        return [*words, "--suite", self.check.partition("/")[0], "--only", self.check, *self.flags]
+
+    def __call__(self, side: SideSpec, folder: Path) -> ProgramEnd:
+        """Run it, and read its record."""
+        record = folder / "record.json"
+        outputs = ["--json", str(record), "--results", str(folder / "results")]
+        status = _run([*self.words(side), *outputs], side, folder, self.seconds, folder)
+        if status is None:
+            return ProgramEnd(EndWord.HUNG, f"'{self.check}' did not end within {self.seconds:.0f} s")
+        if status == Refusal.exit_code and not record.exists():
+            return ProgramEnd(EndWord.REFUSED, _last_lines(folder, 1))
+        try:
+            found = next((check for check in records.read(record).checks if check.id == self.check), None)
+        except Refusal:
+            return ProgramEnd(EndWord.NOTHING, f"'{self.check}' did not run: {_last_lines(folder, 2)}")
+        if found is None or found.verdict in NOT_EXECUTED:
+            why = found.reason if found else "its record has no such check"
+            return ProgramEnd(EndWord.NOTHING, f"'{self.check}' did not run: {why}")
+        good = found.verdict in (Verdict.PASSED, Verdict.KNOWN_ISSUE)
+        return ProgramEnd(_BAD_WORDS.get(found.verdict, EndWord.GOOD if good else EndWord.NOTHING), found.reason)
+
+
+def _last_lines(folder: Path, count: int) -> str:
+    lines = processes.last_lines(folder / "output.log", count)
+    return " / ".join(plain(line, _WIDTH, lines=False) for line in lines)
+
+
+def _pythonpath(side: SideSpec) -> str:
+    return os.pathsep.join(filter(None, (str(side.source), side.environment.get("PYTHONPATH", ""))))
+
+
+def _run(words: list[str], side: SideSpec, folder: Path, seconds: float, where: Path) -> int | None:
+    """Run a program of a side with its output in a file; return its status, or None where it had to be ended."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = os.pathsep.join((str(side.python.parent), os.environ.get("PATH", os.defpath)))
+    environment, mark = {**side.environment, "PATH": path, "PYTHONPATH": _pythonpath(side)}, processes.new_mark()
+    with files.kept_output(folder / "output.log") as output:
+        try:
+            child = processes.start(words, output, environment, mark, cwd=str(where), unset=side.unset)
+        except OSError as error:
+            spent = error.errno in (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)
+            remedy = "give it more of that (see `ulimit -a`)" if spent else "name a program that is there"
+            raise Refusal(f"'{words[0]}' cannot be started ({error.strerror}); {remedy}") from error
+        try:
+            status: int | None = child.wait(seconds)
+        except subprocess.TimeoutExpired:
+            status = None
+        finally:
+            processes.end_tree(mark, child)
+    for place in (folder, where, Path(tempfile.gettempdir())) if status != 0 else ():
+        if files.is_full(place):
+            raise Refusal(
+                f"{place}: there is no room, and what fails then says nothing of a side; make room, then run it again"
+            )
+    return status
+
+
+def typed(words: Sequence[str], side: SideSpec) -> str:
+    """Return what runs the same on a side again when it is pasted to a shell: its folder, its variables and its programs."""
+    unset = [word for name in side.unset for word in ("-u", name)]
+    variables = {**side.environment, "PYTHONPATH": _pythonpath(side)}
+    start = in_shell(["env", *unset, *(f"{name}={value}" for name, value in sorted(variables.items()))])
+    path = f'PATH={in_shell([str(side.python.parent)])}:"$PATH"'
+    return f"{in_shell(['cd', str(side.folder or Path.cwd())])} && {start} {path} {in_shell(words)}"
 
 
 @dataclass
@@ -38,7 +182,7 @@ class Programs:
     say: Say
     fresh: Callable[[SideSpec], SideSpec] = lambda side: side
     minutes: float = 10.0
-    word: str = ""
+    word: EndWord | None = None
     """How the bad end ends."""
     reason: str = ""
     rate: tuple[int, int] = (0, 0)
@@ -59,7 +203,11 @@ class Programs:
         failed = runs = 0
         while not runs or not rules.enough(failed, runs, time.monotonic() > until):
             self.say(f"does the bad side always fail? it failed in {failed} of {counted(runs, 'run')} until now")
-            failed += self._fails(self._judged("bad", self.bad, runs, self.word))
+            ended = self._judged("bad", self.bad, runs, self.word)
+            if self.word is None:
+                self.reason = ended.reason
+                self.word = None if ended.word is EndWord.GOOD else ended.word
+            failed += ended.word is not EndWord.GOOD
             runs += 1
         if not failed:
             raise NotReproducedError(
@@ -69,23 +217,15 @@ class Programs:
         self.rate = (failed, runs)
         self._still_good(rules.always if failed == runs else runs, until)
 
-    def _fails(self, ended: ProgramEnd) -> bool:
-        if ended.word == GOOD:
-            self.reason = self.reason if self.word else ended.reason
-            return False
-        if not self.word:
-            self.word, self.reason = ended.word, ended.reason
-        return True
-
-    def _judged(self, name: str, side: SideSpec, number: int, before: str = "") -> ProgramEnd:
+    def _judged(self, name: str, side: SideSpec, number: int, before: EndWord | None = None) -> ProgramEnd:
         """Run an end until that says something: good, or bad as it was `before`."""
         least = plan.load().failure.least
-        ended = ProgramEnd(NOTHING, "")
+        ended = ProgramEnd(EndWord.NOTHING, "")
         for again in range(least):
             ended = self._ended(f"{name} {number}" + (f" again {again}" if again else ""), lambda: side)
-            if ended.word in (GOOD, before) or not (before or ended.word in _MUTE):
+            if ended.word in (EndWord.GOOD, before) or not (before or ended.word.mute):
                 return ended
-        if name == "good" and ended.word == REFUSED:
+        if name == "good" and ended.word is EndWord.REFUSED:
             raise Refusal(f"the good side refuses it: {ended.reason}")
         raise CannotSayError(
             f"no run of the {name} side could be judged: {least} one after the other said nothing of '{self.what}'; the last one: "
@@ -98,23 +238,15 @@ class Programs:
         while self.clean < runs and not (self.clean >= least and time.monotonic() > until):
             self.say(f"is the good side good? it was in {counted(self.clean, 'run')} until now")
             ended = self._judged("good", self.good, self.clean)
-            if ended.word != GOOD:
-                raise GoodTurnedBadError(f"the good side {ended.word}: {ended.reason}")
+            if ended.word is not EndWord.GOOD:
+                raise GoodTurnedBadError(f"the good side {ended.word.value}: {ended.reason}")
             self.clean += 1
-
-    def keep_good(self, runs: int) -> None:
-        """Run the good end until it was clean so often.
-
-        Raises:
-            GoodTurnedBadError: it fails.
-        """
-        self._still_good(runs, math.inf)
 
     def recheck(self) -> None:
         """Run the good side once more, now that all is known: if it fails, nothing can be blamed on the change."""
         self.say("is the good side still good?")
         ended = self.attempt(self.fresh(self.good), self.folder / "good-at-the-end")
-        if ended.word not in (GOOD, *_MUTE):
+        if ended.word is not EndWord.GOOD and not ended.word.mute:
             raise GoodTurnedBadError(f"the good side fails now too: {ended.reason}")
 
     def weigher(self) -> Weigher:
@@ -124,17 +256,17 @@ class Programs:
     def duel(self, key: str, build: Build, _: int) -> float | NoAnswer:
         """Run a candidate once, and return whether it fails as the bad end does."""
         ended = self._ended(key, build)
-        if ended.word in (GOOD, self.word):
-            return float(ended.word != GOOD)
-        return NoAnswer(ended.reason if ended.word in _MUTE else f"{ended.word}, and not {self.word}: {ended.reason}")
+        if ended.word in (EndWord.GOOD, self.word):
+            return float(ended.word is not EndWord.GOOD)
+        other = f"{ended.word.value}, and not {self.word.value if self.word else ''}: {ended.reason}"
+        return NoAnswer(ended.reason if ended.word.mute else other)
 
     def _ended(self, key: str, build: Build) -> ProgramEnd:
-        def run() -> Told:
+        def run() -> Answer:
             side = build()
             if isinstance(side, NoAnswer):
-                return {"word": NOTHING, "reason": side.reason}
+                return {"word": EndWord.NOTHING.value, "reason": side.reason}
             ended = self.attempt(self.fresh(side), self.folder / slug(key))
-            return {"word": ended.word, "reason": ended.reason}
+            return {"word": ended.word.value, "reason": ended.reason}
 
-        told = self.journal.once(key, run)
-        return ProgramEnd(str(told["word"]), str(told["reason"]))
+        return self.journal.once(key, run, lambda row: ProgramEnd(EndWord(row["word"]), str(row["reason"])))

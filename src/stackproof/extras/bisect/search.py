@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Protocol
 
@@ -13,13 +13,11 @@ from stackproof.api.base import counted
 from stackproof.api.comparison import HEAD
 from stackproof.api.environment import Say
 from stackproof.extras.bisect import plan
-from stackproof.extras.bisect.atoms import Atom, AtomKind
-from stackproof.extras.bisect.between import LOCAL, short
+from stackproof.extras.bisect.changes import ChangeKind, ChangeUnit, OneChange
+from stackproof.extras.bisect.commits import LOCAL, short
 from stackproof.extras.bisect.duels import Build, Duels
 from stackproof.extras.bisect.evidence import FailureRate, NoAnswer, Settled, SetWord, Weigher, bound, settle
-from stackproof.extras.bisect.failures import FailureSearch
 from stackproof.extras.bisect.lineage import GOOD, Levels, Lineage, Signs
-from stackproof.extras.bisect.needs import MovingUnit
 from stackproof.extras.bisect.splits import Blame, Splitting, tests_of
 from stackproof.extras.bisect.workshop import Workshop
 
@@ -34,9 +32,6 @@ class Instrument(Protocol):
 
     def duel(self, key: str, build: Build, number: int) -> float | NoAnswer:
         """Run a candidate once."""
-
-    def keep_good(self, runs: int) -> None:
-        """Run the good end until it was clean so often; where it fails, the search ends."""
 
 
 @dataclass(frozen=True)
@@ -66,14 +61,12 @@ class Bisection:
 
     workshop: Workshop
     instrument: Instrument
-    units: Sequence[MovingUnit]
+    units: Sequence[ChangeUnit]
     confirmed: Sequence[float]
     """What the launches of the bad end said."""
     say: Say
     tests: list[SetTest] = field(default_factory=list)
     splitting: Splitting = field(init=False)
-    failures: FailureSearch | None = field(init=False, default=None)
-    """How failures that may come and go are searched, where it is that."""
     _began: float = 0.0
 
     def __post_init__(self) -> None:
@@ -82,19 +75,32 @@ class Bisection:
         self.splitting.suspects = [unit.name for unit in self.units]
 
     def blame(self) -> list[Blame]:
-        """Return the culprits among the units."""
-        weigher = self.instrument.weigher()
-        if not isinstance(weigher, FailureRate):
-            return self.splitting.blame()
-        self.failures = FailureSearch(
-            self.splitting.units, self.splitting.needs, weigher, lambda names, number: self._run(names, number),
-            self.instrument.keep_good, self._asking, self._told, plan.load(),
-        )  # fmt: skip
-        return self.failures.blame()
+        """Return the culprits among the units; what is left without failures that come and go is run until a rarer one would have shown."""
+        blames = self.splitting.blame()
+        last = blames[-1]
+        if isinstance(self.instrument.weigher(), FailureRate) and last.without is SetWord.GOOD and last.left:
+            blames[-1] = replace(last, without=self._proved(last))
+        return blames
 
-    def atoms(self, names: Collection[str]) -> list[Atom]:
+    def _proved(self, blame: Blame) -> SetWord:
+        names = frozenset(blame.left)
+        tested = self.of(names)
+        seen = list(tested.seen) if tested else []
+        self._asking(names, blame.left)
+        while not any(seen) and len(seen) < plan.load().failure.proof:
+            ran = self._run(names, len(seen))
+            if isinstance(ran, NoAnswer):
+                settled = Settled(SetWord.UNRESOLVED, len(seen), reason=ran.reason)
+                break
+            seen.append(ran)
+        else:
+            settled = Settled(SetWord.BAD if any(seen) else SetWord.GOOD, len(seen))
+        self._keep(names, settled, seen)
+        return settled.word
+
+    def changes(self, names: Collection[str]) -> list[OneChange]:
         """Return the changes of these units."""
-        return [atom for unit in self.units if unit.name in names for atom in unit.atoms]
+        return [change for unit in self.units if unit.name in names for change in unit.changes]
 
     def of(self, names: Collection[str]) -> SetTest | None:
         """Return the test of a set; none where it was not tested because it is an end."""
@@ -107,16 +113,17 @@ class Bisection:
         return sum(one.units < whole and one.settled.word is SetWord.UNRESOLVED for one in self.tests)
 
     def _test(self, names: frozenset[str]) -> SetWord:
-        rules, weigher, seen = plan.load().search, self.instrument.weigher(), list[float]()
+        rules, weigher, seen = plan.load(), self.instrument.weigher(), list[float]()
         self._asking(names, self.splitting.suspects)
-        limit = bound(rules.error, tests_of(len(self.units)))
-        settled = settle(weigher, lambda number: self._run(names, number), limit, rules.most, seen)
-        self._told(names, settled, seen)
+        limit = bound(rules.search.error, tests_of(len(self.units)))
+        most = rules.failure.most if isinstance(weigher, FailureRate) else rules.search.most
+        settled = settle(weigher, lambda number: self._run(names, number), limit, most, seen)
+        self._keep(names, settled, seen)
         return settled.word
 
     def _run(self, names: frozenset[str], number: int) -> float | NoAnswer:
         """Run a set once; whoever goes on asks under the same key."""
-        moved = self.atoms(names)
+        moved = self.changes(names)
         return self.instrument.duel(
             f"set {_digest(names)} {number}", lambda: self.workshop.candidate(HEAD, moved), number
         )
@@ -126,14 +133,15 @@ class Bisection:
         self._began = time.monotonic()
         self.say(self._telling(names))
 
-    def _told(self, names: frozenset[str], settled: Settled, seen: Sequence[float]) -> None:
+    def _keep(self, names: frozenset[str], settled: Settled, seen: Sequence[float]) -> None:
         """Keep what was said of a set, in place of what was said before, and say it."""
         before = next((one for one in self.tests if one.units == names), None)
         spent = time.monotonic() - self._began + (before.seconds if before else 0.0)
         self.tests = [one for one in self.tests if one is not before]
         self.tests.append(SetTest(names, settled, tuple(seen), spent))
         why = f": {settled.reason}" if settled.reason else ""
-        failed = f", of which {int(sum(seen))} failed" if self.failures and sum(seen) else ""
+        bad = sum(one > 0 for one in seen)
+        failed = f", of which {bad} failed" if bad and isinstance(self.instrument.weigher(), FailureRate) else ""
         self.say(f"  {settled.word.value} after {counted(settled.runs, 'run')}{failed}{why}")
         self.workshop.sweep_caches()
 
@@ -148,19 +156,18 @@ class Bisection:
             f"{len(self.splitting.suspects)} suspects, {left} tests or so to go{about}"
         )
 
-    def _weigher(self, blame: Blame) -> Weigher:
-        """Return how runs inside a culprit are weighed; of failures at the rate at which it was found."""
-        rates = self.failures.rates if self.failures else {}
-        return rates.get(blame.units) or self.instrument.weigher()
-
     def failed(self, names: Collection[str]) -> tuple[int, int]:
         """Return how often a set failed and of how many runs, where failures are searched; else none of none."""
-        return self.failures.counts(self.splitting.closed(names)) if self.failures else (0, 0)
+        tested = self.of(names)
+        seen = list(tested.seen if tested else self.confirmed)
+        return (
+            (sum(one > 0 for one in seen), len(seen)) if isinstance(self.instrument.weigher(), FailureRate) else (0, 0)
+        )
 
     def commits(self, blame: Blame, line: Sequence[str]) -> FirstBad:
         """Return the first bad commit of a line, with the other changes of a blame in place."""
-        whole = self.atoms(self.splitting.closed(blame.units))
-        moved = [atom for atom in whole if atom.kind is not AtomKind.COMMITS]
+        whole = self.changes(self.splitting.closed(blame.units))
+        moved = [change for change in whole if change.kind is not ChangeKind.COMMITS]
         places = {one: partial(self.workshop.candidate, HEAD, moved, one) for one in line}
         if LOCAL in places:
             places[LOCAL] = partial(self.workshop.candidate, HEAD, whole)
@@ -174,17 +181,17 @@ class Bisection:
         tested = self.of(blame.units)
         known = tested.seen if tested else self.confirmed
         last = len(line) - 1
-        told = Levels([{GOOD: 0.0, last: one} for one in known]) if timed else Signs(self._weigher(blame))
-        lineage = Lineage([1.0] * len(line), told, plan.load().search.sure)
+        evidence = Levels([{GOOD: 0.0, last: one} for one in known]) if timed else Signs(self.instrument.weigher())
+        lineage = Lineage([1.0] * len(line), evidence, plan.load().search.sure)
         launches = 0
         while (asked := lineage.ask(plan.load().search.beside if timed else 1)) and launches < _ENDLESS:
             self._say_line(lineage, line, asked, launches)
             builds = {at: places[line[at]] for at in asked}
             key = f"commits {_digest(blame.units)} {launches}"
-            if timed and duels is not None and isinstance(told, Levels):
-                _take_levels(lineage, told, duels.line_up(key, builds, launches))
-            elif isinstance(told, Signs):
-                _take_sign(lineage, told, asked[0], self.instrument.duel(key, builds[asked[0]], launches))
+            if timed and duels is not None and isinstance(evidence, Levels):
+                _take_levels(lineage, evidence, duels.line_up(key, builds, launches))
+            elif isinstance(evidence, Signs):
+                _take_sign(lineage, evidence, asked[0], self.instrument.duel(key, builds[asked[0]], launches))
             launches += 1
         block, sure = lineage.likeliest()
         names = {line[at]: why for at, why in lineage.unresolved.items()}
@@ -198,18 +205,18 @@ class Bisection:
         )
 
 
-def _take_levels(lineage: Lineage, told: Levels, seen: Mapping[int, float | NoAnswer]) -> None:
+def _take_levels(lineage: Lineage, evidence: Levels, seen: Mapping[int, float | NoAnswer]) -> None:
     lineage.unresolved.update({at: one.reason for at, one in seen.items() if isinstance(one, NoAnswer)})
     levels = {at: one for at, one in seen.items() if not isinstance(one, NoAnswer)}
     if len(levels) > 1:
-        told.launches.append(levels)
+        evidence.launches.append(levels)
 
 
-def _take_sign(lineage: Lineage, told: Signs, at: int, seen: float | NoAnswer) -> None:
+def _take_sign(lineage: Lineage, evidence: Signs, at: int, seen: float | NoAnswer) -> None:
     if isinstance(seen, NoAnswer):
         lineage.unresolved[at] = seen.reason
     else:
-        told.seen.setdefault(at, []).append(seen)
+        evidence.seen.setdefault(at, []).append(seen)
 
 
 def _digest(names: Collection[str]) -> str:

@@ -18,10 +18,6 @@ _SKIPS = 6
 """So many unresolved splits are stepped over before the changes between are taken as one."""
 
 
-def _nothing(_: Unit) -> frozenset[Unit]:
-    return frozenset()
-
-
 @dataclass(frozen=True)
 class Blame:
     """Changes that are bad together, of which none can be left out: one culprit, or several that must meet.
@@ -53,12 +49,10 @@ class Splitting:
 
     units: Sequence[Unit]
     test: Test
-    needs: Needs = _nothing
+    needs: Needs = lambda _: frozenset()
     suspects: Sequence[Unit] = ()
     """Which changes are still suspected; for whoever watches."""
     known: dict[frozenset[Unit], SetWord] = field(default_factory=dict)
-    smaller: Callable[[list[Unit]], list[Unit]] = list
-    """Looks once more whether all of a culprit are needed."""
 
     def __post_init__(self) -> None:
         self.known |= {frozenset(): SetWord.GOOD, frozenset(self.units): SetWord.BAD}
@@ -81,7 +75,7 @@ class Splitting:
         left = list(self.units)
         without = SetWord.BAD
         while without is SetWord.BAD and len(found) < most:
-            culprit = self.smaller(self._smallest(left))
+            culprit = self._smallest(left)
             left = [unit for unit in left if not self.closed((unit,)) & set(culprit)]
             self.suspects = culprit
             without = self.ask(left)

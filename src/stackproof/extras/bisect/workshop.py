@@ -18,8 +18,8 @@ from stackproof.api.gate import SideSpec, Variant, variants
 from stackproof.api.record import write_atomically
 from stackproof.api.stack import Stack, projects
 from stackproof.extras.bisect import plan
-from stackproof.extras.bisect.atoms import Atom, End, Mixture, lock_text, mixed
-from stackproof.extras.bisect.checkouts import Checkouts, any_repository
+from stackproof.extras.bisect.changes import Endpoint, Mixture, OneChange, lock_text, mixed
+from stackproof.extras.bisect.commits import Checkouts
 from stackproof.extras.bisect.evidence import NoAnswer
 
 TREE = "bisect"
@@ -34,18 +34,18 @@ class Workshop:
     """Builds sides of one stack between two ends."""
 
     stack: Stack
-    good: End
-    bad: End
+    good: Endpoint
+    bad: Endpoint
     profile: str
     device: str
     unpinned: Path | None
     folder: Path
     say: environments.Say
-    checkouts: Checkouts = field(default_factory=any_repository)
+    checkouts: Checkouts = field(default_factory=Checkouts)
     """Where a command runs at each commit."""
     _built: dict[str, SideSpec] = field(default_factory=dict)
 
-    def end(self, name: str, moved: Collection[Atom]) -> SideSpec:
+    def end(self, name: str, moved: Collection[OneChange]) -> SideSpec:
         """Return an end as a side.
 
         Raises:
@@ -53,7 +53,7 @@ class Workshop:
         """
         return replace(self._build(mixed(self.good, self.bad, moved)), name=name)
 
-    def candidate(self, name: str, moved: Collection[Atom], commit: str = "") -> SideSpec | NoAnswer:
+    def candidate(self, name: str, moved: Collection[OneChange], commit: str = "") -> SideSpec | NoAnswer:
         """Return the good side with some of the changes, at a commit where one is named; or why there is none.
 
         Raises:

@@ -7,40 +7,41 @@ from pathlib import Path
 
 from stackproof.api.base import in_shell
 from stackproof.api.record import write_atomically
-from stackproof.extras.bisect import between
-from stackproof.extras.bisect.atoms import ABSENT, Atom, AtomKind, End, Mixture, lock_text, mixed
-from stackproof.extras.bisect.between import LOCAL
+from stackproof.extras.bisect.changes import ABSENT, ChangeKind, Endpoint, Mixture, OneChange, lock_text, mixed
+from stackproof.extras.bisect.commits import LOCAL, short
 from stackproof.extras.bisect.search import FirstBad
 
 
-def remedy(culprit: Sequence[Atom], rest: Collection[Atom], good: End, bad: End, folder: Path) -> str:
+def remedy(
+    culprit: Sequence[OneChange], rest: Collection[OneChange], good: Endpoint, bad: Endpoint, folder: Path
+) -> str:
     """Say what takes the culprit back; of a package that is a lock, which is written: the bad one without it."""
-    told = [_of(atom) for atom in culprit if atom.kind is not AtomKind.PACKAGE]
-    packages = [atom for atom in culprit if atom.kind is AtomKind.PACKAGE]
+    told = [_of(change) for change in culprit if change.kind is not ChangeKind.PACKAGE]
+    packages = [change for change in culprit if change.kind is ChangeKind.PACKAGE]
     if packages:
         path = folder / "remedy.lock"
         write_atomically(path, lock_text(bad.lock, mixed(good, bad, rest).pins))
-        names = ", ".join(f"{atom.name} {atom.before}" for atom in packages[:4])
+        names = ", ".join(f"{change.name} {change.before}" for change in packages[:4])
         more = f" and {len(packages) - 4} more" if len(packages) > 4 else ""
         told.append(f"hold {names}{more}: {path} is the bad side's lock with that")
     return "; ".join(told)
 
 
-def _of(atom: Atom) -> str:
-    if atom.kind is AtomKind.VARIABLE:
-        if atom.before == ABSENT:
-            return f"unset {atom.name}"
-        return f"export {in_shell([f'{atom.name}={atom.before}'])}"
-    if atom.kind is AtomKind.SOURCE:
-        return f"take {atom.name} from {atom.before}"
-    return f"look at {atom.label}"
+def _of(change: OneChange) -> str:
+    if change.kind is ChangeKind.VARIABLE:
+        if change.before == ABSENT:
+            return f"unset {change.name}"
+        return f"export {in_shell([f'{change.name}={change.before}'])}"
+    if change.kind is ChangeKind.SOURCE:
+        return f"take {change.name} from {change.before}"
+    return f"look at {change.label}"
 
 
 def revert(guilty: FirstBad, merge: bool) -> str:
     """Say what takes a commit back."""
     first = guilty.names[0][:12]
     if len(guilty.names) > 1:
-        return f"one of {', '.join(map(between.short, guilty.names))}: they could not be told apart"
+        return f"one of {', '.join(map(short, guilty.names))}: they could not be told apart"
     if guilty.names[0] == LOCAL:
         return "look at `git status` and `git diff HEAD`"
     if merge:
@@ -48,17 +49,19 @@ def revert(guilty: FirstBad, merge: bool) -> str:
     return f"git revert {first} (later commits were not tried without it)"
 
 
-def command(begin: Sequence[str], moved: Collection[Atom], good: End, bad: End, subject: str, folder: Path) -> str:
+def command(
+    begin: Sequence[str], moved: Collection[OneChange], good: Endpoint, bad: Endpoint, subject: str, folder: Path
+) -> str:
     """Return the gate of the good side and of it with the culprit, after its first words; locks that it needs are written."""
     ends = {"base": mixed(good, bad, ()), "head": mixed(good, bad, moved)}
-    locks = any(atom.kind is AtomKind.PACKAGE for atom in moved)
+    locks = any(change.kind is ChangeKind.PACKAGE for change in moved)
     words = list(begin)
     for side, mixture in ends.items():
         words += _side(side, mixture, good, folder if locks else None)
     return in_shell([*words, *(["--only", subject] if subject else [])])
 
 
-def _side(side: str, mixture: Mixture, good: End, folder: Path | None) -> list[str]:
+def _side(side: str, mixture: Mixture, good: Endpoint, folder: Path | None) -> list[str]:
     words = [f"--{side}", mixture.commit] if mixture.commit else []
     if folder:
         path = folder / {"base": "good.lock", "head": "culprit.lock"}[side]

@@ -8,9 +8,7 @@ from pathlib import Path
 import pytest
 
 from stackproof.base.errors import Refusal
-from stackproof.extras.bisect import between
-from stackproof.extras.bisect.between import LOCAL
-from stackproof.extras.bisect.checkouts import Repository
+from stackproof.extras.bisect.commits import LOCAL, Repository
 from stackproof.gate import commits
 
 
@@ -41,10 +39,10 @@ def mine(tmp_path: Path) -> Repository:
 def test_what_is_not_committed_comes_last(mine: Repository) -> None:
     good = commits.resolved("HEAD", mine.folder)
     second = commit(mine.folder, "second")
-    assert between.between(good, second, mine) == [second]
-    assert between.between(good, "", mine) == [second, LOCAL]
-    assert between.between(second, "", mine) == [LOCAL]
-    assert between.subjects((second, LOCAL), mine) == {second: "Add second"}
+    assert mine.between(good, second) == [second]
+    assert mine.between(good, "") == [second, LOCAL]
+    assert mine.between(second, "") == [LOCAL]
+    assert mine.subjects((second, LOCAL)) == {second: "Add second"}
 
 
 @pytest.mark.parametrize("place", ["second", "new"])
@@ -67,7 +65,7 @@ def test_a_shallow_clone_is_told_what_it_lacks(mine: Repository, tmp_path: Path)
     cut = Repository(tmp_path / "cut", (":/",), ours=False)
     good, bad = (commits.resolved(name, cut.folder) for name in ("v0", "HEAD"))
     with pytest.raises(Refusal, match="git fetch --unshallow"):
-        between.between(good, bad, cut)
+        cut.between(good, bad)
 
 
 def test_a_merge_is_known(mine: Repository) -> None:
@@ -76,5 +74,5 @@ def test_a_merge_is_known(mine: Repository) -> None:
     git(mine.folder, "switch", "-q", "main")
     plain = commit(mine.folder, "second")
     git(mine.folder, "merge", "-q", "--no-edit", "side")
-    assert between.is_merge(commits.resolved("HEAD", mine.folder), mine)
-    assert not between.is_merge(plain, mine) and not between.is_merge(LOCAL, mine)
+    assert mine.is_merge(commits.resolved("HEAD", mine.folder))
+    assert not mine.is_merge(plain) and not mine.is_merge(LOCAL)

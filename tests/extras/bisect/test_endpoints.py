@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from stackproof.base.errors import Refusal
-from stackproof.extras.bisect import ends
+from stackproof.extras.bisect import endpoints
 from stackproof.gate import commits
 from stackproof.gate.variants import Variant
 from stackproof.record.records import Check, Figure, Record, Verdict, write
@@ -18,9 +18,9 @@ from tests.extras.bisect.locks import lock, pin
 STACK = stacks.load("cpu")
 
 
-def named(word: object = "", unpinned: bool = False, **more: Any) -> ends.NamedEnd:
+def named(word: object = "", unpinned: bool = False, **more: Any) -> endpoints.NamedEndpoint:
     """Return the good side of this name."""
-    return ends.named(Variant("good", str(word), **more), STACK, unpinned)
+    return endpoints.named(Variant("good", str(word), **more), STACK, unpinned)
 
 
 def record(tmp_path: Path, **facts: Figure) -> Path:
@@ -99,11 +99,11 @@ def test_what_a_record_tells_of_the_driver_is_held(tmp_path: Path) -> None:
     facts: dict[str, Figure] = {"commit": "unknown", "driver.nvidia-smi": "550.54"}
     good = named(record(tmp_path, **facts))
     bad = named()
-    assert any("550.54" in one and one.startswith("driver") for one in ends.held(good, bad, STACK))
-    assert ends.held(bad, bad, STACK) == []
+    assert any("550.54" in one and one.startswith("driver") for one in endpoints.held(good, bad, STACK))
+    assert endpoints.held(bad, bad, STACK) == []
 
 
 @pytest.mark.parametrize("word", ["nothing.json", "nothing.lock", "no-such-commit"])
 def test_what_is_neither_a_file_nor_a_commit_is_refused(word: str) -> None:
     with pytest.raises(Refusal, match=word):
-        ends.check(word, "good")
+        endpoints.check(word, "good")

@@ -12,8 +12,8 @@ from stackproof.api.environment import environments, lockfile
 from stackproof.api.gate import CompareRequest, Variant, commits
 from stackproof.api.record import Figure, reading, store
 from stackproof.api.stack import Stack, projects, provenance
-from stackproof.extras.bisect.atoms import End
-from stackproof.extras.bisect.checkouts import Repository, repository
+from stackproof.extras.bisect.changes import Endpoint
+from stackproof.extras.bisect.commits import Repository, repository
 
 NEWEST = Path()
 """The journal that `--continue` alone stands for: the newest."""
@@ -22,11 +22,11 @@ _HELD = ("driver", "toolkit", "host")
 
 
 @dataclass(frozen=True)
-class NamedEnd:
+class NamedEndpoint:
     """An end, what was typed for it, and the facts of its record where it is one."""
 
     name: str
-    end: End
+    end: Endpoint
     words: str
     facts: Mapping[str, Figure]
 
@@ -48,7 +48,7 @@ class BisectRequest(CompareRequest):
     """The words of this call, to be repeated when it is interrupted."""
 
 
-def named(side: Variant, stack: Stack, unpinned: bool = False, of: Repository | None = None) -> NamedEnd:
+def named(side: Variant, stack: Stack, unpinned: bool = False, of: Repository | None = None) -> NamedEndpoint:
     """Return the end that the flags of a side name; `of`: whose commits they are, if not this checkout's or the project's.
 
     Raises:
@@ -63,7 +63,9 @@ def named(side: Variant, stack: Stack, unpinned: bool = False, of: Repository | 
         environment = {**_variables(facts), **environment}
     revision = commits.resolved(commit, of.folder)
     own = _lock(lock, revision if of.ours else "", stack, facts, side.name, unpinned)
-    return NamedEnd(side.name, End(revision, own, environment, side.sources), side.commit or "this checkout", facts)
+    return NamedEndpoint(
+        side.name, Endpoint(revision, own, environment, side.sources), side.commit or "this checkout", facts
+    )
 
 
 def is_file(word: str) -> bool:
@@ -138,7 +140,7 @@ def _of_commit(revision: str, stack: Stack) -> lockfile.Lock:
         return lockfile.read(path)
 
 
-def held(good: NamedEnd, bad: NamedEnd, stack: Stack) -> list[str]:
+def held(good: NamedEndpoint, bad: NamedEndpoint, stack: Stack) -> list[str]:
     """Return what differs between the ends and cannot be moved here: driver, toolkit and host, as their records tell them."""
     if not (good.facts or bad.facts):
         return []
