@@ -104,8 +104,6 @@ def test_nothing_branches_on_a_device_or_a_stack() -> None:
 BY_HAND = {
     "extras/fleet/picture.py": "is made of charts with the rest of the fleet",
     "extras/nights/nodes/table.py": "becomes a table of the outline",
-    "gate/report.py": "becomes an outline",
-    "gate/sweep.py": "becomes an outline",
 }
 """Files that still write Markdown's tables or SVG by hand; a list that only shrinks."""
 

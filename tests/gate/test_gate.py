@@ -191,9 +191,9 @@ def test_a_gate_in_which_everything_was_skipped_fails(monkeypatch: pytest.Monkey
 def test_blind_does_not_gate_and_what_is_exact_decides(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     record = judged(Sides(noise=0.8), monkeypatch, tmp_path)
     assert record.verdict.exit_code == 0
-    assert "nothing exact is worse, but NO TIME COULD BE JUDGED" in headline(record).plain
+    assert "nothing exact is worse, but NO TIME COULD BE JUDGED" in headline(record).text
     assert judged(Sides(noise=0.8, operators=11), monkeypatch, tmp_path).verdict.exit_code == 1
-    assert "NO TIME" not in headline(judged(Sides(), monkeypatch, tmp_path)).plain
+    assert "NO TIME" not in headline(judged(Sides(), monkeypatch, tmp_path)).text
 
 
 def test_too_few_launches_are_no_noise(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -245,8 +245,8 @@ def test_sides_that_compute_different_things_fail_by_a_word_of_their_own(
     assert record.verdict is Verdict.FAILED
     assert set(red(record)) == {f"gate/gemm::{cell}", f"gate/lora::{cell}"}
     assert all(reason.startswith("CHANGED ") for reason in red(record).values())
-    assert "CHANGED: the sides do not compute the same (2 CHANGED" in headline(record).plain
+    assert "CHANGED: the sides do not compute the same (2 CHANGED" in headline(record).text
     meant = judged(Sides(**change), monkeypatch, tmp_path, accepted=True)
     assert meant.verdict is Verdict.PASSED
-    assert "CHANGED, which was accepted (2 CHANGED" in headline(meant).plain
+    assert "CHANGED, which was accepted (2 CHANGED" in headline(meant).text
     assert "accepted by --accept-changed" in markdown(meant)

@@ -83,7 +83,7 @@ def test_all_four_say_the_same(record: Record, tmp_path: Path) -> None:
 def test_junit_fails_what_must_not_be_merged_and_errs_where_nobody_can_say(record: Record) -> None:
     suite = ET.fromstring(writer.junit(record))
     failures, errors = (int(suite.attrib[name]) for name in ("failures", "errors"))
-    first = report.headline(record).plain
+    first = report.headline(record).text
     if first.startswith(("DO NOT MERGE", "CHANGED")):
         assert failures > 0
     elif record.verdict.exit_code == 0:
@@ -117,7 +117,7 @@ def test_the_picture_keeps_its_title_and_has_numbers(monkeypatch: pytest.MonkeyP
     report.picture(made, tmp_path / "gate.svg")
     picture = ET.parse(tmp_path / "gate.svg").getroot()
     texts = [one.text or "" for one in picture.iter("{http://www.w3.org/2000/svg}text")]
-    assert " ".join(report.headline(made).plain.split()) in " ".join(" ".join(texts).split())
+    assert " ".join(report.headline(made).text.split()) in " ".join(" ".join(texts).split())
     strips = sum("ratio" in check.figures for check in made.checks)
     assert sum(text.endswith(" %") for text in texts) == 5 * strips
     assert {"+5 %", "-5 %", "+0 %"} <= set(texts)

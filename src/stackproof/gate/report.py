@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import math
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from rich import box
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
-from stackproof.base.text import in_markdown, plain
 from stackproof.gate.gate import FLAG
-from stackproof.record import charts
+from stackproof.record import charts, outline
 from stackproof.record.charts import Markup, el
 from stackproof.record.console import plain_console
+from stackproof.record.outline import Fold, Heading, Span, TextLine, TextTable
 from stackproof.record.records import CellWord, Check, Kind, Record, Verdict
 
 _WIDTH = 31
-_BESIDE, _LEAST = 66, 32
-"""Characters that the other columns of a table take, and what is left for a reason at least: else rows stand one under another."""
+STRIP = "better  <  same  >  worse"
+"""The title of the column of strips."""
 UNVERIFIED = "nothing was verified"
 """What a gate of a command says that was told no figure to compare; it stands in the first line of every output."""
 _WORDS = {
@@ -48,64 +44,45 @@ _OF_COMMANDS = {
     Verdict.HUNG: "the sentence says where the command was; --deadline gives a first launch more time",
     Verdict.CRASHED: "the sentence has the command's last words; its whole output is beside the record",
 }
-_RANK = [
-    "HUNG",
-    "CRASHED",
-    "INTERRUPTED",
-    "WRONG",
-    "CHANGED",
-    "SLOWER",
-    "INCONCLUSIVE",
-    "FASTER",
-    "SAME",
-    "blind",
+_RANK = (
+    *["HUNG", "CRASHED", "INTERRUPTED", "WRONG", "CHANGED", "SLOWER", "INCONCLUSIVE", "FASTER", "SAME", "blind"],
     "not judged",
-]
+)
 
 
 def show(record: Record, console: Console | None = None) -> None:
     """Print the verdict, the cells with the worst on top, what is equal in one line, what disturbed it, and what to do."""
-    console = console or plain_console()
-    console.print(headline(record), soft_wrap=True)
     shown, equal = split(record)
-    if shown:
-        wide = console.width >= _BESIDE + _LEAST + max(len(cell_name(check)) for check in shown)
-        console.print(_table(shown) if wide else _list(shown), soft_wrap=not wide)
-    for line, style in footer(record, equal):
-        console.print(Text(plain(line), style=style), soft_wrap=True)
+    table = [_table(shown)] if shown else []
+    outline.show([TextLine(headline(record)), *table, *footer(record, equal)], console or plain_console())
 
 
-def _table(shown: Sequence[Check]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, expand=False)
-    for title, extra in (
-        ("", {"no_wrap": True}), ("cell", {"no_wrap": True}), ("better  <  same  >  worse", {"no_wrap": True}),
-        ("what was seen", {"overflow": "fold", "ratio": 1}), ("sees from", {"justify": "right", "no_wrap": True}),
-    ):  # fmt: skip
-        table.add_column(title, **extra)
-    for check in shown:
-        name = Text(plain(cell_name(check)))
-        table.add_row(
-            Text(word(check), style=_style(check)), name, strip(check), Text(plain(_seen(check))), sees(check)
+def markdown(record: Record) -> str:
+    """Return a comment for a pull request: the verdict, the cells that matter, everything else folded."""
+    shown, equal = split(record)
+    quiet = ("SAME", "not judged") if record.verdict is Verdict.PASSED else ("SAME",)
+    loud = [check for check in shown if word(check) not in quiet]
+    facts = [TextLine(f"{name}: {value}", 1) for name, value in sorted(record.provenance.items())]
+    return outline.markdown([
+        Heading(("stackproof gate: ", headline(record)), 3),
+        _table(loud) if loud else TextLine(_all_the_same(record)),
+        *footer(record, equal),
+        Fold(f"all {len(cells(record))} cells, and what was compared", [_table(ordered(record)), *facts]),
+    ])  # fmt: skip
+
+
+def _table(checks: Sequence[Check]) -> TextTable:
+    rows = [
+        (
+            Span(word(check), _style(check)), cell_name(check), Span(strip(check), code=True),
+            check.reason.removeprefix(f"{word(check)} "), sees(check),
         )
-    return table
+        for check in checks
+    ]  # fmt: skip
+    return TextTable(("", "cell", STRIP, "what was seen", "sees from"), rows, right={4}, wide={3})
 
 
-def _list(shown: Sequence[Check]) -> Text:
-    """Return the rows one under another for a narrow terminal: a column of ten characters would break every name."""
-    text = Text()
-    for check in shown:
-        text.append(f"  {word(check)}", style=_style(check))
-        text.append(
-            f" {plain(cell_name(check))}: {plain(_seen(check))}{f'; sees from {sees(check)}' if sees(check) else ''}\n"
-        )
-    return text
-
-
-def _seen(check: Check) -> str:
-    return check.reason.removeprefix(f"{word(check)} ")
-
-
-def headline(record: Record) -> Text:
+def headline(record: Record) -> Span:
     """Return the one line that decides: the verdict, how many cells say what, between what."""
     words, style = _WORDS.get(record.verdict, (record.verdict.value, "bold red"))
     if record.verdict is Verdict.PASSED and unseen(record):
@@ -116,7 +93,7 @@ def headline(record: Record) -> Text:
     how = record.provenance.get("method", "")
     if str(record.provenance.get("verified", "")).startswith(UNVERIFIED):
         how = f"{how}; {UNVERIFIED.upper()}"
-    return Text(plain(f"{words} ({tally(cells(record))}) - {record.stack}: {between} ({how})"), style=style)
+    return Span(f"{words} ({tally(cells(record))}) - {record.stack}: {between} ({how})", style)
 
 
 def _with_changes(record: Record, changed: list[Check], words: str, style: str) -> tuple[str, str]:
@@ -127,27 +104,23 @@ def _with_changes(record: Record, changed: list[Check], words: str, style: str) 
     return ("CHANGED: the sides do not compute the same", style) if alone else (f"{words}, and CHANGED", style)
 
 
-def footer(record: Record, equal: list[Check]) -> list[tuple[str, str]]:
-    """Return the lines below the cells, with a style each: what is exactly equal, what disturbed the run, what to do."""
-    lines = []
+def footer(record: Record, equal: Sequence[Check]) -> Iterator[TextLine]:
+    """Yield the lines below the cells: what is exactly equal, what does not gate, what disturbed the run, what to do."""
     if equal:
         names = dict.fromkeys(check.aspect for check in equal)
-        lines.append((f"equal in {len(equal)} cell{'s' * (len(equal) > 1)}: {', '.join(names)}", "dim"))
-    blind = [cell_name(check) for check in cells(record) if word(check) == "blind"]
-    if blind:
-        lines.append((f"does not gate, because its noise hides the minimum effect: {', '.join(blind)}", "yellow"))
-    conditions = next((check.reason for check in record.checks if check.kind is Kind.CONDITIONS), "")
-    if conditions:
-        lines.append((f"conditions: {conditions}", "dim"))
+        yield TextLine(Span(f"equal in {len(equal)} cell{'s' * (len(equal) > 1)}: {', '.join(names)}", "dim"))
+    if blind := [cell_name(check) for check in cells(record) if word(check) == "blind"]:
+        hidden = f"does not gate, because its noise hides the minimum effect: {', '.join(blind)}"
+        yield TextLine(Span(hidden, "yellow"))
+    if conditions := next((check.reason for check in record.checks if check.kind is Kind.CONDITIONS), ""):
+        yield TextLine(Span(f"conditions: {conditions}", "dim"))
+    remedy = (_OF_COMMANDS if "command" in record.provenance else _REMEDIES).get(record.verdict, "")
     if any(word(check) == "CHANGED" and check.verdict.exit_code for check in cells(record)):
-        lines.append(
-            (f"what to do: if the change is meant, {FLAG} lets it pass and the page says so; else find it", "yellow")
-        )
+        remedy = f"if the change is meant, {FLAG} lets it pass and the page says so; else find it"
     elif record.verdict is Verdict.PASSED and unseen(record):
-        lines.append(("what to do: to have the times judged too, run it again on a quieter machine", "yellow"))
-    elif remedy := (_OF_COMMANDS if "command" in record.provenance else _REMEDIES).get(record.verdict):
-        lines.append((f"what to do: {remedy}", "yellow"))
-    return lines
+        remedy = "to have the times judged too, run it again on a quieter machine"
+    if remedy:
+        yield TextLine(Span(f"what to do: {remedy}", "yellow"))
 
 
 def unseen(record: Record) -> bool:
@@ -213,42 +186,19 @@ def strip(check: Check) -> str:
     """Return a line of characters: the launches' ratios (:), the interval (=), equality (|); the edges are three minimum effects away."""
     ratios = [float(value) for name, value in check.figures.items() if name.startswith("launch ")]
     if "ratio" not in check.figures or not ratios:
-        return " " * _WIDTH
-    reach = 3 * math.log1p(float(check.figures["minimum effect"]))
-    cells = [" "] * _WIDTH
-    low, high = (_place(float(check.figures[f"ratio, {end}"]), reach) for end in ("low", "high"))
-    for place in range(low, high + 1):
-        cells[place] = "="
+        return ""
+    place = charts.scale(float(check.figures["minimum effect"]), _WIDTH - 1)
+    low, centre, high = (round(place(float(check.figures[name]))) for name in ("ratio, low", "ratio", "ratio, high"))
+    line = [" "] * low + ["="] * (high - low + 1) + [" "] * (_WIDTH - 1 - high)
     for ratio in ratios:
-        cells[_place(ratio, reach)] = ":"
-    cells[_place(1.0, reach)] = "|"
-    cells[_place(float(check.figures["ratio"]), reach)] = "o"
-    return "".join(cells)
-
-
-def _place(ratio: float, reach: float) -> int:
-    share = (math.log(ratio) / reach + 1) / 2
-    return min(_WIDTH - 1, max(0, round(share * (_WIDTH - 1))))
+        line[round(place(ratio))] = ":"
+    line[round(place(1.0))], line[centre] = "|", "o"
+    return "".join(line)
 
 
 def _style(check: Check) -> str:
     calm = {"SAME": "dim", "CHANGED": "bold yellow", "FASTER": "green", "blind": "yellow", "INCONCLUSIVE": "yellow"}
     return calm.get(word(check), "") or ("bold red" if check.verdict.exit_code else "dim")
-
-
-def markdown(record: Record) -> str:
-    """Return a comment for a pull request: the verdict, the cells that matter, everything else folded."""
-    shown, equal = split(record)
-    quiet = ("SAME", "not judged") if record.verdict is Verdict.PASSED else ("SAME",)
-    loud = [check for check in shown if word(check) not in quiet]
-    parts = [f"### stackproof gate: {in_markdown(headline(record).plain)}", ""]
-    parts += _rows(loud) if loud else [_all_the_same(record)]
-    for line, _ in footer(record, equal):
-        parts += ["", f"_{in_markdown(line)}_"]
-    parts += ["", f"<details><summary>all {len(ordered(record))} cells, and what was compared</summary>", ""]
-    parts += [*_rows(ordered(record)), ""]
-    parts += [f"- {in_markdown(f'{name}: {value}')}" for name, value in sorted(record.provenance.items())]
-    return "\n".join([*parts, "", "</details>", ""])
 
 
 def _all_the_same(record: Record) -> str:
@@ -262,26 +212,13 @@ def _all_the_same(record: Record) -> str:
     )
 
 
-def _rows(checks: Sequence[Check]) -> list[str]:
-    head = ["| | cell | better < same > worse | what was seen | sees from |", "|---|---|---|---|---:|"]
-    return head + [
-        f"| {' | '.join((word(check), in_markdown(cell_name(check)), drawn(check), in_markdown(check.reason), sees(check)))} |"
-        for check in checks
-    ]
-
-
-def drawn(check: Check) -> str:
-    """Return the strip so that a table of Markdown keeps it as it is."""
-    return f"`{strip(check).replace('|', '¦')}`"
-
-
 _HIGH, _ACROSS, _LEFT, _LETTERS = 34, 760, 300, 105
 
 
 def picture(record: Record, path: Path) -> None:
     """Write an SVG with one strip per cell: a dot a launch, the interval as a bar, the minimum effect shaded, its ends in per cent."""
     checks = [check for check in ordered(record) if "ratio" in check.figures]
-    title = headline(record).plain
+    title = headline(record).text
     lines = textwrap.wrap(title, _LETTERS)
     top = 18 * len(lines) + 8
     foot = top + _HIGH * len(checks) + 14

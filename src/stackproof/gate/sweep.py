@@ -11,24 +11,23 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from rich import box
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from stackproof.base.errors import Refusal
-from stackproof.base.text import in_markdown, plain, shown
+from stackproof.base.text import shown
 from stackproof.bench.subjects import kinds_of
 from stackproof.gate.cells import TIME, Cell
 from stackproof.gate.gate import Comparison, GateRun, Watcher, compare, compared
 from stackproof.gate.interleave import LaunchTerms
 from stackproof.gate.live import Answer, LiveSide, SideEndedError, SideSpec
 from stackproof.gate.plan import RANKED
-from stackproof.gate.report import sees, strip, word
+from stackproof.gate.report import STRIP, sees, strip, word
 from stackproof.gate.request import SweepRequest
 from stackproof.gate.run import chosen_stack, make_comparison, opened
 from stackproof.gate.variants import Variant
-from stackproof.record import writer
+from stackproof.record import outline, writer
+from stackproof.record.outline import Heading, Span, TextLine, TextTable
 from stackproof.record.records import NOT_EXECUTED, CellWord, Check, Figure, Kind, Record, Verdict, overall
 
 _PROBE_S = 240.0
@@ -248,32 +247,32 @@ def _ranked(comparison: Comparison, only: Sequence[str]) -> Comparison:
 
 def show(record: Record, console: Console) -> None:
     """Print the settings that were ignored first, then by subject all settings, the fastest first."""
-    for check in record.checks:
-        if check.outcome is CellWord.IGNORED or check.verdict.exit_code not in (0, Verdict.INCONCLUSIVE.exit_code):
-            console.print(
-                Text(plain(f"{check.id.removeprefix('sweep/')}: {check.reason}"), style="bold red"), soft_wrap=True
-            )
-    table = Table(box=box.SIMPLE_HEAD)
-    for title in ("subject", "setting", "against the defaults", "better  <  same  >  worse", "rate", "sees from"):
-        table.add_column(title, no_wrap=title != "setting")
-    for row in _rows(record):
-        table.add_row(*(Text(plain(cell)) for cell in row))
-    console.print(table)
+    bad = [check for check in record.checks if check.verdict.exit_code not in (0, Verdict.INCONCLUSIVE.exit_code)]
+    reasons = [f"{check.id.removeprefix('sweep/')}: {check.reason}" for check in (*_ignored(record), *bad)]
+    outline.show([*(TextLine(Span(reason, "bold red")) for reason in reasons), _table(record)], console)
 
 
-def _rows(record: Record) -> list[tuple[str, ...]]:
-    ignored = {check.group for check in record.checks if check.outcome is CellWord.IGNORED}
-    return [
+def markdown(record: Record) -> str:
+    """Return the ranked table for a comment or a job's summary."""
+    reasons = [TextLine(f"{check.id}: {check.reason}", 1) for check in _ignored(record)]
+    return outline.markdown([Heading(f"stackproof sweep: {record.stack}", 3), *reasons, _table(record)])
+
+
+def _ignored(record: Record) -> list[Check]:
+    return [check for check in record.checks if check.outcome is CellWord.IGNORED]
+
+
+def _table(record: Record) -> TextTable:
+    ignored = {check.group for check in _ignored(record)}
+    rows = [
         (
-            check.subject,
-            check.group + (" (IGNORED)" if check.group in ignored else ""),
-            f"{word(check)} {_change(check)}".strip(),
-            strip(check),
-            _rate(check),
-            sees(check),
+            check.subject, check.group + (" (IGNORED)" if check.group in ignored else ""),
+            f"{word(check)} {_change(check)}".strip(), Span(strip(check), code=True), _rate(check), sees(check),
         )
         for check in ranked(record)
-    ]
+    ]  # fmt: skip
+    heads = ("subject", "setting", "against the defaults", STRIP, "rate", "sees from")
+    return TextTable(heads, rows, right={5}, wide={1})
 
 
 def _change(check: Check) -> str:
@@ -282,28 +281,3 @@ def _change(check: Check) -> str:
 
 def _rate(check: Check) -> str:
     return shown(float(check.figures["seconds"]), str(check.figures["unit"])) if "seconds" in check.figures else ""
-
-
-def markdown(record: Record) -> str:
-    """Return the ranked table for a comment or a job's summary."""
-    head = ["| subject | setting | against the defaults | | rate | sees from |", "|---|---|---|---|---|---:|"]
-    escaped = [
-        [in_markdown(cell) if number != 3 else f"`{cell.replace('|', '¦')}`" for number, cell in enumerate(row)]
-        for row in _rows(record)
-    ]
-    ignored = [
-        f"- {in_markdown(check.id)}: {in_markdown(check.reason)}"
-        for check in record.checks
-        if check.outcome is CellWord.IGNORED
-    ]
-    return "\n".join(
-        [
-            f"### stackproof sweep: {record.stack}",
-            "",
-            *ignored,
-            "",
-            *head,
-            *(f"| {' | '.join(row)} |" for row in escaped),
-            "",
-        ]
-    )

@@ -15,7 +15,7 @@ GOOD = -1
 _LEAST = 1e-12
 
 
-class Evidence(Protocol):
+class RunsOfLine(Protocol):
     """All runs of a line until now."""
 
     def scores(self, count: int) -> list[float]:
@@ -78,7 +78,7 @@ class Lineage:
     """
 
     weights: Sequence[float]
-    evidence: Evidence
+    evidence: RunsOfLine
     sure: float = 0.95
     unresolved: dict[int, str] = field(default_factory=dict)
     """By place, why nothing can be said of it."""

@@ -20,7 +20,7 @@ from typing import Protocol
 from stackproof.api.base import Refusal, counted, files, in_shell, plain, processes
 from stackproof.api.environment import Say
 from stackproof.api.gate import SideSpec
-from stackproof.api.record import NOT_EXECUTED, Verdict, records, slug
+from stackproof.api.record import NOT_EXECUTED, Verdict, reading, slug
 from stackproof.extras.bisect import plan
 from stackproof.extras.bisect.duels import Build, CannotSayError, GoodTurnedBadError, NotReproducedError
 from stackproof.extras.bisect.evidence import FailureRate, NoAnswer, Weigher, below
@@ -115,7 +115,7 @@ class SuiteCheck:
         if status == Refusal.exit_code and not record.exists():
             return ProgramEnd(EndWord.REFUSED, _last_lines(folder, 1))
         try:
-            found = next((check for check in records.read(record).checks if check.id == self.check), None)
+            found = next((check for check in reading.read(record).checks if check.id == self.check), None)
         except Refusal:
             return ProgramEnd(EndWord.NOTHING, f"'{self.check}' did not run: {_last_lines(folder, 2)}")
         if found is None or found.verdict in NOT_EXECUTED:
