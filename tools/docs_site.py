@@ -6,16 +6,18 @@ leads nowhere.
 
 from __future__ import annotations
 
-import os
+import math
 import re
 import shutil
-import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+from stackproof.base import processes
 from stackproof.base.places import ROOT
+from stackproof.base.text import in_markdown
 from stackproof.drill import table
-from tools import faults_page
+from stackproof.drill.table import AREAS, Fault, Faults
 
 PAGES = ROOT / ".nox" / "docs-pages"
 SITE = ROOT / "dist" / "docs"
@@ -61,19 +63,60 @@ def _to_pages(text: str, path: Path) -> str:
     return _LINK.sub(page, text)
 
 
+_HEAD = """# The drill: every check is seen to fail
+
+Each row is a fault that the drill injects into a run of a public verb, on the CPU and the simulated accelerator, and the checks that
+must go red for it: with the words that the row names, with its exit code, and with every other check of that run green. Afterwards
+the same runs without a fault must have nothing red.
+
+`nox -s drill` runs all of it, `nox -s drill -- --fast` a part, `nox -s drill -- --only ID` one row. A new check needs a new row, and
+a row that nothing catches fails. Processes that run checks are forked from one that has imported torch and nothing of ours, which
+saves most of the seconds; rows about how a process starts, and `--afresh`, fork nothing.
+
+## Families
+
+| family | faults | not planted here |
+|---|---|---|"""
+
+
+def drill_page(faults: Faults) -> str:
+    """Return the page in Markdown."""
+    return "\n".join(_lines(faults)) + "\n"
+
+
+def _lines(faults: Faults) -> Iterator[str]:
+    yield _HEAD
+    for family in faults.families:
+        planted = sum(family.has(row) for row in faults.rows)
+        yield f"| {in_markdown(family.name)} | {planted or 'none'} | {in_markdown(family.beyond)} |"
+    for area in AREAS:
+        yield f"\n## {area.capitalize()}\n\n| fault | imitates | checks that must fail | exit code |\n|---|---|---|---|"
+        yield from (_row(row) for row in faults.rows if row.area == area)
+    yield "\n## Checks that no fault covers\n\n| checks | why |\n|---|---|"
+    yield from (f"| {in_markdown(excuse.checks)} | {in_markdown(excuse.reason)} |" for excuse in faults.excuses)
+
+
+def _row(row: Fault) -> str:
+    source = f"[thread]({row.source})" if row.source.startswith("https://") else in_markdown(row.source)
+    checks = " ".join(f"`{name}`" for name in (*row.expected.red, *row.expected.noted))
+    return f"| `{row.id}` | {in_markdown(row.imitates)} ({source}) | {checks} | {row.expected.exit_code} |"
+
+
 def main(words: list[str]) -> int:
     """Gather and build, strictly; say where the first page is."""
     site = Path(words[0]).resolve() if words else SITE
     gather(ROOT, PAGES)
-    (PAGES / "docs" / "drill.md").write_text(faults_page.page(table.load()), encoding="utf-8")
+    (PAGES / "docs" / "drill.md").write_text(drill_page(table.load()), encoding="utf-8")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--clean"]
-    ended = subprocess.run(
+    ended = processes.run(
         [*command, "--config-file", str(ROOT / "mkdocs.yml"), "--site-dir", str(site)],
-        env={**os.environ, "STACKPROOF_PAGES": str(PAGES), "NO_MKDOCS_2_WARNING": "1"},
+        seconds=math.inf,
+        environment={"STACKPROOF_PAGES": str(PAGES), "NO_MKDOCS_2_WARNING": "1"},
+        captured=False,
     )
-    if ended.returncode == 0:
+    if ended.ok:
         print(f"open {site / 'index.html'}; it needs no network")  # noqa: T201
-    return ended.returncode
+    return ended.code
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import re
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -21,6 +20,7 @@ from tempfile import TemporaryDirectory
 from typing import Annotated
 
 from stackproof import ROOT
+from stackproof.base import git
 from stackproof.base.toml import OneOf, Table
 from stackproof.triage import logs, reports
 from stackproof.triage.reports import Report
@@ -196,11 +196,6 @@ def document(text: str, lines: Sequence[str], commit: str) -> str:
     return f"{before}{_BEGIN}{said}\n\n" + "\n".join(lines) + f"\n{_END}{after}"
 
 
-def _commit() -> str:
-    found = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True)  # noqa: S607
-    return found.stdout.strip() or "unknown"
-
-
 def _work() -> int:
     """Print what becomes of each log of the half to work with."""
     chosen = [row for row in load() if row.half == WORK]
@@ -226,7 +221,8 @@ def main(arguments: Sequence[str], path: Path = DOCUMENT) -> int:
     lines = table(halves)
     lines += ["", own()]
     print("\n".join(lines))  # noqa: T201
-    path.write_text(document(path.read_text(encoding="utf-8"), lines, _commit()), encoding="utf-8")
+    commit = (git.try_output(ROOT, "rev-parse", "--short", "HEAD") or "unknown").strip()
+    path.write_text(document(path.read_text(encoding="utf-8"), lines, commit), encoding="utf-8")
     return 0
 
 

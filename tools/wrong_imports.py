@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 from stackproof import ROOT
+from stackproof.base import processes
 
 WRONG = {
     "up": ("base/text.py", "import stackproof.record.records"),
@@ -24,7 +24,7 @@ WRONG = {
     "an extra in the core": ("runner/state.py", "import stackproof.extras.nights.drift.scan"),
     "the core behind its door": ("extras/bisect/plan.py", "from stackproof.gate import cells"),
     "a room that no layer names": ("shed/__init__.py", '"""A room that nobody announced."""'),
-    "the laboratory from the product": ("gate/plan.py", "import tools.triage_speed"),
+    "the laboratory from the product": ("gate/plan.py", "import tools.lint"),
 }
 
 
@@ -58,11 +58,11 @@ def _code_only(_: str, names: list[str]) -> set[str]:
 
 def _lint(root: Path) -> bool:
     command = [str(Path(sys.executable).parent / "lint-imports"), "--no-cache"]
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join((str(root / "src"), str(root)))}
-    ended = subprocess.run(command, cwd=root, env=env, capture_output=True, text=True, check=False)
-    if ended.returncode not in (0, 1) or "Contracts:" not in ended.stdout:
-        raise SystemExit(f"wrong_imports: lint-imports did not judge: {ended.stdout[-500:]}{ended.stderr[-500:]}")
-    return ended.returncode == 0
+    path = os.pathsep.join((str(root / "src"), str(root)))
+    ended = processes.run(command, seconds=600, cwd=root, environment={"PYTHONPATH": path})
+    if ended.code not in (0, 1) or "Contracts:" not in ended.output:
+        raise SystemExit(f"wrong_imports: lint-imports did not judge: {ended.output[-500:]}{ended.errors[-500:]}")
+    return ended.ok
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from stackproof import ROOT
 from stackproof.drill import table
-from tools import docs_site, faults_page
+from tools import docs_site
 
 
 def page(root: Path, name: str, text: str) -> None:
@@ -40,7 +40,7 @@ def test_every_page_has_a_place_in_the_menu() -> None:
 
 def test_the_page_of_the_drill_has_every_fault_and_the_checks_that_must_fail() -> None:
     loaded = table.load()
-    text = faults_page.page(loaded)
+    text = docs_site.drill_page(loaded)
     row = next(line for line in text.splitlines() if line.startswith("| `wrong-for-strided-input`"))
     assert "/192920)) | `operators/" in row and row.endswith("| 1 |")
     assert all(f"| `{row.id}` |" in text for row in loaded.rows)
