@@ -284,7 +284,7 @@ def test_rehearsal_takes_substitutes_and_the_same_companions(tmp_path: Path, ind
     assert paths == [stack.folder / "requirements.lock", stack.folder / "rehearsal.lock"]
     rehearsed = lockfile.read(stack.rehearse().lock)
     assert rehearsed.expected() == {"dep": "1.0", "thing": "1.0", "tool": "1.1"}
-    assert rehearsed.rehearsal and not rehearsed.unhashed
+    assert rehearsed.header["kind"] == "rehearsal" and not rehearsed.unhashed
     text = rehearsed.path.read_text(encoding="utf-8")
     assert text.startswith("# REHEARSAL ")
     vias = [line.strip() for line in text.splitlines() if "# via" in line]

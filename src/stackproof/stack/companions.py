@@ -47,9 +47,7 @@ def other(stack: Stack, there: Mapping[str, str], python: str) -> Iterator[Compa
     """
     environment = lockfile.environment_of(python)
     locked = lockfile.read(stack.lock).expected(environment)
-    for wanted in lockfile.asked(stack):
-        if wanted.marker is not None and not wanted.marker.evaluate(environment):
-            continue
+    for wanted in lockfile.asked(stack, environment):
         name = canonicalize_name(wanted.name)
         here, pinned, vendors = there.get(name, ""), locked.get(name, ""), lockfile.is_vendor_build(wanted)
         if here != pinned and pinned:

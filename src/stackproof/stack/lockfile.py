@@ -82,11 +82,6 @@ class Lock:
         """The vendor wheels that could not be reached where the lock was made."""
         return tuple(pin for pin in self.pins if pin.unhashed)
 
-    @property
-    def rehearsal(self) -> bool:
-        """Whether the lock describes a rehearsal, and so never the stack's own build of torch."""
-        return self.header["kind"] == "rehearsal"
-
     def expected(self, environment: Mapping[str, str] | None = None) -> dict[str, str]:
         """Return what must be installed: canonical name to version, markers evaluated."""
         found: dict[str, str] = {}
@@ -126,7 +121,11 @@ def read(path: Path) -> Lock:
         raise _broken(path, 0, "is not UTF-8 text") from error
     header, first = _header(path, lines)
     lock = Lock(path, hashlib.sha256(raw).hexdigest(), header, tuple(_pins(path, lines, first)))
-    _check(lock, "".join(lines[first:]))
+    for key, found in (("packages", len(lock.pins)), ("unhashed", len(lock.unhashed))):
+        if header[key] != str(found):
+            raise _broken(path, 0, f"says '{key}: {header[key]}' in its header and has {found}")
+    if header["content"] != content_digest("".join(lines[first:])):
+        raise _broken(path, 0, "was changed after it was made: it does not match the digest in its header")
     return lock
 
 
@@ -158,9 +157,6 @@ def _header(path: Path, lines: list[str]) -> tuple[dict[str, str], int]:
     for key in HEADER_KEYS:
         if key not in fields:
             raise _broken(path, 0, f"has no '{key}' in its header")
-    for key in ("packages", "unhashed"):
-        if not fields[key].isdecimal():
-            raise _broken(path, 0, f"says '{key}: {fields[key]}' in its header, which is no number")
     if fields["kind"] not in KINDS:
         raise _broken(path, 0, f"says 'kind: {fields['kind']}' in its header; allowed: {', '.join(KINDS)}")
     return fields, length
@@ -199,16 +195,6 @@ def _pin(path: Path, line: int, head: re.Match[str], hashes: tuple[str, ...], te
     return Pin(name, str(version), head[3] or "", hashes, head[1] if head.re is _PATH else "", text)
 
 
-def _check(lock: Lock, body: str) -> None:
-    """Refuse a file whose header and content disagree."""
-    said = lock.header
-    for key, found in (("packages", len(lock.pins)), ("unhashed", len(lock.unhashed))):
-        if int(said[key]) != found:
-            raise _broken(lock.path, 0, f"says '{key}: {said[key]}' in its header and has {found}")
-    if said["content"] != content_digest(body):
-        raise _broken(lock.path, 0, "was changed after it was made: it does not match the digest in its header")
-
-
 def _broken(path: Path, line: int, what: str) -> Refusal:
     where = f"{path}:{line}" if line else f"{path}"
     remedy = f"restore it from version control or make it anew with {advice.relock(path.parent.name, path)}"
@@ -240,14 +226,11 @@ def overrides(stack: Stack) -> list[Requirement]:
 
 def stale(stack: Stack) -> list[str]:
     """Return what the lock no longer satisfies of `requirements.in`, one sentence each; needs no network."""
-    held = read(stack.lock)
-    found = []
+    lock, found = read(stack.lock), list[str]()
     for python in stack.pythons:
         environment = environment_of(python)
-        pins = held.expected(environment)
-        for wanted in asked(stack):
-            if wanted.marker is not None and not wanted.marker.evaluate(environment):
-                continue
+        pins = lock.expected(environment)
+        for wanted in asked(stack, environment):
             version = pins.get(canonicalize_name(wanted.name))
             if version is None:
                 found.append(f"{stack.lock}: does not pin {wanted.name} for Python {python}")
@@ -261,14 +244,14 @@ def is_vendor_build(asked: Requirement) -> bool:
     return any("+" in part.version for part in asked.specifier)
 
 
-def asked(stack: Stack) -> list[Requirement]:
-    """Return what the lock must satisfy: a rehearsal has substitutes in place of the vendor's wheels."""
+def asked(stack: Stack, environment: Mapping[str, str]) -> list[Requirement]:
+    """Return what the lock must satisfy there: a rehearsal has substitutes in place of the vendor's wheels."""
     wanted = requirements(stack.inputs)
-    if stack.lock.name == "requirements.lock":
-        return wanted
-    # A rehearsed stack has no vendor rows left; those of its inputs carry a local version.
-    companions = [row for row in wanted if not is_vendor_build(row)]
-    return companions + [Requirement(line) for line in stack.rehearsal.substitutes]
+    if stack.lock.name != "requirements.lock":
+        # A rehearsed stack has no vendor rows left; those of its inputs carry a local version.
+        wanted = [row for row in wanted if not is_vendor_build(row)]
+        wanted += map(Requirement, stack.rehearsal.substitutes)
+    return [row for row in wanted if row.marker is None or row.marker.evaluate(dict(environment))]
 
 
 def _requirement(path: Path, number: int, line: str) -> Requirement:

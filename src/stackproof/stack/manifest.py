@@ -11,7 +11,7 @@ import hashlib
 import json
 import math
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -152,7 +152,9 @@ def complaints(found: Manifest, run: Selection, stack: Stack, counted: bool = Tr
     `counted`: look at what was executed too, not only at what was collected.
     """
     names = by_file(run.collected)
-    ended = by_file_of(run.checks)
+    ended = defaultdict[str, list[Check]](list)
+    for check in run.checks:
+        ended[check.id.partition("::")[0]].append(check)
     anew = f"if that is meant, {remedy(found.path, stack)}"
     for file in dict.fromkeys(name for name in (*found.files, *names) if name.partition("/")[0] in run.suites):
         row, ids = found.files.get(file), names.get(file, [])
@@ -161,15 +163,13 @@ def complaints(found: Manifest, run: Selection, stack: Stack, counted: bool = Tr
                 yield file, f"{found.name} has no row for {file}, whose {len(ids)} checks nobody would miss; {anew}"
         elif said := _otherwise(found, file, row, ids, run):
             yield file, f"bring the checks of {file} back, or, {anew}: {said}"
-        elif counted and (left := _unexplained(row, ended.get(file, []), run.exact)):
+        elif counted and (left := _unexplained(row, ended[file], run.exact)):
             named = "; ".join(f"{check.id.partition('::')[2]} ({check.reason})" for check in left[:_NAMED])
             more = f"; and {len(left) - _NAMED} more" if len(left) > _NAMED else ""
             allowed = ", ".join([*row.rules, *(f"{count} {why}" for why, count in row.without.items())]) or "nothing"
             number = counted_as(len(left), "check")
-            yield (
-                file,
-                f"find out why {number} of {file} did not run, or, {anew}: {named}{more}; {found.name} excuses {allowed}",
-            )
+            why = f"find out why {number} of {file} did not run, or, {anew}: {named}{more}"
+            yield file, f"{why}; {found.name} excuses {allowed}"
 
 
 def by_file(names: Iterable[str]) -> dict[str, list[str]]:
@@ -179,14 +179,6 @@ def by_file(names: Iterable[str]) -> dict[str, list[str]]:
         file, mark, _ = name.partition("::")
         if mark and "/" in file:
             found.setdefault(file, []).append(name)
-    return found
-
-
-def by_file_of(checks: Iterable[Check]) -> dict[str, list[Check]]:
-    """Return checks by their file."""
-    found: dict[str, list[Check]] = {}
-    for check in checks:
-        found.setdefault(check.id.partition("::")[0], []).append(check)
     return found
 
 
@@ -246,7 +238,7 @@ def write(path: Path, rows: Mapping[str, FileRow], stack: Stack) -> None:
 def _otherwise(found: Manifest, file: str, row: FileRow, ids: list[str], run: Selection) -> str:
     """Say in what the checks that were collected of a file are not its row's, or nothing."""
     more = file.partition("/")[0] in run.more
-    least = row.checks if run.exact else _share(row.checks)
+    least = row.checks if run.exact else math.ceil(row.checks * LEAST)
     if len(ids) < least or (run.exact and not more and len(ids) > row.checks):
         bound = "" if run.exact else f" (at least {least} with another torch)"
         return f"{len(ids)} checks of {file} were collected, {found.name} has {row.checks}{bound}"
@@ -266,27 +258,20 @@ def _unexplained(row: FileRow, checks: list[Check], exact: bool) -> list[Check]:
         if check.verdict not in NOT_EXECUTED:
             continue
         why = why_not(check)
-        if why in row.rules or _varies(why) or (not known and _differs_elsewhere(why)):
+        if why in row.rules or _varies(why, elsewhere=not known):
             continue
         room[why] -= 1
         if room[why] < 0:
             left.append(check)
-    return left if known or len(left) > row.checks - _share(row.checks) else []
+    return left if known or len(left) > row.checks - math.ceil(row.checks * LEAST) else []
 
 
-def _differs_elsewhere(why: str) -> bool:
-    """Whether versions, backends or the device itself decide on this, so that it may differ from what was counted."""
+def _varies(why: str, elsewhere: bool = False) -> bool:
+    """Whether hosts of the stack differ in it; `elsewhere`: or versions, backends and devices other than those that were counted."""
     rule = capabilities.rules().get(why)
-    return bool(rule.needs or rule.absent_over) if rule else why == MEASURED or why.endswith(".toml")
-
-
-def _varies(why: str) -> bool:
-    rule = capabilities.rules().get(why)
-    return rule is not None and rule.varies
-
-
-def _share(count: int) -> int:
-    return math.ceil(count * LEAST)
+    if rule is None:
+        return elsewhere and (why == MEASURED or why.endswith(".toml"))
+    return rule.varies or (elsewhere and bool(rule.needs or rule.absent_over))
 
 
 def remedy(path: Path, stack: Stack) -> str:

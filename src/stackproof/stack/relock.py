@@ -125,7 +125,10 @@ def lock(stack: Stack, uv: Path, *, upgrade: bool = False, say: Say = print) -> 
             rehearsed = _Resolver(stack, uv, Path(folder), upgrade).rehearsal(wanted, own)
             written[stack.folder / "rehearsal.lock"] = rehearsed
     for path, text in written.items():
-        _replace(path, text)
+        try:
+            write_atomically(path, text)
+        except OSError as error:
+            raise Refusal(f"{path}: cannot be written ({error.strerror}); the old lock is unchanged") from error
     return list(written)
 
 
@@ -141,7 +144,11 @@ class _Resolver:
         """Return the text of `requirements.lock`."""
         wheels = self._wheelhouse(say)
         missing = [row for name, row in self.vendor.items() if name not in wheels]
-        reached = self._reached([row for row in missing if row.index])
+        served = [row for row in missing if row.index]
+        with ThreadPoolExecutor(
+            max_workers=max(len(served), 1)
+        ) as pool:  # all at once, so that a dead index costs little
+            reached = [row for row, there in zip(served, pool.map(self._serves, served), strict=True) if there]
         out_of_reach = [row for row in missing if row not in reached]
         for row in out_of_reach:
             say(f"{row.pin} cannot be had here; pinned without a hash")
@@ -221,21 +228,20 @@ class _Resolver:
         """Return the wheels that somebody put beside the lock by hand, by the package that they hold."""
         found: dict[str, Path] = {}
         for path in sorted((self.row.folder / "wheels").glob("*.whl")):
-            name, version = _named(path)
+            try:
+                name, version, _, _ = parse_wheel_filename(path.name)
+            except (InvalidWheelFilename, InvalidVersion) as error:
+                raise Refusal(f"{path}: does not have a wheel's name ({error}); name it as the vendor does") from error
             row = self.vendor.get(canonicalize_name(name))
-            if row is None or version != row.version:
+            if row is None or str(version) != row.version:
                 say(f"{path} is not what stack.toml names; not used")
             elif found.setdefault(name, path) != path:
                 both = f"{found[name].name} and {path.name} hold one package"
                 raise Refusal(f"{path.parent}: {both}; keep the one for this stack's Python")
         return found
 
-    def _reached(self, rows: Sequence[Vendor]) -> list[Vendor]:
-        """Return the wheels that their index serves here; asked all at once, so a dead one costs little."""
-        with ThreadPoolExecutor(max_workers=max(len(rows), 1)) as pool:
-            return [row for row, there in zip(rows, pool.map(self._serves, rows), strict=True) if there]
-
     def _serves(self, row: Vendor) -> bool:
+        """Whether its index serves a wheel here."""
         source = self.folder / f"probe-{canonicalize_name(row.name)}.in"
         source.write_text(f"{row.pin}\n", encoding="utf-8")
         command = [*self._command(source), "--no-deps", "--default-index", row.index]
@@ -268,14 +274,6 @@ class _Resolver:
         return "".join(f"# {line}\n" for line in head) + body
 
 
-def _named(path: Path) -> tuple[str, str]:
-    try:
-        name, version, _, _ = parse_wheel_filename(path.name)
-    except (InvalidWheelFilename, InvalidVersion) as error:
-        raise Refusal(f"{path}: does not have a wheel's name ({error}); name it as the vendor does") from error
-    return name, str(version)
-
-
 def _reason(ended: processes.Ended) -> str:
     """Return uv's own last words; hints follow the reason and are left out."""
     said = [line.strip() for line in ended.errors.partition("\nhint:")[0].splitlines() if line.strip()]
@@ -304,11 +302,3 @@ def _preferences(old: Path, vendor: Iterable[str]) -> str:
 
 def _slug(url: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", url.lower()).strip("-")
-
-
-def _replace(path: Path, text: str) -> None:
-    """Write beside and rename: whatever happens, the old lock or the new one is there, whole."""
-    try:
-        write_atomically(path, text)
-    except OSError as error:
-        raise Refusal(f"{path}: cannot be written ({error.strerror}); the old lock is unchanged") from error

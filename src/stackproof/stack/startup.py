@@ -15,23 +15,19 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from stackproof import ROOT
+from stackproof.base import files
 from stackproof.base.places import FIRED
 from stackproof.record.records import Figure
 from stackproof.stack.stacks import Stack
 
 # These change how Python speaks, not what it computes; every other variable of Python or pytest is switched off.
 _HARMLESS = (
-    "PYTHONDONTWRITEBYTECODE",
-    "PYTHONFAULTHANDLER",
-    "PYTHONHASHSEED",
-    "PYTHONIOENCODING",
-    "PYTHONMALLOC",
-    "PYTHONNOUSERSITE",
+    "PYTHONDONTWRITEBYTECODE", "PYTHONFAULTHANDLER", "PYTHONHASHSEED", "PYTHONIOENCODING", "PYTHONMALLOC", "PYTHONNOUSERSITE",
     "PYTHONPATH",  # has a rule of its own
-    "PYTHONSAFEPATH",
-    "PYTHONUNBUFFERED",
-    "PYTHONUTF8",
-)
+    "PYTHONSAFEPATH", "PYTHONUNBUFFERED", "PYTHONUTF8",
+)  # fmt: skip
+_OF_A_TEST = ("PYTEST_CURRENT_TEST", "PYTEST_VERSION", "PYTEST_XDIST_")
+"""What pytest itself sets, for what runs below one of our own tests."""
 _STARTED = ("sitecustomize", "usercustomize")
 _OURS = ("stackproof", "suites", "pytest", "_pytest", "pluggy")
 _IMPORTABLE = tuple(importlib.machinery.all_suffixes())
@@ -40,12 +36,7 @@ _IMPORTABLE = tuple(importlib.machinery.all_suffixes())
 def switched_off(environ: Mapping[str, str]) -> tuple[str, ...]:
     """Return the variables that change what Python or pytest runs, by name; a child does not get them."""
     found = [name for name in environ if name.startswith(("PYTHON", "PYTEST_")) and name not in _HARMLESS]
-    return tuple(sorted(name for name in found if environ[name] and not _of_a_test(name)))
-
-
-def _of_a_test(name: str) -> bool:
-    """Whether pytest itself sets the variable, for what runs below one of our own tests."""
-    return name in ("PYTEST_CURRENT_TEST", "PYTEST_VERSION") or name.startswith("PYTEST_XDIST_")
+    return tuple(sorted(name for name in found if environ[name] and not name.startswith(_OF_A_TEST)))
 
 
 def guarded(stack: Stack, environ: Mapping[str, str], pinned: bool) -> dict[str, str]:
@@ -98,15 +89,8 @@ def modules(folder: Path) -> set[str]:
         rows = list(os.scandir(folder))
     except OSError:
         return set()
-    packages = {row.name for row in rows if _is_package(Path(row))}
+    packages = {row.name for row in rows if files.exists(Path(row, "__init__.py"))}
     return packages | {row.name.partition(".")[0] for row in rows if row.name.endswith(_IMPORTABLE)}
-
-
-def _is_package(folder: Path) -> bool:
-    try:
-        return (folder / "__init__.py").exists()
-    except OSError:  # nothing that Python could import: a loop of links, a folder that is not ours to read
-        return False
 
 
 def started(environ: Mapping[str, str]) -> tuple[Path, ...]:
