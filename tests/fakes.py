@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 
 from stackproof import ROOT
+from stackproof.base.toml import read_toml
+from stackproof.commands import plugins
 from stackproof.stack import environments, lockfile
 
 THIS_PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
@@ -120,6 +122,12 @@ def checkout(root: Path, *stacks: str) -> Path:
     return root
 
 
+def absent_verbs() -> set[str]:
+    """Return the verbs of extras of ours that are not here."""
+    known = read_toml(ROOT / "pyproject.toml")["project"]["entry-points"]["stackproof.verbs"]
+    return set(known) - {entry.name for entry in plugins.verbs()}
+
+
 def borrowed(folder: Path) -> Path:
     """Return a folder with links to the pure packages that `stackproof` itself needs, for PYTHONPATH."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -156,12 +164,12 @@ def run(
 
 
 def attempt(
-    command: list[str], *, env: Mapping[str, str] | None = None, cwd: Path | None = None
+    command: list[str], *, env: Mapping[str, str] | None = None, cwd: Path | None = None, seconds: float = 60
 ) -> subprocess.CompletedProcess[str]:
     """Run a command and return how it ended and what it printed."""
     full = {**os.environ, **(env or {})}
     return subprocess.run(
-        command, capture_output=True, text=True, errors="replace", env=full, cwd=cwd, timeout=60, check=False
+        command, capture_output=True, text=True, errors="replace", env=full, cwd=cwd, timeout=seconds, check=False
     )
 
 

@@ -62,17 +62,23 @@ class _Each:
 
 @dataclass(frozen=True)
 class _Listed:
-    read: Mapping[str, tuple[str, ...]]
-    write: Mapping[str, tuple[str, ...]]
-    family: tuple[_Family, ...]
-    each: tuple[_Each, ...]
-    case: tuple[Case, ...]
+    read: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    write: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    family: tuple[_Family, ...] = ()
+    each: tuple[_Each, ...] = ()
+    case: tuple[Case, ...] = ()
 
 
 def _cases() -> Iterator[Case]:
-    listed = Table.load(Path(__file__).parent / "bad_input.toml").row(_Listed)
+    core = Table.load(Path(__file__).parent / "bad_input.toml").row(_Listed)
+    yield from _rows(core, core)
+    for path in sorted(Path(__file__).parent.glob("extras/*/bad_input.toml")):
+        yield from _rows(Table.load(path).row(_Listed), core)
+
+
+def _rows(listed: _Listed, core: _Listed) -> Iterator[Case]:
     for family in listed.family:
-        for kinds, words in ((family.read, listed.read), (family.write, listed.write)):
+        for kinds, words in ((family.read, core.read), (family.write, core.write)):
             for place, kind in enumerate(kinds):
                 slow = place >= _QUICK and not family.whole
                 yield Case(_with(family.words, f"{{{kind}}}"), words[kind], code=family.code, slow=slow)

@@ -91,14 +91,13 @@ def test_a_place_where_nothing_can_be_written_is_refused_before_the_run(tmp_path
 
 
 def test_no_verb_writes_a_record_of_its_own_accord() -> None:
-    own = {"record/writer.py", "extras/fleet/shared.py"}
     source = ROOT / "src" / "stackproof"
     callers = {
         path.relative_to(source).as_posix()
         for path in source.rglob("*.py")
         if re.search(r"\brecords\.write\(", path.read_text(encoding="utf-8"))
     }
-    assert callers == own
+    assert callers - {"extras/fleet/shared.py"} == {"record/writer.py"}
 
 
 NASTY = "a\x00\x0b\x1b[31m<b>&\"'\udc80\ufffe\uff1a\U0001f600 ]]>\nsecond"

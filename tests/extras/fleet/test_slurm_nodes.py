@@ -20,8 +20,8 @@ from stackproof.extras.fleet import judgement, plan
 from stackproof.extras.fleet.judgement import FleetJudgement, HostVerdict, JudgedHost
 from stackproof.stack import environments, stacks
 
-from .simulated.double import require_compiler
-from .slurm_cluster import Cluster, many, missing
+from ...simulated.double import require_compiler
+from ...slurm_cluster import Cluster, many, missing
 
 pytestmark = pytest.mark.slurm
 
