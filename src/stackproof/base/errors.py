@@ -40,12 +40,7 @@ def suggestion(word: str, known: Iterable[str]) -> str:
 
 
 # A short name has many neighbours: HIP_A and HIP_B are two variables, not one misspelt.
-_LETTERS_PER_SLIP = 5
-
-_SHORT_WORD = 3
-
-# Names whose differing parts are longer than this are not slips of each other; it bounds the work.
-_MOST_DIFFERENT = 20
+_LETTERS_PER_SLIP, _SHORT_WORD = 5, 3
 
 
 def nearest(name: str, known: Iterable[str], most: int) -> str | None:
@@ -59,7 +54,7 @@ def nearest(name: str, known: Iterable[str], most: int) -> str | None:
         limit = min(most, len(other) // _LETTERS_PER_SLIP - 1)
         if (letters ^ _letters(other)).bit_count() > 2 * limit:
             continue
-        far = 0 if _reordered(word, other) else distance(word, other, limit)
+        far = 0 if sorted(word.split("_")) == sorted(other.split("_")) else distance(word, other, limit)
         if far <= limit and (best is None or far < best[0]) and (far == 0 or not _siblings(word, other)):
             best = (far, other)
     return best[1] if best else None
@@ -69,45 +64,23 @@ def distance(one: str, other: str, limit: int) -> int:
     """Return the number of slips between two words (optimal string alignment), or `limit` + 1 if there are more."""
     if abs(len(one) - len(other)) > limit:
         return limit + 1
-    one, other = _without_shared_start(one, other)
-    one, other = _without_shared_start(one[::-1], other[::-1])
-    if max(len(one), len(other)) > _MOST_DIFFERENT:
-        return limit + 1
-    return min(_aligned(one, other), limit + 1)
-
-
-def _without_shared_start(one: str, other: str) -> tuple[str, str]:
-    shared = 0
-    for left, right in zip(one, other, strict=False):
-        if left != right:
-            break
-        shared += 1
-    return one[shared:], other[shared:]
-
-
-def _aligned(one: str, other: str) -> int:
-    """Dynamic programming by rows; a swap of neighbours looks two rows back."""
-    rows = [list(range(len(other) + 1))]
+    before, row = list[int](), list(range(len(other) + 1))
     for down, left in enumerate(one, 1):
-        row = [down]
+        earlier, before, row = before, row, [down]
         for across, top in enumerate(other, 1):
-            before = rows[-1]
             best = min(before[across] + 1, row[-1] + 1, before[across - 1] + (left != top))
             if down > 1 and across > 1 and left == other[across - 2] and one[down - 2] == top:
-                best = min(best, rows[-2][across - 2] + 1)
+                best = min(best, earlier[across - 2] + 1)  # a swap of neighbours
             row.append(best)
-        rows.append(row)
-    return rows[-1][-1]
+        if min(row) > limit:
+            return limit + 1
+    return min(row[-1], limit + 1)
 
 
 @cache
 def _letters(word: str) -> int:
     """The set of a word's characters as bits; one slip changes at most two of them."""
     return reduce(operator.or_, (1 << ord(char) % 128 for char in word), 0)
-
-
-def _reordered(one: str, other: str) -> bool:
-    return len(one) == len(other) and sorted(one.split("_")) == sorted(other.split("_"))
 
 
 def _siblings(one: str, other: str) -> bool:

@@ -22,8 +22,7 @@ from stackproof.base.errors import Refusal
 
 MOST_BYTES = 1 << 30
 """What is read whole is smaller: records, keys, locks."""
-_PATIENCE_S = 3.0
-_POLL_S = 0.05
+_PATIENCE_S, _POLL_S = 3.0, 0.05
 _HEARD: dict[Path, int] = {}
 """Pipes that were found to be read, open until they are written to."""
 _ROOM = 1 << 16
@@ -164,17 +163,15 @@ def try_read_json(path: Path) -> Any:
         return None
 
 
-def _no_number(word: str) -> float:
-    raise ValueError(f"{word} is not JSON")
-
-
-def _finite_number(word: str) -> float:
+def _finite(word: str) -> float:
     number = float(word)
-    return number if math.isfinite(number) else _no_number(word)
+    if not math.isfinite(number):
+        raise ValueError(f"{word} is not JSON")
+    return number
 
 
-def _whole_number(word: str) -> int:
-    _finite_number(word)  # one that no float can hold is none that anything measured
+def _whole(word: str) -> int:
+    _finite(word)  # one that no float can hold is none that anything measured
     return int(word)
 
 
@@ -187,7 +184,7 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 _STRICT: dict[str, Any] = {
-    "parse_constant": _no_number, "parse_float": _finite_number, "parse_int": _whole_number, "object_pairs_hook": _unique_keys,
+    "parse_constant": _finite, "parse_float": _finite, "parse_int": _whole, "object_pairs_hook": _unique_keys,
 }  # fmt: skip
 
 
@@ -442,7 +439,9 @@ class _Copy(threading.Thread):
             while (chunk := stream.read(_CHUNK)) and not self._ended:
                 head = chunk[: max(0, HEAD - self._written)]
                 self._write(head)
-                self._hold(chunk[len(head) :])
+                self._tail += chunk[len(head) :]
+                if len(self._tail) > 2 * self._most:
+                    self._cut()
 
     def _write(self, chunk: bytes) -> None:
         self._written += len(chunk)
@@ -451,11 +450,6 @@ class _Copy(threading.Thread):
                 chunk = chunk[self._file.write(chunk) :]
         except OSError as error:
             self.error = error
-
-    def _hold(self, chunk: bytes) -> None:
-        self._tail += chunk
-        if len(self._tail) > 2 * self._most:
-            self._cut()
 
     def _cut(self) -> None:
         cut = max(0, len(self._tail) - self._most)

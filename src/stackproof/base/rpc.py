@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from typing import IO, Any
 
+from stackproof.base import files
+
 _MOST_BYTES = 1 << 30
 Message = dict[str, Any]
 """A request (its method under `ask`) or an answer: what JSON can say."""
@@ -66,28 +68,17 @@ class Channel:
             left = until - time.monotonic()
             if left <= 0 or not select.select([self._reading], [], [], left)[0]:
                 raise SilentError(f"no answer in {seconds:.0f} s")
-            self._buffer += self._read()
+            try:
+                data = os.read(self._reading, 1 << 16)
+            except OSError as error:
+                raise ClosedError(str(error)) from error
+            if not data:
+                raise ClosedError("the other end closed")
+            self._buffer += data
         line, _, self._buffer = self._buffer.partition(b"\n")
-        return _message(line)
-
-    def _read(self) -> bytes:
-        try:
-            data = os.read(self._reading, 1 << 16)
-        except OSError as error:
-            raise ClosedError(str(error)) from error
-        if not data:
-            raise ClosedError("the other end closed")
-        return data
-
-
-def _message(line: bytes) -> Message:
-    try:
-        found: object = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise GarbledError("no JSON") from error
-    if not isinstance(found, dict):
-        raise GarbledError("no JSON object")
-    return found
+        if not isinstance(found := files.try_parse_json(line), dict):
+            raise GarbledError("no JSON object")
+        return found
 
 
 def say(stream: IO[str], message: Message, default: Callable[[Any], Any] | None = None) -> None:
@@ -100,16 +91,12 @@ Around = Callable[[str, Message], AbstractContextManager[object]]
 """What is done around each request: it is given the method and may take arguments of its own away."""
 
 
-def _nothing(ask: str, arguments: Message) -> AbstractContextManager[object]:  # noqa: ARG001
-    return nullcontext()
-
-
 def serve(
     target: object,
     requests: Iterable[str],
     answers: IO[str],
     failed: Callable[[Exception], Message],
-    around: Around = _nothing,
+    around: Around = lambda _ask, _arguments: nullcontext(),
     last: str = "stop",
 ) -> None:
     """Answer requests by the methods of `target` that they name, until there are no more or one asks for the `last`.
@@ -117,7 +104,7 @@ def serve(
     `failed` makes the answer of what a method raised.
     """
     for line in requests:
-        request: Message = json.loads(line)
+        request: Message = files.parse_json(line, "a request")
         ask, turn = request.pop("ask"), {TURN: request.pop(TURN)} if TURN in request else {}
         if ask == last:
             return
