@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from stackproof.device import devices
-from stackproof.ranks import libraries, preflight, site
+from stackproof.ranks import libraries, preflight
 from stackproof.ranks.launch import Arrangement
 from stackproof.record.checks import CheckEnded, CheckFailed, NotApplicable
 from stackproof.stack.stacks import Stack
@@ -27,7 +27,7 @@ def refused_by_preflight(stack: Stack) -> str:
     card = devices.default(stack.device)
     if card.shareable:
         raise NotApplicable(f"ranks share a {card} as any processes do")
-    found = preflight.refusals(site.local(stack, stack.backend, (card.index,) * WORLD, _DEADLINE_S))
+    found = preflight.refusals(preflight.local_group(stack, stack.backend, (card.index,) * WORLD, _DEADLINE_S))
     said = next((sentence for sentence in found if "Duplicate GPU" in sentence), "")
     if not said:
         raise CheckFailed(f"two ranks of {stack.backend} on {card} were not refused")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stackproof.ranks import preflight, site
+from stackproof.ranks import preflight
 from stackproof.record.checks import require
 from stackproof.record.records import Figure
 from stackproof.stack.stacks import Stack
@@ -17,15 +17,15 @@ _DEADLINE_S = 90.0
 @pytest.mark.deadline(60)
 def test_suits(stack: Stack, backend: str, figures: dict[str, Figure]) -> None:
     """The preflight finds nothing to refuse in the group that answers for this backend."""
-    group = members(stack, backend)
-    crew = site.local(stack, group.backend, group.cards, _DEADLINE_S, group.on_host)
-    found = preflight.refusals(crew)
+    chosen = members(stack, backend)
+    group = preflight.local_group(stack, chosen.backend, chosen.cards, _DEADLINE_S, chosen.on_host)
+    found = preflight.refusals(group)
     require(not found, " | ".join(found))
-    figures |= {f"rank {seat.rank}": f"{seat.card} ({seat.identity})" for seat in crew.seats}
-    figures["interfaces"] = ", ".join(one.name for one in crew.nodes[0].interfaces if one.up)
-    where = ", ".join(dict.fromkeys(f"{seat.card} ({seat.identity})" for seat in crew.seats))
+    figures |= {f"rank {seat.rank}": f"{seat.card} ({seat.identity})" for seat in group.seats}
+    figures["interfaces"] = ", ".join(one.name for one in group.nodes[0].interfaces if one.up)
+    where = ", ".join(dict.fromkeys(f"{seat.card} ({seat.identity})" for seat in group.seats))
     figures["summary"] = (
-        f"{len(crew.seats)} rank(s) of {backend} on {where}, over {figures['interfaces'] or 'no network'}"
+        f"{len(group.seats)} rank(s) of {backend} on {where}, over {figures['interfaces'] or 'no network'}"
     )
 
 

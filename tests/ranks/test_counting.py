@@ -12,7 +12,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed import distributed_c10d
 
-from stackproof.ranks import counting, entered
+from stackproof.ranks import blame, counting
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def test_collectives_are_counted_by_group(tmp_path: Path) -> None:
         for _ in range(3):
             dist.all_reduce(torch.ones(2))
         dist.all_reduce(torch.ones(2), group=second)
-    found = entered.read(tmp_path, 0)
+    found = blame.read_counts(tmp_path, 0)
     (world,) = before
     assert len(found) == 2
     assert found[world] >= before[world] + 3
@@ -41,7 +41,7 @@ def test_collectives_are_counted_by_group(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("group")
 def test_a_backend_without_numbers_has_its_calls_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuses() -> entered.Counts:
+    def refuses() -> blame.Counts:
         raise RuntimeError("ProcessGroup ccl does not yet support sequence numbers.")
 
     monkeypatch.setattr(counting, "_sequences", refuses)
@@ -53,20 +53,20 @@ def test_a_backend_without_numbers_has_its_calls_counted(tmp_path: Path, monkeyp
         dist.all_reduce(mine)
         dist.barrier()
     assert torch.equal(mine, torch.ones(3))
-    assert entered.read(tmp_path, 0) == {"calls of torch.distributed": 2}
+    assert blame.read_counts(tmp_path, 0) == {"calls of torch.distributed": 2}
 
 
 def test_ranks_that_lag_are_told_by_group() -> None:
     counts = {0: {"0": 4, "left": 2}, 1: {"0": 4, "left": 1}, 2: {"0": 3}, 3: {}}
-    assert entered.lagging(counts) == {"0": {2}, "left": {1}}
-    assert entered.sentence(counts) == (
+    assert blame.lagging(counts) == {"0": {2}, "left": {1}}
+    assert blame.counts_sentence(counts) == (
         "; collectives entered: of group 0 rank 0 4, rank 1 4, rank 2 3; of group left rank 0 2, rank 1 1"
     )
-    assert entered.sentence({0: {}, 1: {}}) == ""
+    assert blame.counts_sentence({0: {}, 1: {}}) == ""
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '"x"', '{"0": null}'])
 def test_a_file_that_is_cut_says_nothing(text: str, tmp_path: Path) -> None:
-    entered.path(tmp_path, 0).write_text(text)
-    assert entered.read(tmp_path, 0) == {}
-    assert entered.read(tmp_path, 1) == {}
+    blame.counts_path(tmp_path, 0).write_text(text)
+    assert blame.read_counts(tmp_path, 0) == {}
+    assert blame.read_counts(tmp_path, 1) == {}

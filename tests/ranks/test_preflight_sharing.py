@@ -30,7 +30,7 @@ class Fake(Accelerator):
 def one_card(monkeypatch: pytest.MonkeyPatch) -> None:
     """A host with one card of the cuda stack."""
     monkeypatch.setattr(devices, "visible", lambda kind: (Fake("cuda", 0),))
-    monkeypatch.setattr("stackproof.ranks.site.visible", lambda kind: (Fake("cuda", 0),))
+    monkeypatch.setattr("stackproof.ranks.preflight.visible", lambda kind: (Fake("cuda", 0),))
 
 
 @pytest.mark.usefixtures("one_card")

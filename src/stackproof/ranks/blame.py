@@ -7,16 +7,14 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from stackproof.base import processes
+from stackproof.base import files, processes
 from stackproof.base.text import first_line
-from stackproof.ranks import entered
 from stackproof.ranks.libraries import Library, Requested, explain, is_symptom
 from stackproof.record.checks import CheckCrashed, CheckFailed
 
@@ -97,7 +95,7 @@ class Traces:
         heads = [number for number, line in enumerate(lines) if line.startswith(("Thread 0x", "Current thread 0x"))]
         current = [number for number in heads if lines[number].startswith("Current")]
         following = lines[(current or heads)[-1] + 1 :] if heads else []
-        return [line.strip() for line in itertools.takewhile(_is_frame, following)]
+        return [line.strip() for line in itertools.takewhile(lambda line: line.strip().startswith("File "), following)]
 
     def everything(self, rank: int) -> str:
         """Return what may explain a failure: the error, the end of the output and of the library's own log."""
@@ -108,6 +106,52 @@ class Traces:
         return processes.last_lines(self.log(rank, stream), 200, of_bytes=65536)
 
 
+Counts = dict[str, int]
+"""Collectives by the name of their group."""
+
+
+def counts_path(folder: Path, rank: int) -> Path:
+    """Return where a rank leaves its counts."""
+    return folder / f"rank{rank}.entered"
+
+
+def read_counts(folder: Path, rank: int) -> Counts:
+    """Return a rank's counts by group; nothing where it left none."""
+    found = files.try_read_json(counts_path(folder, rank))
+    with contextlib.suppress(ValueError, TypeError, AttributeError):
+        return {str(group): int(count) for group, count in found.items()}
+    return {}
+
+
+def lagging(entered: Mapping[int, Counts]) -> dict[str, set[int]]:
+    """Return which ranks have entered fewer collectives of a group than another of its ranks, by group."""
+    groups = dict.fromkeys(group for counts in entered.values() for group in counts)
+    found = {}
+    for group in groups:
+        of_group = {rank: counts[group] for rank, counts in entered.items() if group in counts}
+        if behind := {rank for rank, count in of_group.items() if count < max(of_group.values())}:
+            found[group] = behind
+    return found
+
+
+def counts_sentence(entered: Mapping[int, Counts]) -> str:
+    """Say how many collectives the ranks have entered, group by group where that differs; nothing where they left no counts."""
+    apart = lagging(entered)
+    if not apart:
+        whole = {sum(counts.values()) for counts in entered.values()}
+        return (
+            f"; each rank had entered {whole.pop()} collectives, so none is behind"
+            if len(whole) == 1 and whole != {0}
+            else ""
+        )
+    several = len({group for counts in entered.values() for group in counts}) > 1
+    said = []
+    for group in apart:
+        each = (f"rank {rank} {counts[group]}" for rank, counts in sorted(entered.items()) if group in counts)
+        said.append(f"{f'of group {group} ' if several else ''}{', '.join(each)}")
+    return f"; collectives entered: {'; '.join(said)}"
+
+
 def who_hung(traces: Traces, after_s: float) -> str:
     """Name the ranks that the others wait for: those that entered fewer collectives and do not wait themselves.
 
@@ -115,22 +159,24 @@ def who_hung(traces: Traces, after_s: float) -> str:
     """
     silent = [rank for rank in range(traces.world_size) if not traces.answered(rank)]
     ranks = [rank for rank in silent if not traces.ended(rank)] or silent or list(range(traces.world_size))
-    counts = {rank: entered.read(traces.folder, rank) for rank in range(traces.world_size)}
+    counts = {rank: read_counts(traces.folder, rank) for rank in range(traces.world_size)}
     behind = _behind(traces, ranks, counts)
     named = " and ".join(f"rank {rank}" for rank in behind)
+    stack, last = traces.stack(behind[0]), traces.said(behind[0])
+    frame = f"; it was in {stack[0]}" if stack else "; it left no stack, so it was stopped or stuck outside Python"
     others = ", ".join(
         f"rank {rank} in '{traces.place(rank)}'" for rank in range(traces.world_size) if rank not in behind
     )
     return (
         f"{named} hung in '{traces.place(behind[0])}'{f' ({others})' if others else ''}; all ranks were ended after "
-        f"{after_s:.0f} s{_frame(traces, behind[0])}{entered.sentence(counts)}{_theirs(traces, behind)}{_early(traces, behind)}"
-        f"{_last_words(traces, behind[0])}"
+        f"{after_s:.0f} s{frame}{counts_sentence(counts)}{_theirs(traces, behind)}{_early(traces, behind)}"
+        f"{f'; it printed last: {last}' if last else ''}"
     )
 
 
-def _behind(traces: Traces, ranks: Sequence[int], counts: Mapping[int, entered.Counts]) -> list[int]:
-    lagging = set().union(*entered.lagging(counts).values())
-    if found := [rank for rank in ranks if rank in lagging and not _waits(traces, rank)]:
+def _behind(traces: Traces, ranks: Sequence[int], counts: Mapping[int, Counts]) -> list[int]:
+    fewer = set().union(*lagging(counts).values())
+    if found := [rank for rank in ranks if rank in fewer and not _waits(traces, rank)]:
         return found
     least = min(len(traces.phases(rank)) for rank in ranks)
     equal = [rank for rank in ranks if len(traces.phases(rank)) == least]
@@ -203,20 +249,6 @@ def _early(traces: Traces, but: Sequence[int]) -> str:
     return f"; {' and '.join(early)} had ended the program: fewer collectives were called there" if early else ""
 
 
-def _frame(traces: Traces, rank: int) -> str:
-    stack = traces.stack(rank)
-    return f"; it was in {stack[0]}" if stack else "; it left no stack, so it was stopped or stuck outside Python"
-
-
-def _last_words(traces: Traces, rank: int) -> str:
-    said = traces.said(rank)
-    return f"; it printed last: {said}" if said else ""
-
-
-def _is_frame(line: str) -> bool:
-    return line.strip().startswith("File ")
-
-
 def _before_dump(lines: list[str]) -> list[str]:
     """Cut the stacks off that faulthandler writes after 'Timeout (h:mm:ss)!' or 'Fatal Python error: ...'; the latter says something."""
     for number, line in enumerate(lines):
@@ -229,8 +261,7 @@ def _failures(traces: Traces) -> list[dict[str, Any]]:
     """Return what the agent noted of ranks that failed, or each rank's own supervisor; else what ranks that raised left."""
     found: list[dict[str, Any]] = []
     for path in sorted([*traces.folder.glob("failures.json"), *traces.folder.glob("rank*.failure")]):
-        with contextlib.suppress(OSError, ValueError):
-            found += json.loads(path.read_text(encoding="utf-8"))
+        found += files.try_read_json(path) or []
     return found or [{"rank": rank, "exitcode": 1, "time": 0} for rank in traces.raised()]
 
 

@@ -1,4 +1,4 @@
-"""Counts the collectives that this rank enters, by group, into a file of its own: from those of all a hang is told (`entered`).
+"""Counts the collectives that this rank enters, by group, into a file of its own: from those of all a hang is told (`blame`).
 
 The count is torch's own sequence number of the group, which C++ callers such as DDP's reducer move too. oneCCL's `ccl` keeps none:
 there the calls of torch.distributed's functions are counted instead.
@@ -18,7 +18,7 @@ import torch.distributed as dist
 from torch.distributed import distributed_c10d
 
 from stackproof.base.files import write_atomically
-from stackproof.ranks.entered import Counts, path
+from stackproof.ranks.blame import Counts, counts_path
 
 _EVERY_S = 0.2
 _CALLS = "calls of torch.distributed"
@@ -48,7 +48,7 @@ def _follow(folder: Path, rank: int, count: Callable[[], Counts], ended: threadi
         over = ended.wait(_EVERY_S)
         with contextlib.suppress(RuntimeError, OSError):  # a group is formed or ended in this moment; a full disk
             if (now := count()) != last:
-                write_atomically(path(folder, rank), json.dumps(now), durably=False)
+                write_atomically(counts_path(folder, rank), json.dumps(now), durably=False)
                 last = now
         if over:
             return

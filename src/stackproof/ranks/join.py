@@ -11,7 +11,6 @@ import os
 import signal
 import socket
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -19,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from stackproof.base import processes
+from stackproof.base import files, processes
 from stackproof.base.errors import Refusal
 from stackproof.base.files import write_atomically
 from stackproof.ranks import launchers
@@ -45,10 +44,12 @@ def judge(ranks: Sequence[Mapping[str, Any]]) -> list[Check]:
         f"rank {said['rank']}.{name}": said[name] for said in ranks for name in ("host", "device", "name", "bus id")
     }
     came_up = f"{ranks[0]['backend']}: {who}; formed in {formed:.2f} s, split in {split:.2f} s"
+    slowest = straggler({said["rank"]: said["own_s"] for said in ranks})
+    lag = f"; rank {slowest[0]} is the straggler, {slowest[1]:.1f} times slower than the others" if slowest else ""
     names = ", ".join(["all-reduce", *ranks[0]["collectives"]])
     return [
         Check("bring_up", Verdict.PASSED, came_up, formed, figures),
-        Check("collectives", Verdict.PASSED, f"{names} are exact over {len(ranks)} ranks{_lag(ranks)}", 0.0),
+        Check("collectives", Verdict.PASSED, f"{names} are exact over {len(ranks)} ranks{lag}", 0.0),
         _training([said["training"] for said in ranks]),
     ]
 
@@ -67,11 +68,6 @@ def _training(ranks: Sequence[Mapping[str, Any]]) -> Check:
         f"loss {losses[0]:.3f} -> {losses[-1]:.3f} in {len(losses)} steps, parameters of {len(ranks)} ranks bit-equal"
     )
     return Check("training", Verdict.PASSED, reason, 0.0, {"first loss": losses[0], "last loss": losses[-1]})
-
-
-def _lag(ranks: Sequence[Mapping[str, Any]]) -> str:
-    found = straggler({said["rank"]: said["own_s"] for said in ranks})
-    return f"; rank {found[0]} is the straggler, {found[1]:.1f} times slower than the others" if found else ""
 
 
 def straggler(seconds: Mapping[int, Sequence[float]], times: float = 2.0) -> tuple[int, float] | None:
@@ -200,7 +196,9 @@ def _supervise(wanted: Wanted, place: Placement, address: str) -> Check | None:
     with log.open("wb") as output:
         command = [sys.executable, "-m", "stackproof.ranks.joined", str(invitation.save())]
         child = processes.start(command, output, environment, mark, _launcher_files(os.environ))
-        _note_alive(wanted.folder, place.rank, child.pid)
+        # Of a rank that is killed together with its supervisor nothing else is left.
+        living = {"host": socket.gethostname(), "processes": [os.getpid(), child.pid]}
+        write_atomically(wanted.folder / f"rank{place.rank}.alive", json.dumps(living))
         try:
             status = _wait(child, invitation.spec.remaining_s + _GRACE_S, wanted.folder, place)
         finally:
@@ -212,16 +210,9 @@ def _supervise(wanted: Wanted, place: Placement, address: str) -> Check | None:
 
 
 def _invitation(wanted: Wanted, place: Placement, address: str) -> Invitation:
+    stack, until = wanted.stack, time.time() + wanted.deadline_s
     spec = Spec(
-        wanted.program,
-        wanted.stack.name,
-        wanted.stack.rehearsed,
-        wanted.stack.backend,
-        (),
-        {},
-        str(wanted.folder),
-        wanted.deadline_s,
-        time.time() + wanted.deadline_s,
+        wanted.program, stack.name, stack.rehearsed, stack.backend, (), {}, str(wanted.folder), wanted.deadline_s, until
     )
     return Invitation(spec, place, address, wanted.checked, wanted.oversubscribe)
 
@@ -235,7 +226,7 @@ def _launcher_files(environ: Mapping[str, str]) -> tuple[int, ...]:
     return ()
 
 
-def _wait(child: subprocess.Popen[bytes], seconds: float, folder: Path, place: Placement) -> int | None:
+def _wait(child: processes.Process, seconds: float, folder: Path, place: Placement) -> int | None:
     """Return how the rank ended: None at its deadline, SIGTERM where another rank has failed and this one only waits for it."""
     status: int | None = None
     until, others = time.monotonic() + seconds, {f"rank{rank}.failure" for rank in range(place.world_size)}
@@ -255,24 +246,16 @@ def _failure(wanted: Wanted, place: Placement, status: int | None) -> Check:
     traces = Traces(wanted.folder, place.world_size)
     if (error := traces.error(place.rank)).startswith("PreflightRefusal: "):
         return Check(PREFLIGHT, Verdict.FAILED, error.removeprefix("PreflightRefusal: "), 0.0)
-    _await_others(wanted.folder, place)
+    # The other ranks' supervisors have a moment to note how theirs ended: the first to fail is not the first to be seen.
+    until = time.monotonic() + _OTHERS_S
+    while time.monotonic() < until and len(list(wanted.folder.glob("rank*.failure"))) < place.world_size:
+        time.sleep(0.1)
     hung = status is None and not traces.raised()
     ended: Exception = CheckHung(who_hung(traces, wanted.deadline_s)) if hung else who_failed(traces, status or 0)
     verdict = ended.verdict if isinstance(ended, CheckEnded) else Verdict.FAILED
-    return Check("program", verdict, f"{ended}{_unseen(traces)}", 0.0)
-
-
-def _unseen(traces: Any) -> str:
-    """Say of which ranks nothing is in this folder: their hosts have folders of their own."""
-    unseen = [str(rank) for rank in range(traces.world_size) if not traces.phases(rank)]
-    return f"; rank(s) {', '.join(unseen)} left nothing in {traces.folder}: look on their hosts" if unseen else ""
-
-
-def _await_others(folder: Path, place: Placement) -> None:
-    """Give the other ranks' supervisors a moment to note how theirs ended: the first to fail is not the first to be seen."""
-    until = time.monotonic() + _OTHERS_S
-    while time.monotonic() < until and len(list(folder.glob("rank*.failure"))) < place.world_size:
-        time.sleep(0.1)
+    silent = ", ".join(str(rank) for rank in range(traces.world_size) if not traces.phases(rank))
+    unseen = f"; rank(s) {silent} left nothing in {traces.folder}: look on their hosts" if silent else ""
+    return Check("program", verdict, f"{ended}{unseen}", 0.0)
 
 
 def _note_failure(folder: Path, rank: int, status: int | None) -> None:
@@ -280,21 +263,14 @@ def _note_failure(folder: Path, rank: int, status: int | None) -> None:
     write_atomically(folder / f"rank{rank}.failure", json.dumps(failure))
 
 
-def _note_alive(folder: Path, rank: int, child: int) -> None:
-    """Say where this rank and its supervisor live: of one that is killed together with its supervisor nothing else is left."""
-    living = {"host": socket.gethostname(), "processes": [os.getpid(), child]}
-    write_atomically(folder / f"rank{rank}.alive", json.dumps(living))
-
-
 def _gone(folder: Path, world_size: int) -> list[int]:
     """Return the ranks of this host whose supervisor is gone without having said how its rank ended."""
     found = []
     for rank in range(1, world_size):
-        with contextlib.suppress(OSError, ValueError, KeyError):
-            living = json.loads((folder / f"rank{rank}.alive").read_text(encoding="utf-8"))
-            silent = not any((folder / f"rank{rank}.{end}").exists() for end in ("failure", "json"))
-            if silent and living["host"] == socket.gethostname() and not _lives(living["processes"][0]):
-                found.append(rank)
+        living = files.try_read_json(folder / f"rank{rank}.alive") or {}
+        silent = not any((folder / f"rank{rank}.{end}").exists() for end in ("failure", "json"))
+        if silent and living.get("host") == socket.gethostname() and not _lives(living["processes"][0]):
+            found.append(rank)
     return found
 
 
@@ -325,7 +301,7 @@ def _complete(record: Record, wanted: Wanted, place: Placement, ended: Check | N
 
 
 def _add_results(record: Record, wanted: Wanted) -> None:
-    result = json.loads((wanted.folder / "rank0.json").read_text(encoding="utf-8"))
+    result = files.read_json(wanted.folder / "rank0.json")
     note = f"; {result['note']}" if result["note"] else ""
     record.provenance |= {"backend": result["backend"], "note": result["note"]}
     held = Check(PREFLIGHT, Verdict.PASSED, f"nothing was refused{note}", 0.0)

@@ -23,17 +23,18 @@ from torch._C._distributed_c10d import PrefixStore, Store
 from torch.distributed.rendezvous import rendezvous
 from torch.nn.parallel import DistributedDataParallel
 
+from stackproof.base import files
 from stackproof.base.processes import die_with_parent
 from stackproof.base.text import first_line
 from stackproof.device.devices import HOST, visible
 from stackproof.device.kinds import Device
 from stackproof.project.offers import playing
-from stackproof.ranks import preflight, site
+from stackproof.ranks import preflight
 from stackproof.ranks.blame import Traces
 from stackproof.ranks.exact import digest, known, mean_loss, require_exact
 from stackproof.ranks.launchers import Invitation, Placement, unexplained
 from stackproof.ranks.libraries import serving
-from stackproof.ranks.preflight import Crew, PreflightRefusal
+from stackproof.ranks.preflight import PreflightRefusal
 from stackproof.ranks.rank import Rank, RankInfo, end, import_packages, join, note_phase, take_part
 from stackproof.stack.stacks import Stack
 from stackproof.workloads.catalogue import get
@@ -165,7 +166,7 @@ def _run(invitation: Invitation) -> dict[str, Any]:
     stack = import_packages(spec, place.rank)
     note_phase(Path(spec.folder), place.rank, "meeting the other ranks")
     store = meet(invitation)
-    with _telling(store, place, Path(spec.folder)):
+    with _broadcast_failure(store, place, Path(spec.folder)):
         cards = visible(stack.device)
         agreed = _agree(store, invitation, stack, cards)
         note_phase(Path(spec.folder), place.rank, "binding the device")
@@ -177,7 +178,9 @@ def _run(invitation: Invitation) -> dict[str, Any]:
         if place.rank:
             return mine
         return {
-            "ranks": [json.loads(store.get(f"result/{rank}")) for rank in range(place.world_size)],
+            "ranks": [
+                files.parse_json(store.get(f"result/{rank}"), "what a rank told") for rank in range(place.world_size)
+            ],
             **asdict(agreed),
         }
 
@@ -223,14 +226,17 @@ def _agree(store: Store, invitation: Invitation, stack: Stack, cards: tuple[Devi
     """
     place = invitation.place
     environ = unexplained(place, os.environ)
-    here = site.seat(place.rank, _card(place, cards), cards, stack, environ), site.node(cards, environ)
+    here = (
+        preflight.seat_of(place.rank, _card(place, cards), cards, stack, environ),
+        preflight.this_host(cards, environ),
+    )
     if store.add(f"here/{place.rank}", 1) > 1:
         raise PreflightRefusal(f"two processes take themselves for rank {place.rank} of {place.world_size}")
-    store.set(f"site/{place.rank}", json.dumps({**site.to_json(*here), "world_size": place.world_size}))
+    store.set(f"site/{place.rank}", json.dumps({**preflight.to_json(*here), "world_size": place.world_size}))
     if place.rank == 0:
         decided = replace(_decide(store, invitation, stack), world_size=place.world_size)
         store.set("agreement", json.dumps(asdict(decided)))
-    found = Decision(**json.loads(store.get("agreement")))
+    found = Decision(**files.parse_json(store.get("agreement"), "what a rank told"))
     if found.world_size != place.world_size:
         raise PreflightRefusal(_other_world(place.rank, place.world_size, found.world_size))
     if found.refused:
@@ -243,32 +249,28 @@ def _decide(store: Store, invitation: Invitation, stack: Stack) -> Decision:
     place, seats, nodes = invitation.place, [], []
     for rank in range(place.world_size):
         try:
-            told = json.loads(store.get(f"site/{rank}"))
+            told = files.parse_json(store.get(f"site/{rank}"), "what a rank told")
         except RuntimeError:
             return Decision(stack.backend, refused=_absent(rank, place, Path(invitation.spec.folder)))
         if told["world_size"] != place.world_size:
             return Decision(stack.backend, refused=_other_world(rank, told["world_size"], place.world_size))
-        seat, node = site.from_json(told)
+        seat, node = preflight.from_json(told)
         seats.append(seat)
         nodes.append(node)
-    crew = site.crew(stack, stack.backend, seats, nodes, invitation.spec.deadline_s)
-    shared = invitation.oversubscribe and serving(stack.backend).own_cards and _doubled(crew)
-    agreed = _share(stack, crew) if shared else Decision(stack.backend)
-    crew = site.crew(stack, agreed.backend, seats, nodes, invitation.spec.deadline_s, agreed.on_host)
-    refused = " | ".join(preflight.refusals(crew)) if invitation.checked else ""
+    group = preflight.group_of(stack, stack.backend, seats, nodes, invitation.spec.deadline_s)
+    cards = len({seat.place for seat in seats})
+    shared = invitation.oversubscribe and serving(stack.backend).own_cards and cards < len(seats)
+    agreed = _share(stack, len(seats), cards) if shared else Decision(stack.backend)
+    group = preflight.group_of(stack, agreed.backend, seats, nodes, invitation.spec.deadline_s, agreed.on_host)
+    refused = " | ".join(preflight.refusals(group)) if invitation.checked else ""
     return replace(agreed, refused=refused)
 
 
-def _doubled(crew: Crew) -> bool:
-    return len({seat.place for seat in crew.seats}) < len(crew.seats)
-
-
-def _share(stack: Stack, crew: Crew) -> Decision:
+def _share(stack: Stack, ranks: int, cards: int) -> Decision:
     """Let ranks share cards over the backend that allows it, or share the host's memory, and say what that does not prove."""
     backend = stack.shared_card_backend or "gloo"
     on_host = stack.device not in serving(backend).devices
-    cards = len({seat.place for seat in crew.seats})
-    note = f"{len(crew.seats)} ranks share {cards} card(s) over {backend}, as asked; {stack.backend} is not verified"
+    note = f"{ranks} ranks share {cards} card(s) over {backend}, as asked; {stack.backend} is not verified"
     return Decision(backend, on_host, note)
 
 
@@ -292,8 +294,8 @@ def _card(place: Placement, cards: tuple[Device, ...]) -> int:
 
 
 @contextlib.contextmanager
-def _telling(store: Store, place: Placement, folder: Path) -> Iterator[None]:
-    """Tell the others why this rank fails; rank 0 keeps what they tell, because their folders may be on other hosts."""
+def _broadcast_failure(store: Store, place: Placement, folder: Path) -> Iterator[None]:
+    """Publish this rank's error in the store; rank 0 saves those of all, because their folders may be on other hosts."""
     try:
         yield
     except Exception as error:

@@ -6,9 +6,7 @@ hang a process group for ever, whatever its own time-out says.
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -16,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from stackproof.base import processes
+from stackproof.base import files, processes
 from stackproof.device.kinds import Device
-from stackproof.ranks import preflight, site
+from stackproof.ranks import preflight
 from stackproof.ranks.blame import Traces, who_failed, who_hung
 from stackproof.ranks.launchers import Spec
 from stackproof.record.checks import CheckHung
@@ -87,23 +85,14 @@ def launch(
         CheckHung: the ranks did not end within `deadline_s`; the message names the one that got least far.
     """
     if checked:
-        preflight.require(site.local(stack, arrangement.backend, arrangement.cards, deadline_s, arrangement.on_host))
+        preflight.require(
+            preflight.local_group(stack, arrangement.backend, arrangement.cards, deadline_s, arrangement.on_host)
+        )
     folder.mkdir(parents=True, exist_ok=True)
     spec = Spec(
-        program,
-        stack.name,
-        stack.rehearsed,
-        arrangement.backend,
-        arrangement.cards,
-        arguments,
-        str(folder),
-        deadline_s,
-        time.time() + deadline_s,
-        within_s,
-        arrangement.on_host,
-        dict(environment or {}),
-        patience_s,
-    )
+        program, stack.name, stack.rehearsed, arrangement.backend, arrangement.cards, arguments, str(folder), deadline_s,
+        time.time() + deadline_s, within_s, arrangement.on_host, dict(environment or {}), patience_s,
+    )  # fmt: skip
     traces = Traces(folder, len(spec.cards))
     status, raised = _run_agent(spec, traces)
     if status is None and not raised:
@@ -111,7 +100,7 @@ def launch(
         raise _explained(CheckHung(who_hung(traces, patience)), traces)
     if status != 0:
         raise _explained(who_failed(traces, status or 0), traces)
-    return [json.loads((folder / f"rank{rank}.json").read_text(encoding="utf-8")) for rank in range(traces.world_size)]
+    return [files.read_json(folder / f"rank{rank}.json") for rank in range(traces.world_size)]
 
 
 def _explained(ended: Exception, traces: Traces) -> Exception:
@@ -121,33 +110,28 @@ def _explained(ended: Exception, traces: Traces) -> Exception:
     return type(ended)(f"{ended}; triage: {found}") if found and UNKNOWN not in found else ended
 
 
-def _threads(ranks: int) -> dict[str, str]:
-    """Share the host's cores among the ranks, unless the user has decided; each rank taking all of them is slower for everybody."""
-    return {} if "OMP_NUM_THREADS" in os.environ else {"OMP_NUM_THREADS": str(max(1, processes.cores() // ranks))}
-
-
 def _run_agent(spec: Spec, traces: Traces) -> tuple[int | None, bool]:
     """Return the agent's exit status, or None when it had to be ended, and whether a rank had raised; nothing that it started is left.
 
     On a busy host the agent may not have seen yet what a rank raised. What ranks raise while they are ended only follows.
     """
     mark, path = processes.new_mark(), spec.save()
+    # Each rank taking all cores is slower for everybody; the user may have decided.
+    shared = {"OMP_NUM_THREADS": str(max(1, processes.cores() // traces.world_size))}
+    threads = {} if "OMP_NUM_THREADS" in os.environ else shared
+    # What torch reads when it is imported (TORCH_DISTRIBUTED_DEBUG) has to be there when a rank starts.
+    early = {name: value for name, value in spec.environment.items() if "{file}" not in value}
     (traces.folder / "mark").write_text(mark, encoding="ascii")
     with (traces.folder / "agent.log").open("wb") as output:
         command = [sys.executable, "-m", "stackproof.ranks.agent", str(path)]
-        agent = processes.start(command, output, {**_threads(traces.world_size), **_early(spec)}, mark)
+        agent = processes.start(command, output, {**threads, **early}, mark)
         try:
             return _wait(agent, spec, traces), bool(traces.raised())
         finally:
             processes.end_tree(mark, agent)
 
 
-def _early(spec: Spec) -> dict[str, str]:
-    """Variables that torch reads when it is imported (TORCH_DISTRIBUTED_DEBUG) have to be there when a rank starts."""
-    return {name: value for name, value in spec.environment.items() if "{file}" not in value}
-
-
-def _wait(agent: subprocess.Popen[bytes], spec: Spec, traces: Traces) -> int | None:
+def _wait(agent: processes.Process, spec: Spec, traces: Traces) -> int | None:
     """Wait for the agent until the deadline, which comes nearer once the group has formed."""
     until, formed = time.monotonic() + spec.remaining_s + _GRACE_S, False
     while agent.poll() is None and time.monotonic() < until:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from stackproof import DATA
+from stackproof.base import files
 from stackproof.base.errors import Refusal
 from stackproof.base.toml import Table
 
@@ -55,7 +56,11 @@ class Spec:
     @classmethod
     def load(cls, path: Path) -> Spec:
         """Read the specification that an agent or a rank was given."""
-        values = json.loads(path.read_text(encoding="utf-8"))
+        return cls.of(files.read_json(path))
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> Spec:
+        """Make a specification of what JSON has of it."""
         return cls(**{**values, "cards": tuple(values["cards"])})
 
 
@@ -78,9 +83,8 @@ class Invitation:
     @classmethod
     def load(cls, path: Path) -> Invitation:
         """Read what `save` wrote."""
-        values = json.loads(path.read_text(encoding="utf-8"))
-        spec = Spec(**{**values["spec"], "cards": tuple(values["spec"]["cards"])})
-        return cls(**{**values, "spec": spec, "place": Placement(**values["place"])})
+        values = files.read_json(path)
+        return cls(**{**values, "spec": Spec.of(values["spec"]), "place": Placement(**values["place"])})
 
 
 LAUNCHERS = DATA / "launchers.toml"
@@ -128,7 +132,9 @@ def placement(environ: Mapping[str, str]) -> Placement:
         raise Refusal(f"no launcher started this process, so that it cannot know which rank it is: {_HOW}")
     rank, world_size = _number(row, row.rank, environ), _number(row, row.world_size, environ)
     local_rank = _number(row, row.local_rank, environ)
-    found = Placement(row.name, rank, world_size, local_rank, _local_size(row, environ), _run(row, environ))
+    run = [environ.get(name, "") for name in row.run]
+    run_name = ".".join(run) if all(run) else ""
+    found = Placement(row.name, rank, world_size, local_rank, _local_size(row, environ), run_name)
     if not (0 <= rank < world_size and 0 <= local_rank < found.local_world_size <= world_size):
         raise Refusal(
             f"{row.name} says rank {rank} of {world_size}, {local_rank} of {found.local_world_size} on this host, which cannot be: "
@@ -186,11 +192,6 @@ def _file(asked: str, place: Placement, run: str) -> str:
             "add --run NAME, another one each time"
         )
     return f"{asked}/stackproof-{re.sub('[^A-Za-z0-9_.-]', '-', name)}.store"
-
-
-def _run(row: _Row, environ: Mapping[str, str]) -> str:
-    parts = [environ.get(name, "") for name in row.run]
-    return ".".join(parts) if all(parts) else ""
 
 
 def _local_size(row: _Row, environ: Mapping[str, str]) -> int:

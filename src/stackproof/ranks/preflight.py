@@ -1,23 +1,31 @@
-"""What is wrong with a group before any rank starts, as pure functions of a description of hosts, cards and variables.
+"""What is wrong with a group before any rank starts, by a description of its hosts, cards and variables; and how that is made.
 
 What it refuses would otherwise be a hang, a crash of every rank, or a group that is silently another one than was asked for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+import os
+import socket
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
+
+import torch
+import torch.distributed as dist
 
 from stackproof import DATA
 from stackproof.base.errors import Refusal
 from stackproof.base.files import kernel_says
 from stackproof.base.toml import Key, Table
+from stackproof.device.devices import visible
+from stackproof.device.kinds import Device
 from stackproof.ranks.libraries import serving
 from stackproof.stack import findings, variables
 from stackproof.stack.findings import listed, passed_by
+from stackproof.stack.stacks import Stack
 
 SYSFS = Path("/sys/class/net")
 
@@ -96,7 +104,7 @@ class RankPlace:
 
 
 @dataclass(frozen=True)
-class Crew:
+class PlannedGroup:
     """A group that is about to form."""
 
     stack: str
@@ -144,53 +152,53 @@ class _Rules:
     timeouts: Annotated[tuple[_Timeout, ...], Key("timeout")]
 
 
-def require(crew: Crew) -> None:
+def require(group: PlannedGroup) -> None:
     """Refuse the group with every reason there is.
 
     Raises:
         PreflightRefusal: one sentence with the remedy for each thing that is wrong.
     """
-    if found := refusals(crew):
+    if found := refusals(group):
         raise PreflightRefusal(" | ".join(found))
 
 
-def refusals(crew: Crew) -> list[str]:
+def refusals(group: PlannedGroup) -> list[str]:
     """Return one sentence with its remedy for each thing that is wrong; the first is the one to mend first."""
-    return list(dict.fromkeys(sentence for look in _LOOKS for sentence in look(crew)))
+    return list(dict.fromkeys(sentence for look in _LOOKS for sentence in look(group)))
 
 
-def _backend(crew: Crew) -> Iterator[str]:
-    if not crew.available:
+def _backend(group: PlannedGroup) -> Iterator[str]:
+    if not group.available:
         yield (
-            f"torch {crew.torch} has no backend '{crew.backend}', which stack '{crew.stack}' names: "
+            f"torch {group.torch} has no backend '{group.backend}', which stack '{group.stack}' names: "
             "install the build that has it, or the package that registers it, and import that before the group forms"
         )
 
 
-def _duplicates(crew: Crew) -> Iterator[str]:
-    if not _separate(crew):
+def _duplicates(group: PlannedGroup) -> Iterator[str]:
+    if not _separate(group):
         return
     taken: dict[tuple[str, str, str], RankPlace] = {}
-    for seat in (seat for seat in crew.seats if seat.identity):
+    for seat in (seat for seat in group.seats if seat.identity):
         first = taken.setdefault(seat.place, seat)
         if first is not seat:
             yield (
                 f"Duplicate GPU: rank {first.rank} and rank {seat.rank} are both on {seat.card} ({seat.identity}) of {seat.host}, "
-                f"and {serving(crew.backend).name} refuses two ranks on one card: {_spread(crew)}"
+                f"and {serving(group.backend).name} refuses two ranks on one card: {_spread(group)}"
             )
 
 
-def _spread(crew: Crew) -> str:
-    counts = {node.cards for node in crew.nodes}
+def _spread(group: PlannedGroup) -> str:
+    counts = {node.cards for node in group.nodes}
     if len(counts) > 1:
-        each = ", ".join(f"{node.host} {node.cards}" for node in crew.nodes)
+        each = ", ".join(f"{node.host} {node.cards}" for node in group.nodes)
         return f"the hosts have different numbers of cards ({each}), so start on each as many ranks as it has"
     return "start as many ranks on each host as it has cards, or ask for shared cards with --oversubscribe"
 
 
-def _too_many(crew: Crew) -> Iterator[str]:
-    for node in crew.nodes:
-        mine = [seat for seat in crew.seats if seat.host == node.host]
+def _too_many(group: PlannedGroup) -> Iterator[str]:
+    for node in group.nodes:
+        mine = [seat for seat in group.seats if seat.host == node.host]
         without = [seat for seat in mine if not seat.identity]
         if without and not node.cards:
             yield f"{node.host} shows no card to its ranks: check the driver, permissions and visibility variables there"
@@ -201,18 +209,18 @@ def _too_many(crew: Crew) -> Iterator[str]:
             )
 
 
-def _separate(crew: Crew) -> bool:
+def _separate(group: PlannedGroup) -> bool:
     """Whether every rank needs a card of its own."""
-    return not crew.on_host and all(serving(crew.backend).separates(node.environ) for node in crew.nodes)
+    return not group.on_host and all(serving(group.backend).separates(node.environ) for node in group.nodes)
 
 
-def _time_outs(crew: Crew) -> Iterator[str]:
-    if crew.deadline_s > LONGEST_S:
+def _time_outs(group: PlannedGroup) -> Iterator[str]:
+    if group.deadline_s > LONGEST_S:
         yield (
-            f"a deadline of {crew.deadline_s:.0f} s is above an hour, and a hang would hold the machine for as long: "
+            f"a deadline of {group.deadline_s:.0f} s is above an hour, and a hang would hold the machine for as long: "
             "choose a shorter one (--deadline, --deadline-scale)"
         )
-    for node in crew.nodes:
+    for node in group.nodes:
         for name, second in ((row.variable, row.second) for row in _rules().timeouts):
             value = node.environ.get(name, "")
             if value.isdecimal() and int(value) > LONGEST_S * second:
@@ -221,35 +229,31 @@ def _time_outs(crew: Crew) -> Iterator[str]:
                 )
 
 
-def _filters(crew: Crew) -> Iterator[str]:
-    for node in crew.nodes:
+def _filters(group: PlannedGroup) -> Iterator[str]:
+    for node in group.nodes:
         for row in _rules().filters:
-            if crew.backend in row.backends and row.variable in node.environ and node.interfaces:
+            if group.backend in row.backends and row.variable in node.environ and node.interfaces:
                 yield from _filter(row, node)
 
 
 def _filter(row: _Filter, node: Node) -> Iterator[str]:
     value, there = node.environ[row.variable], [one.name for one in node.interfaces]
-    found, bridges = passed_by(row.grammar, value, there), _bridges(node)
-    useful = [one.name for one in node.interfaces if one.up and one.name not in bridges]
+    found, contained = passed_by(row.grammar, value, there), bridges(node.interfaces, _rules().bridges)
+    useful = [one.name for one in node.interfaces if one.up and one.name not in contained]
     choice = " or ".join(name for name in useful if name != "lo") or "lo"
     matches = f"{row.variable}={value} matches only {', '.join(found)} of {node.host}"
     if not found:
         which = f"{row.variable}={value} matches no interface of {node.host}, which has {', '.join(there)}"
         yield f"{which}: name one of these, or unset it"
-    elif set(found) <= set(bridges):
+    elif set(found) <= set(contained):
         yield f"{matches}, a bridge of containers: name {choice}, or unset it"
     elif not any(one.up for one in node.interfaces if one.name in found):
         yield f"{matches}, which is down: name {choice}, or unset it"
 
 
-def _bridges(node: Node) -> list[str]:
-    return bridges(node.interfaces, _rules().bridges)
-
-
-def _providers(crew: Crew) -> Iterator[str]:
+def _providers(group: PlannedGroup) -> Iterator[str]:
     row = _rules().provider
-    for node in crew.nodes if crew.backend in row.backends else ():
+    for node in group.nodes if group.backend in row.backends else ():
         for name in providers(node.environ.get(row.variable, "")):
             if name not in row.known and name not in node.providers:
                 where = f" and {node.environ[row.path]} holds none" if row.path in node.environ else ""
@@ -257,19 +261,19 @@ def _providers(crew: Crew) -> Iterator[str]:
                 yield f"{asked}: libfabric knows no provider '{name}'{where}: export {row.variable}=tcp, or unset it"
 
 
-def _environment(crew: Crew) -> Iterator[str]:
+def _environment(group: PlannedGroup) -> Iterator[str]:
     """What the tables of variables call a problem, and names that no library knows but that are near to one."""
-    for node in crew.nodes:
-        short = sum(seat.host == node.host for seat in crew.seats) > max(node.cards, 1)
-        for slip in findings.examine(node.environ, crew.families):
+    for node in group.nodes:
+        short = sum(seat.host == node.host for seat in group.seats) > max(node.cards, 1)
+        for slip in findings.examine(node.environ, group.families):
             likely = (
-                short and crew.visibility in slip.variables
+                short and group.visibility in slip.variables
             )  # a mask that leaves fewer cards than ranks was not meant so
             if likely or slip.misspelt or slip.level is variables.Level.PROBLEM:
                 yield f"{slip.sentence}: {slip.remedy.partition('   #')[0]}"
 
 
-_LOOKS: tuple[Callable[[Crew], Iterator[str]], ...] = (
+_LOOKS: tuple[Callable[[PlannedGroup], Iterator[str]], ...] = (
     _backend,
     _environment,
     _duplicates,
@@ -283,3 +287,94 @@ _LOOKS: tuple[Callable[[Crew], Iterator[str]], ...] = (
 @cache
 def _rules() -> _Rules:
     return Table.load(TABLE).row(_Rules)
+
+
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
+# Names outside the libraries' own families that tell who started the ranks: preflight rules look at them.
+_LAUNCHERS = ("TORCHELASTIC_", "LOCAL_", "PMI_", "PMIX_", "OMPI_", "MPI_", "SLURM_", "RANK", "WORLD_SIZE")
+
+
+def local_group(
+    stack: Stack, backend: str, cards: Sequence[int], deadline_s: float, on_host: bool = False
+) -> PlannedGroup:
+    """Describe a group whose ranks torchrun will start on this host, rank i on card `cards[i]`."""
+    shown = visible(stack.device)
+    marks = {"TORCHELASTIC_RUN_ID": "ranks", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": str(len(cards))}
+    environ = {**stack.environment, **os.environ, **marks}
+    seats = [seat_of(rank, card, shown, stack, environ) for rank, card in enumerate(cards)]
+    return group_of(stack, backend, seats, [this_host(shown, environ)], deadline_s, on_host)
+
+
+def group_of(
+    stack: Stack,
+    backend: str,
+    seats: Sequence[RankPlace],
+    nodes: Sequence[Node],
+    deadline_s: float,
+    on_host: bool = False,
+) -> PlannedGroup:
+    """Put together what is known of a group that is about to form; of several descriptions of a host the first counts."""
+    hosts = {found.host: found for found in reversed(nodes)}
+    return PlannedGroup(
+        stack=stack.name,
+        backend=backend,
+        families=variables.relevant(replace(stack, backend=backend)),
+        seats=tuple(sorted(seats, key=lambda found: found.rank)),
+        nodes=tuple(hosts[host] for host in sorted(hosts)),
+        visibility=stack.visibility,
+        available=dist.is_available() and dist.is_backend_available(backend),
+        torch=torch.__version__,
+        deadline_s=deadline_s,
+        on_host=on_host or any(card.shareable for card in visible(stack.device)),
+    )
+
+
+def seat_of(rank: int, card: int, shown: Sequence[Device], stack: Stack, environ: Mapping[str, str]) -> RankPlace:
+    """Describe where a rank sits; a card that is not shown leaves its identity empty."""
+    name = f"{stack.device}:{card}"
+    identity = _identity(shown[card], environ.get(stack.visibility, "")) if card < len(shown) else ""
+    return RankPlace(rank, socket.gethostname(), str(shown[card]) if identity else name, identity, _machine())
+
+
+def this_host(shown: Sequence[Device], environ: Mapping[str, str]) -> Node:
+    """Describe this host."""
+    folder = environ.get("FI_PROVIDER_PATH", "")
+    return Node(socket.gethostname(), len(shown), dict(environ), interfaces(), tuple(installed(folder)))
+
+
+def to_json(found: RankPlace, site: Node) -> dict[str, Any]:
+    """Return what a rank tells the others of itself."""
+    return {"seat": asdict(found), "node": {**asdict(site), "environ": _public(site.environ)}}
+
+
+def from_json(told: Mapping[str, Any]) -> tuple[RankPlace, Node]:
+    """Return what a rank told of itself."""
+    interfaces = tuple(Interface(**row) for row in told["node"]["interfaces"])
+    values = {**told["node"], "interfaces": interfaces, "providers": tuple(told["node"]["providers"])}
+    return RankPlace(**told["seat"]), Node(**values)
+
+
+def _identity(card: Device, mask: str) -> str:
+    """Return the card's bus id, else its place among all cards of the host: the visibility variable renumbers them."""
+    if found := card.bus_id():
+        return found
+    places = [part.strip() for part in mask.split(",") if part.strip()]
+    return f"{card.kind} {places[card.index] if card.index < len(places) else card.index}"
+
+
+def _machine() -> str:
+    """Hosts of one name differ in the kernel's boot id, as NCCL tells them apart too."""
+    try:
+        return _BOOT.read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
+
+
+def _public(environ: Mapping[str, str]) -> dict[str, str]:
+    """Keep what a library or a launcher reads, and what looks like it: the rest stays on this host."""
+    prefixes = tuple(prefix for family in variables.families().values() for prefix in family.prefixes) + _LAUNCHERS
+    known = {name for family in variables.families().values() for name in family.variables}
+    known |= {name for slip in findings.examine(environ) for name in slip.variables}
+    return {
+        name: value for name, value in findings.public(environ).items() if name in known or name.startswith(prefixes)
+    }

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from stackproof.device.kinds import Accelerator, Device
-from stackproof.ranks import preflight, site
+from stackproof.ranks import preflight
 from stackproof.stack import stacks
 
 
@@ -38,12 +38,12 @@ def test_a_card_is_known_by_its_address_or_its_place_among_all(
     kind: str, environ: dict[str, str], identity: str
 ) -> None:
     stack = stacks.load("cuda" if kind == "cuda" else "xpu")
-    found = site.seat(0, 1, cards(kind, 2), stack, environ)
+    found = preflight.seat_of(0, 1, cards(kind, 2), stack, environ)
     assert (f"{kind}:1", identity) == (found.card, found.identity)
 
 
 def test_a_card_that_is_not_shown_has_no_identity() -> None:
-    found = site.seat(2, 2, cards("cuda", 2), stacks.load("cuda"), {})
+    found = preflight.seat_of(2, 2, cards("cuda", 2), stacks.load("cuda"), {})
     assert ("cuda:2", "") == (found.card, found.identity)
 
 
@@ -56,26 +56,31 @@ def test_what_travels_is_what_libraries_and_launchers_read(monkeypatch: pytest.M
         "HF_TOKEN": "secret",
         "HOME": "/home/somebody",
     }
-    seat, node = site.seat(0, 0, cards("cuda", 1), stacks.load("cuda"), {}), site.node(cards("cuda", 1), environ)
-    told = json.loads(json.dumps(site.to_json(seat, node)))
-    back = site.from_json(told)
+    seat, node = (
+        preflight.seat_of(0, 0, cards("cuda", 1), stacks.load("cuda"), {}),
+        preflight.this_host(cards("cuda", 1), environ),
+    )
+    told = json.loads(json.dumps(preflight.to_json(seat, node)))
+    back = preflight.from_json(told)
     assert {"NCCL_DEBUG", "NCLL_DEBUG", "OMP_NUM_THREADS", "SLURM_PROCID"} == set(back[1].environ)
     assert (seat, replace(node, environ=back[1].environ)) == back
 
 
 def test_a_crew_has_a_description_per_host_and_the_backends_own_variables() -> None:
     stack = stacks.load("cuda")
-    seats = [replace(site.seat(rank, 0, cards("cuda", 1), stack, {}), host=f"node{rank % 2}") for rank in (2, 0, 1)]
-    nodes = [replace(site.node(cards("cuda", 1), {"A": str(seat.rank)}), host=seat.host) for seat in seats]
-    found = site.crew(stack, "gloo", seats, nodes, 60.0)
+    seats = [
+        replace(preflight.seat_of(rank, 0, cards("cuda", 1), stack, {}), host=f"node{rank % 2}") for rank in (2, 0, 1)
+    ]
+    nodes = [replace(preflight.this_host(cards("cuda", 1), {"A": str(seat.rank)}), host=seat.host) for seat in seats]
+    found = preflight.group_of(stack, "gloo", seats, nodes, 60.0)
     assert [0, 1, 2] == [seat.rank for seat in found.seats]
     assert [("node0", "2"), ("node1", "1")] == [(node.host, node.environ["A"]) for node in found.nodes]
     assert "nccl" not in found.families
-    assert "nccl" in site.crew(stack, "nccl", seats, nodes, 60.0).families
+    assert "nccl" in preflight.group_of(stack, "nccl", seats, nodes, 60.0).families
 
 
 def test_ranks_share_a_cpu_as_any_processes_do() -> None:
-    found = site.local(stacks.load("cpu"), "gloo", (0, 0), 60.0)
+    found = preflight.local_group(stacks.load("cpu"), "gloo", (0, 0), 60.0)
     assert found.on_host
     assert found.available
     assert preflight.refusals(replace(found, nodes=(replace(found.nodes[0], environ={}),))) == []
